@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Headers, metadata and the constants that planners and hosts know too.
+
+#ifndef DETOUR_HEADERS_P4
+#define DETOUR_HEADERS_P4
+
+typedef bit<9> port_t;
+
+const port_t RECIRCULATION_PORT = 509; // no interface behind it, hence an empty queue
+const port_t CPU_PORT = 510;
+const port_t DROP_PORT = 511;
+#define MAX_PORTS 512
+
+const bit<32> INSTANCE_INGRESS_CLONE = 1;
+const bit<32> INSTANCE_RECIRCULATED = 4;
+const bit<8> KEEP_ON_RECIRCULATION = 1;
+const bit<8> KEEP_ON_COPY = 2;
+const bit<32> CPU_COPY_SESSION = 1;
+
+// What becomes of a packet; also the index of the drop counter and the reason in a packet-in.
+const bit<8> FORWARD = 0;
+const bit<8> DROP_MALFORMED = 1;       // truncated, or a header that contradicts itself
+const bit<8> DROP_NOT_IPV6 = 2;
+const bit<8> DROP_NO_ROUTE = 3;
+const bit<8> DROP_UNKNOWN_SID = 4;     // inside the block, but neither local nor routed
+const bit<8> DROP_ACL = 5;
+const bit<8> PUNT_HOP_LIMIT = 6;       // the controller answers with Time Exceeded
+const bit<8> PUNT_SID_EXHAUSTED = 7;   // the controller answers with Parameter Problem
+const bit<8> DROP_SID_LOOP = 8;        // too many uSIDs of one switch in a row
+const bit<8> DROP_PUNT_LIMIT = 9;      // meant for the controller, above the rate that it takes
+const bit<8> PUNT_ACL = 10;
+const bit<8> AGAIN = 11;               // own uSID follows own uSID: look up once more
+#define REASONS 16
+
+const bit<16> ETHERTYPE_IPV6 = 0x86dd;
+const bit<8> PROTO_HOP_BY_HOP = 0;
+const bit<8> PROTO_UDP = 17;
+const bit<8> PROTO_IPV6 = 41;
+const bit<8> PROTO_ROUTING = 43;
+const bit<8> ROUTING_TYPE_SRH = 4;
+
+// Transit Measurement option (draft-mzbc-ippm-transit-measurement-option); the layout is provisional.
+const bit<8> OPTION_TRANSIT_MEASUREMENT = 0x3e;
+const bit<8> OPTION_TRANSIT_MEASUREMENT_LEN = 4;
+
+const bit<32> L2_AND_IPV6_BYTES = 54;
+
+const bit<32> USID_BLOCK = 0xfcbbbb00;
+const bit<16> HOST_PREFIX = 0xfd00;
+const bit<16> USID_LOCAL_FUNCTIONS = 0xe000; // uSIDs from here on are functions (uA), not nodes
+
+@controller_header("packet_in")
+header packet_in_t {
+    bit<16> ingress_port;
+    bit<16> reason;
+}
+
+@controller_header("packet_out")
+header packet_out_t {
+    bit<16> egress_port; // 0: route the packet as if it had come in here
+}
+
+header ethernet_t {
+    bit<48> dst_addr;
+    bit<48> src_addr;
+    bit<16> ether_type;
+}
+
+header ipv6_t {
+    bit<4>   version;
+    bit<6>   dscp;
+    bit<2>   ecn;
+    bit<20>  flow_label;
+    bit<16>  payload_len;
+    bit<8>   next_hdr;
+    bit<8>   hop_limit;
+    bit<128> src_addr;
+    bit<128> dst_addr;
+}
+
+// A hop-by-hop header that holds just the Transit Measurement option.
+header transit_t {
+    bit<8>  next_hdr;
+    bit<8>  hdr_ext_len; // 0: eight bytes
+    bit<8>  option_type;
+    bit<8>  option_len;
+    bit<32> delay;       // accumulated queuing delay in ticks
+}
+
+header srh_t {
+    bit<8>  next_hdr;
+    bit<8>  hdr_ext_len;
+    bit<8>  routing_type;
+    bit<8>  segments_left;
+    bit<8>  last_entry;
+    bit<8>  flags;
+    bit<16> tag;
+}
+
+// The segment list is cut around the next segment, so that any length up to the maximum costs no header stack.
+header segments_t {
+    varbit<2048> list;
+}
+
+header segment_t {
+    bit<128> sid;
+}
+
+header udp_t {
+    bit<16> src_port;
+    bit<16> dst_port;
+    bit<16> length;
+    bit<16> checksum;
+}
+
+struct headers_t {
+    packet_in_t  packet_in;
+    packet_out_t packet_out;
+    ethernet_t   ethernet;
+    ipv6_t       ipv6;
+    transit_t    transit;
+    srh_t        srh;
+    segments_t   segments_before; // indices below Segments Left - 1
+    segment_t    next_segment;    // index Segments Left - 1
+    segments_t   segments_after;  // those already visited, and TLVs
+    ipv6_t       inner_ipv6;
+    transit_t    inner_transit;
+    udp_t        udp;
+}
+
+struct metadata_t {
+    @field_list(KEEP_ON_RECIRCULATION, KEEP_ON_COPY)
+    port_t  in_port;
+    @field_list(KEEP_ON_RECIRCULATION)
+    bit<8>  passes;         // times that this packet was sent round
+    bit<8>  verdict;
+    bit<1>  port_chosen;    // egress_spec is final: no routing
+    bit<1>  hop_counted;    // the hop limit is already decremented at this switch
+    bit<16> group;          // of this switch
+    bit<16> groups;         // in the fabric; below 3: no Valiant routing
+    bit<16> node_id;        // of this switch; also the salt of its ECMP hash
+    bit<16> path;           // what the sender chose: the low 15 bits of the UDP source port
+    bit<1>  detour;         // most significant bit of the UDP source port: a non-shortest path, please
+    bit<16> via;            // intermediate group
+}
+
+#endif

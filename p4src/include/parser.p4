@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parser and deparser. What is not understood stays payload and is carried on unread.
+
+#ifndef DETOUR_PARSER_P4
+#define DETOUR_PARSER_P4
+
+error { BadSegmentList, BadVersion }
+
+parser FabricParser(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    state start {
+        transition select(std.ingress_port) {
+            CPU_PORT: maybe_packet_out;
+            default: ethernet;
+        }
+    }
+
+    // A recirculated packet keeps its ingress port, but has lost the controller's header.
+    state maybe_packet_out {
+        transition select(std.instance_type) {
+            INSTANCE_RECIRCULATED: ethernet;
+            default: packet_out;
+        }
+    }
+
+    state packet_out {
+        packet.extract(hdr.packet_out);
+        transition ethernet;
+    }
+
+    state ethernet {
+        packet.extract(hdr.ethernet);
+        transition select(hdr.ethernet.ether_type) {
+            ETHERTYPE_IPV6: ipv6;
+            default: accept;
+        }
+    }
+
+    state ipv6 {
+        packet.extract(hdr.ipv6);
+        verify(hdr.ipv6.version == 6, error.BadVersion);
+        transition select(hdr.ipv6.next_hdr) {
+            PROTO_HOP_BY_HOP: hop_by_hop;
+            PROTO_ROUTING: routing;
+            PROTO_IPV6: inner_ipv6;
+            PROTO_UDP: udp;
+            default: accept;
+        }
+    }
+
+    // next header, length 0, option type, option length
+    state hop_by_hop {
+        transition select(packet.lookahead<bit<32>>()[23:0]) {
+            0x003e04: transit;
+            default: accept;
+        }
+    }
+
+    state transit {
+        packet.extract(hdr.transit);
+        transition select(hdr.transit.next_hdr) {
+            PROTO_ROUTING: routing;
+            PROTO_IPV6: inner_ipv6;
+            PROTO_UDP: udp;
+            default: accept;
+        }
+    }
+
+    state routing {
+        transition select(packet.lookahead<bit<24>>()[7:0]) {
+            ROUTING_TYPE_SRH: srh;
+            default: accept;
+        }
+    }
+
+    state srh {
+        packet.extract(hdr.srh);
+        // An SRH is 8 octets and hdr_ext_len more units of 8; a segment takes two units.
+        verify(hdr.srh.hdr_ext_len <= 32, error.BadSegmentList);
+        transition select(hdr.srh.segments_left) {
+            0: srh_done;
+            default: srh_segments;
+        }
+    }
+
+    state srh_segments {
+        verify((bit<16>)hdr.srh.segments_left * 2 <= (bit<16>)hdr.srh.hdr_ext_len, error.BadSegmentList);
+        verify((bit<16>)hdr.srh.segments_left <= (bit<16>)hdr.srh.last_entry + 1, error.BadSegmentList);
+        packet.extract(hdr.segments_before, ((bit<32>)hdr.srh.segments_left - 1) * 128);
+        packet.extract(hdr.next_segment);
+        packet.extract(hdr.segments_after,
+                       ((bit<32>)hdr.srh.hdr_ext_len - (bit<32>)hdr.srh.segments_left * 2) * 64);
+        transition after_srh;
+    }
+
+    state srh_done {
+        packet.extract(hdr.segments_after, (bit<32>)hdr.srh.hdr_ext_len * 64);
+        transition after_srh;
+    }
+
+    state after_srh {
+        transition select(hdr.srh.next_hdr) {
+            PROTO_IPV6: inner_ipv6;
+            PROTO_UDP: udp;
+            default: accept;
+        }
+    }
+
+    state inner_ipv6 {
+        packet.extract(hdr.inner_ipv6);
+        verify(hdr.inner_ipv6.version == 6, error.BadVersion);
+        transition select(hdr.inner_ipv6.next_hdr) {
+            PROTO_HOP_BY_HOP: inner_hop_by_hop;
+            PROTO_UDP: udp;
+            default: accept;
+        }
+    }
+
+    state inner_hop_by_hop {
+        transition select(packet.lookahead<bit<32>>()[23:0]) {
+            0x003e04: inner_transit;
+            default: accept;
+        }
+    }
+
+    state inner_transit {
+        packet.extract(hdr.inner_transit);
+        transition select(hdr.inner_transit.next_hdr) {
+            PROTO_UDP: udp;
+            default: accept;
+        }
+    }
+
+    state udp {
+        packet.extract(hdr.udp);
+        transition accept;
+    }
+}
+
+control FabricDeparser(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr.packet_in);
+        packet.emit(hdr.ethernet);
+        packet.emit(hdr.ipv6);
+        packet.emit(hdr.transit);
+        packet.emit(hdr.srh);
+        packet.emit(hdr.segments_before);
+        packet.emit(hdr.next_segment);
+        packet.emit(hdr.segments_after);
+        packet.emit(hdr.inner_ipv6);
+        packet.emit(hdr.inner_transit);
+        packet.emit(hdr.udp);
+    }
+}
+
+#endif

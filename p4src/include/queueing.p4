@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Priorities, accumulated queuing delay, ECN marks.
+
+#ifndef DETOUR_QUEUEING_P4
+#define DETOUR_QUEUEING_P4
+
+control Qos(inout headers_t hdr, inout standard_metadata_t std) {
+    action set_priority(bit<3> priority) {
+        std.priority = priority;
+    }
+
+    table dscp {
+        key = { hdr.ipv6.dscp: exact; }
+        actions = { set_priority; }
+        default_action = set_priority(0);
+        size = 64;
+    }
+
+    apply {
+        dscp.apply();
+    }
+}
+
+// Per-switch differences are added, never timestamps: clocks are not synchronised (paper, section III).
+control Telemetry(inout headers_t hdr, in standard_metadata_t std) {
+    apply {
+        if (hdr.transit.isValid()) {
+            hdr.transit.delay = hdr.transit.delay |+| std.deq_timedelta;
+        }
+    }
+}
+
+control Ecn(inout headers_t hdr, in standard_metadata_t std) {
+    counter(MAX_PORTS, CounterType.packets_and_bytes) ecn_marked;
+    bit<1> mark = 0;
+
+    // DCTCP: mark when the queue that the packet found held more than k packets (RFC 8257).
+    action step(bit<19> k) {
+        if (std.enq_qdepth > k) {
+            mark = 1;
+        }
+    }
+
+    // DCQCN: none up to kmin, all above kmax, in between with a probability that rises by slope / 2^32 a packet.
+    action red(bit<19> kmin, bit<19> kmax, bit<32> slope) {
+        bit<32> dice;
+        random<bit<32>>(dice, 0, 0xffffffff);
+        if (std.enq_qdepth > kmax) {
+            mark = 1;
+        } else if (std.enq_qdepth > kmin && dice < (bit<32>)(std.enq_qdepth - kmin) * slope) {
+            mark = 1;
+        }
+    }
+
+    table marking {
+        key = { std.egress_port: exact; }
+        actions = { step; red; @defaultonly NoAction; }
+        default_action = NoAction();
+        size = 512;
+    }
+
+    apply {
+        if (hdr.ipv6.isValid() && hdr.ipv6.ecn != 0) {
+            marking.apply();
+            if (mark == 1) {
+                hdr.ipv6.ecn = 3;
+                ecn_marked.count((bit<32>)std.egress_port);
+            }
+        }
+    }
+}
+
+#endif

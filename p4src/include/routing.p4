@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Longest-prefix routes on hierarchical addresses and on uSID locators, ECMP over shortest paths.
+
+#ifndef DETOUR_ROUTING_P4
+#define DETOUR_ROUTING_P4
+
+control Router(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    direct_counter(CounterType.packets_and_bytes) route_counter;
+    @max_group_size(64)
+    action_selector(HashAlgorithm.crc16, 16384, 16) route_selector;
+
+    action forward(port_t port) {
+        std.egress_spec = port;
+    }
+
+    // Last hop: the host's own MAC address.
+    action deliver(port_t port, bit<48> mac) {
+        std.egress_spec = port;
+        hdr.ethernet.dst_addr = mac;
+    }
+
+    table route {
+        key = {
+            hdr.ipv6.dst_addr: lpm;
+            meta.path: selector;
+            meta.node_id: selector; // the salt: successive switches choose independently
+        }
+        actions = { forward; deliver; @defaultonly NoAction; }
+        default_action = NoAction();
+        implementation = route_selector;
+        counters = route_counter;
+        size = 16384;
+    }
+
+    apply {
+        if (route.apply().hit) {
+            if (meta.hop_counted == 0) {
+                if (hdr.ipv6.hop_limit <= 1) {
+                    meta.verdict = PUNT_HOP_LIMIT;
+                } else {
+                    hdr.ipv6.hop_limit = hdr.ipv6.hop_limit - 1;
+                }
+            }
+        } else if (hdr.ipv6.dst_addr[127:96] == USID_BLOCK) {
+            meta.verdict = DROP_UNKNOWN_SID;
+        } else {
+            meta.verdict = DROP_NO_ROUTE;
+        }
+    }
+}
+
+#endif
