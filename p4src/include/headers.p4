@@ -40,8 +40,8 @@ const bit<8> PROTO_ROUTING = 43;
 const bit<8> ROUTING_TYPE_SRH = 4;
 
 // Transit Measurement option (draft-mzbc-ippm-transit-measurement-option); the layout is provisional.
-const bit<8> OPTION_TRANSIT_MEASUREMENT = 0x3e;
-const bit<8> OPTION_TRANSIT_MEASUREMENT_LEN = 4;
+// Extension header length 0 (eight bytes), option type 0x3e (skip if unknown, may change en route), option length 4.
+const bit<24> TRANSIT_MEASUREMENT_ONLY = 0x003e04;
 
 const bit<32> L2_AND_IPV6_BYTES = 54;
 

@@ -18,11 +18,11 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout metadata_t meta, 
     state maybe_packet_out {
         transition select(std.instance_type) {
             INSTANCE_RECIRCULATED: ethernet;
-            default: packet_out;
+            default: from_controller;
         }
     }
 
-    state packet_out {
+    state from_controller {
         packet.extract(hdr.packet_out);
         transition ethernet;
     }
@@ -47,10 +47,9 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout metadata_t meta, 
         }
     }
 
-    // next header, length 0, option type, option length
     state hop_by_hop {
         transition select(packet.lookahead<bit<32>>()[23:0]) {
-            0x003e04: transit;
+            TRANSIT_MEASUREMENT_ONLY: transit;
             default: accept;
         }
     }
@@ -117,7 +116,7 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout metadata_t meta, 
 
     state inner_hop_by_hop {
         transition select(packet.lookahead<bit<32>>()[23:0]) {
-            0x003e04: inner_transit;
+            TRANSIT_MEASUREMENT_ONLY: inner_transit;
             default: accept;
         }
     }

@@ -25,8 +25,7 @@ control Router(inout headers_t hdr, inout metadata_t meta, inout standard_metada
             meta.path: selector;
             meta.node_id: selector; // the salt: successive switches choose independently
         }
-        actions = { forward; deliver; @defaultonly NoAction; }
-        default_action = NoAction();
+        actions = { forward; deliver; }
         implementation = route_selector;
         counters = route_counter;
         size = 16384;

@@ -43,8 +43,7 @@ control Valiant(inout headers_t hdr, inout metadata_t meta, inout standard_metad
             meta.path: selector;
             meta.node_id: selector;
         }
-        actions = { towards; @defaultonly NoAction; }
-        default_action = NoAction();
+        actions = { towards; }
         implementation = detour_selector;
         counters = detour_counter;
         size = 1024;
