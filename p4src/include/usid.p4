@@ -10,7 +10,6 @@
 control Usid(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     direct_counter(CounterType.packets_and_bytes) sid_counter;
     bit<80> argument = 0;      // left-aligned
-    bit<1> wide = 0;           // node and function matched: 32 bits to shift
     bit<1> adjacency = 0;
     port_t adjacency_port = 0;
 
@@ -31,7 +30,6 @@ control Usid(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
     action node_ua(port_t port) {
         sid_counter.count();
         argument = hdr.ipv6.dst_addr[63:0] ++ 16w0;
-        wide = 1;
         adjacency = 1;
         adjacency_port = port;
     }
