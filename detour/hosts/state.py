@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State of all hosts of a process: a named tuple of NumPy record arrays, the same in Python and native code.
+
+A field is written `hs.qp[i]["snd_nxt"]`; native functions take records (`q = hs.qp[i]`) by reference. Numbers
+are `int64` unless memory counts, as in the tables with a row per packet in flight. Packets are numbered with
+64 bits inside; the PSN on the wire is the low 24 (`wire.py`). Indices that mean "none" are `NIL`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.hosts.cc import CC_FIELDS
+from detour.hosts.config import CONFIG, HostConfig
+
+MAX_TIME = (1 << 63) - 1
+NIL = -1
+
+# QP states and work completion statuses have the numbers of libibverbs.
+QPS_RESET, QPS_INIT, QPS_RTR, QPS_RTS, QPS_ERR = 0, 1, 2, 3, 6
+WC_SUCCESS, WC_LOC_PROT_ERR, WC_WR_FLUSH_ERR = 0, 4, 5
+WC_REM_INV_REQ_ERR, WC_REM_ACCESS_ERR, WC_REM_OP_ERR, WC_RETRY_EXC_ERR = 9, 10, 11, 12
+WC_RDMA_WRITE, WC_RECV_RDMA_WITH_IMM = 1, 129
+WC_WITH_IMM = 2
+ACCESS_LOCAL_WRITE, ACCESS_REMOTE_WRITE = 1, 2
+
+FIRST_QPN = 0x100
+"""number of QP 0 of the arrays on the wire; lower ones are special in InfiniBand"""
+
+_I = np.int64
+_F = np.float64
+
+
+def _ints(names: str) -> list[tuple[str, Any]]:
+    return [(name, _I) for name in names.split()]
+
+
+HOST_COUNTERS = (
+    "rx_frames rx_bytes tx_frames tx_bytes rx_malformed rx_not_mine rx_bad_checksum rx_bad_icrc "
+    "rx_unknown_qp rx_wrong_state control_dropped ptm_answered"
+)
+HOST = np.dtype(_ints(
+    # IPv6 address, address as the last uSID of a list (0: none), MACs
+    "addr_hi addr_lo usid_hi usid_lo mac gateway rng "
+    # round robin over QPs with data to send; ring of control messages; heap of deadlines
+    "active_head active_tail ctl_head ctl_tail heap_size "
+) + _ints(HOST_COUNTERS))
+"""one row a host"""
+
+QP_COUNTERS = (
+    # requester
+    "st_bytes st_packets st_retransmitted st_lost st_spurious st_ecn_marked st_rtos st_tail_probes "
+    "st_reroutes st_ptms st_ptrs st_delay_samples st_delay_sum st_delay_min st_delay_max st_cnps "
+    # responder
+    "st_rx_packets st_rx_bytes st_rx_duplicates st_rx_ecn_marked st_rx_refused st_rx_not_ready"
+)
+QP = np.dtype(
+    _ints(
+        "used host state pd send_cq recv_cq transport telemetry "
+        # connection: number, address and uSID address of the peer
+        "peer_qpn peer_hi peer_lo ctl_sport "
+        # requester: sequence numbers; work queue counters (index = counter mod depth)
+        "snd_una snd_nxt snd_end sq_una sq_nxt sq_end nak_seq nak_status "
+        # transmissions in order: in flight (first, first of this epoch, last), lost (first, last)
+        "flight_head flight_tail epoch_head lost_head lost_tail inflight n_lost next_txn epoch "
+        # round trip and timeouts
+        "srtt rttvar rtt_epoch last_progress epoch_rtos retries probe_sent tail_probe last_sent "
+        # path: candidates, the current one, its queuing delay in ticks (-1: not known yet)
+        "mode n_cand cand delay since_ptm rr_next ptm_seq "
+        # probing round: 0 none, 1 before the first PTR, 2 until three times its round trip
+        "round round_start round_deadline round_open round_done "
+        # responder
+        "rcv_nxt rcv_refused rcv_msn rcv_length rcv_marked "
+        # scheduling and deadlines
+        "active active_next heap_pos heap_key pace_next cc_timer "
+    )
+    + CC_FIELDS
+    + _ints(QP_COUNTERS)
+)
+"""one row a queue pair"""
+
+SLOT = np.dtype([
+    ("sent", _I),         # time of the last transmission, ps
+    ("txn", _I),          # its place in the QP's order of transmissions
+    ("epoch", np.int32),  # path epoch in which it was sent
+    ("next", np.int16),   # neighbours in the list of its state
+    ("prev", np.int16),
+    ("wqe", np.uint16),   # index in the send queue
+    ("count", np.uint8),  # transmissions before the last one
+    ("state", np.uint8),
+    ("cand", np.uint8),   # path it was sent on
+], align=True)
+"""one row a packet between snd_una and snd_nxt; index = sequence number mod window"""
+SLOT_FREE, SLOT_FLIGHT, SLOT_LOST, SLOT_ACKED = 0, 1, 2, 3
+
+ARRIVAL = np.dtype([("flags", np.uint8), ("length", np.uint16), ("imm", np.uint32)], align=True)
+"""one row a packet that arrived out of order; index = sequence number mod window"""
+ARRIVED, ARRIVED_LAST, ARRIVED_IMM = 1, 2, 4
+
+WQE = np.dtype(_ints("wr_id first packets local remote rkey length flags imm"))
+"""one row a posted work request"""
+WQE_SIGNALED, WQE_IMM = 1, 2
+
+CANDIDATE = np.dtype(_ints("sport dst_hi dst_lo delay heard packets answered"))
+"""one row a candidate path: UDP source port, uSID list as address (0: plain), last known delay (-1: none)"""
+
+CQ = np.dtype(_ints("used host head tail reserved"))
+CQE = np.dtype(_ints("wr_id status opcode length imm qpn flags"))
+MR = np.dtype(_ints("used host pd base length access key"))
+
+CTL = np.dtype(_ints("kind qp psn count ce delay src_hi src_lo dst_hi dst_lo mac sport qpn seq cand"))
+"""one row a control message that waits to be sent"""
+
+FRAME = np.dtype(_ints(
+    "kind src_hi src_lo src_mac dst_hi dst_lo ce sport has_delay delay qpn psn opcode solicited count "
+    "va rkey dma_length imm payload length syndrome msn trigger base bitmap reflected seq cand ptm_type end"
+))
+"""what the parser found in the frame that just came in"""
+
+
+class Hosts(NamedTuple):
+    """All state. `memory` is the arena that memory regions are ranges of (empty if payload is elided)."""
+
+    cfg: Any
+    host: Any
+    qp: Any
+    slot: Any
+    arrival: Any
+    wqe: Any
+    candidate: Any
+    cq: Any
+    cqe: Any
+    mr: Any
+    ctl: Any
+    heap: Any
+    frame: Any
+    scratch: Any
+    memory: Any
+
+
+def _power_of_two(name: str, value: int, limit: int) -> None:
+    if value < 1 or value & (value - 1) or value > limit:
+        raise DetourError(f"{name} is {value}; it must be a power of two and at most {limit}")
+
+
+def make_hosts(
+    n_hosts: int,
+    n_qps: int,
+    arena_bytes: int = 1 << 24,
+    *,
+    config: HostConfig | None = None,
+    seed: int = 0,
+    n_cqs: int = 0,
+    n_mrs: int = 0,
+    window: int = 1024,
+    sq_depth: int = 64,
+    cq_depth: int = 4096,
+    max_candidates: int = 64,
+    control_depth: int = 1024,
+    qps_per_host: int = 0,
+) -> Hosts:
+    """Arrays for `n_hosts` hosts with `n_qps` queue pairs in all and an arena of `arena_bytes`.
+
+    `window`: packets a QP may have in flight (power of two, at most 16384). `n_cqs`, `n_mrs`, `qps_per_host`:
+    0 means four a host, eight a host, and any number. Pages not used cost no memory, so be generous."""
+    config = config or HostConfig()
+    for name, value in (("n_hosts", n_hosts), ("n_qps", n_qps)):
+        if value < 1:
+            raise DetourError(f"{name} is {value}; it must be at least 1")
+    _power_of_two("window", window, 1 << 14)
+    for name, value in (("sq_depth", sq_depth), ("cq_depth", cq_depth), ("control_depth", control_depth)):
+        _power_of_two(name, value, 1 << 16)
+    if not 1 <= max_candidates <= 255:
+        raise DetourError(f"max_candidates is {max_candidates}; it must be 1 to 255")
+    if arena_bytes < 0 or (arena_bytes > 1 << 40 and not config.elide_payload):
+        raise DetourError(f"arena_bytes is {arena_bytes}; it must be 0 to 2**40")
+    hs = Hosts(
+        cfg=np.zeros(1, CONFIG),
+        host=np.zeros(n_hosts, HOST),
+        qp=np.zeros(n_qps, QP),
+        slot=np.zeros((n_qps, window), SLOT),
+        arrival=np.zeros((n_qps, window), ARRIVAL),
+        wqe=np.zeros((n_qps, sq_depth), WQE),
+        candidate=np.zeros((n_qps, max_candidates), CANDIDATE),
+        cq=np.zeros(n_cqs or 4 * n_hosts, CQ),
+        cqe=np.zeros((n_cqs or 4 * n_hosts, cq_depth), CQE),
+        mr=np.zeros(n_mrs or 8 * n_hosts, MR),
+        ctl=np.zeros((n_hosts, control_depth), CTL),
+        heap=np.zeros((n_hosts, min(n_qps, qps_per_host or n_qps)), np.int32),
+        frame=np.zeros(1, FRAME),
+        scratch=np.zeros(128, np.uint8),
+        memory=np.zeros(0 if config.elide_payload else arena_bytes, np.uint8),
+    )
+    for field in fields(HostConfig):
+        hs.cfg[0][field.name] = getattr(config, field.name)
+    hs.cfg[0]["arena_bytes"] = arena_bytes
+    hs.cfg[0]["window"] = window
+    hs.host["active_head"] = NIL
+    hs.host["active_tail"] = NIL
+    hs.host["rng"] = np.random.SeedSequence(seed).generate_state(n_hosts, np.uint64).view(np.int64) | 1
+    return hs
