@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# Two commands do everything: `make run` and `make test`. Both make .venv themselves.
+
+TARGET ?= auto
+VENV := .venv
+PYTHON ?= $(shell command -v python3.13 || command -v python3.12 || command -v python3.11 || command -v python3)
+READY := $(VENV)/ready
+
+.PHONY: run test venv lint p4 results fuzz clean
+
+run: venv
+	@$(VENV)/bin/detour demo --target $(TARGET)
+
+test: venv
+	@$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
+
+venv: $(READY)
+
+# The stamp is written last: an interrupted set-up starts again.
+$(READY): pyproject.toml
+	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "detour needs Python 3.11 or newer with venv: install python3 and python3-venv" >&2; exit 2; }
+	@echo "Setting up $(VENV) (once)"
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "Python's venv module is missing: install python3-venv" >&2; exit 2; }
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,plot]'
+	@$(VENV)/bin/detour warm
+	@touch $(READY)
+
+lint: venv
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/pyright
+
+p4: venv
+	@$(VENV)/bin/python -m detour.base.p4build
+
+fuzz: venv
+	@$(VENV)/bin/python -m tests.fuzz
+
+clean:
+	@rm -rf $(VENV) build *.egg-info .pytest_cache .hypothesis .ruff_cache

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What p4c makes of our P4, and whether it is still that (`make p4`, `python -m detour.base.p4build [--check]`).
+
+JSON and P4Info are checked in under `p4src/build/` with a digest of their sources, so that a machine without
+p4c runs everything and a forgotten rebuild is noticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from detour.base.errors import DetourError
+
+SOURCES = Path(__file__).resolve().parents[2] / "p4src"
+BUILD = SOURCES / "build"
+# p4c cannot see that srh is valid whenever next_segment is, and that indirect tables need no default action.
+_FLAGS = ["--arch", "v1model", "--Wdisable=invalid-header", "--Wdisable=unsupported"]
+
+
+def programs() -> list[str]:
+    """Names of the P4 programs, without ending."""
+    return sorted(path.stem for path in SOURCES.glob("*.p4"))
+
+
+def sources_digest(program: str) -> str:
+    """SHA-256 over the program and all its includes, names and contents."""
+    digest = hashlib.sha256()
+    for path in [SOURCES / f"{program}.p4", *sorted((SOURCES / "include").glob("*.p4"))]:
+        digest.update(f"{path.name}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def compile_to(program: str, folder: Path) -> None:
+    """Run p4c on one program.
+
+    Raises:
+        DetourError: p4c is missing or refuses the program.
+    """
+    if shutil.which("p4c-bm2-ss") is None:
+        raise DetourError("p4c-bm2-ss is not on PATH: install p4lang's package p4lang-p4c (see README.md)")
+    outputs = ["--p4runtime-files", str(folder / f"{program}.p4info.txtpb"), "-o", str(folder / f"{program}.json")]
+    # Run inside p4src: the JSON then names sources by relative paths and is the same on every machine.
+    done = subprocess.run(
+        ["p4c-bm2-ss", *_FLAGS, *outputs, f"{program}.p4"], cwd=SOURCES, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise DetourError(f"p4c-bm2-ss refuses p4src/{program}.p4: {done.stderr.strip()}")
+
+
+def rebuild() -> None:
+    """Compile every program and write the digests."""
+    for program in programs():
+        with tempfile.TemporaryDirectory() as folder:
+            compile_to(program, Path(folder))
+            for path in Path(folder).iterdir():
+                shutil.copyfile(path, BUILD / path.name)
+        (BUILD / f"{program}.sha256").write_text(sources_digest(program) + "\n")
+
+
+def stale() -> list[str]:
+    """Programs whose checked-in build does not belong to the sources as they are."""
+
+    def recorded(program: str) -> str:
+        path = BUILD / f"{program}.sha256"
+        return path.read_text().strip() if path.exists() else ""
+
+    return [program for program in programs() if recorded(program) != sources_digest(program)]
+
+
+def main() -> int:
+    try:
+        if sys.argv[1:] == ["--check"]:
+            old = stale()
+            if old:
+                raise DetourError(f"p4src/build is older than its sources: {', '.join(old)}; run `make p4`")
+            return 0
+        rebuild()
+        print(f"p4src/build: {', '.join(programs())}")
+        return 0
+    except DetourError as error:
+        print(f"detour: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

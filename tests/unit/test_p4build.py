@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The checked-in build belongs to the sources, and p4c still makes the same of them."""
+
+import json
+import shutil
+
+import pytest
+
+from detour.base import p4build
+
+
+@pytest.mark.parametrize("program", p4build.programs())
+def test_build_belongs_to_sources(program):
+    assert program not in p4build.stale(), "p4src changed: run `make p4` where p4c is installed"
+
+
+@pytest.mark.skipif(shutil.which("p4c-bm2-ss") is None, reason="p4c-bm2-ss is not on PATH")
+@pytest.mark.parametrize("program", p4build.programs())
+def test_rebuild_gives_the_same(program, tmp_path):
+    p4build.compile_to(program, tmp_path)
+    new = json.loads((tmp_path / f"{program}.json").read_text())
+    old = json.loads((p4build.BUILD / f"{program}.json").read_text())
+    new.pop("__meta__", None)
+    old.pop("__meta__", None)
+    assert new == old
+    p4info = f"{program}.p4info.txtpb"
+    assert (tmp_path / p4info).read_text() == (p4build.BUILD / p4info).read_text()
+
+
+def test_a_changed_source_is_noticed(tmp_path, monkeypatch):
+    shutil.copytree(p4build.SOURCES, tmp_path / "p4src")
+    monkeypatch.setattr(p4build, "SOURCES", tmp_path / "p4src")
+    monkeypatch.setattr(p4build, "BUILD", tmp_path / "p4src" / "build")
+    assert p4build.stale() == []
+    header = tmp_path / "p4src" / "include" / "headers.p4"
+    header.write_text(header.read_text() + "// changed\n")
+    assert p4build.stale() == p4build.programs()
