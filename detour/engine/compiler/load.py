@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the `Model` from BMv2 JSON and refuses what is malformed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from detour.base.errors import DetourError
+from detour.engine.compiler.model import (
+    MAX_PRIORITY,
+    Action,
+    ActionCall,
+    ActionProfile,
+    Array,
+    ConstEntry,
+    FieldSpec,
+    Header,
+    HeaderType,
+    Json,
+    KeyField,
+    Model,
+    Param,
+    Pipeline,
+    Selector,
+    Stack,
+    Table,
+    Union,
+    UnionStack,
+    parse_hex,
+    refuse,
+)
+
+_CORE_ERRORS = (
+    "NoError",
+    "PacketTooShort",
+    "NoMatch",
+    "StackOutOfBounds",
+    "HeaderTooShort",
+    "ParserTimeout",
+    "ParserInvalidArgument",
+)
+_MATCH_TYPES = ("exact", "lpm", "ternary", "range")
+
+
+def load(source: Json) -> Model:
+    """The model of a BMv2 JSON document.
+
+    Raises `DetourError` naming what is missing or malformed.
+    """
+    try:
+        return _Loader(source).model()
+    except (KeyError, IndexError, TypeError, ValueError) as e:
+        kind = "lacks" if isinstance(e, KeyError) else "is malformed:"
+        raise DetourError(f"P4 program: the BMv2 JSON {kind} {e}") from e
+
+
+class _Loader:
+    def __init__(self, source: Json) -> None:
+        self.json = source
+        self.table_count = 0
+        version = source.get("__meta__", {}).get("version", [2, 0])
+        if version[0] != 2:
+            raise refuse(f"BMv2 JSON version {version[0]}.{version[1]}; version 2 is what p4c-bm2-ss writes")
+        for name in source.get("extern_instances") or []:
+            raise refuse(f"extern '{name['name']}' of type '{name['type']}' is not part of v1model", name)
+
+    def model(self) -> Model:
+        self.types = {t["name"]: _header_type(t) for t in self.json["header_types"]}
+        self.by_id: dict[int, Header] = {}
+        headers: dict[str, Header] = {}
+        for h in self.json["headers"]:
+            header = Header(h["name"], self.types[h["header_type"]], bool(h["metadata"]))
+            headers[header.name] = self.by_id[h["id"]] = header
+        unions = self._unions()
+        self.actions = self._actions()
+        self.by_action_id = {a.id: a for a in self.actions}
+        self.by_action_name = {a.name: a for a in reversed(self.actions)}
+        self.profiles = self._profiles()
+        self.headers = headers
+        pipelines = {p["name"]: self._pipeline(p) for p in self.json["pipelines"]}
+        for name in ("ingress", "egress"):
+            pipelines.setdefault(name, Pipeline(name, None, {}, {}, {}))
+        return Model(
+            json=self.json,
+            headers=headers,
+            stacks=self._stacks(),
+            unions={u.name: u for u in unions.values()},
+            union_stacks=self._union_stacks(unions),
+            errors=_errors(self.json.get("errors") or []),
+            actions=self.actions,
+            pipelines=pipelines,
+            tables={t.name: t for p in pipelines.values() for t in p.tables.values()},
+            profiles=self.profiles,
+            counters=_arrays(self.json.get("counter_arrays") or []),
+            meters=_arrays(self.json.get("meter_arrays") or []),
+            registers=_arrays(self.json.get("register_arrays") or []),
+            calculations={c["name"]: c for c in self.json.get("calculations") or []},
+            value_sets={v["name"]: v for v in self.json.get("parse_vsets") or []},
+        )
+
+    def _stacks(self) -> dict[str, Stack]:
+        return {
+            s["name"]: Stack(
+                s["name"], self.types[s["header_type"]], tuple(self.by_id[i] for i in s["header_ids"])
+            )
+            for s in self.json.get("header_stacks") or []
+        }
+
+    def _unions(self) -> dict[int, Union]:
+        members = {
+            t["name"]: tuple(h[0] for h in t["headers"]) for t in self.json.get("header_union_types") or []
+        }
+        unions: dict[int, Union] = {}
+        for u in self.json.get("header_unions") or []:
+            union = Union(
+                u["name"], members[u["union_type"]], tuple(self.by_id[i] for i in u["header_ids"])
+            )
+            for header in union.headers:
+                header.union = union
+            unions[u["id"]] = union
+        return unions
+
+    def _union_stacks(self, unions: dict[int, Union]) -> dict[str, UnionStack]:
+        return {
+            s["name"]: UnionStack(s["name"], tuple(unions[i] for i in s["header_union_ids"]))
+            for s in self.json.get("header_union_stacks") or []
+        }
+
+    def _actions(self) -> list[Action]:
+        negative = _negative_arguments(self.json)
+        actions = []
+        for index, a in enumerate(self.json["actions"]):
+            params, offset = [], 0
+            for i, p in enumerate(a["runtime_data"]):
+                signed = (a["id"], i) in negative
+                words = (p["bitwidth"] + signed + 63) // 64
+                params.append(Param(p["name"], p["bitwidth"], offset, words, signed))
+                offset += words
+            actions.append(Action(a["name"], a["id"], index, tuple(params), offset, a))
+        return actions
+
+    def _profiles(self) -> dict[str, ActionProfile]:
+        profiles: dict[str, ActionProfile] = {}
+        for pipeline in self.json["pipelines"]:
+            for p in pipeline.get("action_profiles") or []:
+                s = p.get("selector")
+                selector = Selector(s["algo"], s["input"]) if s else None
+                profiles[p["name"]] = ActionProfile(p["name"], len(profiles), p["max_size"], selector)
+        return profiles
+
+    def _pipeline(self, p: Json) -> Pipeline:
+        tables = {t["name"]: self._table(t) for t in p.get("tables") or []}
+        conditionals = {c["name"]: c for c in p.get("conditionals") or []}
+        calls = {c["name"]: c for c in p.get("action_calls") or []}
+        return Pipeline(p["name"], p.get("init_table"), tables, conditionals, calls)
+
+    def _table(self, t: Json) -> Table:
+        if t["type"] not in ("simple", "indirect", "indirect_ws"):
+            raise refuse(f"table '{t['name']}' has the unknown type '{t['type']}'", t)
+        self.table_count += 1
+        if "action_ids" in t:
+            actions = tuple(self.by_action_id[i] for i in t["action_ids"])
+        else:
+            actions = tuple(self.by_action_name[n] for n in t["actions"])
+        profile = self.profiles[t["action_profile"]] if t["type"] != "simple" else None
+        if profile:
+            profile.actions.update({a.index: a for a in actions})
+        key = tuple(self._key_field(k, t) for k in t["key"])
+        default = t.get("default_entry")
+        entries = t.get("entries")
+        return Table(
+            name=t["name"],
+            index=self.table_count - 1,
+            match_type=t["match_type"],
+            key=key,
+            actions=actions,
+            max_size=len(entries) if entries is not None else t.get("max_size", 1024),
+            with_counters=bool(t.get("with_counters")),
+            support_timeout=bool(t.get("support_timeout")),
+            profile=profile,
+            direct_meter=t.get("direct_meters"),
+            default=self._call(default) if default else None,
+            default_const=bool(default and default.get("action_entry_const")),
+            default_action_const=bool(default and default.get("action_const")),
+            entries=tuple(self._entry(e, key) for e in entries) if entries is not None else None,
+            json=t,
+        )
+
+    def _key_field(self, k: Json, table: Json) -> KeyField:
+        match_type, target = k["match_type"], k["target"]
+        if match_type == "valid":
+            return KeyField(k.get("name") or target, "exact", target, "$valid$", 1)
+        if match_type not in _MATCH_TYPES:
+            raise refuse(f"match kind '{match_type}' in table '{table['name']}'", table)
+        name = k.get("name") or ".".join(target)
+        mask = parse_hex(k["mask"]) if k.get("mask") is not None else None
+        if target[1] == "$valid$":
+            return KeyField(name, match_type, target[0], target[1], 1, mask)
+        spec = find_field(self.headers[target[0]], target[1], table)
+        return KeyField(name, match_type, target[0], target[1], spec.bits, mask)
+
+    def _call(self, entry: Json) -> ActionCall:
+        action = self.by_action_id[entry["action_id"]]
+        args = tuple(parse_hex(d) for d in entry["action_data"])
+        if len(args) != len(action.params):
+            raise refuse(
+                f"action '{action.name}' takes {len(action.params)} arguments, not {len(args)}", entry
+            )
+        return ActionCall(action, args)
+
+    def _entry(self, e: Json, key: tuple[KeyField, ...]) -> ConstEntry:
+        values = tuple(_match(m, f) for m, f in zip(e["match_key"], key, strict=True))
+        priority = MAX_PRIORITY - int(e.get("priority") or 0)
+        return ConstEntry(values, self._call(e["action_entry"]), priority)
+
+
+def find_field(header: Header, name: str, at: Json = None) -> FieldSpec:
+    """The member of a header."""
+    for spec in header.type.fields:
+        if spec.name == name:
+            return spec
+    raise refuse(f"header '{header.name}' has no field '{name}'", at)
+
+
+def _match(m: Json, f: KeyField) -> Any:
+    """A component of a const entry's key as the tables take it; bits beyond the width are cut as in BMv2."""
+    full = (1 << f.bits) - 1
+    match m["match_type"]:
+        case "exact":
+            return parse_hex(m["key"]) & full
+        case "valid":
+            return int(bool(m["key"]))
+        case "lpm":
+            return (parse_hex(m["key"]) & full, m["prefix_length"])
+        case "ternary":
+            return (parse_hex(m["key"]) & full, parse_hex(m["mask"]) & full)
+        case "range":
+            return (parse_hex(m["start"]) & full, parse_hex(m["end"]) & full)
+    raise ValueError(f"match kind {m['match_type']}")
+
+
+def _negative_arguments(source: Json) -> set[tuple[int, int]]:
+    """(action id, parameter) for which the program itself gives a negative constant."""
+    found: set[tuple[int, int]] = set()
+    for pipeline in source["pipelines"]:
+        for t in pipeline.get("tables") or []:
+            calls = [e["action_entry"] for e in t.get("entries") or []]
+            if t.get("default_entry"):
+                calls.append(t["default_entry"])
+            for c in calls:
+                found.update(
+                    (c["action_id"], i) for i, d in enumerate(c["action_data"]) if d.startswith("-")
+                )
+    return found
+
+
+def _header_type(t: Json) -> HeaderType:
+    fields = []
+    for f in t["fields"]:
+        signed = bool(f[2]) if len(f) > 2 else False
+        saturating = bool(f[3]) if len(f) > 3 else False
+        if f[1] == "*":
+            fixed = sum(g[1] for g in t["fields"] if g[1] != "*")
+            fields.append(FieldSpec(f[0], t.get("max_length", 0) * 8 - fixed, variable=True))
+        else:
+            fields.append(FieldSpec(f[0], int(f[1]), signed, saturating))
+    if sum(f.variable for f in fields) > 1:
+        raise refuse(f"header type '{t['name']}' has two variable-length fields", t)
+    return HeaderType(t["name"], tuple(fields), t.get("length_exp"))
+
+
+def _errors(pairs: Iterable[Any]) -> dict[str, int]:
+    """Error codes; core errors that the program does not declare get numbers of their own, as in BMv2."""
+    errors = {name: int(value) for name, value in pairs}
+    free = (n for n in range(len(errors) + len(_CORE_ERRORS) + 1) if n not in set(errors.values()))
+    for name in _CORE_ERRORS:
+        if name not in errors:
+            errors[name] = next(free)
+    return errors
+
+
+def _arrays(items: Iterable[Json]) -> dict[str, Array]:
+    arrays: dict[str, Array] = {}
+    for a in items:
+        target = a.get("result_target")
+        arrays[a["name"]] = Array(
+            name=a["name"],
+            index=len(arrays),
+            size=int(a.get("size") or 0),
+            direct=bool(a.get("is_direct")),
+            bits=int(a.get("bitwidth") or 0),
+            unit=a.get("type") or "",
+            rates=int(a.get("rate_count") or 2),
+            table=a.get("binding"),
+            target=(target[0], target[1]) if target else None,
+        )
+        if a.get("type") not in (None, "packets", "bytes"):
+            raise refuse(f"meter '{a['name']}' has the unknown type '{a['type']}'", a)
+    return arrays

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The BMv2 JSON as typed objects, with names resolved.
+
+Only what has a shape is modelled here (headers, tables, actions, ...). Expressions, primitives and parser
+operations stay JSON: the modules that compile them read them directly.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from detour.base.errors import DetourError
+
+Json = Any
+MAX_PRIORITY = 0x7FFFFFFF  # P4Runtime priority = MAX_PRIORITY - BMv2 priority (as PI converts it)
+
+
+def refuse(what: str, at: Json = None) -> DetourError:
+    """The error for a construct that the engine does not have, with the P4 source line where it is known."""
+    info = at.get("source_info") if isinstance(at, dict) else None
+    where = f" ({info['filename']}:{info['line']})" if info and "filename" in info and "line" in info else ""
+    return DetourError(f"P4 program: {what}{where}")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSpec:
+    """A member of a header type. `bits` is the maximum width of a variable-length field."""
+
+    name: str
+    bits: int
+    signed: bool = False
+    saturating: bool = False
+    variable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderType:
+    """Fields in order; `bits` is the size without the variable-length field, `max_bytes` with it."""
+
+    name: str
+    fields: tuple[FieldSpec, ...]
+    length_exp: Json = None
+
+    @property
+    def bits(self) -> int:
+        """Width of the fixed fields."""
+        return sum(f.bits for f in self.fields if not f.variable)
+
+    @property
+    def max_bytes(self) -> int:
+        """Largest size on the wire."""
+        return (sum(f.bits for f in self.fields) + 7) // 8
+
+    @property
+    def variable(self) -> FieldSpec | None:
+        """The variable-length field, if there is one."""
+        return next((f for f in self.fields if f.variable), None)
+
+
+@dataclass(slots=True)
+class Header:
+    """A header or metadata instance."""
+
+    name: str
+    type: HeaderType
+    metadata: bool
+    union: Union | None = None
+
+
+@dataclass(slots=True)
+class Stack:
+    """A header stack; `headers` in order of index."""
+
+    name: str
+    type: HeaderType
+    headers: tuple[Header, ...]
+
+
+@dataclass(slots=True)
+class Union:
+    """A header union; at most one of `headers` is valid. `members` are the names of its parts."""
+
+    name: str
+    members: tuple[str, ...]
+    headers: tuple[Header, ...]
+
+
+@dataclass(slots=True)
+class UnionStack:
+    """A stack of header unions."""
+
+    name: str
+    unions: tuple[Union, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyField:
+    """One component of a table key. `match_type` is exact, lpm, ternary or range (optional is ternary)."""
+
+    name: str
+    match_type: str
+    header: str
+    field: str  # "$valid$" for the validity of a header
+    bits: int
+    mask: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter of an action: `words` 64-bit words from word `offset` of the entry's action data."""
+
+    name: str
+    bits: int
+    offset: int
+    words: int
+    signed: bool  # some constant in the program is negative, so one more bit is kept
+
+
+@dataclass(slots=True)
+class Action:
+    """An action. `index` is its position in the JSON, which is what entries store."""
+
+    name: str
+    id: int
+    index: int
+    params: tuple[Param, ...]
+    words: int
+    json: Json
+
+
+@dataclass(slots=True)
+class ActionCall:
+    """An action with its arguments: default actions and const entries."""
+
+    action: Action
+    args: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class ConstEntry:
+    """An entry given in the program; `key` as in `detour.engine.tables`, `priority` as in P4Runtime."""
+
+    key: tuple[Any, ...]
+    call: ActionCall
+    priority: int
+
+
+@dataclass(slots=True)
+class Selector:
+    """How a group member is chosen: hash algorithm and its input."""
+
+    algorithm: str
+    inputs: Json
+
+
+@dataclass(slots=True)
+class ActionProfile:
+    """An action profile; with `selector` it has groups."""
+
+    name: str
+    index: int
+    max_size: int
+    selector: Selector | None
+    actions: dict[int, Action] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Table:
+    """A match-action table. `profile` is set for indirect tables."""
+
+    name: str
+    index: int
+    match_type: str
+    key: tuple[KeyField, ...]
+    actions: tuple[Action, ...]
+    max_size: int
+    with_counters: bool
+    support_timeout: bool
+    profile: ActionProfile | None
+    direct_meter: str | None
+    default: ActionCall | None
+    default_const: bool  # neither action nor data may change
+    default_action_const: bool
+    entries: tuple[ConstEntry, ...] | None
+    json: Json
+
+    @property
+    def param_words(self) -> int:
+        """Words of action data that an entry of this table needs at most."""
+        return max((a.words for a in self.actions), default=0)
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """Ingress or egress: nodes by name, `init` is where it begins."""
+
+    name: str
+    init: str | None
+    tables: dict[str, Table]
+    conditionals: dict[str, Json]
+    calls: dict[str, Json]
+
+
+@dataclass(slots=True)
+class Array:
+    """A counter, meter or register array. `bits` for registers, `unit` (packets, bytes) for meters."""
+
+    name: str
+    index: int
+    size: int
+    direct: bool = False
+    bits: int = 0
+    unit: str = ""
+    rates: int = 2
+    table: str | None = None
+    target: tuple[str, str] | None = None
+
+
+@dataclass(slots=True)
+class Model:
+    """A whole program."""
+
+    json: Json
+    headers: dict[str, Header]
+    stacks: dict[str, Stack]
+    unions: dict[str, Union]
+    union_stacks: dict[str, UnionStack]
+    errors: dict[str, int]
+    actions: list[Action]
+    pipelines: dict[str, Pipeline]
+    tables: dict[str, Table]
+    profiles: dict[str, ActionProfile]
+    counters: dict[str, Array]
+    meters: dict[str, Array]
+    registers: dict[str, Array]
+    calculations: dict[str, Json]
+    value_sets: dict[str, Json]
+
+    def header(self, name: str, at: Json = None) -> Header:
+        """The header instance of that name."""
+        found = self.headers.get(name)
+        if found is None:
+            raise refuse(f"there is no header '{name}'", at)
+        return found
+
+
+def read_json(source: Json) -> Json:
+    """The JSON of a dict, a path or a string."""
+    if isinstance(source, dict):
+        return source
+    text = source if isinstance(source, str) and source.lstrip().startswith("{") else None
+    try:
+        return json.loads(text if text is not None else Path(source).read_text())
+    except OSError as e:
+        raise DetourError(f"{source}: {e.strerror or e}") from e
+    except ValueError as e:
+        raise DetourError(f"{source if text is None else 'BMv2 JSON'}: not JSON: {e}") from e
+
+
+def parse_hex(text: str) -> int:
+    """`-0x1f` and the like, as p4c writes integers."""
+    return int(text, 16)

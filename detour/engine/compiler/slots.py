@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where things are in a switch's state block (`sw`, an array of 64-bit words) and in a table's records.
+
+Compiled code and `detour.engine.tables` share these numbers.
+
+A table's *record* is a row of words: `ACTION` (index of the action; for indirect tables `member` or
+`GROUP_FLAG | group`), `TOUCHED` (time of the last hit), packets and bytes when the table counts, then the
+arguments. Row 0 is the default entry; row `handle + 1` is the entry with that handle.
+
+A *group* holds all entries with the same mask: `[hash base, hash mask, highest rank, mask words...]`. Exact
+tables have one group without a mask row, LPM tables one per prefix length (longest first).
+
+A *hash slot* is `[value, rank, key words...]`, value 0 = empty. `value` is the row of the record; in tables
+with ranges it is the number of a chain node plus one: `[row, rank, next + 1, low words, high words, ...]`.
+
+`rank` orders entries: priority, then the lower handle, as BMv2 breaks ties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from detour.engine.compiler.model import KeyField, Model, Table
+
+NOW: Final = 0  # ticks: the latest ingress or egress timestamp that compiled code has seen
+RANDOM: Final = 1  # state of the switch's generator
+LOG: Final = 2  # address of the log ring, 0 = nobody listens
+RECENT_ERROR: Final = 3  # source line of the last failed assert
+FIRST_SLOT: Final = 8
+
+TABLE_SLOTS: Final = 8
+RECORDS, GROUPS, GROUP_COUNT, HASH_BASE, HASH_MASK, NODES, METERS = range(7)
+
+PROFILE_SLOTS: Final = 4
+MEMBERS, PROFILE_GROUPS, GROUP_MEMBERS = range(3)
+
+ACTION: Final = 0
+TOUCHED: Final = 1
+PACKETS: Final = 2
+BYTES: Final = 3
+NO_ACTION: Final = 0xFFFFFFFF
+GROUP_FLAG: Final = 1 << 32
+
+GROUP_HEAD: Final = 3
+HASH_HEAD: Final = 2
+NODE_HEAD: Final = 3
+
+METER_WORDS: Final = 10  # configured, unused; peak, then committed: rate a tick (double), burst, tokens, last
+HASH_MULTIPLIER: Final = 0x9E3779B97F4A7C15
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a key field is in the packed key: bit `shift` of word `word`, over `words` words."""
+
+    word: int
+    shift: int
+    words: int
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLayout:
+    """Packing of a table's key. Range fields stand apart: they are compared, not hashed.
+
+    `places` has one entry a key field; for range fields it is the place in the low/high words of a node.
+    """
+
+    words: int
+    places: tuple[Place, ...]
+    ranges: tuple[int, ...]  # indices of the range fields
+    range_words: int
+
+
+def key_layout(key: tuple[KeyField, ...]) -> KeyLayout:
+    """Packs fields of up to 64 bits first-fit into words; wider ones take words of their own."""
+    places: dict[int, Place] = {}
+    used: list[int] = []
+    ranges = tuple(i for i, f in enumerate(key) if f.match_type == "range")
+    range_words = 0
+    for i, f in enumerate(key):
+        words = (f.bits + 63) // 64
+        if f.match_type == "range":
+            places[i] = Place(range_words, 0, words, f.bits)
+            range_words += words
+        elif words > 1:
+            places[i] = Place(len(used), 0, words, f.bits)
+            used.extend([64] * (words - 1) + [f.bits - 64 * (words - 1)])
+        else:
+            word = next((w for w, n in enumerate(used) if n + f.bits <= 64), len(used))
+            if word == len(used):
+                used.append(0)
+            places[i] = Place(word, used[word], 1, f.bits)
+            used[word] += f.bits
+    return KeyLayout(max(len(used), 1), tuple(places[i] for i in range(len(key))), ranges, range_words)
+
+
+def record_head(table: Table) -> int:
+    """Words before the arguments."""
+    return 4 if table.with_counters else 2
+
+
+def record_words(table: Table) -> int:
+    """Length of a table's record in words."""
+    return record_head(table) + (0 if table.profile else table.param_words)
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """First slot of every object of a program; `size` words in all."""
+
+    tables: dict[str, int]
+    profiles: dict[str, int]
+    counters: dict[str, int]
+    meters: dict[str, int]
+    registers: dict[str, int]
+    value_sets: dict[str, int]
+    size: int
+
+
+def assign_slots(model: Model) -> Slots:
+    """Gives every object with state its slots."""
+    at = FIRST_SLOT
+
+    def take(names: Iterable[str], count: int) -> dict[str, int]:
+        nonlocal at
+        taken = {}
+        for name in names:
+            taken[name] = at
+            at += count
+        return taken
+
+    tables = take(model.tables, TABLE_SLOTS)
+    profiles = take(model.profiles, PROFILE_SLOTS)
+    counters = take((n for n, a in model.counters.items() if not a.direct), 1)
+    meters = take((n for n, a in model.meters.items() if not a.direct), 1)
+    registers = take(model.registers, 1)
+    value_sets = take(model.value_sets, 2)
+    return Slots(tables, profiles, counters, meters, registers, value_sets, at)

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Indexed state: counters, meters, registers, parser value sets."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.engine.compiler.slots import METER_WORDS
+from detour.engine.tables.errors import TableError, TableFull
+
+_WORD = (1 << 64) - 1
+
+
+def _check(name: str, index: int, size: int) -> int:
+    if not 0 <= index < size:
+        raise TableError(f"{name}: index {index} is not in 0..{size - 1}")
+    return index
+
+
+class CounterArray:
+    """Packets and bytes for each index; BMv2 always counts both. Bytes are those that came in."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self.name, self.size = name, size
+        self.values: NDArray[np.uint64] = np.zeros((size, 2), dtype=np.uint64)
+
+    def read(self, index: int) -> tuple[int, int]:
+        """(packets, bytes)."""
+        packets, octets = self.values[_check(self.name, index, self.size)]
+        return int(packets), int(octets)
+
+    def write(self, index: int, packets: int, octets: int) -> None:
+        """Sets both."""
+        self.values[_check(self.name, index, self.size)] = (packets & _WORD, octets & _WORD)
+
+    def reset(self) -> None:
+        """All zero."""
+        self.values[:] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MeterConfig:
+    """Committed and peak rate, a second, and bursts: packets or bytes, whichever the meter counts."""
+
+    cir: float
+    cburst: int
+    pir: float
+    pburst: int
+
+
+class MeterArray:
+    """Two-rate three-colour markers (RFC 2698 in BMv2's reading: token counters over integer ticks)."""
+
+    def __init__(self, name: str, size: int, unit: str, tick_ps: int) -> None:
+        self.name, self.size, self.unit = name, size, unit
+        self._tick = tick_ps * 1e-12
+        self.rows: NDArray[np.uint64] = np.zeros((size, METER_WORDS), dtype=np.uint64)
+
+    def configure(self, index: int, config: MeterConfig | None) -> None:
+        """Sets the rates, or with None goes back to the state in which every packet is green."""
+        row = self.rows[_check(self.name, index, self.size)]
+        if config is None:
+            row[:] = 0
+            return
+        if config.cir > config.pir or min(config.cir, config.cburst, config.pburst) < 0:
+            raise TableError(f"{self.name}: rates must not be negative and cir not above pir: {config}")
+        peak, committed = config.pir * self._tick, config.cir * self._tick
+        row[:] = np.frombuffer(
+            struct.pack(
+                "<QQdQQQdQQQ",
+                *(1, 0, peak, config.pburst, config.pburst, 0),
+                *(committed, config.cburst, config.cburst, 0),
+            ),
+            dtype=np.uint64,
+        )
+
+    def config(self, index: int) -> MeterConfig | None:
+        """The rates that were set, None if none were."""
+        row = self.rows[_check(self.name, index, self.size)].tobytes()
+        configured, _, peak, pburst, _, _, committed, cburst = struct.unpack_from("<QQdQQQdQ", row)
+        if not configured:
+            return None
+        return MeterConfig(round(committed / self._tick, 6), cburst, round(peak / self._tick, 6), pburst)
+
+    def resize(self, size: int) -> None:
+        """Grows (direct meters follow their table)."""
+        rows = np.zeros((size, METER_WORDS), dtype=np.uint64)
+        rows[: len(self.rows)] = self.rows
+        self.rows, self.size = rows, size
+
+
+def register_bytes(bits: int) -> int:
+    """Bytes that a register of this width takes: 1, 2, 4 or a multiple of 8."""
+    return next((n for n in (1, 2, 4, 8) if bits <= 8 * n), (bits + 63) // 64 * 8)
+
+
+class RegisterArray:
+    """Registers of any width, unsigned as in BMv2."""
+
+    def __init__(self, name: str, size: int, bits: int) -> None:
+        self.name, self.size, self.bits = name, size, bits
+        self.item = register_bytes(bits)
+        self.memory: NDArray[np.uint8] = np.zeros(size * self.item, dtype=np.uint8)
+
+    def read(self, index: int) -> int:
+        """The value."""
+        at = _check(self.name, index, self.size) * self.item
+        return int.from_bytes(self.memory[at : at + self.item].tobytes(), "little")
+
+    def write(self, index: int, value: int) -> None:
+        """Sets the value, cut to the register's width."""
+        at = _check(self.name, index, self.size) * self.item
+        data = (value & ((1 << self.bits) - 1)).to_bytes(self.item, "little")
+        self.memory[at : at + self.item] = np.frombuffer(data, dtype=np.uint8)
+
+    def values(self) -> list[int]:
+        """All of them."""
+        if self.item <= 8:
+            return self.memory.view(f"<u{self.item}").tolist()
+        return [self.read(i) for i in range(self.size)]
+
+    def reset(self) -> None:
+        """All zero."""
+        self.memory[:] = 0
+
+
+class ValueSet:
+    """A parser value set. A value is one integer: the key's components side by side, first on the left."""
+
+    def __init__(self, name: str, bits: int, max_size: int, sw: NDArray[np.int64], slot: int) -> None:
+        self.name, self.bits, self.max_size = name, bits, max_size
+        self._sw, self._slot = sw, slot
+        self._words = (bits + 63) // 64
+        self.values: tuple[int, ...] = ()
+        self.replace(())
+
+    def replace(self, values: Iterable[int]) -> None:
+        """Sets the members."""
+        unique = tuple(dict.fromkeys(values))
+        if self.max_size and len(unique) > self.max_size:
+            raise TableFull(f"{self.name}: {len(unique)} values, the set takes {self.max_size}")
+        for v in unique:
+            if v < 0 or v >> self.bits:
+                raise TableError(f"{self.name}: {v:#x} does not fit {self.bits} bits")
+        data = b"".join(v.to_bytes(8 * self._words, "little") for v in unique) or bytes(8)
+        self._array = np.frombuffer(bytearray(data), dtype=np.uint64)
+        self.values = unique
+        self._sw[self._slot] = self._array.ctypes.data
+        self._sw[self._slot + 1] = len(unique)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Open-addressing hash tables over packed keys: one for each mask of a match table.
+
+Linear probing, at most half full, deletion shifts back. Compiled code searches the same memory
+(`compiler/lookup.py`), so the hash here and there must agree.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.engine.compiler.slots import HASH_HEAD, HASH_MULTIPLIER
+
+_WORD = (1 << 64) - 1
+
+Key = tuple[int, ...]
+
+
+def hash_key(key: Key) -> int:
+    """The hash of the words of a packed, masked key."""
+    h = 0
+    for word in key:
+        h = ((h ^ word) * HASH_MULTIPLIER) & _WORD
+        h ^= h >> 32
+    return h
+
+
+def _hash_rows(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    h = np.zeros(len(keys), dtype=np.uint64)
+    for column in range(keys.shape[1]):
+        h = (h ^ keys[:, column]) * np.uint64(HASH_MULTIPLIER)
+        h ^= h >> np.uint64(32)
+    return h
+
+
+class HashGroup:
+    """The hash table of all entries with one mask. `value` 0 means an empty slot."""
+
+    __slots__ = ("array", "count", "flat", "limit", "mask", "stride", "words")
+
+    def __init__(self, words: int) -> None:
+        self.words, self.stride, self.count = words, HASH_HEAD + words, 0
+        self._allocate(8)
+
+    def _allocate(self, capacity: int) -> None:
+        self.mask = capacity - 1
+        self.limit = capacity // 2
+        self.array = np.zeros((capacity, self.stride), dtype=np.uint64)
+        self.flat = memoryview(self.array.reshape(-1))  # type: ignore[arg-type]
+
+    @property
+    def address(self) -> int:
+        """Where the slots begin."""
+        return self.array.ctypes.data
+
+    def _slot(self, key: Key) -> int:
+        """Offset of the slot that has the key or, if none has, of the free one where it belongs."""
+        flat, stride, mask = self.flat, self.stride, self.mask
+        at = hash_key(key) & mask
+        if len(key) == 1:
+            word = key[0]
+            while flat[at * stride] and flat[at * stride + HASH_HEAD] != word:
+                at = (at + 1) & mask
+            return at * stride
+        while True:
+            offset = at * stride
+            if not flat[offset] or tuple(flat[offset + HASH_HEAD : offset + stride]) == key:
+                return offset
+            at = (at + 1) & mask
+
+    def get(self, key: Key) -> tuple[int, int]:
+        """(value, rank) of a key, (0, 0) if it is not there."""
+        at = self._slot(key)
+        return self.flat[at], self.flat[at + 1]
+
+    def put(self, key: Key, value: int, rank: int) -> bool:
+        """Sets the value of a key. True when the table moved and its address must be published again."""
+        flat, at = self.flat, self._slot(key)
+        if flat[at]:
+            flat[at], flat[at + 1] = value, rank
+            return False
+        flat[at], flat[at + 1] = value, rank
+        at += HASH_HEAD
+        for word in key:
+            flat[at] = word
+            at += 1
+        self.count += 1
+        if self.count > self.limit:
+            self._rebuild(2 * len(self.array))
+            return True
+        return False
+
+    def remove(self, key: Key) -> None:
+        """Forgets a key that is there; slots behind it that probed past it move back."""
+        flat, stride, mask = self.flat, self.stride, self.mask
+        hole = self._slot(key) // stride
+        at = hole
+        self.count -= 1
+        while True:
+            at = (at + 1) & mask
+            offset = at * stride
+            if not flat[offset]:
+                break
+            home = hash_key(tuple(flat[offset + HASH_HEAD : offset + stride])) & mask
+            if (at - home) & mask >= (at - hole) & mask:
+                flat[hole * stride : (hole + 1) * stride] = flat[offset : offset + stride]
+                hole = at
+        flat[hole * stride] = 0
+
+    def _rebuild(self, capacity: int) -> None:
+        old = self.array[self.array[:, 0] != 0]
+        self._allocate(capacity)
+        home = (_hash_rows(old[:, HASH_HEAD:]) & np.uint64(self.mask)).astype(np.int64)
+        # Rows in order of their home take the first free slot at or after it: a running maximum finds
+        # it for all at once, and what runs over the end wraps round by ordinary probing.
+        order = np.argsort(home, kind="stable")
+        steps = np.arange(len(order))
+        place = np.maximum.accumulate(home[order] - steps) + steps
+        inside = place < capacity
+        self.array[place[inside]] = old[order[inside]]
+        for row in old[order[~inside]]:
+            key = tuple(int(word) for word in row[HASH_HEAD:])
+            at = self._slot(key)
+            self.flat[at : at + self.stride] = memoryview(row)

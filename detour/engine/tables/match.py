@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Match-action tables as the control plane sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.engine.compiler import model
+from detour.engine.compiler.slots import (
+    ACTION,
+    BYTES,
+    GROUP_FLAG,
+    METERS,
+    NO_ACTION,
+    NOW,
+    PACKETS,
+    RECORDS,
+    TOUCHED,
+    key_layout,
+    record_head,
+    record_words,
+)
+from detour.engine.tables.arguments import Arguments
+from detour.engine.tables.arrays import MeterArray, MeterConfig
+from detour.engine.tables.errors import EntryExists, NoSuchEntry, TableError, TableFull
+from detour.engine.tables.index import ExactIndex, MaskedIndex, RangeIndex
+from detour.engine.tables.keys import KeyCodec, Match
+from detour.engine.tables.profile import ActionProfile
+from detour.engine.tables.rows import Handles, Rows
+
+_MAX_RANK_PRIORITY = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRef:
+    """In an indirect table: the entry runs this member of the action profile."""
+
+    member: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRef:
+    """In a table with a selector: the entry runs one member of this group."""
+
+    group: int
+
+
+Target = str | int | MemberRef | GroupRef
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry as read back. `action` is None in indirect tables, where `target` says what it points to."""
+
+    handle: int
+    key: tuple[Any, ...]
+    priority: int
+    action: model.Action | None
+    params: tuple[int, ...]
+    target: MemberRef | GroupRef | None = None
+
+
+class MatchTable:
+    """One table of one switch.
+
+    Keys are tuples with an element for each key field: exact `int`; lpm `(value, prefix_len)`; ternary
+    `(value, mask)`; range `(low, high)`; in ternary fields also `int` (all bits) and `None` (any), which is
+    how optional fields are given. Priorities are P4Runtime's: the higher number wins, among equals the lower
+    handle; exact and LPM tables ignore them.
+    """
+
+    def __init__(
+        self,
+        spec: model.Table,
+        sw: NDArray[np.int64],
+        slot: int,
+        actions: list[model.Action],
+        profile: ActionProfile | None,
+        meter: model.Array | None,
+        tick_ps: int,
+    ) -> None:
+        self.name, self.spec, self.size, self.profile = spec.name, spec, spec.max_size, profile
+        self.immutable = False
+        self._sw, self._slot = sw, slot
+        self._head = record_head(spec)
+        self._rows = Rows(sw, slot + RECORDS, record_words(spec))
+        self._arguments = Arguments(spec.name, spec.actions, actions)
+        self._layout = key_layout(spec.key)
+        self._codec = KeyCodec(spec.name, spec.key, self._layout)
+        self._prioritised = spec.match_type in ("ternary", "range")
+        self._meter: MeterArray | None = None
+        if meter is not None:
+            self._meter = MeterArray(meter.name, 4, meter.unit, tick_ps)
+            self._publish_meter()
+        self._reset_entries()
+        self._rows.flat[ACTION] = NO_ACTION
+        self.default_changed = False
+        self._install(spec)
+
+    def _install(self, spec: model.Table) -> None:
+        if spec.default is not None:
+            self._write_default(spec.default.action.id, spec.default.args)
+        for e in spec.entries or ():
+            self.insert(e.key, e.call.action.id, e.call.args, e.priority)
+        self.immutable = spec.entries is not None
+
+    def _reset_entries(self) -> None:
+        kinds = {"exact": ExactIndex, "lpm": MaskedIndex, "ternary": MaskedIndex, "range": RangeIndex}
+        self._index = kinds[self.spec.match_type](self._sw, self._slot, self._layout)
+        self._handles = Handles()
+        self._matches: dict[int, tuple[Match, int]] = {}  # handle -> match, rank
+        self._by_key: dict[tuple[Any, int], int] = {}
+
+    def __len__(self) -> int:
+        return len(self._matches)
+
+    # -- entries
+
+    def insert(
+        self, key: tuple[Any, ...], action: Target, params: tuple[int, ...] = (), priority: int = 0
+    ) -> int:
+        """Adds an entry and returns its handle.
+
+        Raises EntryExists, TableFull or, for what does not fit the table, TableError.
+        """
+        self._check_mutable()
+        match = self._codec.encode(key)
+        if not self._prioritised:
+            priority = 0
+        elif not 0 <= priority <= _MAX_RANK_PRIORITY:
+            raise TableError(f"{self.name}: priority {priority} is not in 0..{_MAX_RANK_PRIORITY}")
+        identity = (match.identity, priority)
+        if identity in self._by_key:
+            raise EntryExists(f"{self.name}: the entry {key} exists")
+        if len(self._matches) >= self.size:
+            raise TableFull(f"{self.name}: it takes {self.size} entries")
+        words = self._encode(action, params)
+        handle = self._handles.take()
+        if self._prioritised:
+            rank = priority << 32 | (0xFFFFFFFF - handle)
+        else:
+            rank = match.prefix + 1
+        self._by_key[identity] = handle
+        self._matches[handle] = (match, rank)
+        self._write_new(handle + 1, words)
+        self._index.add(match.key, match.mask, match.bounds, rank, handle + 1)
+        return handle
+
+    def modify(self, handle: int, action: Target, params: tuple[int, ...] = ()) -> None:
+        """Gives an entry another action; counters and meters stay."""
+        self._check_mutable()
+        self._match(handle)
+        words = self._encode(action, params)
+        self._refer(self._rows.flat[(handle + 1) * self._rows.stride + ACTION], -1)
+        self._write(handle + 1, words)
+
+    def delete(self, handle: int) -> None:
+        """Removes an entry."""
+        self._check_mutable()
+        match, rank = self._match(handle)
+        row = handle + 1
+        self._index.remove(match.key, match.mask, match.bounds, rank, row)
+        self._refer(self._rows.flat[row * self._rows.stride + ACTION], -1)
+        del self._matches[handle], self._by_key[(match.identity, self._priority(rank))]
+        self._handles.release(handle)
+
+    def find(self, key: tuple[Any, ...], priority: int = 0) -> int:
+        """The handle of the entry with this key (and, in ternary and range tables, this priority)."""
+        match = self._codec.encode(key)
+        handle = self._by_key.get((match.identity, priority if self._prioritised else 0))
+        if handle is None:
+            raise NoSuchEntry(f"{self.name}: there is no entry {key}")
+        return handle
+
+    def get(self, handle: int) -> Entry:
+        """An entry by its handle."""
+        match, rank = self._match(handle)
+        action, params, target = self._decode(handle + 1)
+        return Entry(handle, self._codec.decode(match), self._priority(rank), action, params, target)
+
+    def entries(self) -> Iterator[Entry]:
+        """All entries, by handle."""
+        return (self.get(handle) for handle in sorted(self._matches))
+
+    def clear(self) -> None:
+        """Removes all entries; const entries stay."""
+        if self.immutable:
+            return
+        for handle in self._matches:
+            self._refer(self._rows.flat[(handle + 1) * self._rows.stride + ACTION], -1)
+        self._reset_entries()
+
+    # -- default entry
+
+    def set_default(self, action: Target, params: tuple[int, ...] = ()) -> None:
+        """Sets the default action, unless the program says that it is const."""
+        if self.spec.default_const:
+            raise TableError(f"{self.name}: its default entry is const")
+        self._write_default(action, params)
+        self.default_changed = True
+
+    def _write_default(self, action: Target, params: tuple[int, ...]) -> None:
+        default = self.spec.default
+        if default and self.spec.default_action_const:
+            chosen = action if isinstance(action, str | int) else ""
+            if self._arguments.action(chosen) is not default.action:
+                raise TableError(f"{self.name}: its default action {default.action.name} is const")
+        self._set_default_words(self._encode(action, params))
+
+    def _set_default_words(self, words: list[int]) -> None:
+        self._refer(self._rows.flat[ACTION], -1)
+        self._write(0, words)
+
+    def reset_default(self) -> None:
+        """Back to the default entry that the program gives (none in indirect tables)."""
+        default = self.spec.default
+        words = self._encode(default.action.id, default.args) if default else [NO_ACTION]
+        self._set_default_words(words)
+        self.default_changed = False
+
+    @property
+    def default(self) -> Entry | None:
+        """The default entry (handle -1), None if there is none."""
+        if self._rows.flat[ACTION] == NO_ACTION:
+            return None
+        action, params, target = self._decode(0)
+        return Entry(-1, (), 0, action, params, target)
+
+    # -- counters, meters, ageing
+
+    def counter(self, handle: int) -> tuple[int, int]:
+        """(packets, bytes) of an entry."""
+        at = self._counted(handle)
+        return self._rows.flat[at + PACKETS], self._rows.flat[at + BYTES]
+
+    def set_counter(self, handle: int, packets: int, octets: int) -> None:
+        """Sets an entry's counter."""
+        at = self._counted(handle)
+        self._rows.flat[at + PACKETS], self._rows.flat[at + BYTES] = packets, octets
+
+    def _counted(self, handle: int) -> int:
+        if not self.spec.with_counters:
+            raise TableError(f"{self.name}: it has no direct counter")
+        self._match(handle)
+        return (handle + 1) * self._rows.stride
+
+    def meter(self, handle: int) -> MeterConfig | None:
+        """The direct meter's rates, None if they were never set."""
+        return self._metered(handle).config(handle + 1)
+
+    def set_meter(self, handle: int, config: MeterConfig | None) -> None:
+        """Sets the direct meter's rates."""
+        self._metered(handle).configure(handle + 1, config)
+
+    def _metered(self, handle: int) -> MeterArray:
+        if self._meter is None:
+            raise TableError(f"{self.name}: it has no direct meter")
+        self._match(handle)
+        return self._meter
+
+    def _publish_meter(self) -> None:
+        assert self._meter is not None
+        self._sw[self._slot + METERS] = self._meter.rows.ctypes.data
+
+    def last_hit(self, handle: int) -> int:
+        """Tick of the last hit or, if there was none, of the insertion."""
+        self._match(handle)
+        return self._rows.flat[(handle + 1) * self._rows.stride + TOUCHED]
+
+    def touch(self, handle: int) -> None:
+        """Lets an entry's idle time begin anew."""
+        self._match(handle)
+        self._rows.flat[(handle + 1) * self._rows.stride + TOUCHED] = int(self._sw[NOW])
+
+    # -- records
+
+    def _match(self, handle: int) -> tuple[Match, int]:
+        found = self._matches.get(handle)
+        if found is None:
+            raise NoSuchEntry(f"{self.name}: there is no entry with handle {handle}")
+        return found
+
+    def _priority(self, rank: int) -> int:
+        return rank >> 32 if self._prioritised else 0
+
+    def _check_mutable(self) -> None:
+        if self.immutable:
+            raise TableError(f"{self.name}: its entries are const")
+        if not self.spec.key:
+            raise TableError(f"{self.name}: a table without key has only a default entry")
+
+    def _encode(self, action: Target, params: tuple[int, ...]) -> list[int]:
+        if self.profile is None:
+            if isinstance(action, MemberRef | GroupRef):
+                raise TableError(f"{self.name}: it has no action profile")
+            return self._arguments.encode(action, params)
+        if isinstance(action, MemberRef):
+            return [self.profile.member_row(action.member)]
+        if isinstance(action, GroupRef):
+            return [GROUP_FLAG | self.profile.group_row(action.group)]
+        raise TableError(f"{self.name}: its entries point to members of {self.profile.name}")
+
+    def _decode(
+        self, row: int
+    ) -> tuple[model.Action | None, tuple[int, ...], MemberRef | GroupRef | None]:
+        at = row * self._rows.stride
+        flat = self._rows.flat
+        if self.profile is None:
+            action, params = self._arguments.decode(
+                [flat[at], *flat[at + self._head : at + self._rows.stride]]
+            )
+            return action, params, None
+        word = flat[at + ACTION]
+        if word & GROUP_FLAG:
+            return None, (), GroupRef(self.profile.group_id(word & 0xFFFFFFFF))
+        return None, (), MemberRef(self.profile.member_id(word))
+
+    def _refer(self, word: int, count: int) -> None:
+        """Keeps the action profile's use counts."""
+        if self.profile is None or word == NO_ACTION:
+            return
+        if word & GROUP_FLAG:
+            self.profile.use_group(word & 0xFFFFFFFF, count)
+        else:
+            self.profile.use_member(word, count)
+
+    def _write_new(self, row: int, words: list[int]) -> None:
+        self._rows.reserve(row + 1)
+        if self._meter is not None:
+            if row >= self._meter.size:
+                self._meter.resize(2 * row)
+                self._publish_meter()
+            self._meter.configure(row, None)
+        at = row * self._rows.stride
+        flat = self._rows.flat
+        flat[at + TOUCHED] = int(self._sw[NOW])
+        if self.spec.with_counters:
+            flat[at + PACKETS] = flat[at + BYTES] = 0
+        self._write(row, words)
+
+    def _write(self, row: int, words: list[int]) -> None:
+        self._refer(words[0], 1)
+        flat = self._rows.flat
+        at = row * self._rows.stride
+        flat[at + ACTION] = words[0]
+        at += self._head - 1
+        for i in range(1, len(words)):
+            flat[at + i] = words[i]

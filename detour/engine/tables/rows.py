@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Growing arrays of 64-bit words whose address native code finds in the state block."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Rows:
+    """`stride` words a row; `flat` is a memoryview: the fastest way to single words in Python."""
+
+    __slots__ = ("_slot", "_sw", "array", "flat", "stride")
+
+    def __init__(self, sw: NDArray[np.int64], slot: int, stride: int, rows: int = 4) -> None:
+        self._sw, self._slot, self.stride = sw, slot, stride
+        self._place(np.zeros((rows, stride), dtype=np.uint64))
+
+    def _place(self, array: NDArray[np.uint64]) -> None:
+        self.array = array
+        self.flat = memoryview(array.reshape(-1))  # type: ignore[arg-type]
+        self._sw[self._slot] = array.ctypes.data
+
+    def reserve(self, rows: int) -> None:
+        """Makes room for `rows` rows; grows by doubling, new rows are zero."""
+        have = len(self.array)
+        if rows > have:
+            array = np.zeros((max(rows, 2 * have), self.stride), dtype=np.uint64)
+            array[:have] = self.array
+            self._place(array)
+
+
+class Handles:
+    """Allocates the lowest free handle first, as BMv2 does: the order of ties depends on it."""
+
+    __slots__ = ("_free", "_next")
+
+    def __init__(self) -> None:
+        self._free: list[int] = []
+        self._next = 0
+
+    def take(self) -> int:
+        """A free handle."""
+        if self._free:
+            return heapq.heappop(self._free)
+        self._next += 1
+        return self._next - 1
+
+    def release(self, handle: int) -> None:
+        """Makes a handle free again."""
+        heapq.heappush(self._free, handle)
