@@ -44,10 +44,19 @@ def compile_to(program: str, folder: Path) -> None:
     """
     if shutil.which("p4c-bm2-ss") is None:
         raise DetourError("p4c-bm2-ss is not on PATH: install p4lang's package p4lang-p4c (see README.md)")
-    outputs = ["--p4runtime-files", str(folder / f"{program}.p4info.txtpb"), "-o", str(folder / f"{program}.json")]
+    outputs = [
+        "--p4runtime-files",
+        str(folder / f"{program}.p4info.txtpb"),
+        "-o",
+        str(folder / f"{program}.json"),
+    ]
     # Run inside p4src: the JSON then names sources by relative paths and is the same on every machine.
     done = subprocess.run(
-        ["p4c-bm2-ss", *_FLAGS, *outputs, f"{program}.p4"], cwd=SOURCES, capture_output=True, text=True, check=False
+        ["p4c-bm2-ss", *_FLAGS, *outputs, f"{program}.p4"],
+        cwd=SOURCES,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode != 0:
         raise DetourError(f"p4c-bm2-ss refuses p4src/{program}.p4: {done.stderr.strip()}")

@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The papers' tables and figures: one module an experiment, and what they share (sweeps, stores, patterns)."""

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a sweep keeps its finished points: one JSON line each, appended and synced, so that a kill loses none.
+
+A point is finished only under the sources that computed it: the key covers a version string, and results of
+other versions stay in the file unread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+Point = dict[str, Any]
+
+
+def canonical(value: Any) -> str:
+    """The one JSON text of a value: sorted keys, no spaces."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def source_version() -> str:
+    """Digest of everything that may change a result: detour's Python and the compiled P4."""
+    package = Path(__file__).resolve().parents[1]
+    digest = hashlib.sha256()
+    files = [*package.rglob("*.py"), *(package.parent / "p4src" / "build").glob("*.json")]
+    for path in sorted(files):
+        digest.update(path.relative_to(package.parent).as_posix().encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+class Store:
+    """Finished points of one sweep in one file (`None`: in memory only)."""
+
+    def __init__(self, path: Path | None, version: str) -> None:
+        self.path = path
+        self.version = version
+        self._results: dict[str, Any] = {}
+        if path is not None and path.exists():
+            self._load(path)
+
+    def _load(self, path: Path) -> None:
+        for line in path.read_bytes().splitlines():
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue  # the line that a kill cut short
+            if record.get("version") == self.version:
+                self._results[record["key"]] = record["result"]
+
+    def key(self, point: Point) -> str:
+        return hashlib.sha256(canonical(point).encode()).hexdigest()[:24]
+
+    def __contains__(self, point: Point) -> bool:
+        return self.key(point) in self._results
+
+    def get(self, point: Point) -> Any:
+        """The point's result, `None` if it has none yet."""
+        return self._results.get(self.key(point))
+
+    def add(self, point: Point, result: Any, seconds: float) -> None:
+        """Keeps a finished point; returns after it is on disk."""
+        key = self.key(point)
+        self._results[key] = result
+        if self.path is None:
+            return
+        record = {"key": key, "version": self.version, "point": point, "seconds": seconds, "result": result}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # A line that a kill cut short must not swallow the next one.
+        torn = self.path.exists() and self.path.stat().st_size > 0 and not self._ends_with_newline()
+        with self.path.open("ab") as file:
+            file.write(("\n" if torn else "").encode() + canonical(record).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _ends_with_newline(self) -> bool:
+        assert self.path is not None
+        with self.path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameter sweeps: many independent points, on a pool of local processes or on a Ray cluster.
+
+A point is a JSON object; a worker is a function `point -> result` named as "module:function", so that any
+process can find it. Results do not depend on how many processes there are: a point carries its own seed. A point
+that raises, or whose process dies (native code can crash), is reported as failed; the others go on.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import signal
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from detour.base.errors import DetourError
+from detour.experiments.store import Point, Store
+
+Report = Callable[[int, int, int], None]
+"""called with (points finished, points failed, points in all)"""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A point that did not finish, and why (the error's last line, then its traceback if there is one)."""
+
+    point: Point
+    reason: str
+    details: str = ""
+
+
+@dataclass
+class Outcome:
+    """Results in the order of the points asked for (`None` where a point failed)."""
+
+    results: list[Any]
+    failures: list[Failure] = field(default_factory=list)
+    computed: int = 0
+    """points that were run now, the rest came from the store"""
+
+
+def resolve(worker: str) -> Callable[[Point], Any]:
+    """The function behind "module:function"."""
+    module, _, name = worker.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def run(
+    points: Iterable[Point],
+    worker: str,
+    store: Store,
+    *,
+    processes: int = 1,
+    ray: str | None = None,
+    report: Report | None = None,
+) -> Outcome:
+    """Runs every point that the store does not have yet and returns all results.
+
+    Args:
+        points: what to run; equal points are run once.
+        worker: "module:function".
+        store: where finished points are kept.
+        processes: local processes (1 or more).
+        ray: address of a Ray cluster ("auto" for the running one) instead of local processes.
+        report: told of every change.
+    """
+    if processes < 1:
+        raise DetourError(f"a sweep needs at least 1 process, not {processes}")
+    wanted = list(points)
+    missing = list({store.key(point): point for point in wanted if point not in store}.values())
+    failures: list[Failure] = []
+    source = _on_ray(missing, worker, ray) if ray else _on_processes(missing, worker, processes)
+    if report:
+        report(len(wanted) - len(missing), 0, len(wanted))
+    for done, (point, result, failure, seconds) in enumerate(source, 1):
+        if failure:
+            failures.append(failure)
+        else:
+            store.add(point, result, seconds)
+        if report:
+            report(len(wanted) - len(missing) + done - len(failures), len(failures), len(wanted))
+    results = [store.get(point) for point in wanted]
+    return Outcome(results, failures, len(missing) - len(failures))
+
+
+Finished = tuple[Point, Any, Failure | None, float]
+
+
+def _serve(connection: Connection, worker: str) -> None:
+    """A worker process: points in, results out, until the other end closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    function = resolve(worker)
+    while True:
+        try:
+            point = connection.recv()
+        except EOFError:
+            return
+        began = time.monotonic()
+        try:
+            answer = (function(point), "", "")
+        except Exception as error:
+            answer = (None, f"{type(error).__name__}: {error}", traceback.format_exc())
+        connection.send((*answer, time.monotonic() - began))
+
+
+class _Worker:
+    """One process and the point that it works on."""
+
+    def __init__(self, worker: str) -> None:
+        context = multiprocessing.get_context("spawn")  # threads of the parent must not be forked
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, worker), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.point: Point | None = None
+
+    def give(self, point: Point) -> None:
+        self.point = point
+        self.connection.send(point)
+
+    def take(self) -> Finished:
+        """What became of the point; the process may have died over it."""
+        point, self.point = self.point, None
+        assert point is not None
+        try:
+            result, reason, details, seconds = self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            self.process.join()
+            return point, None, Failure(point, f"the process died (exit code {self.process.exitcode})"), 0.0
+        return point, result, Failure(point, reason, details) if reason else None, seconds
+
+    def end(self) -> None:
+        self.connection.close()
+        self.process.terminate()
+        self.process.join()
+
+
+def _on_processes(points: list[Point], worker: str, processes: int) -> Iterator[Finished]:
+    waiting = deque(points)
+    workers: list[_Worker] = []
+    try:
+        while waiting or any(one.point is not None for one in workers):
+            workers = [one for one in workers if one.process.is_alive() or one.point is not None]
+            while waiting and len(workers) < min(processes, len(points)):
+                workers.append(_Worker(worker))
+            for one in workers:
+                if one.point is None and waiting:
+                    try:
+                        one.give(waiting[0])
+                    except (BrokenPipeError, ConnectionResetError):
+                        continue  # it died idle; the loop replaces it
+                    waiting.popleft()
+            busy = {one.connection: one for one in workers if one.point is not None}
+            for connection in wait(list(busy)):
+                yield busy[connection].take()  # type: ignore[index]
+    finally:
+        for one in workers:
+            one.end()
+
+
+def _on_ray(points: list[Point], worker: str, address: str) -> Iterator[Finished]:
+    try:
+        import ray  # type: ignore[import-not-found]
+    except ImportError:
+        raise DetourError("--ray needs Ray: pip install 'detour[ray]'") from None
+    ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
+
+    @ray.remote(max_retries=0)
+    def task(point: Point) -> tuple[Any, float]:
+        began = time.monotonic()
+        return resolve(worker)(point), time.monotonic() - began
+
+    pending = {task.remote(point): point for point in points}
+    while pending:
+        ready, _ = ray.wait(list(pending))
+        point = pending.pop(ready[0])
+        try:
+            result, seconds = ray.get(ready[0])
+            yield point, result, None, seconds
+        except Exception as error:
+            yield point, None, Failure(point, str(error).strip().splitlines()[-1], str(error)), 0.0

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers that the sweep tests name; they must be importable from a fresh process."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+
+def square(point):
+    with Path(point["log"]).open("a") as log:
+        log.write(f"{point['x']}\n")
+    if point.get("fail"):
+        raise ValueError(f"cannot square {point['x']}")
+    if point.get("crash"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(point.get("seconds", 0))
+    return {"square": point["x"] ** 2}

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sweeps keep what is finished, report what failed, and do not depend on the number of processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from detour.base.errors import DetourError
+from detour.experiments import sweep
+from detour.experiments.store import Store
+
+WORKER = "tests.unit.experiments.sweep_workers:square"
+
+
+def points(log, count=6, **extra):
+    return [{"x": x, "log": str(log)} | extra for x in range(count)]
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_results_come_in_order(tmp_path, processes):
+    seen = []
+    outcome = sweep.run(
+        points(tmp_path / "log"),
+        WORKER,
+        Store(None, "v"),
+        processes=processes,
+        report=lambda *state: seen.append(state),
+    )
+    assert [result["square"] for result in outcome.results] == [0, 1, 4, 9, 16, 25]
+    assert seen[0] == (0, 0, 6)
+    assert seen[-1] == (6, 0, 6)
+
+
+def test_equal_points_run_once(tmp_path):
+    log = tmp_path / "log"
+    outcome = sweep.run(points(log, 2) * 3, WORKER, Store(None, "v"))
+    assert len(outcome.results) == 6
+    assert sorted(log.read_text().split()) == ["0", "1"]
+
+
+def test_failed_points_do_not_take_the_others_along(tmp_path):
+    work = points(tmp_path / "log")
+    work[1]["fail"] = True
+    work[3]["crash"] = True
+    outcome = sweep.run(work, WORKER, Store(tmp_path / "store", "v"), processes=2)
+    assert [result and result["square"] for result in outcome.results] == [0, None, 4, None, 16, 25]
+    reasons = {failure.point["x"]: failure.reason for failure in outcome.failures}
+    assert reasons[1] == "ValueError: cannot square 1"
+    assert "process died" in reasons[3]
+
+
+def test_finished_points_are_not_run_again(tmp_path):
+    log, path = tmp_path / "log", tmp_path / "store"
+    sweep.run(points(log, 3), WORKER, Store(path, "v"))
+    outcome = sweep.run(points(log, 5), WORKER, Store(path, "v"))
+    assert outcome.computed == 2
+    assert sorted(log.read_text().split()) == ["0", "1", "2", "3", "4"]
+
+
+def test_other_sources_invalidate(tmp_path):
+    log, path = tmp_path / "log", tmp_path / "store"
+    sweep.run(points(log, 3), WORKER, Store(path, "old"))
+    assert sweep.run(points(log, 3), WORKER, Store(path, "new")).computed == 3
+
+
+def test_a_torn_line_loses_only_itself(tmp_path):
+    log, path = tmp_path / "log", tmp_path / "store"
+    sweep.run(points(log, 3), WORKER, Store(path, "v"))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-10])
+    assert sweep.run(points(log, 3), WORKER, Store(path, "v")).computed == 1
+    assert sweep.run(points(log, 3), WORKER, Store(path, "v")).computed == 0
+
+
+def test_resumes_after_a_kill(tmp_path):
+    log, path = tmp_path / "log", tmp_path / "store"
+    work = points(log, 40, seconds=0.05)
+    (tmp_path / "points.json").write_text(json.dumps(work))
+    script = (
+        "import json,sys; from detour.experiments import sweep; from detour.experiments.store import Store\n"
+        "from pathlib import Path\n"
+        "if __name__ == '__main__':\n"
+        " print('ready', flush=True)\n"
+        f" sweep.run(json.load(open(sys.argv[1])), {WORKER!r}, Store(Path(sys.argv[2]), 'v'))\n"
+    )
+    (tmp_path / "main.py").write_text(script)
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+    process = subprocess.Popen([sys.executable, tmp_path / "main.py", tmp_path / "points.json", path], env=env)
+    while not path.exists() or path.read_bytes().count(b"\n") < 5:
+        assert process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept = len(Store(path, "v")._results)
+    outcome = sweep.run(work, WORKER, Store(path, "v"), processes=2)
+    assert kept >= 5
+    assert outcome.computed == 40 - kept
+    assert [result["square"] for result in outcome.results] == [x**2 for x in range(40)]
+
+
+def test_no_processes_is_refused(tmp_path):
+    with pytest.raises(DetourError, match="at least 1 process"):
+        sweep.run([], WORKER, Store(None, "v"), processes=0)
