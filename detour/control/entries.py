@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a switch can be told, as small immutable values: the model that planners return and reconciling compares.
+
+Every entity is canonical (fields in a fixed order, bits beyond a prefix cleared), hashable and compares by
+value. `entity.key` is its identity on the switch: two entities with one key are the old and the new state of
+the same thing. Names are those of the P4Info, numbers are plain `int`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Lpm:
+    """Longest-prefix match: `value` is the whole field (`bits` wide), `prefix_len` its significant bits."""
+
+    value: int
+    prefix_len: int
+    bits: int = 128
+
+    def __post_init__(self) -> None:
+        tail = self.bits - self.prefix_len
+        object.__setattr__(self, "value", self.value >> tail << tail)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Ternary:
+    """Match under a mask."""
+
+    value: int
+    mask: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", self.value & self.mask)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Range:
+    """Match of an interval, both ends included."""
+
+    low: int
+    high: int
+
+
+# Exact and (present) optional fields are plain integers; fields that match anything are left out.
+MatchValue: TypeAlias = int | Lpm | Ternary | Range
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action with its arguments, (name, value) pairs in the order of the names."""
+
+    name: str
+    params: tuple[tuple[str, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", tuple(sorted(self.params)))
+
+    @staticmethod
+    def of(name: str, **params: int) -> Action:
+        """`Action.of("FabricIngress.router.forward", port=3)`."""
+        return Action(name, tuple(params.items()))
+
+    def __getitem__(self, param: str) -> int:
+        for name, value in self.params:
+            if name == param:
+                return value
+        raise KeyError(param)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedAction:
+    """One choice of an action set."""
+
+    action: Action
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ActionSet:
+    """One-shot action set of a table with an action selector. The order counts: member = hash % size."""
+
+    choices: tuple[WeightedAction, ...]
+
+    @staticmethod
+    def of(actions: Iterable[Action]) -> ActionSet:
+        """Every action with weight 1."""
+        return ActionSet(tuple(WeightedAction(action) for action in actions))
+
+    def members(self) -> tuple[Action, ...]:
+        """What the hash chooses from: every action as often as its weight says."""
+        return tuple(choice.action for choice in self.choices for _ in range(choice.weight))
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """An entry of a match table; `match` holds (field, value) pairs in the order of the fields' names.
+
+    `priority` is 0 unless the table has a ternary, range or optional field.
+    """
+
+    table: str
+    match: tuple[tuple[str, MatchValue], ...]
+    action: Action | ActionSet
+    priority: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.match) > 1:
+            object.__setattr__(self, "match", tuple(sorted(self.match, key=lambda pair: pair[0])))
+
+    @staticmethod
+    def of(table: str, match: Mapping[str, MatchValue], action: Action | ActionSet, priority: int = 0) -> TableEntry:
+        """The same from a mapping of fields."""
+        return TableEntry(table, tuple(match.items()), action, priority)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return ("table", self.table, self.match, self.priority)
+
+    def field(self, name: str) -> MatchValue | None:
+        """Value of a match field, None if the entry does not care."""
+        for field, value in self.match:
+            if field == name:
+                return value
+        return None
+
+    def members(self) -> tuple[Action, ...]:
+        """The actions that may run, in the selector's order."""
+        return self.action.members() if isinstance(self.action, ActionSet) else (self.action,)
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultAction:
+    """What a table does when nothing matches."""
+
+    table: str
+    action: Action
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return ("default", self.table)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Replica:
+    """A copy: where it goes and the replication id that it carries."""
+
+    port: int
+    instance: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MulticastGroup:
+    """A multicast group, replicas in order."""
+
+    group: int
+    replicas: tuple[Replica, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "replicas", tuple(sorted(self.replicas)))
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return ("multicast", self.group)
+
+
+@dataclass(frozen=True, slots=True)
+class CloneSession:
+    """A clone session; `packet_length` 0 keeps the whole packet."""
+
+    session: int
+    replicas: tuple[Replica, ...]
+    class_of_service: int = 0
+    packet_length: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "replicas", tuple(sorted(self.replicas)))
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return ("clone", self.session)
+
+
+@dataclass(frozen=True, slots=True)
+class MeterConfig:
+    """Rates (units a second) and bursts (units) of one cell of a meter."""
+
+    meter: str
+    index: int
+    cir: int
+    cburst: int
+    pir: int
+    pburst: int
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return ("meter", self.meter, self.index)
+
+
+Entity: TypeAlias = TableEntry | DefaultAction | MulticastGroup | CloneSession | MeterConfig
+Plan: TypeAlias = dict[int, list[Entity]]
+"""device_id -> what that switch is to hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What has to be written to turn one state into another.
+
+    Write insertions first and deletions last: longer prefixes are then in place before the shorter one goes.
+    """
+
+    insert: tuple[Entity, ...]
+    modify: tuple[Entity, ...]
+    delete: tuple[Entity, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.delete or self.modify or self.insert)
+
+
+def difference(present: Iterable[Entity], wanted: Iterable[Entity]) -> Difference:
+    """What turns `present` into `wanted`.
+
+    Default actions, which cannot be deleted, are only ever modified; one that is present but not wanted stays.
+    """
+    old = {entity.key: entity for entity in present}
+    new = {entity.key: entity for entity in wanted}
+    fresh = [entity for key, entity in new.items() if key not in old]
+    return Difference(
+        delete=tuple(e for key, e in old.items() if key not in new and not isinstance(e, DefaultAction)),
+        modify=tuple(e for key, e in new.items() if key in old and old[key] != e)
+        + tuple(e for e in fresh if isinstance(e, DefaultAction)),
+        insert=tuple(e for e in fresh if not isinstance(e, DefaultAction)),
+    )
