@@ -1,1 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Topologies as immutable graphs, the addresses of what is in them, and paths through them. No I/O."""
+
+from detour.topo.failures import Failure, failure_name, parse_failure
+from detour.topo.spec import parse_topology
+from detour.topo.topology import Host, Link, Peer, Switch, Topology
+
+__all__ = [
+    "Failure",
+    "Host",
+    "Link",
+    "Peer",
+    "Switch",
+    "Topology",
+    "failure_name",
+    "parse_failure",
+    "parse_topology",
+]

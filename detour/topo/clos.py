@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clos networks: two-level leaf-spine and three-level fat-tree (Al-Fares et al., SIGCOMM 2008)."""
+
+from __future__ import annotations
+
+from detour.base.errors import DetourError
+from detour.topo.builder import Builder, check_limits
+from detour.topo.topology import Topology
+
+
+def leaf_spine(leaves: int, spines: int, hosts: int) -> Topology:
+    """Every leaf joined to every spine, `hosts` hosts a leaf; one group, leaves first.
+
+    Raises:
+        DetourError: the rule that the parameters break.
+    """
+    for name, value in (("leaves", leaves), ("spines", spines), ("hosts", hosts)):
+        if value < 1:
+            raise DetourError(f"leaf-spine: {name}={value} is less than 1")
+    spec = f"leaf-spine:leaves={leaves},spines={spines},hosts={hosts}"
+    check_limits(spec, leaves + spines, leaves * hosts, ports=max(hosts + spines, leaves))
+    builder = Builder("leaf-spine", spec)
+    for leaf in range(leaves):
+        builder.add_switch(group=0, position=leaf)
+        builder.add_hosts(leaf, hosts)
+    for spine in range(spines):
+        builder.add_switch(group=0, position=leaves + spine, tier=1)
+    for leaf in range(leaves):
+        for spine in range(spines):
+            builder.connect("local", (leaf, hosts + 1 + spine), (leaves + spine, leaf + 1))
+    return builder.build(groups=1)
+
+
+def fat_tree(k: int, blocking: int = 1) -> Topology:
+    """k pods of k/2 edge and k/2 aggregation switches, (k/2)^2 cores.
+
+    An edge switch has k/2 links up and `blocking` times as many hosts: blocking=4 oversubscribes 4 to 1 at
+    the edge (k=8, blocking=4: 512 hosts). Links inside a pod are "local", those to the cores "global". A pod
+    is a group, edges first; the cores form group k.
+
+    Raises:
+        DetourError: the rule that the parameters break.
+    """
+    if k < 2 or k % 2:
+        raise DetourError(f"fat-tree: k={k} is not an even number from 2 on")
+    if blocking < 1:
+        raise DetourError(f"fat-tree: blocking={blocking} is less than 1 (hosts per link up of an edge switch)")
+    half = k // 2
+    hosts = half * blocking
+    spec = f"fat-tree:k={k}" + (f",blocking={blocking}" if blocking != 1 else "")
+    check_limits(spec, switches=k * k + half * half, hosts=k * half * hosts, ports=max(hosts + half, k))
+    builder = Builder("fat-tree", spec)
+    for pod in range(k):
+        for i in range(k):
+            switch = builder.add_switch(group=pod, position=i, tier=i // half)
+            builder.add_hosts(switch, hosts if i < half else 0)
+    for core in range(half * half):
+        builder.add_switch(group=k, position=core, tier=2)
+    for pod in range(k):
+        first = pod * k
+        for edge in range(half):
+            for up in range(half):
+                builder.connect("local", (first + edge, hosts + 1 + up), (first + half + up, edge + 1))
+        for up in range(half):
+            for i in range(half):
+                core = k * k + up * half + i
+                builder.connect("global", (first + half + up, half + 1 + i), (core, pod + 1))
+    return builder.build(groups=k)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Texts of the form `name:key=value,key=value`, in which topologies and policies are given."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from detour.base.errors import DetourError
+
+
+def split_spec(text: str) -> tuple[str, dict[str, str]]:
+    """Name and values. Blanks around the parts do not count.
+
+    Raises:
+        DetourError: a part is not key=value, or a key is there twice.
+    """
+    name, colon, rest = text.partition(":")
+    values: dict[str, str] = {}
+    for part in rest.split(",") if colon else []:
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (key and equals and value):
+            raise DetourError(f"{text!r}: {part.strip()!r} is not of the form key=value")
+        if key in values:
+            raise DetourError(f"{text!r}: {key} is given twice")
+        values[key] = value
+    return name.strip(), values
+
+
+def check_keys(text: str, values: Collection[str], required: Collection[str], optional: Collection[str] = ()) -> None:
+    """Refuses unknown and missing keys.
+
+    Raises:
+        DetourError: naming them and what is allowed.
+    """
+    allowed = [f"{key}=" for key in required] + [f"[{key}=]" for key in optional]
+    allowed_text = ", ".join(allowed) if allowed else "no parameters"
+    for key in values:
+        if key not in required and key not in optional:
+            raise DetourError(f"{text!r}: there is no parameter {key}; allowed: {allowed_text}")
+    missing = [key for key in required if key not in values]
+    if missing:
+        raise DetourError(f"{text!r}: {', '.join(missing)} missing; wanted: {allowed_text}")
+
+
+def whole_number(text: str, key: str, value: str) -> int:
+    """The number that a value means.
+
+    Raises:
+        DetourError: it is not a decimal whole number of at most nine digits.
+    """
+    digits = value.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        raise DetourError(f"{text!r}: {key}={value} is not a whole number")
+    if len(digits) > 9:
+        raise DetourError(f"{text!r}: {key}={value} is too large")
+    return int(value)

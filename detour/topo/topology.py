@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every topology is: switches in groups, hosts on switches, links between numbered ports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+from detour.base.errors import DetourError
+from detour.topo import address
+
+LinkKind: TypeAlias = Literal["host", "local", "global"]
+
+MAX_PORT = 508  # 509 recirculates, 510 is the CPU, 511 drops
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """What is behind a port: a host (`kind` "host") or a switch, and the port there (0 for a host)."""
+
+    kind: LinkKind
+    index: int
+    port: int
+    link: int
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A switch. `position` counts in its group; `tier` is 0 where hosts are, 1 and 2 above (Clos)."""
+
+    index: int
+    group: int
+    position: int
+    tier: int
+    ports: tuple[Peer | None, ...]
+    """What is behind port p is `ports[p - 1]`; None: nothing."""
+
+    @property
+    def name(self) -> str:
+        return f"s{self.index}"
+
+    @property
+    def node_id(self) -> int:
+        """Its uSID."""
+        return address.switch_node_id(self.index)
+
+    @property
+    def device_id(self) -> int:
+        """What P4Runtime calls it."""
+        return self.index + 1
+
+    def peer(self, port: int) -> Peer | None:
+        """What is behind a port, None for nothing (or no such port)."""
+        return self.ports[port - 1] if 1 <= port <= len(self.ports) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host. `group`, `switch_position` and `position` (on its switch) make up its address."""
+
+    index: int
+    switch: int
+    port: int
+    group: int
+    switch_position: int
+    position: int
+
+    @property
+    def name(self) -> str:
+        return f"h{self.index}"
+
+    @property
+    def node_id(self) -> int:
+        """Its uSID."""
+        return address.host_node_id(self.index)
+
+    @property
+    def address(self) -> int:
+        """Its IPv6 address as an integer."""
+        return address.host_address(self.group, self.switch_position, self.position)
+
+    @property
+    def mac(self) -> int:
+        return address.host_mac(self.index)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link. `a` is (switch, port); `b` is (switch, port) or, for a host link, (host, 0)."""
+
+    index: int
+    kind: LinkKind
+    a: tuple[int, int]
+    b: tuple[int, int]
+    name: str
+    """`s0-s4`, `s0-h1`; parallel links have `#2`, `#3`... appended."""
+
+
+@dataclass(frozen=True, eq=False)
+class Topology:
+    """A network. Two topologies with the same `spec` are the same.
+
+    `groups` counts the groups that have hosts; `valiant_groups` is the number of groups among which a packet
+    may be sent by way of a third one, 0 if that makes no sense in this family.
+    """
+
+    family: str
+    spec: str
+    groups: int
+    valiant_groups: int
+    switches: tuple[Switch, ...]
+    hosts: tuple[Host, ...]
+    links: tuple[Link, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Topology) and self.spec == other.spec
+
+    def __hash__(self) -> int:
+        return hash(self.spec)
+
+    def __str__(self) -> str:
+        return self.spec
+
+    @cached_property
+    def hosts_of(self) -> tuple[tuple[Host, ...], ...]:
+        """Hosts of every switch, by switch index."""
+        found: list[list[Host]] = [[] for _ in self.switches]
+        for host in self.hosts:
+            found[host.switch].append(host)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def members(self) -> tuple[tuple[int, ...], ...]:
+        """Switches of every group; a fat-tree's cores form one more group behind the pods."""
+        found: list[list[int]] = [[] for _ in range(1 + max(s.group for s in self.switches))]
+        for switch in self.switches:
+            found[switch.group].append(switch.index)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def _host_by_address(self) -> dict[int, Host]:
+        return {host.address: host for host in self.hosts}
+
+    @cached_property
+    def _link_by_name(self) -> dict[str, Link]:
+        return {name: link for link in self.links for name in (link.name, _reversed(link.name))}
+
+    def switch(self, name: str) -> Switch:
+        """The switch of that name (`s0`...).
+
+        Raises:
+            DetourError: there is none.
+        """
+        return self.switches[_number(name, "s", "switch", len(self.switches), self.spec)]
+
+    def host(self, name: str) -> Host:
+        """The host of that name (`h0`...).
+
+        Raises:
+            DetourError: there is none.
+        """
+        return self.hosts[_number(name, "h", "host", len(self.hosts), self.spec)]
+
+    def link(self, name: str) -> Link:
+        """The link between two neighbours, `s0-s4` or `s4-s0`, or behind a port, `s0:5`.
+
+        Raises:
+            DetourError: there is none.
+        """
+        if name in self._link_by_name:
+            return self._link_by_name[name]
+        switch_name, colon, port = name.partition(":")
+        if colon and port.isascii() and port.isdigit() and len(port) < 9:
+            switch = self.switch(switch_name)
+            peer = switch.peer(int(port))
+            if peer is None:
+                raise DetourError(f"link {name!r}: {switch.name} has ports 1 to {len(switch.ports)}")
+            return self.links[peer.link]
+        ends = name.split("#")[0].split("-")
+        if len(ends) != 2:
+            raise DetourError(f"link {name!r}: links are named by their ends, like s0-s4, s0-h1, or by port, s0:5")
+        for end in ends:
+            self.host(end) if end.startswith("h") else self.switch(end)
+        raise DetourError(f"link {name!r}: {ends[0]} and {ends[1]} are not neighbours in {self.spec}")
+
+    def host_at(self, ipv6: int) -> Host | None:
+        """The host that has that address."""
+        return self._host_by_address.get(ipv6)
+
+
+def _reversed(name: str) -> str:
+    ends, mark, copy = name.partition("#")
+    a, _, b = ends.partition("-")
+    return f"{b}-{a}{mark}{copy}"
+
+
+def _number(name: str, letter: str, what: str, count: int, spec: str) -> int:
+    digits = name[1:]
+    if not (name.startswith(letter) and digits.isascii() and digits.isdigit()):
+        raise DetourError(f"{what} {name!r}: the name is {letter} and a number, {letter}0 to {letter}{count - 1}")
+    if len(digits) > 9 or int(digits) >= count:
+        raise DetourError(f"{what} {name!r}: {spec} has {letter}0 to {letter}{count - 1}")
+    return int(digits)
