@@ -10,34 +10,129 @@ from __future__ import annotations
 from typing import Any
 
 from detour.base.jit import njit
-from detour.hosts.state import MAX_TIME, Hosts, make_hosts
+from detour.hosts import cc, dissect, lerp, nic, paths, responder, timers, wire
+from detour.hosts.config import MAX_PAYLOAD
+from detour.hosts.state import FIRST_QPN, MAX_TIME, NIL, Hosts, make_hosts
 
 __all__ = ["MAX_FRAME", "MAX_TIME", "Hosts", "deadline", "expire", "make_hosts", "receive", "transmit"]
 
-MAX_FRAME = 4224
+MAX_FRAME = wire.MAX_OVERHEAD + MAX_PAYLOAD
 """bytes of the longest frame that `transmit` writes"""
 
 
 @njit
 def receive(hs: Any, host: int, buf: Any, offset: int, length: int, now: int) -> None:
     """A frame of `length` bytes came in."""
-    hs.host[host]["rx_frames"] += 1
-    hs.host[host]["rx_bytes"] += length
+    h = hs.host[host]
+    h["rx_frames"] += 1
+    h["rx_bytes"] += length
+    kind = dissect.dissect(hs, host, buf, offset, length)
+    if kind < 0:
+        _count_bad(h, kind)
+    elif kind == dissect.IS_PTM:
+        paths.answer_ptm(hs, host)
+    else:
+        i = _addressed(hs, host)
+        if i == NIL:
+            h["rx_unknown_qp"] += 1
+        elif kind == dissect.IS_DATA:
+            responder.on_data(hs, i, buf)
+        else:
+            _feedback(hs, i, hs.qp[i], kind, now)
+
+
+@njit
+def _feedback(hs: Any, i: int, q: Any, kind: int, now: int) -> None:
+    """Something that the sender of QP `i` is to know came in."""
+    if kind == dissect.IS_ACK:
+        lerp.on_ack(hs, i, now)
+    elif kind == dissect.IS_PTR:
+        paths.on_ptr(hs, i, now)
+    else:
+        q["st_cnps"] += 1
+        cc.on_cnp(hs.cfg[0], q, now)
+    when = lerp.deadline(hs, i, q)
+    if when < MAX_TIME:
+        timers.advance(hs, i, q, when)
+
+
+@njit
+def _count_bad(h: Any, kind: int) -> None:
+    if kind == dissect.NOT_MINE:
+        h["rx_not_mine"] += 1
+    elif kind == dissect.BAD_CHECKSUM:
+        h["rx_bad_checksum"] += 1
+    elif kind == dissect.BAD_ICRC:
+        h["rx_bad_icrc"] += 1
+    else:
+        h["rx_malformed"] += 1
+
+
+@njit
+def _addressed(hs: Any, host: int) -> int:
+    """QP of this host that the frame is for and whose peer sent it, or `NIL`."""
+    f = hs.frame[0]
+    i = f["qpn"] - FIRST_QPN
+    if i < 0 or i >= hs.qp.shape[0]:
+        return NIL
+    q = hs.qp[i]
+    mine = q["used"] and q["host"] == host
+    return i if mine and q["peer_hi"] == f["src_hi"] and q["peer_lo"] == f["src_lo"] else NIL
 
 
 @njit
 def transmit(hs: Any, host: int, buf: Any, offset: int, now: int) -> int:
     """Writes the next frame to send; returns its length, 0 if nothing may go now."""
-    return 0
+    h = hs.host[host]
+    length = 0
+    while length == 0 and h["ctl_head"] != h["ctl_tail"]:
+        length = _control(hs, buf, offset, h, hs.ctl[host, nic.pop_control(hs, h)], now)
+    while length == 0 and h["active_head"] != NIL:
+        i = nic.take_active(hs, h)
+        q = hs.qp[i]
+        length = lerp.next_frame(hs, i, q, buf, offset, now)
+        if length and lerp.can_send(hs, q):
+            nic.activate(hs, i, q)
+    if length:
+        h["tx_frames"] += 1
+        h["tx_bytes"] += length
+    return length
+
+
+@njit
+def _control(hs: Any, buf: Any, offset: int, h: Any, m: Any, now: int) -> int:
+    if m["kind"] == nic.CTL_ACK:
+        return responder.write_ack(hs, buf, offset, m)
+    if m["kind"] == nic.CTL_PTM:
+        return paths.write_ptm(hs, buf, offset, h, m, now)
+    if m["kind"] == nic.CTL_PTR:
+        return wire.write_probe(hs, buf, offset, h, m, wire.PTR)
+    return 0  # withdrawn when its QP was destroyed
 
 
 @njit
 def deadline(hs: Any, host: int) -> int:
     """When `expire` wants to be called, ps; `MAX_TIME`: never."""
-    return MAX_TIME
+    while True:
+        i = timers.top(hs, host)
+        if i == NIL:
+            return MAX_TIME
+        q = hs.qp[i]
+        when = lerp.deadline(hs, i, q)
+        if when <= q["heap_key"]:
+            return q["heap_key"]
+        if when == MAX_TIME:
+            timers.remove(hs, q)
+        else:
+            timers.postpone_top(hs, host, when)
 
 
 @njit
 def expire(hs: Any, host: int, now: int) -> None:
     """The deadline has passed. Harmless if it has not."""
-    return
+    while deadline(hs, host) <= now:
+        i = timers.top(hs, host)
+        lerp.on_deadline(hs, i, now)
+        if timers.top(hs, host) == i:
+            # a key above `now` even if something is still due: it waits for `transmit` now
+            timers.postpone_top(hs, host, max(lerp.deadline(hs, i, hs.qp[i]), now + 1))

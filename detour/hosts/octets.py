@@ -56,6 +56,11 @@ def store64(buf: Any, i: int, value: int) -> None:
     _put(buf, i, value, 8, "big")
 
 
+def copy(dst: Any, i: int, src: Any, k: int, size: int) -> None:
+    """`dst[i : i + size] = src[k : k + size]`; the two must not overlap."""
+    dst[i : i + size] = src[k : k + size]
+
+
 def _put(buf: Any, i: int, value: int, size: int, order: Any) -> None:
     octets = (int(value) & ((1 << (8 * size)) - 1)).to_bytes(size, order)
     for k in range(size):
@@ -126,3 +131,22 @@ _native_store(store16, 16)
 _native_store(store32, 32)
 _native_store(store32le, 32, swapped=False)
 _native_store(store64, 64)
+
+
+@intrinsic
+def _copy(typingctx: Any, dst: Any, i: Any, src: Any, k: Any, size: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        to = _pointer(context, builder, signature.args[0], args[0], args[1], 8)
+        origin = _pointer(context, builder, signature.args[2], args[2], args[3], 8)
+        cgutils.raw_memcpy(builder, to, origin, args[4], 1)
+        return context.get_dummy_value()
+
+    return types.void(dst, types.int64, src, types.int64, types.int64), codegen
+
+
+def _use_copy(dst: Any, i: Any, src: Any, k: Any, size: Any) -> Any:
+    native: Any = _copy
+    return lambda dst, i, src, k, size: native(dst, i, src, k, size)
+
+
+overload(copy, strict=False)(_use_copy)

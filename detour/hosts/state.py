@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.hosts.addresses import to_words
 from detour.hosts.cc import CC_FIELDS
 from detour.hosts.config import CONFIG, HostConfig
 
@@ -60,23 +61,23 @@ QP_COUNTERS = (
 )
 QP = np.dtype(
     _ints(
-        "used host state pd send_cq recv_cq transport telemetry "
+        "used host state pd send_cq recv_cq telemetry "
         # connection: number, address and uSID address of the peer
         "peer_qpn peer_hi peer_lo ctl_sport "
         # requester: sequence numbers; work queue counters (index = counter mod depth)
-        "snd_una snd_nxt snd_end sq_una sq_nxt sq_end nak_seq nak_status "
+        "snd_una snd_nxt snd_end sq_una sq_nxt sq_end nak_seq "
         # transmissions in order: in flight (first, first of this epoch, last), lost (first, last)
         "flight_head flight_tail epoch_head lost_head lost_tail inflight n_lost next_txn epoch "
         # round trip and timeouts
-        "srtt rttvar rtt_epoch last_progress epoch_rtos retries probe_sent tail_probe last_sent "
+        "srtt rttvar rtt_epoch last_progress last_sent retries epoch_rtos tail_probe "
         # path: candidates, the current one, its queuing delay in ticks (-1: not known yet)
         "mode n_cand cand delay since_ptm rr_next ptm_seq "
         # probing round: 0 none, 1 before the first PTR, 2 until three times its round trip
-        "round round_start round_deadline round_open round_done "
+        "probed round round_first round_start round_deadline round_open round_done "
         # responder
-        "rcv_nxt rcv_refused rcv_msn rcv_length rcv_marked "
+        "rcv_nxt rcv_refused rcv_early rcv_msn rcv_length "
         # scheduling and deadlines
-        "active active_next heap_pos heap_key pace_next cc_timer "
+        "active active_next heap_pos heap_key "
     )
     + CC_FIELDS
     + _ints(QP_COUNTERS)
@@ -90,6 +91,7 @@ SLOT = np.dtype([
     ("next", np.int16),   # neighbours in the list of its state
     ("prev", np.int16),
     ("wqe", np.uint16),   # index in the send queue
+    ("size", np.uint16),  # bytes of payload
     ("count", np.uint8),  # transmissions before the last one
     ("state", np.uint8),
     ("cand", np.uint8),   # path it was sent on
@@ -105,14 +107,14 @@ WQE = np.dtype(_ints("wr_id first packets local remote rkey length flags imm"))
 """one row a posted work request"""
 WQE_SIGNALED, WQE_IMM = 1, 2
 
-CANDIDATE = np.dtype(_ints("sport dst_hi dst_lo delay heard packets answered"))
+CANDIDATE = np.dtype(_ints("sport dst_hi dst_lo final_hi delay heard packets asked answered"))
 """one row a candidate path: UDP source port, uSID list as address (0: plain), last known delay (-1: none)"""
 
 CQ = np.dtype(_ints("used host head tail reserved"))
 CQE = np.dtype(_ints("wr_id status opcode length imm qpn flags"))
 MR = np.dtype(_ints("used host pd base length access key"))
 
-CTL = np.dtype(_ints("kind qp psn count ce delay src_hi src_lo dst_hi dst_lo mac sport qpn seq cand"))
+CTL = np.dtype(_ints("kind qp psn count ce has_delay delay syndrome dst_hi dst_lo final_hi sport qpn cand"))
 """one row a control message that waits to be sent"""
 
 FRAME = np.dtype(_ints(
@@ -142,6 +144,27 @@ class Hosts(NamedTuple):
     memory: Any
 
 
+GATEWAY_MAC = 0x02_00_00_00_FF_FF
+"""where hosts send all frames; switches do not look at it"""
+
+
+def set_host(
+    hs: Hosts,
+    host: int,
+    address: str,
+    *,
+    usid: str | None = None,
+    mac: int | None = None,
+    gateway: int = GATEWAY_MAC,
+) -> None:
+    """Gives a host its addresses. `usid`: the one it has at the end of a uSID list; `mac`: 48 bits."""
+    h = hs.host[host]
+    h["addr_hi"], h["addr_lo"] = to_words(address)
+    h["usid_hi"], h["usid_lo"] = to_words(usid) if usid else (0, 0)
+    h["mac"] = 0x02_00_00_00_00_00 | host if mac is None else mac
+    h["gateway"] = gateway
+
+
 def _power_of_two(name: str, value: int, limit: int) -> None:
     if value < 1 or value & (value - 1) or value > limit:
         raise DetourError(f"{name} is {value}; it must be a power of two and at most {limit}")
@@ -169,8 +192,8 @@ def make_hosts(
     0 means four a host, eight a host, and any number. Pages not used cost no memory, so be generous."""
     config = config or HostConfig()
     for name, value in (("n_hosts", n_hosts), ("n_qps", n_qps)):
-        if value < 1:
-            raise DetourError(f"{name} is {value}; it must be at least 1")
+        if not 1 <= value <= 1 << 23:
+            raise DetourError(f"{name} is {value}; it must be 1 to 2**23")
     _power_of_two("window", window, 1 << 14)
     for name, value in (("sq_depth", sq_depth), ("cq_depth", cq_depth), ("control_depth", control_depth)):
         _power_of_two(name, value, 1 << 16)
@@ -201,5 +224,6 @@ def make_hosts(
     hs.cfg[0]["window"] = window
     hs.host["active_head"] = NIL
     hs.host["active_tail"] = NIL
+    hs.qp["heap_pos"] = NIL
     hs.host["rng"] = np.random.SeedSequence(seed).generate_state(n_hosts, np.uint64).view(np.int64) | 1
     return hs

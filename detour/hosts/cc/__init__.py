@@ -1,6 +1,105 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Congestion control, chosen per QP."""
+"""Congestion control, chosen per QP by `q["cc"]`.
+
+The hooks below are all that a transport calls. They concern the QP's *current path*: what happens to packets of
+an earlier path epoch is not reported, for a window and its feedback must belong to the same path (section II-B
+of the non-shortest-path paper). `cfg` is the record of parameters, `q` the record of the QP, `nbytes` payload
+bytes, `txn` the place of the packet in question in the QP's order of transmissions; `q["next_txn"]` is the next
+one. When a hook for an acknowledged packet runs, that packet still counts in `q["inflight"]`.
+
+The transport sends while `q["inflight"] < q["cwnd"]` (packets) and not before `q["pace_next"]`, and calls
+`on_timer` when `q["cc_timer"]` (`MAX_TIME`: never) has passed. An algorithm adds its fields to `CC_FIELDS`
+and a branch to every hook that it needs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
-CC_FIELDS = [("cc", np.int64), ("cwnd", np.float64), ("ssthresh", np.float64), ("dctcp_alpha", np.float64)]
+from detour.base.jit import njit
+from detour.hosts.cc import dctcp
+
+CC_FIXED, CC_DCTCP = 0, 1
+"""a window that never changes, for tests and baselines; RFC 8257"""
+
+NEVER = (1 << 63) - 1
+
+CC_FIELDS: list[tuple[str, Any]] = [
+    ("cc", np.int64),         # which algorithm
+    ("cwnd", np.float64),     # packets
+    ("ssthresh", np.float64),
+    ("pace_next", np.int64),  # earliest time of the next packet, ps
+    ("cc_timer", np.int64),   # when on_timer wants to be called, ps
+    *dctcp.FIELDS,
+]
+
+
+@njit
+def on_path(cfg: Any, q: Any, window: float, now: int) -> None:
+    """A path begins: slow start from `window` packets."""
+    if q["cc"] != CC_FIXED or q["cwnd"] == 0:
+        q["cwnd"] = max(np.float64(cfg["min_cwnd"]), window)
+    q["ssthresh"] = np.inf
+    q["pace_next"] = 0
+    q["cc_timer"] = NEVER
+    if q["cc"] == CC_DCTCP:
+        dctcp.on_path(cfg, q)
+
+
+@njit
+def initial_window(cfg: Any) -> float:
+    """Packets that a connection starts with."""
+    return np.float64(cfg["line_rate_cwnd"] if cfg["line_rate_start"] else cfg["initial_cwnd"])
+
+
+@njit
+def on_idle(cfg: Any, q: Any, now: int) -> None:
+    """Sending begins after an idle time longer than the retransmission timeout."""
+    if q["cc"] == CC_DCTCP:
+        dctcp.on_idle(cfg, q, initial_window(cfg))
+
+
+@njit
+def on_sent(cfg: Any, q: Any, nbytes: int, txn: int, now: int) -> None:
+    """A packet goes out; a paced algorithm sets `pace_next` here."""
+
+
+@njit
+def on_acked(cfg: Any, q: Any, nbytes: int, txn: int, now: int) -> None:
+    """A packet has arrived. If it was marked, `on_ecn` was called before."""
+    if q["cc"] == CC_DCTCP:
+        dctcp.on_acked(cfg, q, nbytes, txn)
+
+
+@njit
+def on_ecn(cfg: Any, q: Any, nbytes: int, txn: int, now: int) -> None:
+    """A packet has arrived with a CE mark."""
+    if q["cc"] == CC_DCTCP:
+        dctcp.on_ecn(cfg, q, nbytes, txn)
+
+
+@njit
+def on_lost(cfg: Any, q: Any, txn: int, now: int) -> None:
+    """A packet was found lost by a later one's arrival."""
+    if q["cc"] == CC_DCTCP:
+        dctcp.on_lost(cfg, q, txn)
+
+
+@njit
+def on_rto(cfg: Any, q: Any, now: int) -> None:
+    """The retransmission timeout has passed."""
+    if q["cc"] == CC_DCTCP:
+        dctcp.on_rto(cfg, q)
+
+
+@njit
+def on_cnp(cfg: Any, q: Any, now: int) -> None:
+    """A congestion notification packet has come (for rate-based algorithms)."""
+
+
+@njit
+def on_timer(cfg: Any, q: Any, now: int) -> None:
+    """`q["cc_timer"]` has passed."""
+    q["cc_timer"] = NEVER

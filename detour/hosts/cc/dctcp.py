@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DCTCP (RFC 8257) with the choices of Linux where the RFC leaves some; windows in packets (FACTS 5).
+
+* Section 3.3: alpha <- (1 - g) alpha + g F once a window, F the marked share of the bytes acknowledged in it;
+  alpha starts at 1. The window shrinks by alpha / 2 at the first mark, at most once a window, not below
+  `min_cwnd`; while the packets that were out at that time come back it does not grow (Linux' CWR state).
+* Section 3.5: a loss halves the window, at most once a window. A timeout restarts slow start from `min_cwnd`.
+* Slow start and congestion avoidance are RFC 5681's, and a window of which less than half is used does not grow
+  (Linux' rule for slow start, here for both).
+
+A "window" ends when the first packet sent after its beginning is acknowledged; since transmissions, repeats
+included, are numbered in order, `txn` tells.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from detour.base.jit import njit
+
+FIELDS = [
+    ("dctcp_alpha", np.float64),
+    ("dctcp_acked", np.int64),   # bytes acknowledged in this window, and marked ones
+    ("dctcp_marked", np.int64),
+    ("dctcp_end", np.int64),     # the window ends with this transmission or a later one
+    ("dctcp_hold", np.int64),    # transmissions from this one on may cut the window again
+]
+
+
+@njit
+def on_path(cfg: Any, q: Any) -> None:
+    """Starts afresh; whatever is sent from now on belongs to the first window."""
+    q["dctcp_alpha"] = 1.0
+    q["dctcp_acked"] = 0
+    q["dctcp_marked"] = 0
+    q["dctcp_end"] = q["next_txn"]
+    q["dctcp_hold"] = q["next_txn"]
+
+
+@njit
+def on_idle(cfg: Any, q: Any, initial: float) -> None:
+    """The window restarts, remembering three quarters of where it was (RFC 5681, 4.1; RFC 2861)."""
+    if q["cwnd"] > initial:
+        q["ssthresh"] = max(q["ssthresh"], 0.75 * q["cwnd"]) if q["ssthresh"] < np.inf else 0.75 * q["cwnd"]
+        q["cwnd"] = initial
+
+
+@njit
+def on_acked(cfg: Any, q: Any, nbytes: int, txn: int) -> None:
+    """Counts, grows the window, and at its end takes a new alpha (section 3.3, steps 3 to 8)."""
+    q["dctcp_acked"] += nbytes
+    if txn >= q["dctcp_hold"] and 2 * q["inflight"] >= q["cwnd"]:
+        step = 1.0 if q["cwnd"] < q["ssthresh"] else 1.0 / q["cwnd"]
+        q["cwnd"] = min(q["cwnd"] + step, np.float64(cfg["max_cwnd"]))
+    if txn < q["dctcp_end"]:
+        return
+    if q["dctcp_acked"] > 0:
+        share = q["dctcp_marked"] / q["dctcp_acked"]
+        q["dctcp_alpha"] += cfg["dctcp_g"] * (share - q["dctcp_alpha"])
+    q["dctcp_acked"] = 0
+    q["dctcp_marked"] = 0
+    q["dctcp_end"] = q["next_txn"]
+
+
+@njit
+def on_ecn(cfg: Any, q: Any, nbytes: int, txn: int) -> None:
+    """Counts the mark; the first one of a window shrinks it (section 3.3, step 9)."""
+    q["dctcp_marked"] += nbytes
+    if txn >= q["dctcp_hold"]:
+        _shrink(cfg, q, 1.0 - q["dctcp_alpha"] / 2)
+
+
+@njit
+def on_lost(cfg: Any, q: Any, txn: int) -> None:
+    """Halves the window unless it was cut since the packet was sent (section 3.5, RFC 5681)."""
+    if txn >= q["dctcp_hold"]:
+        _shrink(cfg, q, 0.5)
+
+
+@njit
+def on_rto(cfg: Any, q: Any) -> None:
+    """Slow start again, up to half of the old window (RFC 5681, 3.1; the floor is `min_cwnd`)."""
+    q["ssthresh"] = max(q["cwnd"] / 2, np.float64(cfg["min_cwnd"]))
+    q["cwnd"] = np.float64(cfg["min_cwnd"])
+    q["dctcp_hold"] = q["next_txn"]
+
+
+@njit
+def _shrink(cfg: Any, q: Any, factor: float) -> None:
+    q["cwnd"] = max(q["cwnd"] * factor, np.float64(cfg["min_cwnd"]))
+    q["ssthresh"] = q["cwnd"]
+    q["dctcp_hold"] = q["next_txn"]

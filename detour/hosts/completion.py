@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Completion queues: rings with one producer (the host) and one consumer (`verbs.CQ.poll`).
+
+Room is reserved before it is needed: a posted work request holds one entry until it completes without one or its
+completion is polled, so no completion is ever lost.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detour.base.jit import njit
+
+
+@njit
+def reserve(hs: Any, cq: int) -> bool:
+    """Takes one entry of the queue for a completion to come; False if there is none left."""
+    c = hs.cq[cq]
+    if c["reserved"] + c["tail"] - c["head"] >= hs.cqe.shape[1]:
+        return False
+    c["reserved"] += 1
+    return True
+
+
+@njit
+def release(hs: Any, cq: int) -> None:
+    """Gives a reserved entry back."""
+    hs.cq[cq]["reserved"] -= 1
+
+
+@njit
+def push(
+    hs: Any, cq: int, wr_id: int, status: int, opcode: int, length: int, imm: int, qpn: int, flags: int
+) -> None:
+    """Fills a reserved entry."""
+    c = hs.cq[cq]
+    e = hs.cqe[cq, c["tail"] & (hs.cqe.shape[1] - 1)]
+    e["wr_id"] = wr_id
+    e["status"] = status
+    e["opcode"] = opcode
+    e["length"] = length
+    e["imm"] = imm
+    e["qpn"] = qpn
+    e["flags"] = flags
+    c["reserved"] -= 1
+    c["tail"] += 1

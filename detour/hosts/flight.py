@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packets that were sent and not acknowledged: two lists per QP, linked through its slots.
+
+The flight list is in order of transmission, whatever the sequence numbers, so everything before a given entry
+was sent earlier. Path epochs follow one another in it; `epoch_head` is the current epoch's first entry. The lost
+list is first in, first out. Slots are indexed by sequence number modulo window.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detour.base.jit import njit
+from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_LOST
+
+
+@njit
+def seq_of(hs: Any, q: Any, index: int) -> int:
+    """Sequence number of the packet in a slot that is in use."""
+    return q["snd_una"] + ((index - q["snd_una"]) & (hs.slot.shape[1] - 1))
+
+
+@njit
+def _link(hs: Any, i: int, index: int, tail: int) -> None:
+    s = hs.slot[i, index]
+    s["next"] = NIL
+    s["prev"] = tail
+    if tail != NIL:
+        hs.slot[i, tail]["next"] = index
+
+
+@njit
+def append(hs: Any, i: int, q: Any, index: int, now: int) -> None:
+    """The packet in slot `index`, which is on no list, goes out now on the current path."""
+    s = hs.slot[i, index]
+    s["state"] = SLOT_FLIGHT
+    s["sent"] = now
+    s["txn"] = q["next_txn"]
+    s["epoch"] = q["epoch"]
+    s["cand"] = q["cand"]
+    q["next_txn"] += 1
+    _link(hs, i, index, q["flight_tail"])
+    if q["flight_tail"] == NIL:
+        q["flight_head"] = index
+    q["flight_tail"] = index
+    if q["epoch_head"] == NIL:
+        q["epoch_head"] = index
+    q["inflight"] += 1
+
+
+@njit
+def _take_from_flight(hs: Any, i: int, q: Any, index: int) -> None:
+    s = hs.slot[i, index]
+    before, after = s["prev"], s["next"]
+    if q["epoch_head"] == index:
+        q["epoch_head"] = after
+    if before == NIL:
+        q["flight_head"] = after
+    else:
+        hs.slot[i, before]["next"] = after
+    if after == NIL:
+        q["flight_tail"] = before
+    else:
+        hs.slot[i, after]["prev"] = before
+    if s["epoch"] == q["epoch"]:
+        q["inflight"] -= 1
+
+
+@njit
+def _take_from_lost(hs: Any, i: int, q: Any, index: int) -> None:
+    s = hs.slot[i, index]
+    before, after = s["prev"], s["next"]
+    if before == NIL:
+        q["lost_head"] = after
+    else:
+        hs.slot[i, before]["next"] = after
+    if after == NIL:
+        q["lost_tail"] = before
+    else:
+        hs.slot[i, after]["prev"] = before
+    q["n_lost"] -= 1
+
+
+@njit
+def take(hs: Any, i: int, q: Any, index: int) -> None:
+    """Takes a packet off the list that it is on and counts it as acknowledged."""
+    s = hs.slot[i, index]
+    if s["state"] == SLOT_FLIGHT:
+        _take_from_flight(hs, i, q, index)
+    elif s["state"] == SLOT_LOST:
+        _take_from_lost(hs, i, q, index)
+    s["state"] = SLOT_ACKED
+
+
+@njit
+def lose(hs: Any, i: int, q: Any, index: int) -> None:
+    """Moves a packet in flight to the end of the lost list."""
+    _take_from_flight(hs, i, q, index)
+    hs.slot[i, index]["state"] = SLOT_LOST
+    _link(hs, i, index, q["lost_tail"])
+    if q["lost_tail"] == NIL:
+        q["lost_head"] = index
+    q["lost_tail"] = index
+    q["n_lost"] += 1
+    q["st_lost"] += 1
+
+
+@njit
+def clear(q: Any) -> None:
+    """Empties both lists."""
+    q["flight_head"] = NIL
+    q["flight_tail"] = NIL
+    q["epoch_head"] = NIL
+    q["lost_head"] = NIL
+    q["lost_tail"] = NIL
+    q["inflight"] = 0
+    q["n_lost"] = 0

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Probing and choice of paths by the sender (non-shortest-path paper, section III; FACTS 6).
+
+A candidate path is a UDP source port (most significant bit 0: a shortest path, 1: a non-shortest one) and
+optionally a uSID list; the sender knows nothing of the topology behind it. Rules:
+
+* A connection with much to send probes `initial_probes` random alternatives with PTMs while it sends on its first
+  path. R after the start of the round the first PTR comes; the choice is made when all have come, at 3R at the
+  latest, among the paths that answered.
+* Afterwards a PTM goes out every max(cwnd, `delta3`) data packets, round robin over all candidates.
+* The current path's queuing delay is that of its last acknowledged data packet.
+* A path is better if its delay is below `delta1` times the current one and the difference is above `delta2` MTU
+  transmission times. Then the connection moves at once, with slow start; with selective repeat no idle time is
+  needed (section IV).
+* A path on which `dead_path_rtos` timeouts in a row passed is dead (not in the paper): the connection moves to the
+  candidate with the least known delay, to a random one if none is known, and starts a round.
+
+After an idle time of more than a retransmission timeout what was known about window and paths is out of date
+(RFC 5681, 4.1): the window restarts and so does probing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from detour.base.jit import njit
+from detour.hosts import cc, rtt, timers, wire
+from detour.hosts.nic import CTL_PTM, CTL_PTR, activate, push_control, random_below
+from detour.hosts.state import FIRST_QPN, MAX_TIME, NIL, QPS_RTS
+
+FIXED, AUTO = 0, 1
+ROUND_NONE, ROUND_FIRST, ROUND_ALL = 0, 1, 2
+"""no round; waiting for the first PTR; waiting for the others"""
+
+
+@njit
+def is_better(cfg: Any, delay: int, current: int) -> bool:
+    """Whether a path with `delay` ticks is to be preferred to the current one with `current`."""
+    mtu_time = cfg["mtu"] * 8_000_000_000_000 // cfg["link_rate_bps"]
+    if delay >= cfg["delta1"] * current:
+        return False
+    return (current - delay) * cfg["tick_ps"] > cfg["delta2"] * mtu_time
+
+
+@njit
+def move(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
+    """The QP leaves its path for candidate `cand`: a new epoch, slow start."""
+    q["epoch"] += 1
+    q["cand"] = cand
+    q["delay"] = hs.candidate[i, cand]["delay"]
+    q["epoch_head"] = NIL
+    q["inflight"] = 0
+    q["epoch_rtos"] = 0
+    q["tail_probe"] = 0
+    q["last_progress"] = now
+    q["since_ptm"] = 0
+    q["st_reroutes"] += 1
+    cc.on_path(hs.cfg[0], q, np.float64(hs.cfg[0]["reroute_cwnd"]), now)
+    activate(hs, i, q)
+
+
+# -- data packets -------------------------------------------------------------------------------------------
+
+
+@njit
+def before_data(hs: Any, i: int, q: Any, now: int) -> None:
+    """A new data packet is about to go out."""
+    cfg = hs.cfg[0]
+    if q["flight_head"] == NIL and q["n_lost"] == 0 and now - q["last_sent"] > rtt.timeout(cfg, q):
+        cc.on_idle(cfg, q, now)
+        q["probed"] = 0
+    if q["mode"] == AUTO and not q["probed"] and q["snd_end"] - q["snd_una"] >= cfg["probe_backlog"]:
+        q["probed"] = 1
+        start_round(hs, i, q, now)
+
+
+@njit
+def after_data(hs: Any, i: int, q: Any, now: int) -> None:
+    """A data packet went out: every max(cwnd, delta3) of them the next candidate is probed."""
+    q["last_sent"] = now
+    if q["mode"] != AUTO:
+        return
+    q["since_ptm"] += 1
+    if q["since_ptm"] < max(q["cwnd"], np.float64(hs.cfg[0]["delta3"])):
+        return
+    q["since_ptm"] = 0
+    q["rr_next"] = (q["rr_next"] + 1) % q["n_cand"]
+    _send_ptm(hs, i, q, q["rr_next"])
+
+
+@njit
+def on_data_delay(hs: Any, i: int, q: Any, cand: int, delay: int, now: int) -> None:
+    """An ACK reflected the delay that a data packet of the current epoch accumulated."""
+    q["delay"] = delay
+    c = hs.candidate[i, cand]
+    c["delay"] = delay
+    c["heard"] = now
+    if q["st_delay_samples"] == 0 or delay < q["st_delay_min"]:
+        q["st_delay_min"] = delay
+    q["st_delay_max"] = max(q["st_delay_max"], delay)
+    q["st_delay_sum"] += delay
+    q["st_delay_samples"] += 1
+    if q["round"] != ROUND_NONE and q["round_done"] == q["round_open"]:
+        _decide(hs, i, q, now)
+
+
+# -- probes -------------------------------------------------------------------------------------------------
+
+
+@njit
+def _send_ptm(hs: Any, i: int, q: Any, cand: int) -> None:
+    """Queues a PTM on candidate `cand`."""
+    index = push_control(hs, q["host"])
+    if index == NIL:
+        return
+    c = hs.candidate[i, cand]
+    listed = c["dst_hi"] != 0
+    m = hs.ctl[q["host"], index]
+    m["kind"] = CTL_PTM
+    m["qp"] = i
+    m["qpn"] = FIRST_QPN + i
+    m["psn"] = q["ptm_seq"]
+    m["cand"] = cand
+    m["sport"] = c["sport"]
+    m["delay"] = 0
+    m["dst_hi"] = c["dst_hi"] if listed else q["peer_hi"]
+    m["dst_lo"] = c["dst_lo"] if listed else q["peer_lo"]
+    m["final_hi"] = c["final_hi"]
+    c["asked"] = q["ptm_seq"]
+    q["ptm_seq"] = (q["ptm_seq"] + 1) & 0x7FFFFFFF
+    q["st_ptms"] += 1
+
+
+@njit
+def write_ptm(hs: Any, buf: Any, o: int, h: Any, m: Any, now: int) -> int:
+    """Writes the PTM in control message `m`. A round begins when its first PTM leaves the host."""
+    q = hs.qp[m["qp"]]
+    if q["round"] == ROUND_FIRST and m["psn"] == q["round_first"]:
+        q["round_start"] = now
+        q["round_deadline"] = now + rtt.timeout(hs.cfg[0], q)
+    return wire.write_probe(hs, buf, o, h, m, wire.PTM)
+
+
+@njit
+def answer_ptm(hs: Any, host: int) -> None:
+    """The PTM in `hs.frame[0]` came in: queues the PTR that reflects its delay. Needs no connection."""
+    f = hs.frame[0]
+    index = push_control(hs, host)
+    if index == NIL:
+        return
+    hs.host[host]["ptm_answered"] += 1
+    m = hs.ctl[host, index]
+    m["kind"] = CTL_PTR
+    m["qpn"] = f["qpn"]
+    m["psn"] = f["psn"]
+    m["cand"] = f["cand"]
+    m["sport"] = f["sport"] & 0x7FFF  # back on a shortest path; its delay is of no interest (section III)
+    m["delay"] = f["delay"]
+    m["dst_hi"] = f["src_hi"]
+    m["dst_lo"] = f["src_lo"]
+    m["final_hi"] = 0
+
+
+@njit
+def start_round(hs: Any, i: int, q: Any, now: int) -> None:
+    """Probes up to `initial_probes` random candidates other than the current one."""
+    others = q["n_cand"] - 1
+    probes = min(hs.cfg[0]["initial_probes"], others)
+    if probes < 1:
+        return
+    q["round"] = ROUND_FIRST
+    q["round_first"] = q["ptm_seq"]
+    q["round_open"] = probes
+    q["round_done"] = 0
+    q["round_start"] = now
+    q["round_deadline"] = now + rtt.timeout(hs.cfg[0], q)
+    h = hs.host[q["host"]]
+    chosen = 0
+    for place in range(q["n_cand"]):  # each of those that remain with equal probability (Knuth's algorithm S)
+        if place == q["cand"]:
+            continue
+        if random_below(h, others) < probes - chosen:
+            _send_ptm(hs, i, q, place)
+            chosen += 1
+        others -= 1
+    timers.advance(hs, i, q, q["round_deadline"])
+
+
+@njit
+def end_round(q: Any) -> None:
+    """There is no round."""
+    q["round"] = ROUND_NONE
+    q["round_deadline"] = MAX_TIME
+
+
+@njit
+def on_ptr(hs: Any, i: int, now: int) -> None:
+    """The PTR in `hs.frame[0]` came in for QP `i`."""
+    f = hs.frame[0]
+    q = hs.qp[i]
+    if q["state"] != QPS_RTS or f["cand"] >= q["n_cand"] or hs.candidate[i, f["cand"]]["asked"] != f["psn"]:
+        return
+    c = hs.candidate[i, f["cand"]]
+    c["asked"] = NIL
+    c["delay"] = f["reflected"]
+    c["heard"] = now
+    q["st_ptrs"] += 1
+    if f["cand"] == q["cand"]:
+        q["delay"] = f["reflected"]
+    if q["round"] == ROUND_NONE:
+        if q["delay"] >= 0 and is_better(hs.cfg[0], c["delay"], q["delay"]):
+            move(hs, i, q, f["cand"], now)
+        return
+    place = (f["psn"] - q["round_first"]) & 0x7FFFFFFF
+    if place >= q["round_open"]:
+        return
+    c["answered"] = q["round_first"]
+    q["round_done"] += 1
+    if q["round"] == ROUND_FIRST:
+        q["round"] = ROUND_ALL
+        q["round_deadline"] = q["round_start"] + 3 * max(now - q["round_start"], 1)
+        timers.advance(hs, i, q, q["round_deadline"])
+    if q["round_done"] == q["round_open"] and q["delay"] >= 0:
+        _decide(hs, i, q, now)
+
+
+@njit
+def _best(hs: Any, i: int, q: Any, answered: int) -> int:
+    """Candidate other than the current one with the least known delay, or `NIL`; with `answered` >= 0 only
+    those that answered in the round that began with this sequence number."""
+    best = NIL
+    for place in range(q["n_cand"]):
+        c = hs.candidate[i, place]
+        if place == q["cand"] or c["delay"] < 0 or (answered >= 0 and c["answered"] != answered):
+            continue
+        if best == NIL or c["delay"] < hs.candidate[i, best]["delay"]:
+            best = place
+    return best
+
+
+@njit
+def _decide(hs: Any, i: int, q: Any, now: int) -> None:
+    """Ends the round: moves to the best path that answered if it is better than the current one, or if
+    nothing is known of the current one although others answered."""
+    best = _best(hs, i, q, q["round_first"])
+    end_round(q)
+    if best == NIL:
+        return
+    if q["delay"] < 0 or is_better(hs.cfg[0], hs.candidate[i, best]["delay"], q["delay"]):
+        move(hs, i, q, best, now)
+
+
+@njit
+def leave_dead_path(hs: Any, i: int, q: Any, now: int) -> None:
+    """Nothing comes back on the current path: takes another and probes."""
+    if q["mode"] != AUTO or q["n_cand"] < 2:
+        return
+    hs.candidate[i, q["cand"]]["delay"] = NIL
+    best = _best(hs, i, q, NIL)
+    if best == NIL:
+        best = (q["cand"] + 1 + random_below(hs.host[q["host"]], q["n_cand"] - 1)) % q["n_cand"]
+    move(hs, i, q, best, now)
+    q["delay"] = NIL  # what was known is from before; an answer to the probes beats it
+    start_round(hs, i, q, now)
+
+
+@njit
+def deadline(q: Any) -> int:
+    """When the round ends at the latest."""
+    return q["round_deadline"]
+
+
+@njit
+def on_deadline(hs: Any, i: int, q: Any, now: int) -> None:
+    """Ends a round that has lasted long enough."""
+    if q["round_deadline"] <= now:
+        _decide(hs, i, q, now)

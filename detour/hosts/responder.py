@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The receiving half of LERP: access check, direct placement, duplicates, one ACK for every data packet.
+
+Packets are accepted in any order inside the window and go to memory at once (section I of the non-shortest-path
+paper); only counting messages and delivering immediates wait for order. A packet that violates access rights is
+refused with a NAK. From then on nothing behind it is accepted, while what is missing before it still is, so the
+requester sees its work requests complete in order up to the one that failed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from detour.base.jit import njit
+from detour.hosts import completion, wire, workqueue
+from detour.hosts.nic import CTL_ACK, push_control
+from detour.hosts.octets import copy
+from detour.hosts.state import (
+    ACCESS_REMOTE_WRITE,
+    ARRIVED,
+    ARRIVED_IMM,
+    ARRIVED_LAST,
+    FIRST_QPN,
+    NIL,
+    QPS_ERR,
+    QPS_RTR,
+    QPS_RTS,
+    WC_RECV_RDMA_WITH_IMM,
+    WC_SUCCESS,
+    WC_WITH_IMM,
+    WC_WR_FLUSH_ERR,
+)
+from detour.hosts.wire import (
+    OP_WRITE_ONLY_IMM,
+    SACK_BITS,
+    SYNDROME_ACCESS,
+    SYNDROME_ACK,
+    SYNDROME_RNR,
+    unwrap,
+)
+
+SACK_BEHIND = 48
+"""PSNs before the one that caused an ACK which the bitmap covers: ACKs that were lost lately are made up for"""
+
+
+@njit
+def access_allowed(hs: Any, q: Any, rkey: int, va: int, length: int) -> bool:
+    """Whether the peer of `q` may write `length` bytes at `va` with `rkey` (IBTA 9.7.4.1.3 and 10.6.3)."""
+    if length == 0:
+        return True
+    index = rkey >> 8
+    if index >= hs.mr.shape[0]:
+        return False
+    r = hs.mr[index]
+    if not r["used"] or r["key"] != rkey or r["host"] != q["host"] or r["pd"] != q["pd"]:
+        return False
+    if not r["access"] & ACCESS_REMOTE_WRITE or length > r["length"]:
+        return False
+    return va >= r["base"] and va - r["base"] <= r["length"] - length
+
+
+@njit
+def on_data(hs: Any, i: int, buf: Any) -> None:
+    """The data packet in `hs.frame[0]` came in for QP `i`."""
+    f = hs.frame[0]
+    q = hs.qp[i]
+    # After a refusal the QP is in error, but lost ACKs and the NAK must be repeatable.
+    if q["state"] != QPS_RTR and q["state"] != QPS_RTS and (q["state"] != QPS_ERR or q["rcv_refused"] < 0):
+        hs.host[q["host"]]["rx_wrong_state"] += 1
+        return
+    window = hs.arrival.shape[1]
+    seq = unwrap(f["psn"], q["rcv_nxt"])
+    if seq >= q["rcv_nxt"] + window:
+        hs.host[q["host"]]["rx_malformed"] += 1
+        return
+    if seq < q["rcv_nxt"] or (q["rcv_early"] and hs.arrival[i, seq & (window - 1)]["flags"]):
+        q["st_rx_duplicates"] += 1
+        _acknowledge(hs, i, q, f, seq, SYNDROME_ACK)
+        return
+    if q["rcv_refused"] >= 0 and seq >= q["rcv_refused"]:
+        _acknowledge(hs, i, q, f, q["rcv_refused"], SYNDROME_ACCESS)
+        return
+    if not access_allowed(hs, q, f["rkey"], f["va"], f["length"]):
+        q["rcv_refused"] = seq
+        q["st_rx_refused"] += 1
+        _acknowledge(hs, i, q, f, seq, SYNDROME_ACCESS)
+        _check_refusal(hs, i, q)
+        return
+    if f["opcode"] == OP_WRITE_ONLY_IMM and not completion.reserve(hs, q["recv_cq"]):
+        q["st_rx_not_ready"] += 1
+        _acknowledge(hs, i, q, f, seq, SYNDROME_RNR)
+        return
+    _accept(hs, i, q, f, seq, buf)
+    _acknowledge(hs, i, q, f, seq, SYNDROME_ACK)
+    _check_refusal(hs, i, q)
+
+
+@njit
+def _check_refusal(hs: Any, i: int, q: Any) -> None:
+    """Once all that precedes the refused packet is here, nothing more can come: the QP is in error."""
+    if q["rcv_nxt"] == q["rcv_refused"] and q["state"] != QPS_ERR:
+        workqueue.fail(hs, i, WC_WR_FLUSH_ERR)
+
+
+@njit
+def _accept(hs: Any, i: int, q: Any, f: Any, seq: int, buf: Any) -> None:
+    if not hs.cfg[0]["elide_payload"]:
+        copy(hs.memory, f["va"], buf, f["payload"], f["length"])
+    q["st_rx_packets"] += 1
+    q["st_rx_bytes"] += f["length"]
+    q["st_rx_ecn_marked"] += f["ce"]
+    flags = ARRIVED
+    if f["solicited"]:
+        flags |= ARRIVED_LAST
+    if f["opcode"] == OP_WRITE_ONLY_IMM:
+        flags |= ARRIVED_IMM
+    if seq != q["rcv_nxt"]:
+        a = hs.arrival[i, seq & (hs.arrival.shape[1] - 1)]
+        a["flags"] = flags
+        a["length"] = f["length"]
+        a["imm"] = f["imm"]
+        q["rcv_early"] += 1
+        return
+    _in_order(hs, i, q, flags, f["length"], f["imm"])
+    while q["rcv_early"]:
+        a = hs.arrival[i, q["rcv_nxt"] & (hs.arrival.shape[1] - 1)]
+        if not a["flags"]:
+            break
+        q["rcv_early"] -= 1
+        _in_order(hs, i, q, np.int64(a["flags"]), np.int64(a["length"]), np.int64(a["imm"]))
+        a["flags"] = 0
+
+
+@njit
+def _in_order(hs: Any, i: int, q: Any, flags: int, length: int, imm: int) -> None:
+    """The next packet in order is there: counts it, and the message if this was its last."""
+    q["rcv_nxt"] += 1
+    q["rcv_length"] += length
+    if flags & ARRIVED_IMM:
+        completion.push(hs, q["recv_cq"], 0, WC_SUCCESS, WC_RECV_RDMA_WITH_IMM, q["rcv_length"], imm,
+                        FIRST_QPN + i, WC_WITH_IMM)
+    if flags & ARRIVED_LAST:
+        q["rcv_msn"] = (q["rcv_msn"] + 1) & 0xFFFFFF
+        q["rcv_length"] = 0
+
+
+@njit
+def _acknowledge(hs: Any, i: int, q: Any, f: Any, seq: int, syndrome: int) -> None:
+    """Queues the answer to the packet in `f`."""
+    index = push_control(hs, q["host"])
+    if index == NIL:
+        return
+    m = hs.ctl[q["host"], index]
+    m["kind"] = CTL_ACK
+    m["qp"] = i
+    m["psn"] = seq
+    m["count"] = f["count"]
+    m["ce"] = f["ce"]
+    m["has_delay"] = f["has_delay"]
+    m["delay"] = f["delay"]
+    m["syndrome"] = syndrome
+
+
+@njit
+def write_ack(hs: Any, buf: Any, o: int, m: Any) -> int:
+    """Writes the ACK or NAK in control message `m` with what has arrived by now; returns its length."""
+    i = m["qp"]
+    q = hs.qp[i]
+    base = max(q["rcv_nxt"], m["psn"] - SACK_BEHIND)
+    bitmap = 0
+    if q["rcv_early"]:
+        window = hs.arrival.shape[1]
+        for k in range(min(SACK_BITS, q["rcv_nxt"] + window - base)):
+            if hs.arrival[i, (base + k) & (window - 1)]["flags"]:
+                bitmap |= 1 << k
+    cum = q["rcv_nxt"] - 1 if m["syndrome"] == SYNDROME_ACK else m["psn"]
+    return wire.write_ack(hs, buf, o, q, m, cum, base, bitmap)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Round-trip estimate and retransmission timeout (RFC 6298), in integer picoseconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detour.base.jit import njit
+
+
+@njit
+def on_sample(q: Any, rtt: int) -> None:
+    """Takes a measured round trip of the current path; the first one of a path replaces the estimate."""
+    if q["srtt"] == 0 or q["rtt_epoch"] != q["epoch"]:
+        q["rtt_epoch"] = q["epoch"]
+        q["srtt"] = max(rtt, 1)
+        q["rttvar"] = rtt // 2
+        return
+    error = rtt - q["srtt"]
+    q["rttvar"] += (abs(error) - q["rttvar"]) // 4
+    q["srtt"] = max(q["srtt"] + error // 8, 1)
+
+
+@njit
+def timeout(cfg: Any, q: Any) -> int:
+    """Retransmission timeout, doubled for every one in a row that has passed (RFC 6298, 2 and 5.5)."""
+    base = cfg["initial_rto_ps"]
+    if q["srtt"]:
+        base = max(cfg["min_rto_ps"], q["srtt"] + max(cfg["tick_ps"], 4 * q["rttvar"]))
+    return min(base << min(q["retries"], 20), max(cfg["max_rto_ps"], base))
+
+
+@njit
+def probe_timeout(cfg: Any, q: Any) -> int:
+    """Time without progress after which a tail-loss probe is due (RFC 8985, 7.2)."""
+    return max(2 * q["srtt"], cfg["min_probe_timeout_ps"])

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Send queues: work requests are posted, completed in order, and flushed when the QP fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detour.base.jit import njit
+from detour.hosts import completion, flight, paths, timers
+from detour.hosts.nic import activate
+from detour.hosts.state import (
+    FIRST_QPN,
+    MAX_TIME,
+    QPS_ERR,
+    QPS_RTS,
+    WC_RDMA_WRITE,
+    WC_SUCCESS,
+    WC_WR_FLUSH_ERR,
+    WQE_SIGNALED,
+)
+
+NOT_CONNECTED, SEND_QUEUE_FULL, CQ_FULL = -1, -2, -3
+
+
+@njit
+def complete(hs: Any, i: int, q: Any, status: int) -> None:
+    """Completes the oldest work request."""
+    w = hs.wqe[i, q["sq_una"] & (hs.wqe.shape[1] - 1)]
+    q["sq_una"] += 1
+    if status == WC_SUCCESS:
+        q["st_bytes"] += w["length"]
+        if not w["flags"] & WQE_SIGNALED:
+            completion.release(hs, q["send_cq"])
+            return
+    completion.push(hs, q["send_cq"], w["wr_id"], status, WC_RDMA_WRITE, w["length"], 0, FIRST_QPN + i, 0)
+
+
+@njit
+def fail(hs: Any, i: int, status: int) -> None:
+    """Moves QP `i` to the error state: its oldest work request completes with `status`, the others are flushed
+    (IBTA 10.3.1.5, 11.6.2)."""
+    q = hs.qp[i]
+    q["state"] = QPS_ERR
+    while q["sq_una"] < q["sq_end"]:
+        complete(hs, i, q, status)
+        status = WC_WR_FLUSH_ERR
+    flight.clear(q)
+    paths.end_round(q)
+    q["snd_una"] = q["snd_end"]
+    q["snd_nxt"] = q["snd_end"]
+    q["cc_timer"] = MAX_TIME
+    q["pace_next"] = 0
+    timers.remove(hs, q)
+
+
+@njit
+def post_write(
+    hs: Any, i: int, wr_id: int, local: int, remote: int, rkey: int, length: int, flags: int, imm: int
+) -> int:
+    """Posts an RDMA WRITE of `length` bytes from arena offset `local` to `remote`.
+
+    Returns 0 or why it was refused. On a QP in error the request is flushed (IBTA 10.8.3)."""
+    q = hs.qp[i]
+    depth = hs.wqe.shape[1]
+    if q["state"] != QPS_RTS and q["state"] != QPS_ERR:
+        return NOT_CONNECTED
+    if q["sq_end"] - q["sq_una"] >= depth:
+        return SEND_QUEUE_FULL
+    if not completion.reserve(hs, q["send_cq"]):
+        return CQ_FULL
+    w = hs.wqe[i, q["sq_end"] & (depth - 1)]
+    payload = hs.cfg[0]["payload"]
+    w["wr_id"] = wr_id
+    w["first"] = q["snd_end"]
+    w["packets"] = max(1, (length + payload - 1) // payload)
+    w["local"] = local
+    w["remote"] = remote
+    w["rkey"] = rkey
+    w["length"] = length
+    w["flags"] = flags
+    w["imm"] = imm
+    q["snd_end"] += w["packets"]
+    q["sq_end"] += 1
+    if q["state"] == QPS_ERR:
+        fail(hs, i, WC_WR_FLUSH_ERR)
+    else:
+        activate(hs, i, q)
+    return 0
