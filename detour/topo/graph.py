@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The surviving network as arrays, and distances in it.
+
+A distance counts global hops first and local hops second (`GLOBAL` > any number of local hops), so that the
+shortest path of a Dragonfly is the one over the direct global link, and all shortest paths between two
+switches have the same number of hops.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.topo.failures import NONE, Failures, dead_links
+from detour.topo.topology import Topology
+
+GLOBAL = 1 << 16
+LOCAL = 1
+FAR = 1 << 29  # farther than any path, and twice of it still fits an int32
+
+Matrix = NDArray[np.int32]
+
+
+class Graph(NamedTuple):
+    """Live links between switches. Row s, column c: what is behind port `ports[c]` of switch s."""
+
+    ports: NDArray[np.int32]  # (columns,) port numbers that lead to a switch somewhere
+    neighbour: Matrix  # (switches, columns) switch, -1 for none
+    weight: Matrix  # (switches, columns) GLOBAL or LOCAL, FAR for none
+    group: NDArray[np.int32]  # (switches,)
+
+
+@lru_cache(maxsize=16)
+def live_graph(topology: Topology, failures: Failures = NONE) -> Graph:
+    """What is left of the links between switches."""
+    dead = dead_links(topology, failures)
+    n, width = len(topology.switches), max(len(s.ports) for s in topology.switches)
+    neighbour = np.full((n, width), -1, dtype=np.int32)
+    weight = np.full((n, width), FAR, dtype=np.int32)
+    for switch in topology.switches:
+        for column, peer in enumerate(switch.ports):
+            if peer is not None and peer.kind != "host" and peer.link not in dead:
+                neighbour[switch.index, column] = peer.index
+                weight[switch.index, column] = GLOBAL if peer.kind == "global" else LOCAL
+    used = np.flatnonzero((neighbour >= 0).any(axis=0)).astype(np.int32)
+    group = np.array([s.group for s in topology.switches], dtype=np.int32)
+    return Graph(used + 1, neighbour[:, used], weight[:, used], group)
+
+
+def _shortest(neighbour: Matrix, weight: Matrix) -> Matrix:
+    """All-pairs distances by relaxation over whole rows: as many rounds as the longest path has hops."""
+    n, width = neighbour.shape
+    distance = np.full((n + 1, n), FAR, dtype=np.int32)  # the last row is what port "none" leads to
+    np.fill_diagonal(distance, 0)
+    for _ in range(n):
+        before = distance[:n].copy()
+        for column in range(width):
+            through = distance[neighbour[:, column]] + weight[:, column, None]
+            np.minimum(distance[:n], through, out=distance[:n])
+        if np.array_equal(before, distance[:n]):
+            break
+    return np.minimum(distance[:n], FAR)
+
+
+@lru_cache(maxsize=16)
+def distances(topology: Topology, failures: Failures = NONE) -> Matrix:
+    """(switches, switches) distances, FAR where there is no path."""
+    graph = live_graph(topology, failures)
+    return _shortest(graph.neighbour, graph.weight)
+
+
+@lru_cache(maxsize=16)
+def local_distances(topology: Topology, failures: Failures = NONE) -> Matrix:
+    """(switches, switches) local hops on paths that stay inside a group, FAR where there is none."""
+    graph = live_graph(topology, failures)
+    local = graph.weight == LOCAL
+    return _shortest(np.where(local, graph.neighbour, -1), np.where(local, graph.weight, FAR).astype(np.int32))
+
+
+def hops(distance: Matrix) -> Matrix:
+    """Number of links on the paths of that distance (FAR stays FAR)."""
+    return np.where(distance >= FAR, FAR, distance // GLOBAL + distance % GLOBAL).astype(np.int32)
+
+
+@lru_cache(maxsize=16)
+def exits(topology: Topology, failures: Failures = NONE) -> NDArray[np.bool_]:
+    """(switches, groups) whether a switch has a live global link to a group."""
+    graph = live_graph(topology, failures)
+    found = np.zeros((len(topology.switches), len(topology.members)), dtype=np.bool_)
+    rows, columns = np.nonzero(graph.weight == GLOBAL)
+    found[rows, graph.group[graph.neighbour[rows, columns]]] = True
+    return found
+
+
+@lru_cache(maxsize=16)
+def exit_distances(topology: Topology, failures: Failures = NONE) -> Matrix:
+    """(switches, groups) local hops inside one's own group to a switch with a live global link to that group."""
+    direct = exits(topology, failures)
+    inside = local_distances(topology, failures)
+    found = np.full(direct.shape, FAR, dtype=np.int32)
+    for members in topology.members:
+        index = np.array(members)
+        block = inside[np.ix_(index, index)]
+        found[index] = np.where(direct[index][None, :, :], block[:, :, None], FAR).min(axis=1)
+    return found

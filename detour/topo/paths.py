@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paths as sequences of switches: shortest ones, those by way of an intermediate group, and their uSID lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.topo import address
+from detour.topo.failures import NONE, Failures
+from detour.topo.graph import FAR, GLOBAL, LOCAL, distances, exit_distances, exits, hops, live_graph
+from detour.topo.topology import Host, Topology
+
+Path: TypeAlias = tuple[int, ...]
+"""Indices of switches, first that of the source host, last that of the destination host."""
+
+
+class Bounds(NamedTuple):
+    """How many switches a packet may pass: with the source bit 0, with the source bit 1."""
+
+    shortest: int
+    detour: int
+
+
+def bounds(topology: Topology, failures: Failures = NONE) -> Bounds:
+    """The longest paths that the rules allow, from the graph alone.
+
+    Intact, that is the longest shortest path; and the way inside the source group to the intermediate one, one
+    global hop, and the longest shortest path from there. With failures a switch cut off from its group may
+    first have to reach the rest of it by a shortest path.
+    """
+    length = hops(distances(topology, failures))
+    targets = sorted({host.switch for host in topology.hosts})
+    to_hosts = np.where(length[:, targets] < FAR, length[:, targets], 0)
+    shortest = int(to_hosts[targets].max()) + 1
+    if topology.valiant_groups == 0:
+        return Bounds(shortest, shortest)
+    inside = exit_distances(topology, failures)
+    detour = int(np.where(inside < FAR, inside, 0).max()) + 1 + int(to_hosts.max()) + 1
+    return Bounds(shortest, detour + (shortest - 1 if failures else 0))
+
+
+def next_hops(topology: Topology, at: int, to: int, failures: Failures = NONE) -> list[int]:
+    """Ports of switch `at` that begin shortest paths to switch `to`, ascending."""
+    graph, distance = live_graph(topology, failures), distances(topology, failures)
+    near = distance[graph.neighbour[at], to] + graph.weight[at] == distance[at, to]
+    live = (graph.neighbour[at] >= 0) & (distance[at, to] < FAR)
+    return [int(port) for port in graph.ports[near & live]]
+
+
+def shortest_paths(topology: Topology, source: int, target: int, failures: Failures = NONE) -> Iterator[Path]:
+    """All shortest paths between two switches (none if there is no connection).
+
+    Two parallel links make one path: a path names switches.
+    """
+    if source == target:
+        yield (source,)
+        return
+    switch = topology.switches[source]
+    seen = set()
+    for port in next_hops(topology, source, target, failures):
+        peer = switch.ports[port - 1]
+        if peer is not None and peer.index not in seen:
+            seen.add(peer.index)
+            for rest in shortest_paths(topology, peer.index, target, failures):
+                yield (source, *rest)
+
+
+def host_paths(topology: Topology, source: Host, target: Host, failures: Failures = NONE) -> list[Path]:
+    """All shortest paths between the switches of two hosts."""
+    return list(shortest_paths(topology, source.switch, target.switch, failures))
+
+
+def via_paths(topology: Topology, source: int, target: int, via: int, failures: Failures = NONE) -> Iterator[Path]:
+    """All paths that the data plane takes by way of a group: to it over a direct link, on from there.
+
+    Raises:
+        DetourError: `via` is no intermediate group for these two switches.
+    """
+    here, there = topology.switches[source].group, topology.switches[target].group
+    if not 0 <= via < topology.valiant_groups or via in (here, there) or here == there:
+        raise DetourError(
+            f"s{source} to s{target}: group {via} is no intermediate group of {topology.spec}"
+            f" between group {here} and group {there}"
+        )
+    for head in _into(topology, source, via, failures):
+        for rest in shortest_paths(topology, head[-1], target, failures):
+            yield head[:-1] + rest
+
+
+def _into(topology: Topology, source: int, via: int, failures: Failures) -> Iterator[Path]:
+    """Paths from a switch inside its group to a link into `via`, the switch behind that link included."""
+    graph = live_graph(topology, failures)
+    if exits(topology, failures)[source, via]:
+        wanted = (graph.weight[source] == GLOBAL) & (graph.group[graph.neighbour[source]] == via)
+        for entry in np.unique(graph.neighbour[source][wanted]):
+            yield source, int(entry)
+        return
+    left = exit_distances(topology, failures)
+    if left[source, via] < FAR:
+        closer = (graph.weight[source] == LOCAL) & (left[graph.neighbour[source], via] == left[source, via] - 1)
+        for peer in np.unique(graph.neighbour[source][closer]):
+            for rest in _into(topology, int(peer), via, failures):
+                yield source, *rest
+
+
+def path_usids(topology: Topology, path: Path, target: Host) -> tuple[int, ...]:
+    """The uSID list that pins a path: one uSID for every switch after the first, then the host's.
+
+    A list too long is thinned out: the uSID of a switch that lies on the only shortest path between those
+    named around it says nothing.
+
+    Raises:
+        DetourError: it is no path of this topology, does not end at the host, or needs more than six uSIDs.
+    """
+    _check_path(topology, path, target)
+    usids = (*(topology.switches[s].node_id for s in path[1:]), target.node_id)
+    if len(usids) > address.MAX_USIDS:
+        usids = (*(topology.switches[s].node_id for s in _waypoints(topology, path)), target.node_id)
+    if len(usids) > address.MAX_USIDS:
+        names = " ".join(f"s{s}" for s in path)
+        raise DetourError(f"path {names} to {target.name} needs {len(usids)} uSIDs, at most {address.MAX_USIDS} fit")
+    return usids
+
+
+def _check_path(topology: Topology, path: Path, target: Host) -> None:
+    if not path or path[-1] != target.switch:
+        raise DetourError(f"a path to {target.name} ends at s{target.switch}, not at {path[-1:] or 'nothing'}")
+    for a, b in pairwise(path):
+        peers = {peer.index for peer in topology.switches[a].ports if peer is not None and peer.kind != "host"}
+        if b not in peers:
+            raise DetourError(f"path: s{a} and s{b} are not neighbours in {topology.spec}")
+
+
+def _waypoints(topology: Topology, path: Path) -> Sequence[int]:
+    """The fewest switches of a path after the first that pin it, the last one included."""
+    found, at = [], 0
+    while at < len(path) - 1:
+        ahead = len(path) - 1
+        while ahead > at + 1 and not _is_only_path(topology, path[at : ahead + 1]):
+            ahead -= 1
+        found.append(path[ahead])
+        at = ahead
+    return found
+
+
+def _is_only_path(topology: Topology, path: Path) -> bool:
+    length = int(hops(distances(topology))[path[0], path[-1]])
+    if length != len(path) - 1:
+        return False
+    ways = shortest_paths(topology, path[0], path[-1])
+    return next(ways, None) == path and next(ways, None) is None
+
+
+def parse_usid_list(topology: Topology, text: str) -> tuple[int, ...]:
+    """uSIDs from a text like `s1,s7,h12` or `2,8,800c` (hexadecimal); separated by commas, colons or blanks.
+
+    `e003` (or `p3`) is the link behind port 3 of the switch named before it.
+
+    Raises:
+        DetourError: a part means no uSID, or there are none or too many.
+    """
+    parts = text.replace(",", " ").replace(":", " ").split()
+    usids = tuple(_parse_usid(topology, part) for part in parts)
+    address.usid_address(usids)
+    return usids
+
+
+def _parse_usid(topology: Topology, part: str) -> int:
+    if part.startswith("s"):
+        return topology.switch(part).node_id
+    if part.startswith("h"):
+        return topology.host(part).node_id
+    if part.startswith("p") and part[1:].isascii() and part[1:].isdigit() and len(part) < 5:
+        return address.adjacency_function(int(part[1:]))
+    try:
+        value = int(part, 16)
+    except ValueError:
+        value = 0
+    if not 1 <= value <= 0xFFFF:
+        raise DetourError(f"uSID {part!r}: a switch (s3), a host (h7), a port (p2) or hexadecimal 1 to ffff")
+    return value
