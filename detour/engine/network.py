@@ -2,21 +2,33 @@
 """The fabric's loop: switches, links, hosts and sockets of one process, driven by one compiled event loop.
 
 Time is an `int` of picoseconds since the loop began. A switch is named by its P4Runtime device id, a port by
-`(device_id, port_number)`. Methods may be called from any thread; those that change the fabric run in the
+`(device id, port number)`. Methods may be called from any thread; those that change the fabric run in the
 loop's thread (`Network.call`).
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from detour.engine.clock import Clock, RealTime
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.engine import phv, sockets, stats
+from detour.engine.capture import Capture
+from detour.engine.clock import Clock, RealTime, Virtual
+from detour.engine.loop import entry
+from detour.engine.loop import hosts as native_hosts
+from detour.engine.loop.layout import MAX_TIME, TO_SINK, UP_DIGEST, UP_PACKET_IN, UP_SINK
+from detour.engine.loop.memory import Memory
+from detour.engine.records import Record
+from detour.engine.runner import Runner
+from detour.engine.upcalls import Upcalls
+from detour.engine.wiring import Port, Wiring
 
 T = TypeVar("T")
-Port = tuple[int, int]
-"""(device id of the switch, port number)"""
 
 PacketInCallback = Callable[[bytes, int], None]
 """called with the frame that came to the CPU port and the loop time in ps"""
@@ -27,9 +39,17 @@ DigestCallback = Callable[[int, bytes, int], None]
 SinkCallback = Callable[[bytes, int], None]
 """called with a frame that left a port and the loop time in ps"""
 
+_FUNCTIONS = ("parse", "ingress", "egress", "deparse", "preserve", "digest")
+_FLUSH_S = 5.0
+
 
 class Network:
-    """A fabric in one process. Build it, `start()` or `run()` it, `stop()` it; also a context manager."""
+    """A fabric in one process. Build it, `start()` or `run()` it, `stop()` it; also a context manager.
+
+    Callbacks run in a thread of their own in real time; in virtual time in the loop's thread, at the very event. A
+    switch without a program, a port that nothing is attached to and a controller that does not listen drop
+    packets and count them (`switch_stats`).
+    """
 
     def __init__(
         self,
@@ -39,12 +59,28 @@ class Network:
         *,
         hosts: Any = None,
         packets: int = 1 << 16,
-        frame_bytes: int = 2048,
+        frame_bytes: int = native_hosts.MAX_FRAME,
     ) -> None:
         """`clock`: `RealTime()` (default) or `Virtual()`. `tick_ps`: length of a P4 tick (default: the clock's).
         `seed`: everything random derives from it. `hosts`: the `Hosts` named tuple of native hosts.
         `packets`: packets that may be in the fabric at once. `frame_bytes`: longest Ethernet frame."""
-        self.clock = clock or RealTime()
+        self.clock: Clock = clock or RealTime()
+        self.tick_ps = tick_ps or self.clock.tick_ps
+        self.seed = seed
+        self.hosts = native_hosts.no_hosts() if hosts is None else hosts
+        if packets < 1 or frame_bytes < 64:
+            raise DetourError(f"a pool of {packets} packets of {frame_bytes} bytes is too small")
+        if hosts is not None and frame_bytes < native_hosts.MAX_FRAME:
+            raise DetourError(f"frame_bytes is {frame_bytes}; native hosts need {native_hosts.MAX_FRAME}")
+        self._memory = Memory(packets, frame_bytes)
+        self._memory.g["tick_ps"] = self.tick_ps
+        self._virtual = isinstance(self.clock, Virtual)
+        self._memory.g["inline_upcalls"] = int(self._virtual)
+        self._wiring = Wiring(self._memory, seed, self.tick_ps)
+        self._upcalls = Upcalls(inline=self._virtual)
+        self._runner = Runner(self._memory, self.hosts, self.clock, self._take_logs)
+        self._outside: list[sockets.Attachment] = []
+        self._capture: Capture | None = None
 
     # -- building ---------------------------------------------------------------------------------------
 
@@ -54,143 +90,352 @@ class Network:
         name: str = "",
         *,
         priorities: int = 1,
-        cpu_port: int = 510,
-        drop_port: int = 511,
+        cpu_port: int = phv.CPU_PORT,
+        drop_port: int = phv.DROP_PORT,
     ) -> None:
-        """Adds a switch without a pipeline (it drops everything) with `priorities` queues a port."""
-        raise NotImplementedError
+        """Adds a switch without a program (it drops everything) with `priorities` queues a port.
+
+        `cpu_port` 0: none."""
+        name = name or f"s{device_id}"
+        self.call(lambda: self._wiring.add_switch(device_id, name, priorities, cpu_port, drop_port))
 
     def set_pipeline(self, switch: int, program: Any, state: Any) -> None:
-        """Gives a switch its compiled program and its `SwitchState`; allowed while traffic flows: packets that
-        wait in the switch with the old program's headers are dropped and counted (`pipeline_drops`)."""
-        raise NotImplementedError
+        """Gives a switch its compiled `Program` and its `SwitchState`, also while traffic flows.
+
+        Packets that wait in the switch with headers as the old program laid them out are dropped and counted
+        (`pipeline_drops`); frames on links are not touched."""
+        self.call(lambda: self._set_pipeline(switch, program, state))
+
+    def _set_pipeline(self, device_id: int, program: Any, state: Any) -> None:
+        switch = self._wiring.switch(device_id)
+        if switch.program is not None:
+            entry.flush_switch(self._memory.globals, switch.index)
+        self._memory.reserve_phv(program.phv_size)
+        row = self._memory.row("switches", switch.index)
+        for name in _FUNCTIONS:
+            row[name] = getattr(program, name)
+        row["state"] = state.sw
+        row["phv_size"] = program.phv_size
+        row["ready"] = 1
+        switch.program = program
+        switch.state = state
+        for port, cable in self._wiring.cables.items():
+            if port[0] == device_id:
+                state.set_port_state(port[1], bool(self._memory.row("lines", cable.out_line)["up"]))
 
     def connect(self, a: Port, b: Port, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64) -> None:
         """A cable between two switch ports, both directions alike. Rate 0: unlimited."""
-        raise NotImplementedError
+        self.call(lambda: self._wiring.connect(a, b, rate_bps, delay_ps, queue_packets))
 
-    def attach_host(
-        self, port: Port, host: int, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64
-    ) -> None:
+    def attach_host(self, port: Port, host: int, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64) -> None:
         """A cable to native host `host` of the `Hosts` arrays."""
-        raise NotImplementedError
+        self.call(lambda: self._wiring.attach_host(port, host, rate_bps, delay_ps, queue_packets))
 
-    def attach_unix(self, port: Port, path: str | Path, peer: str | Path | None = None,
-                    rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64) -> None:
-        """Attaches a UNIX datagram socket bound to `path`; frames go to whoever bound `peer`
-        (default: `path` + ".peer"). Each datagram is one Ethernet frame."""
-        raise NotImplementedError
+    def attach_unix(
+        self,
+        port: Port,
+        path: str | Path,
+        peer: str | Path | None = None,
+        rate_bps: int = 0,
+        delay_ps: int = 0,
+        queue_packets: int = 64,
+    ) -> None:
+        """Attaches a UNIX datagram socket bound to `path`; frames go to whoever has bound `peer`
+        (default: `path` + ".peer") by then. Each datagram is one Ethernet frame."""
+        where = Path(path)
+        to = Path(f"{where}.peer" if peer is None else peer)
+        self._attach_outside(port, lambda: sockets.open_unix(where, to), rate_bps, delay_ps, queue_packets)
 
-    def attach_interface(self, port: Port, name: str,
-                         rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64) -> None:
+    def attach_interface(
+        self, port: Port, name: str, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64
+    ) -> None:
         """Attaches a Linux interface (root): an existing one by a raw packet socket; if there is none of that
         name, a TAP device is made and lives as long as the network."""
-        raise NotImplementedError
+        self._attach_outside(port, lambda: sockets.open_interface(name), rate_bps, delay_ps, queue_packets)
 
-    def attach_sink(self, port: Port, callback: SinkCallback,
-                    rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64) -> None:
+    def _attach_outside(
+        self, port: Port, opened: Callable[[], sockets.Attachment], rate: int, delay: int, queue: int
+    ) -> None:
+        if self._virtual:
+            raise DetourError(f"port {port[1]}: sockets and interfaces need real time, this network is virtual")
+
+        def attach() -> None:
+            self._wiring.check_free(port)
+            attachment = opened()
+            self._outside.append(attachment)
+            index = self._wiring.attach_outside(port, attachment, rate, delay, queue)
+            sockets.watch(self._runner.epoll, attachment.fd, index)
+
+        self.call(attach)
+
+    def attach_sink(
+        self, port: Port, callback: SinkCallback, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64
+    ) -> None:
         """Hands every frame that leaves the port to `callback`; frames come in by `inject`."""
-        raise NotImplementedError
+
+        def attach() -> None:
+            index = self._wiring.attach(port, TO_SINK, rate_bps, delay_ps, queue_packets)
+            self._upcalls.handlers[UP_SINK, index] = lambda record: callback(record.data, record.time_ps)
+
+        self.call(attach)
 
     # -- running ----------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Starts the loop's thread (real time) and the threads that serve callbacks and captures."""
-        raise NotImplementedError
+        """Real time: starts the loop's thread. Virtual time: nothing, `run` does the work."""
+        if not self._virtual:
+            self._runner.start()
 
     def stop(self) -> None:
-        """Stops the loop, closes sockets and removes their files, completes captures. May be called twice."""
-        raise NotImplementedError
+        """Stops the loop, closes sockets and removes their files, completes captures. May be called twice.
+
+        The network cannot be used any more, but its counters can be read."""
+        self._runner.stop()
+        self._take_logs()
+        self._upcalls.close()
+        sockets.close_all(self._outside)
+        self._runner.close()
+        self.capture(None)
 
     def run(self, until_ps: int) -> int:
-        """Executes the loop until loop time `until_ps` and returns the loop time. Real time: waits for it."""
-        raise NotImplementedError
+        """Executes the loop until loop time `until_ps`; returns the loop time. Real time: waits until then."""
+        if not 0 <= until_ps < MAX_TIME:
+            raise DetourError(f"run until {until_ps} ps: that is not a time")
+        if self._virtual:
+            self._runner.run_until(until_ps)
+            return self.now_ps
+        self._runner.start()
+        while self.now_ps < until_ps:
+            time.sleep(min(max((until_ps - self.now_ps) / 1e12, 1e-4), 0.1))
+        self._runner.call(lambda: None)
+        self._upcalls.flush(_FLUSH_S)
+        return self.now_ps
 
     def call(self, function: Callable[[], T]) -> T:
         """Runs `function` in the loop's thread between two slices; returns its result or raises its error."""
-        raise NotImplementedError
+        return self._runner.call(function)
 
     @property
     def now_ps(self) -> int:
         """Loop time."""
-        raise NotImplementedError
+        return self._runner.now_ps()
 
     @property
     def lag_ps(self) -> int:
-        """How far loop time is behind the wall clock (0 in virtual time)."""
-        raise NotImplementedError
+        """How far loop time is behind the wall clock since `start` (0 in virtual time)."""
+        g = self._memory.g
+        return int(g["lag_ps"]) + int(g["slip_ps"])
+
+    def _take_logs(self) -> None:
+        """Empties the loop's logs; called between slices."""
+        g = self._memory.g
+        if g["taken_used"]:
+            chunk = self._memory.log("taken")
+            if self._capture is not None:
+                self._capture.put(chunk)
+        if g["up_used"]:
+            self._upcalls.put(self._memory.log("up"))
 
     # -- packets from and to Python ---------------------------------------------------------------------
 
     def inject(self, port: Port, frame: bytes, time_ps: int | None = None) -> None:
-        """Lets a frame arrive on a switch port at `time_ps` (default: now)."""
-        raise NotImplementedError
+        """Lets a frame arrive on a switch port at `time_ps` (default: now). The port must be attached."""
+        limit = int(self._memory.g["frame_bytes"])
+        if not 0 < len(frame) <= limit:
+            raise DetourError(f"a frame of {len(frame)} bytes; frames have 1 to {limit} bytes")
+        data = np.frombuffer(frame, np.uint8)
+
+        def put() -> bool:
+            at = self.now_ps if time_ps is None else max(time_ps, int(self._memory.g["now"]))
+            index = self._wiring.port_index(port)
+            return entry.put_frame(self._memory.globals, self._wiring.inject_line, index, at, data)
+
+        if not self.call(put):
+            raise DetourError(f"the packet pool is empty ({int(self._memory.g['capacity'])} packets)")
 
     def packet_out(self, switch: int, frame: bytes) -> None:
         """A frame from the controller enters at the CPU port, controller header first, as in simple_switch_grpc."""
-        raise NotImplementedError
+        self.inject((switch, self._wiring.switch(switch).cpu_port), frame)
 
     def on_packet_in(self, switch: int, callback: PacketInCallback | None) -> None:
         """Who receives frames that the switch sends to its CPU port (None: they are dropped and counted)."""
-        raise NotImplementedError
+        found = self._wiring.switch(switch)
+        index = self._wiring.port_index((switch, found.cpu_port))
+        handler = None if callback is None else lambda record: callback(record.data, record.time_ps)
+        self._listen(found.index, "wants_packet_in", (UP_PACKET_IN, index), handler)
 
     def on_digest(self, switch: int, callback: DigestCallback | None) -> None:
         """Who receives the switch's digests (None: they are dropped and counted)."""
-        raise NotImplementedError
+        index = self._wiring.switch(switch).index
+        handler = None if callback is None else lambda r: callback(r.detail, r.data, r.time_ps)
+        self._listen(index, "wants_digest", (UP_DIGEST, index), handler)
+
+    def _listen(self, switch: int, flag: str, key: tuple[int, int], handler: Callable[[Record], None] | None) -> None:
+        def change() -> None:
+            if handler is None:
+                self._upcalls.handlers.pop(key, None)
+            else:
+                self._upcalls.handlers[key] = handler
+            self._memory.row("switches", switch)[flag] = int(handler is not None)
+
+        self.call(change)
 
     # -- replication ------------------------------------------------------------------------------------
 
-    def set_multicast_group(self, switch: int, group: int, replicas: Sequence[tuple[int, int]]) -> None:
-        """Group `group` (1..65535) replicates to `(port, rid)`s, in this order. No replicas: deletes it."""
-        raise NotImplementedError
+    def set_multicast_group(self, switch: int, group: int, replicas: Sequence[Port] | None) -> None:
+        """Group `group` (1..65535) replicates to `(port, rid)`s, in this order. `None` deletes it."""
+        self._replicate(switch, lambda pre: pre.set_group(group, replicas))
 
     def set_clone_session(
         self, switch: int, session: int, replicas: Sequence[tuple[int, int]] | None, length: int = 0
     ) -> None:
         """Clone session `session` (0..32767) sends clones to `(port, rid)`s, cut to `length` bytes on the wire
         (0: whole). `None` deletes it."""
-        raise NotImplementedError
+        self._replicate(switch, lambda pre: pre.set_session(session, replicas, length))
+
+    def clear_replication(self, switch: int) -> None:
+        """Deletes all groups and sessions of a switch."""
+        self._replicate(switch, lambda pre: pre.clear())
+
+    def _replicate(self, device_id: int, change: Callable[[Any], None]) -> None:
+        def apply() -> None:
+            switch = self._wiring.switch(device_id)
+            pre = switch.replication
+            change(pre)
+            row = self._memory.row("switches", switch.index)
+            row["groups"] = pre.group_offsets.ctypes.data
+            row["sessions"] = pre.session_offsets.ctypes.data
+            row["replicas"] = pre.blocks.ctypes.data
+
+        self.call(apply)
 
     # -- faults and limits ------------------------------------------------------------------------------
 
     def set_link(self, port: Port, up: bool) -> None:
         """Takes the cable at `port` down or up, both directions. What is in flight or sent on it is lost."""
-        raise NotImplementedError
+        self.call(lambda: self._set_link(port, up))
 
-    def set_faults(self, port: Port, *, loss: float = 0.0, corrupt: float = 0.0, duplicate: float = 0.0,
-                   both: bool = True) -> None:
-        """Seeded probabilities per frame for the cable at `port`: out of the port, and into it if `both`."""
-        raise NotImplementedError
+    def _set_link(self, port: Port, up: bool) -> None:
+        self._wiring.port_index(port)
+        cable = self._wiring.cables[port]
+        for line in (cable.out_line, cable.in_line):
+            if line >= 0:
+                self._memory.row("lines", line)["up"] = int(up)
+                if not up:
+                    entry.cut_line(self._memory.globals, line)
+        for end in (port, cable.far):
+            if end is not None and (state := self._wiring.switch(end[0]).state) is not None:
+                state.set_port_state(end[1], up)
 
-    def set_queue(self, port: Port, *, packets: int | None = None, bytes_limit: int | None = None,
-                  rate_pps: int | None = None, priority: int | None = None) -> None:
-        """Depth in packets and bytes (0: no limit) and BMv2's packets a second (0: no limit) of a port's queues
-        (of one priority, or of all)."""
-        raise NotImplementedError
+    def set_faults(
+        self, port: Port, *, loss: float = 0.0, corrupt: float = 0.0, duplicate: float = 0.0, both: bool = True
+    ) -> None:
+        """Seeded probabilities per frame for the cable at `port`: out of the port, and into it if `both`.
+
+        Faults out of a port to a socket, a sink or the controller work; there is no cable into it."""
+
+        def change() -> None:
+            self._wiring.port_index(port)
+            cable = self._wiring.cables[port]
+            self._wiring.set_faults(cable.out_line, loss, corrupt, duplicate)
+            if both and cable.in_line >= 0:
+                self._wiring.set_faults(cable.in_line, loss, corrupt, duplicate)
+
+        self.call(change)
+
+    def set_queue(
+        self,
+        port: Port,
+        *,
+        packets: int | None = None,
+        bytes_limit: int | None = None,
+        rate_pps: int | None = None,
+        priority: int | None = None,
+    ) -> None:
+        """Depth in packets and in bytes (0: no limit in bytes) and BMv2's packets a second (0: no limit) of a
+        port's queues, or of the one of a priority (the highest number goes first)."""
+        changes = {"limit_packets": packets, "limit_bytes": bytes_limit}
+        if rate_pps is not None:
+            changes["interval_ps"] = 0 if rate_pps == 0 else 10**12 // rate_pps
+        if any(value is not None and value < 0 for value in changes.values()):
+            raise DetourError(f"port {port[1]}: a queue's limits cannot be negative")
+
+        def change() -> None:
+            for row in self._wiring.queue_rows(port, priority):
+                for field, value in changes.items():
+                    if value is not None:
+                        row[field] = value
+
+        self.call(change)
 
     def set_rate(self, port: Port, rate_bps: int) -> None:
-        """Changes the rate of the cable out of the port (0: unlimited)."""
-        raise NotImplementedError
+        """Changes the rate of the cable out of the port (0: unlimited), from the next frame on."""
+        if rate_bps < 0:
+            raise DetourError(f"port {port[1]}: a rate of {rate_bps} bit/s")
+
+        def change() -> None:
+            self._wiring.port_index(port)
+            self._memory.row("lines", self._wiring.cables[port].out_line)["rate_bps"] = rate_bps
+
+        self.call(change)
 
     # -- observation ------------------------------------------------------------------------------------
 
     def port_stats(self) -> dict[str, Any]:
-        """NumPy arrays, one element a port: device_id, port, rx_packets, rx_bytes, tx_packets, tx_bytes,
-        queue_packets, queue_bytes, queue_peak, queue_drops, egress_drops, link_drops, busy_ps, up, rate_bps,
-        and `time_ps` (a number)."""
-        raise NotImplementedError
+        """NumPy arrays, one element a port: `device_id`, `port`, `rx_packets`, `rx_bytes`, `tx_packets`, `tx_bytes`,
+        `queue_packets`, `queue_bytes`, `queue_peak_packets`, `queue_peak_bytes`, `queue_drops`, `egress_drops`,
+        `link_drops`, `corrupted`, `duplicated`, `busy_ps` (time spent sending), `up`, `rate_bps`; and the number
+        `time_ps`."""
+        return {"time_ps": self.now_ps} | stats.port_stats(self._memory)
 
     def switch_stats(self) -> dict[str, Any]:
-        """NumPy arrays, one element a switch: device_id, packets, parser_errors, drops by reason, clones ..."""
-        raise NotImplementedError
+        """NumPy arrays, one element a switch: `device_id`, `packets` (that came in), and how many were parsed with an
+        error, cloned, copied, recirculated, or dropped, by reason."""
+        return {"time_ps": self.now_ps} | stats.switch_stats(self._memory)
+
+    def host_stats(self) -> dict[str, Any]:
+        """NumPy arrays, one element a native host that is attached: `host`, `rx_packets`, `rx_bytes`, ..."""
+        return {"time_ps": self.now_ps} | stats.host_stats(self._memory)
+
+    def outside_stats(self) -> dict[str, Any]:
+        """NumPy arrays, one element a socket or interface, with `device_id` and `port` that it is attached to."""
+        result = stats.outside_stats(self._memory)
+        index = result.pop("port")
+        switch = self._memory.column("ports", "switch")[index]
+        device = self._memory.column("switches", "device_id")[switch]
+        return {"device_id": device, "port": self._memory.column("ports", "number")[index]} | result
+
+    def loop_stats(self) -> dict[str, int]:
+        """Numbers of the loop itself: `events`, packets in flight (`used`, `used_peak`), `pool_drops`, ..."""
+        return stats.loop_stats(self._memory) | {"upcall_drops": self._upcalls.drops}
 
     def capture(self, folder: str | Path | None) -> None:
-        """Writes one pcapng file a port, `<switch name>-<port>.pcapng`, from now on (None: stops and completes)."""
-        raise NotImplementedError
+        """Writes a pcapng file a port, `<switch name>-<port>.pcapng`, from now on (None: stops and completes them)."""
+
+        def change() -> Capture | None:
+            self._take_logs()
+            before = self._capture
+            self._capture = None if folder is None else Capture(Path(folder), self._wiring.names.__getitem__)
+            if self._capture is not None:
+                for index in self._wiring.names:
+                    self._capture.open_port(index)
+            self._memory.g["capturing"] = int(self._capture is not None)
+            return before
+
+        if (before := self.call(change)) is not None:
+            before.close()
 
     def kick_host(self, host: int) -> None:
         """Native host `host` may have something to send: asks it. After posting work from Python."""
-        raise NotImplementedError
+
+        def kick() -> None:
+            if host not in self._wiring.nics:
+                raise DetourError(f"host {host} is not attached to a port")
+            row = self._memory.row("nics", self._wiring.nics[host])
+            at = max(self.now_ps, int(row["busy_until"]))
+            entry.schedule(self._memory.globals, int(row["entity"]), at)
+
+        self.call(kick)
 
     def __enter__(self) -> Network:
         return self

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Python calls: `run_slice`, and a few small functions for use between slices.
+
+`run_slice` executes events until Python is needed: virtual time as fast as possible, real time when
+the wall clock says so, reading sockets and sleeping in between.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detour.base.jit import njit
+from detour.engine.loop import heap, lines, nic, outside, pool, switch
+from detour.engine.loop.layout import (
+    BUDGET,
+    DRAIN,
+    INBOX,
+    MAX_TIME,
+    ON_LINE,
+    ON_NIC,
+    ON_PORT,
+    ON_TIMER,
+    REACHED,
+    TO_HOST,
+    TO_INGRESS,
+    TO_INPUT,
+    TO_PORT,
+    WOKEN,
+)
+from detour.engine.loop.native import entity_at, global_at, heap_at, io_at, line_at, move_bytes, slot_at
+from detour.engine.loop.up import must_drain
+
+_BATCH = 128
+"""Events between two looks at what else there is to do."""
+
+_POLL_NS = 20_000
+"""How long sockets may be left alone when there are always events due."""
+
+_FRAMES_PER_POLL = 64
+_LOG_NS = 1_000_000
+"""How long records for Python may wait while events are due."""
+
+_RETRY_NS = 200_000
+"""Time between attempts to send to a socket that is full."""
+
+
+@njit(_nrt=False)
+def _line_event(g: Any, data: Any, hs: Any, index: int) -> None:
+    """The first frame of a line arrives."""
+    slot = lines.pop(g, index)
+    line = line_at(g.lines, index)
+    if line.kind == TO_PORT:
+        switch.arrive(g, line.index, slot)
+    elif line.kind == TO_HOST:
+        nic.arrive(g, data, hs, line.index, slot)
+    elif line.kind == TO_INPUT:
+        switch.run_ingress(g, line.index, slot)
+    elif line.kind == TO_INGRESS:
+        if line.up != 0:
+            switch.arrive(g, slot_at(g.slots, slot).port, slot)
+        else:
+            line.cut += 1
+            pool.give_back(g, slot)
+    else:
+        lines.leave(g, index, slot)
+
+
+@njit(_nrt=False)
+def _step(g: Any, data: Any, hs: Any) -> None:
+    """Executes the next event. It keeps its place in the heap until its entity moves or cancels it."""
+    top = heap_at(g.heap, 0)
+    g.now = top.time
+    g.events += 1
+    sequence = top.sequence
+    who = top.entity
+    entity = entity_at(g.entities, who)
+    kind = entity.kind
+    if kind == ON_LINE:
+        _line_event(g, data, hs, entity.index)
+        return
+    if kind == ON_PORT:
+        switch.serve(g, entity.index)
+    elif kind == ON_NIC:
+        nic.serve(g, data, hs, entity.index)
+    elif kind == ON_TIMER:
+        nic.timer(g, data, hs, entity.index)
+    if entity.position == 0 and heap_at(g.heap, 0).sequence == sequence:
+        heap.cancel(g, who)
+
+
+@njit(_nrt=False)
+def _run_free(g: Any, data: Any, hs: Any, until: int, budget: int) -> int:
+    """Virtual time."""
+    while budget > 0:
+        for _ in range(_BATCH):
+            if heap.first_time(g) > until:
+                g.now = max(g.now, until)
+                return REACHED
+            _step(g, data, hs)
+            if must_drain(g):
+                return DRAIN
+        budget -= _BATCH
+        if g.wake != 0:
+            return WOKEN
+    return BUDGET
+
+
+@njit(_nrt=False)
+def _loop_time(g: Any, wall: int) -> int:
+    return (wall - g.epoch_ns) * 1000 - g.slip_ps
+
+
+@njit(_nrt=False)
+def _read_socket(g: Any, index: int, now: int) -> None:
+    """Takes the frames that a socket has; they arrive now."""
+    io = io_at(g.ios, index)
+    line = line_at(g.lines, io.line)
+    for _ in range(_FRAMES_PER_POLL):
+        if line.count >= INBOX:
+            return
+        slot = outside.receive_frame(g, index)
+        if slot < 0:
+            return
+        time = now
+        if line.count > 0:
+            time = max(now, slot_at(g.slots, line.tail).time)
+        lines.append(g, io.line, slot, time)
+
+
+@njit(_nrt=False)
+def _poll(g: Any, wall: int) -> None:
+    """Reads what came from outside, and tries again to send what could not go."""
+    g.polled_ns = wall
+    now = max(g.now, _loop_time(g, wall))
+    for number in range(outside.readable(g)):
+        index = outside.ready_index(g, number)
+        if index >= 0:
+            _read_socket(g, index, now)
+    if g.backlog > 0:
+        outside.retry(g)
+
+
+@njit(_nrt=False)
+def _measure_lag(g: Any, now: int) -> bool:
+    """Notes how far the loop is behind; beyond `max_lag_ps` loop time is held back. True: events are due."""
+    first = heap.first_time(g)
+    if first > now:
+        g.lag_ps = 0
+        return False
+    g.lag_ps = now - first
+    g.lag_peak_ps = max(g.lag_peak_ps, g.lag_ps)
+    if g.lag_ps > g.max_lag_ps:
+        g.slip_ps += g.lag_ps - g.max_lag_ps
+        g.lag_ps = g.max_lag_ps
+    return True
+
+
+@njit(_nrt=False)
+def _rest(g: Any) -> None:
+    """Sleeps until the next event, a frame from outside, or Python's call."""
+    duration = -1
+    first = heap.first_time(g)
+    if first < MAX_TIME:
+        duration = max(0, first - _loop_time(g, outside.wall_ns(g)) + 999) // 1000
+    if g.backlog > 0 and (duration < 0 or duration > _RETRY_NS):
+        duration = _RETRY_NS
+    outside.sleep(g, duration)
+
+
+@njit(_nrt=False)
+def _run_paced(g: Any, data: Any, hs: Any) -> int:
+    """Real time."""
+    started = outside.wall_ns(g)
+    while g.wake == 0:
+        wall = outside.wall_ns(g)
+        now = _loop_time(g, wall)
+        for _ in range(_BATCH):
+            if heap.first_time(g) > now:
+                break
+            _step(g, data, hs)
+            if must_drain(g):
+                return DRAIN
+        due = _measure_lag(g, now)
+        if not due or wall - g.polled_ns >= _POLL_NS:
+            _poll(g, wall)
+            due = due or heap.first_time(g) <= now
+        if g.up_used + g.taken_used > 0 and (not due or wall - started > _LOG_NS):
+            return DRAIN
+        if not due:
+            _rest(g)
+    return WOKEN
+
+
+@njit(_nrt=False)
+def run_slice(globals_: Any, data: Any, hs: Any, until: int, budget: int) -> int:
+    """Executes events and returns why it stopped: `REACHED`, `WOKEN`, `DRAIN` or `BUDGET`.
+
+    `globals_`: the one-element array of globals. `data`: the pool's bytes, uint8. `hs`: the hosts' arrays.
+    `until` (ps) and `budget` (events) count in virtual time only.
+    """
+    g = global_at(globals_.ctypes.data, 0)
+    if g.real_time != 0:
+        return _run_paced(g, data, hs)
+    return _run_free(g, data, hs, until, budget)
+
+
+@njit(_nrt=False)
+def put_frame(globals_: Any, index: int, port: int, time: int, frame: Any) -> bool:
+    """Puts a frame (uint8 array) on a line of kind `TO_INGRESS`, in order of time; False if the pool is empty."""
+    g = global_at(globals_.ctypes.data, 0)
+    new = pool.take(g)
+    if new < 0:
+        return False
+    slot = slot_at(g.slots, new)
+    slot.length = frame.size
+    slot.wire = frame.size
+    slot.port = port
+    move_bytes(g.bytes + slot.start, frame.ctypes.data, frame.size)
+    line = line_at(g.lines, index)
+    if line.count == 0 or time >= slot_at(g.slots, line.tail).time:
+        lines.append(g, index, new, time)
+        return True
+    slot.time = time
+    if time < slot_at(g.slots, line.head).time:
+        slot.next = line.head
+        line.head = new
+        heap.schedule(g, line.entity, time)
+    else:
+        before = line.head
+        while slot_at(g.slots, slot_at(g.slots, before).next).time <= time:
+            before = slot_at(g.slots, before).next
+        slot.next = slot_at(g.slots, before).next
+        slot_at(g.slots, before).next = new
+    line.count += 1
+    return True
+
+
+@njit(_nrt=False)
+def flush_switch(globals_: Any, index: int) -> int:
+    """`switch.flush` for Python."""
+    return switch.flush(global_at(globals_.ctypes.data, 0), index)
+
+
+@njit(_nrt=False)
+def cut_line(globals_: Any, index: int) -> int:
+    """Drops what is in flight on a line, counted as cut; returns how many frames that were."""
+    g = global_at(globals_.ctypes.data, 0)
+    count = lines.flush(g, index)
+    line_at(g.lines, index).cut += count
+    return count
+
+
+@njit(_nrt=False)
+def schedule(globals_: Any, entity: int, time: int) -> None:
+    """`heap.schedule` for Python."""
+    heap.schedule(global_at(globals_.ctypes.data, 0), entity, time)
+
+
+@njit(_nrt=False)
+def wall_time(globals_: Any) -> int:
+    """CLOCK_MONOTONIC in ns."""
+    return outside.wall_ns(global_at(globals_.ctypes.data, 0))

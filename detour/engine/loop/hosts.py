@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The transports that the loop calls: the contract in docs/architecture.md, bound when the loop is compiled."""
+
+from __future__ import annotations
+
+from detour.hosts.endpoint import MAX_FRAME, Hosts, deadline, expire, make_hosts, receive, transmit
+
+__all__ = ["MAX_FRAME", "Hosts", "deadline", "expire", "no_hosts", "receive", "transmit"]
+
+
+def no_hosts() -> Hosts:
+    """Arrays for a fabric without native hosts: of the same types, so that the same code runs."""
+    return make_hosts(1, 1, 0, window=1, sq_depth=1, cq_depth=1, max_candidates=1, control_depth=1)

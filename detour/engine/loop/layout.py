@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop's memory: one NumPy record type per table. Every field is an `int64`; times are picoseconds.
+
+Python owns the arrays (`memory.Memory`) and writes their addresses into the one `GLOBALS` record; compiled code
+gets that record and reaches everything else through `native.*_at(address, index)`. So a function of the loop
+has one or two arguments however many tables there are, and an array may move between two slices.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from detour.engine import phv as fixed
+
+MAX_TIME: Final = (1 << 62) - 1
+"""Later than anything that happens."""
+
+HEADROOM: Final = 256
+"""Free bytes in front of an arriving frame, for headers that switches on its way add."""
+
+SCRATCH_BYTES: Final = 1 << 16
+"""Room for the headers that one deparser writes, and for a digest."""
+
+SYSTEM_BYTES: Final = 4096
+"""Room for structures that system calls read and write; the offsets in it follow."""
+AT_TIMESPEC: Final = 0
+AT_TIMEOUT: Final = 16
+AT_POLLFD: Final = 32
+AT_COUNTER: Final = 48
+AT_EPOLL_EVENTS: Final = 64
+EPOLL_EVENTS: Final = 64
+
+PORTS_PER_SWITCH: Final = 512
+"""v1model's port numbers have nine bits."""
+
+UNLIMITED_PS: Final = 1_000
+"""A link without a rate takes one frame a nanosecond, so that no loop of packets can make time stand still."""
+
+# What the event of an entity means.
+ON_LINE: Final = 0  # the first frame of a line arrives
+ON_PORT: Final = 1  # a port may send its next frame
+ON_NIC: Final = 2  # a host's uplink may send its next frame
+ON_TIMER: Final = 3  # a host's deadline
+
+# Where the frames of a line go.
+TO_NOWHERE: Final = 0
+TO_PORT: Final = 1  # index: port
+TO_HOST: Final = 2  # index: nic
+TO_INPUT: Final = 3  # index: switch; resubmitted and recirculated packets
+TO_IO: Final = 4  # index: io
+TO_CPU: Final = 5  # index: port
+TO_SINK: Final = 6  # index: port
+TO_INGRESS: Final = 7  # each frame names its port (frames from Python and from sockets)
+
+# Kinds of records that the loop leaves for Python.
+UP_PACKET_IN: Final = 1
+UP_DIGEST: Final = 2
+UP_SINK: Final = 3
+UP_RECEIVED: Final = 4  # captures
+UP_SENT: Final = 5
+
+# Why run_slice returned.
+REACHED: Final = 0  # loop time is `until`
+WOKEN: Final = 1  # Python asked for it
+DRAIN: Final = 2  # there are records for Python
+BUDGET: Final = 3  # enough events for one slice
+
+
+def _table(*fields: str) -> np.dtype:
+    """A record type of `int64` fields."""
+    return np.dtype([(name, np.int64) for name in fields])
+
+
+GLOBALS: Final = _table(
+    # tables
+    "slots", "phvs", "bytes", "heap", "entities", "lines", "ports", "queues", "switches", "port_map", "nics", "ios",
+    "scratch", "up", "taken", "system",
+    # sizes
+    "phv_stride", "byte_stride", "frame_bytes", "capacity", "up_size", "taken_size", "ios_count",
+    # packet pool: free slots are a list, slots from `fresh` on were never used
+    "free", "fresh", "used", "used_peak", "pool_drops",
+    # events
+    "heap_size", "sequence", "now", "events",
+    # clock
+    "tick_ps", "real_time", "epoch_ns", "slip_ps", "max_lag_ps", "lag_ps", "lag_peak_ps",
+    # talk with Python
+    "wake", "epoll", "wake_fd", "up_used", "up_drops", "taken_used", "taken_drops", "capturing", "inline_upcalls",
+    # sockets
+    "backlog", "polled_ns",
+    # links
+    "overhead_bytes",
+)  # fmt: skip
+
+SLOT: Final = _table(
+    "next",  # in whatever list it is, -1 at the end
+    "start",  # where the frame begins, counted from the pool's first byte
+    "length",  # bytes stored
+    "wire",  # bytes on the wire: more than `length` when payload is elided
+    "time",  # when it arrives (on a line), when it may leave at the earliest (in a queue)
+    "port",  # where it goes next (TO_INGRESS), or which port it leaves by (in a queue)
+    "in_port",  # port by which it came into the switch, -1: none
+    "queued",  # when it was put into the queue
+)
+
+HEAP_ENTRY: Final = _table("time", "sequence", "entity")
+
+ENTITY: Final = _table("position", "kind", "index")
+"""Who may have an event pending; each has at most one. `position` in the heap, -1: none."""
+
+LINE: Final = _table(
+    # a sequence of frames with rising times: a link in flight, or frames waiting to come in
+    "entity", "head", "tail", "count", "kind", "index",
+    "rate_bps", "delay_ps", "up",
+    "faulty", "loss", "corrupt", "duplicate", "random",  # probabilities scaled to 2**32
+    "packets", "bytes", "busy_ps", "lost", "corrupted", "duplicated", "cut",
+)  # fmt: skip
+
+PORT: Final = _table(
+    "entity", "switch", "number", "line", "queues", "priorities", "waiting", "waiting_bytes", "busy_until",
+    "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "egress_drops",
+)  # fmt: skip
+
+QUEUE: Final = _table(
+    "head", "tail", "packets", "bytes", "limit_packets", "limit_bytes", "interval_ps", "last_ps",
+    "drops", "drop_bytes", "peak_packets", "peak_bytes", "total",
+)  # fmt: skip
+
+SWITCH: Final = _table(
+    "device_id", "ready", "parse", "ingress", "egress", "deparse", "preserve", "digest", "state", "phv_size",
+    "drop_port", "void_port", "input_line", "input_limit", "recirculate_ps", "groups", "sessions", "replicas",
+    "wants_packet_in", "wants_digest",
+    # counters
+    "packets", "parser_errors", "faults", "ingress_drops", "egress_drops", "no_pipeline_drops", "no_port_drops",
+    "priority_drops", "queue_drops", "pool_drops", "header_drops", "pipeline_drops", "input_drops",
+    "unknown_groups", "unknown_sessions",
+    "multicast_copies", "clones", "resubmits", "recirculations", "digests", "digest_drops",
+    "packet_ins", "packet_in_drops",
+)  # fmt: skip
+
+SWITCH_COUNTERS: Final = tuple(SWITCH.names or ())[(SWITCH.names or ()).index("packets") :]
+
+NIC: Final = _table(
+    "host", "line", "entity", "timer", "busy_until", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "pool_waits"
+)
+
+IO: Final = _table(
+    "fd", "family", "port", "line", "address", "address_length", "message", "head", "tail", "count",
+    "rx_packets", "rx_drops", "rx_errors", "rx_failing", "tx_packets", "tx_drops", "tx_no_peer", "tx_retries",
+)  # fmt: skip
+
+IO_UNIX: Final = 0
+IO_PACKET: Final = 1
+IO_TAP: Final = 2
+
+MESSAGE_BYTES: Final = 256
+"""Room for a socket's `struct msghdr`, at these offsets its `struct iovec` and its control buffer."""
+AT_IOVEC: Final = 64
+AT_CONTROL: Final = 96
+CONTROL_BYTES: Final = 128
+
+BACKLOG: Final = 1024
+"""Frames that wait for a socket that does not take them now."""
+
+BACKLOG_NS: Final = 200_000_000
+"""How long they wait before they are dropped and counted."""
+
+INBOX: Final = 4096
+"""Frames of one socket that may wait in the loop; more stay in the kernel."""
+
+UP: Final = _table("size", "kind", "index", "detail", "time", "length", "wire")
+"""Head of a record for Python; `length` bytes follow, padded to eight. `size` counts all of it."""
+
+
+def _fixed_phv() -> np.dtype:
+    """The fixed part of the PHV as a record (64-bit fields signed: Numba turns int64 + uint64 into a float)."""
+    wide = {"INGRESS_GLOBAL_TIMESTAMP", "EGRESS_GLOBAL_TIMESTAMP", "PAYLOAD_PTR"}
+    names = [
+        "INGRESS_PORT", "EGRESS_SPEC", "EGRESS_PORT", "INSTANCE_TYPE", "PACKET_LENGTH", "ENQ_TIMESTAMP", "ENQ_QDEPTH",
+        "DEQ_TIMEDELTA", "DEQ_QDEPTH", "MCAST_GRP", "EGRESS_RID", "CHECKSUM_ERROR", "PARSER_ERROR", "PRIORITY",
+        "INGRESS_GLOBAL_TIMESTAMP", "EGRESS_GLOBAL_TIMESTAMP", "PAYLOAD_OFFSET", "TRUNCATE", "CLONE_SESSION",
+        "CLONE_FIELDS", "RESUBMIT", "RECIRCULATE", "DIGEST_LIST", "EXITED", "PAYLOAD_PTR", "PAYLOAD_LEN", "ERROR",
+        "LENGTH_REGISTER", "INGRESS_LENGTH",
+    ]  # fmt: skip
+    return np.dtype(
+        {
+            "names": [name.lower() for name in names],
+            "formats": [np.int64 if name in wide else np.uint32 for name in names],
+            "offsets": [getattr(fixed, name) for name in names],
+            "itemsize": fixed.FIXED_SIZE,
+        }
+    )
+
+
+FIXED_PHV: Final = _fixed_phv()

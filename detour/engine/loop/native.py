@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What plain Numba cannot say: records by address, memory by address, calls by address, libc.
+
+Each of these exists twice: as an intrinsic for compiled code, and with ctypes for `NUMBA_DISABLE_JIT=1`.
+Addresses are plain integers. Nothing here checks bounds; the callers hold the invariants.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from detour.engine.loop import layout
+
+COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
+_I64 = ir.IntType(64)
+
+
+def _record_by_address(dtype: np.dtype) -> Any:
+    """A function `at(base, index)`: element `index` of the table of `dtype` that begins at address `base`."""
+    size = dtype.itemsize
+    if not COMPILED:
+        return lambda base, index: _python_record(dtype, int(base) + int(index) * size)
+    record = numba.from_dtype(dtype)
+
+    @intrinsic
+    def at(typing_context: Any, base: Any, index: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            address = builder.add(args[0], builder.mul(args[1], ir.Constant(_I64, size)))
+            return builder.inttoptr(address, context.get_value_type(record))
+
+        return record(types.int64, types.int64), codegen
+
+    return at
+
+
+def _python_record(dtype: np.dtype, address: int) -> Any:
+    raw = (ctypes.c_char * dtype.itemsize).from_address(address)
+    return np.frombuffer(raw, dtype=dtype).view(np.recarray)[0]
+
+
+global_at = _record_by_address(layout.GLOBALS)
+slot_at = _record_by_address(layout.SLOT)
+phv_at = _record_by_address(layout.FIXED_PHV)
+heap_at = _record_by_address(layout.HEAP_ENTRY)
+entity_at = _record_by_address(layout.ENTITY)
+line_at = _record_by_address(layout.LINE)
+port_at = _record_by_address(layout.PORT)
+queue_at = _record_by_address(layout.QUEUE)
+switch_at = _record_by_address(layout.SWITCH)
+nic_at = _record_by_address(layout.NIC)
+io_at = _record_by_address(layout.IO)
+up_at = _record_by_address(layout.UP)
+
+
+def _number_by_address(c_type: Any, numba_type: Any, bits: int) -> tuple[Any, Any]:
+    """`load(address)` and `store(address, value)` of one integer; `load` gives an int64."""
+    if not COMPILED:
+
+        def set_value(address: int, value: int) -> None:
+            c_type.from_address(int(address)).value = int(value)
+
+        return lambda address: int(c_type.from_address(int(address)).value), set_value
+    llvm_type = ir.IntType(bits)
+
+    @intrinsic
+    def load(typing_context: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            value = builder.load(builder.inttoptr(args[0], llvm_type.as_pointer()), align=1)
+            if bits == 64:
+                return value
+            return builder.sext(value, _I64) if numba_type.signed else builder.zext(value, _I64)
+
+        return types.int64(types.int64), codegen
+
+    @intrinsic
+    def store(typing_context: Any, address: Any, value: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            narrow = args[1] if bits == 64 else builder.trunc(args[1], llvm_type)
+            builder.store(narrow, builder.inttoptr(args[0], llvm_type.as_pointer()), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), codegen
+
+    return load, store
+
+
+load8, store8 = _number_by_address(ctypes.c_uint8, types.uint8, 8)
+load16, store16 = _number_by_address(ctypes.c_uint16, types.uint16, 16)
+load32, store32 = _number_by_address(ctypes.c_int32, types.int32, 32)
+load64, store64 = _number_by_address(ctypes.c_int64, types.int64, 64)
+
+
+def _call_by_address(arguments: int) -> Any:
+    """A function `call(address, *arguments)` for native code with that many int64 arguments and an int64 result."""
+    if not COMPILED:
+        prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)
+        return lambda address, *values: prototype(int(address))(*map(int, values))
+    function_type = ir.FunctionType(_I64, [_I64] * arguments)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.call(builder.inttoptr(args[0], function_type.as_pointer()), args[1:])
+
+    return _with_arity(arguments, generate)
+
+
+def _with_arity(arguments: int, generate: Callable[..., Any]) -> Any:
+    """Numba wants an intrinsic's number of parameters written out."""
+    i64 = types.int64
+    if arguments == 2:
+
+        @intrinsic
+        def call2(typing_context: Any, f: Any, a: Any, b: Any) -> Any:
+            return i64(i64, i64, i64), generate
+
+        return call2
+    if arguments == 3:
+
+        @intrinsic
+        def call3(typing_context: Any, f: Any, a: Any, b: Any, c: Any) -> Any:
+            return i64(i64, i64, i64, i64), generate
+
+        return call3
+    if arguments == 4:
+
+        @intrinsic
+        def call4(typing_context: Any, f: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+            return i64(i64, i64, i64, i64, i64), generate
+
+        return call4
+
+    @intrinsic
+    def call5(typing_context: Any, f: Any, a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
+        return i64(i64, i64, i64, i64, i64, i64), generate
+
+    return call5
+
+
+call2 = _call_by_address(2)
+call3 = _call_by_address(3)
+call4 = _call_by_address(4)
+call5 = _call_by_address(5)
+
+
+def _libc(name: str, result: Any, *arguments: Any) -> Any:
+    """A function of the C library; pointers are int64, as their calling convention is the same."""
+    if COMPILED:
+        return types.ExternalFunction(name, result(*arguments))
+    function = getattr(ctypes.CDLL(None, use_errno=False), name)
+    width = {types.int64: ctypes.c_int64, types.int32: ctypes.c_int32}
+    function.restype = width[result]
+    function.argtypes = [width[a] for a in arguments]
+    return function
+
+
+_LONG, _INT = types.int64, types.int32
+move_bytes = _libc("memmove", _LONG, _LONG, _LONG, _LONG)
+fill_bytes = _libc("memset", _LONG, _LONG, _INT, _LONG)
+recv = _libc("recv", _LONG, _INT, _LONG, _LONG, _INT)
+recvmsg = _libc("recvmsg", _LONG, _INT, _LONG, _INT)
+sendto = _libc("sendto", _LONG, _INT, _LONG, _LONG, _INT, _LONG, _INT)
+read = _libc("read", _LONG, _INT, _LONG, _LONG)
+write = _libc("write", _LONG, _INT, _LONG, _LONG)
+ppoll = _libc("ppoll", _INT, _LONG, _LONG, _LONG, _LONG)
+epoll_wait = _libc("epoll_wait", _INT, _INT, _LONG, _INT, _INT)
+epoll_ctl = _libc("epoll_ctl", _INT, _INT, _INT, _INT, _LONG)
+clock_gettime = _libc("clock_gettime", _INT, _INT, _LONG)
+errno_address = _libc("__errno_location", _LONG)
+
+
+def timer_slack_off() -> None:
+    """Lets the calling thread's sleeps end on time (Linux rounds them by 50 us otherwise)."""
+    set_timer_slack = 29
+    ctypes.CDLL(None).prctl(set_timer_slack, ctypes.c_ulong(1), 0, 0, 0)

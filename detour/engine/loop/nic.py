@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Native hosts: frames to and from the transports in `detour.hosts.endpoint`, and their deadlines.
+
+The host's uplink asks its transport for a frame whenever it is free and something happened. The timer's event is
+re-armed lazily: it is moved only when the deadline becomes earlier; when it fires too early it is set again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detour.base.jit import njit
+from detour.engine.loop import heap, lines, pool
+from detour.engine.loop.hosts import deadline, expire, receive, transmit
+from detour.engine.loop.layout import MAX_TIME, UNLIMITED_PS
+from detour.engine.loop.native import nic_at, slot_at
+
+_WHEN_POOL_IS_EMPTY_PS = 1_000_000
+
+
+@njit(_nrt=False)
+def arrive(g: Any, data: Any, hs: Any, index: int, slot_index: int) -> None:
+    """A frame arrives at a host."""
+    nic = nic_at(g.nics, index)
+    frame = slot_at(g.slots, slot_index)
+    nic.rx_packets += 1
+    nic.rx_bytes += frame.wire
+    receive(hs, nic.host, data, frame.start, frame.length, g.now)
+    pool.give_back(g, slot_index)
+    serve(g, data, hs, index)
+
+
+@njit(_nrt=False)
+def serve(g: Any, data: Any, hs: Any, index: int) -> None:
+    """Sends the host's next frame if its uplink is free, and looks after its timer."""
+    nic = nic_at(g.nics, index)
+    if g.now < nic.busy_until:
+        if heap.pending_time(g, nic.entity) > nic.busy_until:
+            heap.schedule(g, nic.entity, nic.busy_until)
+    else:
+        _send_next(g, data, hs, nic)
+    _arm(g, hs, nic)
+
+
+@njit(_nrt=False)
+def _send_next(g: Any, data: Any, hs: Any, nic: Any) -> None:
+    slot_index = pool.take(g)
+    if slot_index < 0:
+        nic.pool_waits += 1
+        heap.schedule(g, nic.entity, g.now + _WHEN_POOL_IS_EMPTY_PS)
+        return
+    frame = slot_at(g.slots, slot_index)
+    length = transmit(hs, nic.host, data, frame.start, g.now)
+    if length <= 0:
+        pool.give_back(g, slot_index)
+        return
+    frame.length = length
+    frame.wire = length
+    nic.tx_packets += 1
+    nic.tx_bytes += length
+    nic.busy_until = max(lines.send(g, nic.line, slot_index), g.now + UNLIMITED_PS)
+    heap.schedule(g, nic.entity, nic.busy_until)
+
+
+@njit(_nrt=False)
+def _arm(g: Any, hs: Any, nic: Any) -> None:
+    time = deadline(hs, nic.host)
+    if time < MAX_TIME and time < heap.pending_time(g, nic.timer):
+        heap.schedule(g, nic.timer, max(time, g.now))
+
+
+@njit(_nrt=False)
+def timer(g: Any, data: Any, hs: Any, index: int) -> None:
+    """A host's timer fires: if its deadline has passed say so, else set the timer again."""
+    nic = nic_at(g.nics, index)
+    heap.cancel(g, nic.timer)
+    if deadline(hs, nic.host) <= g.now:
+        expire(hs, nic.host, g.now)
+        serve(g, data, hs, index)
+        if deadline(hs, nic.host) <= g.now:
+            # Never call a transport twice at the same time, or one that forgets to move on stops the clock.
+            heap.schedule(g, nic.timer, g.now + UNLIMITED_PS)
+    else:
+        _arm(g, hs, nic)

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames to and from sockets and Linux interfaces, and the wall clock. Nothing here blocks but `sleep`.
+
+A frame that a socket does not take now (EAGAIN, ENOBUFS) waits in a bounded backlog and is tried again; after
+`BACKLOG_NS` it is dropped and counted.
+"""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+from detour.base.jit import njit
+from detour.engine.loop import pool
+from detour.engine.loop.layout import (
+    AT_CONTROL,
+    AT_COUNTER,
+    AT_EPOLL_EVENTS,
+    AT_IOVEC,
+    AT_POLLFD,
+    AT_TIMEOUT,
+    AT_TIMESPEC,
+    BACKLOG,
+    BACKLOG_NS,
+    CONTROL_BYTES,
+    EPOLL_EVENTS,
+    IO_PACKET,
+    IO_TAP,
+)
+from detour.engine.loop.native import (
+    clock_gettime,
+    epoll_ctl,
+    epoll_wait,
+    errno_address,
+    io_at,
+    load16,
+    load32,
+    load64,
+    move_bytes,
+    ppoll,
+    read,
+    recv,
+    recvmsg,
+    sendto,
+    slot_at,
+    store8,
+    store32,
+    store64,
+    write,
+)
+
+_ENOENT, _EINTR, _EAGAIN, _ENOBUFS, _ECONNREFUSED = 2, 4, 11, 105, 111
+_CLOCK_MONOTONIC = 1
+_SEND_FLAGS = 0x4000 | 0x40  # MSG_NOSIGNAL | MSG_DONTWAIT
+_RECEIVE_FLAGS = 0x40 | 0x20  # MSG_DONTWAIT | MSG_TRUNC: the result is the frame's real length
+_EPOLL_DELETE = 2
+_EPOLL_EVENT_SIZE = 12 if platform.machine() == "x86_64" else 16  # packed there, aligned elsewhere
+_EPOLL_DATA = _EPOLL_EVENT_SIZE - 8
+_SOL_PACKET, _PACKET_AUXDATA = 263, 8
+_VLAN_VALID, _VLAN_TPID_VALID = 0x10, 0x40
+_GIVE_UP_AFTER = 100
+"""Failing reads in a row after which a socket is no longer watched (its interface is gone)."""
+
+
+@njit
+def wall_ns(g: Any) -> int:
+    """CLOCK_MONOTONIC in ns."""
+    clock_gettime(_CLOCK_MONOTONIC, g.system + AT_TIMESPEC)
+    return load64(g.system + AT_TIMESPEC) * 1_000_000_000 + load64(g.system + AT_TIMESPEC + 8)
+
+
+@njit(forceinline=True)
+def _errno() -> int:
+    return load32(errno_address())
+
+
+@njit
+def _try_send(g: Any, io: Any, slot: int) -> bool:
+    """Sends a frame and ends the packet; False if the socket does not take it now."""
+    frame = slot_at(g.slots, slot)
+    data = g.bytes + frame.start
+    if io.family == IO_TAP:
+        result = write(io.fd, data, frame.length)
+    else:
+        result = sendto(io.fd, data, frame.length, _SEND_FLAGS, io.address, io.address_length)
+    if result < 0:
+        error = _errno()
+        if error in (_EAGAIN, _ENOBUFS, _EINTR):
+            return False
+        if error in (_ENOENT, _ECONNREFUSED):
+            io.tx_no_peer += 1
+        else:
+            io.tx_drops += 1
+    else:
+        io.tx_packets += 1
+    pool.give_back(g, slot)
+    return True
+
+
+@njit
+def send_frame(g: Any, index: int, slot: int) -> None:
+    """Sends a frame out of the fabric, or puts it behind those that wait already."""
+    io = io_at(g.ios, index)
+    if io.count == 0 and _try_send(g, io, slot):
+        return
+    if io.count >= BACKLOG:
+        io.tx_drops += 1
+        pool.give_back(g, slot)
+        return
+    frame = slot_at(g.slots, slot)
+    frame.next = -1
+    frame.queued = wall_ns(g)
+    if io.count == 0:
+        io.head = slot
+    else:
+        slot_at(g.slots, io.tail).next = slot
+    io.tail = slot
+    io.count += 1
+    g.backlog += 1
+
+
+@njit
+def retry(g: Any) -> None:
+    """Tries again to send what waits, and drops what has waited too long."""
+    now = wall_ns(g)
+    for index in range(g.ios_count):
+        io = io_at(g.ios, index)
+        while io.count > 0:
+            slot = io.head
+            following = slot_at(g.slots, slot).next
+            expired = now - slot_at(g.slots, slot).queued > BACKLOG_NS
+            io.tx_retries += 1
+            if not _try_send(g, io, slot):
+                if not expired:
+                    break
+                io.tx_drops += 1
+                pool.give_back(g, slot)
+            io.head = following
+            io.count -= 1
+            g.backlog -= 1
+
+
+@njit
+def _insert_vlan_tag(io: Any, frame: Any, data: int, length: int) -> int:
+    """Puts the VLAN tag back that the kernel keeps beside a frame; returns the frame's length."""
+    control = io.message + AT_CONTROL
+    is_auxdata = load32(control + 8) == _SOL_PACKET and load32(control + 12) == _PACKET_AUXDATA
+    if load64(io.message + 40) < 36 or not is_auxdata:
+        return length
+    status = load32(control + 16)
+    if status & _VLAN_VALID == 0 or length < 12:
+        return length
+    tag = load16(control + 32)
+    kind = load16(control + 34) if status & _VLAN_TPID_VALID else 0x8100
+    move_bytes(data - 4, data, 12)
+    store8(data + 8, kind >> 8)
+    store8(data + 9, kind & 0xFF)
+    store8(data + 10, tag >> 8)
+    store8(data + 11, tag & 0xFF)
+    frame.start -= 4
+    return length + 4
+
+
+@njit
+def _receive_bytes(g: Any, io: Any, data: int) -> int:
+    """The length of the frame that came (it may be longer than what was stored), or < 0."""
+    if io.family == IO_TAP:
+        return read(io.fd, data, g.frame_bytes)
+    if io.family == IO_PACKET:
+        store64(io.message + AT_IOVEC, data)
+        store64(io.message + AT_IOVEC + 8, g.frame_bytes)
+        store64(io.message + 40, CONTROL_BYTES)
+        return recvmsg(io.fd, io.message, _RECEIVE_FLAGS)
+    return recv(io.fd, data, g.frame_bytes, _RECEIVE_FLAGS)
+
+
+@njit
+def receive_frame(g: Any, index: int) -> int:
+    """The slot of a frame that came from outside, or -1 if there is none now."""
+    io = io_at(g.ios, index)
+    slot = pool.take(g)
+    if slot < 0:
+        return -1
+    frame = slot_at(g.slots, slot)
+    data = g.bytes + frame.start
+    while True:
+        length = _receive_bytes(g, io, data)
+        if length < 0:
+            _receive_failed(g, io)
+            break
+        io.rx_failing = 0
+        if 0 < length <= g.frame_bytes:
+            if io.family == IO_PACKET:
+                length = _insert_vlan_tag(io, frame, data, length)
+            frame.length = length
+            frame.wire = length
+            frame.port = io.port
+            io.rx_packets += 1
+            return slot
+        io.rx_drops += 1
+    pool.give_back(g, slot)
+    return -1
+
+
+@njit
+def _receive_failed(g: Any, io: Any) -> None:
+    """Counts an error; a socket that keeps failing is no longer watched."""
+    error = _errno()
+    if error in (_EAGAIN, _EINTR):
+        io.rx_failing = 0
+        return
+    io.rx_errors += 1
+    io.rx_failing += 1
+    if io.rx_failing >= _GIVE_UP_AFTER:
+        epoll_ctl(g.epoll, _EPOLL_DELETE, io.fd, 0)
+
+
+@njit
+def readable(g: Any) -> int:
+    """How many descriptors have something to read; `ready_index` names them."""
+    return epoll_wait(g.epoll, g.system + AT_EPOLL_EVENTS, EPOLL_EVENTS, 0)
+
+
+@njit
+def ready_index(g: Any, number: int) -> int:
+    """Which socket is the `number`-th readable one; -1 is Python's wake-up call, which is thereby answered."""
+    index = load64(g.system + AT_EPOLL_EVENTS + number * _EPOLL_EVENT_SIZE + _EPOLL_DATA)
+    if index < 0:
+        read(g.wake_fd, g.system + AT_COUNTER, 8)
+    return index
+
+
+@njit
+def sleep(g: Any, duration_ns: int) -> None:
+    """Waits for something to read, at most that long (< 0: without end)."""
+    store32(g.system + AT_POLLFD, g.epoll)
+    store32(g.system + AT_POLLFD + 4, 1)  # POLLIN, and no result
+    timeout = 0
+    if duration_ns >= 0:
+        timeout = g.system + AT_TIMEOUT
+        store64(timeout, duration_ns // 1_000_000_000)
+        store64(timeout + 8, duration_ns % 1_000_000_000)
+    ppoll(g.system + AT_POLLFD, 1, timeout, 0)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The packet pool: slots with bytes and a PHV, a free list, copies, and moving headers in front of a payload.
+
+Slots that were never used stay untouched (their pages cost no memory): the free list is filled by what was
+given back, and only when it is empty the next fresh slot is taken.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detour.base.jit import njit
+from detour.engine.loop.layout import HEADROOM
+from detour.engine.loop.native import fill_bytes, move_bytes, phv_at, slot_at, store64
+
+
+@njit
+def take(g: Any) -> int:
+    """A free slot whose frame would begin after the head room, or -1 (counted) if all are in use."""
+    index = g.free
+    if index >= 0:
+        g.free = slot_at(g.slots, index).next
+    elif g.fresh < g.capacity:
+        index = g.fresh
+        g.fresh = index + 1
+    else:
+        g.pool_drops += 1
+        return -1
+    g.used += 1
+    if g.used > g.used_peak:
+        g.used_peak = g.used
+    slot = slot_at(g.slots, index)
+    slot.next = -1
+    slot.start = index * g.byte_stride + HEADROOM
+    slot.length = 0
+    slot.wire = 0
+    slot.in_port = -1
+    return index
+
+
+@njit(forceinline=True)
+def give_back(g: Any, index: int) -> None:
+    """Ends a packet."""
+    slot_at(g.slots, index).next = g.free
+    g.free = index
+    g.used -= 1
+
+
+@njit(forceinline=True)
+def address(g: Any, index: int) -> int:
+    """Where the frame of a slot begins."""
+    return g.bytes + slot_at(g.slots, index).start
+
+
+@njit(forceinline=True)
+def phv_address(g: Any, index: int) -> int:
+    """Where the PHV of a slot is. The slot after the last one is scratch."""
+    return g.phvs + index * g.phv_stride
+
+
+@njit
+def copy_frame(g: Any, source: int) -> int:
+    """A new slot with the same bytes and without a PHV, or -1."""
+    index = take(g)
+    if index < 0:
+        return -1
+    old = slot_at(g.slots, source)
+    new = slot_at(g.slots, index)
+    new.start += old.start - (source * g.byte_stride + HEADROOM)
+    new.length = old.length
+    new.wire = old.wire
+    new.time = old.time
+    new.in_port = old.in_port
+    move_bytes(g.bytes + new.start, g.bytes + old.start, old.length)
+    return index
+
+
+@njit
+def copy_packet(g: Any, source: int, phv_size: int) -> int:
+    """A new slot with the same bytes and the same PHV, or -1."""
+    index = copy_frame(g, source)
+    if index >= 0:
+        move_bytes(phv_address(g, index), phv_address(g, source), phv_size)
+        point_at_payload(g, index)
+    return index
+
+
+@njit(forceinline=True)
+def point_at_payload(g: Any, index: int) -> None:
+    """Tells the PHV where the part of the frame is that was not parsed."""
+    phv = phv_at(phv_address(g, index), 0)
+    slot = slot_at(g.slots, index)
+    phv.payload_ptr = g.bytes + slot.start + phv.payload_offset
+    phv.payload_len = slot.length - phv.payload_offset
+
+
+@njit
+def clear_fixed(phv: int) -> None:
+    """Zeroes the fixed part of a PHV."""
+    for offset in range(0, 128, 8):
+        store64(phv + offset, 0)
+
+
+@njit
+def put_headers(g: Any, index: int, headers: int, length: int, payload: int, payload_length: int) -> bool:
+    """Puts `length` bytes at address `headers` in front of the payload; False if the slot has no room for both.
+
+    `payload` counts from the pool's first byte and lies in the slot.
+    """
+    slot = slot_at(g.slots, index)
+    low = index * g.byte_stride
+    if length + payload_length > g.byte_stride:
+        return False
+    start = payload - length
+    if start < low:
+        # The head room is used up: move the payload, so that the next switch finds some again if it can.
+        room = g.byte_stride - length - payload_length
+        start = low + min(room, HEADROOM)
+        move_bytes(g.bytes + start + length, g.bytes + payload, payload_length)
+    move_bytes(g.bytes + start, headers, length)
+    slot.wire += length + payload_length - slot.length
+    slot.start = start
+    slot.length = length + payload_length
+    return True
+
+
+@njit
+def wipe_phv(g: Any, index: int, size: int) -> None:
+    """Zeroes a whole PHV."""
+    fill_bytes(phv_address(g, index), 0, size)

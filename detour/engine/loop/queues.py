@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Output queues of a port: admission, order of service, occupancy.
+
+Strict priority as in simple_switch: the queue with the highest number goes first. A queue may have BMv2's rate
+in packets a second: then each packet has an earliest time of departure, and queues below it
+are served meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detour.base.jit import njit
+from detour.engine.loop import pool
+from detour.engine.loop.layout import MAX_TIME
+from detour.engine.loop.native import port_at, queue_at, slot_at
+
+
+@njit
+def admits(g: Any, queue: Any, wire: int) -> bool:
+    """Whether a frame of `wire` bytes may join the queue."""
+    if queue.packets >= queue.limit_packets:
+        return False
+    return queue.limit_bytes == 0 or queue.bytes + wire <= queue.limit_bytes
+
+
+@njit
+def join(g: Any, port_index: int, priority: int, slot_index: int) -> bool:
+    """Puts a packet into a queue; False if it is full (the packet is dropped and counted)."""
+    port = port_at(g.ports, port_index)
+    queue = queue_at(g.queues, port.queues + priority)
+    slot = slot_at(g.slots, slot_index)
+    if not admits(g, queue, slot.wire):
+        queue.drops += 1
+        queue.drop_bytes += slot.wire
+        pool.give_back(g, slot_index)
+        return False
+    slot.next = -1
+    slot.queued = g.now
+    slot.time = max(g.now, queue.last_ps + queue.interval_ps) if queue.interval_ps != 0 else g.now
+    queue.last_ps = slot.time
+    if queue.packets == 0:
+        queue.head = slot_index
+    else:
+        slot_at(g.slots, queue.tail).next = slot_index
+    queue.tail = slot_index
+    queue.packets += 1
+    queue.bytes += slot.wire
+    queue.total += 1
+    queue.peak_packets = max(queue.peak_packets, queue.packets)
+    queue.peak_bytes = max(queue.peak_bytes, queue.bytes)
+    port.waiting += 1
+    port.waiting_bytes += slot.wire
+    return True
+
+
+@njit
+def choose(g: Any, port_index: int) -> int:
+    """The queue to serve now, or -1 if none is ready."""
+    port = port_at(g.ports, port_index)
+    for priority in range(port.priorities - 1, -1, -1):
+        queue = queue_at(g.queues, port.queues + priority)
+        if queue.packets > 0 and slot_at(g.slots, queue.head).time <= g.now:
+            return priority
+    return -1
+
+
+@njit
+def next_ready(g: Any, port_index: int) -> int:
+    """When the first waiting packet may leave (`MAX_TIME`: nothing waits)."""
+    port = port_at(g.ports, port_index)
+    time = MAX_TIME
+    for priority in range(port.priorities):
+        queue = queue_at(g.queues, port.queues + priority)
+        if queue.packets > 0:
+            time = min(time, slot_at(g.slots, queue.head).time)
+    return time
+
+
+@njit
+def leave(g: Any, port_index: int, priority: int) -> int:
+    """Takes the first packet out of a queue that has one."""
+    port = port_at(g.ports, port_index)
+    queue = queue_at(g.queues, port.queues + priority)
+    slot_index = queue.head
+    slot = slot_at(g.slots, slot_index)
+    queue.head = slot.next
+    queue.packets -= 1
+    queue.bytes -= slot.wire
+    port.waiting -= 1
+    port.waiting_bytes -= slot.wire
+    return slot_index
+
+
+@njit
+def flush(g: Any, port_index: int) -> int:
+    """Drops everything that waits at a port and returns how many packets that were."""
+    port = port_at(g.ports, port_index)
+    dropped = 0
+    for priority in range(port.priorities):
+        while queue_at(g.queues, port.queues + priority).packets > 0:
+            pool.give_back(g, leave(g, port_index, priority))
+            dropped += 1
+    return dropped

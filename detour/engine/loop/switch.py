@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens to a packet in a switch, in the order of simple_switch's ingress and egress threads.
+
+A packet runs parser and ingress when it arrives, waits in an output queue, and runs egress and deparser when the
+port takes it out. Copies lose what simple_switch's copies lose: pending clone, resubmit, recirculate and truncate.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detour.base.jit import njit
+from detour.engine import phv as fixed
+from detour.engine.loop import heap, lines, pool, queues, replicate
+from detour.engine.loop.layout import MAX_TIME, PORTS_PER_SWITCH, TO_NOWHERE, UNLIMITED_PS, UP_DIGEST
+from detour.engine.loop.native import (
+    call2,
+    call3,
+    call4,
+    call5,
+    line_at,
+    load32,
+    move_bytes,
+    phv_at,
+    port_at,
+    queue_at,
+    slot_at,
+    switch_at,
+)
+from detour.engine.loop.up import take_down, tell
+
+_U32 = 0xFFFFFFFF
+_U48 = 0xFFFFFFFFFFFF
+_GROUPS = 1 << 16
+_SESSIONS = 1 << 15
+
+
+@njit
+def arrive(g: Any, port_index: int, slot_index: int) -> None:
+    """A frame arrives at a switch port."""
+    port = port_at(g.ports, port_index)
+    frame = slot_at(g.slots, slot_index)
+    switch = switch_at(g.switches, port.switch)
+    port.rx_packets += 1
+    port.rx_bytes += frame.wire
+    switch.packets += 1
+    if g.capturing != 0:
+        take_down(g, False, port_index, slot_index)
+    frame.in_port = port_index
+    phv = pool.phv_address(g, slot_index)
+    pool.clear_fixed(phv)
+    std = phv_at(phv, 0)
+    std.ingress_port = port.number
+    std.packet_length = frame.wire
+    std.ingress_global_timestamp = (g.now // g.tick_ps) & _U48
+    run_ingress(g, port.switch, slot_index)
+
+
+@njit
+def run_ingress(g: Any, switch_index: int, slot_index: int) -> None:
+    """Parses a packet whose PHV has its standard metadata, runs ingress, and does what that decided."""
+    switch = switch_at(g.switches, switch_index)
+    if switch.ready == 0:
+        switch.no_pipeline_drops += 1
+        pool.give_back(g, slot_index)
+        return
+    phv = pool.phv_address(g, slot_index)
+    std = phv_at(phv, 0)
+    _parse(g, switch, slot_index)
+    if std.parser_error != 0:
+        switch.parser_errors += 1
+    if std.error == 0:
+        call2(switch.ingress, switch.state, phv)
+    if std.error != 0:
+        switch.faults += 1
+        pool.give_back(g, slot_index)
+        return
+    std.exited = 0
+    _after_ingress(g, switch, switch_index, slot_index)
+
+
+@njit
+def _parse(g: Any, switch: Any, slot_index: int) -> None:
+    frame = slot_at(g.slots, slot_index)
+    phv = pool.phv_address(g, slot_index)
+    call4(switch.parse, switch.state, phv, pool.address(g, slot_index), frame.length)
+    if frame.wire != frame.length:
+        std = phv_at(phv, 0)
+        std.length_register = frame.wire
+        std.ingress_length = frame.wire
+    pool.point_at_payload(g, slot_index)
+
+
+@njit
+def _after_ingress(g: Any, switch: Any, switch_index: int, slot_index: int) -> None:
+    """simple_switch's ingress thread from the end of the ingress control on."""
+    std = phv_at(pool.phv_address(g, slot_index), 0)
+    if std.clone_session != 0:
+        _clone_ingress(g, switch, switch_index, slot_index)
+    if std.digest_list != 0:
+        _digest(g, switch, switch_index, slot_index)
+    if std.resubmit != 0:
+        switch.resubmits += 1
+        _start_over(g, switch, slot_index, std.resubmit - 1, fixed.TYPE_RESUBMIT)
+    elif std.mcast_grp != 0:
+        std.instance_type = fixed.TYPE_REPLICATION
+        block = replicate.find(switch.groups, switch.replicas, _GROUPS, std.mcast_grp)
+        if block == 0:
+            switch.unknown_groups += 1
+        else:
+            switch.multicast_copies += replicate.count(block)
+        _multicast(g, switch, switch_index, slot_index, block)
+    elif std.egress_spec == switch.drop_port:
+        switch.ingress_drops += 1
+        pool.give_back(g, slot_index)
+    else:
+        std.instance_type = fixed.TYPE_NORMAL
+        _enqueue_and_serve(g, switch, switch_index, slot_index, std.egress_spec)
+
+
+@njit
+def _digest(g: Any, switch: Any, switch_index: int, slot_index: int) -> None:
+    phv = pool.phv_address(g, slot_index)
+    std = phv_at(phv, 0)
+    number = std.digest_list - 1
+    std.digest_list = 0
+    if switch.wants_digest == 0:
+        switch.digest_drops += 1
+        return
+    length = call3(switch.digest, number, phv, g.scratch)
+    if tell(g, UP_DIGEST, switch_index, number, g.scratch, length, length):
+        switch.digests += 1
+    else:
+        switch.digest_drops += 1
+
+
+@njit
+def _start_over(g: Any, switch: Any, slot_index: int, fields: int, instance_type: int) -> None:
+    """Sends a packet to the parser again with the metadata of a field list and nothing else."""
+    line = line_at(g.lines, switch.input_line)
+    if line.count >= switch.input_limit:
+        switch.input_drops += 1
+        pool.give_back(g, slot_index)
+        return
+    phv = pool.phv_address(g, slot_index)
+    before = pool.phv_address(g, g.capacity)
+    move_bytes(before, phv, switch.phv_size)
+    pool.clear_fixed(phv)
+    call3(switch.preserve, fields, before, phv)
+    std = phv_at(phv, 0)
+    std.instance_type = instance_type
+    std.packet_length = slot_at(g.slots, slot_index).wire
+    lines.append(g, switch.input_line, slot_index, g.now + switch.recirculate_ps)
+
+
+@njit
+def _reset_standard(g: Any, slot_index: int) -> None:
+    """Zeroes the standard metadata of a clone; what was parsed and how long the packet is stays."""
+    phv = pool.phv_address(g, slot_index)
+    std = phv_at(phv, 0)
+    length_register, ingress_length, payload_offset = std.length_register, std.ingress_length, std.payload_offset
+    pool.clear_fixed(phv)
+    std.length_register = length_register
+    std.ingress_length = ingress_length
+    std.payload_offset = payload_offset
+    pool.point_at_payload(g, slot_index)
+
+
+@njit
+def _clone_ingress(g: Any, switch: Any, switch_index: int, slot_index: int) -> None:
+    """Clones the packet as it was when ingress began; only a field list of its metadata survives."""
+    phv = pool.phv_address(g, slot_index)
+    std = phv_at(phv, 0)
+    block = replicate.find(switch.sessions, switch.replicas, _SESSIONS, std.clone_session - 1)
+    fields = std.clone_fields - 1
+    std.clone_session = 0
+    std.clone_fields = 0
+    if block == 0:
+        switch.unknown_sessions += 1
+        return
+    clone = pool.copy_frame(g, slot_index)
+    if clone < 0:
+        switch.pool_drops += 1
+        return
+    clone_phv = pool.phv_address(g, clone)
+    pool.clear_fixed(clone_phv)
+    clone_std = phv_at(clone_phv, 0)
+    clone_std.ingress_port = std.ingress_port
+    _parse(g, switch, clone)
+    _reset_standard(g, clone)
+    call3(switch.preserve, fields, phv, clone_phv)
+    clone_std.instance_type = fixed.TYPE_INGRESS_CLONE
+    clone_std.truncate = replicate.cut(block)
+    switch.clones += 1
+    _multicast(g, switch, switch_index, clone, block)
+
+
+@njit
+def _multicast(g: Any, switch: Any, switch_index: int, slot_index: int, block: int) -> None:
+    """Enqueues a copy for each replica of a block (0: none); the packet itself becomes the last one."""
+    replicas = 0 if block == 0 else replicate.count(block)
+    if replicas == 0:
+        pool.give_back(g, slot_index)
+    for number in range(replicas):
+        copy = _replica(g, switch, slot_index, block, number, number == replicas - 1)
+        if copy >= 0:
+            _enqueue_and_serve(g, switch, switch_index, copy, replicate.replica_port(block, number))
+
+
+@njit
+def _replica(g: Any, switch: Any, slot_index: int, block: int, number: int, is_last: bool) -> int:
+    """The packet for a replica: a copy, or for the last one the packet itself; -1 if the pool is empty."""
+    copy = slot_index
+    if not is_last:
+        copy = pool.copy_packet(g, slot_index, switch.phv_size)
+        if copy < 0:
+            switch.pool_drops += 1
+            return -1
+    std = phv_at(pool.phv_address(g, copy), 0)
+    std.egress_rid = replicate.replica_rid(block, number)
+    std.clone_session = 0
+    std.clone_fields = 0
+    std.resubmit = 0
+    std.recirculate = 0
+    std.truncate = replicate.cut(block)
+    return copy
+
+
+@njit
+def _enqueue(g: Any, switch: Any, switch_index: int, slot_index: int, number: int) -> int:
+    """Puts a packet into the output queue of port `number`; the port's index, or -1 if it was dropped."""
+    index = switch.void_port
+    if number < PORTS_PER_SWITCH:
+        mapped = load32(g.port_map + 4 * (switch_index * PORTS_PER_SWITCH + number))
+        if mapped >= 0:
+            index = mapped
+    port = port_at(g.ports, index)
+    std = phv_at(pool.phv_address(g, slot_index), 0)
+    if std.priority >= port.priorities:
+        switch.priority_drops += 1
+        pool.give_back(g, slot_index)
+        return -1
+    slot_at(g.slots, slot_index).port = number
+    std.enq_timestamp = (g.now // g.tick_ps) & _U32
+    std.enq_qdepth = queue_at(g.queues, port.queues + std.priority).packets
+    if not queues.join(g, index, std.priority, slot_index):
+        switch.queue_drops += 1
+        return -1
+    return index
+
+
+@njit
+def _enqueue_and_serve(g: Any, switch: Any, switch_index: int, slot_index: int, number: int) -> None:
+    """Enqueues a packet; if the port is idle it takes the packet at once."""
+    index = _enqueue(g, switch, switch_index, slot_index, number)
+    if index >= 0:
+        serve(g, index)
+
+
+@njit
+def serve(g: Any, port_index: int) -> None:
+    """Lets a port send the next packet if it is free, and sets its event for the one after that."""
+    port = port_at(g.ports, port_index)
+    if g.now >= port.busy_until:
+        priority = queues.choose(g, port_index)
+        if priority < 0:
+            ready = queues.next_ready(g, port_index)
+            if ready < MAX_TIME:
+                heap.schedule(g, port.entity, ready)
+            return
+        slot = queues.leave(g, port_index, priority)
+        # Even a packet that egress drops takes a turn, so that a clone that clones itself lets time pass.
+        port.busy_until = g.now + UNLIMITED_PS
+        if _egress(g, port, priority, slot):
+            _send(g, port, port_index, slot)
+    if port.waiting > 0:
+        heap.schedule(g, port.entity, port.busy_until)
+
+
+@njit
+def _send(g: Any, port: Any, port_index: int, slot_index: int) -> None:
+    if line_at(g.lines, port.line).kind == TO_NOWHERE:
+        switch_at(g.switches, port.switch).no_port_drops += 1
+        pool.give_back(g, slot_index)
+        return
+    port.tx_packets += 1
+    port.tx_bytes += slot_at(g.slots, slot_index).wire
+    if g.capturing != 0:
+        take_down(g, True, port_index, slot_index)
+    port.busy_until = max(port.busy_until, lines.send(g, port.line, slot_index))
+
+
+@njit
+def _egress(g: Any, port: Any, priority: int, slot_index: int) -> bool:
+    """simple_switch's egress thread: egress control, clone, drop, deparser, recirculation. True: to be sent."""
+    switch = switch_at(g.switches, port.switch)
+    phv = pool.phv_address(g, slot_index)
+    std = phv_at(phv, 0)
+    ticks = g.now // g.tick_ps
+    std.egress_global_timestamp = ticks & _U48
+    std.deq_timedelta = (ticks - std.enq_timestamp) & _U32
+    std.deq_qdepth = queue_at(g.queues, port.queues + priority).packets
+    std.egress_port = slot_at(g.slots, slot_index).port
+    call2(switch.egress, switch.state, phv)
+    if std.error != 0:
+        switch.faults += 1
+        pool.give_back(g, slot_index)
+        return False
+    if std.clone_session != 0:
+        _clone_egress(g, switch, port.switch, slot_index)
+    if std.egress_spec == switch.drop_port:
+        switch.egress_drops += 1
+        port.egress_drops += 1
+        pool.give_back(g, slot_index)
+        return False
+    return _deparse(g, switch, slot_index)
+
+
+@njit
+def _deparse(g: Any, switch: Any, slot_index: int) -> bool:
+    """Writes the headers; True if the packet is to be sent, False if it is gone or recirculates."""
+    frame = slot_at(g.slots, slot_index)
+    phv = pool.phv_address(g, slot_index)
+    std = phv_at(phv, 0)
+    payload = frame.start + std.payload_offset
+    payload_length = frame.length - std.payload_offset
+    length = call5(switch.deparse, switch.state, phv, g.scratch, g.bytes + payload, payload_length)
+    if std.error != 0:
+        switch.faults += 1
+        pool.give_back(g, slot_index)
+        return False
+    if not pool.put_headers(g, slot_index, g.scratch, length, payload, payload_length):
+        switch.header_drops += 1
+        pool.give_back(g, slot_index)
+        return False
+    if std.recirculate != 0:
+        switch.recirculations += 1
+        _start_over(g, switch, slot_index, std.recirculate - 1, fixed.TYPE_RECIRCULATION)
+        return False
+    if std.truncate != 0:
+        frame.length = min(frame.length, std.truncate)
+        frame.wire = min(frame.wire, std.truncate)
+    return True
+
+
+@njit
+def _clone_egress(g: Any, switch: Any, switch_index: int, slot_index: int) -> None:
+    """Clones the packet with its headers as egress leaves them; the clones run egress themselves."""
+    phv = pool.phv_address(g, slot_index)
+    std = phv_at(phv, 0)
+    block = replicate.find(switch.sessions, switch.replicas, _SESSIONS, std.clone_session - 1)
+    fields = std.clone_fields - 1
+    std.clone_session = 0
+    std.clone_fields = 0
+    if block == 0:
+        switch.unknown_sessions += 1
+        return
+    for number in range(replicate.count(block)):
+        clone = pool.copy_packet(g, slot_index, switch.phv_size)
+        if clone < 0:
+            switch.pool_drops += 1
+            return
+        _reset_standard(g, clone)
+        clone_phv = pool.phv_address(g, clone)
+        call3(switch.preserve, fields, phv, clone_phv)
+        clone_std = phv_at(clone_phv, 0)
+        clone_std.instance_type = fixed.TYPE_EGRESS_CLONE
+        clone_std.egress_rid = replicate.replica_rid(block, number)
+        clone_std.truncate = replicate.cut(block)
+        switch.clones += 1
+        index = _enqueue(g, switch, switch_index, clone, replicate.replica_port(block, number))
+        if index >= 0:
+            _wake_later(g, index)
+
+
+@njit
+def _wake_later(g: Any, port_index: int) -> None:
+    """Sets a port's event as early as it may send. Egress clones go this way: a port must not serve itself."""
+    port = port_at(g.ports, port_index)
+    time = max(g.now, port.busy_until)
+    if heap.pending_time(g, port.entity) > time:
+        heap.schedule(g, port.entity, time)
+
+
+@njit
+def flush(g: Any, switch_index: int) -> int:
+    """Drops what waits in a switch with a PHV of its program (which is about to change); returns how many."""
+    switch = switch_at(g.switches, switch_index)
+    dropped = lines.flush(g, switch.input_line)
+    for number in range(PORTS_PER_SWITCH):
+        index = load32(g.port_map + 4 * (switch_index * PORTS_PER_SWITCH + number))
+        if index >= 0:
+            dropped += queues.flush(g, index)
+    dropped += queues.flush(g, switch.void_port)
+    switch.pipeline_drops += dropped
+    return dropped

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who executes the loop, and how everybody else gets something done in between."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
+
+from detour.base.errors import DetourError
+from detour.engine.clock import Clock, RealTime
+from detour.engine.loop import entry
+from detour.engine.loop.layout import MAX_TIME, REACHED
+from detour.engine.loop.memory import Memory
+from detour.engine.loop.native import timer_slack_off
+from detour.engine.sockets import watch
+
+T = TypeVar("T")
+_BUDGET = 1 << 18
+"""Events of one slice in virtual time: some tens of milliseconds, so that Ctrl-C and calls are heard."""
+
+
+class _Request(Generic[T]):
+    """A function to run in the loop's thread, and what became of it."""
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        self._function = function
+        self._done = threading.Event()
+        self._result: Any = None
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._result = self._function()
+        except BaseException as error:
+            self._error = error
+        self._done.set()
+
+    def wait(self) -> T:
+        self._done.wait()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+class Runner:
+    """Executes slices: in a thread of its own in real time, in the caller's thread in virtual time.
+
+    At any time at most one thread has the turn: whoever executes slices, or whoever runs a `call` while nobody
+    does. Only the thread that has the turn may touch the loop's memory.
+    """
+
+    def __init__(self, memory: Memory, hosts: Any, clock: Clock, after_slice: Callable[[], None]) -> None:
+        self._memory = memory
+        self._hosts = hosts
+        self._clock = clock
+        self._after_slice = after_slice
+        self._requests: deque[_Request[Any]] = deque()
+        self._changed = threading.Condition()
+        self._owner: int | None = None
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+        self._epoll = select.epoll()
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        watch(self._epoll.fileno(), self._wake_fd, -1)
+        g = memory.g
+        g["epoll"] = self._epoll.fileno()
+        g["wake_fd"] = self._wake_fd
+        g["real_time"] = isinstance(clock, RealTime)
+        g["max_lag_ps"] = clock.max_lag_ps if isinstance(clock, RealTime) else MAX_TIME
+
+    @property
+    def running(self) -> bool:
+        """Whether the real-time thread runs."""
+        return self._thread is not None
+
+    @property
+    def epoll(self) -> int:
+        """The descriptor that wakes the loop when a socket has something to read."""
+        return self._epoll.fileno()
+
+    def now_ps(self) -> int:
+        """Loop time."""
+        g = self._memory.g
+        now = int(g["now"])
+        if self._thread is None:
+            return now
+        return max(now, (_monotonic_ns() - int(g["epoch_ns"])) * 1000 - int(g["slip_ps"]))
+
+    # -- turns ------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._owner is None)
+            self._owner = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._end_turn()
+
+    def _end_turn(self) -> None:
+        """Serves what was asked for meanwhile; nobody may be left waiting."""
+        while True:
+            with self._changed:
+                if not self._requests:
+                    self._owner = None
+                    self._changed.notify_all()
+                    return
+            self._serve()
+
+    def _serve(self) -> None:
+        self._memory.g["wake"] = 0
+        while self._requests:
+            self._requests.popleft().run()
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Runs `function` with the turn: in the thread that executes slices, or here if none does."""
+        if self._owner == threading.get_ident():
+            return function()
+        with self._changed:
+            if self._owner is None:
+                self._owner = threading.get_ident()
+                request = None
+            else:
+                request = _Request(function)
+                self._requests.append(request)
+        if request is not None:
+            self._wake()
+            return request.wait()
+        try:
+            return function()
+        finally:
+            self._end_turn()
+
+    def _wake(self) -> None:
+        self._memory.g["wake"] = 1
+        os.eventfd_write(self._wake_fd, 1)
+
+    # -- slices -----------------------------------------------------------------------------------------
+
+    def _slice(self, until: int) -> int:
+        memory = self._memory
+        why = entry.run_slice(memory.globals, memory.bytes, self._hosts, until, _BUDGET)
+        self._serve()
+        self._after_slice()
+        return why
+
+    def run_until(self, until: int) -> None:
+        """Virtual time: executes all events up to and including `until`."""
+        if self._owner == threading.get_ident():
+            raise DetourError("run() was called from within the loop")
+        with self._turn():
+            while self._slice(until) != REACHED:
+                pass
+
+    def start(self) -> None:
+        """Real time: starts the thread; loop time goes on from where it was."""
+        if self._thread is not None:
+            return
+        self._stopping = False
+        self._failure = None
+        g = self._memory.g
+        g["epoch_ns"] = _monotonic_ns() - int(g["now"]) // 1000
+        g["slip_ps"] = 0
+        self._thread = threading.Thread(target=self._main, name="loop", daemon=True)
+        self._thread.start()
+
+    def _main(self) -> None:
+        timer_slack_off()
+        with self._turn():
+            try:
+                while not self._stopping:
+                    self._slice(MAX_TIME)
+            except BaseException as error:
+                self._failure = error
+
+    def stop(self) -> None:
+        """Ends the real-time thread. An error that ended it before is raised here."""
+        thread = self._thread
+        if thread is None:
+            return
+        self._stopping = True
+        self._wake()
+        thread.join()
+        self._thread = None
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def close(self) -> None:
+        """Gives the descriptors back; the loop cannot run any more."""
+        if self._epoll.closed:
+            return
+        self._epoll.close()
+        os.close(self._wake_fd)
+
+
+def _monotonic_ns() -> int:
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Opening what a port may be attached to outside: UNIX datagram sockets, packet sockets, TAP devices."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import platform
+import socket
+import stat
+import struct
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.engine.loop.layout import IO_PACKET, IO_TAP, IO_UNIX
+
+_BUFFER_BYTES = 4 << 20
+_PATH_LIMIT = 107
+_NAME_LIMIT = 15
+_ETH_P_ALL = 0x0003
+_SOL_PACKET, _PACKET_AUXDATA, _PACKET_IGNORE_OUTGOING = 263, 8, 23
+_TUNSETIFF, _IFF_TAP, _IFF_NO_PI = 0x400454CA, 0x0002, 0x1000
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
+_EPOLL_ADD, _EPOLLIN = 1, 1
+
+
+@dataclass
+class Attachment:
+    """An open descriptor, and what to clean up when it is closed."""
+
+    fd: int
+    family: int
+    name: str
+    peer: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint8))
+    """`struct sockaddr_un` of where frames go, empty for interfaces"""
+    path: Path | None = None
+
+    def close(self) -> None:
+        """Closes the descriptor and removes the socket's file. May be called twice."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+            self.path = None
+
+
+def watch(epoll_fd: int, fd: int, index: int) -> None:
+    """Lets an epoll report `index` when `fd` has something to read (Python's own API can report only `fd`)."""
+    layout = "=Iq" if platform.machine() == "x86_64" else "@Iq"
+    event = ctypes.create_string_buffer(struct.pack(layout, _EPOLLIN, index))
+    if ctypes.CDLL(None, use_errno=True).epoll_ctl(epoll_fd, _EPOLL_ADD, fd, event) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+def open_unix(path: Path, peer: Path) -> Attachment:
+    """A datagram socket bound to `path`; a file that a dead process left there is replaced."""
+    for which in (path, peer):
+        if len(os.fsencode(which)) > _PATH_LIMIT:
+            raise DetourError(f"socket path {which} is longer than {_PATH_LIMIT} bytes")
+    _remove_stale(path)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    try:
+        sock.bind(os.fspath(path))
+    except OSError as error:
+        sock.close()
+        raise DetourError(f"socket {path} cannot be bound: {error.strerror}") from None
+    _enlarge(sock)
+    address = struct.pack("=H", socket.AF_UNIX) + os.fsencode(peer) + b"\0"
+    return Attachment(sock.detach(), IO_UNIX, str(path), np.frombuffer(address, np.uint8).copy(), path)
+
+
+def _remove_stale(path: Path) -> None:
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise DetourError(f"{path} exists and is not a socket")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(os.fspath(path))
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+            return
+        except OSError as error:
+            raise DetourError(f"socket {path} cannot be used: {error.strerror}") from None
+    raise DetourError(f"socket {path} is in use by another process")
+
+
+def _enlarge(sock: socket.socket) -> None:
+    """Asks for large buffers: beyond the system's limit as root, up to it otherwise."""
+    so_sndbufforce, so_rcvbufforce = 32, 33
+    for force, plain in ((so_sndbufforce, socket.SO_SNDBUF), (so_rcvbufforce, socket.SO_RCVBUF)):
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, force, _BUFFER_BYTES)
+        except OSError:
+            sock.setsockopt(socket.SOL_SOCKET, plain, _BUFFER_BYTES)
+
+
+def open_interface(name: str) -> Attachment:
+    """A raw packet socket on the interface, or a new TAP device if there is no such interface."""
+    if not name or len(name) > _NAME_LIMIT or "/" in name:
+        raise DetourError(f"{name!r} is not an interface name (1 to {_NAME_LIMIT} characters, no '/')")
+    try:
+        index = socket.if_nametoindex(name)
+    except OSError:
+        return _open_tap(name)
+    return _open_packet(name, index)
+
+
+def _open_packet(name: str, index: int) -> Attachment:
+    try:
+        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
+    except PermissionError:
+        raise DetourError(f"interface {name}: packet sockets need root (or CAP_NET_RAW)") from None
+    try:
+        _enlarge(sock)
+        sock.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+        sock.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
+        # Promiscuous: frames to other addresses pass through a switch.
+        membership = struct.pack("=iHH8s", index, 1, 0, b"")
+        sock.setsockopt(_SOL_PACKET, 1, membership)
+        sock.bind((name, _ETH_P_ALL))
+    except OSError as error:
+        sock.close()
+        raise DetourError(f"interface {name} cannot be used: {error.strerror}") from None
+    return Attachment(sock.detach(), IO_PACKET, name)
+
+
+def _open_tap(name: str) -> Attachment:
+    try:
+        fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise DetourError(f"interface {name} does not exist and /dev/net/tun: {error.strerror}") from None
+    try:
+        fcntl.ioctl(fd, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TAP | _IFF_NO_PI))
+        _bring_up(name)
+    except OSError as error:
+        os.close(fd)
+        why = "that needs root" if error.errno == errno.EPERM else error.strerror
+        raise DetourError(f"interface {name} does not exist and cannot be made as a TAP device: {why}") from None
+    return Attachment(fd, IO_TAP, name)
+
+
+def _bring_up(name: str) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        request = struct.pack("16sH22x", name.encode(), 0)
+        flags = struct.unpack_from("H", fcntl.ioctl(sock, _SIOCGIFFLAGS, request), 16)[0]
+        fcntl.ioctl(sock, _SIOCSIFFLAGS, struct.pack("16sH22x", name.encode(), flags | _IFF_UP))
+
+
+def close_all(attachments: list[Attachment]) -> None:
+    """Closes all, whatever happens to one of them."""
+    for attachment in attachments:
+        with suppress(OSError):
+            attachment.close()
+    attachments.clear()

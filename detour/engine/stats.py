@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counters of the loop as NumPy arrays. Reading them needs no turn: each number is whole, if not of one instant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from detour.engine.loop.layout import SWITCH_COUNTERS
+from detour.engine.loop.memory import Memory
+
+
+def port_stats(memory: Memory) -> dict[str, np.ndarray]:
+    """One element for each port that something is attached to; times in ps, sizes in bytes."""
+    column = memory.column
+    number = column("ports", "number")
+    real = np.flatnonzero(number >= 0)
+    switch = column("ports", "switch")[real]
+    line = column("ports", "line")[real]
+    first = column("ports", "queues")[real]
+    priorities = column("ports", "priorities")[real]
+    stats = {"device_id": column("switches", "device_id")[switch], "port": number[real]}
+    for name in ("rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "egress_drops"):
+        stats[name] = column("ports", name)[real]
+    stats["queue_packets"] = column("ports", "waiting")[real]
+    stats["queue_bytes"] = column("ports", "waiting_bytes")[real]
+    for name, field, combine in (
+        ("queue_drops", "drops", np.add),
+        ("queue_peak_packets", "peak_packets", np.maximum),
+        ("queue_peak_bytes", "peak_bytes", np.maximum),
+    ):
+        stats[name] = _over_priorities(column("queues", field), first, priorities, combine)
+    for name in ("busy_ps", "up", "rate_bps", "corrupted", "duplicated"):
+        stats[name] = column("lines", name)[line]
+    stats["link_drops"] = (column("lines", "lost") + column("lines", "cut"))[line]
+    return stats
+
+
+def _over_priorities(values: np.ndarray, first: np.ndarray, count: np.ndarray, combine: Any) -> np.ndarray:
+    """Combines the values of each port's queues."""
+    result = np.zeros(len(first), np.int64)
+    for priority in range(int(count.max(initial=0))):
+        has = count > priority
+        result[has] = combine(result[has], values[first[has] + priority])
+    return result
+
+
+def switch_stats(memory: Memory) -> dict[str, np.ndarray]:
+    """One element for each switch: packets that came in, and what became of those that were not just forwarded."""
+    stats = {name: memory.column("switches", name) for name in ("device_id", *SWITCH_COUNTERS)}
+    return stats
+
+
+def host_stats(memory: Memory) -> dict[str, np.ndarray]:
+    """One element for each native host's interface."""
+    stats = {
+        name: memory.column("nics", name)
+        for name in ("host", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "pool_waits")
+    }
+    line = memory.column("nics", "line")
+    stats["busy_ps"] = memory.column("lines", "busy_ps")[line]
+    stats["link_drops"] = (memory.column("lines", "lost") + memory.column("lines", "cut"))[line]
+    return stats
+
+
+def outside_stats(memory: Memory) -> dict[str, np.ndarray]:
+    """One element for each socket or interface; `port` is the index of the port in the loop."""
+    names = ("rx_packets", "rx_drops", "rx_errors", "tx_packets", "tx_drops", "tx_no_peer", "tx_retries", "count")
+    return {name: memory.column("ios", name) for name in ("port", *names)}
+
+
+def loop_stats(memory: Memory) -> dict[str, int]:
+    """Numbers of the loop itself: events executed, packets in flight now and at most, drops for want of memory."""
+    g = memory.g
+    return {
+        name: int(g[name])
+        for name in ("events", "used", "used_peak", "pool_drops", "up_drops", "taken_drops", "lag_peak_ps", "slip_ps")
+    }

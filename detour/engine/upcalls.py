@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Callbacks for packet-ins, digests and sinks.
+
+In real time a thread runs them, so that a slow controller does not hold up the fabric; what exceeds its backlog is
+dropped and counted. In virtual time they run in the loop's thread at the very event, so that
+what they do happens at that time, every time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from detour.engine.records import Record, records
+
+_MAX_PENDING_BYTES = 64 << 20
+_log = logging.getLogger(__name__)
+
+Handler = Callable[[Record], None]
+
+
+class Upcalls:
+    """Hands records to the handler registered for their (kind, index); errors of handlers are logged."""
+
+    def __init__(self, inline: bool) -> None:
+        self.handlers: dict[tuple[int, int], Handler] = {}
+        self.drops = 0
+        self._inline = inline
+        self._chunks: deque[bytes] = deque()
+        self._pending = 0
+        self._busy = False
+        self._closing = False
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def put(self, chunk: bytes) -> None:
+        """Takes a log of the loop."""
+        if self._inline:
+            self._handle(chunk)
+            return
+        with self._changed:
+            if self._pending + len(chunk) > _MAX_PENDING_BYTES:
+                self.drops += sum(1 for _ in records(chunk))
+                return
+            self._chunks.append(chunk)
+            self._pending += len(chunk)
+            if self._thread is None:
+                self._closing = False
+                self._thread = threading.Thread(target=self._serve, name="upcalls", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def flush(self, timeout_s: float) -> bool:
+        """Waits until everything that was put has been handled; False if that takes longer."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._chunks and not self._busy, timeout_s)
+
+    def close(self) -> None:
+        """Handles what is left and ends the thread."""
+        with self._changed:
+            thread, self._thread = self._thread, None
+            self._closing = True
+            self._changed.notify_all()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _serve(self) -> None:
+        while True:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._chunks or self._closing)
+                if not self._chunks:
+                    return
+                chunk = self._chunks.popleft()
+                self._pending -= len(chunk)
+                self._busy = True
+            self._handle(chunk)
+
+    def _handle(self, chunk: bytes) -> None:
+        for record in records(chunk):
+            handler: Any = self.handlers.get((record.kind, record.index))
+            if handler is None:
+                self.drops += 1
+                continue
+            try:
+                handler(record)
+            except Exception:
+                _log.exception("a callback for a frame or digest failed")

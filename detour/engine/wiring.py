@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entering switches, ports, links, hosts and sockets into the loop's tables. Only with the loop's turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.engine.loop import layout
+from detour.engine.loop.memory import Memory
+from detour.engine.pre import Replication
+from detour.engine.sockets import Attachment
+
+Port = tuple[int, int]
+"""(device id of the switch, port number)"""
+
+_UNLIMITED_PACKETS = 1 << 40
+_INPUT_LIMIT = 1024
+"""Packets of a switch that wait to be parsed again, as in simple_switch."""
+
+_PROBABILITY_ONE = 1 << 32
+
+
+@dataclass
+class Switch:
+    """What Python knows of a switch."""
+
+    device_id: int
+    name: str
+    index: int
+    priorities: int
+    cpu_port: int
+    drop_port: int
+    replication: Replication
+    program: Any = None
+    state: Any = None
+
+
+@dataclass(frozen=True)
+class Cable:
+    """What hangs on a port: the line that leads out of it and the one that leads into it (-1: none)."""
+
+    out_line: int
+    in_line: int
+    far: Port | None = None
+
+
+class Wiring:
+    """The fabric as it is built."""
+
+    def __init__(self, memory: Memory, seed: int, tick_ps: int) -> None:
+        self.memory = memory
+        self.switches: dict[int, Switch] = {}
+        self.cables: dict[Port, Cable] = {}
+        self.names: dict[int, str] = {}
+        self.nics: dict[int, int] = {}
+        self._seed = seed
+        self._tick_ps = tick_ps
+        self.inject_line = self.add_line(layout.TO_INGRESS, 0)
+
+    # -- switches ---------------------------------------------------------------------------------------
+
+    def switch(self, device_id: int) -> Switch:
+        """The switch with this device id."""
+        try:
+            return self.switches[device_id]
+        except KeyError:
+            raise DetourError(f"there is no switch with device id {device_id}") from None
+
+    def add_switch(self, device_id: int, name: str, priorities: int, cpu_port: int, drop_port: int) -> Switch:
+        """A switch without a program, with its CPU port and the port for packets to ports that do not exist."""
+        if device_id in self.switches:
+            raise DetourError(f"there is a switch with device id {device_id} already")
+        if not 1 <= priorities <= 64:
+            raise DetourError(f"switch {name}: {priorities} priority queues a port; 1 to 64 are possible")
+        memory = self.memory
+        index = memory.add("switches", device_id=device_id, drop_port=drop_port, recirculate_ps=self._tick_ps)
+        memory.add_port_map()
+        switch = Switch(device_id, name, index, priorities, cpu_port, drop_port, Replication())
+        row = memory.row("switches", index)
+        row["input_limit"] = _INPUT_LIMIT
+        row["input_line"] = self.add_line(layout.TO_INPUT, index)
+        memory.row("switches", index)["void_port"] = self._add_port(switch, -1)
+        self.switches[device_id] = switch
+        if cpu_port > 0:
+            self.attach((device_id, cpu_port), layout.TO_CPU)
+        return switch
+
+    # -- lines and ports --------------------------------------------------------------------------------
+
+    def add_line(self, kind: int, index: int, rate_bps: int = 0, delay_ps: int = 0) -> int:
+        """A line that leads to `index` of `kind`."""
+        if rate_bps < 0 or delay_ps < 0:
+            raise DetourError(f"a link has rate {rate_bps} bit/s and delay {delay_ps} ps; neither may be negative")
+        memory = self.memory
+        number = memory.count("lines")
+        # Seeded by number: the same fabric built in the same order draws the same faults.
+        random = int(np.random.SeedSequence([self._seed, number]).generate_state(1, np.uint64)[0] >> 1) | 1
+        return memory.add(
+            "lines",
+            entity=memory.add_entity(layout.ON_LINE, number),
+            head=-1,
+            tail=-1,
+            kind=kind,
+            index=index,
+            rate_bps=rate_bps,
+            delay_ps=delay_ps,
+            up=1,
+            random=random,
+        )
+
+    def port_index(self, port: Port) -> int:
+        """The loop's index of a port that exists."""
+        switch = self.switch(port[0])
+        index = self.memory.port_index(switch.index, port[1]) if 0 <= port[1] < layout.PORTS_PER_SWITCH else -1
+        if index < 0:
+            raise DetourError(f"switch {switch.name} has nothing attached to port {port[1]}")
+        return index
+
+    def check_free(self, port: Port) -> None:
+        """Raises unless the port may be attached to something."""
+        switch = self.switch(port[0])
+        number = port[1]
+        if not 0 <= number < layout.PORTS_PER_SWITCH or number == switch.drop_port:
+            raise DetourError(f"switch {switch.name} cannot have port {number}")
+        if self.memory.port_index(switch.index, number) >= 0:
+            raise DetourError(f"port {number} of switch {switch.name} is attached to something already")
+
+    def _add_port(self, switch: Switch, number: int, queue_packets: int = 64) -> int:
+        memory = self.memory
+        index = memory.count("ports")
+        first = memory.count("queues")
+        for _ in range(switch.priorities):
+            memory.add("queues", head=-1, tail=-1, limit_packets=queue_packets)
+        memory.add(
+            "ports",
+            entity=memory.add_entity(layout.ON_PORT, index),
+            switch=switch.index,
+            number=number,
+            line=self.add_line(layout.TO_NOWHERE, 0),
+            queues=first,
+            priorities=switch.priorities,
+        )
+        return index
+
+    def attach(self, port: Port, kind: int, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64) -> int:
+        """Makes a port whose line leads to `kind` (index: the port itself); returns the port's index."""
+        self.check_free(port)
+        if queue_packets < 1:
+            raise DetourError(f"port {port[1]}: a queue of {queue_packets} packets cannot pass any")
+        switch = self.switch(port[0])
+        index = self._add_port(switch, port[1], queue_packets)
+        line = self.add_line(kind, index, rate_bps, delay_ps)
+        self.memory.row("ports", index)["line"] = line
+        self.memory.set_port_index(switch.index, port[1], index)
+        self.names[index] = f"{switch.name}-{port[1]}"
+        self.cables[port] = Cable(line, -1)
+        return index
+
+    # -- cables -----------------------------------------------------------------------------------------
+
+    def connect(self, a: Port, b: Port, rate_bps: int, delay_ps: int, queue_packets: int) -> None:
+        """A cable between two ports."""
+        self.check_free(b)
+        if a == b:
+            raise DetourError(f"port {a[1]} of switch {self.switch(a[0]).name} cannot be connected to itself")
+        index_a = self.attach(a, layout.TO_PORT, rate_bps, delay_ps, queue_packets)
+        index_b = self.attach(b, layout.TO_PORT, rate_bps, delay_ps, queue_packets)
+        line_a, line_b = self.cables[a].out_line, self.cables[b].out_line
+        self.memory.row("lines", line_a)["index"] = index_b
+        self.memory.row("lines", line_b)["index"] = index_a
+        self.cables[a] = Cable(line_a, line_b, b)
+        self.cables[b] = Cable(line_b, line_a, a)
+
+    def attach_host(self, port: Port, host: int, rate_bps: int, delay_ps: int, queue_packets: int) -> None:
+        """A cable to a native host."""
+        if host in self.nics:
+            raise DetourError(f"host {host} is attached to a port already")
+        memory = self.memory
+        index = self.attach(port, layout.TO_HOST, rate_bps, delay_ps, queue_packets)
+        down = self.cables[port].out_line
+        up = self.add_line(layout.TO_PORT, index, rate_bps, delay_ps)
+        number = memory.count("nics")
+        memory.row("lines", down)["index"] = number
+        memory.add(
+            "nics",
+            host=host,
+            line=up,
+            entity=memory.add_entity(layout.ON_NIC, number),
+            timer=memory.add_entity(layout.ON_TIMER, number),
+        )
+        self.nics[host] = number
+        self.cables[port] = Cable(down, up)
+
+    def attach_outside(self, port: Port, outside: Attachment, rate_bps: int, delay_ps: int, queue_packets: int) -> int:
+        """A cable to a socket or interface; returns the index of its row in `ios`."""
+        memory = self.memory
+        index = self.attach(port, layout.TO_IO, rate_bps, delay_ps, queue_packets)
+        out = self.cables[port].out_line
+        into = self.add_line(layout.TO_INGRESS, index)
+        number = memory.add(
+            "ios",
+            fd=outside.fd,
+            family=outside.family,
+            port=index,
+            line=into,
+            head=-1,
+            tail=-1,
+            address=outside.peer.ctypes.data if outside.peer.size else 0,
+            address_length=outside.peer.size,
+            message=memory.add_message(),
+        )
+        memory.row("lines", out)["index"] = number
+        memory.g["ios_count"] = number + 1
+        self.cables[port] = Cable(out, into)
+        return number
+
+    # -- limits and faults ------------------------------------------------------------------------------
+
+    def set_faults(self, line: int, loss: float, corrupt: float, duplicate: float) -> None:
+        """Probabilities per frame of a line."""
+        row = self.memory.row("lines", line)
+        for name, value in (("loss", loss), ("corrupt", corrupt), ("duplicate", duplicate)):
+            if not 0.0 <= value <= 1.0:
+                raise DetourError(f"the probability of {name} is {value}; it must be 0 to 1")
+            row[name] = round(value * _PROBABILITY_ONE)
+        row["faulty"] = int(bool(loss or corrupt or duplicate))
+
+    def queue_rows(self, port: Port, priority: int | None) -> list[Any]:
+        """The queues of a port, or the one of a priority."""
+        row = self.memory.row("ports", self.port_index(port))
+        count = int(row["priorities"])
+        if priority is not None and not 0 <= priority < count:
+            raise DetourError(f"port {port[1]} has priorities 0 to {count - 1}, not {priority}")
+        numbers = range(count) if priority is None else [priority]
+        return [self.memory.row("queues", int(row["queues"]) + n) for n in numbers]

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures for the event loop: networks with the scripted program, which collect what leaves their ports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from script_program import ScriptProgram, ScriptState
+
+from detour.engine.clock import Clock, Virtual
+from detour.engine.network import Network
+
+
+@pytest.fixture(scope="session")
+def program() -> ScriptProgram:
+    """The scripted program; compiled once."""
+    return ScriptProgram()
+
+
+class Bench:
+    """A network with one or more switches, and a list of (time, frame) for each port that has a sink."""
+
+    def __init__(self, program: ScriptProgram, clock: Clock, **options: Any) -> None:
+        self.program = program
+        self.net = Network(clock, **options)
+        self.out: dict[tuple[int, int], list[tuple[int, bytes]]] = {}
+
+    def switch(self, device_id: int = 1, **options: Any) -> ScriptState:
+        self.net.add_switch(device_id, **options)
+        state = ScriptState()
+        self.net.set_pipeline(device_id, self.program, state)
+        return state
+
+    def sink(self, device_id: int, *ports: int, **options: Any) -> None:
+        for port in ports:
+            collected = self.out.setdefault((device_id, port), [])
+            self.net.attach_sink((device_id, port), lambda data, time, to=collected: to.append((time, data)), **options)
+
+    def frames(self, port: int, device_id: int = 1) -> list[bytes]:
+        return [data for _, data in self.out[device_id, port]]
+
+    def times(self, port: int, device_id: int = 1) -> list[int]:
+        return [time for time, _ in self.out[device_id, port]]
+
+    def counter(self, name: str, device_id: int = 1) -> int:
+        stats = self.net.switch_stats()
+        return int(stats[name][list(stats["device_id"]).index(device_id)])
+
+    def port(self, port: int, device_id: int = 1) -> dict[str, int]:
+        stats = self.net.port_stats()
+        time = stats.pop("time_ps")
+        keys = list(zip(stats["device_id"].tolist(), stats["port"].tolist(), strict=True))
+        row = keys.index((device_id, port))
+        return {name: int(column[row]) for name, column in stats.items()} | {"time_ps": time}
+
+
+@pytest.fixture
+def make(program: ScriptProgram) -> Iterator[Callable[..., Bench]]:
+    """Makes networks (virtual time unless a clock is given) and stops them in the end."""
+    made: list[Bench] = []
+
+    def build(clock: Clock | None = None, **options: Any) -> Bench:
+        made.append(Bench(program, clock or Virtual(), **options))
+        return made[-1]
+
+    yield build
+    for bench in made:
+        bench.net.stop()
+
+
+@pytest.fixture
+def one(make: Callable[..., Bench]) -> Bench:
+    """Switch 1 in virtual time with sinks on ports 1 to 4."""
+    bench = make()
+    bench.switch()
+    bench.sink(1, 1, 2, 3, 4)
+    return bench
