@@ -10,8 +10,8 @@ How the native functions and the loop share it, in the order of simple_switch:
 - *new packet*: zero bytes 0..128, set ingress_port, packet_length, instance_type, ingress_global_timestamp,
   then `parse`, `ingress`. `parse` itself records `length` in `LENGTH_REGISTER` and `INGRESS_LENGTH`.
 - *resubmit, recirculate*: zero the fixed part of the new PHV, set ingress_port, packet_length and
-  instance_type (`TYPE_RESUBMIT` or `TYPE_RECIRCULATION`), call `preserve(list, old, new)`, *then* `parse`: with these two
-  instance types `parse` leaves metadata alone, because the parser may read what was preserved.
+  instance_type (`TYPE_RESUBMIT` or `TYPE_RECIRCULATION`), call `preserve(list, old, new)`, *then* `parse`:
+  with these two instance types `parse` leaves metadata alone, because the parser may read what was preserved.
 - *clone from ingress*: `parse` the original bytes into a new PHV, zero the fixed part but for the two length
   fields, then `preserve`: it zeroes the program's metadata and copies the fields of the list.
 - *clone from egress*: copy the whole PHV, zero the fixed part but for the two length fields, `preserve`.
@@ -60,6 +60,7 @@ ERROR_NONE: Final = 0
 ERROR_ASSERT: Final = 1  # assert() or assume() failed: simple_switch would abort
 ERROR_DIVISION: Final = 2  # division or modulo by zero: simple_switch would abort
 ERROR_INDEX: Final = 3  # header stack index out of bounds: simple_switch would abort
+ERROR_LOOP: Final = 4  # a loop in an action did not end
 
 TYPE_NORMAL: Final = 0
 TYPE_INGRESS_CLONE: Final = 1

@@ -3,24 +3,102 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from detour.engine.compiler.load import load
-from detour.engine.compiler.model import read_json
-from detour.engine.compiler.slots import assign_slots
+from detour.engine.compiler import context, native
+from detour.engine.compiler.control import write_pipeline
+from detour.engine.compiler.deparser import max_header_bytes, write_deparser
+from detour.engine.compiler.ir import Module
+from detour.engine.compiler.layout import Layout
+from detour.engine.compiler.lists import DigestList, digest_lists, write_digest, write_preserve
+from detour.engine.compiler.load import find_field, load
+from detour.engine.compiler.model import Model, read_json
+from detour.engine.compiler.parser import write_parser
+from detour.engine.compiler.slots import Slots, assign_slots
 from detour.engine.tables.log import LogFormat
+
+_FUNCTIONS = ("parse", "ingress", "egress", "deparse", "preserve", "digest")
 
 
 class Program:
-    """What p4c made of a P4 program, compiled; all switches that run it share the code."""
+    """What p4c made of a P4 program, compiled; all switches that run it share the code.
 
-    def __init__(self, source: Any) -> None:
-        self.json: dict[str, Any] = source
-        self.model = load(source)
-        self.slots = assign_slots(self.model)
-        self.log_formats: tuple[LogFormat, ...] = ()
+    `parse_addr` and the other addresses are those of native functions whose arguments and results are int64
+    (docs/architecture.md). `phv_size` is the size of a PHV, which must begin at a multiple of 8.
+    `max_header_bytes` is the most that deparse writes, `max_digest_bytes` the most that digest writes.
+    """
+
+    def __init__(self, source: dict[str, Any], *, use_cache: bool = True) -> None:
+        self.json = source
+        self.model: Model = load(source)
+        self.slots: Slots = assign_slots(self.model)
+        self.layout = Layout(self.model)
+        self.phv_size: int = self.layout.size
+        self.max_header_bytes = max_header_bytes(self.model)
+        self.digests: dict[int, DigestList] = digest_lists(self.model)
+        self.max_digest_bytes = max((d.bytes for d in self.digests.values()), default=0)
+        self.errors = self.model.errors
+        data, formats = self._object(use_cache)
+        self.log_formats: tuple[LogFormat, ...] = formats
+        self._code = native.Code(data)
+        self.parse_addr, self.ingress_addr, self.egress_addr, self.deparse_addr = (
+            self._code.address(n) for n in _FUNCTIONS[:4]
+        )
+        self.preserve_addr, self.digest_addr = (self._code.address(n) for n in _FUNCTIONS[4:])
 
     @classmethod
-    def from_json(cls, source: Any) -> Program:
-        """From a dict, a JSON text or a path."""
-        return cls(read_json(source))
+    def from_json(cls, source: Any, *, use_cache: bool = True) -> Program:
+        """From a dict, a JSON text or the path of a JSON file.
+
+        Raises `DetourError` naming the construct and its source line if the program needs what is not there.
+        """
+        return cls(read_json(source), use_cache=use_cache)
+
+    def _object(self, use_cache: bool) -> tuple[bytes, tuple[LogFormat, ...]]:
+        """The object file and the log formats, which are kept in front of it in the cache."""
+
+        def make() -> bytes:
+            text, formats = self._write()
+            head = json.dumps([[f.text, f.args] for f in formats]).encode()
+            return len(head).to_bytes(4, "little") + head + native.compile_ir(text)
+
+        if use_cache:
+            key = json.dumps(self.json, sort_keys=True).encode()
+            data = native.cached(native.cache_path(key), make)
+        else:
+            data = make()
+        size = int.from_bytes(data[:4], "little")
+        formats = json.loads(data[4 : 4 + size])
+        return data[4 + size :], tuple(LogFormat(t, tuple((b, s) for b, s in a)) for t, a in formats)
+
+    def _write(self) -> tuple[str, tuple[LogFormat, ...]]:
+        """The program's IR."""
+        program = context.Program(self.model, self.layout, self.slots, Module())
+        write_parser(program)
+        write_pipeline(program, "ingress")
+        write_pipeline(program, "egress")
+        write_deparser(program)
+        write_preserve(program)
+        write_digest(program)
+        return program.module.text(), tuple(program.log_formats)
+
+    def ir(self) -> str:
+        """The IR before optimisation, to look at."""
+        return self._write()[0]
+
+    def field_offset(self, name: str) -> int:
+        """Offset of a field `header.field`, or of a validity byte `header.$valid$`, in the PHV."""
+        header_name, _, field_name = name.rpartition(".")
+        header = self.model.header(header_name)
+        if field_name == "$valid$":
+            return self.layout.valid[header_name]
+        return self.layout.place(header, find_field(header, field_name)).offset
+
+    def field_size(self, name: str) -> int:
+        """Bytes that a field takes in the PHV."""
+        header_name, _, field_name = name.rpartition(".")
+        if field_name == "$valid$":
+            return 1
+        header = self.model.header(header_name)
+        return self.layout.place(header, find_field(header, field_name)).size

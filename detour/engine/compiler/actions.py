@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bodies of actions: primitives in order, with the jumps that `if`, `for` and `return` become."""
+
+from __future__ import annotations
+
+from detour.engine import phv
+from detour.engine.compiler.context import Context
+from detour.engine.compiler.expressions import exact
+from detour.engine.compiler.ir import const
+from detour.engine.compiler.model import Action, Json, parse_hex, refuse
+from detour.engine.compiler.primitives import run_primitive
+
+_MAX_STEPS = 1 << 20  # backward jumps in one run of an action: a P4 loop that does not end is broken off
+
+
+def run_action(ctx: Context, action: Action, arguments: str | None) -> None:
+    """Compiles an action into the current block; `arguments` points to its words."""
+    before = ctx.action, ctx.arguments
+    ctx.action, ctx.arguments = action, arguments
+    run_primitives(ctx, action.json["primitives"])
+    ctx.action, ctx.arguments = before
+
+
+def run_primitives(ctx: Context, calls: list[Json]) -> None:
+    """Compiles a list of primitive calls."""
+    targets = {_target(c) for c in calls if c["op"] in ("_jump", "_jump_if_zero")}
+    if not targets:
+        for call in calls:
+            run_primitive(ctx, call)
+        return
+    f = ctx.f
+    labels = {i: f.block("step") for i in sorted(targets | {len(calls)})}
+    steps = None
+    if any(c["op"].startswith("_jump") and _target(c) <= i for i, c in enumerate(calls)):
+        steps = f.alloca("i64")
+        f.store(const(64, 0), steps, 8)
+    for i, call in enumerate(calls):
+        if i in labels:
+            f.enter(labels[i])
+        if call["op"].startswith("_jump"):
+            _jump(ctx, call, i, labels, steps)
+        else:
+            run_primitive(ctx, call)
+    f.enter(labels[len(calls)])
+
+
+def _target(call: Json) -> int:
+    to = call["parameters"][-1]
+    if to["type"] != "hexstr":
+        raise refuse("a jump to a place that is not constant", call)
+    return parse_hex(to["value"])
+
+
+def _jump(ctx: Context, call: Json, i: int, labels: dict[int, str], steps: str | None) -> None:
+    f = ctx.f
+    to = labels[min(_target(call), max(labels))]
+    following = f.block("next")
+    if steps is not None and _target(call) <= i:
+        n = f.op("add", f.load(64, steps, 8), const(64, 1))
+        f.store(n, steps, 8)
+        endless = f.compare("ugt", n, const(64, _MAX_STEPS))
+        ctx.fail(phv.ERROR_LOOP, endless)
+        go_on = f.block("go")
+        f.branch(endless, labels[max(labels)], go_on)
+        f.enter(go_on)
+    if call["op"] == "_jump":
+        f.jump(to)
+    else:
+        n = exact(ctx, call["parameters"][0])
+        f.branch(f.compare("eq", n.value, const(n.value.bits, 0)), to, following)
+    f.enter(following)

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ingress and egress: tables, conditions and direct calls as a graph of basic blocks."""
+
+from __future__ import annotations
+
+from detour.engine import phv
+from detour.engine.compiler.actions import run_action
+from detour.engine.compiler.calculations import hash_of
+from detour.engine.compiler.context import Context, Program
+from detour.engine.compiler.expressions import boolean
+from detour.engine.compiler.ir import FALSE, Value, const
+from detour.engine.compiler.load import find_field
+from detour.engine.compiler.lookup import lookup_function, pack_key
+from detour.engine.compiler.model import Action, ActionProfile, Json, Pipeline, Table, refuse
+from detour.engine.compiler.slots import (
+    ACTION,
+    BYTES,
+    GROUP_MEMBERS,
+    MEMBERS,
+    METER_WORDS,
+    METERS,
+    NOW,
+    PACKETS,
+    PROFILE_GROUPS,
+    RECORDS,
+    TOUCHED,
+    key_layout,
+    record_head,
+    record_words,
+)
+from detour.engine.compiler.stateful import count_packet, meter_colour
+from detour.engine.compiler.values import store
+
+
+def write_pipeline(program: Program, name: str) -> None:
+    """Writes the function `ingress` or `egress`: (sw, phv) -> 0."""
+    f = program.module.function(
+        f"i64 @{name}(ptr noalias align 8 %sw, ptr noalias align 8 %phv) nounwind"
+    )
+    ctx = Context(program, f)
+    if name == "ingress":
+        _begin(ctx, phv.INGRESS_GLOBAL_TIMESTAMP)
+    else:
+        _begin(ctx, phv.EGRESS_GLOBAL_TIMESTAMP)
+        _begin_egress(ctx)
+    _Graph(ctx, program.model.pipelines[name]).write()
+    if name == "egress":
+        _end_egress(ctx)
+    f.ret(const(64, 0))
+
+
+def _begin(ctx: Context, timestamp: int) -> None:
+    """Clears `exited` and brings the switch's clock forward to the packet's timestamp."""
+    ctx.set_fixed(phv.EXITED, const(32, 0))
+    f = ctx.f
+    clock = f.at("%sw", 8 * NOW)
+    before, now = f.load(64, clock, 8), ctx.fixed(timestamp, 64)
+    f.store(f.select(f.compare("ugt", now, before), now, before), clock, 8)
+
+
+def _begin_egress(ctx: Context) -> None:
+    """As simple_switch: the length as changed so far, a port that is not the drop port, no clone yet."""
+    ctx.set_fixed(phv.PACKET_LENGTH, ctx.fixed(phv.LENGTH_REGISTER))
+    ctx.set_fixed(phv.EGRESS_SPEC, const(32, (phv.DROP_PORT + 1) & 0x1FF))
+    ctx.set_fixed(phv.CLONE_SESSION, const(32, 0))
+    ctx.set_fixed(phv.CLONE_FIELDS, const(32, 0))
+
+
+def _end_egress(ctx: Context) -> None:
+    """A packet truncated to nothing is dropped."""
+    f = ctx.f
+    nothing = f.compare("ne", f.load(8, f.at("%phv", ctx.layout.drop_flag)), const(8, 0))
+    ctx.when(nothing, lambda: ctx.set_fixed(phv.EGRESS_SPEC, const(32, phv.DROP_PORT)))
+
+
+class _Graph:
+    """One pipeline; every node is a block, in the order in which the JSON reaches them."""
+
+    def __init__(self, ctx: Context, pipeline: Pipeline) -> None:
+        self.ctx, self.pipeline = ctx, pipeline
+        self.end = ctx.f.block("end")
+        self.labels: dict[str, str] = {}
+        self.queue: list[str] = []
+
+    def label(self, name: str | None) -> str:
+        """Where a node's block is; null is the end of the pipeline."""
+        if name is None:
+            return self.end
+        if name not in self.labels:
+            self.labels[name] = self.ctx.f.block("node")
+            self.queue.append(name)
+        return self.labels[name]
+
+    def write(self) -> None:
+        f = self.ctx.f
+        f.jump(self.label(self.pipeline.init))
+        while self.queue:
+            name = self.queue.pop(0)
+            f.enter(self.labels[name])
+            if name in self.pipeline.tables:
+                self._table(self.pipeline.tables[name])
+            elif name in self.pipeline.conditionals:
+                c = self.pipeline.conditionals[name]
+                yes, no = self.label(c.get("true_next")), self.label(c.get("false_next"))
+                f.branch(boolean(self.ctx, c["expression"]), yes, no)
+            elif name in self.pipeline.calls:
+                self._call(self.pipeline.calls[name])
+            else:
+                raise refuse(f"there is no table or condition '{name}'")
+        f.enter(self.end)
+
+    def _call(self, call: Json) -> None:
+        action = next(a for a in self.ctx.model.actions if a.id == call["action_id"])
+        self._run(action, None, self.label(call.get("next_node")))
+
+    def _run(self, action: Action, arguments: str | None, to: str) -> None:
+        """Runs an action and goes on, to the end if it exits."""
+        ctx, f = self.ctx, self.ctx.f
+        run_action(ctx, action, arguments)
+        if any(p["op"] == "exit" for p in action.json["primitives"]):
+            f.branch(f.compare("ne", ctx.fixed(phv.EXITED), const(32, 0)), self.end, to)
+        else:
+            f.jump(to)
+
+    # -- tables
+
+    def _table(self, table: Table) -> None:
+        if not table.key and not table.profile and table.default and table.default_const and not table.default.args:
+            # What p4c makes of statements between tables: an action and nothing else.
+            self._run(table.default.action, None, self._next(table, table.default.action, FALSE))
+            return
+        ctx, f = self.ctx, self.ctx.f
+        base = ctx.slot(ctx.slots.tables[table.name] + RECORDS)
+        record, hit = base, FALSE
+        if table.key:
+            words = pack_key(ctx, table, key_layout(table.key))
+            name = lookup_function(ctx.program, table)
+            args = ", ".join(["ptr %sw", *(w.typed for w in words)])
+            record = f.value(f"call ptr @{name}({args})")
+            hit = Value(1, f.value(f"icmp ne ptr {record}, {base}"))
+            ctx.when(hit, lambda: self._on_hit(table, record, base))
+        if table.profile:
+            self._indirect(table, table.profile, record, hit)
+        else:
+            arguments = f.at(record, 8 * record_head(table))
+            self._dispatch(table, f.load(32, f.at(record, 8 * ACTION), 8), arguments, hit)
+
+    def _on_hit(self, table: Table, record: str, base: str) -> None:
+        ctx, f = self.ctx, self.ctx.f
+        if table.support_timeout:
+            f.store(f.load(64, f.at("%sw", 8 * NOW), 8), f.at(record, 8 * TOUCHED), 8)
+        if table.with_counters:
+            count_packet(ctx, f.at(record, 8 * PACKETS), f.at(record, 8 * BYTES))
+        if table.direct_meter:
+            array = ctx.model.meters[table.direct_meter]
+            first, last = (Value(64, f.value(f"ptrtoint ptr {p} to i64")) for p in (base, record))
+            row = f.raw("udiv", f.op("sub", last, first), const(64, 8 * record_words(table)))
+            meters = ctx.slot(ctx.slots.tables[table.name] + METERS)
+            colour = meter_colour(ctx, f.at(meters, f.op("mul", row, const(64, 8 * METER_WORDS))), array.unit)
+            assert array.target is not None
+            ref = ctx.header(array.target[0])
+            store(ctx, ref, find_field(ref.header, array.target[1]), colour, False)
+
+    def _next(self, table: Table, action: Action, hit: Value) -> str:
+        """Where the pipeline goes after an action of the table."""
+        to = table.json["next_tables"]
+        if "__HIT__" not in to and "__MISS__" not in to:
+            return self.label(to.get(action.name, table.json.get("base_default_next")))
+        yes, no = self.label(to.get("__HIT__")), self.label(to.get("__MISS__"))
+        if hit.const is not None:
+            return yes if hit.const else no
+        here = self.ctx.f.block("hit_or_miss")
+        self._forks.append((here, hit, yes, no))
+        return here
+
+    def _dispatch(self, table: Table, number: Value, arguments: str, hit: Value) -> None:
+        """Runs the action with that number; none (an indirect table's missing default) goes on at once."""
+        f = self.ctx.f
+        self._forks: list[tuple[str, Value, str, str]] = []
+        cases = {a.index: f.block("action") for a in table.actions}
+        nothing = f.block("no_action")
+        f.switch(number, nothing, cases.items())
+        done: set[int] = set()
+        for action in table.actions:
+            if action.index in done:
+                continue
+            done.add(action.index)
+            f.enter(cases[action.index])
+            self._run(action, arguments, self._next(table, action, hit))
+        f.enter(nothing)
+        self._skip(table, hit)
+        for here, cond, yes, no in self._forks:
+            f.enter(here)
+            f.branch(cond, yes, no)
+
+    def _skip(self, table: Table, hit: Value) -> None:
+        """Goes on after a table that runs no action."""
+        to = table.json["next_tables"]
+        if "__HIT__" in to or "__MISS__" in to:
+            self.ctx.f.branch(hit, self.label(to.get("__HIT__")), self.label(to.get("__MISS__")))
+        else:
+            self.ctx.f.jump(self.label(table.json.get("base_default_next")))
+
+    def _indirect(self, table: Table, profile: ActionProfile, record: str, hit: Value) -> None:
+        """Follows a record to its member, through a group if the table has a selector."""
+        ctx, f = self.ctx, self.ctx.f
+        slot = ctx.slots.profiles[profile.name]
+        where = f.load(32, f.at(record, 8 * ACTION), 8)
+        member = f.alloca("i64")
+        f.store(f.resize(where, 64), member, 8)
+        empty, run = f.block("empty"), f.block("member")
+        # NO_ACTION: no default was set.
+        f.branch(f.compare("eq", where, const(32, -1)), empty, one := f.block("set"))
+        f.enter(one)
+        if profile.selector:
+            group = f.compare("ne", f.load(32, f.at(record, 8 * ACTION + 4), 4), const(32, 0))
+            choose = f.block("choose")
+            f.branch(group, choose, run)
+            f.enter(choose)
+            self._choose(profile, slot, where, member, empty)
+        f.enter(run)
+        words = 1 + max((a.words for a in profile.actions.values()), default=0)
+        row = f.op("mul", f.load(64, member, 8), const(64, 8 * words))
+        at = f.at(ctx.slot(slot + MEMBERS), row)
+        self._dispatch(table, f.load(32, at, 8), f.at(at, 8), hit)
+        f.enter(empty)
+        self._skip(table, hit)
+
+    def _choose(self, profile: ActionProfile, slot: int, group: Value, member: str, empty: str) -> None:
+        """Member hash % size of the group, as BMv2: the hash is cut to 32 bits first."""
+        ctx, f = self.ctx, self.ctx.f
+        assert profile.selector is not None
+        row = f.at(ctx.slot(slot + PROFILE_GROUPS), f.shl(f.resize(group, 64), 4))
+        size = f.load(64, f.at(row, 8), 8)
+        some = f.block("some")
+        f.branch(f.compare("eq", size, const(64, 0)), empty, some)
+        f.enter(some)
+        h = hash_of(ctx, profile.selector.algorithm, profile.selector.inputs)
+        n = f.raw("urem", f.resize(h, 32), f.resize(size, 32))
+        at = f.op("add", f.load(64, row, 8), f.resize(n, 64))
+        f.store(f.load(64, f.at(ctx.slot(slot + GROUP_MEMBERS), f.shl(at, 3)), 8), member, 8)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The deparser: valid headers, one behind the other."""
+
+from __future__ import annotations
+
+from detour.engine import phv
+from detour.engine.compiler.actions import run_primitives
+from detour.engine.compiler.bits import emit
+from detour.engine.compiler.checksums import update_checksums
+from detour.engine.compiler.context import Context, Program
+from detour.engine.compiler.ir import Value, const
+from detour.engine.compiler.model import Model
+
+
+def _deparser(model: Model) -> tuple[list[str], list]:  # type: ignore[type-arg]
+    """Names of headers in order, and primitives."""
+    deparsers = model.json.get("deparsers") or []
+    if not deparsers:
+        return [], []
+    d = next((d for d in deparsers if d["name"] == "deparser"), deparsers[0])
+    return d["order"], d.get("primitives") or []
+
+
+def max_header_bytes(model: Model) -> int:
+    """The most that `deparse` can write."""
+    return sum(model.header(name).type.max_bytes for name in _deparser(model)[0])
+
+
+def write_deparser(program: Program) -> None:
+    """Writes `deparse`: (sw, phv, out, payload, bytes of payload) -> bytes of headers written to `out`."""
+    f = program.module.function(
+        "i64 @deparse(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias %out, ptr %payload, i64 %n)"
+        " nounwind"
+    )
+    ctx = Context(program, f)
+    order, primitives = _deparser(program.model)
+    ctx.payload = ("%payload", _payload_length(ctx))
+    update_checksums(ctx)
+    run_primitives(ctx, primitives)
+    end = f.alloca("i64")
+    f.store(const(64, 0), end, 8)
+    for name in order:
+        ref = ctx.header(name)
+
+        def write(ref=ref) -> None:  # type: ignore[no-untyped-def]
+            at = f.load(64, end, 8)
+            f.store(f.op("add", at, emit(ctx, ref, f.at("%out", at))), end, 8)
+
+        ctx.when(ctx.is_valid(ref), write)
+    f.ret(f.load(64, end, 8))
+
+
+def _payload_length(ctx: Context) -> Value:
+    """What checksums see of the payload: BMv2 cuts it to the length of truncate() already here."""
+    f = ctx.f
+    n, limit = Value(64, "%n"), f.resize(ctx.fixed(phv.TRUNCATE), 64)
+    cut = f.op("and", f.compare("ne", limit, const(64, 0)), f.compare("ult", limit, n))
+    return f.select(cut, limit, n)

@@ -1,0 +1,503 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Expressions.
+
+BMv2 computes with unlimited integers and cuts a value when it is stored. Two ways of compiling come to the
+same: `low(e, n)` gives the value modulo 2^n, which for sums, products and bit operations needs no more than n
+bits of the operands; `exact(e)` gives a value wide enough that nothing is lost, for comparisons, divisions,
+right shifts and saturation. p4c masks every result that could grow, so widths stay near those of the fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from detour.engine import phv
+from detour.engine.compiler.context import Context, HeaderRef, UnionRef
+from detour.engine.compiler.ir import Value, const
+from detour.engine.compiler.load import find_field
+from detour.engine.compiler.model import Json, Stack, UnionStack, parse_hex, refuse
+from detour.engine.compiler.values import equal_variable
+
+_BOOL_OPS = {"and", "or", "not", "==", "!=", "<", "<=", ">", ">=", "valid", "valid_union", "d2b"}
+_COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_EFFECTS = ("/", "%", "dereference_header_stack", "dereference_stack", "dereference_union_stack")
+_MAX_SHIFT_BITS = 10  # a left shift by a wider amount must be masked by the program
+
+
+class Number(NamedTuple):
+    """A value that is exact: unsigned, or in two's complement if `signed`."""
+
+    value: Value
+    signed: bool
+
+
+def kind(ctx: Context, e: Json) -> str:
+    """What an expression yields: data, bool, header, union, stack."""
+    t = e["type"]
+    if t == "expression":
+        op = e["value"].get("op") if isinstance(e["value"], dict) else None
+        if op is None:
+            return kind(ctx, e["value"])
+        if op == "?":
+            return kind(ctx, e["value"]["left"])
+        if op in _BOOL_OPS:
+            return "bool"
+        if op in ("dereference_header_stack", "dereference_stack", "access_union_header"):
+            return "header"
+        return "union" if op == "dereference_union_stack" else "data"
+    names = {
+        "bool": "bool",
+        "header": "header",
+        "header_stack": "stack",
+        "header_union_stack": "stack",
+        "header_union": "union",
+    }
+    return names.get(t, "data")
+
+
+def _unwrap(e: Json) -> Json:
+    """p4c wraps some expressions in a second object."""
+    while e["type"] == "expression" and "op" not in e["value"]:
+        e = e["value"]
+    return e
+
+
+# -- headers
+
+
+def header(ctx: Context, e: Json) -> HeaderRef:
+    """An expression that yields a header."""
+    e = _unwrap(e)
+    if e["type"] == "header":
+        return ctx.header(e["value"], e)
+    v = e["value"]
+    match v.get("op"):
+        case "dereference_header_stack" | "dereference_stack":
+            stack = ctx.stack(_unwrap(v["left"])["value"], e)
+            assert isinstance(stack, Stack)
+            return ctx.element(stack, _index(ctx, v["right"]))
+        case "access_union_header":
+            return union(ctx, v["left"]).members[int(v["right"])]
+    raise refuse(f"header expression '{v.get('op')}'", e)
+
+
+def union(ctx: Context, e: Json) -> UnionRef:
+    """An expression that yields a header union."""
+    e = _unwrap(e)
+    if e["type"] == "header_union":
+        return ctx.union(ctx.model.unions[e["value"]])
+    v = e["value"]
+    if v.get("op") == "dereference_union_stack":
+        stack = ctx.stack(_unwrap(v["left"])["value"], e)
+        assert isinstance(stack, UnionStack)
+        return ctx.union_element(stack, _index(ctx, v["right"]))
+    raise refuse(f"union expression '{v.get('op')}'", e)
+
+
+def _index(ctx: Context, e: Json) -> Value:
+    return exact(ctx, e).value
+
+
+def last_element(ctx: Context, stack: Stack) -> HeaderRef:
+    """The stack's last header (`next` - 1)."""
+    return ctx.element(stack, ctx.f.op("sub", ctx.next_index(stack), const(32, 1)))
+
+
+def lvalue(ctx: Context, e: Json) -> tuple[HeaderRef, str]:
+    """The header and field that an expression names."""
+    e = _unwrap(e)
+    if e["type"] == "field":
+        owner, name = e["value"]
+        if isinstance(owner, dict):  # validity of an element chosen at run time
+            return header(ctx, {"type": "expression", "value": owner}), name
+        return ctx.header(owner, e), name
+    if e["type"] == "stack_field":
+        stack = ctx.stack(e["value"][0], e)
+        assert isinstance(stack, Stack)
+        return last_element(ctx, stack), e["value"][1]
+    if e["type"] == "union_stack_field":
+        return union_stack_field(ctx, e)
+    if e["type"] == "expression" and e["value"].get("op") == "access_field":
+        ref = header(ctx, e["value"]["left"])
+        fields = ref.type.fields
+        number = int(e["value"]["right"])
+        return ref, fields[number].name if number < len(fields) else "$valid$"
+    raise refuse(f"assignment to '{e['type']}'", e)
+
+
+def union_stack_field(ctx: Context, e: Json) -> tuple[HeaderRef, str]:
+    """A field of the last union of a stack."""
+    name, member, field_name = e["value"]
+    stack = ctx.model.union_stacks[name]
+    last = ctx.union_element(stack, ctx.f.op("sub", ctx.next_index(stack), const(32, 1)))
+    return last.members[stack.unions[0].members.index(member)], field_name
+
+
+def read(ctx: Context, ref: HeaderRef, name: str) -> Number:
+    """The value of a field."""
+    if name == "$valid$":
+        return Number(ctx.is_valid(ref), False)
+    spec = find_field(ref.header, name)
+    return Number(ctx.load_field(ref, spec), spec.signed)
+
+
+# -- booleans
+
+
+def boolean(ctx: Context, e: Json) -> Value:
+    """A boolean expression, i1."""
+    e = _unwrap(e)
+    if e["type"] == "bool":
+        return const(1, int(bool(e["value"])))
+    if e["type"] != "expression":
+        raise refuse(f"'{e['type']}' as a condition", e)
+    v = e["value"]
+    op = v["op"]
+    f = ctx.f
+    match op:
+        case "and" | "or":
+            return f.op(op, boolean(ctx, v["left"]), boolean(ctx, v["right"]))
+        case "not":
+            return f.negate(boolean(ctx, v["right"]))
+        case "d2b":
+            n = exact(ctx, v["right"])
+            return f.compare("ne", n.value, const(n.value.bits, 0))
+        case "valid":
+            return ctx.is_valid(header(ctx, v["right"]))
+        case "valid_union":
+            return ctx.union_valid(union(ctx, v["right"]))
+        case "?":
+            return _choose(ctx, v, lambda side: boolean(ctx, side), 1)
+        case "==" | "!=":
+            same = _equal(ctx, v["left"], v["right"])
+            return same if op == "==" else f.negate(same)
+        case "<" | "<=" | ">" | ">=":
+            a, b, signed = _unify(ctx, exact(ctx, v["left"]), exact(ctx, v["right"]))
+            return f.compare(("s" if signed else "u") + _COMPARE[op], a, b)
+    raise refuse(f"condition '{op}'", e)
+
+
+def _equal(ctx: Context, left: Json, right: Json) -> Value:
+    match kind(ctx, left):
+        case "bool":
+            return ctx.f.negate(ctx.f.op("xor", boolean(ctx, left), boolean(ctx, right)))
+        case "header":
+            return _equal_headers(ctx, header(ctx, left), header(ctx, right))
+        case "union":
+            same = const(1, 0)
+            for a, b in zip(union(ctx, left).members, union(ctx, right).members, strict=True):
+                same = ctx.f.op("or", same, _equal_headers(ctx, a, b))
+            return same
+    a, b, _ = _unify(ctx, exact(ctx, left), exact(ctx, right))
+    return ctx.f.compare("eq", a, b)
+
+
+def _equal_headers(ctx: Context, a: HeaderRef, b: HeaderRef) -> Value:
+    """BMv2: both valid and all fields equal; two invalid headers are not equal."""
+    if a.type.name != b.type.name:
+        return const(1, 0)
+    same = ctx.f.op("and", ctx.is_valid(a), ctx.is_valid(b))
+    for spec in a.type.fields:
+        if spec.variable:
+            equal = equal_variable(ctx, a, b, spec)
+        else:
+            equal = ctx.f.compare("eq", ctx.load_field(a, spec), ctx.load_field(b, spec))
+        same = ctx.f.op("and", same, equal)
+    return same
+
+
+def _has_effects(e: Json) -> bool:
+    """Evaluating it when BMv2 would not could set an error."""
+    if isinstance(e, list):
+        return any(_has_effects(x) for x in e)
+    if not isinstance(e, dict):
+        return False
+    return e.get("op") in _EFFECTS or e.get("type") in _EFFECTS or any(_has_effects(x) for x in e.values())
+
+
+def _choose(ctx: Context, v: Json, side: Callable[[Json], Value], bits: int) -> Value:
+    """`cond ? left : right`, where `side` compiles one of them to `bits` bits."""
+    cond = boolean(ctx, v["cond"])
+    if cond.const is not None:
+        return side(v["left"] if cond.const else v["right"])
+    if not _has_effects(v["left"]) and not _has_effects(v["right"]):
+        return ctx.f.select(cond, side(v["left"]), side(v["right"]))
+    result = ctx.f.alloca(f"i{bits}")
+    ctx.when(
+        cond,
+        lambda: ctx.f.store(side(v["left"]), result, 8),
+        lambda: ctx.f.store(side(v["right"]), result, 8),
+    )
+    return ctx.f.load(bits, result, 8)
+
+
+# -- numbers
+
+
+def low(ctx: Context, e: Json, n: int) -> Value:
+    """The value modulo 2^n."""
+    e = _unwrap(e)
+    f = ctx.f
+    if e["type"] == "hexstr":
+        return const(n, parse_hex(e["value"]))
+    if e["type"] != "expression":
+        a = exact(ctx, e)
+        return f.resize(a.value, n, a.signed)
+    v = e["value"]
+    op, left, right = v["op"], v.get("left"), v.get("right")
+    match op:
+        case "+" | "-" | "*":
+            a = low(ctx, left, n) if left is not None else const(n, 0)
+            return f.op({"+": "add", "-": "sub", "*": "mul"}[op], a, low(ctx, right, n))
+        case "&":
+            return _low_and(ctx, left, right, n)
+        case "|" | "^":
+            return f.op("or" if op == "|" else "xor", low(ctx, left, n), low(ctx, right, n))
+        case "~":
+            return f.op("xor", low(ctx, right, n), const(n, -1))
+        case "<<":
+            return _low_shift_left(ctx, left, right, n)
+        case ">>":
+            by = _constant(right)
+            if by is not None and by >= 0:
+                return f.resize(f.lshr(low(ctx, left, n + by), by), n)
+        case "?":
+            return _choose(ctx, v, lambda side: low(ctx, side, n), n)
+        case "two_comp_mod":
+            width = _constant(right)
+            if width is not None:
+                return f.resize(low(ctx, left, min(n, width)), n, signed=True)
+    a = exact(ctx, e)
+    return f.resize(a.value, n, a.signed)
+
+
+def _low_and(ctx: Context, left: Json, right: Json, n: int) -> Value:
+    for value, mask in ((left, right), (right, left)):
+        m = _constant(mask)
+        if m is not None and 0 <= m < (1 << n):
+            k = max(m.bit_length(), 1)
+            v = low(ctx, value, k)
+            if m != (1 << k) - 1:
+                v = ctx.f.op("and", v, const(k, m))
+            return ctx.f.resize(v, n)
+    return ctx.f.op("and", low(ctx, left, n), low(ctx, right, n))
+
+
+def _low_shift_left(ctx: Context, left: Json, right: Json, n: int) -> Value:
+    f = ctx.f
+    by = _constant(right)
+    if by is not None and by >= 0:
+        if by >= n:
+            return const(n, 0)
+        return f.shl(f.resize(low(ctx, left, n - by), n), by)
+    amount = exact(ctx, right).value
+    inside = f.compare("ult", f.resize(amount, max(amount.bits, 32)), const(max(amount.bits, 32), n))
+    shift = f.select(inside, f.resize(amount, n), const(n, 0))
+    return f.select(inside, f.raw("shl", low(ctx, left, n), shift), const(n, 0))
+
+
+def _constant(e: Json) -> int | None:
+    e = _unwrap(e)
+    return parse_hex(e["value"]) if e["type"] == "hexstr" else None
+
+
+def _number(value: int) -> Number:
+    if value >= 0:
+        return Number(const(max(value.bit_length(), 1), value), False)
+    return Number(const((~value).bit_length() + 1, value), True)
+
+
+def exact(ctx: Context, e: Json) -> Number:
+    """The value with nothing lost."""
+    e = _unwrap(e)
+    match e["type"]:
+        case "hexstr":
+            return _number(parse_hex(e["value"]))
+        case "bool":
+            return Number(const(1, int(bool(e["value"]))), False)
+        case "field" | "stack_field" | "union_stack_field":
+            return read(ctx, *lvalue(ctx, e))
+        case "local" | "runtime_data":
+            return _argument(ctx, int(e["value"]))
+        case "expression":
+            return _exact_op(ctx, e)
+    raise refuse(f"'{e['type']}' in an expression", e)
+
+
+def _argument(ctx: Context, number: int) -> Number:
+    if ctx.action is None or ctx.arguments is None:
+        raise refuse("action data outside an action")
+    p = ctx.action.params[number]
+    v = ctx.f.load(64 * p.words, ctx.f.at(ctx.arguments, 8 * p.offset), 8)
+    return Number(ctx.f.resize(v, p.bits + p.signed), p.signed)
+
+
+def _unify(ctx: Context, a: Number, b: Number) -> tuple[Value, Value, bool]:
+    """Both at one width and signedness."""
+    signed = a.signed or b.signed
+    width = max(n.value.bits + (signed and not n.signed) for n in (a, b))
+    x, y = (ctx.f.resize(n.value, width, n.signed) for n in (a, b))
+    return x, y, signed
+
+
+def _exact_op(ctx: Context, e: Json) -> Number:
+    v = e["value"]
+    op, left, right = v["op"], v.get("left"), v.get("right")
+    f = ctx.f
+    match op:
+        case "+" | "-" | "*":
+            a = exact(ctx, left) if left is not None else _number(0)
+            return _arithmetic(ctx, op, a, exact(ctx, right))
+        case "&" | "|" | "^":
+            return _bitwise(ctx, op, left, right)
+        case "~":
+            a = exact(ctx, right)
+            width = a.value.bits + (not a.signed)
+            return Number(f.op("xor", f.resize(a.value, width, a.signed), const(width, -1)), True)
+        case "<<":
+            return _exact_shift_left(ctx, e, left, right)
+        case ">>":
+            return _exact_shift_right(ctx, left, right)
+        case "/" | "%":
+            return _divide(ctx, op, left, right)
+        case "?":
+            return _exact_choice(ctx, v)
+        case "two_comp_mod":
+            width = _width(right, e)
+            return Number(low(ctx, left, width), True)
+        case "usat_cast" | "sat_cast":
+            return _saturate(ctx, exact(ctx, left), _width(right, e), op == "sat_cast")
+        case "b2d":
+            return Number(boolean(ctx, right), False)
+        case "last_stack_index" | "size_stack":
+            return _stack_count(ctx, op, right)
+        case "access_field":
+            return read(ctx, *lvalue(ctx, e))
+    raise refuse(f"operator '{op}'", e)
+
+
+def _width(e: Json, at: Json) -> int:
+    width = _constant(e)
+    if width is None or width < 1:
+        raise refuse("a cast to a width that is not constant", at)
+    return width
+
+
+def _arithmetic(ctx: Context, op: str, a: Number, b: Number) -> Number:
+    signed = a.signed or b.signed or op == "-"
+    wa, wb = (n.value.bits + (signed and not n.signed) for n in (a, b))
+    if op == "*":
+        width = wa + wb
+    elif op == "-" and not a.signed and not b.signed:
+        width = max(a.value.bits, b.value.bits) + 1
+    else:
+        width = max(wa, wb) + 1
+    x, y = (ctx.f.resize(n.value, width, n.signed) for n in (a, b))
+    return Number(ctx.f.op({"+": "add", "-": "sub", "*": "mul"}[op], x, y), signed)
+
+
+def _bitwise(ctx: Context, op: str, left: Json, right: Json) -> Number:
+    if op == "&":
+        for value, mask in ((left, right), (right, left)):
+            m = _constant(mask)
+            if m is not None and m >= 0:
+                width = max(m.bit_length(), 1)
+                return Number(ctx.f.op("and", low(ctx, value, width), const(width, m)), False)
+    a, b = exact(ctx, left), exact(ctx, right)
+    if op == "&" and a.signed != b.signed:
+        # What an unsigned operand does not have, the result has not.
+        unsigned, other = (b, a) if a.signed else (a, b)
+        width = unsigned.value.bits
+        return Number(ctx.f.op("and", unsigned.value, ctx.f.resize(other.value, width, True)), False)
+    x, y, signed = _unify(ctx, a, b)
+    return Number(ctx.f.op({"&": "and", "|": "or", "^": "xor"}[op], x, y), signed)
+
+
+def _exact_shift_left(ctx: Context, e: Json, left: Json, right: Json) -> Number:
+    a = exact(ctx, left)
+    by = _constant(right)
+    if by is not None:
+        return Number(ctx.f.shl(ctx.f.resize(a.value, a.value.bits + by, a.signed), by), a.signed)
+    amount = exact(ctx, right)
+    if amount.signed or amount.value.bits > _MAX_SHIFT_BITS:
+        raise refuse(f"a left shift by a {amount.value.bits}-bit amount whose result is not cut to a width", e)
+    width = a.value.bits + (1 << amount.value.bits) - 1
+    wide = ctx.f.resize(a.value, width, a.signed)
+    shift = ctx.f.resize(amount.value, width)
+    return Number(ctx.f.raw("shl", wide, shift), a.signed)
+
+
+def _exact_shift_right(ctx: Context, left: Json, right: Json) -> Number:
+    f = ctx.f
+    a = exact(ctx, left)
+    by = _constant(right)
+    how = "ashr" if a.signed else "lshr"
+    bits = a.value.bits
+    if by is not None:
+        if by >= bits and not a.signed:
+            return _number(0)
+        by = min(by, bits - 1)
+        v = f.raw(how, a.value, const(bits, by)) if by else a.value
+        return Number(f.resize(v, bits - by), a.signed)
+    amount = exact(ctx, right).value
+    wide = max(amount.bits, 32)
+    inside = f.compare("ult", f.resize(amount, wide), const(wide, bits))
+    shift = f.select(inside, f.resize(amount, bits), const(bits, bits - 1 if a.signed else 0))
+    v = f.raw(how, a.value, shift)
+    return Number(v if a.signed else f.select(inside, v, const(bits, 0)), a.signed)
+
+
+def _divide(ctx: Context, op: str, left: Json, right: Json) -> Number:
+    """BMv2 aborts on a divisor of zero or a negative operand: the error is set and the result is 0."""
+    f = ctx.f
+    x, y, signed = _unify(ctx, exact(ctx, left), exact(ctx, right))
+    zero = const(x.bits, 0)
+    bad = f.compare("eq", y, zero)
+    if signed:
+        bad = f.op("or", bad, f.compare("slt", x, zero))
+        bad = f.op("or", bad, f.compare("slt", y, zero))
+    ctx.fail(phv.ERROR_DIVISION, bad)
+    # LLVM calls the runtime library for 128-bit divisions but expands wider ones.
+    width = 192 if 64 < x.bits <= 128 else x.bits
+    y = f.select(bad, const(y.bits, 1), y)
+    v = f.raw("udiv" if op == "/" else "urem", f.resize(x, width), f.resize(y, width))
+    return Number(f.select(bad, zero, f.resize(v, x.bits)), False)
+
+
+def _exact_choice(ctx: Context, v: Json) -> Number:
+    """The width of both sides is found by compiling them into a block that is thrown away."""
+    sides = [_probe(ctx, v["left"]), _probe(ctx, v["right"])]
+    signed = any(s for _, s in sides)
+    width = max(bits + (signed and not s) for bits, s in sides)
+
+    def side(e: Json) -> Value:
+        n = exact(ctx, e)
+        return ctx.f.resize(n.value, width, n.signed)
+
+    return Number(_choose(ctx, v, side, width), signed)
+
+
+def _probe(ctx: Context, e: Json) -> tuple[int, bool]:
+    with ctx.f.scratch():
+        n = exact(ctx, e)
+    return n.value.bits, n.signed
+
+
+def _saturate(ctx: Context, a: Number, width: int, signed: bool) -> Number:
+    f = ctx.f
+    wide = max(a.value.bits + (not a.signed), width + 1)
+    v = f.resize(a.value, wide, a.signed)
+    top = (1 << (width - 1)) - 1 if signed else (1 << width) - 1
+    bottom = -(1 << (width - 1)) if signed else 0
+    v = f.select(f.compare("sgt", v, const(wide, top)), const(wide, top), v)
+    v = f.select(f.compare("slt", v, const(wide, bottom)), const(wide, bottom), v)
+    return Number(f.resize(v, width), signed)
+
+
+def _stack_count(ctx: Context, op: str, e: Json) -> Number:
+    """`size` is the number of elements in use; `lastIndex` of an empty stack is 2^64 - 1, as in BMv2."""
+    count = ctx.f.resize(ctx.next_index(ctx.stack(_unwrap(e)["value"], e)), 64)
+    if op == "last_stack_index":
+        count = ctx.f.op("sub", count, const(64, 1))
+    return Number(count, False)

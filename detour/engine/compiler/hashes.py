@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hash algorithms of v1model, as BMv2 computes them: `name(ptr, bytes) -> i64`.
+
+CRCs are table-driven, eight bytes at a step. The `_custom` CRCs have BMv2's initial configuration: the same
+polynomials as their plain counterparts. `random` is not a function of its input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from detour.engine.compiler.ir import Function, Module, Value, const
+from detour.engine.compiler.runtime import loop
+
+
+class _Crc(NamedTuple):
+    """A reflected CRC: `poly` with its bits reversed."""
+
+    bits: int
+    poly: int
+    init: int
+    xor: int
+
+
+_CRCS = {
+    "crc32": _Crc(32, 0xEDB88320, 0xFFFFFFFF, 0xFFFFFFFF),
+    "crc32_custom": _Crc(32, 0xEDB88320, 0xFFFFFFFF, 0xFFFFFFFF),
+    "crc16": _Crc(16, 0xA001, 0, 0),
+    "crc16_custom": _Crc(16, 0xA001, 0, 0),
+    "crc64_custom": _Crc(64, 0xD800000000000000, 0, 0),
+}
+ALGORITHMS = frozenset(
+    (*_CRCS, "crcCCITT", "csum16", "cksum16", "xor16", "xor32", "identity", "random")
+)
+
+
+def hash_function(module: Module, algorithm: str) -> str:
+    """Adds the algorithm to the module unless it is there; returns the function's name."""
+    name = f"hash_{algorithm}"
+    if name not in module.runtime:
+        module.runtime.add(name)
+        f = module.function(f"internal i64 @{name}(ptr %data, i64 %n) nounwind")
+        _WRITERS[algorithm](module, f)
+    return name
+
+
+def crc_table(crc: _Crc) -> list[int]:
+    """T[k][b] for k in 0..7: the CRC of byte b followed by k zero bytes."""
+    first = []
+    for byte in range(256):
+        r = byte
+        for _ in range(8):
+            r = (r >> 1) ^ (crc.poly if r & 1 else 0)
+        first.append(r)
+    rows = [first]
+    for _ in range(7):
+        rows.append([first[r & 0xFF] ^ (r >> 8) for r in rows[-1]])
+    return [r for row in rows for r in row]
+
+
+def _write_crc(module: Module, f: Function, crc: _Crc) -> None:
+    table = module.table(f"table_{crc.bits}_{crc.poly:x}", crc.bits, crc_table(crc))
+    state = f.alloca("i64")
+    f.store(const(64, crc.init), state, 8)
+    count = Value(64, "%n")
+    words = f.lshr(count, 3)
+
+    def entry(row: int, byte: Value) -> Value:
+        at = f.op("add", f.op("and", byte, const(64, 0xFF)), const(64, 256 * row))
+        return f.resize(f.load(crc.bits, f.at(table, f.op("mul", at, const(64, crc.bits // 8)))), 64)
+
+    def eight(i: Value) -> None:
+        x = f.op("xor", f.load(64, f.at("%data", f.shl(i, 3))), f.load(64, state, 8))
+        r = const(64, 0)
+        for k in range(8):
+            r = f.op("xor", r, entry(7 - k, f.lshr(x, 8 * k)))
+        f.store(r, state, 8)
+
+    loop(f, words, eight)
+    rest = f.at("%data", f.shl(words, 3))
+
+    def one(i: Value) -> None:
+        s = f.load(64, state, 8)
+        byte = f.op("xor", s, f.resize(f.load(8, f.at(rest, i)), 64))
+        f.store(f.op("xor", entry(0, byte), f.lshr(s, 8)), state, 8)
+
+    loop(f, f.op("and", count, const(64, 7)), one)
+    f.ret(f.op("xor", f.load(64, state, 8), const(64, crc.xor)))
+
+
+def _write_ccitt(module: Module, f: Function) -> None:
+    """CRC-16/CCITT-FALSE: not reflected, initial value 0xFFFF."""
+    values = []
+    for byte in range(256):
+        r = byte << 8
+        for _ in range(8):
+            r = ((r << 1) ^ (0x1021 if r & 0x8000 else 0)) & 0xFFFF
+        values.append(r)
+    table = module.table("table_ccitt", 16, values)
+    state = f.alloca("i64")
+    f.store(const(64, 0xFFFF), state, 8)
+
+    def one(i: Value) -> None:
+        s = f.load(64, state, 8)
+        index = f.op("xor", f.resize(f.load(8, f.at("%data", i)), 64), f.lshr(s, 8))
+        t = f.resize(f.load(16, f.at(table, f.shl(f.op("and", index, const(64, 0xFF)), 1))), 64)
+        f.store(f.op("and", f.op("xor", t, f.shl(s, 8)), const(64, 0xFFFF)), state, 8)
+
+    loop(f, Value(64, "%n"), one)
+    f.ret(f.load(64, state, 8))
+
+
+def _write_checksum(module: Module, f: Function) -> None:
+    """The internet checksum: 32-bit halves are added in memory order, then folded and swapped."""
+    total = f.alloca("i64")
+    f.store(const(64, 0), total, 8)
+    count = Value(64, "%n")
+
+    def add(v: Value) -> None:
+        f.store(f.op("add", f.load(64, total, 8), f.resize(v, 64)), total, 8)
+
+    words = f.lshr(count, 2)
+    loop(f, words, lambda i: add(f.load(32, f.at("%data", f.shl(i, 2)))))
+    at = f.shl(words, 2)
+    for bit, bits in ((2, 16), (1, 8)):
+        some, none = f.block("tail"), f.block("next")
+        f.branch(f.compare("ne", f.op("and", count, const(64, bit)), const(64, 0)), some, none)
+        f.enter(some)
+        offset = at if bit == 2 else f.op("sub", count, const(64, 1))
+        add(f.load(bits, f.at("%data", offset)))
+        f.enter(none)
+    s = f.load(64, total, 8)
+    for _ in range(4):  # 64 bits fold to 16 in at most four steps
+        s = f.op("add", f.op("and", s, const(64, 0xFFFF)), f.lshr(s, 16))
+    f.ret(f.resize(f.swap_bytes(f.op("xor", f.resize(s, 16), const(16, -1))), 64))
+
+
+def _write_xor(module: Module, f: Function, bits: int) -> None:
+    """XOR of big-endian words; the last one is filled with zeros on the right."""
+    state = f.alloca("i64")
+    f.store(const(64, 0), state, 8)
+
+    def one(i: Value) -> None:
+        # Byte i goes to position i modulo the word, the first at the top.
+        position = f.op("and", i, const(64, bits // 8 - 1))
+        shift = f.shl(f.op("sub", const(64, bits // 8 - 1), position), 3)
+        v = f.raw("shl", f.resize(f.load(8, f.at("%data", i)), 64), shift)
+        f.store(f.op("xor", f.load(64, state, 8), v), state, 8)
+
+    loop(f, Value(64, "%n"), one)
+    f.ret(f.load(64, state, 8))
+
+
+def _write_identity(module: Module, f: Function) -> None:
+    """The first eight bytes as a number."""
+    state = f.alloca("i64")
+    f.store(const(64, 0), state, 8)
+    count = Value(64, "%n")
+    limit = f.select(f.compare("ult", count, const(64, 8)), count, const(64, 8))
+
+    def one(i: Value) -> None:
+        v = f.resize(f.load(8, f.at("%data", i)), 64)
+        f.store(f.op("or", f.shl(f.load(64, state, 8), 8), v), state, 8)
+
+    loop(f, limit, one)
+    f.ret(f.load(64, state, 8))
+
+
+_WRITERS: dict[str, Callable[[Module, Function], None]] = {
+    "crcCCITT": _write_ccitt,
+    "csum16": _write_checksum,
+    "cksum16": _write_checksum,
+    "xor16": lambda m, f: _write_xor(m, f, 16),
+    "xor32": lambda m, f: _write_xor(m, f, 32),
+    "identity": _write_identity,
+}
+_WRITERS.update({name: lambda m, f, c=crc: _write_crc(m, f, c) for name, crc in _CRCS.items()})

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Table lookups: the key is packed into words, then the memory that `detour.engine.tables` keeps is searched.
+
+Every table gets a function of its own, specialised to its key. It returns the address of the record that
+matched, or of record 0, the default entry.
+"""
+
+from __future__ import annotations
+
+from detour.engine.compiler.context import Context, Program
+from detour.engine.compiler.ir import Function, Value, const
+from detour.engine.compiler.load import find_field
+from detour.engine.compiler.model import KeyField, Table
+from detour.engine.compiler.slots import (
+    GROUP_COUNT,
+    GROUP_HEAD,
+    GROUPS,
+    HASH_BASE,
+    HASH_HEAD,
+    HASH_MASK,
+    HASH_MULTIPLIER,
+    NODE_HEAD,
+    NODES,
+    RECORDS,
+    KeyLayout,
+    key_layout,
+    record_words,
+)
+
+
+def pack_key(ctx: Context, table: Table, layout: KeyLayout) -> list[Value]:
+    """The words of the packet's key, hashed ones first, then those that ranges are compared with."""
+    words: dict[int, Value] = {}
+    for field, place in zip(table.key, layout.places, strict=True):
+        v = key_value(ctx, field)
+        base = place.word + (layout.words if field.match_type == "range" else 0)
+        for i in range(place.words):
+            part = ctx.f.resize(ctx.f.lshr(v, 64 * i), 64)
+            part = ctx.f.shl(part, place.shift)
+            before = words.get(base + i)
+            words[base + i] = ctx.f.op("or", before, part) if before else part
+    return [words.get(i, const(64, 0)) for i in range(layout.words + layout.range_words)]
+
+
+def key_value(ctx: Context, field: KeyField) -> Value:
+    """A key field's value: zero while its header is invalid, and masked if the program says so."""
+    ref = ctx.header(field.header)
+    if field.field == "$valid$":
+        return ctx.is_valid(ref)
+    spec = find_field(ref.header, field.field)
+    v = ctx.f.resize(ctx.load_field(ref, spec), spec.bits)
+    if field.mask is not None:
+        v = ctx.f.op("and", v, const(v.bits, field.mask))
+    return ctx.f.select(ctx.is_valid(ref), v, const(v.bits, 0))
+
+
+def lookup_function(program: Program, table: Table) -> str:
+    """Writes the table's lookup and returns its name; arguments are `sw` and the key's words."""
+    name = f"lookup_{table.index}"
+    layout = key_layout(table.key)
+    count = layout.words + layout.range_words
+    args = "".join(f", i64 %k{i}" for i in range(count))
+    f = program.module.function(f"internal ptr @{name}(ptr %sw{args}) nounwind")
+    writer = _Lookup(f, program.slots.tables[table.name], table, layout)
+    if table.match_type == "exact":
+        writer.exact()
+    elif table.match_type == "lpm":
+        writer.longest()
+    else:
+        writer.best()
+    return name
+
+
+def hash_words(f: Function, words: list[Value]) -> Value:
+    """As `detour.engine.tables.hashing.hash_key`."""
+    h = const(64, 0)
+    for word in words:
+        h = f.op("mul", f.op("xor", h, word), const(64, HASH_MULTIPLIER))
+        h = f.op("xor", h, f.lshr(h, 32))
+    return h
+
+
+class _Lookup:
+    def __init__(self, f: Function, slot: int, table: Table, layout: KeyLayout) -> None:
+        self.f, self.slot, self.table, self.layout = f, slot, table, layout
+        self.ranges = table.match_type == "range"
+        self.hashed = layout.words + (layout.range_words if self.ranges else 0)
+        self.key = [Value(64, f"%k{i}") for i in range(self.hashed)]
+        self.records = f.load_pointer(f.at("%sw", 8 * (slot + RECORDS)))
+
+    def _word(self, slot: int) -> Value:
+        return self.f.load(64, self.f.at("%sw", 8 * (self.slot + slot)), 8)
+
+    def _record(self, row: Value) -> str:
+        return self.f.at(self.records, self.f.op("mul", row, const(64, 8 * record_words(self.table))))
+
+    def _probe(self, base: str, mask: Value, key: list[Value], found: str, missing: str) -> str:
+        """Searches one hash table; jumps to `found` or `missing`. Returns the pointer variable of the slot."""
+        f = self.f
+        position = f.alloca("i64")
+        where = f.alloca("ptr")
+        f.store(f.op("and", hash_words(f, key), mask), position, 8)
+        again, filled, no = f.block("probe"), f.block("filled"), f.block("no")
+        f.enter(again)
+        i = f.load(64, position, 8)
+        at = f.at(base, f.op("mul", i, const(64, 8 * (HASH_HEAD + len(key)))))
+        f.line(f"store ptr {at}, ptr {where}, align 8")
+        f.branch(f.compare("eq", f.load(64, at, 8), const(64, 0)), missing, filled)
+        f.enter(filled)
+        differ = const(64, 0)
+        for w, word in enumerate(key):
+            have = f.load(64, f.at(at, 8 * (HASH_HEAD + w)), 8)
+            differ = f.op("or", differ, f.op("xor", have, word))
+        f.branch(f.compare("eq", differ, const(64, 0)), found, no)
+        f.enter(no)
+        f.store(f.op("and", f.op("add", i, const(64, 1)), mask), position, 8)
+        f.jump(again)
+        return where
+
+    def exact(self) -> None:
+        """One hash table over the whole key."""
+        f = self.f
+        base = f.load_pointer(f.at("%sw", 8 * (self.slot + HASH_BASE)))
+        hit, miss = f.block("hit"), f.block("miss")
+        where = self._probe(base, self._word(HASH_MASK), self.key, hit, miss)
+        f.enter(hit)
+        f.ret(f"ptr {self._record(f.load(64, f.load_pointer(where), 8))}")
+        f.enter(miss)
+        f.ret(f"ptr {self.records}")
+
+    def _groups(self) -> tuple[str, str, str, str]:
+        """Opens the loop over groups: (row, label of the next round, label after the loop, index variable)."""
+        f = self.f
+        index = f.alloca("i64")
+        f.store(const(64, 0), index, 8)
+        rows = f.load_pointer(f.at("%sw", 8 * (self.slot + GROUPS)))
+        count = self._word(GROUP_COUNT)
+        head, body, following, done = f.block("groups"), f.block("group"), f.block("next"), f.block("done")
+        f.enter(head)
+        i = f.load(64, index, 8)
+        f.branch(f.compare("ult", i, count), body, done)
+        f.enter(following)
+        f.store(f.op("add", f.load(64, index, 8), const(64, 1)), index, 8)
+        f.jump(head)
+        f.enter(body)
+        row = f.at(rows, f.op("mul", i, const(64, 8 * (GROUP_HEAD + self.hashed))))
+        return row, following, done, index
+
+    def _masked(self, row: str) -> tuple[str, Value, list[Value]]:
+        """The group's hash table and the key under its mask."""
+        f = self.f
+        base = f.load_pointer(row)
+        mask = f.load(64, f.at(row, 8), 8)
+        key = [
+            f.op("and", word, f.load(64, f.at(row, 8 * (GROUP_HEAD + w)), 8))
+            for w, word in enumerate(self.key)
+        ]
+        return base, mask, key
+
+    def longest(self) -> None:
+        """LPM: groups are in order of prefix length, so the first hit is the longest."""
+        f = self.f
+        row, following, done, _ = self._groups()
+        base, mask, key = self._masked(row)
+        hit = f.block("hit")
+        where = self._probe(base, mask, key, hit, following)
+        f.enter(hit)
+        f.ret(f"ptr {self._record(f.load(64, f.load_pointer(where), 8))}")
+        f.enter(done)
+        f.ret(f"ptr {self.records}")
+
+    def best(self) -> None:
+        """Ternary and range: the highest rank of all groups; a group that cannot beat it ends the search."""
+        f = self.f
+        best, rank = f.alloca("i64"), f.alloca("i64")
+        f.store(const(64, 0), best, 8)
+        f.store(const(64, 0), rank, 8)
+        row, following, done, _ = self._groups()
+        search = f.block("search")
+        top = f.load(64, f.at(row, 16), 8)
+        f.branch(f.compare("ugt", top, f.load(64, rank, 8)), search, done)
+        f.enter(search)
+        base, mask, key = self._masked(row)
+        hit = f.block("hit")
+        where = self._probe(base, mask, key, hit, following)
+        f.enter(hit)
+        at = f.load_pointer(where)
+        better = f.block("better")
+        r = f.load(64, f.at(at, 8), 8)
+        f.branch(f.compare("ugt", r, f.load(64, rank, 8)), better, following)
+        f.enter(better)
+        if self.ranges:
+            self._chain(f.load(64, at, 8), best, rank, following)
+        else:
+            f.store(f.load(64, at, 8), best, 8)
+            f.store(r, rank, 8)
+            f.jump(following)
+        f.enter(done)
+        f.ret(f"ptr {self._record(f.load(64, best, 8))}")
+
+    def _chain(self, first: Value, best: str, rank: str, following: str) -> None:
+        """Walks a bucket's chain, highest rank first, until a node's bounds hold or its rank is too low."""
+        f = self.f
+        node = f.alloca("i64")
+        f.store(first, node, 8)
+        nodes = f.load_pointer(f.at("%sw", 8 * (self.slot + NODES)))
+        words = NODE_HEAD + 2 * self.layout.range_words
+        again, look, higher, take, no = (f.block(n) for n in ("chain", "look", "higher", "take", "no"))
+        f.enter(again)
+        n = f.load(64, node, 8)
+        f.branch(f.compare("eq", n, const(64, 0)), following, look)
+        f.enter(look)
+        at = f.at(nodes, f.op("mul", f.op("sub", n, const(64, 1)), const(64, 8 * words)))
+        r = f.load(64, f.at(at, 8), 8)
+        f.branch(f.compare("ugt", r, f.load(64, rank, 8)), higher, following)
+        f.enter(higher)
+        inside = const(1, 1)
+        for i in self.layout.ranges:
+            place = self.layout.places[i]
+            v = self._range_value(place.word, place.words)
+            for bound, how in ((0, "uge"), (self.layout.range_words, "ule")):
+                limit = f.load(64 * place.words, f.at(at, 8 * (NODE_HEAD + bound + place.word)), 8)
+                inside = f.op("and", inside, f.compare(how, v, limit))
+        f.branch(inside, take, no)
+        f.enter(take)
+        f.store(f.load(64, at, 8), best, 8)
+        f.store(r, rank, 8)
+        f.jump(following)
+        f.enter(no)
+        f.store(f.load(64, f.at(at, 16), 8), node, 8)
+        f.jump(again)
+
+    def _range_value(self, word: int, words: int) -> Value:
+        f = self.f
+        v = const(64 * words, 0)
+        for i in range(words):
+            part = f.resize(self.key[self.layout.words + word + i], 64 * words)
+            v = f.op("or", v, f.shl(part, 64 * i))
+        return v

@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parser: states as blocks over a position in the packet.
+
+An error ends parsing where it is; what was extracted stays. Positions are checked against the packet's length
+before every access. States on a cycle are counted, so that one that takes no bytes cannot run for ever.
+"""
+
+from __future__ import annotations
+
+from detour.engine import phv
+from detour.engine.compiler.bits import extract, take
+from detour.engine.compiler.checksums import verify_checksums
+from detour.engine.compiler.context import Context, HeaderRef, Program
+from detour.engine.compiler.expressions import (
+    Number,
+    boolean,
+    exact,
+    low,
+    lvalue,
+    union_stack_field,
+)
+from detour.engine.compiler.ir import Value, const
+from detour.engine.compiler.load import find_field
+from detour.engine.compiler.model import Json, Stack, UnionStack, parse_hex, refuse
+from detour.engine.compiler.primitives import assign_number, run_primitive
+from detour.engine.compiler.values import assign_variable, variable_bits
+
+_MAX_VISITS = 4096  # states entered on cycles; BMv2 would not return
+
+
+def write_parser(program: Program) -> None:
+    """Writes `parse`: (sw, phv, packet, length) -> 0."""
+    f = program.module.function(
+        "i64 @parse(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias readonly %pkt, i64 %length)"
+        " nounwind"
+    )
+    ctx = Context(program, f)
+    _clear(ctx)
+    parser = _Parser(ctx)
+    parsers = program.model.json["parsers"]
+    if parsers:
+        parser.write(next((p for p in parsers if p["name"] == "parser"), parsers[0]))
+    parser.finish()
+    f.ret(const(64, 0))
+
+
+def _clear(ctx: Context) -> None:
+    """Headers invalid and zero; metadata too, unless it was preserved for a second pass."""
+    f, lay = ctx.f, ctx.layout
+    f.clear(f.at("%phv", phv.FIXED_SIZE), lay.metadata - phv.FIXED_SIZE)
+    f.clear(f.at("%phv", lay.headers), lay.size - lay.headers)
+    kind = ctx.fixed(phv.INSTANCE_TYPE)
+    again = f.op(
+        "or",
+        f.compare("eq", kind, const(32, phv.TYPE_RESUBMIT)),
+        f.compare("eq", kind, const(32, phv.TYPE_RECIRCULATION)),
+    )
+    ctx.when(f.negate(again), lambda: f.clear(f.at("%phv", lay.metadata), lay.headers - lay.metadata))
+    length = f.resize(Value(64, "%length"), 32)
+    ctx.set_fixed(phv.LENGTH_REGISTER, length)
+    ctx.set_fixed(phv.INGRESS_LENGTH, length)
+
+
+class _Parser:
+    def __init__(self, ctx: Context) -> None:
+        f = ctx.f
+        self.ctx, self.f = ctx, f
+        self.length = Value(64, "%length")
+        self.position, self.error, self.visits = (f.alloca("i64") for _ in range(3))
+        for variable in (self.position, self.error, self.visits):
+            f.store(const(64, 0), variable, 8)
+        f.store(const(64, ctx.model.errors["NoError"]), self.error, 8)
+        self.end = f.block("end")
+        self.labels: dict[str, str] = {}
+
+    # -- position and errors
+
+    def where(self) -> Value:
+        """Bytes consumed so far."""
+        return self.f.load(64, self.position, 8)
+
+    def here(self) -> str:
+        """Address of the next byte."""
+        return self.f.at("%pkt", self.where())
+
+    def stop(self, error: str | Value) -> None:
+        """Ends parsing with an error."""
+        code = const(64, self.ctx.model.errors[error]) if isinstance(error, str) else error
+        self.f.store(code, self.error, 8)
+        self.f.jump(self.end)
+
+    def require(self, cond: Value, error: str) -> None:
+        """Goes on if the condition holds, else stops."""
+        f = self.f
+        good, bad = f.block("good"), f.block("bad")
+        f.branch(cond, good, bad)
+        f.enter(bad)
+        self.stop(error)
+        f.enter(good)
+
+    def require_bytes(self, count: Value) -> None:
+        """PacketTooShort unless so many bytes are left. The position never exceeds the length."""
+        left = self.f.op("sub", self.length, self.where())
+        self.require(self.f.compare("uge", left, count), "PacketTooShort")
+
+    def advance(self, count: Value) -> None:
+        """Consumes bytes that are known to be there."""
+        self.f.store(self.f.op("add", self.where(), count), self.position, 8)
+
+    # -- states
+
+    def write(self, parser: Json) -> None:
+        f = self.f
+        states = {s["name"]: s for s in parser["parse_states"]}
+        cyclic = _cyclic(states)
+        self.labels = {name: f.block("state") for name in states}
+        f.jump(self._label(parser["init_state"]))
+        for name, state in states.items():
+            f.enter(self.labels[name])
+            if name in cyclic:
+                n = f.op("add", f.load(64, self.visits, 8), const(64, 1))
+                f.store(n, self.visits, 8)
+                self.require(f.compare("ule", n, const(64, _MAX_VISITS)), "ParserTimeout")
+            for op in state["parser_ops"]:
+                self._operation(op)
+            self._transition(state)
+
+    def _label(self, name: str | None) -> str:
+        return self.labels[name] if name is not None else self.end
+
+    def finish(self) -> None:
+        """Leaves results in the PHV and verifies checksums."""
+        ctx, f = self.ctx, self.f
+        f.enter(self.end)
+        position = self.where()
+        ctx.set_fixed(phv.PAYLOAD_OFFSET, f.resize(position, 32))
+        ctx.payload = (self.here(), f.op("sub", self.length, position))
+        wrong = verify_checksums(ctx)
+        ctx.set_fixed(phv.CHECKSUM_ERROR, f.resize(wrong, 32))
+        ctx.set_fixed(phv.PARSER_ERROR, f.resize(f.load(64, self.error, 8), 32))
+
+    def _operation(self, op: Json) -> None:
+        args = op["parameters"]
+        match op["op"]:
+            case "extract":
+                self._extract(args[0], None, op)
+            case "extract_VL":
+                self._extract(args[0], args[1], op)
+            case "set":
+                self._set(args[0], args[1], op)
+            case "verify":
+                self._verify(args[0], args[1])
+            case "primitive":
+                run_primitive(self.ctx, args[0])
+            case "shift":
+                self.require_bytes(const(64, int(args[0])))
+                self.advance(const(64, int(args[0])))
+            case "advance":
+                self._advance(args[0])
+            case other:
+                raise refuse(f"parser operation '{other}'", op)
+
+    # -- extraction
+
+    def _extract(self, what: Json, length: Json, op: Json) -> None:
+        ctx = self.ctx
+        match what["type"]:
+            case "regular":
+                self._extract_header(ctx.header(what["value"], op), length)
+            case "stack":
+                stack = ctx.model.stacks[what["value"]]
+                self._next_is_free(stack, len(stack.headers))
+                self._extract_header(ctx.element(stack, ctx.next_index(stack)), length)
+                self._push_back(stack)
+            case "union_stack":
+                ustack = ctx.model.union_stacks[what["value"][0]]
+                self._next_is_free(ustack, len(ustack.unions))
+                member = ustack.unions[0].members.index(what["value"][1])
+                union = ctx.union_element(ustack, ctx.next_index(ustack))
+                self._extract_header(union.members[member], length)
+                self._push_back(ustack)
+            case other:
+                raise refuse(f"extraction to '{other}'", op)
+
+    def _next_is_free(self, stack: Stack | UnionStack, size: int) -> None:
+        free = self.f.compare("ult", self.ctx.next_index(stack), const(32, size))
+        self.require(free, "StackOutOfBounds")
+
+    def _push_back(self, stack: Stack | UnionStack) -> None:
+        self.ctx.set_next(stack, self.f.op("add", self.ctx.next_index(stack), const(32, 1)))
+
+    def _extract_header(self, ref: HeaderRef, length: Json) -> None:
+        ctx, f = self.ctx, self.f
+        spec = ref.type.variable
+        fixed = const(64, ref.type.bits // 8)
+        if length is None:
+            if spec is not None:
+                raise refuse(f"extraction of '{ref.header.name}', whose length varies, without a length")
+            self.require_bytes(fixed)
+            extract(ctx, ref, self.here(), None)
+            self.advance(fixed)
+            return
+        assert spec is not None
+        bits = self._length(length)
+        self.require(f.compare("eq", f.op("and", bits, const(64, 7)), const(64, 0)), "ParserInvalidArgument")
+        # BMv2 adds the length that the field had before; it is 0 unless the header was extracted already.
+        before = f.lshr(f.resize(variable_bits(ctx, ref, spec), 64), 3)
+        need = f.op("add", f.op("add", fixed, before), f.lshr(bits, 3))
+        self.require_bytes(need)
+        room = f.compare("ule", need, const(64, ref.type.max_bytes))
+        self.require(room, "HeaderTooShort")
+        extract(ctx, ref, self.here(), bits)
+        self.advance(f.op("add", fixed, f.lshr(bits, 3)))
+
+    def _length(self, e: Json) -> Value:
+        """A length in bits as BMv2 reads it: an int, at most 2^31 - 1."""
+        f = self.f
+        n = exact(self.ctx, e["value"] if e["type"] == "expression" else e)
+        wide = max(n.value.bits + 1, 65)
+        v = f.resize(n.value, wide, n.signed)
+        top = const(wide, 0x7FFFFFFF)
+        return f.resize(f.select(f.compare("ugt", v, top), top, v), 64)
+
+    # -- other operations
+
+    def _set(self, target: Json, source: Json, op: Json) -> None:
+        ctx = self.ctx
+        if source["type"] == "lookahead":
+            v = self._lookahead(source)
+            assign_number(ctx, target, Number(v, False))
+            return
+        ref, name = lvalue(ctx, target)
+        spec = find_field(ref.header, name, op)
+        if spec.variable:
+            src, of = lvalue(ctx, source)
+            assign_variable(ctx, ref, spec, src, find_field(src.header, of, op))
+        elif spec.signed or spec.saturating:
+            n = exact(ctx, source)
+            assign_number(ctx, target, n)
+        else:
+            ctx.store_field(ref, spec, low(ctx, source, spec.bits))
+
+    def _lookahead(self, e: Json) -> Value:
+        """Bits ahead of the position, which stays."""
+        offset, bits = int(e["value"][0]), int(e["value"][1])
+        self.require_bytes(const(64, (offset + bits + 7) // 8))
+        return take(self.f, self.here(), offset, bits)
+
+    def _verify(self, cond: Json, error: Json) -> None:
+        f = self.f
+        good, bad = f.block("good"), f.block("bad")
+        f.branch(boolean(self.ctx, cond), good, bad)
+        f.enter(bad)
+        self.stop(const(64, int(error)) if isinstance(error, int) else low(self.ctx, error, 64))
+        f.enter(good)
+
+    def _advance(self, amount: Json) -> None:
+        f = self.f
+        bits = low(self.ctx, amount, 64)
+        whole = f.compare("eq", f.op("and", bits, const(64, 7)), const(64, 0))
+        self.require(whole, "ParserInvalidArgument")
+        count = f.lshr(bits, 3)
+        self.require_bytes(count)
+        self.advance(count)
+
+    # -- transitions
+
+    def _transition(self, state: Json) -> None:
+        f = self.f
+        default = None
+        parts = [self._key(k) for k in state["transition_key"]]
+        for t in state["transitions"]:
+            if t["type"] == "default" or (t["type"] == "hexstr" and t["value"] == "default"):
+                default = t["next_state"]
+                continue
+            if not parts:
+                continue
+            yes, no = self._label(t["next_state"]), f.block("case")
+            cond = self._in_set(t, parts) if t["type"] == "parse_vset" else self._matches(t, parts)
+            f.branch(cond, yes, no)
+            f.enter(no)
+        f.jump(self._label(default))
+
+    def _key(self, k: Json) -> Value:
+        """A component of the transition key at its own width."""
+        ctx = self.ctx
+        if k["type"] == "lookahead":
+            return self._lookahead(k)
+        if k["type"] not in ("field", "stack_field", "union_stack_field"):
+            raise refuse(f"'{k['type']}' in a select expression", k)
+        ref, name = union_stack_field(ctx, k) if k["type"] == "union_stack_field" else lvalue(ctx, k)
+        if name == "$valid$":
+            return ctx.is_valid(ref)
+        spec = find_field(ref.header, name, k)
+        return ctx.f.resize(ctx.load_field(ref, spec), spec.bits)
+
+    def _matches(self, t: Json, parts: list[Value]) -> Value:
+        """Value and mask are the components one after the other, each filled up to bytes."""
+        f = self.f
+        value = parse_hex(t["value"])
+        mask = parse_hex(t["mask"]) if t.get("mask") is not None else -1
+        cond = const(1, 1)
+        for v in reversed(parts):
+            size = (v.bits + 7) // 8 * 8
+            low_bits = (1 << size) - 1
+            wanted, m = value & low_bits, mask & low_bits
+            full = (1 << v.bits) - 1
+            if wanted & m & ~full:
+                cond = const(1, 0)  # bits that the component does not have
+            masked = f.op("and", v, const(v.bits, m)) if m & full != full else v
+            cond = f.op("and", cond, f.compare("eq", masked, const(v.bits, wanted & m)))
+            value >>= size
+            mask >>= size
+        return cond
+
+    def _in_set(self, t: Json, parts: list[Value]) -> Value:
+        """Compares with the members of a value set one after the other."""
+        ctx, f = self.ctx, self.f
+        if t.get("mask") is not None:
+            raise refuse(f"value set '{t['value']}' with a mask", t)
+        slot = ctx.slots.value_sets[t["value"]]
+        bits = int(ctx.model.value_sets[t["value"]]["compressed_bitwidth"])
+        if sum(p.bits for p in parts) != bits:
+            raise refuse(f"value set '{t['value']}' of {bits} bits in a select of another width", t)
+        packed = const(bits, 0)
+        for p in parts:
+            packed = f.op("or", f.shl(packed, p.bits), f.resize(p, bits))
+        words = (bits + 63) // 64
+        wide = f.resize(packed, 64 * words)
+        base = ctx.slot(slot)
+        count = f.load(64, f.at("%sw", 8 * (slot + 1)), 8)
+        return self._search(base, count, wide)
+
+    def _search(self, base: str, count: Value, wanted: Value) -> Value:
+        f = self.f
+        index, found = f.alloca("i64"), f.alloca("i8")
+        f.store(const(64, 0), index, 8)
+        f.store(const(8, 0), found)
+        head, look, done = f.block("search"), f.block("look"), f.block("searched")
+        f.enter(head)
+        i = f.load(64, index, 8)
+        more = f.op("and", f.compare("ult", i, count), f.compare("eq", f.load(8, found), const(8, 0)))
+        f.branch(more, look, done)
+        f.enter(look)
+        have = f.load(wanted.bits, f.at(base, f.op("mul", i, const(64, wanted.bits // 8))), 8)
+        f.store(f.resize(f.compare("eq", have, wanted), 8), found)
+        f.store(f.op("add", i, const(64, 1)), index, 8)
+        f.jump(head)
+        f.enter(done)
+        return f.compare("ne", f.load(8, found), const(8, 0))
+
+
+def _cyclic(states: dict[str, Json]) -> set[str]:
+    """States from which they themselves can be reached."""
+    follows = {n: {t["next_state"] for t in s["transitions"]} - {None} for n, s in states.items()}
+    found = set()
+    for start in states:
+        seen: set[str] = set()
+        todo = list(follows[start])
+        while todo:
+            name = todo.pop()
+            if name not in seen:
+                seen.add(name)
+                todo.extend(follows[name])
+        if start in seen:
+            found.add(start)
+    return found
