@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The P4Runtime client: connects to all switches at once, becomes primary, sets the pipeline, reads and writes.
+
+finsy does connections, arbitration and the pipeline's cookie (a pipeline is only set if it differs). Entities
+go through our own codec. Everything is asynchronous and runs in one event loop; nothing here knows whether a
+switch is the engine's or a BMv2 process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import finsy
+from finsy.proto import p4r
+
+from detour.base.errors import DetourError
+from detour.base.p4build import BUILD
+from detour.control.codec import Codec
+from detour.control.entries import Entity, Plan
+
+T = TypeVar("T")
+
+# A batch takes well below finsy's limit of 10 s a call, and a message well below gRPC's of 4 MiB.
+BATCH = 2000
+ELECTION_ID = 10
+
+PacketIn = Callable[["SwitchClient", bytes, dict[str, int]], Awaitable[None]]
+"""called with the switch, the frame without controller header, and the header's fields"""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A P4 program for a switch: P4Info and what p4c made for the target."""
+
+    p4info: Path
+    blob: Path
+
+    @staticmethod
+    def fabric() -> Pipeline:
+        """`p4src/fabric.p4` as checked in."""
+        return Pipeline(BUILD / "fabric.p4info.txtpb", BUILD / "fabric.json")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A switch to control: its name for messages, its device id, and the gRPC address that serves it."""
+
+    name: str
+    device_id: int
+    address: str
+
+
+class SwitchClient:
+    """One switch. Made by `FabricClient`."""
+
+    def __init__(self, target: Target, pipeline: Pipeline, election_id: int) -> None:
+        self.target = target
+        options = finsy.SwitchOptions(
+            p4info=pipeline.p4info,
+            p4blob=pipeline.blob,
+            device_id=target.device_id,
+            initial_election_id=election_id,
+        )
+        self.switch = finsy.Switch(target.name, target.address, options)
+        self.codec = Codec(self.switch.p4info.p4info)
+
+    @property
+    def name(self) -> str:
+        return self.target.name
+
+    async def open(self, stack: AsyncExitStack) -> None:
+        """Connects, becomes primary, sets the pipeline if it differs.
+
+        Raises:
+            DetourError: nobody answers, another controller is primary, or the pipeline is refused.
+        """
+        try:
+            await stack.enter_async_context(self.switch)
+        except finsy.P4ClientError as error:
+            raise DetourError(f"{self._where()}: {describe(error)}") from None
+        except ValueError as error:  # finsy: no election id left to bid with
+            raise DetourError(f"{self._where()}: {error}") from None
+        version = self.switch.p4runtime_version
+        self.codec = Codec(self.switch.p4info.p4info, (version.major, version.minor) >= (1, 5))
+        if not self.switch.is_primary:
+            raise DetourError(
+                f"{self._where()}: another controller is primary (election id {self.switch.primary_id}); "
+                f"end it before this one starts"
+            )
+
+    def _where(self) -> str:
+        return f"switch {self.name} (device {self.target.device_id}) at {self.target.address}"
+
+    async def read(self) -> list[Entity]:
+        """All state of the switch that entities describe."""
+        entities = self._read(self.codec.read_everything())
+        decoded = [self.codec.decode(entity) async for entity in entities]
+        return [entity for entity in decoded if entity is not None]
+
+    async def read_messages(self, wanted: Sequence[p4r.Entity]) -> list[p4r.Entity]:
+        """What the switch answers, undecoded."""
+        return [entity async for entity in self._read(wanted)]
+
+    async def _read(self, wanted: Sequence[p4r.Entity]) -> Any:
+        client = self._client()
+        request = p4r.ReadRequest(device_id=self.target.device_id, entities=wanted)
+        try:
+            async for reply in client.request_iter(request):
+                for entity in reply.entities:
+                    yield entity
+        except finsy.P4ClientError as error:
+            raise DetourError(f"{self._where()} cannot be read: {describe(error)}") from None
+
+    def _client(self) -> Any:
+        # finsy decodes every entity into its own classes when asked by `Switch.read`; its client hands out messages.
+        client = self.switch._p4client  # pyright: ignore[reportPrivateUsage]
+        if client is None or not self.switch.is_up:
+            raise DetourError(f"{self._where()}: the connection is lost")
+        return client
+
+    async def write(self, updates: Iterable[p4r.Update]) -> None:
+        """Writes updates, in order, in batches.
+
+        Raises:
+            DetourError: naming the first update that the switch refuses; those before and after it are done.
+        """
+        pending = list(updates)
+        for start in range(0, len(pending), BATCH):
+            batch = pending[start : start + BATCH]
+            request = p4r.WriteRequest(device_id=self.target.device_id, updates=batch)
+            try:
+                await self._client().request(request)
+            except finsy.P4ClientError as error:
+                raise DetourError(f"{self._where()} refuses {self._refused(error, batch)}") from None
+
+    def _refused(self, error: finsy.P4ClientError, batch: Sequence[p4r.Update]) -> str:
+        if not error.details:
+            return f"a write of {len(batch)} updates: {describe(error)}"
+        place, detail = min(error.details.items())
+        kind = p4r.Update.Type.Name(batch[place].type)
+        what = self.codec.decode(batch[place].entity) or batch[place].entity
+        others = f" ({len(error.details)} of {len(batch)} refused)" if len(error.details) > 1 else ""
+        return f"{kind} {what}: {detail.message or detail.canonical_code.name}{others}"
+
+    async def packet_out(self, frame: bytes, egress_port: int = 0) -> None:
+        """Sends a frame as if it had come in at the CPU port; port 0: the switch routes it."""
+        await self.switch.write([finsy.P4PacketOut(frame, egress_port=egress_port)])
+
+    async def packets_in(self, handler: PacketIn) -> None:
+        """Hands every packet-in to `handler`, until cancelled."""
+        async for packet in self.switch.read_packets(queue_size=1024):
+            await handler(self, packet.payload, packet.metadata)
+
+
+class FabricClient:
+    """All switches of a fabric. An asynchronous context manager: open inside, closed after."""
+
+    def __init__(
+        self,
+        targets: Iterable[Target],
+        pipeline: Pipeline | None = None,
+        *,
+        election_id: int = ELECTION_ID,
+        on_packet_in: PacketIn | None = None,
+    ) -> None:
+        pipeline = pipeline or Pipeline.fabric()
+        self.switches = {t.device_id: SwitchClient(t, pipeline, election_id) for t in targets}
+        self._on_packet_in = on_packet_in
+        self._stack = AsyncExitStack()
+        self._listeners: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> FabricClient:
+        _quiet()
+        try:
+            await self.each(lambda switch: switch.open(self._stack))
+        except BaseException:
+            await self.close()
+            raise
+        if self._on_packet_in is not None:
+            listen = self._on_packet_in
+            self._listeners = [asyncio.create_task(s.packets_in(listen)) for s in self.switches.values()]
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends all connections. May be called twice."""
+        for task in self._listeners:
+            task.cancel()
+        await asyncio.gather(*self._listeners, return_exceptions=True)
+        self._listeners = []
+        await self._stack.aclose()
+
+    async def each(
+        self, work: Callable[[SwitchClient], Awaitable[T]], device_ids: Iterable[int] | None = None
+    ) -> dict[int, T]:
+        """Does something on all switches (or those named) concurrently; all are tried before the first error,
+        in order of the switches, is raised."""
+        chosen = [self.switches[d] for d in (self.switches if device_ids is None else device_ids)]
+        done = await asyncio.gather(*(work(switch) for switch in chosen), return_exceptions=True)
+        result: dict[int, T] = {}
+        for switch, value in zip(chosen, done, strict=True):
+            if isinstance(value, BaseException):
+                raise value
+            result[switch.target.device_id] = value
+        return result
+
+    async def read(self, device_ids: Iterable[int] | None = None) -> Plan:
+        """What the switches hold: device id -> entities."""
+        return await self.each(lambda switch: switch.read(), device_ids)
+
+
+def describe(error: finsy.P4ClientError) -> str:
+    """A P4Runtime error on one line."""
+    text = f"{error.code.name}: {error.message}" if error.message else error.code.name
+    return " ".join(text.split())
+
+
+def _quiet() -> None:
+    """What finsy would print (a lost connection, a server without gNMI) reaches the user as errors of ours."""
+    logger = logging.getLogger("finsy")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+        logger.propagate = False

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counters of all switches over P4Runtime: what passed each port, what was marked, what was dropped and why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from finsy.proto import p4r
+
+from detour.control.client import FabricClient, SwitchClient
+
+PORT_COUNTERS = {
+    "rx": "FabricIngress.port_rx",
+    "enqueued": "FabricIngress.port_enqueued",
+    "tx": "FabricEgress.port_tx",
+    "marked": "FabricEgress.ecn.ecn_marked",
+}
+REASONS_COUNTER = "FabricIngress.verdict.reasons"
+
+REASONS = (
+    "forwarded", "malformed", "not IPv6", "no route", "unknown SID", "access rule", "hop limit", "SID exhausted",
+    "SID loop", "punt limit", "punted by rule", "recirculated",
+)  # fmt: skip
+"""what the indices of the verdict counter mean (p4src/include/headers.p4)"""
+
+DROPS = (1, 2, 3, 4, 5, 8, 9)
+"""verdicts that lose the packet; 6, 7 and 10 hand it to the controller"""
+
+
+@dataclass(frozen=True)
+class Count:
+    """Packets and bytes."""
+
+    packets: int = 0
+    bytes: int = 0
+
+    def __sub__(self, other: Count) -> Count:
+        return Count(self.packets - other.packets, self.bytes - other.bytes)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """All counters at one time. `ports`: (device id, port, counter); `reasons`: (device id, verdict)."""
+
+    seconds: float
+    ports: Mapping[tuple[int, int, str], Count]
+    reasons: Mapping[tuple[int, int], Count]
+
+    def port(self, device: int, port: int, counter: str) -> Count:
+        """A port's counter; nothing counted: zero."""
+        return self.ports.get((device, port, counter), Count())
+
+    def reason(self, device: int, verdict: int) -> Count:
+        """How many packets of a switch had a verdict."""
+        return self.reasons.get((device, verdict), Count())
+
+    def dropped(self, device: int) -> int:
+        """Packets that a switch dropped in its pipeline (queues not included)."""
+        return sum(self.reason(device, verdict).packets for verdict in DROPS)
+
+    def since(self, earlier: Sample) -> Sample:
+        """What was counted between two samples; `seconds` is then the time between them."""
+        zero = Count()
+        return Sample(
+            self.seconds - earlier.seconds,
+            {key: value - earlier.ports.get(key, zero) for key, value in self.ports.items()},
+            {key: value - earlier.reasons.get(key, zero) for key, value in self.reasons.items()},
+        )
+
+    def rate_bps(self, device: int, port: int, counter: str = "tx") -> float:
+        """Bits a second through a port; of a difference of samples."""
+        return 8 * self.port(device, port, counter).bytes / self.seconds if self.seconds > 0 else 0.0
+
+
+class Monitor:
+    """Reads the counters of the ports that exist, one request a switch, all switches at once."""
+
+    def __init__(self, fabric: FabricClient, ports: Mapping[int, Iterable[int]]) -> None:
+        """`ports`: device id -> numbers of its ports."""
+        self._fabric = fabric
+        self._requests = {
+            device: self._request(fabric.switches[device], list(numbers)) for device, numbers in ports.items()
+        }
+
+    @staticmethod
+    def _request(switch: SwitchClient, numbers: Sequence[int]) -> list[p4r.Entity]:
+        cells = [(counter, port) for counter in PORT_COUNTERS.values() for port in numbers]
+        cells += [(REASONS_COUNTER, verdict) for verdict in range(len(REASONS))]
+        return switch.codec.read_counters(cells)
+
+    async def sample(self) -> Sample:
+        """The counters now."""
+        answers = await self._fabric.each(
+            lambda switch: switch.read_messages(self._requests[switch.target.device_id]), list(self._requests)
+        )
+        short = {name: alias for alias, name in PORT_COUNTERS.items()}
+        ports: dict[tuple[int, int, str], Count] = {}
+        reasons: dict[tuple[int, int], Count] = {}
+        for device, cells in answers.items():
+            names = self._fabric.switches[device].codec.counter_names
+            for cell in cells:
+                entry = cell.counter_entry
+                count = Count(entry.data.packet_count, entry.data.byte_count)
+                name = names[entry.counter_id]
+                if name == REASONS_COUNTER:
+                    reasons[device, entry.index.index] = count
+                else:
+                    ports[device, entry.index.index, short[name]] = count
+        return Sample(time.monotonic(), ports, reasons)

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client against a real simple_switch_grpc."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from detour.base.errors import DetourError
+from detour.control import schema
+from detour.control.client import FabricClient, SwitchClient, Target
+from detour.control.entries import Action, ActionSet, DefaultAction, Lpm, MeterConfig, TableEntry
+from detour.control.monitor import Monitor
+from detour.control.reconcile import Written, reconcile
+from tests.ptf.bmv2 import Bmv2, missing
+from tests.unit.control.test_codec import ENTITIES
+
+pytestmark = [pytest.mark.bmv2, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
+
+
+@pytest.fixture
+def targets() -> Iterator[list[Target]]:
+    with Bmv2((1, 2), cpu_port=510, device_id=3) as a, Bmv2((1,), cpu_port=510, device_id=4) as b:
+        yield [Target("s2", 3, a.address), Target("s3", 4, b.address)]
+
+
+def route(group: int, *ports: int) -> TableEntry:
+    actions = [Action.of(schema.FORWARD, port=port) for port in ports]
+    return TableEntry.of(schema.ROUTE, {schema.DST_ADDR: Lpm(0xFD00 << 112 | group << 96, 32)}, ActionSet.of(actions))
+
+
+def test_everything_written_is_read_back(targets: list[Target]) -> None:
+    async def run() -> None:
+        plan = {3: list(ENTITIES), 4: [route(g, 1) for g in range(300)]}
+        async with FabricClient(targets) as fabric:
+            assert await reconcile(fabric, plan) == Written(inserted=len(ENTITIES) - 1 + 300, modified=1)
+            assert await reconcile(fabric, plan) == Written(unchanged=len(ENTITIES) + 300)
+            back = await fabric.read()
+            assert set(ENTITIES) <= set(back[3])
+            assert [e for e in back[3] if not isinstance(e, DefaultAction) and e not in ENTITIES] == []
+        async with FabricClient(targets) as again:  # the pipeline is the same: entries survive
+            assert (await reconcile(again, plan)).writes == 0
+
+    asyncio.run(run())
+
+
+def test_only_differences_are_written(targets: list[Target]) -> None:
+    async def run() -> None:
+        meter = MeterConfig(schema.PUNT_METER, 7, 10, 5, 10, 5)
+        before = [route(0, 1, 2), route(1, 1), route(2, 2), meter]
+        after = [route(0, 2, 1), route(1, 1), route(3, 2)]
+        async with FabricClient(targets[:1]) as fabric:
+            await reconcile(fabric, {3: before})
+            assert await reconcile(fabric, {3: after}) == Written(inserted=1, modified=1, deleted=2, unchanged=1)
+            assert await reconcile(fabric, {3: after}) == Written(unchanged=3)
+
+    asyncio.run(run())
+
+
+def test_a_refusal_names_switch_and_entity(targets: list[Target]) -> None:
+    async def run() -> None:
+        async with FabricClient(targets) as fabric:
+            switch = fabric.switches[3]
+            await switch.write([switch.codec.insert(route(1, 1))])
+            with pytest.raises(DetourError, match=r"s2 .*refuses INSERT TableEntry.*exists"):
+                await switch.write([switch.codec.insert(route(0, 1)), switch.codec.insert(route(1, 1))])
+            assert route(0, 1) in await switch.read()
+
+    asyncio.run(run())
+
+
+def test_a_second_controller_is_told_who_is_primary(targets: list[Target]) -> None:
+    async def run() -> None:
+        async with FabricClient(targets):
+            with pytest.raises(DetourError, match=r"another controller is primary \(election id 10\)"):
+                async with FabricClient(targets):
+                    pass
+
+    asyncio.run(run())
+
+
+def test_nobody_answers() -> None:
+    async def run() -> None:
+        with pytest.raises(DetourError, match=r"switch s0 \(device 1\) at 127.0.0.1:1: UNAVAILABLE"):
+            async with FabricClient([Target("s0", 1, "127.0.0.1:1")]):
+                pass
+
+    asyncio.run(run())
+
+
+def test_counters_and_packet_io(targets: list[Target]) -> None:
+    async def run() -> None:
+        got: asyncio.Queue[tuple[bytes, dict[str, int]]] = asyncio.Queue()
+
+        async def handler(switch: SwitchClient, frame: bytes, header: dict[str, int]) -> None:
+            await got.put((frame, header))
+
+        async with FabricClient(targets[:1], on_packet_in=handler) as fabric:
+            monitor = Monitor(fabric, {3: [1, 2]})
+            before = await monitor.sample()
+            rule = TableEntry.of("FabricIngress.acl.rules", {}, Action.of("FabricIngress.acl.punt"), priority=1)
+            await reconcile(fabric, {3: [rule]})
+            frame = bytes(12) + b"\x86\xdd" + bytes([0x60]) + bytes(5) + bytes([59, 9]) + bytes(32)
+            await fabric.switches[3].packet_out(frame)
+            assert await asyncio.wait_for(got.get(), 5) == (frame, {"ingress_port": 510, "reason": 10})
+            await fabric.switches[3].packet_out(frame, egress_port=2)
+            change = (await monitor.sample()).since(before)
+            assert change.reason(3, 10).packets == 1
+            assert change.dropped(3) == 0
+            assert change.seconds > 0
+
+    asyncio.run(run())
