@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,7 +107,7 @@ class SwitchClient:
         """What the switch answers, undecoded."""
         return [entity async for entity in self._read(wanted)]
 
-    async def _read(self, wanted: Sequence[p4r.Entity]) -> Any:
+    async def _read(self, wanted: Sequence[p4r.Entity]) -> AsyncIterator[p4r.Entity]:
         client = self._client()
         request = p4r.ReadRequest(device_id=self.target.device_id, entities=wanted)
         try:

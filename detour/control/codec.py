@@ -37,7 +37,7 @@ class Field:
     id: int
     name: str
     bits: int
-    kind: int
+    kind: Any
 
 
 @dataclass(frozen=True)
