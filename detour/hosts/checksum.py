@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from detour.base.jit import njit
+from detour.hosts.jit import inner
 from detour.hosts.octets import load64le
 
 CRC_START = 0xFFFFFFFF
@@ -30,7 +31,7 @@ def _tables() -> Any:
 _TABLE = _tables()
 
 
-@njit
+@inner
 def _step8(word: int, row: int) -> Any:
     """Remainder of the eight bytes of `word` (first byte lowest) with `row` - 7 bytes of zeros behind them."""
     crc = np.int64(0)

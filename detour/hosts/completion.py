@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.base.jit import njit
+from detour.hosts.jit import inner
 
 
-@njit
+@inner
 def reserve(hs: Any, cq: int) -> bool:
     """Takes one entry of the queue for a completion to come; False if there is none left."""
     c = hs.cq[cq]
@@ -22,13 +22,13 @@ def reserve(hs: Any, cq: int) -> bool:
     return True
 
 
-@njit
+@inner
 def release(hs: Any, cq: int) -> None:
     """Gives a reserved entry back."""
     hs.cq[cq]["reserved"] -= 1
 
 
-@njit
+@inner
 def push(
     hs: Any, cq: int, wr_id: int, status: int, opcode: int, length: int, imm: int, qpn: int, flags: int
 ) -> None:

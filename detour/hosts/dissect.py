@@ -14,6 +14,7 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.base.jit import njit
 from detour.hosts.addresses import to_text
+from detour.hosts.jit import inner
 from detour.hosts.octets import load16, load32, load64
 from detour.hosts.state import Hosts, make_hosts
 from detour.hosts.wire import (
@@ -82,7 +83,7 @@ def dissect(hs: Any, host: int, buf: Any, o: int, length: int) -> int:
     return _roce(f, buf, udp + UDP, size - UDP) if roce else _probe(f, buf, udp + UDP, size - UDP)
 
 
-@njit
+@inner
 def _addresses(hs: Any, host: int, f: Any, buf: Any, o: int, length: int) -> int:
     if length < ETHERNET + IPV6 or load16(buf, o + 12) != ETHERTYPE_IPV6:
         return MALFORMED
@@ -107,7 +108,7 @@ def _addresses(hs: Any, host: int, f: Any, buf: Any, o: int, length: int) -> int
     return 0 if listed else NOT_MINE
 
 
-@njit
+@inner
 def _extensions(f: Any, buf: Any, at: int) -> Any:
     """Looks for the Transit Measurement option; returns where UDP begins, below 0 if it does not."""
     f["has_delay"] = 0
@@ -134,7 +135,7 @@ def _extensions(f: Any, buf: Any, at: int) -> Any:
     return after
 
 
-@njit
+@inner
 def _icrc_holds(hs: Any, f: Any, buf: Any, udp: int, size: int) -> Any:
     if size < UDP + BTH + ICRC:
         return False
@@ -144,7 +145,7 @@ def _icrc_holds(hs: Any, f: Any, buf: Any, udp: int, size: int) -> Any:
     return crc == found | np.int64(buf[end + 3]) << 24
 
 
-@njit
+@inner
 def _roce(f: Any, buf: Any, at: int, size: int) -> int:
     """BTH at `at`; `size` bytes follow UDP."""
     if size < BTH + ICRC or buf[at + 1] & 0x0F or load16(buf, at + 2) != 0xFFFF:
@@ -164,7 +165,7 @@ def _roce(f: Any, buf: Any, at: int, size: int) -> int:
     return IS_CNP if f["opcode"] == OP_CNP else MALFORMED
 
 
-@njit
+@inner
 def _write(f: Any, buf: Any, at: int, body: int, pad: int) -> int:
     with_imm = f["opcode"] == OP_WRITE_ONLY_IMM
     headers = RETH + IMMDT if with_imm else RETH
@@ -179,7 +180,7 @@ def _write(f: Any, buf: Any, at: int, body: int, pad: int) -> int:
     return IS_DATA if f["dma_length"] == f["length"] else MALFORMED
 
 
-@njit
+@inner
 def _ack(f: Any, buf: Any, at: int, body: int) -> int:
     if body != AETH + SACK:
         return MALFORMED
@@ -199,7 +200,7 @@ def _ack(f: Any, buf: Any, at: int, body: int) -> int:
     return IS_ACK
 
 
-@njit
+@inner
 def _probe(f: Any, buf: Any, at: int, size: int) -> int:
     if size != PROBE or load32(buf, at) >> 8 != (PROBE_MAGIC << 8) | PROBE_VERSION:
         return MALFORMED

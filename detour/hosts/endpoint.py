@@ -12,6 +12,7 @@ from typing import Any
 from detour.base.jit import njit
 from detour.hosts import cc, dissect, lerp, nic, paths, responder, timers, wire
 from detour.hosts.config import MAX_PAYLOAD
+from detour.hosts.jit import inner
 from detour.hosts.state import FIRST_QPN, MAX_TIME, NIL, Hosts, make_hosts
 
 __all__ = ["MAX_FRAME", "MAX_TIME", "Hosts", "deadline", "expire", "make_hosts", "receive", "transmit"]
@@ -41,7 +42,7 @@ def receive(hs: Any, host: int, buf: Any, offset: int, length: int, now: int) ->
             _feedback(hs, i, hs.qp[i], kind, now)
 
 
-@njit
+@inner
 def _feedback(hs: Any, i: int, q: Any, kind: int, now: int) -> None:
     """Something that the sender of QP `i` is to know came in."""
     if kind == dissect.IS_ACK:
@@ -56,7 +57,7 @@ def _feedback(hs: Any, i: int, q: Any, kind: int, now: int) -> None:
         timers.advance(hs, i, q, when)
 
 
-@njit
+@inner
 def _count_bad(h: Any, kind: int) -> None:
     if kind == dissect.NOT_MINE:
         h["rx_not_mine"] += 1
@@ -68,7 +69,7 @@ def _count_bad(h: Any, kind: int) -> None:
         h["rx_malformed"] += 1
 
 
-@njit
+@inner
 def _addressed(hs: Any, host: int) -> int:
     """QP of this host that the frame is for and whose peer sent it, or `NIL`."""
     f = hs.frame[0]
@@ -99,7 +100,7 @@ def transmit(hs: Any, host: int, buf: Any, offset: int, now: int) -> int:
     return length
 
 
-@njit
+@inner
 def _control(hs: Any, buf: Any, offset: int, h: Any, m: Any, now: int) -> int:
     if m["kind"] == nic.CTL_ACK:
         return responder.write_ack(hs, buf, offset, m)

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.base.jit import njit
+from detour.hosts.jit import inner
 from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_LOST
 
 
-@njit
+@inner
 def seq_of(hs: Any, q: Any, index: int) -> int:
     """Sequence number of the packet in a slot that is in use."""
     return q["snd_una"] + ((index - q["snd_una"]) & (hs.slot.shape[1] - 1))
 
 
-@njit
+@inner
 def _link(hs: Any, i: int, index: int, tail: int) -> None:
     s = hs.slot[i, index]
     s["next"] = NIL
@@ -29,7 +29,7 @@ def _link(hs: Any, i: int, index: int, tail: int) -> None:
         hs.slot[i, tail]["next"] = index
 
 
-@njit
+@inner
 def append(hs: Any, i: int, q: Any, index: int, now: int) -> None:
     """The packet in slot `index`, which is on no list, goes out now on the current path."""
     s = hs.slot[i, index]
@@ -48,7 +48,7 @@ def append(hs: Any, i: int, q: Any, index: int, now: int) -> None:
     q["inflight"] += 1
 
 
-@njit
+@inner
 def _take_from_flight(hs: Any, i: int, q: Any, index: int) -> None:
     s = hs.slot[i, index]
     before, after = s["prev"], s["next"]
@@ -66,7 +66,7 @@ def _take_from_flight(hs: Any, i: int, q: Any, index: int) -> None:
         q["inflight"] -= 1
 
 
-@njit
+@inner
 def _take_from_lost(hs: Any, i: int, q: Any, index: int) -> None:
     s = hs.slot[i, index]
     before, after = s["prev"], s["next"]
@@ -81,7 +81,7 @@ def _take_from_lost(hs: Any, i: int, q: Any, index: int) -> None:
     q["n_lost"] -= 1
 
 
-@njit
+@inner
 def take(hs: Any, i: int, q: Any, index: int) -> None:
     """Takes a packet off the list that it is on and counts it as acknowledged."""
     s = hs.slot[i, index]
@@ -92,7 +92,7 @@ def take(hs: Any, i: int, q: Any, index: int) -> None:
     s["state"] = SLOT_ACKED
 
 
-@njit
+@inner
 def lose(hs: Any, i: int, q: Any, index: int) -> None:
     """Moves a packet in flight to the end of the lost list."""
     _take_from_flight(hs, i, q, index)
@@ -105,7 +105,7 @@ def lose(hs: Any, i: int, q: Any, index: int) -> None:
     q["st_lost"] += 1
 
 
-@njit
+@inner
 def clear(q: Any) -> None:
     """Empties both lists."""
     q["flight_head"] = NIL

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.jit import njit
 from detour.hosts import cc, flight, paths, rtt, timers, wire
+from detour.hosts.jit import inner
 from detour.hosts.nic import activate
 from detour.hosts.state import (
     MAX_TIME,
@@ -41,14 +41,14 @@ PROBE_NONE, PROBE_DUE, PROBE_SENT = 0, 1, 2
 # -- sending ------------------------------------------------------------------------------------------------
 
 
-@njit
+@inner
 def _may_send_new(hs: Any, q: Any) -> bool:
     if q["snd_nxt"] >= q["snd_end"] or q["nak_seq"] >= 0:
         return False
     return q["snd_nxt"] - q["snd_una"] < hs.slot.shape[1]
 
 
-@njit
+@inner
 def can_send(hs: Any, q: Any) -> bool:
     """Whether the window lets a packet go, not asking about pacing."""
     if q["state"] != QPS_RTS:
@@ -58,7 +58,7 @@ def can_send(hs: Any, q: Any) -> bool:
     return q["inflight"] < q["cwnd"] and (q["n_lost"] > 0 or _may_send_new(hs, q))
 
 
-@njit
+@inner
 def next_frame(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
     """Writes the QP's next data packet; 0 if there is none to send now."""
     if not can_send(hs, q):
@@ -76,7 +76,7 @@ def next_frame(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
     return _send_new(hs, i, q, buf, o, now)
 
 
-@njit
+@inner
 def _send_new(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
     seq = q["snd_nxt"]
     depth = hs.wqe.shape[1]
@@ -94,7 +94,7 @@ def _send_new(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
     return _emit(hs, i, q, index, seq, buf, o, now)
 
 
-@njit
+@inner
 def _repeat(hs: Any, i: int, q: Any, index: int, buf: Any, o: int, now: int) -> int:
     """Sends a packet again that is on one of the lists."""
     s = hs.slot[i, index]
@@ -105,7 +105,7 @@ def _repeat(hs: Any, i: int, q: Any, index: int, buf: Any, o: int, now: int) -> 
     return _emit(hs, i, q, index, seq, buf, o, now)
 
 
-@njit
+@inner
 def _repeat_last(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
     """The tail-loss probe when there is nothing new: the last packet, whose ACK shows what is missing."""
     if q["flight_tail"] == NIL:
@@ -113,7 +113,7 @@ def _repeat_last(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
     return _repeat(hs, i, q, q["flight_tail"], buf, o, now)
 
 
-@njit
+@inner
 def _emit(hs: Any, i: int, q: Any, index: int, seq: int, buf: Any, o: int, now: int) -> int:
     cfg = hs.cfg[0]
     s = hs.slot[i, index]
@@ -131,7 +131,7 @@ def _emit(hs: Any, i: int, q: Any, index: int, seq: int, buf: Any, o: int, now: 
 # -- acknowledgements ---------------------------------------------------------------------------------------
 
 
-@njit
+@inner
 def on_ack(hs: Any, i: int, now: int) -> None:
     """The ACK or NAK in `hs.frame[0]` came in for QP `i`."""
     f = hs.frame[0]
@@ -146,28 +146,28 @@ def on_ack(hs: Any, i: int, now: int) -> None:
     elif f["syndrome"] == SYNDROME_RNR:
         q["retries"] = 0
     if q["nak_seq"] >= 0 and q["snd_una"] >= q["nak_seq"]:
-        fail(hs, i, WC_REM_ACCESS_ERR)
+        fail(hs, i, np.int64(WC_REM_ACCESS_ERR))
     elif can_send(hs, q):
         activate(hs, i, q)
 
 
-@njit
+@inner
 def _on_positive(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
     newest = _on_trigger(hs, i, q, f, now)
     cum = min(unwrap(f["psn"], q["snd_una"]) + 1, q["snd_nxt"])
     for seq in range(q["snd_una"], cum):
-        newest = max(newest, _acked(hs, i, q, seq, -1, now))
+        newest = max(newest, _acked(hs, i, q, seq, np.int64(-1), now))
     if f["bitmap"]:
         base = unwrap(f["base"], q["snd_una"])
         for k in range(max(0, q["snd_una"] - base), min(SACK_BITS, q["snd_nxt"] - base)):
             if (f["bitmap"] >> k) & 1:
-                newest = max(newest, _acked(hs, i, q, base + k, -1, now))
+                newest = max(newest, _acked(hs, i, q, base + k, np.int64(-1), now))
     if newest >= 0:
         _lose_before(hs, i, q, q["epoch_head"], newest, q["epoch"], now)
     _slide(hs, i, q)
 
 
-@njit
+@inner
 def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> int:
     """The packet that caused the ACK: round trip, queuing delay, mark. Returns its `txn`, as `_acked` does."""
     seq = unwrap(f["trigger"], q["snd_una"])
@@ -190,7 +190,7 @@ def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> int:
     return _acked(hs, i, q, seq, f["count"], now)
 
 
-@njit
+@inner
 def _acked(hs: Any, i: int, q: Any, seq: int, count: int, now: int) -> int:
     """Packet `seq` has arrived; `count` says in which transmission (-1: not known).
 
@@ -215,7 +215,7 @@ def _acked(hs: Any, i: int, q: Any, seq: int, count: int, now: int) -> int:
     return s["txn"] if current and known else -1
 
 
-@njit
+@inner
 def _lose_before(hs: Any, i: int, q: Any, index: int, txn: int, epoch: int, now: int) -> None:
     """Declares lost what was sent in `epoch` before `txn`, beginning at `index` of the flight list."""
     while index != NIL:
@@ -230,7 +230,7 @@ def _lose_before(hs: Any, i: int, q: Any, index: int, txn: int, epoch: int, now:
         index = after
 
 
-@njit
+@inner
 def _slide(hs: Any, i: int, q: Any) -> None:
     """Moves the window over what is acknowledged and completes work requests in order."""
     mask = hs.slot.shape[1] - 1
@@ -246,10 +246,10 @@ def _slide(hs: Any, i: int, q: Any) -> None:
             break
         if q["sq_nxt"] == q["sq_una"]:
             q["sq_nxt"] += 1
-        complete(hs, i, q, WC_SUCCESS)
+        complete(hs, i, q, np.int64(WC_SUCCESS))
 
 
-@njit
+@inner
 def _on_refused(hs: Any, i: int, q: Any, seq: int) -> None:
     """Remote access error at `seq`: nothing from there on is sent any more; what precedes it is completed."""
     if seq < q["snd_una"] or seq >= q["snd_nxt"]:
@@ -264,7 +264,7 @@ def _on_refused(hs: Any, i: int, q: Any, seq: int) -> None:
 # -- time ---------------------------------------------------------------------------------------------------
 
 
-@njit
+@inner
 def deadline(hs: Any, i: int, q: Any) -> int:
     """When QP `i` wants `on_deadline` to be called."""
     when = min(_loss_deadline(hs, i, q), paths.deadline(q), q["cc_timer"])
@@ -273,7 +273,7 @@ def deadline(hs: Any, i: int, q: Any) -> int:
     return when
 
 
-@njit
+@inner
 def _loss_deadline(hs: Any, i: int, q: Any) -> int:
     if q["flight_head"] == NIL:
         return MAX_TIME
@@ -290,7 +290,7 @@ def _loss_deadline(hs: Any, i: int, q: Any) -> int:
     return when
 
 
-@njit
+@inner
 def on_deadline(hs: Any, i: int, now: int) -> None:
     """Does whatever of the QP's timers is due."""
     q = hs.qp[i]
@@ -305,7 +305,7 @@ def on_deadline(hs: Any, i: int, now: int) -> None:
         activate(hs, i, q)
 
 
-@njit
+@inner
 def _on_loss_deadline(hs: Any, i: int, q: Any, now: int) -> None:
     rto = rtt.timeout(hs.cfg[0], q)
     index = q["flight_head"]
@@ -325,7 +325,7 @@ def _on_loss_deadline(hs: Any, i: int, q: Any, now: int) -> None:
         q["tail_probe"] = PROBE_DUE
 
 
-@njit
+@inner
 def _on_rto(hs: Any, i: int, q: Any, now: int) -> None:
     """Nothing has come back on this path: all of it counts as lost (RFC 6298, 5.4 to 5.6)."""
     cfg = hs.cfg[0]
@@ -333,7 +333,7 @@ def _on_rto(hs: Any, i: int, q: Any, now: int) -> None:
     q["retries"] += 1
     q["epoch_rtos"] += 1
     if q["retries"] > cfg["retry_count"]:
-        fail(hs, i, WC_RETRY_EXC_ERR)
+        fail(hs, i, np.int64(WC_RETRY_EXC_ERR))
         return
     while q["epoch_head"] != NIL:
         flight.lose(hs, i, q, q["epoch_head"])

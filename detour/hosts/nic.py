@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from detour.base.jit import njit
+from detour.hosts.jit import inner
 from detour.hosts.state import NIL
 
 CTL_NONE, CTL_ACK, CTL_PTM, CTL_PTR = 0, 1, 2, 3
@@ -44,7 +45,7 @@ def take_active(hs: Any, h: Any) -> int:
     return i
 
 
-@njit
+@inner
 def push_control(hs: Any, host: int) -> int:
     """Index of a fresh entry at the end of the host's control ring; `NIL` if the ring is full (then the
     message is lost, which every protocol here survives)."""
@@ -58,7 +59,7 @@ def push_control(hs: Any, host: int) -> int:
     return index
 
 
-@njit
+@inner
 def pop_control(hs: Any, h: Any) -> int:
     """Removes the oldest entry, of which there must be one; its index is valid until the next push."""
     index = h["ctl_head"] & (hs.ctl.shape[1] - 1)

@@ -27,6 +27,7 @@ import numpy as np
 
 from detour.base.jit import njit
 from detour.hosts import cc, rtt, timers, wire
+from detour.hosts.jit import inner
 from detour.hosts.nic import CTL_PTM, CTL_PTR, activate, push_control, random_below
 from detour.hosts.state import FIRST_QPN, MAX_TIME, NIL, QPS_RTS
 
@@ -64,7 +65,7 @@ def move(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
 # -- data packets -------------------------------------------------------------------------------------------
 
 
-@njit
+@inner
 def before_data(hs: Any, i: int, q: Any, now: int) -> None:
     """A new data packet is about to go out."""
     cfg = hs.cfg[0]
@@ -76,7 +77,7 @@ def before_data(hs: Any, i: int, q: Any, now: int) -> None:
         start_round(hs, i, q, now)
 
 
-@njit
+@inner
 def after_data(hs: Any, i: int, q: Any, now: int) -> None:
     """A data packet went out: every max(cwnd, delta3) of them the next candidate is probed."""
     q["last_sent"] = now
@@ -90,7 +91,7 @@ def after_data(hs: Any, i: int, q: Any, now: int) -> None:
     _send_ptm(hs, i, q, q["rr_next"])
 
 
-@njit
+@inner
 def on_data_delay(hs: Any, i: int, q: Any, cand: int, delay: int, now: int) -> None:
     """An ACK reflected the delay that a data packet of the current epoch accumulated."""
     q["delay"] = delay
@@ -109,7 +110,7 @@ def on_data_delay(hs: Any, i: int, q: Any, cand: int, delay: int, now: int) -> N
 # -- probes -------------------------------------------------------------------------------------------------
 
 
-@njit
+@inner
 def _send_ptm(hs: Any, i: int, q: Any, cand: int) -> None:
     """Queues a PTM on candidate `cand`."""
     index = push_control(hs, q["host"])
@@ -133,7 +134,7 @@ def _send_ptm(hs: Any, i: int, q: Any, cand: int) -> None:
     q["st_ptms"] += 1
 
 
-@njit
+@inner
 def write_ptm(hs: Any, buf: Any, o: int, h: Any, m: Any, now: int) -> int:
     """Writes the PTM in control message `m`. A round begins when its first PTM leaves the host."""
     q = hs.qp[m["qp"]]
@@ -143,7 +144,7 @@ def write_ptm(hs: Any, buf: Any, o: int, h: Any, m: Any, now: int) -> int:
     return wire.write_probe(hs, buf, o, h, m, wire.PTM)
 
 
-@njit
+@inner
 def answer_ptm(hs: Any, host: int) -> None:
     """The PTM in `hs.frame[0]` came in: queues the PTR that reflects its delay. Needs no connection."""
     f = hs.frame[0]
@@ -188,14 +189,14 @@ def start_round(hs: Any, i: int, q: Any, now: int) -> None:
     timers.advance(hs, i, q, q["round_deadline"])
 
 
-@njit
+@inner
 def end_round(q: Any) -> None:
     """There is no round."""
     q["round"] = ROUND_NONE
     q["round_deadline"] = MAX_TIME
 
 
-@njit
+@inner
 def on_ptr(hs: Any, i: int, now: int) -> None:
     """The PTR in `hs.frame[0]` came in for QP `i`."""
     f = hs.frame[0]
@@ -226,7 +227,7 @@ def on_ptr(hs: Any, i: int, now: int) -> None:
         _decide(hs, i, q, now)
 
 
-@njit
+@inner
 def _best(hs: Any, i: int, q: Any, answered: int) -> int:
     """Candidate other than the current one with the least known delay, or `NIL`; with `answered` >= 0 only
     those that answered in the round that began with this sequence number."""
@@ -240,7 +241,7 @@ def _best(hs: Any, i: int, q: Any, answered: int) -> int:
     return best
 
 
-@njit
+@inner
 def _decide(hs: Any, i: int, q: Any, now: int) -> None:
     """Ends the round: moves to the best path that answered if it is better than the current one, or if
     nothing is known of the current one although others answered."""
@@ -252,13 +253,13 @@ def _decide(hs: Any, i: int, q: Any, now: int) -> None:
         move(hs, i, q, best, now)
 
 
-@njit
+@inner
 def leave_dead_path(hs: Any, i: int, q: Any, now: int) -> None:
     """Nothing comes back on the current path: takes another and probes."""
     if q["mode"] != AUTO or q["n_cand"] < 2:
         return
     hs.candidate[i, q["cand"]]["delay"] = NIL
-    best = _best(hs, i, q, NIL)
+    best = _best(hs, i, q, np.int64(NIL))
     if best == NIL:
         best = (q["cand"] + 1 + random_below(hs.host[q["host"]], q["n_cand"] - 1)) % q["n_cand"]
     move(hs, i, q, best, now)
@@ -266,13 +267,13 @@ def leave_dead_path(hs: Any, i: int, q: Any, now: int) -> None:
     start_round(hs, i, q, now)
 
 
-@njit
+@inner
 def deadline(q: Any) -> int:
     """When the round ends at the latest."""
     return q["round_deadline"]
 
 
-@njit
+@inner
 def on_deadline(hs: Any, i: int, q: Any, now: int) -> None:
     """Ends a round that has lasted long enough."""
     if q["round_deadline"] <= now:

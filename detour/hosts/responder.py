@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.jit import njit
 from detour.hosts import completion, wire, workqueue
+from detour.hosts.jit import inner
 from detour.hosts.nic import CTL_ACK, push_control
 from detour.hosts.octets import copy
 from detour.hosts.state import (
@@ -45,7 +45,7 @@ SACK_BEHIND = 48
 """PSNs before the one that caused an ACK which the bitmap covers: ACKs that were lost lately are made up for"""
 
 
-@njit
+@inner
 def access_allowed(hs: Any, q: Any, rkey: int, va: int, length: int) -> bool:
     """Whether the peer of `q` may write `length` bytes at `va` with `rkey` (IBTA 9.7.4.1.3 and 10.6.3)."""
     if length == 0:
@@ -61,7 +61,7 @@ def access_allowed(hs: Any, q: Any, rkey: int, va: int, length: int) -> bool:
     return va >= r["base"] and va - r["base"] <= r["length"] - length
 
 
-@njit
+@inner
 def on_data(hs: Any, i: int, buf: Any) -> None:
     """The data packet in `hs.frame[0]` came in for QP `i`."""
     f = hs.frame[0]
@@ -77,41 +77,41 @@ def on_data(hs: Any, i: int, buf: Any) -> None:
         return
     if seq < q["rcv_nxt"] or (q["rcv_early"] and hs.arrival[i, seq & (window - 1)]["flags"]):
         q["st_rx_duplicates"] += 1
-        _acknowledge(hs, i, q, f, seq, SYNDROME_ACK)
+        _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_ACK))
         return
     if q["rcv_refused"] >= 0 and seq >= q["rcv_refused"]:
-        _acknowledge(hs, i, q, f, q["rcv_refused"], SYNDROME_ACCESS)
+        _acknowledge(hs, i, q, f, q["rcv_refused"], np.int64(SYNDROME_ACCESS))
         return
     if not access_allowed(hs, q, f["rkey"], f["va"], f["length"]):
         q["rcv_refused"] = seq
         q["st_rx_refused"] += 1
-        _acknowledge(hs, i, q, f, seq, SYNDROME_ACCESS)
+        _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_ACCESS))
         _check_refusal(hs, i, q)
         return
     if f["opcode"] == OP_WRITE_ONLY_IMM and not completion.reserve(hs, q["recv_cq"]):
         q["st_rx_not_ready"] += 1
-        _acknowledge(hs, i, q, f, seq, SYNDROME_RNR)
+        _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_RNR))
         return
     _accept(hs, i, q, f, seq, buf)
-    _acknowledge(hs, i, q, f, seq, SYNDROME_ACK)
+    _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_ACK))
     _check_refusal(hs, i, q)
 
 
-@njit
+@inner
 def _check_refusal(hs: Any, i: int, q: Any) -> None:
     """Once all that precedes the refused packet is here, nothing more can come: the QP is in error."""
     if q["rcv_nxt"] == q["rcv_refused"] and q["state"] != QPS_ERR:
-        workqueue.fail(hs, i, WC_WR_FLUSH_ERR)
+        workqueue.fail(hs, i, np.int64(WC_WR_FLUSH_ERR))
 
 
-@njit
+@inner
 def _accept(hs: Any, i: int, q: Any, f: Any, seq: int, buf: Any) -> None:
     if not hs.cfg[0]["elide_payload"]:
         copy(hs.memory, f["va"], buf, f["payload"], f["length"])
     q["st_rx_packets"] += 1
     q["st_rx_bytes"] += f["length"]
     q["st_rx_ecn_marked"] += f["ce"]
-    flags = ARRIVED
+    flags = np.int64(ARRIVED)
     if f["solicited"]:
         flags |= ARRIVED_LAST
     if f["opcode"] == OP_WRITE_ONLY_IMM:
@@ -133,20 +133,20 @@ def _accept(hs: Any, i: int, q: Any, f: Any, seq: int, buf: Any) -> None:
         a["flags"] = 0
 
 
-@njit
+@inner
 def _in_order(hs: Any, i: int, q: Any, flags: int, length: int, imm: int) -> None:
     """The next packet in order is there: counts it, and the message if this was its last."""
     q["rcv_nxt"] += 1
     q["rcv_length"] += length
     if flags & ARRIVED_IMM:
-        completion.push(hs, q["recv_cq"], 0, WC_SUCCESS, WC_RECV_RDMA_WITH_IMM, q["rcv_length"], imm,
-                        FIRST_QPN + i, WC_WITH_IMM)
+        completion.push(hs, q["recv_cq"], np.int64(0), np.int64(WC_SUCCESS), np.int64(WC_RECV_RDMA_WITH_IMM),
+                        q["rcv_length"], imm, FIRST_QPN + i, np.int64(WC_WITH_IMM))
     if flags & ARRIVED_LAST:
         q["rcv_msn"] = (q["rcv_msn"] + 1) & 0xFFFFFF
         q["rcv_length"] = 0
 
 
-@njit
+@inner
 def _acknowledge(hs: Any, i: int, q: Any, f: Any, seq: int, syndrome: int) -> None:
     """Queues the answer to the packet in `f`."""
     index = push_control(hs, q["host"])
@@ -163,7 +163,7 @@ def _acknowledge(hs: Any, i: int, q: Any, f: Any, seq: int, syndrome: int) -> No
     m["syndrome"] = syndrome
 
 
-@njit
+@inner
 def write_ack(hs: Any, buf: Any, o: int, m: Any) -> int:
     """Writes the ACK or NAK in control message `m` with what has arrived by now; returns its length."""
     i = m["qp"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.base.jit import njit
+from detour.hosts.jit import inner
 
 
-@njit
+@inner
 def on_sample(q: Any, rtt: int) -> None:
     """Takes a measured round trip of the current path; the first one of a path replaces the estimate."""
     if q["srtt"] == 0 or q["rtt_epoch"] != q["epoch"]:
@@ -21,7 +21,7 @@ def on_sample(q: Any, rtt: int) -> None:
     q["srtt"] = max(q["srtt"] + error // 8, 1)
 
 
-@njit
+@inner
 def timeout(cfg: Any, q: Any) -> int:
     """Retransmission timeout, doubled for every one in a row that has passed (RFC 6298, 2 and 5.5)."""
     base = cfg["initial_rto_ps"]
@@ -30,7 +30,7 @@ def timeout(cfg: Any, q: Any) -> int:
     return min(base << min(q["retries"], 20), max(cfg["max_rto_ps"], base))
 
 
-@njit
+@inner
 def probe_timeout(cfg: Any, q: Any) -> int:
     """Time without progress after which a tail-loss probe is due (RFC 8985, 7.2)."""
     return max(2 * q["srtt"], cfg["min_probe_timeout_ps"])

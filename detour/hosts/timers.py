@@ -11,16 +11,17 @@ from __future__ import annotations
 from typing import Any
 
 from detour.base.jit import njit
+from detour.hosts.jit import inner
 from detour.hosts.state import NIL
 
 
-@njit
+@inner
 def _put(hs: Any, host: int, place: int, i: int) -> None:
     hs.heap[host, place] = i
     hs.qp[i]["heap_pos"] = place
 
 
-@njit
+@inner
 def _sift_up(hs: Any, host: int, place: int) -> None:
     i = hs.heap[host, place]
     key = hs.qp[i]["heap_key"]
@@ -34,7 +35,7 @@ def _sift_up(hs: Any, host: int, place: int) -> None:
     _put(hs, host, place, i)
 
 
-@njit
+@inner
 def _sift_down(hs: Any, host: int, place: int) -> None:
     i = hs.heap[host, place]
     key = hs.qp[i]["heap_key"]
@@ -55,7 +56,7 @@ def _sift_down(hs: Any, host: int, place: int) -> None:
     _put(hs, host, place, i)
 
 
-@njit
+@inner
 def advance(hs: Any, i: int, q: Any, when: int) -> None:
     """Makes sure that QP `i` is looked at by `when`."""
     host = q["host"]
@@ -70,13 +71,13 @@ def advance(hs: Any, i: int, q: Any, when: int) -> None:
         _sift_up(hs, host, q["heap_pos"])
 
 
-@njit
+@inner
 def top(hs: Any, host: int) -> int:
     """QP with the smallest key, or `NIL`."""
     return hs.heap[host, 0] if hs.host[host]["heap_size"] else NIL
 
 
-@njit
+@inner
 def postpone_top(hs: Any, host: int, when: int) -> None:
     """The top's deadline is `when`, no earlier than its key."""
     hs.qp[hs.heap[host, 0]]["heap_key"] = when

@@ -38,8 +38,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from detour.base.jit import njit
 from detour.hosts.checksum import CRC_START, crc32_update, fold16, sum16, swap_words
+from detour.hosts.jit import inner
 from detour.hosts.octets import copy, store16, store32, store32le, store64
 from detour.hosts.state import WQE_IMM
 
@@ -59,8 +62,8 @@ PSN_MASK = 0xFFFFFF
 COUNT_MASK = 0x7F
 HOP_LIMIT = 64
 
-TCLASS_DATA = ECT0
-TCLASS_CONTROL = DSCP_CONTROL << 2
+TCLASS_DATA = np.int64(ECT0)
+TCLASS_CONTROL = np.int64(DSCP_CONTROL << 2)
 
 MAX_OVERHEAD = ETHERNET + IPV6 + TRANSIT + UDP + BTH + RETH + IMMDT + 3 + ICRC
 
@@ -74,7 +77,7 @@ def unwrap(psn: int, near: int) -> int:
     return near + (((psn - near + 0x800000) & 0xFFFFFF) - 0x800000)
 
 
-@njit
+@inner
 def put_ethernet_ipv6(
     buf: Any, o: int, mac_dst: int, mac_src: int, src_hi: int, src_lo: int, dst_hi: int, dst_lo: int,
     tclass: int, udp_length: int, option: int,
@@ -101,7 +104,7 @@ def put_ethernet_ipv6(
     return ip + IPV6 + TRANSIT
 
 
-@njit
+@inner
 def put_udp(buf: Any, udp: int, sport: int, dport: int, length: int) -> int:
     """UDP header with checksum 0; returns where its payload begins."""
     store16(buf, udp, sport)
@@ -111,7 +114,7 @@ def put_udp(buf: Any, udp: int, sport: int, dport: int, length: int) -> int:
     return udp + UDP
 
 
-@njit
+@inner
 def put_bth(buf: Any, at: int, opcode: int, solicited: int, pad: int, qpn: int, psn: int, low: int) -> int:
     """Base transport header; `low` is the byte with the acknowledge request and the transmission count."""
     buf[at] = opcode
@@ -150,7 +153,7 @@ def icrc(
     return crc32_update(buf, udp + UDP + BTH, udp + length - ICRC, crc) ^ CRC_START
 
 
-@njit
+@inner
 def seal(
     buf: Any, udp: int, length: int, src_hi: int, src_lo: int, dst_hi: int, dst_lo: int, scratch: Any, roce: int
 ) -> None:
@@ -162,7 +165,7 @@ def seal(
     store16(buf, udp + 6, checksum if checksum else 0xFFFF)
 
 
-@njit
+@inner
 def write_data(
     hs: Any, buf: Any, o: int, q: Any, c: Any, w: Any, seq: int, count: int, packet: int
 ) -> int:
@@ -197,18 +200,18 @@ def write_data(
         for k in range(pad):
             buf[at + size + k] = 0
         seal(buf, udp, length, h["addr_hi"], h["addr_lo"], c["final_hi"] if listed else dst_hi,
-             0 if listed else dst_lo, hs.scratch, 1)
+             0 if listed else dst_lo, hs.scratch, np.int64(1))
     return udp + length - o
 
 
-@njit
+@inner
 def write_ack(hs: Any, buf: Any, o: int, q: Any, m: Any, cum: int, base: int, bitmap: int) -> int:
     """Writes the ACK or NAK of control message `m`: `cum` is the last sequence number received in order (or
     the refused one), `base` and `bitmap` the SACK's. Returns the frame's length."""
     h = hs.host[q["host"]]
     length = UDP + BTH + AETH + SACK + ICRC
     udp = put_ethernet_ipv6(buf, o, h["gateway"], h["mac"], h["addr_hi"], h["addr_lo"], q["peer_hi"],
-                            q["peer_lo"], TCLASS_CONTROL, length, 0)
+                            q["peer_lo"], TCLASS_CONTROL, length, np.int64(0))
     at = put_udp(buf, udp, q["ctl_sport"], PORT_ROCE, length)
     at = put_bth(buf, at, OP_ACK, 0, 0, q["peer_qpn"], cum, 0)
     store32(buf, at, (m["syndrome"] << 24) | (q["rcv_msn"] & 0xFFFFFF))
@@ -219,18 +222,18 @@ def write_ack(hs: Any, buf: Any, o: int, q: Any, m: Any, cum: int, base: int, bi
     store32(buf, at + 8, m["delay"])
     store64(buf, at + 12, bitmap)
     if not hs.cfg[0]["elide_payload"]:
-        seal(buf, udp, length, h["addr_hi"], h["addr_lo"], q["peer_hi"], q["peer_lo"], hs.scratch, 1)
+        seal(buf, udp, length, h["addr_hi"], h["addr_lo"], q["peer_hi"], q["peer_lo"], hs.scratch, np.int64(1))
     return udp + length - o
 
 
-@njit
+@inner
 def write_probe(hs: Any, buf: Any, o: int, h: Any, m: Any, probe_type: int) -> int:
     """Writes the PTM or PTR of control message `m`. Returns the frame's length."""
     length = UDP + PROBE
     listed = m["final_hi"] != 0
     tclass = TCLASS_DATA if probe_type == PTM else TCLASS_CONTROL
     udp = put_ethernet_ipv6(buf, o, h["gateway"], h["mac"], h["addr_hi"], h["addr_lo"], m["dst_hi"],
-                            m["dst_lo"], tclass, length, 1)
+                            m["dst_lo"], tclass, length, np.int64(1))
     at = put_udp(buf, udp, m["sport"], PORT_PROBE, length)
     store32(buf, at, (PROBE_MAGIC << 16) | (PROBE_VERSION << 8) | probe_type)
     store32(buf, at + 4, m["qpn"])
@@ -239,5 +242,5 @@ def write_probe(hs: Any, buf: Any, o: int, h: Any, m: Any, probe_type: int) -> i
     store32(buf, at + 16, m["cand"] << 16)
     if not hs.cfg[0]["elide_payload"]:
         seal(buf, udp, length, h["addr_hi"], h["addr_lo"], m["final_hi"] if listed else m["dst_hi"],
-             0 if listed else m["dst_lo"], hs.scratch, 0)
+             0 if listed else m["dst_lo"], hs.scratch, np.int64(0))
     return udp + length - o

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from detour.base.jit import njit
 from detour.hosts import completion, flight, paths, timers
+from detour.hosts.jit import inner
 from detour.hosts.nic import activate
 from detour.hosts.state import (
     FIRST_QPN,
@@ -22,7 +25,7 @@ from detour.hosts.state import (
 NOT_CONNECTED, SEND_QUEUE_FULL, CQ_FULL = -1, -2, -3
 
 
-@njit
+@inner
 def complete(hs: Any, i: int, q: Any, status: int) -> None:
     """Completes the oldest work request."""
     w = hs.wqe[i, q["sq_una"] & (hs.wqe.shape[1] - 1)]
@@ -32,18 +35,19 @@ def complete(hs: Any, i: int, q: Any, status: int) -> None:
         if not w["flags"] & WQE_SIGNALED:
             completion.release(hs, q["send_cq"])
             return
-    completion.push(hs, q["send_cq"], w["wr_id"], status, WC_RDMA_WRITE, w["length"], 0, FIRST_QPN + i, 0)
+    completion.push(hs, q["send_cq"], w["wr_id"], status, np.int64(WC_RDMA_WRITE), w["length"], np.int64(0),
+                    FIRST_QPN + i, np.int64(0))
 
 
 @njit
-def fail(hs: Any, i: int, status: int) -> None:
+def fail(hs: Any, i: int, status: Any) -> None:
     """Moves QP `i` to the error state: its oldest work request completes with `status`, the others are flushed
     (IBTA 10.3.1.5, 11.6.2)."""
     q = hs.qp[i]
     q["state"] = QPS_ERR
     while q["sq_una"] < q["sq_end"]:
         complete(hs, i, q, status)
-        status = WC_WR_FLUSH_ERR
+        status = np.int64(WC_WR_FLUSH_ERR)
     flight.clear(q)
     paths.end_round(q)
     q["snd_una"] = q["snd_end"]
@@ -82,7 +86,7 @@ def post_write(
     q["snd_end"] += w["packets"]
     q["sq_end"] += 1
     if q["state"] == QPS_ERR:
-        fail(hs, i, WC_WR_FLUSH_ERR)
+        fail(hs, i, np.int64(WC_WR_FLUSH_ERR))
     else:
         activate(hs, i, q)
     return 0

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.jit import njit
+from detour.hosts.jit import inner
 
 FIELDS = [
     ("dctcp_alpha", np.float64),
@@ -29,7 +29,7 @@ FIELDS = [
 ]
 
 
-@njit
+@inner
 def on_path(cfg: Any, q: Any) -> None:
     """Starts afresh; whatever is sent from now on belongs to the first window."""
     q["dctcp_alpha"] = 1.0
@@ -39,7 +39,7 @@ def on_path(cfg: Any, q: Any) -> None:
     q["dctcp_hold"] = q["next_txn"]
 
 
-@njit
+@inner
 def on_idle(cfg: Any, q: Any, initial: float) -> None:
     """The window restarts, remembering three quarters of where it was (RFC 5681, 4.1; RFC 2861)."""
     if q["cwnd"] > initial:
@@ -47,7 +47,7 @@ def on_idle(cfg: Any, q: Any, initial: float) -> None:
         q["cwnd"] = initial
 
 
-@njit
+@inner
 def on_acked(cfg: Any, q: Any, nbytes: int, txn: int) -> None:
     """Counts, grows the window, and at its end takes a new alpha (section 3.3, steps 3 to 8)."""
     q["dctcp_acked"] += nbytes
@@ -64,7 +64,7 @@ def on_acked(cfg: Any, q: Any, nbytes: int, txn: int) -> None:
     q["dctcp_end"] = q["next_txn"]
 
 
-@njit
+@inner
 def on_ecn(cfg: Any, q: Any, nbytes: int, txn: int) -> None:
     """Counts the mark; the first one of a window shrinks it (section 3.3, step 9)."""
     q["dctcp_marked"] += nbytes
@@ -72,14 +72,14 @@ def on_ecn(cfg: Any, q: Any, nbytes: int, txn: int) -> None:
         _shrink(cfg, q, 1.0 - q["dctcp_alpha"] / 2)
 
 
-@njit
+@inner
 def on_lost(cfg: Any, q: Any, txn: int) -> None:
     """Halves the window unless it was cut since the packet was sent (section 3.5, RFC 5681)."""
     if txn >= q["dctcp_hold"]:
         _shrink(cfg, q, 0.5)
 
 
-@njit
+@inner
 def on_rto(cfg: Any, q: Any) -> None:
     """Slow start again, up to half of the old window (RFC 5681, 3.1; the floor is `min_cwnd`)."""
     q["ssthresh"] = max(q["cwnd"] / 2, np.float64(cfg["min_cwnd"]))
@@ -87,7 +87,7 @@ def on_rto(cfg: Any, q: Any) -> None:
     q["dctcp_hold"] = q["next_txn"]
 
 
-@njit
+@inner
 def _shrink(cfg: Any, q: Any, factor: float) -> None:
     q["cwnd"] = max(q["cwnd"] * factor, np.float64(cfg["min_cwnd"]))
     q["ssthresh"] = q["cwnd"]
