@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from detour.base.errors import DetourError
 from detour.engine.compiler import context, native
 from detour.engine.compiler.control import write_pipeline
 from detour.engine.compiler.deparser import max_header_bytes, write_deparser
@@ -13,7 +14,7 @@ from detour.engine.compiler.ir import Module
 from detour.engine.compiler.layout import Layout
 from detour.engine.compiler.lists import DigestList, digest_lists, write_digest, write_preserve
 from detour.engine.compiler.load import find_field, load
-from detour.engine.compiler.model import Model, read_json
+from detour.engine.compiler.model import Header, Model, read_json
 from detour.engine.compiler.parser import write_parser
 from detour.engine.compiler.slots import Slots, assign_slots
 from detour.engine.tables.log import LogFormat
@@ -87,18 +88,24 @@ class Program:
         """The IR before optimisation, to look at."""
         return self._write()[0]
 
+    def _split(self, name: str) -> tuple[Header, str]:
+        """Header and field of `header.field`; both names may contain dots."""
+        at = name.find(".")
+        while at >= 0:
+            header = self.model.headers.get(name[:at])
+            if header is not None:
+                return header, name[at + 1 :]
+            at = name.find(".", at + 1)
+        raise DetourError(f"P4 program: there is no field '{name}'")
+
     def field_offset(self, name: str) -> int:
         """Offset of a field `header.field`, or of a validity byte `header.$valid$`, in the PHV."""
-        header_name, _, field_name = name.rpartition(".")
-        header = self.model.header(header_name)
-        if field_name == "$valid$":
-            return self.layout.valid[header_name]
-        return self.layout.place(header, find_field(header, field_name)).offset
+        header, member = self._split(name)
+        if member == "$valid$":
+            return self.layout.valid[header.name]
+        return self.layout.place(header, find_field(header, member)).offset
 
     def field_size(self, name: str) -> int:
         """Bytes that a field takes in the PHV."""
-        header_name, _, field_name = name.rpartition(".")
-        if field_name == "$valid$":
-            return 1
-        header = self.model.header(header_name)
-        return self.layout.place(header, find_field(header, field_name)).size
+        header, member = self._split(name)
+        return 1 if member == "$valid$" else self.layout.place(header, find_field(header, member)).size
