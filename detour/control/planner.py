@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every switch is to hold, from topology, policy and failures alone: same input, same output, no I/O."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from detour.base.errors import DetourError
+from detour.control import schema
+from detour.control.entries import Action, ActionSet, DefaultAction, Entity, Plan, TableEntry
+from detour.control.policy import Policy
+from detour.control.queueing import plan_marking, plan_priorities, plan_punting
+from detour.control.routing import plan_routes
+from detour.control.sids import plan_sids
+from detour.control.valiant import plan_detours
+from detour.topo.failures import NONE, Failures, dead_links, dead_switches
+from detour.topo.topology import Switch, Topology
+
+
+def plan(topology: Topology, policy: Policy | None = None, failures: Failures = NONE) -> Plan:
+    """Entities of every live switch, by device id (switch index + 1); failed switches are left out.
+
+    A destination that cannot be reached has no route: its packets are dropped and counted
+    (`routing.unreachable_hosts` names those).
+
+    Raises:
+        DetourError: a table or an action selector would overflow.
+    """
+    policy = policy or Policy()
+    down = dead_switches(failures)
+    return {
+        switch.device_id: plan_switch(topology, policy, failures, switch)
+        for switch in topology.switches
+        if switch.index not in down
+    }
+
+
+def plan_switch(topology: Topology, policy: Policy, failures: Failures, switch: Switch) -> list[Entity]:
+    """Entities of one live switch.
+
+    Raises:
+        DetourError: a table or an action selector would overflow.
+    """
+    groups = topology.valiant_groups if policy.valiant else 0
+    node = Action.of(schema.SET_NODE, node_id=switch.node_id, group=switch.group, groups=groups)
+    entities: list[Entity] = [DefaultAction(schema.CONFIG, node)]
+    entities += plan_sids(switch, dead_links(topology, failures))
+    entities += plan_routes(topology, failures, switch)
+    if groups:
+        entities += plan_detours(topology, failures, switch)
+    entities += plan_priorities(policy)
+    entities += plan_marking(switch, policy)
+    entities += plan_punting(policy)
+    _check_sizes(switch, entities)
+    return entities
+
+
+def _check_sizes(switch: Switch, entities: list[Entity]) -> None:
+    entries = [entity for entity in entities if isinstance(entity, TableEntry)]
+    for table, count in Counter(entry.table for entry in entries).items():
+        if count > schema.TABLE_SIZE[table]:
+            raise DetourError(f"{switch.name}: {count} entries for {table}, which takes {schema.TABLE_SIZE[table]}")
+    for table, size in schema.SELECTOR_SIZE.items():
+        sets = [entry.action for entry in entries if entry.table == table]
+        members = sum(len(action.choices) for action in sets if isinstance(action, ActionSet))
+        if members > size:
+            raise DetourError(f"{switch.name}: {members} members for the selector of {table}, which takes {size}")

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator may choose: ECN marking, priorities, Valiant routing, the controller's packet rate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from detour.base.errors import DetourError
+from detour.control.schema import MAX_QDEPTH
+from detour.topo.keyvalues import check_keys, split_spec
+
+# LERP's data packet: 1000 bytes of payload, Ethernet 14, IPv6 40, hop-by-hop 8, UDP 8, BTH 12, RETH 16, ICRC 4.
+PACKET_BYTES = 1102
+
+_UNITS = {"b": 1, "kb": 1000, "mb": 1000_000, "gb": 1000_000_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A queue length: packets, or bytes that the planner turns into packets."""
+
+    value: int
+    unit: str = "packets"
+
+    def packets(self, packet_bytes: int) -> int:
+        """Whole packets, rounded down, as many as the P4 field holds."""
+        count = self.value if self.unit == "packets" else self.value // packet_bytes
+        return min(count, MAX_QDEPTH)
+
+
+@dataclass(frozen=True, slots=True)
+class NoMarking:
+    """Switches leave ECN alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepMarking:
+    """Mark above K (DCTCP, RFC 8257 section 3.1)."""
+
+    k: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class RedMarking:
+    """Mark from `kmin` on with a probability that reaches `pmax` at `kmax`; above `kmax` always (DCQCN)."""
+
+    kmin: Amount
+    kmax: Amount
+    pmax: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.pmax <= 1:
+            raise DetourError(f"ECN: pmax={self.pmax:g} is not a probability above 0")
+
+
+Ecn: TypeAlias = NoMarking | StepMarking | RedMarking
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the planner is to do beyond connecting everybody.
+
+    `packet_bytes` turns thresholds in bytes into packets, which is what a queue's depth counts. `priorities`
+    are (DSCP, priority) pairs; other packets have priority 0. Packets for the controller above `punt_rate` a
+    second (per reason) are dropped.
+    """
+
+    ecn: Ecn = field(default_factory=lambda: StepMarking(Amount(100_000, "bytes")))
+    packet_bytes: int = PACKET_BYTES
+    priorities: tuple[tuple[int, int], ...] = ((48, 7),)
+    valiant: bool = True
+    punt_rate: int = 1000
+    punt_burst: int = 100
+
+    def __post_init__(self) -> None:
+        if self.packet_bytes < 1:
+            raise DetourError(f"policy: packet_bytes={self.packet_bytes} is less than 1")
+        if self.punt_rate < 0 or self.punt_burst < 0:
+            raise DetourError("policy: punt_rate and punt_burst cannot be negative")
+        for dscp, priority in self.priorities:
+            if not (0 <= dscp < 64 and 0 <= priority < 8):
+                raise DetourError(f"policy: DSCP {dscp} -> priority {priority}: DSCP is 0 to 63, priority 0 to 7")
+        if len({dscp for dscp, _ in self.priorities}) < len(self.priorities):
+            raise DetourError("policy: a DSCP is given two priorities")
+
+
+def parse_ecn(text: str) -> Ecn:
+    """`none`, `step:k=100kB`, `step:k=65` (packets), `red:kmin=400kB,kmax=1600kB,pmax=0.2`.
+
+    Raises:
+        DetourError: what is wrong with the text and what is allowed.
+    """
+    name, values = split_spec(text)
+    match name:
+        case "none":
+            check_keys(text, values, ())
+            return NoMarking()
+        case "step":
+            check_keys(text, values, ("k",))
+            return StepMarking(_amount(text, "k", values["k"]))
+        case "red":
+            check_keys(text, values, ("kmin", "kmax", "pmax"))
+            kmin, kmax = (_amount(text, key, values[key]) for key in ("kmin", "kmax"))
+            if kmin.unit == kmax.unit and kmin.value >= kmax.value:
+                raise DetourError(f"ECN {text!r}: kmin is not below kmax")
+            return RedMarking(kmin, kmax, _fraction(text, values["pmax"]))
+        case _:
+            raise DetourError(f"ECN {text!r}: there is no {name!r}; allowed: none, step:k=, red:kmin=,kmax=,pmax=")
+
+
+def _amount(text: str, key: str, value: str) -> Amount:
+    digits = value.rstrip("bBkKmMgG")
+    suffix = value[len(digits) :].lower()
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 13) or (suffix and suffix not in _UNITS):
+        raise DetourError(f"ECN {text!r}: {key}={value} is neither packets (65) nor bytes (65000B, 65kB, 1MB)")
+    return Amount(int(digits) * _UNITS[suffix], "bytes") if suffix else Amount(int(digits))
+
+
+def _fraction(text: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise DetourError(f"ECN {text!r}: pmax={value} is not a number") from None

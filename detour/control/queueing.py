@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entries for priorities, ECN marking and packets to the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from detour.base.errors import DetourError
+from detour.control import schema
+from detour.control.entries import Action, CloneSession, MeterConfig, Replica, TableEntry
+from detour.control.policy import Ecn, NoMarking, Policy, RedMarking, StepMarking
+from detour.topo.topology import Switch
+
+CPU_PORT = 510
+
+
+def plan_priorities(policy: Policy) -> Iterator[TableEntry]:
+    """DSCP to priority."""
+    for dscp, priority in sorted(policy.priorities):
+        action = Action.of(schema.SET_PRIORITY, priority=priority)
+        yield TableEntry(schema.DSCP, ((schema.DSCP_FIELD, dscp),), action)
+
+
+def plan_marking(switch: Switch, policy: Policy) -> Iterator[TableEntry]:
+    """The same marking at every port that leads somewhere, towards hosts as well."""
+    action = marking_action(policy.ecn, policy.packet_bytes)
+    if action is not None:
+        for port, peer in enumerate(switch.ports, start=1):
+            if peer is not None:
+                yield TableEntry(schema.MARKING, ((schema.EGRESS_PORT, port),), action)
+
+
+def marking_action(ecn: Ecn, packet_bytes: int) -> Action | None:
+    """The P4 action of a marking rule, None for no marking.
+
+    Raises:
+        DetourError: in whole packets, kmin is not below kmax.
+    """
+    match ecn:
+        case NoMarking():
+            return None
+        case StepMarking(k):
+            return Action.of(schema.STEP, k=k.packets(packet_bytes))
+        case RedMarking(kmin, kmax, pmax):
+            low, high = kmin.packets(packet_bytes), kmax.packets(packet_bytes)
+            if low >= high:
+                raise DetourError(f"ECN: kmin is {low} packets, not below kmax, {high} packets")
+            return Action.of(schema.RED, kmin=low, kmax=high, slope=_slope(high - low, pmax))
+
+
+def _slope(width: int, pmax: float) -> int:
+    # The P4 program multiplies 32 bits wide: slope times width must stay below 2^32 or "always" becomes "never".
+    return min(round(pmax * 2**32 / width), (2**32 - 1) // width)
+
+
+def plan_punting(policy: Policy) -> Iterator[CloneSession | MeterConfig]:
+    """Where copies for the controller go, and how many packets it takes."""
+    yield CloneSession(schema.CPU_COPY_SESSION, (Replica(CPU_PORT, 1),))
+    rate, burst = policy.punt_rate, policy.punt_burst
+    for reason in schema.PUNT_REASONS:
+        yield MeterConfig(schema.PUNT_METER, reason, cir=rate, cburst=burst, pir=rate, pburst=burst)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Longest-prefix routes: every destination by all its shortest paths over what is left of the network.
+
+Every hop strictly shortens the distance to the destination's switch, so routes cannot loop. A /32 route
+leads to a whole group. It follows the same switch of that group (its first with hosts) at every switch of the
+network; switches of the group that are reached otherwise get a /48 beside it. Following one switch keeps even
+packets for addresses that nobody has from going round. For the same reason the own group has no /32, and a
+group with an unreachable switch has none anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from detour.control import schema
+from detour.control.entries import Action, ActionSet, Lpm, TableEntry
+from detour.topo import address
+from detour.topo.failures import Failures, dead_links, dead_switches
+from detour.topo.graph import FAR, distances, live_graph
+from detour.topo.topology import Host, Switch, Topology
+
+
+class Routes:
+    """Next hops of one switch: to every other switch the ports that begin shortest paths."""
+
+    def __init__(self, topology: Topology, failures: Failures, at: int) -> None:
+        graph, distance = live_graph(topology, failures), distances(topology, failures)
+        through = distance[graph.neighbour[at]] + graph.weight[at][:, None]
+        near = (through == distance[at]) & (graph.neighbour[at] >= 0)[:, None] & (distance[at] < FAR)
+        self._reachable: list[bool] = near.any(axis=0).tolist()
+        self._masks = [bytes(row) for row in np.packbits(near.T, axis=1)]
+        self._ports_of: dict[bytes, tuple[int, ...]] = {}
+        for target, mask in enumerate(self._masks):
+            if mask not in self._ports_of:
+                self._ports_of[mask] = tuple(graph.ports[near[:, target]].tolist())
+        self._sets: dict[tuple[int, ...], ActionSet] = {}
+
+    def reachable(self, target: int) -> bool:
+        """Whether any path leads from here to that other switch."""
+        return self._reachable[target]
+
+    def actions(self, target: int) -> ActionSet:
+        """The choice among the ports towards a reachable switch; equal choices are the same object."""
+        ports = self._ports_of[self._masks[target]]
+        if len(ports) > schema.MAX_GROUP_SIZE:
+            # A selector's group takes no more: every destination gets a window of its own.
+            start = target % len(ports)
+            ports = tuple(sorted((ports + ports)[start : start + schema.MAX_GROUP_SIZE]))
+        found = self._sets.get(ports)
+        if found is None:
+            found = ActionSet.of(Action.of(schema.FORWARD, port=port) for port in ports)
+            self._sets[ports] = found
+        return found
+
+
+def plan_routes(topology: Topology, failures: Failures, switch: Switch) -> Iterator[TableEntry]:
+    """All entries of `route` of one live switch."""
+    routes = Routes(topology, failures, switch.index)
+    yield from _deliveries(topology, failures, switch)
+    for group in range(topology.groups):
+        targets = [s for s in topology.members[group] if topology.hosts_of[s] and s != switch.index]
+        if group == switch.group:
+            yield from _switch_routes(topology, routes, targets)
+        else:
+            yield from _group_routes(topology, routes, group, targets)
+    for target in topology.switches:
+        if routes.reachable(target.index):
+            yield _route(address.locator(target.node_id), address.LOCATOR_BITS, routes.actions(target.index))
+
+
+def _deliveries(topology: Topology, failures: Failures, switch: Switch) -> Iterator[TableEntry]:
+    """Own hosts, by address and by the last uSID of a list."""
+    dead = dead_links(topology, failures)
+    for host in topology.hosts_of[switch.index]:
+        peer = switch.peer(host.port)
+        if peer is not None and peer.link not in dead:
+            action = ActionSet.of([Action.of(schema.DELIVER, port=host.port, mac=host.mac)])
+            yield _route(host.address, address.HOST_BITS, action)
+            yield _route(address.locator(host.node_id), address.LOCATOR_BITS, action)
+
+
+def _switch_routes(topology: Topology, routes: Routes, targets: Sequence[int]) -> Iterator[TableEntry]:
+    for target in targets:
+        if routes.reachable(target):
+            there = topology.switches[target]
+            prefix = address.switch_prefix(there.group, there.position)
+            yield _route(prefix, address.SWITCH_BITS, routes.actions(target))
+
+
+def _group_routes(topology: Topology, routes: Routes, group: int, targets: Sequence[int]) -> Iterator[TableEntry]:
+    if not all(routes.reachable(target) for target in targets):
+        yield from _switch_routes(topology, routes, targets)
+        return
+    common = routes.actions(targets[0])
+    yield _route(address.group_prefix(group), address.GROUP_BITS, common)
+    yield from _switch_routes(topology, routes, [t for t in targets if routes.actions(t) is not common])
+
+
+def _route(value: int, prefix_len: int, action: ActionSet) -> TableEntry:
+    return TableEntry(schema.ROUTE, ((schema.DST_ADDR, Lpm(value, prefix_len)),), action)
+
+
+def unreachable_hosts(topology: Topology, failures: Failures) -> tuple[str, ...]:
+    """Names of the hosts that the largest surviving part of the network cannot reach, in order."""
+    distance, dead = distances(topology, failures), dead_links(topology, failures)
+    down = dead_switches(failures)
+    alive = {h.index for h in topology.hosts if h.switch not in down and _link_of(topology, h) not in dead}
+    parts: dict[bytes, list[int]] = {}
+    for index in sorted(alive):
+        part = (distance[topology.hosts[index].switch] < FAR).tobytes()
+        parts.setdefault(part, []).append(index)
+    largest = set(max(parts.values(), key=len, default=[]))
+    return tuple(host.name for host in topology.hosts if host.index not in largest)
+
+
+def _link_of(topology: Topology, host: Host) -> int:
+    peer = topology.switches[host.switch].peer(host.port)
+    assert peer is not None  # a host has its port
+    return peer.link
