@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A blocking P4Runtime client that says what goes over the wire and nothing else.
+
+The suites use it on simple_switch_grpc and on the engine's server, so it shares no code with the project's own
+client: a mistake there must not hide here. Values are plain Python; see `Schema.entry` for how matches are
+written.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import grpc
+from finsy.proto import U128, p4i, p4r, p4r_grpc, rpc_status
+from google.protobuf import text_format
+
+Match = Mapping[str, Any]
+Action = tuple[str, Mapping[str, int]]
+
+DEADLINE = 20.0
+"""Seconds that any call may take."""
+
+
+class WriteError(Exception):
+    """A Write was refused. `codes` has one canonical gRPC code an update, in order (empty: none were sent)."""
+
+    def __init__(self, error: grpc.RpcError) -> None:
+        self.code = error.code()
+        self.errors = _details(error)
+        self.codes = [e.canonical_code for e in self.errors]
+        super().__init__(f"{self.code.name}: {error.details()} {[e.message for e in self.errors if e.message]}")
+
+
+def _details(error: grpc.RpcError) -> list[p4r.Error]:
+    for key, value in error.trailing_metadata() or ():
+        if key == "grpc-status-details-bin":
+            status = rpc_status.Status.FromString(value)
+            found = []
+            for detail in status.details:
+                item = p4r.Error()
+                detail.Unpack(item)
+                found.append(item)
+            return found
+    return []
+
+
+def encode(value: int) -> bytes:
+    """A value as the canonical byte string: big endian, no leading zeros, at least one byte."""
+    return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
+
+
+class Schema:
+    """P4Info by name. A name may be the full one or the alias."""
+
+    def __init__(self, p4info: p4i.P4Info) -> None:
+        self.p4info = p4info
+        self._by_name: dict[str, dict[str, Any]] = {}
+        for kind in (
+            "tables",
+            "actions",
+            "action_profiles",
+            "counters",
+            "direct_counters",
+            "meters",
+            "direct_meters",
+            "registers",
+            "digests",
+            "value_sets",
+            "controller_packet_metadata",
+        ):
+            names: dict[str, Any] = {}
+            for item in getattr(p4info, kind):
+                names.setdefault(item.preamble.alias, item)
+                names[item.preamble.name] = item
+            self._by_name[kind] = names
+
+    @classmethod
+    def load(cls, path: Path) -> Schema:
+        """Reads a P4Info text file."""
+        return cls(text_format.Parse(path.read_text(), p4i.P4Info()))
+
+    def find(self, kind: str, name: str) -> Any:
+        """The P4Info object `name` among `kind` (`tables`, `actions`, ...)."""
+        return self._by_name[kind][name]
+
+    def id(self, kind: str, name: str) -> int:
+        """Its P4Runtime id."""
+        return self.find(kind, name).preamble.id
+
+    def action_name(self, action_id: int) -> str:
+        """Full name of an action."""
+        return next(a.preamble.name for a in self.p4info.actions if a.preamble.id == action_id)
+
+    def action(self, action: Action) -> p4r.Action:
+        """`(name, {parameter: value})` as a message."""
+        name, arguments = action
+        info = self.find("actions", name)
+        params = []
+        for parameter in info.params:
+            value = arguments[parameter.name]
+            params.append(p4r.Action.Param(param_id=parameter.id, value=encode(value)))
+        return p4r.Action(action_id=info.preamble.id, params=params)
+
+    def _field(self, field: p4i.MatchField, value: Any) -> p4r.FieldMatch | None:
+        kinds = p4i.MatchField
+        message = p4r.FieldMatch(field_id=field.id)
+        if field.match_type == kinds.EXACT:
+            message.exact.value = encode(value)
+        elif field.match_type == kinds.LPM:
+            message.lpm.value, message.lpm.prefix_len = encode(value[0]), value[1]
+            return message if value[1] else None
+        elif field.match_type == kinds.TERNARY:
+            message.ternary.value, message.ternary.mask = encode(value[0] & value[1]), encode(value[1])
+            return message if value[1] else None
+        elif field.match_type == kinds.RANGE:
+            message.range.low, message.range.high = encode(value[0]), encode(value[1])
+            return message if value != (0, (1 << field.bitwidth) - 1) else None
+        else:
+            message.optional.value = encode(value or 0)
+            return message if value is not None else None
+        return message
+
+    def matches(self, table: str, match: Match) -> list[p4r.FieldMatch]:
+        """Field name -> value as a list of messages. Exact: `int`; lpm: `(value, prefix length)`; ternary:
+        `(value, mask)`; range: `(low, high)`; optional: `int` or `None`. Fields left out match anything."""
+        info = self.find("tables", table)
+        unknown = set(match) - {f.name for f in info.match_fields}
+        assert not unknown, f"{table} has no field {unknown}"
+        messages = (self._field(f, match[f.name]) for f in info.match_fields if f.name in match)
+        return [m for m in messages if m is not None]
+
+    def entry(
+        self,
+        table: str,
+        match: Match | None = None,
+        action: Action | None = None,
+        *,
+        priority: int = 0,
+        member: int | None = None,
+        group: int | None = None,
+        one_shot: Iterable[tuple[Action, int]] | None = None,
+        default: bool = False,
+    ) -> p4r.Entity:
+        """A table entry: with an action, with a member or group of its profile, or with a one-shot action set
+        (`(action, weight)`s)."""
+        entry = p4r.TableEntry(table_id=self.id("tables", table), priority=priority, is_default_action=default)
+        entry.match.extend(self.matches(table, match or {}))
+        if action is not None:
+            entry.action.action.CopyFrom(self.action(action))
+        elif member is not None:
+            entry.action.action_profile_member_id = member
+        elif group is not None:
+            entry.action.action_profile_group_id = group
+        elif one_shot is not None:
+            for item, weight in one_shot:
+                choice = entry.action.action_profile_action_set.action_profile_actions.add(weight=weight)
+                choice.action.CopyFrom(self.action(item))
+        return p4r.Entity(table_entry=entry)
+
+    def member(self, profile: str, member: int, action: Action) -> p4r.Entity:
+        """A member of an action profile."""
+        return p4r.Entity(
+            action_profile_member=p4r.ActionProfileMember(
+                action_profile_id=self.id("action_profiles", profile),
+                member_id=member,
+                action=self.action(action),
+            )
+        )
+
+    def group(self, profile: str, group: int, members: Iterable[tuple[int, int]], size: int = 0) -> p4r.Entity:
+        """A group of `(member, weight)`s."""
+        return p4r.Entity(
+            action_profile_group=p4r.ActionProfileGroup(
+                action_profile_id=self.id("action_profiles", profile),
+                group_id=group,
+                max_size=size,
+                members=[p4r.ActionProfileGroup.Member(member_id=m, weight=w) for m, w in members],
+            )
+        )
+
+    def counter(self, name: str, index: int | None = None) -> p4r.Entity:
+        """A cell of an indirect counter; all of them without `index`."""
+        entry = p4r.CounterEntry(counter_id=self.id("counters", name))
+        if index is not None:
+            entry.index.index = index
+        return p4r.Entity(counter_entry=entry)
+
+    def meter(self, name: str, index: int, rates: tuple[int, int, int, int] | None) -> p4r.Entity:
+        """A cell of an indirect meter; `rates` = (cir, committed burst, pir, peak burst), None: unlimited."""
+        entry = p4r.MeterEntry(meter_id=self.id("meters", name), index=p4r.Index(index=index))
+        if rates is not None:
+            entry.config.CopyFrom(meter_config(rates))
+        return p4r.Entity(meter_entry=entry)
+
+
+def meter_config(rates: tuple[int, int, int, int]) -> p4r.MeterConfig:
+    """(cir, committed burst, pir, peak burst) as a message."""
+    return p4r.MeterConfig(cir=rates[0], cburst=rates[1], pir=rates[2], pburst=rates[3])
+
+
+def clone_session(session: int, replicas: Iterable[tuple[int, int]], length: int = 0) -> p4r.Entity:
+    """Clone session with `(port, instance)` replicas; clones are cut to `length` bytes (0: whole)."""
+    entity = p4r.Entity()
+    entry = entity.packet_replication_engine_entry.clone_session_entry
+    entry.session_id, entry.packet_length_bytes = session, length
+    entry.replicas.extend(p4r.Replica(egress_port=p, instance=i) for p, i in replicas)
+    return entity
+
+
+def multicast_group(group: int, replicas: Iterable[tuple[int, int]]) -> p4r.Entity:
+    """Multicast group with `(port, instance)` replicas."""
+    entity = p4r.Entity()
+    entry = entity.packet_replication_engine_entry.multicast_group_entry
+    entry.multicast_group_id = group
+    entry.replicas.extend(p4r.Replica(egress_port=p, instance=i) for p, i in replicas)
+    return entity
+
+
+class Client:
+    """One controller of one switch, primary from `open()` on."""
+
+    def __init__(self, address: str, device_id: int = 1, election_id: int = 1) -> None:
+        self.device_id = device_id
+        self.election_id = election_id
+        options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+        self.channel = grpc.insecure_channel(address, options=options)
+        self.stub = p4r_grpc.P4RuntimeStub(self.channel)
+        self.packets: queue.Queue[p4r.PacketIn] = queue.Queue()
+        self.digests: queue.Queue[p4r.DigestList] = queue.Queue()
+        self._arbitration: queue.Queue[p4r.MasterArbitrationUpdate] = queue.Queue()
+        self._requests: queue.Queue[p4r.StreamMessageRequest | None] = queue.Queue()
+        self._reader: threading.Thread | None = None
+
+    def open(self) -> Client:
+        """Connects and becomes primary."""
+        grpc.channel_ready_future(self.channel).result(timeout=DEADLINE)
+        stream = self.stub.StreamChannel(iter(self._requests.get, None))
+        self._reader = threading.Thread(target=self._read, args=(stream,), daemon=True)
+        self._reader.start()
+        request = p4r.StreamMessageRequest()
+        request.arbitration.device_id = self.device_id
+        request.arbitration.election_id.CopyFrom(U128.encode(self.election_id))
+        self._requests.put(request)
+        answer = self._arbitration.get(timeout=DEADLINE)
+        assert answer.status.code == 0, f"not primary: {answer.status.message}"
+        return self
+
+    def close(self) -> None:
+        """Ends the stream and the connection."""
+        self._requests.put(None)
+        self.channel.close()
+        if self._reader is not None:
+            self._reader.join(DEADLINE)
+
+    def _read(self, stream: Any) -> None:
+        try:
+            for response in stream:
+                kind = response.WhichOneof("update")
+                if kind == "packet":
+                    self.packets.put(response.packet)
+                elif kind == "digest":
+                    self.digests.put(response.digest)
+                elif kind == "arbitration":
+                    self._arbitration.put(response.arbitration)
+        except grpc.RpcError:
+            pass  # the channel was closed
+
+    def set_pipeline(self, schema: Schema, device_config: bytes) -> None:
+        """VERIFY_AND_COMMIT of a program."""
+        request = p4r.SetForwardingPipelineConfigRequest(
+            device_id=self.device_id,
+            election_id=U128.encode(self.election_id),
+            action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
+        )
+        request.config.p4info.CopyFrom(schema.p4info)
+        request.config.p4_device_config = device_config
+        self.stub.SetForwardingPipelineConfig(request, timeout=DEADLINE)
+
+    def write(self, updates: Iterable[tuple[str, p4r.Entity]]) -> None:
+        """One batch of `("INSERT" | "MODIFY" | "DELETE", entity)`; raises `WriteError`."""
+        request = p4r.WriteRequest(device_id=self.device_id, election_id=U128.encode(self.election_id))
+        for kind, entity in updates:
+            request.updates.add(type=p4r.Update.Type.Value(kind), entity=entity)
+        try:
+            self.stub.Write(request, timeout=DEADLINE)
+        except grpc.RpcError as error:
+            raise WriteError(error) from None
+
+    def insert(self, *entities: p4r.Entity) -> None:
+        """Inserts entities."""
+        self.write(("INSERT", e) for e in entities)
+
+    def modify(self, *entities: p4r.Entity) -> None:
+        """Modifies entities."""
+        self.write(("MODIFY", e) for e in entities)
+
+    def delete(self, *entities: p4r.Entity) -> None:
+        """Deletes entities."""
+        self.write(("DELETE", e) for e in entities)
+
+    def read(self, *entities: p4r.Entity) -> list[p4r.Entity]:
+        """Reads what matches."""
+        request = p4r.ReadRequest(device_id=self.device_id, entities=entities)
+        return [e for response in self.stub.Read(request, timeout=DEADLINE) for e in response.entities]
+
+    def packet_out(self, payload: bytes, metadata: Mapping[int, int]) -> None:
+        """Sends a packet-out; `metadata`: id -> value."""
+        request = p4r.StreamMessageRequest()
+        request.packet.payload = payload
+        for key, value in metadata.items():
+            request.packet.metadata.add(metadata_id=key, value=encode(value))
+        self._requests.put(request)

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two footings of the packet tests: a switch with ports, and how to get at both."""
+
+from __future__ import annotations
+
+import socket
+from typing import Protocol
+
+from tests.ptf.bmv2 import Bmv2, Thrift
+from tests.ptf.bmv2 import missing as bmv2_missing
+
+PORTS = (1, 2, 3, 4, 5, 6)
+CPU_PORT = 510
+
+
+class Platform(Protocol):
+    """A switch with device id 1, without a pipeline, its P4Runtime server and a datagram socket a port."""
+
+    name: str
+    address: str
+    sockets: dict[int, socket.socket]
+
+    def send(self, port: int, data: bytes) -> None:
+        """Lets a frame arrive at a port."""
+
+    def slow_down(self, port: int, packets_per_second: int) -> None:
+        """Makes the queue of a port fill: at most so many packets a second leave it."""
+
+    def close(self) -> None:
+        """Ends it and leaves nothing behind."""
+
+
+class Bmv2Platform:
+    """simple_switch_grpc with veth pairs."""
+
+    name = "bmv2"
+
+    def __init__(self) -> None:
+        self._switch = Bmv2(PORTS, cpu_port=CPU_PORT)
+        self.address = self._switch.address
+        self.sockets = {p: self._switch.port_socket(p) for p in PORTS}
+
+    def send(self, port: int, data: bytes) -> None:
+        self.sockets[port].send(data)
+
+    def slow_down(self, port: int, packets_per_second: int) -> None:
+        rate = (Thrift.I64, packets_per_second)
+        self._switch.thrift("simple_switch:set_egress_queue_rate", (Thrift.I32, port), rate)
+
+    def close(self) -> None:
+        for sock in self.sockets.values():
+            sock.close()
+        self._switch.close()
+
+
+def make(name: str) -> Platform:
+    """Starts a platform."""
+    assert name == "bmv2"
+    return Bmv2Platform()
+
+
+def missing(name: str) -> str | None:
+    """Why a platform cannot be had here; None if it can."""
+    return bmv2_missing() if name == "bmv2" else None

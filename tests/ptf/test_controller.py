@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packets to and from the controller: packet-in, packet-out, access rules, copies, the punt meter."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.ptf.base_test import (
+    Mask,
+    Switch,
+    send_packet,
+    verify_no_other_packets,
+    verify_packet,
+    verify_packet_in,
+    verify_packets,
+)
+from tests.ptf.p4rt import clone_session
+from tests.ptf.packets import frame, host, ip, transit, udp, usids
+from tests.ptf.platforms import CPU_PORT
+
+HOP_LIMIT, EXHAUSTED, PUNT_LIMIT, PUNTED = 6, 7, 9, 10
+CPU_SESSION = 1
+
+
+@pytest.mark.parametrize("port", [1, 4, 6])
+def test_packet_out_leaves_by_the_port_named_untouched(switch: Switch, port: int) -> None:
+    packet = frame(ip(host(5), hlim=1), transit(5), udp())
+    switch.packet_out(bytes(packet), port)
+    verify_packet(switch, Mask(packet).ignore(14 + 40 + 4, 4), port)
+    verify_no_other_packets(switch)
+
+
+def test_packet_out_that_is_no_ipv6(switch: Switch) -> None:
+    data = bytes(range(40))
+    switch.packet_out(data, 3)
+    verify_packets(switch, data, [3])
+
+
+def test_packet_out_without_a_port_is_routed(switch: Switch) -> None:
+    switch.route("fd00:5::", 32, [4])
+    switch.packet_out(bytes(frame(ip(host(5)), udp())))
+    verify_packets(switch, frame(ip(host(5), hlim=63), udp()), [4])
+
+
+def test_packet_out_through_own_usids_goes_round(switch: Switch) -> None:
+    switch.local_sid(usids(1), 48, "un")
+    switch.route(usids(2), 48, [2])
+    switch.packet_out(bytes(frame(ip(usids(1, 1, 1, 2)), udp())))
+    verify_packet(switch, frame(ip(usids(2), hlim=61), udp()), 2)
+    verify_no_other_packets(switch)
+
+
+def test_packet_out_without_a_port_can_come_back(switch: Switch) -> None:
+    switch.route("fd00:5::", 32, [4])
+    packet = frame(ip(host(5), hlim=1), udp())
+    switch.packet_out(bytes(packet))
+    verify_packet_in(switch, packet, CPU_PORT, HOP_LIMIT)
+
+
+def rule(switch: Switch, action: str, priority: int = 10, **match: object) -> object:
+    """An access rule; `match`: ingress_port or dst."""
+    fields: dict[str, object] = {}
+    if "port" in match:
+        fields["std.ingress_port"] = (match["port"], 0x1FF)
+    if "dport" in match:
+        fields["hdr.udp.dst_port"] = (match["dport"], match["dport"])
+    return switch.insert("rules", fields, action=(action, {}), priority=priority)
+
+
+def test_a_denied_packet_is_dropped(switch: Switch) -> None:
+    switch.route("fd00:5::", 32, [4])
+    rule(switch, "deny", dport=53)
+    send_packet(switch, 1, frame(ip(host(5)), udp(dport=53)))
+    verify_no_other_packets(switch)
+    send_packet(switch, 1, frame(ip(host(5)), udp(dport=54)))
+    verify_packets(switch, frame(ip(host(5), hlim=63), udp(dport=54)), [4])
+
+
+def test_a_punted_packet_goes_to_the_controller_only(switch: Switch) -> None:
+    switch.route("fd00:5::", 32, [4])
+    rule(switch, "punt", dport=179)
+    packet = frame(ip(host(5)), transit(17), udp(dport=179))
+    send_packet(switch, 3, packet)
+    verify_packet_in(switch, packet, 3, PUNTED)
+    verify_no_other_packets(switch)
+
+
+def test_a_copied_packet_goes_to_the_controller_too(switch: Switch) -> None:
+    switch.client.insert(clone_session(CPU_SESSION, [(CPU_PORT, 1)]))
+    switch.route("fd00:5::", 32, [4])
+    rule(switch, "copy_to_cpu", dport=179)
+    packet = frame(ip(host(5)), udp(dport=179))
+    send_packet(switch, 3, packet)
+    verify_packet_in(switch, packet, 3, PUNTED)
+    verify_packets(switch, frame(ip(host(5), hlim=63), udp(dport=179)), [4])
+
+
+def test_a_copy_can_be_cut(switch: Switch) -> None:
+    if switch.platform.name == "bmv2":
+        pytest.skip("PI for BMv2 refuses clone sessions that cut packets")
+    switch.client.insert(clone_session(CPU_SESSION, [(CPU_PORT, 1)], length=64))
+    switch.route("fd00:5::", 32, [4])
+    rule(switch, "copy_to_cpu", dport=179)
+    packet = frame(ip(host(5)), udp(dport=179, payload=bytes(300)))
+    send_packet(switch, 3, packet)
+    # The cut is made on what leaves the switch: the four bytes for the controller count.
+    verify_packet_in(switch, bytes(packet)[:60], 3, PUNTED)
+    verify_packets(switch, frame(ip(host(5), hlim=63), udp(dport=179, payload=bytes(300))), [4])
+
+
+def test_a_copy_of_a_dropped_packet(switch: Switch) -> None:
+    switch.client.insert(clone_session(CPU_SESSION, [(CPU_PORT, 1)]))
+    rule(switch, "copy_to_cpu", dport=179)
+    packet = frame(ip(host(9)), udp(dport=179))
+    send_packet(switch, 2, packet)
+    verify_packet_in(switch, packet, 2, PUNTED)
+    verify_no_other_packets(switch)
+
+
+def test_without_a_session_nothing_is_copied(switch: Switch) -> None:
+    switch.route("fd00:5::", 32, [4])
+    rule(switch, "copy_to_cpu", dport=179)
+    send_packet(switch, 3, frame(ip(host(5)), udp(dport=179)))
+    verify_packets(switch, frame(ip(host(5), hlim=63), udp(dport=179)), [4])
+
+
+def test_the_rule_with_the_highest_priority_decides(switch: Switch) -> None:
+    switch.route("fd00:5::", 32, [4])
+    rule(switch, "deny", priority=1, port=1)
+    rule(switch, "permit", priority=2, port=1)
+    send_packet(switch, 1, frame(ip(host(5)), udp()))
+    verify_packets(switch, frame(ip(host(5), hlim=63), udp()), [4])
+
+
+def test_the_punt_meter_bounds_what_the_controller_gets(switch: Switch) -> None:
+    # One packet a second with a burst of four: a burst of ten gets four through, five if a second begins.
+    switch.client.modify(switch.schema.meter("punt_meter", HOP_LIMIT, (1, 4, 1, 4)))
+    switch.route("fd00:5::", 32, [4])
+    packet = frame(ip(host(5), hlim=1), udp())
+    for _ in range(10):
+        send_packet(switch, 1, packet)
+    switch.barrier()
+    dropped = switch.counter("reasons", PUNT_LIMIT)[0]
+    passed = switch.counter("reasons", HOP_LIMIT)[0]
+    assert passed in (4, 5)
+    assert passed + dropped == 10
+    for _ in range(passed):
+        verify_packet_in(switch, packet, 1, HOP_LIMIT)
+    assert switch.client.packets.empty()
+
+
+def test_reasons_are_metered_apart(switch: Switch) -> None:
+    switch.client.modify(switch.schema.meter("punt_meter", HOP_LIMIT, (1, 1, 1, 1)))
+    switch.local_sid(usids(1), 48, "un")
+    packet = frame(ip(usids(1)), udp())
+    for _ in range(6):
+        send_packet(switch, 1, packet)
+    for _ in range(6):
+        verify_packet_in(switch, packet, 1, EXHAUSTED)
+    verify_no_other_packets(switch)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Truncated and malformed packets of every header: dropped, counted, and the switch goes on."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from scapy.layers.l2 import Ether
+
+from tests.ptf.base_test import Switch, send_packet, verify_no_other_packets, verify_packets
+from tests.ptf.packets import frame, host, ip, srh, transit, udp, usids
+
+FORWARDED, MALFORMED, NOT_IPV6 = 0, 1, 2
+SHORTEST_FRAME = 14
+"""What a Linux interface takes; shorter ones come from the controller."""
+
+
+@pytest.fixture
+def routed(switch: Switch) -> Switch:
+    """A switch on which every well-formed packet of these tests would get through."""
+    switch.local_sid(usids(1), 48, "un")
+    switch.route(usids(2), 48, [2])
+    switch.route("fd00::", 16, [3])
+    return switch
+
+
+def inside() -> object:
+    """An inner packet."""
+    return ip(host(5), src=host(1)) / transit(1) / udp(payload=b"")
+
+
+WHOLE = {
+    "udp": frame(ip(host(5)), udp(payload=b"")),
+    "transit": frame(ip(host(5)), transit(0), udp(payload=b"")),
+    "srh": frame(ip(usids(1)), srh([usids(2), usids(3)], 1), udp(payload=b"")),
+    "transit and srh": frame(ip(usids(1)), transit(0), srh([usids(2)], 1), udp(payload=b"")),
+    "inner": frame(ip(usids(1)), inside()),
+    "srh and inner": frame(ip(usids(1)), srh([usids(2)], 0), inside()),
+}
+
+
+def still_works(switch: Switch) -> None:
+    """A good packet gets through."""
+    send_packet(switch, 1, frame(ip(host(5)), udp()))
+    verify_packets(switch, frame(ip(host(5), hlim=63), udp()), [3])
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_frame_cut_anywhere_is_dropped(routed: Switch, name: str) -> None:
+    data = bytes(WHOLE[name])
+    for length in range(SHORTEST_FRAME, len(data)):
+        send_packet(routed, 1, data[:length])
+        if length % 16 == 0:
+            routed.barrier(rounds=2)  # a port takes in so many frames at once and no more
+    verify_no_other_packets(routed, rounds=2)
+    dropped = routed.counter("reasons", MALFORMED)[0]
+    assert dropped == len(data) - SHORTEST_FRAME
+    still_works(routed)
+
+
+def test_frames_shorter_than_ethernet_are_dropped(routed: Switch) -> None:
+    data = bytes(WHOLE["udp"])
+    for length in range(1, 20):
+        routed.packet_out(data[:length])
+    still_works(routed)
+    while routed.counter("reasons", MALFORMED)[0] < 19:
+        still_works(routed)
+    assert routed.counter("reasons", MALFORMED)[0] == 19
+
+
+@pytest.mark.parametrize("extra", [1, 8, 60000])
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_payload_length_beyond_the_frame_is_dropped(routed: Switch, name: str, extra: int) -> None:
+    packet = Ether(bytes(WHOLE[name]))
+    packet["IPv6"].plen += extra
+    send_packet(routed, 1, packet)
+    verify_no_other_packets(routed)
+    assert routed.counter("reasons", MALFORMED)[0] == 1
+    still_works(routed)
+
+
+@pytest.mark.parametrize("version", [0, 4, 5, 7, 15])
+def test_another_version_than_six_is_dropped(routed: Switch, version: int) -> None:
+    packet = Ether(bytes(WHOLE["udp"]))
+    packet["IPv6"].version = version
+    send_packet(routed, 1, packet)
+    verify_no_other_packets(routed)
+    assert routed.counter("reasons", MALFORMED)[0] == 1
+
+
+def test_an_inner_packet_of_another_version_is_dropped(routed: Switch) -> None:
+    packet = Ether(bytes(WHOLE["inner"]))
+    packet["IPv6"].payload.version = 4
+    send_packet(routed, 1, packet)
+    verify_no_other_packets(routed)
+    assert routed.counter("reasons", MALFORMED)[0] == 1
+
+
+@pytest.mark.parametrize("next_header", [6, 44, 50, 58, 59, 60, 255])
+def test_unknown_next_headers_are_carried_unread(routed: Switch, next_header: int) -> None:
+    data = bytes(range(20))
+    for dst, out, port in ((host(5), host(5), 3), (usids(1, 2), usids(2), 2)):
+        send_packet(routed, 1, bytes(frame(ip(dst, nh=next_header, plen=20))) + data)
+        verify_packets(routed, bytes(frame(ip(out, nh=next_header, plen=20, hlim=63))) + data, [port])
+
+
+@pytest.mark.parametrize("kind", [0, 2, 3, 255])
+def test_other_routing_headers_are_carried_unread(routed: Switch, kind: int) -> None:
+    packet = frame(ip(host(5)), srh([usids(2)], 9), udp())
+    packet["IPv6ExtHdrSegmentRouting"].type = kind
+    send_packet(routed, 1, packet)
+    packet["IPv6"].hlim -= 1
+    verify_packets(routed, packet, [3])
+
+
+@pytest.mark.parametrize("ether_type", [0x0000, 0x0800, 0x0806, 0x86DC, 0x86DE, 0xFFFF])
+def test_other_ether_types_are_dropped(routed: Switch, ether_type: int) -> None:
+    packet = Ether(bytes(WHOLE["udp"]))
+    packet.type = ether_type
+    send_packet(routed, 1, packet)
+    verify_no_other_packets(routed)
+    assert routed.counter("reasons", NOT_IPV6)[0] == 1
+
+
+def test_random_bytes_do_no_harm(routed: Switch) -> None:
+    dice = random.Random(4711)
+    headers = [bytes(p) for p in WHOLE.values()]
+    before = sum(routed.counter("reasons", r)[0] for r in range(12) if r != FORWARDED)
+    for number in range(200):
+        data = bytearray(dice.choice(headers))
+        for _ in range(dice.randrange(1, 6)):
+            data[dice.randrange(12, len(data))] = dice.randrange(256)
+        send_packet(routed, 1, bytes(data))
+        if number % 16 == 0:
+            routed.barrier(rounds=7)
+    routed.barrier(rounds=7)
+    assert sum(routed.counter("reasons", r)[0] for r in range(12) if r != FORWARDED) > before
+    for port in (1, 2, 3, 4, 5, 6):
+        while routed.waiting(port):
+            routed.take(port)
+    still_works_after_punts(routed)
+
+
+def still_works_after_punts(switch: Switch) -> None:
+    """A good packet gets through, whatever lies with the controller."""
+    while not switch.client.packets.empty():
+        switch.client.packets.get()
+    still_works(switch)
