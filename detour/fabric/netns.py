@@ -1,129 +1,132 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network namespaces and veth pairs of a fabric on BMv2 (root). What is made here is also removed here.
+"""Network namespaces without names, and veth pairs between them.
 
-Names begin with a prefix that is the fabric's own, so that leftovers of a fabric that was killed can be found.
+A namespace is a file descriptor: it lives as long as this process (or a child that runs inside) holds it, so
+nothing is left behind whatever ends the process. Needs root.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
-import shutil
+import socket
 import subprocess
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from detour.base.errors import DetourError
 
+T = TypeVar("T")
 
-def check_privileges() -> None:
-    """Raises: DetourError unless namespaces can be made here."""
-    if os.geteuid() != 0:
-        raise DetourError("the bmv2 target needs root for its namespaces and veth pairs: use sudo, or TARGET=engine")
-    if shutil.which("ip") is None:
-        raise DetourError("the bmv2 target needs `ip`: install the package iproute2")
+_CLONE_NEWNET = 0x40000000
+_ETH_P_ALL = 0x0003
+_SOL_PACKET = 263
+_PACKET_IGNORE_OUTGOING = 23
 
 
-class Namespaces:
-    """The namespaces and cables of one fabric; also a context manager.
+class Namespace:
+    """A network namespace with its loopback up."""
 
-    Commands go through `ip -batch`, because a process for each of hundreds of interfaces takes minutes.
-    """
-
-    def __init__(self, prefix: str) -> None:
-        self.prefix = prefix
-        self._names: list[str] = []
-        self._cables: list[str] = []
-
-    def add_namespaces(self, names: Iterable[str]) -> None:
-        """Makes namespaces `<prefix><name>` with their loopback up."""
-        for name in names:
-            full = self.prefix + name
-            _ip("netns", "add", full)
-            self._names.append(full)
-            # No router solicitations or duplicate address detection: only what hosts send may be on the wire.
-            _in_namespace(full, ["sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1"])
-            _ip("-n", full, "link", "set", "lo", "up")
-
-    def add_cables(self, cables: Iterable[tuple[str, str, str]]) -> None:
-        """Makes veth pairs `(end, other end, namespace of the other end)`; an empty namespace: both ends stay here.
-
-        Interface names are at most 15 characters (Linux). Ends come up without IPv6, offloads or queueing surprises.
+    def __init__(self) -> None:
         """
-        cables = list(cables)
-        for near, far, _ in cables:
-            for end in (near, far):
-                if len(end) > 15:
-                    raise DetourError(f"interface name {end} is longer than Linux's 15 characters")
-        _batch([f"link add {near} mtu 9000 type veth peer name {far} mtu 9000" for near, far, _ in cables])
-        self._cables += [near for near, _, _ in cables]
-        for near, far, namespace in cables:
-            for end, where in ((near, ""), (far, namespace)):
-                if where:
-                    _ip("link", "set", end, "netns", self.prefix + where)
-                else:
-                    _disable_ipv6(end)
-        _batch([f"link set {near} up" for near, _, _ in cables])
-        _batch([f"link set {far} up" for _, far, where in cables if not where])
-        for _, far, where in cables:
-            if where:
-                _ip("-n", self.prefix + where, "link", "set", far, "up")
+        Raises:
+            DetourError: the kernel does not allow it.
+        """
+        self.fd = _in_thread(_new_namespace)
 
-    def set_up(self, interface: str, up: bool) -> None:
-        """Takes a cable's end in this namespace down or up."""
-        _ip("link", "set", interface, "up" if up else "down")
+    @property
+    def path(self) -> str:
+        """Where other processes find it while this one lives (`nsenter --net=<path>`)."""
+        return f"/proc/{os.getpid()}/fd/{self.fd}"
+
+    def run(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Calls a function inside the namespace; sockets that it opens stay there."""
+
+        def inside() -> T:
+            _libc("setns", self.fd, _CLONE_NEWNET)
+            return function(*arguments)
+
+        return _in_thread(inside)
+
+    def command(self, command: Sequence[str]) -> list[str]:
+        """The command that runs `command` inside. `fd` must be passed on to it (`pass_fds`)."""
+        return ["nsenter", f"--net=/proc/self/fd/{self.fd}", *command]
+
+    def ip(self, lines: Iterable[str], others: Iterable[Namespace] = ()) -> None:
+        """Runs `ip -batch` inside; `others` are namespaces that the lines name by `inside_path`.
+
+        Raises:
+            DetourError: with what `ip` says.
+        """
+        done = subprocess.run(
+            self.command(["ip", "-batch", "-"]),
+            input="\n".join(lines),
+            text=True,
+            capture_output=True,
+            check=False,
+            pass_fds=[self.fd, *(other.fd for other in others)],
+        )
+        if done.returncode != 0:
+            raise DetourError(f"ip: {' '.join(done.stderr.split())}")
+
+    @property
+    def inside_path(self) -> str:
+        """Its name in a line for another namespace's `ip`."""
+        return f"/proc/self/fd/{self.fd}"
+
+    def packet_socket(self, interface: str) -> socket.socket:
+        """A raw socket on an interface inside; it sees what comes in and nothing of what goes out."""
+        return self.run(_packet_socket, interface)
 
     def close(self) -> None:
-        """Removes everything; what is gone already is no error."""
-        for near in self._cables:
-            _ip("link", "delete", near, check=False)
-        for name in self._names:
-            _ip("netns", "delete", name, check=False)
-        self._cables, self._names = [], []
-
-    def __enter__(self) -> Namespaces:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+        """Lets go of the namespace; with its last process it vanishes. May be called twice."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
 
 
-def leftovers(prefix: str) -> tuple[list[str], list[str]]:
-    """Namespaces and interfaces whose name begins with `prefix`."""
-    namespaces = [line.split()[0] for line in _ip("netns", "list").splitlines() if line.startswith(prefix)]
-    links = [line.split()[1].split("@")[0].rstrip(":") for line in _ip("-o", "link").splitlines()]
-    return namespaces, [link for link in links if link.startswith(prefix)]
+def _packet_socket(interface: str) -> socket.socket:
+    sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    sock.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+    sock.bind((interface, _ETH_P_ALL))
+    return sock
 
 
-def remove_leftovers(prefix: str) -> None:
-    """Removes what a killed fabric left."""
-    namespaces, links = leftovers(prefix)
-    for link in links:
-        _ip("link", "delete", link, check=False)
-    for name in namespaces:
-        _ip("netns", "delete", name, check=False)
+def _new_namespace() -> int:
+    try:
+        _libc("unshare", _CLONE_NEWNET)
+    except OSError as error:
+        raise DetourError(f"no network namespace: {error.strerror}") from None
+    # The kernel's routers and neighbours must not talk on the fabric's links.
+    for scope in ("all", "default"):
+        with open(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6", "w") as setting:
+            setting.write("1")
+    fd = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    return fd
 
 
-def _disable_ipv6(interface: str) -> None:
-    path = f"/proc/sys/net/ipv6/conf/{interface}/disable_ipv6"
-    if os.path.exists(path):
-        with open(path, "w") as file:
-            file.write("1")
+def _libc(name: str, *arguments: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if getattr(libc, name)(*arguments) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), name)
 
 
-def _in_namespace(namespace: str, command: list[str]) -> None:
-    _ip("netns", "exec", namespace, *command)
+def _in_thread(function: Callable[[], T]) -> T:
+    """Runs a function in a thread of its own: namespaces belong to threads, and this one must keep its own."""
+    result: list[T] = []
+    failure: list[BaseException] = []
 
+    def run() -> None:
+        try:
+            result.append(function())
+        except BaseException as error:
+            failure.append(error)
 
-def _batch(lines: list[str]) -> None:
-    if lines:
-        _run(["ip", "-batch", "-"], "\n".join(lines) + "\n")
-
-
-def _ip(*arguments: str, check: bool = True) -> str:
-    return _run(["ip", *arguments], check=check)
-
-
-def _run(command: list[str], text: str = "", check: bool = True) -> str:
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-    if check and done.returncode != 0:
-        raise DetourError(f"`{' '.join(command)}` failed: {done.stderr.strip().splitlines()[-1:] or 'no message'}")
-    return done.stdout
+    thread = threading.Thread(target=run, name="namespace")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return result[0]

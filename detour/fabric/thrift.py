@@ -1,127 +1,69 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The few calls that BMv2 takes only through its Thrift port: rate and depth of its output queues.
+"""The few calls of BMv2's Thrift interface that P4Runtime has no equal for: rate and depth of queues.
 
-Speaks Thrift's binary protocol (strict, buffered transport), multiplexed service `simple_switch`; a whole Thrift
-library would be one more package to install for three calls.
-
-BMv2's Thrift server listens on all interfaces and cannot be told otherwise. So a fabric's switches run in a network
-namespace of their own (gRPC on UNIX sockets, which cross namespaces), and this module is run inside it:
-`ip netns exec NAMESPACE python -m detour.fabric.thrift` with settings as JSON on standard input.
+Thrift's binary protocol over a plain stream, function names prefixed by the service. That little is written
+out here, so that neither the thrift package nor BMv2's own Python modules are needed.
 """
 
 from __future__ import annotations
 
-import json
 import socket
 import struct
-import sys
-from typing import TypedDict
+from typing import Any
 
 from detour.base.errors import DetourError
 
-_CALL, _REPLY = 1, 2
-_STOP, _I32, _I64 = 0, 8, 10
-_VERSION = 0x80010000
+_CALL = 0x80010001
+_REPLY = 2
+_I32, _I64 = 8, 10
 
 
-class QueueSetting(TypedDict):
-    """Depth (packets) and rate (packets a second) of the queues of one port of the switch behind a Thrift port."""
+class ThriftClient:
+    """A connection to the Thrift port of one simple_switch."""
 
-    thrift_port: int
-    port: int
-    depth: int
-    rate: int
-
-
-class SimpleSwitchThrift:
-    """A connection to one switch's Thrift port on loopback; also a context manager.
-
-    Raises:
-        DetourError: nobody answers there, or the switch refuses a call.
-    """
-
-    def __init__(self, port: int, timeout: float = 5.0) -> None:
-        self._port = port
+    def __init__(self, sock: socket.socket, name: str) -> None:
+        """`name`: of the switch, for messages."""
+        self._socket = sock
+        self._name = name
         self._sequence = 0
-        try:
-            self._socket = socket.create_connection(("127.0.0.1", port), timeout)
-        except OSError as error:
-            raise DetourError(f"no Thrift server on 127.0.0.1:{port}: {error}") from None
-
-    def set_queue_depth(self, port: int, packets: int) -> None:
-        """Every priority queue of `port` holds at most `packets`."""
-        self._call("set_egress_queue_depth", (_I32, port), (_I32, packets))
 
     def set_queue_rate(self, port: int, packets_per_second: int) -> None:
-        """Every priority queue of `port` sends at most that many packets a second."""
-        self._call("set_egress_queue_rate", (_I32, port), (_I64, packets_per_second))
+        """At most so many packets a second leave each of a port's priority queues."""
+        self._call("simple_switch:set_egress_queue_rate", (_I32, port), (_I64, packets_per_second))
+
+    def set_queue_depth(self, port: int, packets: int) -> None:
+        """How many packets each of a port's priority queues holds."""
+        self._call("simple_switch:set_egress_queue_depth", (_I32, port), (_I32, packets))
 
     def close(self) -> None:
+        """Ends the connection."""
         self._socket.close()
 
-    def __enter__(self) -> SimpleSwitchThrift:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def _call(self, method: str, *arguments: tuple[int, int]) -> None:
+    def _call(self, function: str, *arguments: tuple[int, Any]) -> None:
         self._sequence += 1
-        name = f"simple_switch:{method}".encode()
-        request = struct.pack(f"!Ii{len(name)}si", _VERSION | _CALL, len(name), name, self._sequence)
-        for index, (kind, value) in enumerate(arguments, 1):
-            request += struct.pack("!bh" + ("i" if kind == _I32 else "q"), kind, index, value)
+        message = struct.pack("!Ii", _CALL, len(function)) + function.encode() + struct.pack("!i", self._sequence)
+        for number, (kind, value) in enumerate(arguments, 1):
+            message += struct.pack("!bhi" if kind == _I32 else "!bhq", kind, number, value)
         try:
-            self._socket.sendall(request + bytes([_STOP]))
-            result = self._reply()
-        except OSError as error:
-            raise DetourError(f"simple_switch on Thrift port {self._port} does not answer {method}: {error}") from None
-        if result != 0:
-            raise DetourError(f"simple_switch on Thrift port {self._port} refuses {method}{arguments}: {result}")
+            self._socket.sendall(message + b"\0")
+            self._finish(function)
+        except (OSError, struct.error) as error:
+            raise DetourError(f"switch {self._name}: Thrift call {function}: {error}") from None
 
-    def _reply(self) -> int:
-        """Result of the call: 0 is good. An exception of the server counts as -1."""
-        kind, length = struct.unpack("!Ii", self._read(8))
-        self._read(length + 4)  # name, sequence
-        if kind != _VERSION | _REPLY:
-            return -1
-        field = self._read(1)[0]
-        if field != _I32:
-            return 0 if field == _STOP else -1
-        _, value = struct.unpack("!hi", self._read(6))
-        self._read(1)
-        return value
+    def _finish(self, function: str) -> None:
+        kind, length = struct.unpack("!Ii", self._receive(8))
+        self._receive(length + 4)  # the name comes back, without the service before it, and the sequence number
+        # The result is field 0, an i32 that is 0 if all went well; any other field is an exception.
+        good = kind & 0xFF == _REPLY and self._receive(3) == struct.pack("!bh", _I32, 0)
+        code = struct.unpack("!i", self._receive(4))[0] if good else -1
+        if code != 0:
+            raise DetourError(f"switch {self._name}: Thrift call {function} is refused")
 
-    def _read(self, length: int) -> bytes:
+    def _receive(self, length: int) -> bytes:
         data = b""
         while len(data) < length:
             more = self._socket.recv(length - len(data))
             if not more:
-                raise ConnectionResetError("connection closed")
+                raise OSError("the connection is closed")
             data += more
         return data
-
-
-def apply(settings: list[QueueSetting]) -> None:
-    """Sets queues of many switches, one connection each."""
-    by_switch: dict[int, list[QueueSetting]] = {}
-    for setting in settings:
-        by_switch.setdefault(setting["thrift_port"], []).append(setting)
-    for thrift_port, mine in by_switch.items():
-        with SimpleSwitchThrift(thrift_port) as switch:
-            for setting in mine:
-                switch.set_queue_depth(setting["port"], setting["depth"])
-                switch.set_queue_rate(setting["port"], setting["rate"])
-
-
-def main() -> int:
-    try:
-        apply(json.load(sys.stdin))
-    except DetourError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
