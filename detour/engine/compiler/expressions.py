@@ -16,7 +16,7 @@ from detour.engine import phv
 from detour.engine.compiler.context import Context, HeaderRef, UnionRef
 from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.load import find_field
-from detour.engine.compiler.model import Json, Stack, UnionStack, parse_hex, refuse
+from detour.engine.compiler.model import FieldSpec, Json, Stack, UnionStack, parse_hex, refuse
 from detour.engine.compiler.values import equal_variable
 
 _BOOL_OPS = {"and", "or", "not", "==", "!=", "<", "<=", ">", ">=", "valid", "valid_union", "d2b"}
@@ -189,8 +189,21 @@ def _equal(ctx: Context, left: Json, right: Json) -> Value:
             for a, b in zip(union(ctx, left).members, union(ctx, right).members, strict=True):
                 same = ctx.f.op("or", same, _equal_headers(ctx, a, b))
             return same
+    variable = [_variable(ctx, e) for e in (left, right)]
+    if variable[0] and variable[1]:
+        return equal_variable(ctx, *variable[0], *variable[1])
     a, b, _ = _unify(ctx, exact(ctx, left), exact(ctx, right))
     return ctx.f.compare("eq", a, b)
+
+
+def _variable(ctx: Context, e: Json) -> tuple[HeaderRef, FieldSpec] | None:
+    """The variable-length field that an expression names, if it does."""
+    e = _unwrap(e)
+    if e["type"] != "field" or isinstance(e["value"][0], dict):
+        return None
+    ref, name = lvalue(ctx, e)
+    spec = next((s for s in ref.type.fields if s.name == name and s.variable), None)
+    return (ref, spec) if spec else None
 
 
 def _equal_headers(ctx: Context, a: HeaderRef, b: HeaderRef) -> Value:
@@ -200,7 +213,7 @@ def _equal_headers(ctx: Context, a: HeaderRef, b: HeaderRef) -> Value:
     same = ctx.f.op("and", ctx.is_valid(a), ctx.is_valid(b))
     for spec in a.type.fields:
         if spec.variable:
-            equal = equal_variable(ctx, a, b, spec)
+            equal = equal_variable(ctx, a, spec, b, spec)
         else:
             equal = ctx.f.compare("eq", ctx.load_field(a, spec), ctx.load_field(b, spec))
         same = ctx.f.op("and", same, equal)

@@ -71,11 +71,11 @@ def assign_variable(ctx: Context, dst: HeaderRef, to: FieldSpec, src: HeaderRef,
     set_variable_bits(ctx, dst, to, bits)
 
 
-def equal_variable(ctx: Context, a: HeaderRef, b: HeaderRef, spec: FieldSpec) -> Value:
+def equal_variable(ctx: Context, a: HeaderRef, of_a: FieldSpec, b: HeaderRef, of_b: FieldSpec) -> Value:
     """BMv2 compares the values as numbers, whatever the lengths."""
     name = runtime(ctx.module, "variable_equal")
-    args = []
-    for ref in (a, b):
+    args: list[str | Value] = []
+    for ref, spec in ((a, of_a), (b, of_b)):
         bits = ctx.f.resize(variable_bits(ctx, ref, spec), 64)
         args += [variable_data(ctx, ref, spec), ctx.f.lshr(bits, 3)]
     return ctx.f.call(1, name, args)
