@@ -156,6 +156,8 @@ class Runner:
         """Virtual time: executes all events up to and including `until`."""
         if self._owner == threading.get_ident():
             raise DetourError("run() was called from within the loop")
+        if self._epoll.closed:
+            raise DetourError("the network was stopped; make a new one")
         with self._turn():
             while self._slice(until) != REACHED:
                 pass
@@ -164,17 +166,22 @@ class Runner:
         """Real time: starts the thread; loop time goes on from where it was."""
         if self._thread is not None:
             return
+        if self._epoll.closed:
+            raise DetourError("the network was stopped; make a new one")
         self._stopping = False
         self._failure = None
         g = self._memory.g
         g["epoch_ns"] = _monotonic_ns() - int(g["now"]) // 1000
         g["slip_ps"] = 0
-        self._thread = threading.Thread(target=self._main, name="loop", daemon=True)
+        has_turn = threading.Event()
+        self._thread = threading.Thread(target=self._main, args=(has_turn,), name="loop", daemon=True)
         self._thread.start()
+        has_turn.wait()
 
-    def _main(self) -> None:
+    def _main(self, has_turn: threading.Event) -> None:
         timer_slack_off()
         with self._turn():
+            has_turn.set()
             try:
                 while not self._stopping:
                     self._slice(MAX_TIME)

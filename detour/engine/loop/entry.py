@@ -141,23 +141,24 @@ def _poll(g: Any, wall: int) -> None:
 
 
 @njit(_nrt=False)
-def _measure_lag(g: Any, now: int) -> bool:
-    """Notes how far the loop is behind; beyond `max_lag_ps` loop time is held back. True: events are due."""
-    first = heap.first_time(g)
-    if first > now:
-        g.lag_ps = 0
-        return False
-    g.lag_ps = now - first
-    g.lag_peak_ps = max(g.lag_peak_ps, g.lag_ps)
-    if g.lag_ps > g.max_lag_ps:
-        g.slip_ps += g.lag_ps - g.max_lag_ps
-        g.lag_ps = g.max_lag_ps
-    return True
+def _due_until(g: Any, wall: int) -> int:
+    """Loop time now, after noting how far the loop is behind; beyond `max_lag_ps` loop time is held back."""
+    now = _loop_time(g, wall)
+    lag = max(0, now - heap.first_time(g))
+    excess = lag - g.max_lag_ps
+    if excess > 0:
+        g.slip_ps += excess
+        now -= excess
+        lag -= excess
+    g.lag_ps = lag
+    g.lag_peak_ps = max(g.lag_peak_ps, lag)
+    return now
 
 
 @njit(_nrt=False)
 def _rest(g: Any) -> None:
     """Sleeps until the next event, a frame from outside, or Python's call."""
+    g.lag_ps = 0
     duration = -1
     first = heap.first_time(g)
     if first < MAX_TIME:
@@ -173,17 +174,17 @@ def _run_paced(g: Any, data: Any, hs: Any) -> int:
     started = outside.wall_ns(g)
     while g.wake == 0:
         wall = outside.wall_ns(g)
-        now = _loop_time(g, wall)
+        now = _due_until(g, wall)
         for _ in range(_BATCH):
             if heap.first_time(g) > now:
                 break
             _step(g, data, hs)
             if must_drain(g):
                 return DRAIN
-        due = _measure_lag(g, now)
+        due = heap.first_time(g) <= now
         if not due or wall - g.polled_ns >= _POLL_NS:
             _poll(g, wall)
-            due = due or heap.first_time(g) <= now
+            due = heap.first_time(g) <= now
         if g.up_used + g.taken_used > 0 and (not due or wall - started > _LOG_NS):
             return DRAIN
         if not due:

@@ -42,7 +42,7 @@ def _record_by_address(dtype: np.dtype) -> Any:
 
 
 def _python_record(dtype: np.dtype, address: int) -> Any:
-    raw = (ctypes.c_char * dtype.itemsize).from_address(address)
+    raw: Any = (ctypes.c_char * dtype.itemsize).from_address(address)
     return np.frombuffer(raw, dtype=dtype).view(np.recarray)[0]
 
 

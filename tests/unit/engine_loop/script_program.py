@@ -118,7 +118,7 @@ def _deparse(sw: int, p: int, out: int, payload: int, payload_length: int) -> in
         length = 8
     move_bytes(out, p + _HEADER_AT, length)
     if operation == GROW:
-        for i in range(load8(p + _HEADER_AT + 2)):
+        for _ in range(load8(p + _HEADER_AT + 2)):
             store8(out + length, 0xAA)
             length += 1
     return length

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The event heap against Python's sort."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detour.base.jit import njit
+from detour.engine.loop import heap
+from detour.engine.loop.memory import Memory
+from detour.engine.loop.native import global_at, heap_at
+
+_ENTITIES = 12
+
+
+@njit
+def _schedule(globals_, entity, time):
+    heap.schedule(global_at(globals_.ctypes.data, 0), entity, time)
+
+
+@njit
+def _cancel(globals_, entity):
+    heap.cancel(global_at(globals_.ctypes.data, 0), entity)
+
+
+@njit
+def _pop(globals_):
+    g = global_at(globals_.ctypes.data, 0)
+    if g.heap_size == 0:
+        return -1, -1
+    time, entity = heap_at(g.heap, 0).time, heap_at(g.heap, 0).entity
+    heap.cancel(g, entity)
+    return time, entity
+
+
+_operation = st.one_of(
+    st.tuples(st.just("schedule"), st.integers(0, _ENTITIES - 1), st.integers(0, 5)),
+    st.tuples(st.just("cancel"), st.integers(0, _ENTITIES - 1)),
+    st.just(("pop",)),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(_operation, max_size=80))
+def test_order_is_time_then_sequence(operations):
+    memory = Memory(1, 64)
+    for index in range(_ENTITIES):
+        memory.add_entity(0, index)
+    pending: dict[int, tuple[int, int]] = {}
+    for sequence, operation in enumerate([*operations, *[("pop",)] * _ENTITIES]):
+        if operation[0] == "schedule":
+            _schedule(memory.globals, operation[1], operation[2])
+            pending[operation[1]] = (operation[2], sequence)
+        elif operation[0] == "cancel":
+            _cancel(memory.globals, operation[1])
+            pending.pop(operation[1], None)
+        else:
+            first = min(pending, key=lambda e: pending[e], default=-1)
+            time = pending.pop(first)[0] if first >= 0 else -1
+            assert _pop(memory.globals) == (time, first)
+    assert memory.g["heap_size"] == 0
