@@ -11,7 +11,7 @@ from detour.base.jit import njit
 from detour.hosts.jit import inner
 from detour.hosts.octets import load64le
 
-CRC_START = 0xFFFFFFFF
+CRC_START = np.int64(0xFFFFFFFF)
 _SLICES = 16
 
 
@@ -32,7 +32,7 @@ _TABLE = _tables()
 
 
 @inner
-def _step8(word: int, row: int) -> Any:
+def _slice8(word: int, row: int) -> Any:
     """Remainder of the eight bytes of `word` (first byte lowest) with `row` - 7 bytes of zeros behind them."""
     crc = np.int64(0)
     for k in range(8):
@@ -40,12 +40,18 @@ def _step8(word: int, row: int) -> Any:
     return crc
 
 
+@inner
+def crc32_word(word: int, crc: Any) -> Any:
+    """Carries CRC register `crc` over eight bytes, the first one the lowest of `word`."""
+    return _slice8(word ^ crc, np.int64(7))
+
+
 @njit
 def crc32_update(buf: Any, start: int, end: int, crc: Any) -> Any:
     """Carries CRC register `crc` (initially `CRC_START`, finally to be inverted) over `buf[start:end]`."""
     i = start
     while i + 16 <= end:
-        crc = _step8(load64le(buf, i) ^ crc, 15) ^ _step8(load64le(buf, i + 8), 7)
+        crc = _slice8(load64le(buf, i) ^ crc, np.int64(15)) ^ _slice8(load64le(buf, i + 8), np.int64(7))
         i += 16
     while i < end:
         crc = (crc >> 8) ^ np.int64(_TABLE[0, (crc ^ np.int64(buf[i])) & 0xFF])

@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from detour.hosts.jit import inner
+from detour.hosts.rows import cfg_row, cq_row, cqe_row
 
 
 @inner
 def reserve(hs: Any, cq: int) -> bool:
     """Takes one entry of the queue for a completion to come; False if there is none left."""
-    c = hs.cq[cq]
-    if c["reserved"] + c["tail"] - c["head"] >= hs.cqe.shape[1]:
+    c = cq_row(hs, cq)
+    if c["reserved"] + c["tail"] - c["head"] >= cfg_row(hs)["cq_depth"]:
         return False
     c["reserved"] += 1
     return True
@@ -25,7 +26,7 @@ def reserve(hs: Any, cq: int) -> bool:
 @inner
 def release(hs: Any, cq: int) -> None:
     """Gives a reserved entry back."""
-    hs.cq[cq]["reserved"] -= 1
+    cq_row(hs, cq)["reserved"] -= 1
 
 
 @inner
@@ -33,8 +34,8 @@ def push(
     hs: Any, cq: int, wr_id: int, status: int, opcode: int, length: int, imm: int, qpn: int, flags: int
 ) -> None:
     """Fills a reserved entry."""
-    c = hs.cq[cq]
-    e = hs.cqe[cq, c["tail"] & (hs.cqe.shape[1] - 1)]
+    c = cq_row(hs, cq)
+    e = cqe_row(hs, cq, c["tail"] & (cfg_row(hs)["cq_depth"] - 1))
     e["wr_id"] = wr_id
     e["status"] = status
     e["opcode"] = opcode

@@ -16,6 +16,7 @@ from detour.base.jit import njit
 from detour.hosts.addresses import to_text
 from detour.hosts.jit import inner
 from detour.hosts.octets import load16, load32, load64
+from detour.hosts.rows import cfg_row, frame_row, host_row
 from detour.hosts.state import Hosts, make_hosts
 from detour.hosts.wire import (
     AETH,
@@ -56,10 +57,10 @@ MALFORMED, NOT_MINE, BAD_CHECKSUM, BAD_ICRC = -1, -2, -3, -4
 
 @njit
 def dissect(hs: Any, host: int, buf: Any, o: int, length: int) -> int:
-    """Fills `hs.frame[0]` from the frame; returns what it is (`IS_...`) or what is wrong with it (below 0).
+    """Fills `frame_row(hs)` from the frame; returns what it is (`IS_...`) or what is wrong with it (below 0).
 
     `host` < 0 accepts any destination address."""
-    f = hs.frame[0]
+    f = frame_row(hs)
     bad = _addresses(hs, host, f, buf, o, length)
     if bad < 0:
         return bad
@@ -72,12 +73,12 @@ def dissect(hs: Any, host: int, buf: Any, o: int, length: int) -> int:
     roce = load16(buf, udp + 2) == PORT_ROCE
     if not roce and load16(buf, udp + 2) != PORT_PROBE:
         return NOT_MINE
-    if not hs.cfg[0]["elide_payload"]:
+    if not cfg_row(hs)["elide_payload"]:
         if load16(buf, udp + 6) == 0 or udp_checksum(
             buf, udp, size, f["src_hi"], f["src_lo"], f["dst_hi"], f["dst_lo"]
         ):
             return BAD_CHECKSUM
-        if roce and not _icrc_holds(hs, f, buf, udp, size):
+        if roce and not _icrc_holds(f, buf, udp, size):
             return BAD_ICRC
     f["sport"] = load16(buf, udp)
     return _roce(f, buf, udp + UDP, size - UDP) if roce else _probe(f, buf, udp + UDP, size - UDP)
@@ -101,7 +102,7 @@ def _addresses(hs: Any, host: int, f: Any, buf: Any, o: int, length: int) -> int
     f["dst_lo"] = load64(buf, ip + 32)
     if host < 0:
         return 0
-    h = hs.host[host]
+    h = host_row(hs, host)
     if f["dst_hi"] == h["addr_hi"] and f["dst_lo"] == h["addr_lo"]:
         return 0
     listed = h["usid_hi"] != 0 and f["dst_hi"] == h["usid_hi"] and f["dst_lo"] == h["usid_lo"]
@@ -136,10 +137,10 @@ def _extensions(f: Any, buf: Any, at: int) -> Any:
 
 
 @inner
-def _icrc_holds(hs: Any, f: Any, buf: Any, udp: int, size: int) -> Any:
+def _icrc_holds(f: Any, buf: Any, udp: int, size: int) -> Any:
     if size < UDP + BTH + ICRC:
         return False
-    crc = icrc(buf, udp, size, f["src_hi"], f["src_lo"], f["dst_hi"], f["dst_lo"], hs.scratch)
+    crc = icrc(buf, udp, size, f["src_hi"], f["src_lo"], f["dst_hi"], f["dst_lo"])
     end = udp + size - ICRC
     found = np.int64(buf[end]) | np.int64(buf[end + 1]) << 8 | np.int64(buf[end + 2]) << 16
     return crc == found | np.int64(buf[end + 3]) << 24

@@ -13,6 +13,7 @@ from detour.base.jit import njit
 from detour.hosts import cc, dissect, lerp, nic, paths, responder, timers, wire
 from detour.hosts.config import MAX_PAYLOAD
 from detour.hosts.jit import inner
+from detour.hosts.rows import cfg_row, ctl_row, frame_row, host_row, qp_row
 from detour.hosts.state import FIRST_QPN, MAX_TIME, NIL, Hosts, make_hosts
 
 __all__ = ["MAX_FRAME", "MAX_TIME", "Hosts", "deadline", "expire", "make_hosts", "receive", "transmit"]
@@ -24,7 +25,7 @@ MAX_FRAME = wire.MAX_OVERHEAD + MAX_PAYLOAD
 @njit
 def receive(hs: Any, host: int, buf: Any, offset: int, length: int, now: int) -> None:
     """A frame of `length` bytes came in."""
-    h = hs.host[host]
+    h = host_row(hs, host)
     h["rx_frames"] += 1
     h["rx_bytes"] += length
     kind = dissect.dissect(hs, host, buf, offset, length)
@@ -39,7 +40,7 @@ def receive(hs: Any, host: int, buf: Any, offset: int, length: int, now: int) ->
         elif kind == dissect.IS_DATA:
             responder.on_data(hs, i, buf)
         else:
-            _feedback(hs, i, hs.qp[i], kind, now)
+            _feedback(hs, i, qp_row(hs, i), kind, now)
 
 
 @inner
@@ -51,7 +52,7 @@ def _feedback(hs: Any, i: int, q: Any, kind: int, now: int) -> None:
         paths.on_ptr(hs, i, now)
     else:
         q["st_cnps"] += 1
-        cc.on_cnp(hs.cfg[0], q, now)
+        cc.on_cnp(cfg_row(hs), q, now)
     when = lerp.deadline(hs, i, q)
     if when < MAX_TIME:
         timers.advance(hs, i, q, when)
@@ -72,11 +73,11 @@ def _count_bad(h: Any, kind: int) -> None:
 @inner
 def _addressed(hs: Any, host: int) -> int:
     """QP of this host that the frame is for and whose peer sent it, or `NIL`."""
-    f = hs.frame[0]
+    f = frame_row(hs)
     i = f["qpn"] - FIRST_QPN
-    if i < 0 or i >= hs.qp.shape[0]:
+    if i < 0 or i >= cfg_row(hs)["n_qps"]:
         return NIL
-    q = hs.qp[i]
+    q = qp_row(hs, i)
     mine = q["used"] and q["host"] == host
     return i if mine and q["peer_hi"] == f["src_hi"] and q["peer_lo"] == f["src_lo"] else NIL
 
@@ -84,13 +85,13 @@ def _addressed(hs: Any, host: int) -> int:
 @njit
 def transmit(hs: Any, host: int, buf: Any, offset: int, now: int) -> int:
     """Writes the next frame to send; returns its length, 0 if nothing may go now."""
-    h = hs.host[host]
+    h = host_row(hs, host)
     length = 0
     while length == 0 and h["ctl_head"] != h["ctl_tail"]:
-        length = _control(hs, buf, offset, h, hs.ctl[host, nic.pop_control(hs, h)], now)
+        length = _control(hs, buf, offset, h, ctl_row(hs, host, nic.pop_control(hs, h)), now)
     while length == 0 and h["active_head"] != NIL:
         i = nic.take_active(hs, h)
-        q = hs.qp[i]
+        q = qp_row(hs, i)
         length = lerp.next_frame(hs, i, q, buf, offset, now)
         if length and lerp.can_send(hs, q):
             nic.activate(hs, i, q)
@@ -118,7 +119,7 @@ def deadline(hs: Any, host: int) -> int:
         i = timers.top(hs, host)
         if i == NIL:
             return MAX_TIME
-        q = hs.qp[i]
+        q = qp_row(hs, i)
         when = lerp.deadline(hs, i, q)
         if when <= q["heap_key"]:
             return q["heap_key"]
@@ -136,4 +137,4 @@ def expire(hs: Any, host: int, now: int) -> None:
         lerp.on_deadline(hs, i, now)
         if timers.top(hs, host) == i:
             # a key above `now` even if something is still due: it waits for `transmit` now
-            timers.postpone_top(hs, host, max(lerp.deadline(hs, i, hs.qp[i]), now + 1))
+            timers.postpone_top(hs, host, max(lerp.deadline(hs, i, qp_row(hs, i)), now + 1))

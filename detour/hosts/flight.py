@@ -11,28 +11,29 @@ from __future__ import annotations
 from typing import Any
 
 from detour.hosts.jit import inner
+from detour.hosts.rows import cfg_row, slot_row
 from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_LOST
 
 
 @inner
 def seq_of(hs: Any, q: Any, index: int) -> int:
     """Sequence number of the packet in a slot that is in use."""
-    return q["snd_una"] + ((index - q["snd_una"]) & (hs.slot.shape[1] - 1))
+    return q["snd_una"] + ((index - q["snd_una"]) & (cfg_row(hs)["window"] - 1))
 
 
 @inner
 def _link(hs: Any, i: int, index: int, tail: int) -> None:
-    s = hs.slot[i, index]
+    s = slot_row(hs, i, index)
     s["next"] = NIL
     s["prev"] = tail
     if tail != NIL:
-        hs.slot[i, tail]["next"] = index
+        slot_row(hs, i, tail)["next"] = index
 
 
 @inner
 def append(hs: Any, i: int, q: Any, index: int, now: int) -> None:
     """The packet in slot `index`, which is on no list, goes out now on the current path."""
-    s = hs.slot[i, index]
+    s = slot_row(hs, i, index)
     s["state"] = SLOT_FLIGHT
     s["sent"] = now
     s["txn"] = q["next_txn"]
@@ -50,41 +51,41 @@ def append(hs: Any, i: int, q: Any, index: int, now: int) -> None:
 
 @inner
 def _take_from_flight(hs: Any, i: int, q: Any, index: int) -> None:
-    s = hs.slot[i, index]
+    s = slot_row(hs, i, index)
     before, after = s["prev"], s["next"]
     if q["epoch_head"] == index:
         q["epoch_head"] = after
     if before == NIL:
         q["flight_head"] = after
     else:
-        hs.slot[i, before]["next"] = after
+        slot_row(hs, i, before)["next"] = after
     if after == NIL:
         q["flight_tail"] = before
     else:
-        hs.slot[i, after]["prev"] = before
+        slot_row(hs, i, after)["prev"] = before
     if s["epoch"] == q["epoch"]:
         q["inflight"] -= 1
 
 
 @inner
 def _take_from_lost(hs: Any, i: int, q: Any, index: int) -> None:
-    s = hs.slot[i, index]
+    s = slot_row(hs, i, index)
     before, after = s["prev"], s["next"]
     if before == NIL:
         q["lost_head"] = after
     else:
-        hs.slot[i, before]["next"] = after
+        slot_row(hs, i, before)["next"] = after
     if after == NIL:
         q["lost_tail"] = before
     else:
-        hs.slot[i, after]["prev"] = before
+        slot_row(hs, i, after)["prev"] = before
     q["n_lost"] -= 1
 
 
 @inner
 def take(hs: Any, i: int, q: Any, index: int) -> None:
     """Takes a packet off the list that it is on and counts it as acknowledged."""
-    s = hs.slot[i, index]
+    s = slot_row(hs, i, index)
     if s["state"] == SLOT_FLIGHT:
         _take_from_flight(hs, i, q, index)
     elif s["state"] == SLOT_LOST:
@@ -96,7 +97,7 @@ def take(hs: Any, i: int, q: Any, index: int) -> None:
 def lose(hs: Any, i: int, q: Any, index: int) -> None:
     """Moves a packet in flight to the end of the lost list."""
     _take_from_flight(hs, i, q, index)
-    hs.slot[i, index]["state"] = SLOT_LOST
+    slot_row(hs, i, index)["state"] = SLOT_LOST
     _link(hs, i, index, q["lost_tail"])
     if q["lost_tail"] == NIL:
         q["lost_head"] = index

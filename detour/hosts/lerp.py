@@ -21,6 +21,7 @@ import numpy as np
 from detour.hosts import cc, flight, paths, rtt, timers, wire
 from detour.hosts.jit import inner
 from detour.hosts.nic import activate
+from detour.hosts.rows import candidate_row, cfg_row, frame_row, host_row, qp_row, slot_row, wqe_row
 from detour.hosts.state import (
     MAX_TIME,
     NIL,
@@ -45,7 +46,7 @@ PROBE_NONE, PROBE_DUE, PROBE_SENT = 0, 1, 2
 def _may_send_new(hs: Any, q: Any) -> bool:
     if q["snd_nxt"] >= q["snd_end"] or q["nak_seq"] >= 0:
         return False
-    return q["snd_nxt"] - q["snd_una"] < hs.slot.shape[1]
+    return q["snd_nxt"] - q["snd_una"] < cfg_row(hs)["window"]
 
 
 @inner
@@ -79,16 +80,16 @@ def next_frame(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
 @inner
 def _send_new(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
     seq = q["snd_nxt"]
-    depth = hs.wqe.shape[1]
-    w = hs.wqe[i, q["sq_nxt"] & (depth - 1)]
+    depth = cfg_row(hs)["sq_depth"]
+    w = wqe_row(hs, i, q["sq_nxt"] & (depth - 1))
     if seq >= w["first"] + w["packets"]:
         q["sq_nxt"] += 1
-        w = hs.wqe[i, q["sq_nxt"] & (depth - 1)]
-    index = seq & (hs.slot.shape[1] - 1)
-    s = hs.slot[i, index]
+        w = wqe_row(hs, i, q["sq_nxt"] & (depth - 1))
+    index = seq & (cfg_row(hs)["window"] - 1)
+    s = slot_row(hs, i, index)
     s["wqe"] = q["sq_nxt"] & (depth - 1)
     s["count"] = 0
-    s["size"] = min(hs.cfg[0]["payload"], w["length"] - (seq - w["first"]) * hs.cfg[0]["payload"])
+    s["size"] = min(cfg_row(hs)["payload"], w["length"] - (seq - w["first"]) * cfg_row(hs)["payload"])
     q["snd_nxt"] = seq + 1
     paths.before_data(hs, i, q, now)
     return _emit(hs, i, q, index, seq, buf, o, now)
@@ -97,7 +98,7 @@ def _send_new(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
 @inner
 def _repeat(hs: Any, i: int, q: Any, index: int, buf: Any, o: int, now: int) -> int:
     """Sends a packet again that is on one of the lists."""
-    s = hs.slot[i, index]
+    s = slot_row(hs, i, index)
     seq = flight.seq_of(hs, q, index)
     flight.take(hs, i, q, index)
     s["count"] = (s["count"] + 1) & wire.COUNT_MASK
@@ -115,16 +116,16 @@ def _repeat_last(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
 
 @inner
 def _emit(hs: Any, i: int, q: Any, index: int, seq: int, buf: Any, o: int, now: int) -> int:
-    cfg = hs.cfg[0]
-    s = hs.slot[i, index]
+    cfg = cfg_row(hs)
+    s = slot_row(hs, i, index)
     flight.append(hs, i, q, index, now)
     cc.on_sent(cfg, q, s["size"], s["txn"], now)
-    c = hs.candidate[i, q["cand"]]
+    c = candidate_row(hs, i, q["cand"])
     c["packets"] += 1
     q["st_packets"] += 1
     paths.after_data(hs, i, q, now)
     timers.advance(hs, i, q, deadline(hs, i, q))
-    w = hs.wqe[i, s["wqe"]]
+    w = wqe_row(hs, i, s["wqe"])
     return wire.write_data(hs, buf, o, q, c, w, seq, s["count"], seq - w["first"])
 
 
@@ -133,11 +134,11 @@ def _emit(hs: Any, i: int, q: Any, index: int, seq: int, buf: Any, o: int, now: 
 
 @inner
 def on_ack(hs: Any, i: int, now: int) -> None:
-    """The ACK or NAK in `hs.frame[0]` came in for QP `i`."""
-    f = hs.frame[0]
-    q = hs.qp[i]
+    """The ACK or NAK in `frame_row(hs)` came in for QP `i`."""
+    f = frame_row(hs)
+    q = qp_row(hs, i)
     if q["state"] != QPS_RTS:
-        hs.host[q["host"]]["rx_wrong_state"] += 1
+        host_row(hs, q["host"])["rx_wrong_state"] += 1
         return
     if f["syndrome"] == SYNDROME_ACK:
         _on_positive(hs, i, q, f, now)
@@ -173,7 +174,7 @@ def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> int:
     seq = unwrap(f["trigger"], q["snd_una"])
     if seq < q["snd_una"] or seq >= q["snd_nxt"]:
         return -1
-    s = hs.slot[i, seq & (hs.slot.shape[1] - 1)]
+    s = slot_row(hs, i, seq & (cfg_row(hs)["window"] - 1))
     if s["state"] != SLOT_FLIGHT or s["count"] != f["count"]:
         return _acked(hs, i, q, seq, f["count"], now)
     if s["epoch"] != q["epoch"]:
@@ -186,7 +187,7 @@ def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> int:
         paths.on_data_delay(hs, i, q, s["cand"], f["delay"], now)
     if f["ce"]:
         q["st_ecn_marked"] += 1
-        cc.on_ecn(hs.cfg[0], q, s["size"], s["txn"], now)
+        cc.on_ecn(cfg_row(hs), q, s["size"], s["txn"], now)
     return _acked(hs, i, q, seq, f["count"], now)
 
 
@@ -196,8 +197,8 @@ def _acked(hs: Any, i: int, q: Any, seq: int, count: int, now: int) -> int:
 
     Returns the transmission's number if it is one of the current epoch from which the loss of earlier ones
     follows, else -1."""
-    index = seq & (hs.slot.shape[1] - 1)
-    s = hs.slot[i, index]
+    index = seq & (cfg_row(hs)["window"] - 1)
+    s = slot_row(hs, i, index)
     if s["state"] != SLOT_FLIGHT and s["state"] != SLOT_LOST:
         return -1
     q["retries"] = 0
@@ -209,7 +210,7 @@ def _acked(hs: Any, i: int, q: Any, seq: int, count: int, now: int) -> int:
         q["last_progress"] = now
         q["epoch_rtos"] = 0
         q["tail_probe"] = PROBE_NONE
-        cc.on_acked(hs.cfg[0], q, s["size"], s["txn"], now)
+        cc.on_acked(cfg_row(hs), q, s["size"], s["txn"], now)
     flight.take(hs, i, q, index)
     known = count == s["count"] or (count < 0 and s["count"] == 0)
     return s["txn"] if current and known else -1
@@ -219,29 +220,29 @@ def _acked(hs: Any, i: int, q: Any, seq: int, count: int, now: int) -> int:
 def _lose_before(hs: Any, i: int, q: Any, index: int, txn: int, epoch: int, now: int) -> None:
     """Declares lost what was sent in `epoch` before `txn`, beginning at `index` of the flight list."""
     while index != NIL:
-        s = hs.slot[i, index]
+        s = slot_row(hs, i, index)
         if s["txn"] >= txn or s["epoch"] > epoch:
             return
         after = s["next"]
         if s["epoch"] == epoch:
             flight.lose(hs, i, q, index)
             if epoch == q["epoch"]:
-                cc.on_lost(hs.cfg[0], q, s["txn"], now)
+                cc.on_lost(cfg_row(hs), q, s["txn"], now)
         index = after
 
 
 @inner
 def _slide(hs: Any, i: int, q: Any) -> None:
     """Moves the window over what is acknowledged and completes work requests in order."""
-    mask = hs.slot.shape[1] - 1
+    mask = cfg_row(hs)["window"] - 1
     while q["snd_una"] < q["snd_nxt"]:
-        s = hs.slot[i, q["snd_una"] & mask]
+        s = slot_row(hs, i, q["snd_una"] & mask)
         if s["state"] == SLOT_FLIGHT or s["state"] == SLOT_LOST:
             break
         s["state"] = SLOT_FREE
         q["snd_una"] += 1
     while q["sq_una"] < q["sq_end"]:
-        w = hs.wqe[i, q["sq_una"] & (hs.wqe.shape[1] - 1)]
+        w = wqe_row(hs, i, q["sq_una"] & (cfg_row(hs)["sq_depth"] - 1))
         if w["first"] + w["packets"] > q["snd_una"]:
             break
         if q["sq_nxt"] == q["sq_una"]:
@@ -255,7 +256,7 @@ def _on_refused(hs: Any, i: int, q: Any, seq: int) -> None:
     if seq < q["snd_una"] or seq >= q["snd_nxt"]:
         return
     for k in range(seq, q["snd_nxt"]):
-        flight.take(hs, i, q, k & (hs.slot.shape[1] - 1))
+        flight.take(hs, i, q, k & (cfg_row(hs)["window"] - 1))
     q["nak_seq"] = seq
     q["snd_nxt"] = seq
     q["retries"] = 0
@@ -277,27 +278,27 @@ def deadline(hs: Any, i: int, q: Any) -> int:
 def _loss_deadline(hs: Any, i: int, q: Any) -> int:
     if q["flight_head"] == NIL:
         return MAX_TIME
-    cfg = hs.cfg[0]
+    cfg = cfg_row(hs)
     rto = rtt.timeout(cfg, q)
     when = MAX_TIME
     if q["epoch_head"] != NIL:
-        quiet = max(hs.slot[i, q["epoch_head"]]["sent"], q["last_progress"])
+        quiet = max(slot_row(hs, i, q["epoch_head"])["sent"], q["last_progress"])
         when = quiet + rto
         if q["tail_probe"] == PROBE_NONE and q["srtt"]:
             when = min(when, quiet + rtt.probe_timeout(cfg, q))
     if q["flight_head"] != q["epoch_head"]:
-        when = min(when, hs.slot[i, q["flight_head"]]["sent"] + rto)
+        when = min(when, slot_row(hs, i, q["flight_head"])["sent"] + rto)
     return when
 
 
 @inner
 def on_deadline(hs: Any, i: int, now: int) -> None:
     """Does whatever of the QP's timers is due."""
-    q = hs.qp[i]
+    q = qp_row(hs, i)
     if q["state"] != QPS_RTS:
         return
     if q["cc_timer"] <= now:
-        cc.on_timer(hs.cfg[0], q, now)
+        cc.on_timer(cfg_row(hs), q, now)
     paths.on_deadline(hs, i, q, now)
     if _loss_deadline(hs, i, q) <= now:
         _on_loss_deadline(hs, i, q, now)
@@ -307,10 +308,10 @@ def on_deadline(hs: Any, i: int, now: int) -> None:
 
 @inner
 def _on_loss_deadline(hs: Any, i: int, q: Any, now: int) -> None:
-    rto = rtt.timeout(hs.cfg[0], q)
+    rto = rtt.timeout(cfg_row(hs), q)
     index = q["flight_head"]
     while index != NIL and index != q["epoch_head"]:  # leftovers of older paths
-        s = hs.slot[i, index]
+        s = slot_row(hs, i, index)
         if s["sent"] + rto > now:
             break
         after = s["next"]
@@ -318,17 +319,17 @@ def _on_loss_deadline(hs: Any, i: int, q: Any, now: int) -> None:
         index = after
     if q["epoch_head"] == NIL:
         return
-    quiet = max(hs.slot[i, q["epoch_head"]]["sent"], q["last_progress"])
+    quiet = max(slot_row(hs, i, q["epoch_head"])["sent"], q["last_progress"])
     if quiet + rto <= now:
         _on_rto(hs, i, q, now)
-    elif q["tail_probe"] == PROBE_NONE and q["srtt"] and quiet + rtt.probe_timeout(hs.cfg[0], q) <= now:
+    elif q["tail_probe"] == PROBE_NONE and q["srtt"] and quiet + rtt.probe_timeout(cfg_row(hs), q) <= now:
         q["tail_probe"] = PROBE_DUE
 
 
 @inner
 def _on_rto(hs: Any, i: int, q: Any, now: int) -> None:
     """Nothing has come back on this path: all of it counts as lost (RFC 6298, 5.4 to 5.6)."""
-    cfg = hs.cfg[0]
+    cfg = cfg_row(hs)
     q["st_rtos"] += 1
     q["retries"] += 1
     q["epoch_rtos"] += 1

@@ -11,6 +11,7 @@ from typing import Any
 
 from detour.base.jit import njit
 from detour.hosts.jit import inner
+from detour.hosts.rows import cfg_row, host_row, qp_row
 from detour.hosts.state import NIL
 
 CTL_NONE, CTL_ACK, CTL_PTM, CTL_PTR = 0, 1, 2, 3
@@ -23,11 +24,11 @@ def activate(hs: Any, i: int, q: Any) -> None:
         return
     q["active"] = 1
     q["active_next"] = NIL
-    h = hs.host[q["host"]]
+    h = host_row(hs, q["host"])
     if h["active_tail"] == NIL:
         h["active_head"] = i
     else:
-        hs.qp[h["active_tail"]]["active_next"] = i
+        qp_row(hs, h["active_tail"])["active_next"] = i
     h["active_tail"] = i
 
 
@@ -37,7 +38,7 @@ def take_active(hs: Any, h: Any) -> int:
     i = h["active_head"]
     if i == NIL:
         return NIL
-    q = hs.qp[i]
+    q = qp_row(hs, i)
     q["active"] = 0
     h["active_head"] = q["active_next"]
     if h["active_head"] == NIL:
@@ -49,8 +50,8 @@ def take_active(hs: Any, h: Any) -> int:
 def push_control(hs: Any, host: int) -> int:
     """Index of a fresh entry at the end of the host's control ring; `NIL` if the ring is full (then the
     message is lost, which every protocol here survives)."""
-    h = hs.host[host]
-    depth = hs.ctl.shape[1]
+    h = host_row(hs, host)
+    depth = cfg_row(hs)["control_depth"]
     if h["ctl_tail"] - h["ctl_head"] >= depth:
         h["control_dropped"] += 1
         return NIL
@@ -62,7 +63,7 @@ def push_control(hs: Any, host: int) -> int:
 @inner
 def pop_control(hs: Any, h: Any) -> int:
     """Removes the oldest entry, of which there must be one; its index is valid until the next push."""
-    index = h["ctl_head"] & (hs.ctl.shape[1] - 1)
+    index = h["ctl_head"] & (cfg_row(hs)["control_depth"] - 1)
     h["ctl_head"] += 1
     return index
 

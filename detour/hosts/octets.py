@@ -13,7 +13,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.extending import lower_builtin, type_callable
 
 
 def load16(buf: Any, i: int) -> int:
@@ -56,9 +56,9 @@ def store64(buf: Any, i: int, value: int) -> None:
     _put(buf, i, value, 8, "big")
 
 
-def copy(dst: Any, i: int, src: Any, k: int, size: int) -> None:
-    """`dst[i : i + size] = src[k : k + size]`; the two must not overlap."""
-    dst[i : i + size] = src[k : k + size]
+def swap64(word: int) -> int:
+    """The 64-bit word with its bytes in the opposite order."""
+    return int.from_bytes((int(word) & ((1 << 64) - 1)).to_bytes(8, "big"), "little", signed=True)
 
 
 def _put(buf: Any, i: int, value: int, size: int, order: Any) -> None:
@@ -67,86 +67,60 @@ def _put(buf: Any, i: int, value: int, size: int, order: Any) -> None:
         buf[i + k] = octets[k]
 
 
-def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any, bits: int) -> Any:
-    data = context.make_array(array_type)(context, builder, array).data
+def _pointer(context: Any, builder: Any, signature: Any, args: Any, bits: int) -> Any:
+    """Address of `buf[i]` as that of a `bits` wide word."""
+    data = context.make_array(signature.args[0])(context, builder, args[0]).data
+    index = context.cast(builder, args[1], signature.args[1], types.int64)
     return builder.bitcast(builder.gep(data, [index]), ir.IntType(bits).as_pointer())
 
 
-def _swap(builder: Any, value: Any, bits: int) -> Any:
-    swap = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(ir.IntType(bits), [ir.IntType(bits)]), f"llvm.bswap.i{bits}"
-    )
+def _swapped(builder: Any, value: Any, bits: int) -> Any:
+    word = ir.IntType(bits)
+    swap = cgutils.get_or_insert_function(builder.module, ir.FunctionType(word, [word]), f"llvm.bswap.i{bits}")
     return builder.call(swap, [value])
 
 
-def _make_load(bits: int, swapped: bool) -> Any:
-    @intrinsic
-    def load(typingctx: Any, buf: Any, i: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            where = _pointer(context, builder, signature.args[0], args[0], args[1], bits)
-            value = builder.load(where)
-            value.align = 1
-            if swapped:
-                value = _swap(builder, value, bits)
-            return builder.zext(value, ir.IntType(64)) if bits < 64 else value
-
-        return types.int64(buf, types.int64), codegen
-
-    return load
-
-
-def _make_store(bits: int, swapped: bool) -> Any:
-    @intrinsic
-    def store(typingctx: Any, buf: Any, i: Any, value: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            where = _pointer(context, builder, signature.args[0], args[0], args[1], bits)
-            word = builder.trunc(args[2], ir.IntType(bits)) if bits < 64 else args[2]
-            if swapped:
-                word = _swap(builder, word, bits)
-            builder.store(word, where).align = 1
-            return context.get_dummy_value()
-
-        return types.void(buf, types.int64, types.int64), codegen
-
-    return store
-
-
-def _native_load(pure: Any, bits: int, swapped: bool = True) -> None:
+def _native_load(pure: Any, bits: int, swapped: bool) -> None:
     """Lets compiled callers of `pure` use one load instruction instead."""
-    load = _make_load(bits, swapped)
-    overload(pure, strict=False)(lambda buf, i: lambda buf, i: load(buf, i))
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        value = builder.load(_pointer(context, builder, signature, args, bits))
+        value.align = 1
+        if swapped:
+            value = _swapped(builder, value, bits)
+        return builder.zext(value, ir.IntType(64)) if bits < 64 else value
+
+    type_callable(pure)(lambda context: lambda buf, i: types.int64)
+    lower_builtin(pure, types.Array, types.Integer)(lower)
 
 
-def _native_store(pure: Any, bits: int, swapped: bool = True) -> None:
+def _native_store(pure: Any, bits: int, swapped: bool) -> None:
     """Lets compiled callers of `pure` use one store instruction instead."""
-    store = _make_store(bits, swapped)
-    overload(pure, strict=False)(lambda buf, i, value: lambda buf, i, value: store(buf, i, value))
 
-
-_native_load(load16, 16)
-_native_load(load32, 32)
-_native_load(load64, 64)
-_native_load(load64le, 64, swapped=False)
-_native_store(store16, 16)
-_native_store(store32, 32)
-_native_store(store32le, 32, swapped=False)
-_native_store(store64, 64)
-
-
-@intrinsic
-def _copy(typingctx: Any, dst: Any, i: Any, src: Any, k: Any, size: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        to = _pointer(context, builder, signature.args[0], args[0], args[1], 8)
-        origin = _pointer(context, builder, signature.args[2], args[2], args[3], 8)
-        cgutils.raw_memcpy(builder, to, origin, args[4], 1)
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = context.cast(builder, args[2], signature.args[2], types.int64)
+        if bits < 64:
+            word = builder.trunc(word, ir.IntType(bits))
+        if swapped:
+            word = _swapped(builder, word, bits)
+        builder.store(word, _pointer(context, builder, signature, args, bits)).align = 1
         return context.get_dummy_value()
 
-    return types.void(dst, types.int64, src, types.int64, types.int64), codegen
+    type_callable(pure)(lambda context: lambda buf, i, value: types.void)
+    lower_builtin(pure, types.Array, types.Integer, types.Integer)(lower)
 
 
-def _use_copy(dst: Any, i: Any, src: Any, k: Any, size: Any) -> Any:
-    native: Any = _copy
-    return lambda dst, i, src, k, size: native(dst, i, src, k, size)
+def _lower_swap64(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return _swapped(builder, context.cast(builder, args[0], signature.args[0], types.int64), 64)
 
 
-overload(copy, strict=False)(_use_copy)
+_native_load(load16, 16, swapped=True)
+_native_load(load32, 32, swapped=True)
+_native_load(load64, 64, swapped=True)
+_native_load(load64le, 64, swapped=False)
+_native_store(store16, 16, swapped=True)
+_native_store(store32, 32, swapped=True)
+_native_store(store32le, 32, swapped=False)
+_native_store(store64, 64, swapped=True)
+type_callable(swap64)(lambda context: lambda word: types.int64)
+lower_builtin(swap64, types.Integer)(_lower_swap64)

@@ -29,6 +29,7 @@ from detour.base.jit import njit
 from detour.hosts import cc, rtt, timers, wire
 from detour.hosts.jit import inner
 from detour.hosts.nic import CTL_PTM, CTL_PTR, activate, push_control, random_below
+from detour.hosts.rows import candidate_row, cfg_row, ctl_row, frame_row, host_row, qp_row
 from detour.hosts.state import FIRST_QPN, MAX_TIME, NIL, QPS_RTS
 
 FIXED, AUTO = 0, 1
@@ -50,7 +51,7 @@ def move(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
     """The QP leaves its path for candidate `cand`: a new epoch, slow start."""
     q["epoch"] += 1
     q["cand"] = cand
-    q["delay"] = hs.candidate[i, cand]["delay"]
+    q["delay"] = candidate_row(hs, i, cand)["delay"]
     q["epoch_head"] = NIL
     q["inflight"] = 0
     q["epoch_rtos"] = 0
@@ -58,7 +59,7 @@ def move(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
     q["last_progress"] = now
     q["since_ptm"] = 0
     q["st_reroutes"] += 1
-    cc.on_path(hs.cfg[0], q, np.float64(hs.cfg[0]["reroute_cwnd"]), now)
+    cc.on_path(cfg_row(hs), q, np.float64(cfg_row(hs)["reroute_cwnd"]), now)
     activate(hs, i, q)
 
 
@@ -68,7 +69,7 @@ def move(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
 @inner
 def before_data(hs: Any, i: int, q: Any, now: int) -> None:
     """A new data packet is about to go out."""
-    cfg = hs.cfg[0]
+    cfg = cfg_row(hs)
     if q["flight_head"] == NIL and q["n_lost"] == 0 and now - q["last_sent"] > rtt.timeout(cfg, q):
         cc.on_idle(cfg, q, now)
         q["probed"] = 0
@@ -84,7 +85,7 @@ def after_data(hs: Any, i: int, q: Any, now: int) -> None:
     if q["mode"] != AUTO:
         return
     q["since_ptm"] += 1
-    if q["since_ptm"] < max(q["cwnd"], np.float64(hs.cfg[0]["delta3"])):
+    if q["since_ptm"] < max(q["cwnd"], np.float64(cfg_row(hs)["delta3"])):
         return
     q["since_ptm"] = 0
     q["rr_next"] = (q["rr_next"] + 1) % q["n_cand"]
@@ -95,7 +96,7 @@ def after_data(hs: Any, i: int, q: Any, now: int) -> None:
 def on_data_delay(hs: Any, i: int, q: Any, cand: int, delay: int, now: int) -> None:
     """An ACK reflected the delay that a data packet of the current epoch accumulated."""
     q["delay"] = delay
-    c = hs.candidate[i, cand]
+    c = candidate_row(hs, i, cand)
     c["delay"] = delay
     c["heard"] = now
     if q["st_delay_samples"] == 0 or delay < q["st_delay_min"]:
@@ -116,9 +117,9 @@ def _send_ptm(hs: Any, i: int, q: Any, cand: int) -> None:
     index = push_control(hs, q["host"])
     if index == NIL:
         return
-    c = hs.candidate[i, cand]
+    c = candidate_row(hs, i, cand)
     listed = c["dst_hi"] != 0
-    m = hs.ctl[q["host"], index]
+    m = ctl_row(hs, q["host"], index)
     m["kind"] = CTL_PTM
     m["qp"] = i
     m["qpn"] = FIRST_QPN + i
@@ -137,22 +138,22 @@ def _send_ptm(hs: Any, i: int, q: Any, cand: int) -> None:
 @inner
 def write_ptm(hs: Any, buf: Any, o: int, h: Any, m: Any, now: int) -> int:
     """Writes the PTM in control message `m`. A round begins when its first PTM leaves the host."""
-    q = hs.qp[m["qp"]]
+    q = qp_row(hs, m["qp"])
     if q["round"] == ROUND_FIRST and m["psn"] == q["round_first"]:
         q["round_start"] = now
-        q["round_deadline"] = now + rtt.timeout(hs.cfg[0], q)
+        q["round_deadline"] = now + rtt.timeout(cfg_row(hs), q)
     return wire.write_probe(hs, buf, o, h, m, wire.PTM)
 
 
 @inner
 def answer_ptm(hs: Any, host: int) -> None:
-    """The PTM in `hs.frame[0]` came in: queues the PTR that reflects its delay. Needs no connection."""
-    f = hs.frame[0]
+    """The PTM in `frame_row(hs)` came in: queues the PTR that reflects its delay. Needs no connection."""
+    f = frame_row(hs)
     index = push_control(hs, host)
     if index == NIL:
         return
-    hs.host[host]["ptm_answered"] += 1
-    m = hs.ctl[host, index]
+    host_row(hs, host)["ptm_answered"] += 1
+    m = ctl_row(hs, host, index)
     m["kind"] = CTL_PTR
     m["qpn"] = f["qpn"]
     m["psn"] = f["psn"]
@@ -168,7 +169,7 @@ def answer_ptm(hs: Any, host: int) -> None:
 def start_round(hs: Any, i: int, q: Any, now: int) -> None:
     """Probes up to `initial_probes` random candidates other than the current one."""
     others = q["n_cand"] - 1
-    probes = min(hs.cfg[0]["initial_probes"], others)
+    probes = min(cfg_row(hs)["initial_probes"], others)
     if probes < 1:
         return
     q["round"] = ROUND_FIRST
@@ -176,8 +177,8 @@ def start_round(hs: Any, i: int, q: Any, now: int) -> None:
     q["round_open"] = probes
     q["round_done"] = 0
     q["round_start"] = now
-    q["round_deadline"] = now + rtt.timeout(hs.cfg[0], q)
-    h = hs.host[q["host"]]
+    q["round_deadline"] = now + rtt.timeout(cfg_row(hs), q)
+    h = host_row(hs, q["host"])
     chosen = 0
     for place in range(q["n_cand"]):  # each of those that remain with equal probability (Knuth's algorithm S)
         if place == q["cand"]:
@@ -198,12 +199,12 @@ def end_round(q: Any) -> None:
 
 @inner
 def on_ptr(hs: Any, i: int, now: int) -> None:
-    """The PTR in `hs.frame[0]` came in for QP `i`."""
-    f = hs.frame[0]
-    q = hs.qp[i]
-    if q["state"] != QPS_RTS or f["cand"] >= q["n_cand"] or hs.candidate[i, f["cand"]]["asked"] != f["psn"]:
+    """The PTR in `frame_row(hs)` came in for QP `i`."""
+    f = frame_row(hs)
+    q = qp_row(hs, i)
+    if q["state"] != QPS_RTS or f["cand"] >= q["n_cand"] or candidate_row(hs, i, f["cand"])["asked"] != f["psn"]:
         return
-    c = hs.candidate[i, f["cand"]]
+    c = candidate_row(hs, i, f["cand"])
     c["asked"] = NIL
     c["delay"] = f["reflected"]
     c["heard"] = now
@@ -211,7 +212,7 @@ def on_ptr(hs: Any, i: int, now: int) -> None:
     if f["cand"] == q["cand"]:
         q["delay"] = f["reflected"]
     if q["round"] == ROUND_NONE:
-        if q["delay"] >= 0 and is_better(hs.cfg[0], c["delay"], q["delay"]):
+        if q["delay"] >= 0 and is_better(cfg_row(hs), c["delay"], q["delay"]):
             move(hs, i, q, f["cand"], now)
         return
     place = (f["psn"] - q["round_first"]) & 0x7FFFFFFF
@@ -233,10 +234,10 @@ def _best(hs: Any, i: int, q: Any, answered: int) -> int:
     those that answered in the round that began with this sequence number."""
     best = NIL
     for place in range(q["n_cand"]):
-        c = hs.candidate[i, place]
+        c = candidate_row(hs, i, place)
         if place == q["cand"] or c["delay"] < 0 or (answered >= 0 and c["answered"] != answered):
             continue
-        if best == NIL or c["delay"] < hs.candidate[i, best]["delay"]:
+        if best == NIL or c["delay"] < candidate_row(hs, i, best)["delay"]:
             best = place
     return best
 
@@ -249,7 +250,7 @@ def _decide(hs: Any, i: int, q: Any, now: int) -> None:
     end_round(q)
     if best == NIL:
         return
-    if q["delay"] < 0 or is_better(hs.cfg[0], hs.candidate[i, best]["delay"], q["delay"]):
+    if q["delay"] < 0 or is_better(cfg_row(hs), candidate_row(hs, i, best)["delay"], q["delay"]):
         move(hs, i, q, best, now)
 
 
@@ -258,10 +259,10 @@ def leave_dead_path(hs: Any, i: int, q: Any, now: int) -> None:
     """Nothing comes back on the current path: takes another and probes."""
     if q["mode"] != AUTO or q["n_cand"] < 2:
         return
-    hs.candidate[i, q["cand"]]["delay"] = NIL
+    candidate_row(hs, i, q["cand"])["delay"] = NIL
     best = _best(hs, i, q, np.int64(NIL))
     if best == NIL:
-        best = (q["cand"] + 1 + random_below(hs.host[q["host"]], q["n_cand"] - 1)) % q["n_cand"]
+        best = (q["cand"] + 1 + random_below(host_row(hs, q["host"]), q["n_cand"] - 1)) % q["n_cand"]
     move(hs, i, q, best, now)
     q["delay"] = NIL  # what was known is from before; an answer to the probes beats it
     start_round(hs, i, q, now)

@@ -16,7 +16,7 @@ import numpy as np
 from detour.hosts import completion, wire, workqueue
 from detour.hosts.jit import inner
 from detour.hosts.nic import CTL_ACK, push_control
-from detour.hosts.octets import copy
+from detour.hosts.rows import arrival_row, cfg_row, ctl_row, frame_row, frame_to_memory, host_row, mr_row, qp_row
 from detour.hosts.state import (
     ACCESS_REMOTE_WRITE,
     ARRIVED,
@@ -51,9 +51,9 @@ def access_allowed(hs: Any, q: Any, rkey: int, va: int, length: int) -> bool:
     if length == 0:
         return True
     index = rkey >> 8
-    if index >= hs.mr.shape[0]:
+    if index >= cfg_row(hs)["n_mrs"]:
         return False
-    r = hs.mr[index]
+    r = mr_row(hs, index)
     if not r["used"] or r["key"] != rkey or r["host"] != q["host"] or r["pd"] != q["pd"]:
         return False
     if not r["access"] & ACCESS_REMOTE_WRITE or length > r["length"]:
@@ -63,19 +63,19 @@ def access_allowed(hs: Any, q: Any, rkey: int, va: int, length: int) -> bool:
 
 @inner
 def on_data(hs: Any, i: int, buf: Any) -> None:
-    """The data packet in `hs.frame[0]` came in for QP `i`."""
-    f = hs.frame[0]
-    q = hs.qp[i]
+    """The data packet in `frame_row(hs)` came in for QP `i`."""
+    f = frame_row(hs)
+    q = qp_row(hs, i)
     # After a refusal the QP is in error, but lost ACKs and the NAK must be repeatable.
     if q["state"] != QPS_RTR and q["state"] != QPS_RTS and (q["state"] != QPS_ERR or q["rcv_refused"] < 0):
-        hs.host[q["host"]]["rx_wrong_state"] += 1
+        host_row(hs, q["host"])["rx_wrong_state"] += 1
         return
-    window = hs.arrival.shape[1]
+    window = cfg_row(hs)["window"]
     seq = unwrap(f["psn"], q["rcv_nxt"])
     if seq >= q["rcv_nxt"] + window:
-        hs.host[q["host"]]["rx_malformed"] += 1
+        host_row(hs, q["host"])["rx_malformed"] += 1
         return
-    if seq < q["rcv_nxt"] or (q["rcv_early"] and hs.arrival[i, seq & (window - 1)]["flags"]):
+    if seq < q["rcv_nxt"] or (q["rcv_early"] and arrival_row(hs, i, seq & (window - 1))["flags"]):
         q["st_rx_duplicates"] += 1
         _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_ACK))
         return
@@ -106,8 +106,8 @@ def _check_refusal(hs: Any, i: int, q: Any) -> None:
 
 @inner
 def _accept(hs: Any, i: int, q: Any, f: Any, seq: int, buf: Any) -> None:
-    if not hs.cfg[0]["elide_payload"]:
-        copy(hs.memory, f["va"], buf, f["payload"], f["length"])
+    if not cfg_row(hs)["elide_payload"]:
+        frame_to_memory(hs, f["va"], buf, f["payload"], f["length"])
     q["st_rx_packets"] += 1
     q["st_rx_bytes"] += f["length"]
     q["st_rx_ecn_marked"] += f["ce"]
@@ -117,7 +117,7 @@ def _accept(hs: Any, i: int, q: Any, f: Any, seq: int, buf: Any) -> None:
     if f["opcode"] == OP_WRITE_ONLY_IMM:
         flags |= ARRIVED_IMM
     if seq != q["rcv_nxt"]:
-        a = hs.arrival[i, seq & (hs.arrival.shape[1] - 1)]
+        a = arrival_row(hs, i, seq & (cfg_row(hs)["window"] - 1))
         a["flags"] = flags
         a["length"] = f["length"]
         a["imm"] = f["imm"]
@@ -125,7 +125,7 @@ def _accept(hs: Any, i: int, q: Any, f: Any, seq: int, buf: Any) -> None:
         return
     _in_order(hs, i, q, flags, f["length"], f["imm"])
     while q["rcv_early"]:
-        a = hs.arrival[i, q["rcv_nxt"] & (hs.arrival.shape[1] - 1)]
+        a = arrival_row(hs, i, q["rcv_nxt"] & (cfg_row(hs)["window"] - 1))
         if not a["flags"]:
             break
         q["rcv_early"] -= 1
@@ -152,7 +152,7 @@ def _acknowledge(hs: Any, i: int, q: Any, f: Any, seq: int, syndrome: int) -> No
     index = push_control(hs, q["host"])
     if index == NIL:
         return
-    m = hs.ctl[q["host"], index]
+    m = ctl_row(hs, q["host"], index)
     m["kind"] = CTL_ACK
     m["qp"] = i
     m["psn"] = seq
@@ -167,13 +167,13 @@ def _acknowledge(hs: Any, i: int, q: Any, f: Any, seq: int, syndrome: int) -> No
 def write_ack(hs: Any, buf: Any, o: int, m: Any) -> int:
     """Writes the ACK or NAK in control message `m` with what has arrived by now; returns its length."""
     i = m["qp"]
-    q = hs.qp[i]
+    q = qp_row(hs, i)
     base = max(q["rcv_nxt"], m["psn"] - SACK_BEHIND)
     bitmap = 0
     if q["rcv_early"]:
-        window = hs.arrival.shape[1]
+        window = cfg_row(hs)["window"]
         for k in range(min(SACK_BITS, q["rcv_nxt"] + window - base)):
-            if hs.arrival[i, (base + k) & (window - 1)]["flags"]:
+            if arrival_row(hs, i, (base + k) & (window - 1))["flags"]:
                 bitmap |= 1 << k
     cum = q["rcv_nxt"] - 1 if m["syndrome"] == SYNDROME_ACK else m["psn"]
     return wire.write_ack(hs, buf, o, q, m, cum, base, bitmap)

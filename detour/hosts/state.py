@@ -124,24 +124,52 @@ FRAME = np.dtype(_ints(
 """what the parser found in the frame that just came in"""
 
 
-class Hosts(NamedTuple):
-    """All state. `memory` is the arena that memory regions are ranges of (empty if payload is elided)."""
+HEAP = np.dtype([("qp", np.int32)])
+"""one row a place in a host's heap of deadlines"""
+
+TABLES = {
+    "cfg": CONFIG, "frame": FRAME, "host": HOST, "qp": QP, "cq": CQ, "mr": MR, "slot": SLOT, "arrival": ARRIVAL,
+    "wqe": WQE, "candidate": CANDIDATE, "cqe": CQE, "ctl": CTL, "heap": HEAP, "memory": np.dtype(np.uint8),
+}
+"""all tables with the types of their rows"""
+
+
+class _Handle(NamedTuple):
+    listing: int
+    """address of a list of int64: the tables' addresses in order of `TABLES`, then their lengths of a row"""
+
+
+class Hosts(_Handle):
+    """All state: for Python an attribute per table, for native code one address (see `rows.py`).
+
+    `memory` is the arena that memory regions are ranges of (empty if payload is elided)."""
 
     cfg: Any
+    frame: Any
     host: Any
     qp: Any
+    cq: Any
+    mr: Any
     slot: Any
     arrival: Any
     wqe: Any
     candidate: Any
-    cq: Any
     cqe: Any
-    mr: Any
     ctl: Any
     heap: Any
-    frame: Any
-    scratch: Any
     memory: Any
+
+    def __new__(cls, shapes: dict[str, tuple[int, ...]]) -> Hosts:
+        """Zeroed tables of these shapes."""
+        tables = {name: np.zeros(shapes[name], dtype) for name, dtype in TABLES.items()}
+        listing = np.array(
+            [table.ctypes.data for table in tables.values()]
+            + [table.shape[1] if table.ndim > 1 else 1 for table in tables.values()],
+            np.int64,
+        )
+        self = super().__new__(cls, listing.ctypes.data)
+        self.__dict__.update(tables, _keep=listing)
+        return self
 
 
 GATEWAY_MAC = 0x02_00_00_00_FF_FF
@@ -201,27 +229,20 @@ def make_hosts(
         raise DetourError(f"max_candidates is {max_candidates}; it must be 1 to 255")
     if arena_bytes < 0 or (arena_bytes > 1 << 40 and not config.elide_payload):
         raise DetourError(f"arena_bytes is {arena_bytes}; it must be 0 to 2**40")
-    hs = Hosts(
-        cfg=np.zeros(1, CONFIG),
-        host=np.zeros(n_hosts, HOST),
-        qp=np.zeros(n_qps, QP),
-        slot=np.zeros((n_qps, window), SLOT),
-        arrival=np.zeros((n_qps, window), ARRIVAL),
-        wqe=np.zeros((n_qps, sq_depth), WQE),
-        candidate=np.zeros((n_qps, max_candidates), CANDIDATE),
-        cq=np.zeros(n_cqs or 4 * n_hosts, CQ),
-        cqe=np.zeros((n_cqs or 4 * n_hosts, cq_depth), CQE),
-        mr=np.zeros(n_mrs or 8 * n_hosts, MR),
-        ctl=np.zeros((n_hosts, control_depth), CTL),
-        heap=np.zeros((n_hosts, min(n_qps, qps_per_host or n_qps)), np.int32),
-        frame=np.zeros(1, FRAME),
-        scratch=np.zeros(128, np.uint8),
-        memory=np.zeros(0 if config.elide_payload else arena_bytes, np.uint8),
-    )
+    n_cqs, n_mrs = n_cqs or 4 * n_hosts, n_mrs or 8 * n_hosts
+    hs = Hosts({
+        "cfg": (1,), "frame": (1,), "host": (n_hosts,), "qp": (n_qps,), "cq": (n_cqs,), "mr": (n_mrs,),
+        "slot": (n_qps, window), "arrival": (n_qps, window), "wqe": (n_qps, sq_depth),
+        "candidate": (n_qps, max_candidates), "cqe": (n_cqs, cq_depth), "ctl": (n_hosts, control_depth),
+        "heap": (n_hosts, min(n_qps, qps_per_host or n_qps)),
+        "memory": (0 if config.elide_payload else arena_bytes,),
+    })
+    sizes = {"arena_bytes": arena_bytes, "n_qps": n_qps, "n_mrs": n_mrs, "window": window, "sq_depth": sq_depth,
+             "cq_depth": cq_depth, "control_depth": control_depth}
+    for name, value in sizes.items():
+        hs.cfg[0][name] = value
     for field in fields(HostConfig):
         hs.cfg[0][field.name] = getattr(config, field.name)
-    hs.cfg[0]["arena_bytes"] = arena_bytes
-    hs.cfg[0]["window"] = window
     hs.host["active_head"] = NIL
     hs.host["active_tail"] = NIL
     hs.qp["heap_pos"] = NIL

@@ -10,25 +10,34 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from detour.base.jit import njit
 from detour.hosts.jit import inner
+from detour.hosts.rows import heap_row, host_row, qp_row
 from detour.hosts.state import NIL
 
 
 @inner
+def _qp_at(hs: Any, host: int, place: int) -> Any:
+    """The QP at a place in the heap."""
+    return np.int64(heap_row(hs, host, place)["qp"])
+
+
+@inner
 def _put(hs: Any, host: int, place: int, i: int) -> None:
-    hs.heap[host, place] = i
-    hs.qp[i]["heap_pos"] = place
+    heap_row(hs, host, place)["qp"] = i
+    qp_row(hs, i)["heap_pos"] = place
 
 
 @inner
 def _sift_up(hs: Any, host: int, place: int) -> None:
-    i = hs.heap[host, place]
-    key = hs.qp[i]["heap_key"]
+    i = _qp_at(hs, host, place)
+    key = qp_row(hs, i)["heap_key"]
     while place > 0:
         parent = (place - 1) >> 1
-        other = hs.heap[host, parent]
-        if hs.qp[other]["heap_key"] <= key:
+        other = _qp_at(hs, host, parent)
+        if qp_row(hs, other)["heap_key"] <= key:
             break
         _put(hs, host, place, other)
         place = parent
@@ -37,19 +46,19 @@ def _sift_up(hs: Any, host: int, place: int) -> None:
 
 @inner
 def _sift_down(hs: Any, host: int, place: int) -> None:
-    i = hs.heap[host, place]
-    key = hs.qp[i]["heap_key"]
-    size = hs.host[host]["heap_size"]
+    i = _qp_at(hs, host, place)
+    key = qp_row(hs, i)["heap_key"]
+    size = host_row(hs, host)["heap_size"]
     while True:
         child = 2 * place + 1
         if child >= size:
             break
+        other = _qp_at(hs, host, child)
         if child + 1 < size:
-            left, right = hs.heap[host, child], hs.heap[host, child + 1]
-            if hs.qp[right]["heap_key"] < hs.qp[left]["heap_key"]:
-                child += 1
-        other = hs.heap[host, child]
-        if hs.qp[other]["heap_key"] >= key:
+            right = _qp_at(hs, host, child + 1)
+            if qp_row(hs, right)["heap_key"] < qp_row(hs, other)["heap_key"]:
+                child, other = child + 1, right
+        if qp_row(hs, other)["heap_key"] >= key:
             break
         _put(hs, host, place, other)
         place = child
@@ -61,8 +70,8 @@ def advance(hs: Any, i: int, q: Any, when: int) -> None:
     """Makes sure that QP `i` is looked at by `when`."""
     host = q["host"]
     if q["heap_pos"] == NIL:
-        size = hs.host[host]["heap_size"]
-        hs.host[host]["heap_size"] = size + 1
+        size = host_row(hs, host)["heap_size"]
+        host_row(hs, host)["heap_size"] = size + 1
         q["heap_key"] = when
         _put(hs, host, size, i)
         _sift_up(hs, host, size)
@@ -72,16 +81,16 @@ def advance(hs: Any, i: int, q: Any, when: int) -> None:
 
 
 @inner
-def top(hs: Any, host: int) -> int:
+def top(hs: Any, host: int) -> Any:
     """QP with the smallest key, or `NIL`."""
-    return hs.heap[host, 0] if hs.host[host]["heap_size"] else NIL
+    return _qp_at(hs, host, np.int64(0)) if host_row(hs, host)["heap_size"] else np.int64(NIL)
 
 
 @inner
 def postpone_top(hs: Any, host: int, when: int) -> None:
     """The top's deadline is `when`, no earlier than its key."""
-    hs.qp[hs.heap[host, 0]]["heap_key"] = when
-    _sift_down(hs, host, 0)
+    qp_row(hs, _qp_at(hs, host, np.int64(0)))["heap_key"] = when
+    _sift_down(hs, host, np.int64(0))
 
 
 @njit
@@ -92,9 +101,10 @@ def remove(hs: Any, q: Any) -> None:
         return
     host = q["host"]
     q["heap_pos"] = NIL
-    size = hs.host[host]["heap_size"] - 1
-    hs.host[host]["heap_size"] = size
+    size = host_row(hs, host)["heap_size"] - 1
+    host_row(hs, host)["heap_size"] = size
     if place < size:
-        _put(hs, host, place, hs.heap[host, size])
+        moved = _qp_at(hs, host, size)
+        _put(hs, host, place, moved)
         _sift_down(hs, host, place)
-        _sift_up(hs, host, hs.qp[hs.heap[host, place]]["heap_pos"])
+        _sift_up(hs, host, qp_row(hs, moved)["heap_pos"])

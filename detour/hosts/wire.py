@@ -41,9 +41,10 @@ from typing import Any
 import numpy as np
 
 from detour.base.jit import njit
-from detour.hosts.checksum import CRC_START, crc32_update, fold16, sum16, swap_words
+from detour.hosts.checksum import CRC_START, crc32_update, crc32_word, fold16, sum16, swap_words
 from detour.hosts.jit import inner
-from detour.hosts.octets import copy, store16, store32, store32le, store64
+from detour.hosts.octets import load64le, store16, store32, store32le, store64, swap64
+from detour.hosts.rows import cfg_row, host_row, memory_to_frame
 from detour.hosts.state import WQE_IMM
 
 ETHERNET, IPV6, TRANSIT, UDP, BTH, RETH, IMMDT, AETH, SACK, ICRC, PROBE = 14, 40, 8, 8, 12, 16, 4, 4, 20, 4, 20
@@ -135,31 +136,26 @@ def udp_checksum(buf: Any, udp: int, length: int, src_hi: int, src_lo: int, dst_
 
 
 @njit
-def icrc(
-    buf: Any, udp: int, length: int, src_hi: int, src_lo: int, dst_hi: int, dst_lo: int, scratch: Any
-) -> int:
-    """ICRC of the RoCEv2 packet whose UDP header is at `udp`; `scratch` has room for 68 bytes."""
-    store64(scratch, 0, -1)
-    store32(scratch, 8, 0x6FFFFFFF)
-    store32(scratch, 12, (length << 16) | (NH_UDP << 8) | 0xFF)
-    store64(scratch, 16, src_hi)
-    store64(scratch, 24, src_lo)
-    store64(scratch, 32, dst_hi)
-    store64(scratch, 40, dst_lo)
-    copy(scratch, 48, buf, udp, UDP + BTH)
-    store16(scratch, 54, 0xFFFF)
-    scratch[60] = 0xFF
-    crc = crc32_update(scratch, 0, 68, CRC_START)
-    return crc32_update(buf, udp + UDP + BTH, udp + length - ICRC, crc) ^ CRC_START
+def icrc(buf: Any, udp: int, length: int, src_hi: int, src_lo: int, dst_hi: int, dst_lo: int) -> int:
+    """ICRC of the RoCEv2 packet whose UDP header is at `udp`."""
+    crc = crc32_word(np.int64(-1), CRC_START)
+    crc = crc32_word(swap64((0x6FFFFFFF << 32) | (length << 16) | (NH_UDP << 8) | 0xFF), crc)
+    crc = crc32_word(swap64(src_hi), crc)
+    crc = crc32_word(swap64(src_lo), crc)
+    crc = crc32_word(swap64(dst_hi), crc)
+    crc = crc32_word(swap64(dst_lo), crc)
+    crc = crc32_word(load64le(buf, udp) | (0xFFFF << 48), crc)
+    crc = crc32_word(load64le(buf, udp + UDP) | (0xFF << 32), crc)
+    return crc32_update(buf, udp + UDP + 8, udp + length - ICRC, crc) ^ CRC_START
 
 
 @inner
 def seal(
-    buf: Any, udp: int, length: int, src_hi: int, src_lo: int, dst_hi: int, dst_lo: int, scratch: Any, roce: int
+    buf: Any, udp: int, length: int, src_hi: int, src_lo: int, dst_hi: int, dst_lo: int, roce: int
 ) -> None:
     """Writes ICRC (if `roce`) and UDP checksum over the addresses that the receiver will see."""
     if roce:
-        crc = icrc(buf, udp, length, src_hi, src_lo, dst_hi, dst_lo, scratch)
+        crc = icrc(buf, udp, length, src_hi, src_lo, dst_hi, dst_lo)
         store32le(buf, udp + length - ICRC, crc)
     checksum = udp_checksum(buf, udp, length, src_hi, src_lo, dst_hi, dst_lo)
     store16(buf, udp + 6, checksum if checksum else 0xFFFF)
@@ -172,8 +168,8 @@ def write_data(
     """Writes packet number `packet` of work request `w` with sequence number `seq` for the `count`-th repeat.
 
     `q` is the QP, `c` the candidate path. Returns the frame's length."""
-    cfg = hs.cfg[0]
-    h = hs.host[q["host"]]
+    cfg = cfg_row(hs)
+    h = host_row(hs, q["host"])
     start = packet * cfg["payload"]
     size = min(cfg["payload"], w["length"] - start)
     last = 1 if packet == w["packets"] - 1 else 0
@@ -196,11 +192,11 @@ def write_data(
         store32(buf, at, w["imm"])
         at += IMMDT
     if not cfg["elide_payload"]:
-        copy(buf, at, hs.memory, w["local"] + start, size)
+        memory_to_frame(hs, buf, at, w["local"] + start, size)
         for k in range(pad):
             buf[at + size + k] = 0
         seal(buf, udp, length, h["addr_hi"], h["addr_lo"], c["final_hi"] if listed else dst_hi,
-             0 if listed else dst_lo, hs.scratch, np.int64(1))
+             0 if listed else dst_lo, np.int64(1))
     return udp + length - o
 
 
@@ -208,7 +204,7 @@ def write_data(
 def write_ack(hs: Any, buf: Any, o: int, q: Any, m: Any, cum: int, base: int, bitmap: int) -> int:
     """Writes the ACK or NAK of control message `m`: `cum` is the last sequence number received in order (or
     the refused one), `base` and `bitmap` the SACK's. Returns the frame's length."""
-    h = hs.host[q["host"]]
+    h = host_row(hs, q["host"])
     length = UDP + BTH + AETH + SACK + ICRC
     udp = put_ethernet_ipv6(buf, o, h["gateway"], h["mac"], h["addr_hi"], h["addr_lo"], q["peer_hi"],
                             q["peer_lo"], TCLASS_CONTROL, length, np.int64(0))
@@ -221,8 +217,8 @@ def write_ack(hs: Any, buf: Any, o: int, q: Any, m: Any, cum: int, base: int, bi
     store32(buf, at + 4, (m["count"] << 24) | (base & PSN_MASK))
     store32(buf, at + 8, m["delay"])
     store64(buf, at + 12, bitmap)
-    if not hs.cfg[0]["elide_payload"]:
-        seal(buf, udp, length, h["addr_hi"], h["addr_lo"], q["peer_hi"], q["peer_lo"], hs.scratch, np.int64(1))
+    if not cfg_row(hs)["elide_payload"]:
+        seal(buf, udp, length, h["addr_hi"], h["addr_lo"], q["peer_hi"], q["peer_lo"], np.int64(1))
     return udp + length - o
 
 
@@ -240,7 +236,7 @@ def write_probe(hs: Any, buf: Any, o: int, h: Any, m: Any, probe_type: int) -> i
     store32(buf, at + 8, m["psn"])
     store32(buf, at + 12, m["delay"])
     store32(buf, at + 16, m["cand"] << 16)
-    if not hs.cfg[0]["elide_payload"]:
+    if not cfg_row(hs)["elide_payload"]:
         seal(buf, udp, length, h["addr_hi"], h["addr_lo"], m["final_hi"] if listed else m["dst_hi"],
-             0 if listed else m["dst_lo"], hs.scratch, np.int64(0))
+             0 if listed else m["dst_lo"], np.int64(0))
     return udp + length - o

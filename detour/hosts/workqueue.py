@@ -11,6 +11,7 @@ from detour.base.jit import njit
 from detour.hosts import completion, flight, paths, timers
 from detour.hosts.jit import inner
 from detour.hosts.nic import activate
+from detour.hosts.rows import cfg_row, qp_row, wqe_row
 from detour.hosts.state import (
     FIRST_QPN,
     MAX_TIME,
@@ -28,7 +29,7 @@ NOT_CONNECTED, SEND_QUEUE_FULL, CQ_FULL = -1, -2, -3
 @inner
 def complete(hs: Any, i: int, q: Any, status: int) -> None:
     """Completes the oldest work request."""
-    w = hs.wqe[i, q["sq_una"] & (hs.wqe.shape[1] - 1)]
+    w = wqe_row(hs, i, q["sq_una"] & (cfg_row(hs)["sq_depth"] - 1))
     q["sq_una"] += 1
     if status == WC_SUCCESS:
         q["st_bytes"] += w["length"]
@@ -43,7 +44,7 @@ def complete(hs: Any, i: int, q: Any, status: int) -> None:
 def fail(hs: Any, i: int, status: Any) -> None:
     """Moves QP `i` to the error state: its oldest work request completes with `status`, the others are flushed
     (IBTA 10.3.1.5, 11.6.2)."""
-    q = hs.qp[i]
+    q = qp_row(hs, i)
     q["state"] = QPS_ERR
     while q["sq_una"] < q["sq_end"]:
         complete(hs, i, q, status)
@@ -64,16 +65,16 @@ def post_write(
     """Posts an RDMA WRITE of `length` bytes from arena offset `local` to `remote`.
 
     Returns 0 or why it was refused. On a QP in error the request is flushed (IBTA 10.8.3)."""
-    q = hs.qp[i]
-    depth = hs.wqe.shape[1]
+    q = qp_row(hs, i)
+    depth = cfg_row(hs)["sq_depth"]
     if q["state"] != QPS_RTS and q["state"] != QPS_ERR:
         return NOT_CONNECTED
     if q["sq_end"] - q["sq_una"] >= depth:
         return SEND_QUEUE_FULL
     if not completion.reserve(hs, q["send_cq"]):
         return CQ_FULL
-    w = hs.wqe[i, q["sq_end"] & (depth - 1)]
-    payload = hs.cfg[0]["payload"]
+    w = wqe_row(hs, i, q["sq_end"] & (depth - 1))
+    payload = cfg_row(hs)["payload"]
     w["wr_id"] = wr_id
     w["first"] = q["snd_end"]
     w["packets"] = max(1, (length + payload - 1) // payload)
