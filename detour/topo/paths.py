@@ -11,8 +11,18 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.topo import address
-from detour.topo.failures import NONE, Failures
-from detour.topo.graph import FAR, GLOBAL, LOCAL, distances, exit_distances, exits, hops, live_graph
+from detour.topo.failures import NONE, Failures, dead_switches
+from detour.topo.graph import (
+    FAR,
+    GLOBAL,
+    LOCAL,
+    distances,
+    exit_distances,
+    exits,
+    hops,
+    live_graph,
+    local_distances,
+)
 from detour.topo.topology import Host, Topology
 
 Path: TypeAlias = tuple[int, ...]
@@ -30,8 +40,8 @@ def bounds(topology: Topology, failures: Failures = NONE) -> Bounds:
     """The longest paths that the rules allow, from the graph alone.
 
     Intact, that is the longest shortest path; and the way inside the source group to the intermediate one, one
-    global hop, and the longest shortest path from there. With failures a switch cut off from its group may
-    first have to reach the rest of it by a shortest path.
+    global hop, and the longest shortest path from there. Where failures split a group, packets of one part may
+    first have to reach the other one by a shortest path.
     """
     length = hops(distances(topology, failures))
     targets = sorted({host.switch for host in topology.hosts})
@@ -41,7 +51,14 @@ def bounds(topology: Topology, failures: Failures = NONE) -> Bounds:
         return Bounds(shortest, shortest)
     inside = exit_distances(topology, failures)
     detour = int(np.where(inside < FAR, inside, 0).max()) + 1 + int(to_hosts.max()) + 1
-    return Bounds(shortest, detour + (shortest - 1 if failures else 0))
+    return Bounds(shortest, max(shortest, detour) + (shortest - 1 if _any_group_split(topology, failures) else 0))
+
+
+def _any_group_split(topology: Topology, failures: Failures) -> bool:
+    """Whether the live switches of some group no longer reach one another inside it."""
+    inside, down = local_distances(topology, failures), dead_switches(failures)
+    live = ([s for s in members if s not in down] for members in topology.members)
+    return any(bool((inside[np.ix_(members, members)] >= FAR).any()) for members in live if members)
 
 
 def next_hops(topology: Topology, at: int, to: int, failures: Failures = NONE) -> list[int]:

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a switch would do with a packet, from its entries: the lookups of fabric.p4's ingress.
+
+A replica of `local_sid`, `cut_off`, `detour` and `route` for IPv6/UDP packets without SRH. Access rules
+(`acl.rules`) are left out: they are the operator's, not the planner's, and match fields that no plan knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from detour.control import schema
+from detour.control.entries import Action, DefaultAction, Entity, Lpm, TableEntry
+
+
+class Node(NamedTuple):
+    """What `node.config` tells a switch about itself."""
+
+    node_id: int = 0
+    group: int = 0
+    groups: int = 0
+
+
+class LpmTable:
+    """Longest-prefix match on 128 bits."""
+
+    def __init__(self, entries: Iterable[TableEntry]) -> None:
+        self._by_length: dict[int, dict[int, TableEntry]] = {}
+        for entry in entries:
+            match = entry.field(schema.DST_ADDR) or Lpm(0, 0)  # a field left out matches everything
+            if isinstance(match, Lpm):
+                prefixes = self._by_length.setdefault(match.prefix_len, {})
+                prefixes[match.value >> (128 - match.prefix_len)] = entry
+
+    def lookup(self, address: int) -> TableEntry | None:
+        """The entry with the longest prefix of the address."""
+        for length in sorted(self._by_length, reverse=True):
+            entry = self._by_length[length].get(address >> (128 - length))
+            if entry is not None:
+                return entry
+        return None
+
+    def by_length(self) -> list[tuple[int, dict[int, TableEntry]]]:
+        """(prefix length, prefix -> entry), shortest first: later ones overrule."""
+        return sorted(self._by_length.items(), key=lambda item: item[0])
+
+
+class SwitchTables:
+    """The entries of one switch, ready to be looked up."""
+
+    def __init__(self, entities: Iterable[Entity]) -> None:
+        entries: dict[str, list[TableEntry]] = {}
+        self.node = Node()
+        for entity in entities:
+            if isinstance(entity, TableEntry):
+                entries.setdefault(entity.table, []).append(entity)
+            elif isinstance(entity, DefaultAction) and entity.table == schema.CONFIG:
+                self.node = Node(**dict(entity.action.params))
+        self.local_sid = LpmTable(entries.get(schema.LOCAL_SID, ()))
+        self.route = LpmTable(entries.get(schema.ROUTE, ()))
+        self._detour = {entry.field(schema.VIA): entry for entry in entries.get(schema.DETOUR, ())}
+        self._cut_off = {
+            (entry.field(schema.VIA), entry.field(schema.DESTINATION_GROUP))
+            for entry in entries.get(schema.CUT_OFF, ())
+        }
+
+    def detours(self, source: int, destination: int) -> bool:
+        """Whether packets with the source bit set, between those groups, are to be sent off by this switch."""
+        groups = self.node.groups
+        inside = source == self.node.group and destination != self.node.group
+        return groups > 2 and inside and source < groups and destination < groups
+
+    def detour(self, via: int, destination: int) -> TableEntry | None:
+        """The entry towards an intermediate group, None if the shortest path serves."""
+        return None if (via, destination) in self._cut_off else self._detour.get(via)
+
+
+def tables_of(entries: Mapping[int, Iterable[Entity]], switches: int) -> list[SwitchTables]:
+    """Tables of all switches by index, from entities by device id; a switch without entities is empty."""
+    return [SwitchTables(entries.get(device, ())) for device in range(1, switches + 1)]
+
+
+def port_of(action: Action) -> int | None:
+    """Where an action sends a packet, None if it does not."""
+    for name, value in action.params:
+        if name == "port":
+            return value
+    return None
