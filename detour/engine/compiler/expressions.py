@@ -72,6 +72,12 @@ def header(ctx: Context, e: Json) -> HeaderRef:
     if e["type"] == "header":
         return ctx.header(e["value"], e)
     v = e["value"]
+    if e["type"] == "stack_field" and v[1] == "last":
+        stack = ctx.stack(v[0], e)
+        assert isinstance(stack, Stack)
+        return last_element(ctx, stack)
+    if e["type"] != "expression":
+        raise refuse(f"'{e['type']}' as a header", e)
     match v.get("op"):
         case "dereference_header_stack" | "dereference_stack":
             stack = ctx.stack(_unwrap(v["left"])["value"], e)

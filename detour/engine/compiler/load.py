@@ -70,7 +70,7 @@ class _Loader:
         self.by_id: dict[int, Header] = {}
         headers: dict[str, Header] = {}
         for h in self.json["headers"]:
-            header = Header(h["name"], self.types[h["header_type"]], bool(h["metadata"]))
+            header = Header(h["name"], self._type(h), bool(h["metadata"]))
             headers[header.name] = self.by_id[h["id"]] = header
         unions = self._unions()
         self.actions = self._actions()
@@ -99,11 +99,16 @@ class _Loader:
             value_sets={v["name"]: v for v in self.json.get("parse_vsets") or []},
         )
 
+    def _type(self, item: Json) -> HeaderType:
+        """The header type that a header or stack names."""
+        found = self.types.get(item["header_type"])
+        if found is None:
+            raise refuse(f"'{item['name']}' has the type '{item['header_type']}', which is no header type", item)
+        return found
+
     def _stacks(self) -> dict[str, Stack]:
         return {
-            s["name"]: Stack(
-                s["name"], self.types[s["header_type"]], tuple(self.by_id[i] for i in s["header_ids"])
-            )
+            s["name"]: Stack(s["name"], self._type(s), tuple(self.by_id[i] for i in s["header_ids"]))
             for s in self.json.get("header_stacks") or []
         }
 
@@ -191,12 +196,16 @@ class _Loader:
         match_type, target = k["match_type"], k["target"]
         if match_type == "valid":
             return KeyField(k.get("name") or target, "exact", target, "$valid$", 1)
+        if not (isinstance(target, list) and len(target) == 2 and all(isinstance(t, str) for t in target)):
+            raise refuse(f"key '{k.get('name')}' of table '{table['name']}' is computed at run time", table)
         if match_type not in _MATCH_TYPES:
             raise refuse(f"match kind '{match_type}' in table '{table['name']}'", table)
         name = k.get("name") or ".".join(target)
         mask = parse_hex(k["mask"]) if k.get("mask") is not None else None
         if target[1] == "$valid$":
             return KeyField(name, match_type, target[0], target[1], 1, mask)
+        if target[0] not in self.headers:
+            raise refuse(f"there is no header '{target[0]}'", table)
         spec = find_field(self.headers[target[0]], target[1], table)
         return KeyField(name, match_type, target[0], target[1], spec.bits, mask)
 
