@@ -30,9 +30,7 @@ def release(hs: Any, cq: int) -> None:
 
 
 @inner
-def push(
-    hs: Any, cq: int, wr_id: int, status: int, opcode: int, length: int, imm: int, qpn: int, flags: int
-) -> None:
+def push(hs: Any, cq: int, wr_id: int, status: int, opcode: int, length: int, imm: int, qpn: int, flags: int) -> None:
     """Fills a reserved entry."""
     c = cq_row(hs, cq)
     e = cqe_row(hs, cq, c["tail"] & (cfg_row(hs)["cq_depth"] - 1))

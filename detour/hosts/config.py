@@ -103,7 +103,5 @@ MAX_PAYLOAD = 4096
 
 _TYPES = {"int": np.int64, "float": np.float64, "bool": np.int64}
 _SIZES = ("arena_bytes", "n_qps", "n_mrs", "window", "sq_depth", "cq_depth", "control_depth")
-CONFIG = np.dtype(
-    [(f.name, _TYPES[str(f.type)]) for f in fields(HostConfig)] + [(name, np.int64) for name in _SIZES]
-)
+CONFIG = np.dtype([(f.name, _TYPES[str(f.type)]) for f in fields(HostConfig)] + [(name, np.int64) for name in _SIZES])
 """`HostConfig` as a record for native code, with the sizes that `make_hosts` chose"""

@@ -247,8 +247,11 @@ def decode(frame: bytes) -> dict[str, Any]:
     if kind < 0:
         raise DetourError(f"frame of {len(frame)} bytes is {_REASONS[kind]}")
     f = hs.frame[0]
-    result: dict[str, Any] = {"kind": _NAMES[kind], "src": to_text(f["src_hi"], f["src_lo"]),
-                              "dst": to_text(f["dst_hi"], f["dst_lo"])}
+    result: dict[str, Any] = {
+        "kind": _NAMES[kind],
+        "src": to_text(f["src_hi"], f["src_lo"]),
+        "dst": to_text(f["dst_hi"], f["dst_lo"]),
+    }
     for name in _FIELDS[kind].split():
         result[name] = int(f[name])
     if kind == IS_DATA:

@@ -139,8 +139,17 @@ def _in_order(hs: Any, i: int, q: Any, flags: int, length: int, imm: int) -> Non
     q["rcv_nxt"] += 1
     q["rcv_length"] += length
     if flags & ARRIVED_IMM:
-        completion.push(hs, q["recv_cq"], np.int64(0), np.int64(WC_SUCCESS), np.int64(WC_RECV_RDMA_WITH_IMM),
-                        q["rcv_length"], imm, FIRST_QPN + i, np.int64(WC_WITH_IMM))
+        completion.push(
+            hs,
+            q["recv_cq"],
+            np.int64(0),
+            np.int64(WC_SUCCESS),
+            np.int64(WC_RECV_RDMA_WITH_IMM),
+            q["rcv_length"],
+            imm,
+            FIRST_QPN + i,
+            np.int64(WC_WITH_IMM),
+        )
     if flags & ARRIVED_LAST:
         q["rcv_msn"] = (q["rcv_msn"] + 1) & 0xFFFFFF
         q["rcv_length"] = 0

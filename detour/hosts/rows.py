@@ -137,9 +137,19 @@ def _native_row(pure: Any, table: str, arguments: int) -> None:
 
 
 for _pure, _table, _arguments in (
-    (cfg_row, "cfg", 1), (frame_row, "frame", 1), (host_row, "host", 2), (qp_row, "qp", 2), (cq_row, "cq", 2),
-    (mr_row, "mr", 2), (slot_row, "slot", 3), (arrival_row, "arrival", 3), (wqe_row, "wqe", 3),
-    (candidate_row, "candidate", 3), (cqe_row, "cqe", 3), (ctl_row, "ctl", 3), (heap_row, "heap", 3),
+    (cfg_row, "cfg", 1),
+    (frame_row, "frame", 1),
+    (host_row, "host", 2),
+    (qp_row, "qp", 2),
+    (cq_row, "cq", 2),
+    (mr_row, "mr", 2),
+    (slot_row, "slot", 3),
+    (arrival_row, "arrival", 3),
+    (wqe_row, "wqe", 3),
+    (candidate_row, "candidate", 3),
+    (cqe_row, "cqe", 3),
+    (ctl_row, "ctl", 3),
+    (heap_row, "heap", 3),
 ):
     _native_row(_pure, _table, _arguments)
 

@@ -44,12 +44,15 @@ HOST_COUNTERS = (
     "rx_frames rx_bytes tx_frames tx_bytes rx_malformed rx_not_mine rx_bad_checksum rx_bad_icrc "
     "rx_unknown_qp rx_wrong_state control_dropped ptm_answered"
 )
-HOST = np.dtype(_ints(
-    # IPv6 address, address as the last uSID of a list (0: none), MACs
-    "addr_hi addr_lo usid_hi usid_lo mac gateway rng "
-    # round robin over QPs with data to send; ring of control messages; heap of deadlines
-    "active_head active_tail ctl_head ctl_tail heap_size "
-) + _ints(HOST_COUNTERS))
+HOST = np.dtype(
+    _ints(
+        # IPv6 address, address as the last uSID of a list (0: none), MACs
+        "addr_hi addr_lo usid_hi usid_lo mac gateway rng "
+        # round robin over QPs with data to send; ring of control messages; heap of deadlines
+        "active_head active_tail ctl_head ctl_tail heap_size "
+    )
+    + _ints(HOST_COUNTERS)
+)
 """one row a host"""
 
 QP_COUNTERS = (
@@ -84,18 +87,21 @@ QP = np.dtype(
 )
 """one row a queue pair"""
 
-SLOT = np.dtype([
-    ("sent", _I),         # time of the last transmission, ps
-    ("txn", _I),          # its place in the QP's order of transmissions
-    ("epoch", np.int32),  # path epoch in which it was sent
-    ("next", np.int16),   # neighbours in the list of its state
-    ("prev", np.int16),
-    ("wqe", np.uint16),   # index in the send queue
-    ("size", np.uint16),  # bytes of payload
-    ("count", np.uint8),  # transmissions before the last one
-    ("state", np.uint8),
-    ("cand", np.uint8),   # path it was sent on
-], align=True)
+SLOT = np.dtype(
+    [
+        ("sent", _I),  # time of the last transmission, ps
+        ("txn", _I),  # its place in the QP's order of transmissions
+        ("epoch", np.int32),  # path epoch in which it was sent
+        ("next", np.int16),  # neighbours in the list of its state
+        ("prev", np.int16),
+        ("wqe", np.uint16),  # index in the send queue
+        ("size", np.uint16),  # bytes of payload
+        ("count", np.uint8),  # transmissions before the last one
+        ("state", np.uint8),
+        ("cand", np.uint8),  # path it was sent on
+    ],
+    align=True,
+)
 """one row a packet between snd_una and snd_nxt; index = sequence number mod window"""
 SLOT_FREE, SLOT_FLIGHT, SLOT_LOST, SLOT_ACKED = 0, 1, 2, 3
 
@@ -117,10 +123,12 @@ MR = np.dtype(_ints("used host pd base length access key"))
 CTL = np.dtype(_ints("kind qp psn count ce has_delay delay syndrome dst_hi dst_lo final_hi sport qpn cand"))
 """one row a control message that waits to be sent"""
 
-FRAME = np.dtype(_ints(
-    "kind src_hi src_lo src_mac dst_hi dst_lo ce sport has_delay delay qpn psn opcode solicited count "
-    "va rkey dma_length imm payload length syndrome msn trigger base bitmap reflected seq cand ptm_type end"
-))
+FRAME = np.dtype(
+    _ints(
+        "kind src_hi src_lo src_mac dst_hi dst_lo ce sport has_delay delay qpn psn opcode solicited count "
+        "va rkey dma_length imm payload length syndrome msn trigger base bitmap reflected seq cand ptm_type end"
+    )
+)
 """what the parser found in the frame that just came in"""
 
 
@@ -128,8 +136,20 @@ HEAP = np.dtype([("qp", np.int32)])
 """one row a place in a host's heap of deadlines"""
 
 TABLES = {
-    "cfg": CONFIG, "frame": FRAME, "host": HOST, "qp": QP, "cq": CQ, "mr": MR, "slot": SLOT, "arrival": ARRIVAL,
-    "wqe": WQE, "candidate": CANDIDATE, "cqe": CQE, "ctl": CTL, "heap": HEAP, "memory": np.dtype(np.uint8),
+    "cfg": CONFIG,
+    "frame": FRAME,
+    "host": HOST,
+    "qp": QP,
+    "cq": CQ,
+    "mr": MR,
+    "slot": SLOT,
+    "arrival": ARRIVAL,
+    "wqe": WQE,
+    "candidate": CANDIDATE,
+    "cqe": CQE,
+    "ctl": CTL,
+    "heap": HEAP,
+    "memory": np.dtype(np.uint8),
 }
 """all tables with the types of their rows"""
 
@@ -230,15 +250,33 @@ def make_hosts(
     if arena_bytes < 0 or (arena_bytes > 1 << 40 and not config.elide_payload):
         raise DetourError(f"arena_bytes is {arena_bytes}; it must be 0 to 2**40")
     n_cqs, n_mrs = n_cqs or 4 * n_hosts, n_mrs or 8 * n_hosts
-    hs = Hosts({
-        "cfg": (1,), "frame": (1,), "host": (n_hosts,), "qp": (n_qps,), "cq": (n_cqs,), "mr": (n_mrs,),
-        "slot": (n_qps, window), "arrival": (n_qps, window), "wqe": (n_qps, sq_depth),
-        "candidate": (n_qps, max_candidates), "cqe": (n_cqs, cq_depth), "ctl": (n_hosts, control_depth),
-        "heap": (n_hosts, min(n_qps, qps_per_host or n_qps)),
-        "memory": (0 if config.elide_payload else arena_bytes,),
-    })
-    sizes = {"arena_bytes": arena_bytes, "n_qps": n_qps, "n_mrs": n_mrs, "window": window, "sq_depth": sq_depth,
-             "cq_depth": cq_depth, "control_depth": control_depth}
+    hs = Hosts(
+        {
+            "cfg": (1,),
+            "frame": (1,),
+            "host": (n_hosts,),
+            "qp": (n_qps,),
+            "cq": (n_cqs,),
+            "mr": (n_mrs,),
+            "slot": (n_qps, window),
+            "arrival": (n_qps, window),
+            "wqe": (n_qps, sq_depth),
+            "candidate": (n_qps, max_candidates),
+            "cqe": (n_cqs, cq_depth),
+            "ctl": (n_hosts, control_depth),
+            "heap": (n_hosts, min(n_qps, qps_per_host or n_qps)),
+            "memory": (0 if config.elide_payload else arena_bytes,),
+        }
+    )
+    sizes = {
+        "arena_bytes": arena_bytes,
+        "n_qps": n_qps,
+        "n_mrs": n_mrs,
+        "window": window,
+        "sq_depth": sq_depth,
+        "cq_depth": cq_depth,
+        "control_depth": control_depth,
+    }
     for name, value in sizes.items():
         hs.cfg[0][name] = value
     for field in fields(HostConfig):

@@ -190,8 +190,10 @@ class Device:
         """Index of a free row of the table `qp`, `mr` or `cq`."""
         free = {"qp": self._free_qps, "mr": self._free_mrs, "cq": self._free_cqs}[what]
         if not free:
-            raise DetourError(f"all {len(getattr(self.hs, what))} rows of the table {what} are in use; make_hosts "
-                              f"takes the size as n_{what}s")
+            raise DetourError(
+                f"all {len(getattr(self.hs, what))} rows of the table {what} are in use; make_hosts "
+                f"takes the size as n_{what}s"
+            )
         return free.popleft()
 
     def give(self, what: str, index: int) -> None:
@@ -259,8 +261,15 @@ class MR:
             device.give("mr", self._index)
             raise
         self.rkey = self.lkey = (self._index << 8) | pd.context.random(256)
-        values = {"used": 1, "host": pd.context.host, "pd": pd.number, "base": self.addr, "length": length,
-                  "access": int(access), "key": self.rkey}
+        values = {
+            "used": 1,
+            "host": pd.context.host,
+            "pd": pd.number,
+            "base": self.addr,
+            "length": length,
+            "access": int(access),
+            "key": self.rkey,
+        }
         device.call(lambda: _assign(pd.context.hs.mr[self._index], values))
 
     def sge(self, offset: int = 0, length: int | None = None) -> SGE:
@@ -310,8 +319,16 @@ class CQ:
         for at in range(head, min(int(c["tail"]), head + num_entries)):
             e = hs.cqe[self.index, at & (hs.cqe.shape[1] - 1)]
             imm = int(e["imm"]) if e["flags"] & state.WC_WITH_IMM else None
-            taken.append(WC(int(e["wr_id"]), WCStatus(int(e["status"])), WCOpcode(int(e["opcode"])),
-                            int(e["length"]), int(e["qpn"]), imm))
+            taken.append(
+                WC(
+                    int(e["wr_id"]),
+                    WCStatus(int(e["status"])),
+                    WCOpcode(int(e["opcode"])),
+                    int(e["length"]),
+                    int(e["qpn"]),
+                    imm,
+                )
+            )
         c["head"] = head + len(taken)
         return taken
 
@@ -360,16 +377,38 @@ class QP:
         hs, i = self.context.hs, self.index
         q = hs.qp[i]
         hs.qp[i] = np.zeros(1, state.QP)[0]
-        none = ("flight_head", "flight_tail", "epoch_head", "lost_head", "lost_tail", "nak_seq", "rcv_refused",
-                "heap_pos", "active_next", "delay")
+        none = (
+            "flight_head",
+            "flight_tail",
+            "epoch_head",
+            "lost_head",
+            "lost_tail",
+            "nak_seq",
+            "rcv_refused",
+            "heap_pos",
+            "active_next",
+            "delay",
+        )
         _assign(q, dict.fromkeys(none, NIL))
-        _assign(q, {
-            "used": 1, "host": self.context.host, "state": state.QPS_RESET, "pd": self.pd.number,
-            "send_cq": self.cq.index, "recv_cq": self.recv_cq.index, "telemetry": int(self.attr.telemetry),
-            "ctl_sport": nic.random_below(hs.host[self.context.host], 1 << 15),
-            "snd_una": self.psn, "snd_nxt": self.psn, "snd_end": self.psn,
-            "round_deadline": MAX_TIME, "cc_timer": MAX_TIME, "cc": int(self.attr.congestion_control),
-        })
+        _assign(
+            q,
+            {
+                "used": 1,
+                "host": self.context.host,
+                "state": state.QPS_RESET,
+                "pd": self.pd.number,
+                "send_cq": self.cq.index,
+                "recv_cq": self.recv_cq.index,
+                "telemetry": int(self.attr.telemetry),
+                "ctl_sport": nic.random_below(hs.host[self.context.host], 1 << 15),
+                "snd_una": self.psn,
+                "snd_nxt": self.psn,
+                "snd_end": self.psn,
+                "round_deadline": MAX_TIME,
+                "cc_timer": MAX_TIME,
+                "cc": int(self.attr.congestion_control),
+            },
+        )
         hs.slot["state"][i] = 0
         hs.arrival["flags"][i] = 0
 
@@ -394,9 +433,7 @@ class QP:
             raise DetourError("this QP is closed")
         return self.context.hs.qp[self.index]
 
-    def connect(
-        self, remote: Endpoint, path: Path | None = None, candidates: Sequence[Path] | None = None
-    ) -> None:
+    def connect(self, remote: Endpoint, path: Path | None = None, candidates: Sequence[Path] | None = None) -> None:
         """Connects to the QP behind `remote` (RESET to RTS). `path`: all packets take this one. `candidates`: the
         sender chooses among these by itself, beginning with the first. Neither: one random shortest path."""
         hs = self.context.hs
@@ -404,8 +441,10 @@ class QP:
         if q["state"] != state.QPS_RESET:
             raise DetourError(f"QP {self.qp_num:#x} is {self.state.name}; only one in RESET can be connected")
         if remote.window != hs.slot.shape[1]:
-            raise DetourError(f"the peer's window is {remote.window} packets and ours {hs.slot.shape[1]}; "
-                              "make_hosts must get the same on both sides")
+            raise DetourError(
+                f"the peer's window is {remote.window} packets and ours {hs.slot.shape[1]}; "
+                "make_hosts must get the same on both sides"
+            )
         peer_hi, peer_lo = to_words(remote.address)
         if path is None and candidates is None:
             path = Path(self.context.random(1 << 15))
@@ -429,15 +468,36 @@ class QP:
             dst = to_words(usid_address(path.usids)) if path.usids else (0, 0)
             final = to_words(final_address(path.usids))[0] if path.usids else 0
             c = hs.candidate[self.index, place]
-            _assign(c, {"sport": path.sport, "dst_hi": dst[0], "dst_lo": dst[1], "final_hi": final, "delay": NIL,
-                        "heard": 0, "packets": 0, "asked": NIL, "answered": NIL})
+            _assign(
+                c,
+                {
+                    "sport": path.sport,
+                    "dst_hi": dst[0],
+                    "dst_lo": dst[1],
+                    "final_hi": final,
+                    "delay": NIL,
+                    "heard": 0,
+                    "packets": 0,
+                    "asked": NIL,
+                    "answered": NIL,
+                },
+            )
         q = self._row()
-        _assign(q, {"mode": paths.AUTO if auto else paths.FIXED, "n_cand": len(choice), "cand": 0, "rr_next": 0,
-                    "probed": 0, "delay": NIL, "round": 0, "round_deadline": MAX_TIME})
+        _assign(
+            q,
+            {
+                "mode": paths.AUTO if auto else paths.FIXED,
+                "n_cand": len(choice),
+                "cand": 0,
+                "rr_next": 0,
+                "probed": 0,
+                "delay": NIL,
+                "round": 0,
+                "round_deadline": MAX_TIME,
+            },
+        )
 
-    def set_path(
-        self, path: Path | None = None, candidates: Sequence[Path] | None = None, now_ps: int = 0
-    ) -> None:
+    def set_path(self, path: Path | None = None, candidates: Sequence[Path] | None = None, now_ps: int = 0) -> None:
         """Takes another path, or other candidates, in the middle of the traffic. Packets under way are not
         lost by this; the new path begins with slow start. Starts the statistics per path anew."""
         if (path is None) == (candidates is None):
@@ -494,8 +554,9 @@ class QP:
         flags = (state.WQE_SIGNALED if wr.signaled else 0) | (0 if wr.imm_data is None else state.WQE_IMM)
         hs, i, s = self.context.hs, self.index, wr.sge
         result = self.context.device.call(
-            lambda: workqueue.post_write(hs, i, wr.wr_id, s.addr, wr.remote_addr, wr.rkey, s.length, flags,
-                                         (wr.imm_data or 0) & 0xFFFFFFFF)
+            lambda: workqueue.post_write(
+                hs, i, wr.wr_id, s.addr, wr.remote_addr, wr.rkey, s.length, flags, (wr.imm_data or 0) & 0xFFFFFFFF
+            )
         )
         if result:
             raise DetourError(f"QP {self.qp_num:#x}: {_REFUSED[int(result)]}")
@@ -508,19 +569,28 @@ class QP:
         if r is None or not r["used"] or r["key"] != sge.lkey or r["pd"] != self.pd.number:
             raise DetourError(f"lkey {sge.lkey:#x} is no memory region of this QP's protection domain")
         if sge.length < 0 or sge.addr < r["base"] or sge.addr + sge.length > r["base"] + r["length"]:
-            raise DetourError(f"buffer {sge.addr:#x}+{sge.length} is outside its memory region "
-                              f"{int(r['base']):#x}+{int(r['length'])}")
+            raise DetourError(
+                f"buffer {sge.addr:#x}+{sge.length} is outside its memory region {int(r['base']):#x}+{int(r['length'])}"
+            )
 
     # -- observation --------------------------------------------------------------------------------------
 
     def stats(self) -> dict[str, Any]:
         """Counters of both directions; delays in ticks and nanoseconds, `None` if none was measured."""
         hs, q = self.context.hs, self._row()
-        result: dict[str, Any] = {name[3:]: int(q[name]) for name in state.QP_COUNTERS.split()
-                                  if not name.startswith("st_delay")}
+        result: dict[str, Any] = {
+            name[3:]: int(q[name]) for name in state.QP_COUNTERS.split() if not name.startswith("st_delay")
+        }
         samples, tick_ns = int(q["st_delay_samples"]), int(hs.cfg[0]["tick_ps"]) / 1000
-        ticks = {"min": int(q["st_delay_min"]), "mean": int(q["st_delay_sum"]) / max(samples, 1),
-                 "max": int(q["st_delay_max"])} if samples else None
+        ticks = (
+            {
+                "min": int(q["st_delay_min"]),
+                "mean": int(q["st_delay_sum"]) / max(samples, 1),
+                "max": int(q["st_delay_max"]),
+            }
+            if samples
+            else None
+        )
         result["queuing_delay_ticks"] = ticks
         result["queuing_delay_ns"] = {k: v * tick_ns for k, v in ticks.items()} if ticks else None
         result["paths"] = self._paths()

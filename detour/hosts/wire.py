@@ -80,8 +80,17 @@ def unwrap(psn: int, near: int) -> int:
 
 @inner
 def put_ethernet_ipv6(
-    buf: Any, o: int, mac_dst: int, mac_src: int, src_hi: int, src_lo: int, dst_hi: int, dst_lo: int,
-    tclass: int, udp_length: int, option: int,
+    buf: Any,
+    o: int,
+    mac_dst: int,
+    mac_src: int,
+    src_hi: int,
+    src_lo: int,
+    dst_hi: int,
+    dst_lo: int,
+    tclass: int,
+    udp_length: int,
+    option: int,
 ) -> int:
     """Ethernet and IPv6, and if `option` the hop-by-hop header with delay 0; returns where UDP begins."""
     store32(buf, o, mac_dst >> 16)
@@ -150,9 +159,7 @@ def icrc(buf: Any, udp: int, length: int, src_hi: int, src_lo: int, dst_hi: int,
 
 
 @inner
-def seal(
-    buf: Any, udp: int, length: int, src_hi: int, src_lo: int, dst_hi: int, dst_lo: int, roce: int
-) -> None:
+def seal(buf: Any, udp: int, length: int, src_hi: int, src_lo: int, dst_hi: int, dst_lo: int, roce: int) -> None:
     """Writes ICRC (if `roce`) and UDP checksum over the addresses that the receiver will see."""
     if roce:
         crc = icrc(buf, udp, length, src_hi, src_lo, dst_hi, dst_lo)
@@ -162,9 +169,7 @@ def seal(
 
 
 @inner
-def write_data(
-    hs: Any, buf: Any, o: int, q: Any, c: Any, w: Any, seq: int, count: int, packet: int
-) -> int:
+def write_data(hs: Any, buf: Any, o: int, q: Any, c: Any, w: Any, seq: int, count: int, packet: int) -> int:
     """Writes packet number `packet` of work request `w` with sequence number `seq` for the `count`-th repeat.
 
     `q` is the QP, `c` the candidate path. Returns the frame's length."""
@@ -179,8 +184,9 @@ def write_data(
     listed = c["dst_hi"] != 0
     dst_hi = c["dst_hi"] if listed else q["peer_hi"]
     dst_lo = c["dst_lo"] if listed else q["peer_lo"]
-    udp = put_ethernet_ipv6(buf, o, h["gateway"], h["mac"], h["addr_hi"], h["addr_lo"], dst_hi, dst_lo,
-                            TCLASS_DATA, length, q["telemetry"])
+    udp = put_ethernet_ipv6(
+        buf, o, h["gateway"], h["mac"], h["addr_hi"], h["addr_lo"], dst_hi, dst_lo, TCLASS_DATA, length, q["telemetry"]
+    )
     at = put_udp(buf, udp, c["sport"], PORT_ROCE, length)
     opcode = OP_WRITE_ONLY_IMM if with_imm else OP_WRITE_ONLY
     at = put_bth(buf, at, opcode, last, pad, q["peer_qpn"], seq, 0x80 | (count & COUNT_MASK))
@@ -195,8 +201,16 @@ def write_data(
         memory_to_frame(hs, buf, at, w["local"] + start, size)
         for k in range(pad):
             buf[at + size + k] = 0
-        seal(buf, udp, length, h["addr_hi"], h["addr_lo"], c["final_hi"] if listed else dst_hi,
-             0 if listed else dst_lo, np.int64(1))
+        seal(
+            buf,
+            udp,
+            length,
+            h["addr_hi"],
+            h["addr_lo"],
+            c["final_hi"] if listed else dst_hi,
+            0 if listed else dst_lo,
+            np.int64(1),
+        )
     return udp + length - o
 
 
@@ -206,8 +220,19 @@ def write_ack(hs: Any, buf: Any, o: int, q: Any, m: Any, cum: int, base: int, bi
     the refused one), `base` and `bitmap` the SACK's. Returns the frame's length."""
     h = host_row(hs, q["host"])
     length = UDP + BTH + AETH + SACK + ICRC
-    udp = put_ethernet_ipv6(buf, o, h["gateway"], h["mac"], h["addr_hi"], h["addr_lo"], q["peer_hi"],
-                            q["peer_lo"], TCLASS_CONTROL, length, np.int64(0))
+    udp = put_ethernet_ipv6(
+        buf,
+        o,
+        h["gateway"],
+        h["mac"],
+        h["addr_hi"],
+        h["addr_lo"],
+        q["peer_hi"],
+        q["peer_lo"],
+        TCLASS_CONTROL,
+        length,
+        np.int64(0),
+    )
     at = put_udp(buf, udp, q["ctl_sport"], PORT_ROCE, length)
     at = put_bth(buf, at, OP_ACK, 0, 0, q["peer_qpn"], cum, 0)
     store32(buf, at, (m["syndrome"] << 24) | (q["rcv_msn"] & 0xFFFFFF))
@@ -228,8 +253,19 @@ def write_probe(hs: Any, buf: Any, o: int, h: Any, m: Any, probe_type: int) -> i
     length = UDP + PROBE
     listed = m["final_hi"] != 0
     tclass = TCLASS_DATA if probe_type == PTM else TCLASS_CONTROL
-    udp = put_ethernet_ipv6(buf, o, h["gateway"], h["mac"], h["addr_hi"], h["addr_lo"], m["dst_hi"],
-                            m["dst_lo"], tclass, length, np.int64(1))
+    udp = put_ethernet_ipv6(
+        buf,
+        o,
+        h["gateway"],
+        h["mac"],
+        h["addr_hi"],
+        h["addr_lo"],
+        m["dst_hi"],
+        m["dst_lo"],
+        tclass,
+        length,
+        np.int64(1),
+    )
     at = put_udp(buf, udp, m["sport"], PORT_PROBE, length)
     store32(buf, at, (PROBE_MAGIC << 16) | (PROBE_VERSION << 8) | probe_type)
     store32(buf, at + 4, m["qpn"])
@@ -237,6 +273,14 @@ def write_probe(hs: Any, buf: Any, o: int, h: Any, m: Any, probe_type: int) -> i
     store32(buf, at + 12, m["delay"])
     store32(buf, at + 16, m["cand"] << 16)
     if not cfg_row(hs)["elide_payload"]:
-        seal(buf, udp, length, h["addr_hi"], h["addr_lo"], m["final_hi"] if listed else m["dst_hi"],
-             0 if listed else m["dst_lo"], np.int64(0))
+        seal(
+            buf,
+            udp,
+            length,
+            h["addr_hi"],
+            h["addr_lo"],
+            m["final_hi"] if listed else m["dst_hi"],
+            0 if listed else m["dst_lo"],
+            np.int64(0),
+        )
     return udp + length - o

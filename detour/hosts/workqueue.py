@@ -36,8 +36,17 @@ def complete(hs: Any, i: int, q: Any, status: int) -> None:
         if not w["flags"] & WQE_SIGNALED:
             completion.release(hs, q["send_cq"])
             return
-    completion.push(hs, q["send_cq"], w["wr_id"], status, np.int64(WC_RDMA_WRITE), w["length"], np.int64(0),
-                    FIRST_QPN + i, np.int64(0))
+    completion.push(
+        hs,
+        q["send_cq"],
+        w["wr_id"],
+        status,
+        np.int64(WC_RDMA_WRITE),
+        w["length"],
+        np.int64(0),
+        FIRST_QPN + i,
+        np.int64(0),
+    )
 
 
 @njit

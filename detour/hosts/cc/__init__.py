@@ -27,11 +27,11 @@ CC_FIXED, CC_DCTCP = 0, 1
 NEVER = (1 << 63) - 1
 
 CC_FIELDS: list[tuple[str, Any]] = [
-    ("cc", np.int64),         # which algorithm
-    ("cwnd", np.float64),     # packets
+    ("cc", np.int64),  # which algorithm
+    ("cwnd", np.float64),  # packets
     ("ssthresh", np.float64),
     ("pace_next", np.int64),  # earliest time of the next packet, ps
-    ("cc_timer", np.int64),   # when on_timer wants to be called, ps
+    ("cc_timer", np.int64),  # when on_timer wants to be called, ps
     *dctcp.FIELDS,
 ]
 

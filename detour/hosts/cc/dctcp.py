@@ -22,10 +22,10 @@ from detour.hosts.jit import inner
 
 FIELDS = [
     ("dctcp_alpha", np.float64),
-    ("dctcp_acked", np.int64),   # bytes acknowledged in this window, and marked ones
+    ("dctcp_acked", np.int64),  # bytes acknowledged in this window, and marked ones
     ("dctcp_marked", np.int64),
-    ("dctcp_end", np.int64),     # the window ends with this transmission or a later one
-    ("dctcp_hold", np.int64),    # transmissions from this one on may cut the window again
+    ("dctcp_end", np.int64),  # the window ends with this transmission or a later one
+    ("dctcp_hold", np.int64),  # transmissions from this one on may cut the window again
 ]
 
 
