@@ -89,7 +89,7 @@ def after_data(hs: Any, i: int, q: Any, now: int) -> None:
         return
     q["since_ptm"] = 0
     q["rr_next"] = (q["rr_next"] + 1) % q["n_cand"]
-    _send_ptm(hs, i, q, q["rr_next"])
+    send_ptm(hs, i, q, q["rr_next"])
 
 
 @inner
@@ -112,7 +112,7 @@ def on_data_delay(hs: Any, i: int, q: Any, cand: int, delay: int, now: int) -> N
 
 
 @inner
-def _send_ptm(hs: Any, i: int, q: Any, cand: int) -> None:
+def send_ptm(hs: Any, i: int, q: Any, cand: int) -> None:
     """Queues a PTM on candidate `cand`."""
     index = push_control(hs, q["host"])
     if index == NIL:
@@ -184,7 +184,7 @@ def start_round(hs: Any, i: int, q: Any, now: int) -> None:
         if place == q["cand"]:
             continue
         if random_below(h, others) < probes - chosen:
-            _send_ptm(hs, i, q, place)
+            send_ptm(hs, i, q, place)
             chosen += 1
         others -= 1
     timers.advance(hs, i, q, q["round_deadline"])
