@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fabric of simple_switch_grpc processes, joined by veth pairs; every host in a network namespace of its own.
+
+All switches live in one namespace of which nothing is visible outside. The host stacks run in this process, by
+the socket driver, on packet sockets inside the hosts' namespaces. Needs root.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from detour.base.errors import DetourError
+from detour.control.client import Target
+from detour.fabric.base import Fabric, PortState, Tell, silent
+from detour.fabric.bmv2_switch import INSTALL, SwitchProcess, binary
+from detour.fabric.netns import Namespace
+from detour.fabric.settings import BMV2, Settings
+from detour.fabric.sniffer import Sniffer
+from detour.hosts.driver import Driver
+from detour.hosts.verbs import Device
+from detour.topo import Topology
+
+_MTU = 9000
+_HOST_INTERFACE = "eth0"
+_TOOLS = {"ip": "iproute2", "nsenter": "util-linux", "setpriv": "util-linux"}
+
+
+def missing() -> str | None:
+    """Why this target cannot be used here, in one line that says what to do; None if it can."""
+    try:
+        binary()
+    except DetourError as error:
+        return str(error)
+    if os.geteuid() != 0:
+        return "the bmv2 target needs root (namespaces and veth pairs): run it as root, or use --target engine"
+    for tool, package in _TOOLS.items():
+        if shutil.which(tool) is None:
+            return f"{tool} is not on PATH: install {package}, or use --target engine"
+    return None
+
+
+class Bmv2Fabric(Fabric):
+    """See the module."""
+
+    target = "bmv2"
+
+    def __init__(self, topology: Topology, settings: Settings = BMV2) -> None:
+        super().__init__(topology, settings)
+        self._namespace: Namespace | None = None
+        self._host_namespaces: list[Namespace] = []
+        self._switches: list[SwitchProcess] = []
+        self._driver: Driver | None = None
+        self._sniffer: Sniffer | None = None
+        self._folder: Path | None = None
+
+    # -- life -------------------------------------------------------------------------------------------
+
+    def start(self, tell: Tell = silent) -> None:
+        """Call it in a thread that lives as long as the fabric: the switches end with the thread."""
+        reason = missing()
+        if reason is not None:
+            raise DetourError(reason)
+        try:
+            tell("laying cables")
+            self._lay_cables()
+            tell(f"starting {len(self.topology.switches)} switches")
+            self._start_switches()
+            tell("setting rates and depths of queues")
+            for switch in self._switches:
+                self._set_queues(switch)
+            self._start_hosts()
+        except BaseException:
+            self.close()
+            raise
+
+    def _lay_cables(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="detour-bmv2-"))
+        inside = self._namespace = Namespace()
+        self._host_namespaces = [Namespace() for _ in self.topology.hosts]
+        lines = ["link set lo up"]
+        for link in self.topology.links:
+            near = f"link add {_interface(*link.a)} mtu {_MTU} type veth peer name"
+            if link.kind == "host":
+                there = self._host_namespaces[link.b[0]].inside_path
+                lines.append(f"{near} {_HOST_INTERFACE} mtu {_MTU} netns {there}")
+            else:
+                lines.append(f"{near} {_interface(*link.b)} mtu {_MTU}")
+        lines += [f"link set {name} up" for name in self._interfaces().values()]
+        inside.ip(lines, self._host_namespaces)
+        for namespace in self._host_namespaces:
+            namespace.ip([f"link set {_HOST_INTERFACE} up"])
+
+    def _interfaces(self) -> dict[tuple[int, int], str]:
+        """(switch, port) -> interface, of all ports that are connected."""
+        return {
+            (switch.index, port): _interface(switch.index, port)
+            for switch in self.topology.switches
+            for port, peer in enumerate(switch.ports, 1)
+            if peer is not None
+        }
+
+    def _start_switches(self) -> None:
+        assert self._namespace is not None
+        assert self._folder is not None
+        interfaces = self._interfaces()
+        for switch in self.topology.switches:
+            ports = {port: name for (index, port), name in interfaces.items() if index == switch.index}
+            arguments = switch, self._namespace, self._folder, ports, self.settings.priorities
+            self._switches.append(SwitchProcess(*arguments))
+        for process in self._switches:
+            process.wait_ready()
+
+    def _set_queues(self, process: SwitchProcess) -> None:
+        thrift = process.thrift()
+        try:
+            for port, peer in enumerate(process.switch.ports, 1):
+                if peer is not None:
+                    thrift.set_queue_rate(port, self.settings.rate_pps)
+                    thrift.set_queue_depth(port, self.settings.queue_packets)
+        finally:
+            thrift.close()
+
+    def _start_hosts(self) -> None:
+        sockets = {i: n.packet_socket(_HOST_INTERFACE) for i, n in enumerate(self._host_namespaces)}
+        self._driver = Driver(self.hs, sockets, rate_bps=self.settings.rate_bps)
+        self.device = Device(self.hs, self._driver.call, self._driver.kick)
+        self._driver.start()
+
+    def close(self) -> None:
+        self.capture(None)
+        if self._driver is not None:
+            self._driver.stop()
+            self._driver = None
+        for process in self._switches:
+            process.terminate()
+        for process in self._switches:
+            process.close()
+        self._switches = []
+        for namespace in self._host_namespaces:
+            namespace.close()
+        self._host_namespaces = []
+        if self._namespace is not None:
+            self._namespace.close()
+            self._namespace = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    # -- while it runs ----------------------------------------------------------------------------------
+
+    def targets(self) -> list[Target]:
+        return [process.target for process in self._switches]
+
+    def set_link(self, link: int, up: bool) -> None:
+        assert self._namespace is not None
+        found = self.topology.links[link]
+        state = "up" if up else "down"
+        ends = [found.a] if found.kind == "host" else [found.a, found.b]
+        self._namespace.ip([f"link set {_interface(*end)} {state}" for end in ends])
+
+    def ports(self) -> dict[tuple[int, int], PortState]:
+        return {
+            end: PortState(up=link.index not in self._dead)
+            for link in self.topology.links
+            for end in self.link_ends(link.index)
+        }
+
+    def capture(self, folder: Path | None) -> None:
+        before, self._sniffer = self._sniffer, None
+        if before is not None:
+            before.close()
+        if folder is not None:
+            assert self._namespace is not None
+            names = {f"s{index}-{port}": name for (index, port), name in self._interfaces().items()}
+            self._sniffer = Sniffer(self._namespace, names, folder)
+
+    def details(self) -> dict[str, Any]:
+        switches = None if self._namespace is None else self._namespace.path
+        hosts = {f"h{i}": namespace.path for i, namespace in enumerate(self._host_namespaces)}
+        pids = {process.switch.name: process.process.pid for process in self._switches}
+        return {"processes": pids, "namespaces": {"switches": switches} | hosts}
+
+
+def _interface(switch: int, port: int) -> str:
+    return f"s{switch}-{port}"
+
+
+__all__ = ["INSTALL", "Bmv2Fabric", "missing"]

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fabric of the engine's switches: one process, native hosts, one P4Runtime endpoint on loopback. The default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from detour.control.client import Target
+from detour.engine.clock import RealTime
+from detour.engine.network import Network
+from detour.engine.p4runtime import P4RuntimeServer
+from detour.fabric.base import Fabric, PortState, Tell, silent
+from detour.fabric.settings import ENGINE, Settings
+from detour.hosts.verbs import Device
+from detour.topo import Topology
+
+
+class EngineFabric(Fabric):
+    """See the module."""
+
+    target = "engine"
+
+    def __init__(self, topology: Topology, settings: Settings = ENGINE, grpc_address: str = "127.0.0.1:0") -> None:
+        """`grpc_address`: where P4Runtime is served; port 0: any that is free."""
+        super().__init__(topology, settings)
+        self._grpc_address = grpc_address
+        self._network: Network | None = None
+        self._server: P4RuntimeServer | None = None
+
+    @property
+    def network(self) -> Network:
+        """The running network."""
+        assert self._network is not None
+        return self._network
+
+    # -- life -------------------------------------------------------------------------------------------
+
+    def start(self, tell: Tell = silent) -> None:
+        try:
+            tell("compiling the event loop")
+            self._build()
+            tell(f"starting {len(self.topology.switches)} switches")
+            self.network.start()
+            self._server = P4RuntimeServer(self.network, self._grpc_address)
+            for switch in self.topology.switches:
+                self._server.add_switch(switch.device_id)
+            self._server.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def _build(self) -> None:
+        settings = self.settings
+        tick = settings.hosts.tick_ps
+        network = self._network = Network(RealTime(), tick, settings.seed, hosts=self.hs)
+        self.device = Device(self.hs, network.call, network.kick_host)
+        for switch in self.topology.switches:
+            network.add_switch(switch.device_id, switch.name, priorities=settings.priorities)
+        cable = settings.rate_bps, settings.delay_ps, settings.queue_packets
+        for link in self.topology.links:
+            ends = self.link_ends(link.index)
+            if link.kind == "host":
+                network.attach_host(ends[0], link.b[0], *cable)
+            else:
+                network.connect(ends[0], ends[1], *cable)
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+        if self._network is not None:
+            self._network.stop()
+            self._network = None
+
+    # -- while it runs ----------------------------------------------------------------------------------
+
+    def targets(self) -> list[Target]:
+        assert self._server is not None
+        return [Target(s.name, s.device_id, self._server.address) for s in self.topology.switches]
+
+    def set_link(self, link: int, up: bool) -> None:
+        self.network.set_link(self.link_ends(link)[0], up)
+
+    def ports(self) -> dict[tuple[int, int], PortState]:
+        stats = self.network.port_stats()
+        names = ("device_id", "port", "up", "queue_packets", "queue_peak_packets", "queue_drops")
+        rows = zip(*(stats[name].tolist() for name in names), strict=True)
+        return {(device, port): PortState(bool(up), *rest) for device, port, up, *rest in rows}
+
+    def capture(self, folder: Path | None) -> None:
+        if self._network is not None:
+            self._network.capture(folder)
+
+    def details(self) -> dict[str, Any]:
+        return {"lag_ms": self.network.lag_ps / 1e9}

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Path Test Messages on demand: the queuing delay of every candidate path between two hosts, without traffic."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from detour.hosts import paths
+from detour.hosts.state import NIL
+from detour.hosts.verbs import CQ, PD, QP, Context, Device, Path
+
+_SECONDS = 2.0
+_POLL_SECONDS = 0.001
+
+
+def probe(device: Device, source: int, target: int, candidates: Sequence[Path]) -> list[int | None]:
+    """Accumulated queuing delay on each candidate in ticks; None: no answer within two seconds."""
+    sender, receiver = Context(device, source), Context(device, target)
+    queues = CQ(sender), CQ(receiver)
+    ours, theirs = QP(PD(sender), queues[0]), QP(PD(receiver), queues[1])
+    try:
+        ours.connect(theirs.endpoint, candidates=candidates)
+        rows = device.hs.candidate[ours.index, : len(candidates)]
+
+        def send() -> None:
+            for place in range(len(candidates)):
+                paths.send_ptm(device.hs, ours.index, device.hs.qp[ours.index], place)
+
+        device.call(send)
+        device.kick(source)
+        end = time.monotonic() + _SECONDS
+        pause = threading.Event()
+        while (rows["asked"] != NIL).any() and time.monotonic() < end:
+            pause.wait(_POLL_SECONDS)
+        return [int(row["delay"]) if row["asked"] == NIL else None for row in rows]
+    finally:
+        ours.close()
+        theirs.close()
+        for queue in queues:
+            queue.close()

@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A running fabric with its control plane: what the daemon serves, the demo uses and the commands ask for.
+
+Methods return plain dictionaries, ready for JSON. They may be called from several threads at once; those that
+change tables wait for each other.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path as File
+from typing import Any
+
+from detour.base.errors import DetourError
+from detour.control.client import FabricClient
+from detour.control.describe import TABLES, entity_dict
+from detour.control.entries import Plan
+from detour.control.monitor import PORT_COUNTERS, REASONS, Monitor, Sample
+from detour.control.planner import plan
+from detour.control.punt import Responder
+from detour.control.reconcile import Written, reconcile
+from detour.control.trace import Tracer
+from detour.control.verifier import verify
+from detour.fabric.background import Background
+from detour.fabric.base import Fabric, Tell, silent
+from detour.fabric.flows import Choice, Pump
+from detour.fabric.prober import probe
+from detour.fabric.streams import FileSink, FileSource, PatternSink, PatternSource
+from detour.fabric.workload import probing_choice, send_once
+from detour.hosts.verbs import Path
+from detour.topo import Failure, Host, failure_name, parse_failure
+from detour.topo.paths import parse_usid_list
+
+SLOT_BYTES = 64_000
+"""messages of `send`"""
+
+
+class Session:
+    """Control plane and traffic of a fabric that has been started. `connect` first; `close` also closes the fabric."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+        self.topology = fabric.topology
+        self.policy = fabric.settings.policy()
+        self.pump = Pump(fabric.device)
+        self.failures: frozenset[Failure] = frozenset()
+        self.started = time.time()
+        self._loop = Background("control")
+        self._client: FabricClient | None = None
+        self._monitor: Monitor | None = None
+        self._responder = Responder({s.device_id: s.node_id for s in self.topology.switches})
+        self._change = threading.RLock()
+        self._tracer: Tracer | None = None
+        self._entries = 0
+        self._dice = random.Random(fabric.settings.seed)
+
+    # -- life -------------------------------------------------------------------------------------------
+
+    def connect(self) -> None:
+        """Connects to all switches and sets their pipeline.
+
+        Raises:
+            DetourError: a switch does not answer or has another controller.
+        """
+        client = FabricClient(self.fabric.targets(), on_packet_in=self._responder)
+        self._loop.run(client.__aenter__())
+        self._client = client
+        ports = {
+            s.device_id: [p for p, peer in enumerate(s.ports, 1) if peer is not None] for s in self.topology.switches
+        }
+        self._monitor = Monitor(client, ports)
+
+    def close(self) -> None:
+        """Ends connections and fabric. May be called twice."""
+        client, self._client = self._client, None
+        try:
+            if client is not None:
+                self._loop.run(client.close())
+        finally:
+            self._loop.close()
+            self.fabric.close()
+
+    @property
+    def client(self) -> FabricClient:
+        """The P4Runtime client."""
+        if self._client is None:
+            raise DetourError("the fabric is going down")
+        return self._client
+
+    # -- tables -----------------------------------------------------------------------------------------
+
+    def provision(self) -> dict[str, Any]:
+        """Plans for the present failures and writes what differs."""
+        with self._change:
+            begin = time.monotonic()
+            written = self._reconcile()
+            return {"switches": len(self.topology.switches), "seconds": _since(begin)} | _counts(written)
+
+    def _reconcile(self) -> Written:
+        wanted = plan(self.topology, self.policy, self.failures)
+        written = self._loop.run(reconcile(self.client, wanted))
+        self._entries = written.entries
+        self._tracer = None
+        return written
+
+    def _read(self, device_ids: list[int] | None = None) -> Plan:
+        return self._loop.run(self.client.read(device_ids))
+
+    def _live(self) -> list[int]:
+        down = {failure.index for failure in self.failures if failure.kind == "switch"}
+        return [switch.device_id for switch in self.topology.switches if switch.index not in down]
+
+    def verify(self) -> dict[str, Any]:
+        """Reads all tables back and proves that every pair of hosts is connected by them."""
+        begin = time.monotonic()
+        with self._change:
+            held = self._read(self._live())
+        report = verify(held, self.topology, self.failures)
+        return {
+            "verified": report.ok,
+            "pairs": report.pairs,
+            "disconnected": report.disconnected,
+            "proofs": report.proofs,
+            "ways": report.ways,
+            "sids": report.sids,
+            "failed": report.failed,
+            "problems": report.problems,
+            "longest": report.longest._asdict(),
+            "bound": report.bound._asdict(),
+            "seconds": _since(begin),
+        }
+
+    def entries(self, switch: str | None = None, table: str | None = None) -> dict[str, Any]:
+        """What switches hold, by name."""
+        if table is not None and table not in TABLES and table not in TABLES.values():
+            raise DetourError(f"there is no table {table!r}; allowed: {', '.join(TABLES)}")
+        chosen = self.topology.switches if switch is None else (self.topology.switch(switch),)
+        held = self._read([s.device_id for s in chosen])
+        wanted = None if table is None else TABLES.get(table, table)
+        records = {s.name: [entity_dict(entity) for entity in held[s.device_id]] for s in chosen}
+        return {name: [r for r in rows if wanted in (None, r["table"])] for name, rows in records.items()}
+
+    # -- what is going on -------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """What runs, since when, and where."""
+        targets = self.fabric.targets()
+        return {
+            "target": self.fabric.target,
+            "topology": self.topology.spec,
+            "switches": len(self.topology.switches),
+            "hosts": len(self.topology.hosts),
+            "links": len(self.topology.links),
+            "entries": self._entries,
+            "failures": [failure_name(self.topology, f) for f in sorted(self.failures)],
+            "rate_mbps": self.fabric.settings.rate_bps / 1e6,
+            "seconds_up": round(time.time() - self.started, 1),
+            "endpoints": {t.name: {"address": t.address, "device_id": t.device_id} for t in targets},
+            "icmp_answered": self._responder.answered,
+        } | self.fabric.details()
+
+    def sample(self) -> Sample:
+        """All counters now."""
+        if self._monitor is None:
+            raise DetourError("the fabric is going down")
+        return self._loop.run(self._monitor.sample())
+
+    def counters(self, switch: str | None = None) -> dict[str, Any]:
+        """Counters of the ports and verdicts of switches, by name."""
+        chosen = self.topology.switches if switch is None else (self.topology.switch(switch),)
+        sample = self.sample()
+        result: dict[str, Any] = {}
+        for s in chosen:
+            ports = {}
+            for port, peer in enumerate(s.ports, 1):
+                if peer is None:
+                    continue
+                counts = {name: sample.port(s.device_id, port, name) for name in PORT_COUNTERS}
+                ports[str(port)] = {
+                    f"{name}_{unit}": getattr(count, unit)
+                    for name, count in counts.items()
+                    for unit in ("packets", "bytes")
+                }
+            verdicts = {name: sample.reason(s.device_id, i).packets for i, name in enumerate(REASONS)}
+            result[s.name] = {"ports": ports, "verdicts": {name: n for name, n in verdicts.items() if n}}
+        return result
+
+    def watch(self, seconds: float = 1.0, cancelled: threading.Event | None = None) -> dict[str, Any]:
+        """Use, queue, drops and marks of every link's two directions over the next `seconds`."""
+        before, states_before = self.sample(), self.fabric.ports()
+        (cancelled or threading.Event()).wait(seconds)
+        change, states = self.sample().since(before), self.fabric.ports()
+        rows = []
+        for link in self.topology.links:
+            for device, port in self.fabric.link_ends(link.index):
+                state, old = states[device, port], states_before[device, port]
+                drops = None if state.drops is None or old.drops is None else state.drops - old.drops
+                rate = change.rate_bps(device, port)
+                rows.append(
+                    {
+                        "link": link.name,
+                        "from": f"s{device - 1}:{port}",
+                        "kind": link.kind,
+                        "up": state.up,
+                        "mbps": rate / 1e6,
+                        "use": rate / self.fabric.settings.rate_bps,
+                        "queue_packets": state.queue_packets,
+                        "drops": drops,
+                        "marks": change.port(device, port, "marked").packets,
+                    }
+                )
+        dropped = sum(change.dropped(switch.device_id) for switch in self.topology.switches)
+        return {"seconds": change.seconds, "links": rows, "pipeline_drops": dropped}
+
+    # -- paths ------------------------------------------------------------------------------------------
+
+    def _trace(self) -> Tracer:
+        with self._change:
+            if self._tracer is None:
+                self._tracer = Tracer(self._read(self._live()), self.topology, self.failures)
+            return self._tracer
+
+    def _ends(self, source: str, target: str) -> tuple[Host, Host]:
+        ends = self.topology.host(source), self.topology.host(target)
+        if ends[0] == ends[1]:
+            raise DetourError(f"source and destination are both {source}; they must differ")
+        return ends
+
+    def _path(self, target: Host, sport: int | None, usid: str | None) -> Path:
+        """What the options mean; a list that does not end at the destination host is completed."""
+        if usid is None:
+            return Path(sport or 0)
+        usids = parse_usid_list(self.topology, usid)
+        if usids[-1] != target.node_id:
+            usids = (*usids, target.node_id)
+        return Path(sport or 0, usids)
+
+    def path(self, source: str, target: str, sport: int | None = None, usid: str | None = None) -> dict[str, Any]:
+        """The hops of a packet, from the switches' own tables."""
+        a, b = self._ends(source, target)
+        way = self._path(b, sport, usid)
+        found = self._trace().trace(a, b, way.sport, way.usids or None)
+        hops = [
+            {"switch": f"s{hop.switch}", "in_port": hop.in_port, "out_port": hop.out_port, "why": hop.why}
+            for hop in found.hops
+        ]
+        return {"path": str(way), "delivered": found.delivered, "outcome": found.outcome, "hops": hops}
+
+    def _hops(self, source: Host, target: Host, path: Path) -> list[str]:
+        found = self._trace().trace(source, target, path.sport, path.usids or None)
+        return [f"s{switch}" for switch in found.switches]
+
+    # -- failures ---------------------------------------------------------------------------------------
+
+    def fail(self, name: str) -> dict[str, Any]:
+        """Takes a link or a switch down and withdraws it from all tables."""
+        with self._change:
+            failure = parse_failure(self.topology, name)
+            if failure in self.failures:
+                raise DetourError(f"{failure_name(self.topology, failure)} is down already")
+            return self._fail(self.failures | {failure}, failure_name(self.topology, failure))
+
+    def heal(self, name: str | None = None) -> dict[str, Any]:
+        """Brings a link or switch, or all of them, back."""
+        with self._change:
+            if name is None:
+                names = [failure_name(self.topology, f) for f in sorted(self.failures)]
+                return self._fail(frozenset(), ", ".join(names))
+            failure = parse_failure(self.topology, name)
+            if failure not in self.failures:
+                raise DetourError(f"{failure_name(self.topology, failure)} is not down")
+            return self._fail(self.failures - {failure}, failure_name(self.topology, failure))
+
+    def _fail(self, failures: frozenset[Failure], changed: str) -> dict[str, Any]:
+        begin = time.monotonic()
+        healing = failures < self.failures
+        self.failures = failures
+        # What is dead goes down first, as in life; what comes back is up before anybody sends there.
+        self.fabric.apply_failures(failures)
+        written = self._reconcile()
+        names = [failure_name(self.topology, f) for f in sorted(failures)]
+        key = "healed" if healing else "failed"
+        return {key: changed, "failures": names, "seconds": _since(begin)} | _counts(written)
+
+    # -- traffic ----------------------------------------------------------------------------------------
+
+    def send(
+        self,
+        source: str,
+        target: str,
+        length: int = 1_000_000,
+        file: str | None = None,
+        store: str | None = None,
+        sport: int | None = None,
+        usid: str | None = None,
+        tell: Tell = silent,
+        cancelled: threading.Event | None = None,
+    ) -> dict[str, Any]:
+        """Sends a message, or a file, and checks what arrives.
+
+        Raises:
+            DetourError: no such host, path or file, the connection fails, or `cancelled` is set.
+        """
+        a, b = self._ends(source, target)
+        if length < 1:
+            raise DetourError(f"{length} bytes cannot be sent; at least 1")
+        fixed = None if sport is None and usid is None else self._path(b, sport, usid)
+        choice = probing_choice(self.topology, a, b, self._dice) if fixed is None else Choice(path=fixed)
+        seed = self._dice.randrange(1 << 63)
+        if file is None:
+            stream = PatternSource(seed, length), PatternSink(seed)
+        else:
+            stream = FileSource(File(file)), FileSink(File(file), None if store is None else File(store))
+            length = stream[0].length
+        flow = self.pump.open(a.index, b.index, choice, stream, slot_bytes=SLOT_BYTES)
+        try:
+            cancelled = cancelled or threading.Event()
+            seconds = send_once(self.pump, flow, cancelled, _teller(tell, length))
+            if flow.failure:
+                raise DetourError(f"{source} to {target}: {flow.failure}")
+            if cancelled.is_set():
+                raise DetourError(f"{source} to {target}: cancelled after {flow.bytes_ok} bytes")
+            return self._send_result(a, b, flow.bytes_ok, seconds, flow.stats(), choice)
+        finally:
+            self.pump.close_flow(flow)
+
+    def _send_result(
+        self, a: Host, b: Host, ok: int, seconds: float, stats: dict[str, Any], choice: Choice
+    ) -> dict[str, Any]:
+        known = {str(p): p for p in (choice.candidates or (choice.path,)) if p is not None}
+        paths = [
+            {"path": name, "packets": packets, "switches": self._hops(a, b, known[name])}
+            for name, packets in stats["paths"].items()
+            if name in known
+        ]
+        return {
+            "bytes_ok": ok,
+            "throughput_mbps": ok * 8 / seconds / 1e6,
+            "paths": paths,
+            "retransmitted": stats["retransmitted"],
+            "ecn_marked": stats["ecn_marked"],
+            "queuing_delay_ns": stats["queuing_delay_ns"] or {"min": None, "mean": None, "max": None},
+        }
+
+    def probe(self, source: str, target: str) -> dict[str, Any]:
+        """Probes all candidate paths between two hosts and reports their queuing delays."""
+        a, b = self._ends(source, target)
+        choice = probing_choice(self.topology, a, b, self._dice)
+        found = probe(self.fabric.device, a.index, b.index, choice.candidates)
+        tick_ns = self.fabric.settings.hosts.tick_ps // 1000
+        rows = [
+            {
+                "path": str(path),
+                "delay_ns": None if delay is None else delay * tick_ns,
+                "switches": self._hops(a, b, path),
+            }
+            for path, delay in zip(choice.candidates, found, strict=True)
+        ]
+        return {"source": source, "target": target, "paths": rows}
+
+
+def _teller(tell: Tell, total: int) -> Callable[[int], None]:
+    return lambda arrived: tell(f"{arrived} of {total} bytes")
+
+
+def _counts(written: Written) -> dict[str, Any]:
+    return {"entries": written.entries} | written.as_dict()
+
+
+def _since(begin: float) -> float:
+    return round(time.monotonic() - begin, 3)

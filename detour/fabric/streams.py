@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the bytes of messages come from and where they go: patterns that are checked, and files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from detour.base.errors import DetourError
+
+
+class Source(Protocol):
+    """What a flow sends."""
+
+    def take(self, message: int, limit: int) -> bytes:
+        """The bytes of message number `message`, at most `limit`; empty: there is no more."""
+        ...
+
+
+class Sink(Protocol):
+    """What becomes of what a flow receives."""
+
+    def accept(self, message: int, data: bytes) -> bool:
+        """Takes message number `message` out of the receiver's memory; whether it is what was sent."""
+        ...
+
+    def close(self) -> None:
+        """There is no more."""
+        ...
+
+
+def pattern(seed: int, message: int, length: int) -> bytes:
+    """Bytes that no other message has: those of a generator keyed by seed and message number."""
+    key = np.array([seed, message], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=key)).bytes(length)
+
+
+class PatternSource:
+    """`total` bytes of patterns (None: without end)."""
+
+    def __init__(self, seed: int, total: int | None = None) -> None:
+        self._seed = seed
+        self._left = total
+
+    def take(self, message: int, limit: int) -> bytes:
+        length = limit if self._left is None else min(limit, self._left)
+        if self._left is not None:
+            self._left -= length
+        return pattern(self._seed, message, length) if length else b""
+
+
+class PatternSink:
+    """Compares every message with its pattern."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def accept(self, message: int, data: bytes) -> bool:
+        return data == pattern(self._seed, message, len(data))
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+class FileSource:
+    """The bytes of a file."""
+
+    def __init__(self, path: Path) -> None:
+        """
+        Raises:
+            DetourError: it cannot be read.
+        """
+        try:
+            self._file = path.open("rb")
+            self.length = path.stat().st_size
+        except OSError as error:
+            raise DetourError(f"file {path}: {error.strerror}") from None
+
+    def take(self, message: int, limit: int) -> bytes:
+        data = self._file.read(limit)
+        if not data:
+            self._file.close()
+        return data
+
+
+class FileSink:
+    """Checks every message against the file that is sent, and stores it if a path is given."""
+
+    def __init__(self, original: Path, store: Path | None = None) -> None:
+        """
+        Raises:
+            DetourError: one of the files cannot be opened.
+        """
+        try:
+            self._original = original.open("rb")
+            self._file = None if store is None else store.open("wb")
+        except OSError as error:
+            raise DetourError(f"file {error.filename}: {error.strerror}") from None
+
+    def accept(self, message: int, data: bytes) -> bool:
+        try:
+            if self._file is not None:
+                self._file.write(data)
+            return data == self._original.read(len(data))
+        except OSError as error:
+            raise DetourError(f"file {error.filename}: {error.strerror}") from None
+
+    def close(self) -> None:
+        """Completes the stored file."""
+        self._original.close()
+        if self._file is not None:
+            self._file.close()
