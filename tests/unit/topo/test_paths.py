@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Distances, shortest and detouring paths, uSID lists for paths, failures."""
+
+from itertools import pairwise
+
+import pytest
+
+from detour.base.errors import DetourError
+from detour.topo import Failure, failure_name, parse_failure, parse_topology
+from detour.topo.graph import FAR, GLOBAL, distances, exit_distances, hops
+from detour.topo.paths import (
+    Bounds,
+    bounds,
+    host_paths,
+    next_hops,
+    parse_usid_list,
+    path_usids,
+    shortest_paths,
+    via_paths,
+)
+
+D1 = parse_topology("d1")
+
+
+def down(topology, *names):
+    return frozenset(parse_failure(topology, name) for name in names)
+
+
+def test_a_dragonflys_shortest_path_takes_the_direct_global_link():
+    distance = distances(D1)
+    for a in D1.switches:
+        for b in D1.switches:
+            global_hops, local_hops = divmod(int(distance[a.index, b.index]), GLOBAL)
+            assert global_hops == (a.group != b.group)
+            assert local_hops <= 2
+            assert len(list(shortest_paths(D1, a.index, b.index))) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("d1", Bounds(4, 6)),
+        ("d3", Bounds(4, 6)),
+        ("fat-tree:k=8", Bounds(5, 5)),
+        ("leaf-spine:leaves=4,spines=2,hosts=4", Bounds(3, 3)),
+        ("dragonfly:p=1,a=1,h=3", Bounds(2, 3)),
+        ("leaf-spine:leaves=1,spines=1,hosts=2", Bounds(1, 1)),
+    ],
+)
+def test_bounds(text, expected):
+    assert bounds(parse_topology(text)) == expected
+
+
+def test_clos_paths_go_up_and_down():
+    topology = parse_topology("fat-tree:k=4")
+    ways = host_paths(topology, topology.hosts[0], topology.hosts[15])
+    assert len(ways) == 4
+    assert all([topology.switches[s].tier for s in way] == [0, 1, 2, 1, 0] for way in ways)
+    assert len(host_paths(topology, topology.hosts[0], topology.hosts[2])) == 2
+    assert host_paths(topology, topology.hosts[0], topology.hosts[1]) == [(0,)]
+
+
+def test_detours_cross_the_intermediate_group_once():
+    for via in range(1, 8):
+        (way,) = via_paths(D1, 0, 33, via)
+        groups = [D1.switches[s].group for s in way]
+        assert [g for g, following in zip(groups, [*groups[1:], -1], strict=True) if g != following] == [0, via, 8]
+        assert len(way) <= bounds(D1).detour
+        for a, b in pairwise(way):
+            assert b in {peer.index for peer in D1.switches[a].ports if peer and peer.kind != "host"}
+
+
+@pytest.mark.parametrize("via", [0, 8, 9, -1])
+def test_no_detour_by_way_of_the_ends_or_of_nothing(via):
+    with pytest.raises(DetourError, match="no intermediate group"):
+        list(via_paths(D1, 0, 33, via))
+
+
+def test_a_clos_has_no_detours():
+    topology = parse_topology("fat-tree:k=4")
+    with pytest.raises(DetourError, match="no intermediate group"):
+        list(via_paths(topology, 0, 8, 1))
+
+
+def test_failures_leave_longer_paths():
+    (direct,) = shortest_paths(D1, 0, 35)
+    failures = down(D1, f"s{direct[0]}-s{direct[1]}")
+    ways = list(shortest_paths(D1, 0, 35, failures))
+    assert direct not in ways
+    assert {hop for way in ways for hop in pairwise(way)}.isdisjoint({(0, 35), (35, 0)})
+    assert int(hops(distances(D1, failures))[0, 35]) == len(ways[0]) - 1
+    # Two global hops by way of another group, since nothing inside the groups helps.
+    assert divmod(int(distances(D1, failures)[0, 35]), GLOBAL)[0] == 2
+
+
+def test_a_dead_switch_is_nowhere():
+    failures = frozenset({Failure("switch", 1)})
+    assert (distances(D1, failures)[1, [0, 2, 35]] == FAR).all()
+    assert list(shortest_paths(D1, 0, 1, failures)) == []
+    assert next_hops(D1, 0, 1, failures) == []
+    assert exit_distances(D1, failures)[1].min() == FAR
+
+
+def test_names_of_failures_come_back():
+    for text in ("s3", "s0-s1", "s35:7", "h70", "s1-h2"):
+        failure = parse_failure(D1, text)
+        assert parse_failure(D1, failure_name(D1, failure)) == failure
+    for wrong in ("", "x1", "s36", "s0-s9", "h72"):
+        with pytest.raises(DetourError):
+            parse_failure(D1, wrong)
+
+
+def test_usids_of_a_path():
+    host = D1.hosts[66]
+    (way,) = via_paths(D1, 0, 33, 2)
+    assert way == (0, 3, 8, 9, 34, 33)
+    assert path_usids(D1, way, host) == (4, 9, 10, 35, 34, host.node_id)
+    assert path_usids(D1, (33,), host) == (host.node_id,)
+
+
+def test_long_paths_are_thinned_out_where_that_changes_nothing():
+    host = D1.hosts[66]
+    (first,) = via_paths(D1, 0, 16, 2)
+    (second,) = via_paths(D1, 16, 33, 6)
+    way = first + second[1:]
+    assert len(way) > 6
+    usids = path_usids(D1, way, host)
+    assert len(usids) <= 6
+    stops = [0, *(usid - 1 for usid in usids[:-1])]
+    joined = [0]
+    for a, b in pairwise(stops):
+        (part,) = shortest_paths(D1, a, b)
+        joined += part[1:]
+    assert tuple(joined) == way
+
+
+def test_paths_that_are_none():
+    host = D1.hosts[66]
+    with pytest.raises(DetourError, match="ends at s33"):
+        path_usids(D1, (0, 1), host)
+    with pytest.raises(DetourError, match="not neighbours"):
+        path_usids(D1, (0, 33), host)
+    zigzag = (0, 1) * 4 + (0, 2, 0, 3)
+    with pytest.raises(DetourError, match="needs 12 uSIDs, at most 6"):
+        path_usids(D1, zigzag, D1.hosts[6])
+
+
+def test_usid_lists_as_text():
+    assert parse_usid_list(D1, "s1,s7, h12") == (2, 8, 0x800C)
+    assert parse_usid_list(D1, "2:8:p3:800c") == (2, 8, 0xE003, 0x800C)
+    for wrong in ("", "s99", "0", "10000", "xyz", "1 2 3 4 5 6 7"):
+        with pytest.raises(DetourError):
+            parse_usid_list(D1, wrong)
