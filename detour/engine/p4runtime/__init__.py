@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine's P4Runtime server (p4.v1.P4Runtime): many switches at one endpoint, told apart by device_id.
+
+- `server`     the gRPC server: address, TLS, its thread; what the rest of detour uses
+- `service`    the six RPCs; `stream`, `arbitration` and `roles` what a StreamChannel is about
+- `device`     one switch: pipelines, arbitration, locks, notifications
+- `pipeline`   SetForwardingPipelineConfig and its actions; `config` one ForwardingPipelineConfig
+- `schema`     P4Info, checked against the BMv2 JSON, as codecs: `match`, `actions`, `p4data`, `packets`
+- `store`      what the clients wrote: the engine's `SwitchState` and what P4Runtime adds to it
+- `entities/`  one file per kind of entity: how it is written and read
+- `write`, `read`  batches; `idle`, `digests`  notifications
+- `target`     the only module that talks to the engine's network and compiler
+"""
+
+from detour.engine.p4runtime.server import P4RuntimeServer, Tls
+
+__all__ = ["P4RuntimeServer", "Tls"]

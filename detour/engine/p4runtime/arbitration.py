@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is primary (spec, "Client Arbitration and Controller Replication"). Belongs to the event loop's thread.
+
+For each role of a device: the highest election id ever seen decides. When a primary goes, nobody is
+promoted: the server waits for an arbitration update. BMv2 promotes the next best at once, which
+`promote_backup` brings back for controllers that rely on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+
+from finsy.proto import p4r
+
+from detour.engine.p4runtime.errors import Code, Refused, invalid
+from detour.engine.p4runtime.roles import FULL_ACCESS, RoleConfig, parse, role_name
+from detour.engine.p4runtime.session import Session
+
+_MAX_STREAMS = 256  # for one device and role
+
+
+class Role:
+    """Arbitration for one role of one device."""
+
+    def __init__(self) -> None:
+        self.sessions: list[Session] = []
+        self.highest: int | None = None
+        self.primary: Session | None = None
+        self.pending: Session | None = None  # becomes primary when the writes of its predecessor are done
+        self.config: RoleConfig = FULL_ACCESS
+        self.config_message: p4r.Role | None = None  # the role as the latest primary gave it
+
+
+class Arbiter:
+    """Arbitration for one device. `drain` waits until no write is in progress."""
+
+    def __init__(self, device_id: int, drain: Callable[[], Awaitable[None]], promote_backup: bool = False) -> None:
+        self._device_id, self._drain, self._promote = device_id, drain, promote_backup
+        self.roles: dict[str, Role] = {"": Role()}
+
+    # -- updates
+
+    async def update(self, session: Session, update: p4r.MasterArbitrationUpdate, first: bool) -> None:
+        """Handles an update of a stream that belongs to this device; raises Refused to end the stream."""
+        name = role_name(update.role)
+        if not first and name != session.role_name:
+            raise Refused(Code.FAILED_PRECONDITION, f"this stream has role '{session.role_name}', not '{name}'")
+        role = self.roles.get(name) or Role()
+        election = _election(update)
+        self._check_unique(role, session, election)
+        others = [r.config for n, r in self.roles.items() if n != name]
+        config = parse(update.role, others)
+        if first and len(role.sessions) >= _MAX_STREAMS:
+            raise Refused(Code.RESOURCE_EXHAUSTED, f"role '{name}' has {_MAX_STREAMS} streams already")
+        self.roles[name] = role
+        if first:
+            role.sessions.append(session)
+            session.role_name = name
+        session.role.CopyFrom(update.role)
+        session.election = election
+        if election is not None and (role.highest is None or election >= self._bar(role, session)):
+            await self._become_primary(role, session, election, config)
+        else:
+            self._become_backup(role, session)
+
+    def _check_unique(self, role: Role, session: Session, election: int | None) -> None:
+        if election is None:
+            return
+        if any(s.election == election for s in role.sessions if s is not session):
+            raise invalid(f"device {self._device_id}: election id {election} is used by another live controller")
+
+    def _bar(self, role: Role, session: Session) -> int:
+        """What an election id must reach: the highest ever seen; as in BMv2, the highest of those connected."""
+        if not self._promote:
+            return role.highest or 0
+        return max((s.election for s in role.sessions if s.election is not None and s is not session), default=0)
+
+    async def _become_primary(self, role: Role, session: Session, election: int, config: RoleConfig) -> None:
+        """From now on nobody else may write; writes that have begun are finished before the new primary may."""
+        stays = role.primary is session
+        if not stays:
+            role.primary, role.pending = None, session
+        role.highest, role.config = election, config
+        role.config_message = p4r.Role()
+        role.config_message.CopyFrom(session.role)
+        for other in role.sessions:
+            if other is not session:
+                self._notify(role, other)
+        if stays:
+            self._notify(role, session)
+            return
+        await self._drain()
+        if role.pending is session:  # nobody was quicker, and the session lives
+            role.primary, role.pending = session, None
+            self._notify(role, session)
+
+    def _become_backup(self, role: Role, session: Session) -> None:
+        if session in (role.primary, role.pending):  # it downgraded itself
+            role.primary = role.pending = None
+            self._successor(role)
+            for other in role.sessions:
+                self._notify(role, other)
+        else:
+            self._notify(role, session)
+
+    def leave(self, session: Session) -> None:
+        """The stream is gone."""
+        role = self.roles[session.role_name]
+        if session in role.sessions:
+            role.sessions.remove(session)
+        if session in (role.primary, role.pending):
+            role.primary = role.pending = None
+            self._successor(role)
+            for other in role.sessions:
+                self._notify(role, other)
+
+    def _successor(self, role: Role) -> None:
+        """BMv2's behaviour, if it is asked for: the best of those that are left."""
+        candidates = [s for s in role.sessions if s.election is not None]
+        if self._promote and candidates:
+            role.primary = max(candidates, key=lambda s: s.election or 0)
+            role.highest = role.primary.election
+
+    def _notify(self, role: Role, session: Session) -> None:
+        """The advisory message (spec, "Client Arbitration Notifications")."""
+        message = p4r.StreamMessageResponse()
+        out = message.arbitration
+        out.device_id = self._device_id
+        if session.role.name or session.role.id or session.role.HasField("config"):
+            out.role.name, out.role.id = session.role.name, session.role.id
+            if role.config_message is not None and role.config_message.HasField("config"):
+                out.role.config.CopyFrom(role.config_message.config)
+        if role.highest is not None:
+            out.election_id.high, out.election_id.low = role.highest >> 64, role.highest & ((1 << 64) - 1)
+        if session is role.primary:
+            out.status.code, out.status.message = Code.OK, "you are the primary"
+        elif role.primary or role.pending:
+            out.status.code, out.status.message = Code.ALREADY_EXISTS, "there is a primary"
+        else:
+            out.status.code, out.status.message = Code.NOT_FOUND, "there is no primary"
+        session.send(message, droppable=False)
+
+    # -- questions
+
+    def authorise(self, role: str, election: p4r.Uint128 | None) -> RoleConfig:
+        """What a request of that role and election id may do; it must come from the primary."""
+        found = self.roles.get(role)
+        if found is None:
+            raise Refused(Code.NOT_FOUND, f"device {self._device_id} has no role '{role}'")
+        primary = found.primary
+        if primary is None or election is None or primary.election != _number(election):
+            raise Refused(Code.PERMISSION_DENIED, f"device {self._device_id}: the request is not the primary's")
+        return found.config
+
+    def role_config(self, role: str) -> RoleConfig:
+        """What a role sees, for reads, which need no stream."""
+        found = self.roles.get(role)
+        return found.config if found else FULL_ACCESS
+
+    def is_primary(self, session: Session) -> bool:
+        """Whether that stream is its role's primary."""
+        return self.roles[session.role_name].primary is session
+
+    def primaries(self) -> Iterator[tuple[Session, RoleConfig]]:
+        """Who gets notifications."""
+        for role in self.roles.values():
+            if role.primary is not None:
+                yield role.primary, role.config
+
+
+def _number(id_: p4r.Uint128) -> int:
+    return id_.high << 64 | id_.low
+
+
+def _election(update: p4r.MasterArbitrationUpdate) -> int | None:
+    """An unset election id is lower than any; (0, 0) is an id."""
+    return _number(update.election_id) if update.HasField("election_id") else None

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ForwardingPipelineConfig: P4Info, the BMv2 JSON and a cookie, compiled once for all switches that get it."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from finsy.proto import p4r
+
+from detour.engine.compiler.program import Program
+from detour.engine.p4runtime import schema
+from detour.engine.p4runtime.errors import Refused, invalid, refusal
+from detour.engine.p4runtime.target import compile_program
+
+_KEEP = 8
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A config that the engine can run, as it was given and as it is used."""
+
+    message: p4r.ForwardingPipelineConfig
+    info: schema.Schema
+    program: Program
+
+
+class Compiler:
+    """Compiles configs in any thread. 36 switches that get the same config share one program."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._done: OrderedDict[bytes, Future[tuple[schema.Schema, Program]]] = OrderedDict()
+
+    def compile(self, message: p4r.ForwardingPipelineConfig) -> Compiled:
+        """Checks and compiles; INVALID_ARGUMENT says what the engine cannot realise."""
+        if not message.HasField("p4info"):
+            raise invalid("the config has no P4Info")
+        if not message.p4_device_config:
+            raise invalid("the config has no p4_device_config; it must be p4c's BMv2 JSON")
+        digest = hashlib.sha256(message.p4_device_config)
+        digest.update(message.p4info.SerializeToString(deterministic=True))
+        with self._lock:
+            future = self._done.get(digest.digest())
+            mine = future is None
+            if future is None:
+                future = self._done[digest.digest()] = Future()
+                while len(self._done) > _KEEP:
+                    self._done.popitem(last=False)
+            self._done.move_to_end(digest.digest())
+        if mine:
+            self._compile(message, future, digest.digest())
+        info, program = future.result()
+        kept = p4r.ForwardingPipelineConfig()
+        kept.CopyFrom(message)
+        return Compiled(kept, info, program)
+
+    def _compile(
+        self,
+        message: p4r.ForwardingPipelineConfig,
+        future: Future[tuple[schema.Schema, Program]],
+        key: bytes,
+    ) -> None:
+        try:
+            program = compile_program(_device_data(message.p4_device_config))
+            future.set_result((_schema(message, program), program))
+        except BaseException as e:
+            with self._lock:
+                self._done.pop(key, None)
+            future.set_exception(refusal(e))
+
+
+def _schema(message: p4r.ForwardingPipelineConfig, program: Program) -> schema.Schema:
+    try:
+        return schema.build(message.p4info, program.model)
+    except Refused:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError, RecursionError) as e:
+        raise invalid(f"P4Info and the BMv2 JSON do not fit: {type(e).__name__}: {e}") from e
+
+
+def _device_data(config: bytes) -> bytes:
+    """The JSON, which older clients (p4lang's tutorials) wrap in a p4.tmp.P4DeviceConfig.
+
+    That message is `bool reassign = 1; Extras extras = 2; bytes device_data = 3`. A JSON document begins with "{"
+    (or white space), which would be a field of wire type 3, so the two cannot be confused.
+    """
+    if config.lstrip()[:1] == b"{":
+        return config
+    at = 0
+    while at < len(config):
+        tag, at = _varint(config, at)
+        if tag & 7 == 0:
+            _, at = _varint(config, at)
+        elif tag & 7 == 2:
+            size, at = _varint(config, at)
+            if tag >> 3 == 3 and at + size <= len(config):
+                return config[at : at + size]
+            at += size
+        else:
+            break
+    raise invalid("p4_device_config is neither BMv2 JSON nor a p4.tmp.P4DeviceConfig")
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(data) and shift < 64:
+        value |= (data[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+        if data[at - 1] < 0x80:
+            return value, at
+    raise invalid("p4_device_config is neither BMv2 JSON nor a p4.tmp.P4DeviceConfig")

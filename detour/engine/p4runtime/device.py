@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One switch as P4Runtime knows it, a device. Belongs to the event loop's thread, but for what runs in `work`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from finsy.proto import p4r
+
+from detour.engine.p4runtime import idle
+from detour.engine.p4runtime.arbitration import Arbiter
+from detour.engine.p4runtime.digests import Digester
+from detour.engine.p4runtime.errors import Code, Refused
+from detour.engine.p4runtime.pipeline import Pipelines
+from detour.engine.p4runtime.session import Session
+from detour.engine.p4runtime.store import Store
+from detour.engine.p4runtime.target import Target
+
+T = TypeVar("T")
+_PENDING = 1 << 14  # frames and digests between the network's thread and ours
+
+
+class Device:
+    """State and notifications of one device.
+
+    `lock` is held by whoever writes, reads or sets a pipeline, from begin to end of the request. That makes requests
+    serializable, as the spec wants, and lets a new primary wait for the writes of its predecessor.
+    """
+
+    def __init__(
+        self,
+        device_id: int,
+        target: Target,
+        loop: asyncio.AbstractEventLoop,
+        work: Callable[[Callable[[], Any]], Awaitable[Any]],
+        promote_backup: bool,
+    ) -> None:
+        """`work` runs a function in a worker thread."""
+        self.id, self.target = device_id, target
+        self.lock = asyncio.Lock()
+        self.arbiter = Arbiter(device_id, self._drain, promote_backup)
+        self.pipelines = Pipelines(target)
+        self._loop, self._work = loop, work
+        self._digester: Digester | None = None
+        self._digested: Store | None = None
+        self._inbox: deque[tuple[int, bytes]] = deque()
+        self._scheduled = False
+        self._tasks: set[asyncio.Future[Any]] = set()
+        target.listen(self._packet_in, self._digest)
+
+    async def _drain(self) -> None:
+        async with self.lock:
+            pass
+
+    async def exclusively(self, request: Callable[[], Awaitable[T]]) -> T:
+        """Awaits a request while nobody else is at the device.
+
+        It runs in a task of its own: a client that goes away cancels its call, but what has begun is finished.
+        """
+
+        async def locked() -> T:
+            async with self.lock:
+                return await request()
+
+        task = asyncio.ensure_future(locked())
+        self._tasks.add(task)  # the event loop itself keeps no reference
+        task.add_done_callback(self._done)
+        return await asyncio.shield(task)
+
+    def _done(self, task: asyncio.Future[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody may be left to hear of it
+
+    def close(self) -> None:
+        """No more notifications."""
+        self.target.listen(None, None)
+        if self._digester is not None:
+            self._digester.close()
+
+    # -- from the network's threads to the event loop
+
+    def _packet_in(self, frame: bytes, _time_ps: int) -> None:
+        self._post(-1, frame)
+
+    def _digest(self, list_id: int, data: bytes, _time_ps: int) -> None:
+        self._post(list_id, data)
+
+    def _post(self, kind: int, data: bytes) -> None:
+        """One wake-up for all that comes until the event loop gets to it."""
+        if len(self._inbox) >= _PENDING:
+            return
+        self._inbox.append((kind, data))
+        if not self._scheduled:
+            self._scheduled = True
+            try:
+                self._loop.call_soon_threadsafe(self._deliver)
+            except RuntimeError:  # the server stops
+                self._inbox.clear()
+
+    def _deliver(self) -> None:
+        self._scheduled = False
+        while self._inbox:
+            kind, data = self._inbox.popleft()
+            if kind < 0:
+                self._deliver_packet(data)
+            elif (digester := self._current_digester()) is not None:
+                digester.take(kind, data)
+
+    def _current_digester(self) -> Digester | None:
+        """The one for the live store; pipelines are committed in other threads, so it follows here."""
+        live = self.pipelines.live
+        if live is not self._digested:
+            if self._digester is not None:
+                self._digester.close()
+            self._digester = Digester(live, self._deliver_digests) if live is not None else None
+            self._digested = live
+        return self._digester
+
+    def _deliver_packet(self, frame: bytes) -> None:
+        live = self.pipelines.live
+        message = p4r.StreamMessageResponse()
+        if live is None or not live.schema.packet_in.unpack(frame, message.packet):
+            return
+        for session, config in self.arbiter.primaries():
+            if config.wants(message.packet):
+                session.send(message)
+
+    def _deliver_digests(self, message: p4r.DigestList) -> None:
+        response = p4r.StreamMessageResponse(digest=message)
+        for session, config in self.arbiter.primaries():
+            if config.sees(message.digest_id):
+                session.send(response)
+
+    # -- idle time-outs
+
+    async def scan_idle(self) -> None:
+        """Notifies of entries that are idle for too long."""
+        live = self.pipelines.live
+        if live is None or not idle.ageing(live):
+            return
+        for message in await self.exclusively(lambda: self._work(lambda: idle.scan(live))):
+            response = p4r.StreamMessageResponse(idle_timeout_notification=message)
+            for session, config in self.arbiter.primaries():
+                if config.sees(message.table_entry[0].table_id):
+                    session.send(response)
+
+    # -- what a stream sends
+
+    async def packet_out(self, session: Session, packet: p4r.PacketOut) -> None:
+        """Sends a packet; raises Refused for a StreamError. A stream's packets keep their order: it waits."""
+        self._require_primary(session)
+        live = self.pipelines.live
+        if live is None:
+            raise Refused(Code.FAILED_PRECONDITION, "no forwarding-pipeline config has been committed")
+        frame = live.schema.packet_out.pack(packet.metadata) + packet.payload
+        await self._work(lambda: self.target.packet_out(frame))
+
+    def digest_ack(self, session: Session, ack: p4r.DigestListAck) -> None:
+        """Notes an acknowledgement; raises Refused for a StreamError."""
+        self._require_primary(session)
+        digester = self._current_digester()
+        if digester is None or not digester.acknowledge(ack):
+            raise Refused(Code.INVALID_ARGUMENT, f"there is no digest with id {ack.digest_id:#x} in P4Info")
+
+    def _require_primary(self, session: Session) -> None:
+        if not self.arbiter.is_primary(session):
+            raise Refused(Code.PERMISSION_DENIED, "only the primary may do this")

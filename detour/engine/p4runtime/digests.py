@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From digests of packets to DigestList messages (spec, "DigestEntry"). Belongs to the event loop's thread.
+
+Duplicates are left out: those in the list that is being filled, and those that were sent and are neither
+acknowledged nor older than the ack time-out. Time is the wall clock's: it is the controllers that wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from finsy.proto import p4r
+
+from detour.engine.p4runtime.errors import log
+from detour.engine.p4runtime.schema import Digest
+from detour.engine.p4runtime.store import Store
+
+_MAX_BUFFER = 1 << 14  # digests in a list at most, whatever the client wants
+_MAX_CACHE = 1 << 16  # unacknowledged lists; beyond, the oldest are forgotten
+
+
+@dataclass(slots=True)
+class _Stream:
+    """One digest that is enabled. `sent` has list id -> (when, data); `unacknowledged` is all data in it."""
+
+    info: Digest
+    widths: tuple[int, ...]
+    buffer: dict[bytes, None] = field(default_factory=dict)
+    timer: asyncio.TimerHandle | None = None
+    sent: dict[int, tuple[float, list[bytes]]] = field(default_factory=dict)
+    unacknowledged: set[bytes] = field(default_factory=set)
+
+
+class Digester:
+    """All digests of one device under one store. `deliver` hands a list to the primaries."""
+
+    def __init__(self, store: Store, deliver: Callable[[p4r.DigestList], None]) -> None:
+        self._store, self._deliver = store, deliver
+        self._next_list = 0
+        self._streams: dict[int, _Stream] = {}
+        for info in store.schema.digests.values():
+            if info.type is not None:
+                widths = tuple((leaf.bits + 7) // 8 for leaf in info.type.leaves())
+                self._streams[info.list_id] = _Stream(info, widths)
+        self._by_id = {s.info.id: s for s in self._streams.values()}
+
+    def take(self, list_id: int, data: bytes) -> None:
+        """A packet caused a digest."""
+        stream = self._streams.get(list_id)
+        if stream is None:
+            return
+        config = self._store.digests.get(stream.info.id)
+        if config is None:
+            self._forget(stream)
+            return
+        self._expire(stream, config.ack_timeout_ns)
+        if data in stream.buffer or data in stream.unacknowledged:
+            return
+        if len(data) != sum(stream.widths):
+            log.error("digest %s: %d bytes instead of %d", stream.info.name, len(data), sum(stream.widths))
+            return
+        stream.buffer[data] = None
+        limit = min(config.max_list_size or _MAX_BUFFER, _MAX_BUFFER)
+        if len(stream.buffer) >= limit or not config.max_timeout_ns:
+            self._send(stream, config)
+        elif stream.timer is None:
+            loop = asyncio.get_running_loop()
+            stream.timer = loop.call_later(config.max_timeout_ns / 1e9, self._timeout, stream)
+
+    def _timeout(self, stream: _Stream) -> None:
+        stream.timer = None
+        config = self._store.digests.get(stream.info.id)
+        if config is None:
+            self._forget(stream)
+        elif stream.buffer:
+            self._send(stream, config)
+
+    def _send(self, stream: _Stream, config: p4r.DigestEntry.Config) -> None:
+        if stream.timer is not None:
+            stream.timer.cancel()
+            stream.timer = None
+        self._next_list += 1
+        message = p4r.DigestList(digest_id=stream.info.id, list_id=self._next_list, timestamp=time.time_ns())
+        data = list(stream.buffer)
+        stream.buffer.clear()
+        assert stream.info.type is not None
+        for each in data:
+            stream.info.type.encode(_integers(each, stream.widths), message.data.add())
+        if config.ack_timeout_ns:
+            stream.sent[self._next_list] = (time.monotonic(), data)
+            stream.unacknowledged.update(data)
+            while len(stream.sent) > _MAX_CACHE:
+                self._drop(stream, next(iter(stream.sent)))
+        self._deliver(message)
+
+    def _expire(self, stream: _Stream, ack_timeout_ns: int) -> None:
+        oldest = time.monotonic() - ack_timeout_ns / 1e9
+        while stream.sent:
+            list_id = next(iter(stream.sent))
+            if stream.sent[list_id][0] > oldest:
+                return
+            self._drop(stream, list_id)
+
+    def _drop(self, stream: _Stream, list_id: int) -> None:
+        _, data = stream.sent.pop(list_id)
+        stream.unacknowledged.difference_update(data)
+
+    def _forget(self, stream: _Stream) -> None:
+        """The digest was disabled."""
+        stream.buffer.clear()
+        stream.sent.clear()
+        stream.unacknowledged.clear()
+
+    def acknowledge(self, ack: p4r.DigestListAck) -> bool:
+        """False if there is no such digest. A list that is not known may have expired."""
+        stream = self._by_id.get(ack.digest_id)
+        if stream is None:
+            return ack.digest_id in self._store.schema.digests
+        if ack.list_id in stream.sent:
+            self._drop(stream, ack.list_id)
+        return True
+
+    def close(self) -> None:
+        """Stops timers."""
+        for stream in self._streams.values():
+            if stream.timer is not None:
+                stream.timer.cancel()
+
+
+def _integers(data: bytes, widths: tuple[int, ...]):  # type: ignore[no-untyped-def]
+    """The fields of a serialised digest."""
+    at = 0
+    for width in widths:
+        yield int.from_bytes(data[at : at + width], "big")
+        at += width

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing TableEntry (spec, "TableEntry"). `table_read` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from finsy.proto import p4r
+
+from detour.engine.p4runtime.entities import meter_config, oneshot
+from detour.engine.p4runtime.entities.common import DELETE, INSERT, Operation, counts
+from detour.engine.p4runtime.errors import Code, Refused, invalid
+from detour.engine.p4runtime.schema import Table
+from detour.engine.p4runtime.store import Note, Store, TableStore
+from detour.engine.tables import GroupRef, MemberRef, MeterConfig
+
+Key = tuple[Any, ...]
+
+
+class Run(NamedTuple):
+    """What an entry does: an action (the engine's id) with arguments, a member, a group or a one-shot."""
+
+    target: Any
+    params: tuple[int, ...] = ()
+
+
+class Extras(NamedTuple):
+    """What may come with an entry. `meter` None: green for all packets."""
+
+    note: Note | None
+    counter: tuple[int, int] | None
+    meter: MeterConfig | None
+
+
+_NOTHING = Extras(None, None, None)
+
+
+def prepare(store: Store, kind: int, entry: p4r.TableEntry) -> Operation:
+    """Checks an update of an entry and returns what carries it out."""
+    found = store.tables.get(entry.table_id)
+    if found is None:
+        found = store.table(entry.table_id)
+    info = found.info
+    if entry.is_const:
+        raise invalid(f"{info.where}: is_const must not be set in updates")
+    if entry.is_default_action:
+        return _prepare_default(found, kind, entry)
+    if info.is_const and (kind != p4r.Update.MODIFY or entry.HasField("action")):
+        raise Refused(Code.PERMISSION_DENIED, f"{info.where}: its entries are const")
+    key, priority = decode_key(info, entry)
+    if kind == DELETE:  # nothing but the key counts
+        return partial(_delete, found, key, priority)
+    run = _run(info, entry.action) if entry.HasField("action") else None
+    extras = _extras(store, info, entry)
+    if kind == INSERT:
+        if run is None:
+            raise invalid(f"{info.where}: an entry needs an action")
+        return partial(_insert, found, key, priority, run, extras)
+    return partial(_modify, found, key, priority, run, extras)
+
+
+def decode_key(info: Table, entry: p4r.TableEntry) -> tuple[Key, int]:
+    """(key, priority) of an entry; priorities are for ternary, range and optional fields only."""
+    key = info.key.decode(entry.match)
+    priority = entry.priority
+    if info.key.prioritised:
+        if priority <= 0:
+            raise invalid(f"{info.where}: priority {priority}; it must be positive in a table like this")
+    elif priority:
+        raise invalid(f"{info.where}: priority {priority}; it must be 0 where no field is ternary, range or optional")
+    if not key:
+        raise invalid(f"{info.where} has no key, so it has only a default entry")
+    return key, priority
+
+
+def locator(found: TableStore, entry: p4r.TableEntry) -> Callable[[], int]:
+    """Finds the entry of a direct resource; NOT_FOUND if there is none."""
+    if entry.is_default_action:
+        raise Refused(Code.UNIMPLEMENTED, f"{found.info.where}: BMv2 has no direct resources for default entries")
+    return partial(found.engine.find, *decode_key(found.info, entry))
+
+
+def _run(info: Table, action: p4r.TableAction) -> Run:
+    """The action must be of the kind that the table's implementation asks for."""
+    kind = action.WhichOneof("type")
+    profile = info.profile
+    if profile is None:
+        if kind != "action":
+            raise invalid(f"{info.where}: an action must be given, not {kind or 'nothing'}")
+        return Run(*info.actions.decode(action.action))
+    if kind == "action_profile_member_id":
+        return Run(MemberRef(action.action_profile_member_id))
+    if kind == "action_profile_group_id" and profile.selector:
+        return Run(GroupRef(action.action_profile_group_id))
+    if kind == "action_profile_action_set":
+        return Run(oneshot.decode(profile, action.action_profile_action_set))
+    also = ", a group or a one-shot" if profile.selector else ""
+    raise invalid(f"{info.where}: a member of {profile.name}{also} must be given, not {kind or 'nothing'}")
+
+
+def _extras(store: Store, info: Table, entry: p4r.TableEntry) -> Extras:
+    counter = meter = None
+    if entry.HasField("counter_data"):
+        if info.counter is None:
+            raise invalid(f"{info.where} has no direct counter")
+        counter = counts(entry.counter_data, info.where)
+    if entry.HasField("meter_config"):
+        if info.meter is None:
+            raise invalid(f"{info.where} has no direct meter")
+        meter = meter_config.decode(info.meter, entry.meter_config)
+    if entry.HasField("meter_counter_data"):
+        if info.meter is None:
+            raise invalid(f"{info.where} has no direct meter")
+        meter_config.no_counters(entry, "meter_counter_data")
+    note = _note(store, info, entry)
+    if note is None and counter is None and meter is None:
+        return _NOTHING
+    return Extras(note, counter, meter)
+
+
+def _note(store: Store, info: Table, entry: p4r.TableEntry) -> Note | None:
+    ttl = entry.idle_timeout_ns
+    if entry.HasField("time_since_last_hit"):
+        raise invalid(f"{info.where}: time_since_last_hit can be read only")
+    if info.ageing:
+        if ttl < 0:
+            raise invalid(f"{info.where}: the idle time-out {ttl} ns is negative")
+        return Note(entry.metadata, entry.controller_metadata, ttl, store.now_ps())
+    if ttl:
+        raise invalid(f"{info.where} does not support idle time-outs")
+    if entry.metadata or entry.controller_metadata:
+        return Note(entry.metadata, entry.controller_metadata)
+    return None
+
+
+# -- carrying out
+
+
+def _insert(found: TableStore, key: Key, priority: int, run: Run, extras: Extras) -> None:
+    if found.profile is None:
+        handle = found.engine.insert(key, run.target, run.params, priority)
+    else:
+        handle = _insert_indirect(found, key, priority, run)
+    if extras is not _NOTHING:
+        _apply_extras(found, handle, extras)
+
+
+def _insert_indirect(found: TableStore, key: Key, priority: int, run: Run) -> int:
+    profile = found.profile
+    assert profile is not None
+    if not isinstance(run.target, oneshot.ActionSet):
+        profile.forbid_references()
+        handle = found.engine.insert(key, run.target, (), priority)
+        profile.by_reference += 1
+        return handle
+    made = oneshot.create(profile, run.target)
+    try:
+        handle = found.engine.insert(key, GroupRef(made.group), (), priority)
+    except Exception:
+        oneshot.remove(profile, made)
+        raise
+    found.one_shots[handle] = made
+    return handle
+
+
+def _modify(found: TableStore, key: Key, priority: int, run: Run | None, extras: Extras) -> None:
+    """Assigns: what is not in the message goes back to its default, but for action and counter."""
+    handle = found.engine.find(key, priority)
+    if run is not None:
+        if found.profile is None:
+            found.engine.modify(handle, run.target, run.params)
+        elif isinstance(run.target, oneshot.ActionSet):
+            if handle not in found.one_shots:
+                found.profile.forbid_one_shots()
+            found.one_shots[handle] = oneshot.replace(found.profile, found.one_shots[handle], run.target)
+        else:
+            found.profile.forbid_references()
+            found.engine.modify(handle, run.target)
+    _apply_extras(found, handle, extras)
+
+
+def _apply_extras(found: TableStore, handle: int, extras: Extras) -> None:
+    if extras.note is not None:
+        found.notes[handle] = extras.note
+        (found.waiting.add if extras.note.idle_timeout_ns else found.waiting.discard)(handle)
+    else:
+        found.notes.pop(handle, None)
+    if found.info.meter is not None:
+        found.engine.set_meter(handle, extras.meter)
+    if extras.counter is not None:
+        found.engine.set_counter(handle, *extras.counter)
+
+
+def _delete(found: TableStore, key: Key, priority: int) -> None:
+    handle = found.engine.find(key, priority)
+    found.engine.delete(handle)
+    found.notes.pop(handle, None)
+    found.waiting.discard(handle)
+    if found.profile is not None:
+        gone = found.one_shots.pop(handle, None)
+        if gone is not None:
+            oneshot.remove(found.profile, gone)
+        else:
+            found.profile.by_reference -= 1
+
+
+# -- the default entry (spec, "Default Entry")
+
+
+def _prepare_default(found: TableStore, kind: int, entry: p4r.TableEntry) -> Operation:
+    info = found.info
+    if kind != p4r.Update.MODIFY:
+        raise invalid(f"{info.where}: the default entry can only be modified, neither inserted nor deleted")
+    if entry.match or entry.priority:
+        raise invalid(f"{info.where}: the default entry has neither match fields nor a priority")
+    if entry.idle_timeout_ns or entry.HasField("time_since_last_hit"):
+        raise invalid(f"{info.where}: the default entry has no idle time-out")
+    if info.const_default or info.profile is not None:
+        raise Refused(Code.PERMISSION_DENIED, f"{info.where}: the default entry is const")
+    for resource in ("counter_data", "meter_config", "meter_counter_data"):
+        if entry.HasField(resource):
+            raise Refused(Code.UNIMPLEMENTED, f"{info.where}: BMv2 has no direct resources for default entries")
+    if not entry.HasField("action"):
+        return partial(_reset_default, found)
+    if entry.action.WhichOneof("type") != "action":
+        raise invalid(f"{info.where}: the default entry needs an action")
+    action, params = info.actions.decode(entry.action.action, default=True)
+    note = Note(entry.metadata, entry.controller_metadata)
+    return partial(_set_default, found, action, params, note)
+
+
+def _set_default(found: TableStore, action: int, params: tuple[int, ...], note: Note) -> None:
+    found.engine.set_default(action, params)
+    found.default_note = note
+
+
+def _reset_default(found: TableStore) -> None:
+    found.engine.reset_default()
+    found.default_note = None

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading TableEntry, with the filters of the spec ("Wildcard Reads")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from finsy.proto import p4r
+
+from detour.engine.p4runtime.entities import meter_config
+from detour.engine.p4runtime.entities.common import MAX_COUNT, Ids, selected
+from detour.engine.p4runtime.errors import invalid
+from detour.engine.p4runtime.schema import Counter
+from detour.engine.p4runtime.store import Note, Store, TableStore
+from detour.engine.tables import Entry, GroupRef, NoSuchEntry
+
+_NO_NOTE = Note()
+
+
+def read(store: Store, wanted: p4r.TableEntry, ids: Ids) -> Iterator[p4r.Entity]:
+    """Entries of one table or of all, or default entries.
+
+    With table_id 0 no filter may be used. `is_default_action` is let through, since it selects another kind of
+    entry and clients want all default entries at once.
+    """
+    if not wanted.table_id and (
+        wanted.match or wanted.HasField("action") or wanted.priority or wanted.metadata or wanted.controller_metadata
+    ):
+        raise invalid("reading table entries: without table_id nothing can be filtered")
+    for found in selected(store.tables, wanted.table_id, "table", ids):
+        if wanted.HasField("time_since_last_hit") and not found.info.ageing and wanted.table_id:
+            raise invalid(f"{found.info.where} does not support idle time-outs")
+        if wanted.is_default_action:
+            yield from _default(found, wanted)
+        else:
+            yield from _entries(store, found, wanted)
+
+
+def _entries(store: Store, found: TableStore, wanted: p4r.TableEntry) -> Iterator[p4r.Entity]:
+    action = _action_filter(found, wanted)
+    metadata, cookie = wanted.metadata, wanted.controller_metadata
+    for entry in entries(found, wanted):
+        note = found.notes.get(entry.handle, _NO_NOTE)
+        if (metadata and note.metadata != metadata) or (cookie and note.controller_metadata != cookie):
+            continue
+        if action and (entry.action is None or entry.action.name != action):
+            continue
+        entity = p4r.Entity()
+        out = entity.table_entry
+        fill_key(found, entry, out)
+        _fill_action(found, entry, out)
+        _fill_note(note, out)
+        if found.info.is_const:
+            out.is_const = True
+        _fill_resources(store, found, entry, wanted, out)
+        yield entity
+
+
+def _action_filter(found: TableStore, wanted: p4r.TableEntry) -> str:
+    """Name of the action that entries must run, "" for any."""
+    if not wanted.HasField("action"):
+        return ""
+    if found.info.profile is not None or wanted.action.WhichOneof("type") != "action":
+        raise invalid(f"{found.info.where}: entries can be filtered by an action_id of a direct table only")
+    action_id = wanted.action.action.action_id
+    if not action_id:
+        return ""
+    ref = found.info.actions.by_id.get(action_id)
+    if ref is None:
+        raise invalid(f"{found.info.where}: {action_id:#x} is not one of its actions")
+    return ref.codec.name
+
+
+def entries(found: TableStore, wanted: p4r.TableEntry, must_exist: bool = False) -> Iterator[Entry]:
+    """The entries that match key and priority of a request; `must_exist`: NOT_FOUND if a key has none."""
+    info, engine, priority = found.info, found.engine, wanted.priority
+    if priority < 0 or (priority and not info.key.prioritised):
+        raise invalid(f"{info.where}: there are no entries with priority {priority}")
+    if not wanted.match:
+        yield from (e for e in engine.entries() if not priority or e.priority == priority)
+        return
+    key = info.key.decode(wanted.match)
+    if info.key.prioritised and not priority:
+        # Entries of other priorities may have the same key; without a priority all of them are meant.
+        some = False
+        for e in engine.entries():
+            if info.key.normal(e.key) == key:
+                some = True
+                yield e
+        if must_exist and not some:
+            raise NoSuchEntry(f"{info.where}: there is no entry {key}")
+        return
+    try:
+        yield engine.get(engine.find(key, priority))
+    except NoSuchEntry:
+        if must_exist:
+            raise
+
+
+def _default(found: TableStore, wanted: p4r.TableEntry) -> Iterator[p4r.Entity]:
+    info = found.info
+    if wanted.match or wanted.priority:
+        raise invalid(f"{info.where}: the default entry has neither match fields nor a priority")
+    entity = p4r.Entity()
+    out = entity.table_entry
+    out.table_id, out.is_default_action = info.id, True
+    entry = found.engine.default
+    if entry is not None:
+        _fill_action(found, entry, out)
+    elif info.default is not None:  # indirect tables: what P4Info says, which is NoAction
+        out.action.action.action_id = info.default.action_id
+    note = found.default_note or _NO_NOTE
+    _fill_note(note, out)
+    if info.const_default or info.profile is not None:
+        out.is_const = True
+    action = _action_filter(found, wanted)
+    if action and (entry is None or entry.action is None or entry.action.name != action):
+        return
+    if wanted.metadata in (b"", note.metadata) and wanted.controller_metadata in (0, note.controller_metadata):
+        yield entity
+
+
+def fill_key(found: TableStore, entry: Entry, out: p4r.TableEntry) -> None:
+    """What identifies an entry."""
+    out.table_id = found.info.id
+    found.info.key.encode(entry.key, out.match)
+    if entry.priority:
+        out.priority = entry.priority
+
+
+def _fill_action(found: TableStore, entry: Entry, out: p4r.TableEntry) -> None:
+    if entry.action is not None:
+        found.info.actions.encode(entry.action, entry.params, out.action.action)
+        return
+    one_shot = found.one_shots.get(entry.handle)
+    if one_shot is not None:
+        out.action.action_profile_action_set.CopyFrom(one_shot.message)
+    elif isinstance(entry.target, GroupRef):
+        out.action.action_profile_group_id = entry.target.group
+    elif entry.target is not None:
+        out.action.action_profile_member_id = entry.target.member
+
+
+def _fill_note(note: Note, out: p4r.TableEntry) -> None:
+    if note is not _NO_NOTE:
+        out.metadata, out.controller_metadata = note.metadata, note.controller_metadata
+        out.idle_timeout_ns = note.idle_timeout_ns
+
+
+def _fill_resources(store: Store, found: TableStore, entry: Entry, wanted: p4r.TableEntry, out: p4r.TableEntry) -> None:
+    """Direct resources and age, as far as the request has the fields set."""
+    info = found.info
+    if info.counter is not None and wanted.HasField("counter_data"):
+        fill_counter(info.counter, found.engine.counter(entry.handle), out.counter_data)
+    if info.meter is not None:
+        if wanted.HasField("meter_counter_data"):
+            meter_config.no_counters(wanted, "meter_counter_data")
+        if wanted.HasField("meter_config"):
+            meter_config.fill(found.engine.meter(entry.handle), out, "meter_config")
+    if info.ageing and wanted.HasField("time_since_last_hit"):
+        out.time_since_last_hit.elapsed_ns = idle_ns(store, found, entry.handle)
+
+
+def fill_counter(info: Counter, values: tuple[int, int], into: p4r.CounterData) -> None:
+    """Shows (packets, bytes); BMv2 counts both, the program asked for one or both."""
+    into.SetInParent()
+    into.packet_count = min(values[0], MAX_COUNT) if info.packets else 0
+    into.byte_count = min(values[1], MAX_COUNT) if info.octets else 0
+
+
+def idle_ns(store: Store, found: TableStore, handle: int) -> int:
+    """How long no packet has hit an entry.
+
+    The engine's stamp of a new entry is the time of the switch's latest packet, which may be long ago; so an
+    entry's own time begins with its note.
+    """
+    since = max(store.target.tick_to_ps(found.engine.last_hit(handle)), found.notes.get(handle, _NO_NOTE).since_ps)
+    return max(store.now_ps() - since, 0) // 1000

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Canonical gRPC codes and what becomes of an error: of the engine, of a client, of ours."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from enum import IntEnum
+
+from finsy.proto import p4r, rpc_status
+
+from detour.base.errors import DetourError
+from detour.engine.tables import EntryExists, NoSuchEntry, TableFull
+
+log = logging.getLogger("detour.p4runtime")
+
+SPACE = "detour-v1model"
+_TEXT_LIMIT = 300
+_TYPE_URL = "type.googleapis.com/p4.v1.Error"
+
+
+class Code(IntEnum):
+    """google.rpc.Code."""
+
+    OK = 0
+    CANCELLED = 1
+    UNKNOWN = 2
+    INVALID_ARGUMENT = 3
+    NOT_FOUND = 5
+    ALREADY_EXISTS = 6
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    OUT_OF_RANGE = 11
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+
+
+class Refused(Exception):
+    """A request, or a part of one, that is answered with an error status."""
+
+    def __init__(self, code: Code, text: str) -> None:
+        super().__init__(text)
+        self.code, self.text = code, text
+
+
+def invalid(text: str) -> Refused:
+    """The most common refusal."""
+    return Refused(Code.INVALID_ARGUMENT, text)
+
+
+def refusal(error: BaseException) -> Refused:
+    """The status that a client gets for an exception.
+
+    What is neither a refusal nor an error of the engine is our fault: it is logged with its traceback and
+    must not end the server.
+    """
+    if isinstance(error, Refused):
+        return error
+    if isinstance(error, EntryExists):
+        return Refused(Code.ALREADY_EXISTS, str(error))
+    if isinstance(error, NoSuchEntry):
+        return Refused(Code.NOT_FOUND, str(error))
+    if isinstance(error, TableFull):
+        return Refused(Code.RESOURCE_EXHAUSTED, str(error))
+    if isinstance(error, DetourError):
+        return Refused(Code.INVALID_ARGUMENT, str(error))
+    if isinstance(error, MemoryError):
+        return Refused(Code.RESOURCE_EXHAUSTED, "out of memory")
+    log.error("unexpected error", exc_info=error)
+    return Refused(Code.INTERNAL, f"internal error: {type(error).__name__}: {error}")
+
+
+def batch_status(message: str, errors: Sequence[Refused | None]) -> bytes:
+    """google.rpc.Status with one p4.v1.Error an element, OKs included (spec, "Error Reporting")."""
+    status = rpc_status.Status(code=Code.UNKNOWN, message=message)
+    fine = b""
+    for error in errors:
+        detail = status.details.add()
+        detail.type_url = _TYPE_URL
+        detail.value = fine if error is None else _detail(error)
+    return status.SerializeToString()
+
+
+def _detail(error: Refused) -> bytes:
+    text = error.text if len(error.text) <= _TEXT_LIMIT else error.text[: _TEXT_LIMIT - 3] + "..."
+    return p4r.Error(canonical_code=error.code, message=text, space=SPACE).SerializeToString()

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which entries have been idle for too long (spec, "Table Idle Timeout Notification")."""
+
+from __future__ import annotations
+
+import time
+
+from finsy.proto import p4r
+
+from detour.engine.p4runtime.entities.table_read import fill_key, idle_ns
+from detour.engine.p4runtime.store import Store
+
+
+def ageing(store: Store) -> bool:
+    """Whether any entry has an idle time-out."""
+    return any(t.waiting for t in store.tables.values())
+
+
+def scan(store: Store) -> list[p4r.IdleTimeoutNotification]:
+    """Notifications for entries whose time has passed, one a table; their time begins anew.
+
+    The caller keeps writers away. Packets may stamp entries meanwhile; a stamp is one word.
+    """
+    notifications = []
+    for found in store.tables.values():
+        message = p4r.IdleTimeoutNotification(timestamp=time.time_ns())
+        for handle in sorted(found.waiting):
+            note = found.notes[handle]
+            if idle_ns(store, found, handle) < note.idle_timeout_ns:
+                continue
+            out = message.table_entry.add()
+            fill_key(found, found.engine.get(handle), out)
+            out.metadata, out.controller_metadata = note.metadata, note.controller_metadata
+            out.idle_timeout_ns = note.idle_timeout_ns
+            note.since_ps = store.now_ps()
+        if message.table_entry:
+            notifications.append(message)
+    return notifications

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches of read requests (spec, "Read RPC")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from finsy.proto import p4r
+
+from detour.engine.p4runtime.entities import counter, digest, meter, pre, profile, register, table_read, value_set
+from detour.engine.p4runtime.entities.common import Ids
+from detour.engine.p4runtime.errors import Refused, refusal
+from detour.engine.p4runtime.store import Store
+from detour.engine.p4runtime.write import unknown_entity
+
+_READ: dict[str, Any] = {
+    "table_entry": table_read.read,
+    "action_profile_member": profile.read_members,
+    "action_profile_group": profile.read_groups,
+    "meter_entry": meter.read,
+    "direct_meter_entry": meter.read_direct,
+    "counter_entry": counter.read,
+    "direct_counter_entry": counter.read_direct,
+    "packet_replication_engine_entry": pre.read,
+    "value_set_entry": value_set.read,
+    "register_entry": register.read,
+    "digest_entry": digest.read,
+}
+# What packets change; an entity of these must not be read while a packet is at it.
+_VOLATILE = {"counter_entry", "direct_counter_entry", "register_entry"}
+_VOLATILE_FIELDS = ("counter_data", "time_since_last_hit")
+_SLICE = 256
+_CHUNK_BYTES = 1 << 20  # clients take 4 MiB by default
+
+
+class Reader:
+    """Answers one request in pieces. `errors` has one element a request when all pieces are taken.
+
+    The caller keeps writers away until then.
+    """
+
+    def __init__(self, store: Store, requests: Sequence[p4r.Entity], ids: Ids = None) -> None:
+        self._store, self._requests, self._ids = store, requests, ids
+        self.errors: list[Refused | None] = [None] * len(requests)
+
+    def chunks(self) -> Iterator[p4r.ReadResponse]:
+        """The responses."""
+        response, size = p4r.ReadResponse(), 0
+        for i, request in enumerate(self._requests):
+            for entities in self._slices(i, request):
+                response.entities.extend(entities)
+                size += sum(e.ByteSize() for e in entities)
+                if size >= _CHUNK_BYTES:
+                    yield response
+                    response, size = p4r.ReadResponse(), 0
+        if response.entities:
+            yield response
+
+    def _slices(self, index: int, request: p4r.Entity) -> Iterator[list[p4r.Entity]]:
+        """Some entities at a time; those that packets change are read while no packet is processed."""
+        found = self._entities(index, request)
+        volatile = _is_volatile(request)
+        while True:
+            if volatile:
+                some = self._store.run(lambda: list(islice(found, _SLICE)))
+            else:
+                some = list(islice(found, _SLICE))
+            if not some:
+                return
+            yield some
+
+    def _entities(self, index: int, request: p4r.Entity) -> Iterator[p4r.Entity]:
+        try:
+            name = request.WhichOneof("entity")
+            if name == "extern_entry" and not request.extern_entry.extern_type_id:
+                return  # "all externs": there are none
+            if name not in _READ:
+                raise unknown_entity(name)
+            yield from _READ[name](self._store, getattr(request, name), self._ids)
+        except Exception as e:
+            self.errors[index] = refusal(e)
+
+
+def _is_volatile(request: p4r.Entity) -> bool:
+    name = request.WhichOneof("entity")
+    if name == "table_entry":
+        return any(request.table_entry.HasField(f) for f in _VOLATILE_FIELDS)
+    return name in _VOLATILE

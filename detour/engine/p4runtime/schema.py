@@ -1,0 +1,419 @@
+# SPDX-License-Identifier: Apache-2.0
+"""P4Info checked against the BMv2 JSON that comes with it, as objects by P4Runtime id.
+
+p4c gives an object the same fully qualified name in both (`MyIngress.ipv6_lpm`); tables that p4c makes itself
+(`tbl_act`) are in the JSON only. Everything that P4Info names must be in the JSON, with the same widths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from finsy.proto import p4i
+
+from detour.engine.compiler import model
+from detour.engine.p4runtime import packets
+from detour.engine.p4runtime.actions import ActionCodec, ActionSet, TableAction
+from detour.engine.p4runtime.errors import Code, Refused, invalid
+from detour.engine.p4runtime.match import CODECS, FieldCodec, KeyCodec
+from detour.engine.p4runtime.p4data import DataType, Unsupported, data_type
+
+MAX_BITS = 1 << 14
+_Match = p4i.MatchField.MatchType
+# What p4c makes of P4Info's match kinds in the JSON.
+_JSON_KINDS = {
+    _Match.EXACT: ("exact",),
+    _Match.LPM: ("lpm",),
+    _Match.TERNARY: ("ternary",),
+    _Match.RANGE: ("range",),
+    _Match.OPTIONAL: ("ternary", "optional"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """An action profile or action selector."""
+
+    id: int
+    name: str
+    actions: ActionSet
+    selector: bool
+    max_group_size: int
+    weights_disallowed: bool
+    sum_of_members: bool
+    max_member_weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A match-action table."""
+
+    id: int
+    name: str
+    key: KeyCodec
+    actions: ActionSet
+    size: int
+    profile: Profile | None
+    is_const: bool
+    preset: bool  # it has initial entries that clients may change
+    const_default: bool
+    default: p4i.TableActionCall | None
+    ageing: bool
+    counter: Counter | None
+    meter: Meter | None
+
+    @property
+    def where(self) -> str:
+        """How errors name it."""
+        return f"table {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A counter array or a direct counter; which of the two numbers it has."""
+
+    id: int
+    name: str
+    size: int
+    packets: bool
+    octets: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """A meter array or a direct meter."""
+
+    id: int
+    name: str
+    size: int
+    type: int
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A register array; `type` is None if P4Data cannot show it."""
+
+    id: int
+    name: str
+    size: int
+    type: DataType | None
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """A digest: `list_id` is its learn list in the JSON."""
+
+    id: int
+    name: str
+    list_id: int
+    type: DataType | None
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSet:
+    """A parser value set."""
+
+    id: int
+    name: str
+    key: KeyCodec
+    size: int
+
+
+@dataclass(slots=True)
+class Schema:
+    """All of it."""
+
+    tables: dict[int, Table] = field(default_factory=dict)
+    profiles: dict[int, Profile] = field(default_factory=dict)
+    counters: dict[int, Counter] = field(default_factory=dict)
+    meters: dict[int, Meter] = field(default_factory=dict)
+    registers: dict[int, Register] = field(default_factory=dict)
+    digests: dict[int, Digest] = field(default_factory=dict)
+    value_sets: dict[int, ValueSet] = field(default_factory=dict)
+    packet_in: packets.HeaderCodec = field(default_factory=lambda: packets.HeaderCodec("packet_in", []))
+    packet_out: packets.HeaderCodec = field(default_factory=lambda: packets.HeaderCodec("packet_out", []))
+
+
+T = TypeVar("T")
+
+
+def find(objects: dict[int, T], id_: int, kind: str) -> T:
+    """The object with that id. An unknown id is INVALID_ARGUMENT, like any malformed entity."""
+    found = objects.get(id_)
+    if found is None:
+        raise invalid(f"there is no {kind} with id {id_:#x} in P4Info")
+    return found
+
+
+def build(info: p4i.P4Info, program: model.Model) -> Schema:
+    """The schema of a forwarding-pipeline config; INVALID_ARGUMENT when the two do not fit."""
+    return _Builder(info, program).build()
+
+
+class _Builder:
+    def __init__(self, info: p4i.P4Info, program: model.Model) -> None:
+        self.info, self.program = info, program
+        self.schema = Schema()
+        self.direct_counters = {c.preamble.id: c for c in info.direct_counters}
+        self.direct_meters = {m.preamble.id: m for m in info.direct_meters}
+
+    def build(self) -> Schema:
+        self._check_ids()
+        s, info = self.schema, self.info
+        if info.externs:
+            raise invalid(f"P4Info: extern type '{info.externs[0].extern_type_name}' is not part of v1model")
+        self.actions = {a.preamble.id: a for a in info.actions}
+        for profile in info.action_profiles:
+            s.profiles[profile.preamble.id] = self._profile(profile)
+        for table in info.tables:
+            s.tables[table.preamble.id] = self._table(table)
+        for counter in info.counters:
+            self._array(self.program.counters, "counter", counter.preamble.name, counter.size)
+            s.counters[counter.preamble.id] = _counter(counter, counter.size)
+        for meter in info.meters:
+            self._array(self.program.meters, "meter", meter.preamble.name, meter.size)
+            s.meters[meter.preamble.id] = _meter(meter, meter.size)
+        for register in info.registers:
+            s.registers[register.preamble.id] = self._register(register)
+        for digest in info.digests:
+            s.digests[digest.preamble.id] = self._digest(digest)
+        for value_set in info.value_sets:
+            s.value_sets[value_set.preamble.id] = self._value_set(value_set)
+        s.packet_in, s.packet_out = packets.header_codecs(info)
+        return s
+
+    def _check_ids(self) -> None:
+        """Ids share one space, and 0 is not an id (spec, "Preamble")."""
+        seen: dict[int, str] = {}
+        for preamble in _preambles(self.info):
+            if not preamble.id:
+                raise invalid(f"P4Info: '{preamble.name}' has no id")
+            if preamble.id in seen:
+                raise invalid(f"P4Info: '{preamble.name}' and '{seen[preamble.id]}' have one id, {preamble.id:#x}")
+            seen[preamble.id] = preamble.name
+
+    def _array(self, arrays: dict[str, model.Array], kind: str, name: str, size: int) -> model.Array:
+        found = arrays.get(name)
+        if found is None or found.direct:
+            raise _absent(kind, name)
+        if found.size != size:
+            raise invalid(f"P4Info: {kind} '{name}' has size {size}, in the BMv2 JSON {found.size}")
+        return found
+
+    # -- actions
+
+    def _action(self, id_: int, at: model.Action, where: str) -> ActionCodec:
+        info = self.actions[id_]
+        params: dict[str, Any] = {p.name: p for p in info.params}
+        if len(params) != len(at.params) or len(info.params) != len(at.params):
+            have = f"{len(info.params)} parameters, in the BMv2 JSON {len(at.params)}"
+            raise invalid(f"P4Info: action '{at.name}' has {have}")
+        chosen = []
+        for i, p in enumerate(at.params):
+            found = params.get(p.name, info.params[i])
+            self._translation(found.type_name.name, f"{where}: parameter '{found.name}'")
+            chosen.append((found.id, found.name, _width(found.bitwidth, p.bits, f"action '{at.name}': '{p.name}'")))
+        if len({c[0] for c in chosen}) < len(chosen):
+            raise invalid(f"P4Info: action '{at.name}' has two parameters with one id")
+        return ActionCodec(id_, at.name, chosen)
+
+    def _action_set(self, table: p4i.Table, available: Iterable[model.Action]) -> ActionSet:
+        where = f"table {table.preamble.name}"
+        by_name = {a.name: a for a in available}
+        refs = []
+        for ref in table.action_refs:
+            if ref.id not in self.actions:
+                raise invalid(f"P4Info: {where}: there is no action with id {ref.id:#x}")
+            name = self.actions[ref.id].preamble.name
+            if name not in by_name:
+                raise invalid(f"P4Info: {where}: the BMv2 JSON has no action '{name}' in this table")
+            action = by_name[name]
+            refs.append(TableAction(self._action(ref.id, action, where), action.id, ref.scope))
+        return ActionSet(where, refs)
+
+    def _profile(self, info: p4i.ActionProfile) -> Profile:
+        name = info.preamble.name
+        found = self.program.profiles.get(name)
+        if found is None:
+            raise _absent("action profile", name)
+        if info.with_selector != (found.selector is not None):
+            raise invalid(
+                f"P4Info: action profile '{name}' {'has' if info.with_selector else 'lacks'} a selector, "
+                "the BMv2 JSON says otherwise"
+            )
+        table = next((t for t in self.info.tables if t.implementation_id == info.preamble.id), p4i.Table())
+        actions = self._action_set(table, found.actions.values())
+        actions.where = f"action profile {name}"
+        return Profile(
+            info.preamble.id,
+            name,
+            actions,
+            info.with_selector,
+            info.max_group_size,
+            info.weights_disallowed,
+            info.WhichOneof("selector_size_semantics") == "sum_of_members",
+            info.sum_of_members.max_member_weight,
+        )
+
+    # -- tables
+
+    def _table(self, info: p4i.Table) -> Table:
+        name = info.preamble.name
+        found = self.program.tables.get(name)
+        if found is None:
+            raise _absent("table", name)
+        profile = None
+        if info.implementation_id:
+            profile = find(self.schema.profiles, info.implementation_id, "action profile")
+        if (profile.name if profile else None) != (found.profile.name if found.profile else None):
+            raise invalid(f"P4Info: table '{name}' has another implementation than in the BMv2 JSON")
+        counter, meter = self._direct_resources(info, found)
+        key = self._key(info, found)
+        if key.prioritised != (found.match_type in ("ternary", "range")):
+            raise invalid(f"P4Info: table '{name}': the match kinds differ from the BMv2 JSON's")
+        return Table(
+            id=info.preamble.id,
+            name=name,
+            key=key,
+            actions=self._action_set(info, found.actions),
+            size=info.size,
+            profile=profile,
+            is_const=info.is_const_table,
+            # p4c's JSON does not tell `entries` from `const entries`; P4Info does.
+            preset=info.has_initial_entries and not info.is_const_table,
+            const_default=bool(info.const_default_action_id) or found.default_const,
+            default=info.initial_default_action if info.HasField("initial_default_action") else None,
+            ageing=info.idle_timeout_behavior == p4i.Table.IdleTimeoutBehavior.NOTIFY_CONTROL,
+            counter=counter,
+            meter=meter,
+        )
+
+    def _direct_resources(self, info: p4i.Table, found: model.Table) -> tuple[Counter | None, Meter | None]:
+        counter = meter = None
+        for id_ in info.direct_resource_ids:
+            if id_ in self.direct_counters:
+                counter = _counter(self.direct_counters[id_], 0)
+            elif id_ in self.direct_meters:
+                meter = _meter(self.direct_meters[id_], 0)
+            else:
+                raise invalid(f"P4Info: table '{info.preamble.name}': there is no direct resource {id_:#x}")
+        if counter and not found.with_counters:
+            raise _absent("direct counter", counter.name)
+        if meter and found.direct_meter is None:
+            raise _absent("direct meter", meter.name)
+        return counter, meter
+
+    def _key(self, info: p4i.Table, found: model.Table) -> KeyCodec:
+        where = f"table {info.preamble.name}"
+        if len(info.match_fields) != len(found.key):
+            have = f"{len(info.match_fields)} match fields, in the BMv2 JSON {len(found.key)}"
+            raise invalid(f"P4Info: {where} has {have}")
+        # By name, or by place when names were changed by annotations that only P4Info shows.
+        places = {f.name: i for i, f in enumerate(found.key)}
+        by_name = len(places) == len(found.key) and all(f.name in places for f in info.match_fields)
+        fields = []
+        for i, f in enumerate(info.match_fields):
+            at = places[f.name] if by_name else i
+            fields.append(self._field(f, at, found.key[at], where))
+        if len({f.id for f in fields}) < len(fields) or len({f.position for f in fields}) < len(fields):
+            raise invalid(f"P4Info: {where} has two match fields with one id")
+        return KeyCodec(where, fields)
+
+    def _field(self, info: p4i.MatchField, position: int, found: model.KeyField, where: str) -> FieldCodec:
+        what = f"{where}: match field '{info.name}'"
+        if info.WhichOneof("match") != "match_type" or info.match_type not in CODECS:
+            raise invalid(f"P4Info: {what} has no match kind of v1model")
+        if found.match_type not in _JSON_KINDS[info.match_type]:
+            raise invalid(f"P4Info: {what} is {_Match.Name(info.match_type)}, in the BMv2 JSON {found.match_type}")
+        self._translation(info.type_name.name, what)
+        bits = _width(info.bitwidth, found.bits, what)
+        return CODECS[info.match_type](info.id, info.name, bits, position, where)
+
+    def _translation(self, type_name: str, what: str) -> None:
+        """Translated numbers are passed as they are; strings cannot be."""
+        if type_name and type_name in self.info.type_info.new_types:
+            new = self.info.type_info.new_types[type_name]
+            if new.translated_type.WhichOneof("sdn_type") == "sdn_string":
+                raise invalid(f"P4Info: {what} is translated to strings, which needs a translation we do not have")
+
+    # -- arrays, digests, value sets
+
+    def _type(self, spec: Any) -> DataType | None:
+        try:
+            return data_type(spec, self.info.type_info)
+        except Unsupported:
+            return None
+
+    def _register(self, info: p4i.Register) -> Register:
+        found = self._array(self.program.registers, "register", info.preamble.name, info.size)
+        type_ = self._type(info.type_spec)
+        if type_ is not None:
+            bits = sum(leaf.bits for leaf in type_.leaves())
+            if bits != found.bits:
+                raise invalid(f"P4Info: register '{info.preamble.name}' has {bits} bits, in the BMv2 JSON {found.bits}")
+        return Register(info.preamble.id, info.preamble.name, info.size, type_)
+
+    def _digest(self, info: p4i.Digest) -> Digest:
+        name = info.preamble.name
+        for learn in self.program.json.get("learn_lists") or []:
+            if learn["name"] == name:
+                return Digest(info.preamble.id, name, learn["id"], self._type(info.type_spec))
+        raise _absent("digest", name)
+
+    def _value_set(self, info: p4i.ValueSet) -> ValueSet:
+        name = info.preamble.name
+        found = self.program.value_sets.get(name)
+        if found is None:
+            raise _absent("value set", name)
+        where = f"value set {name}"
+        fields = []
+        for i, f in enumerate(info.match):
+            if f.match_type != _Match.EXACT:
+                raise invalid(f"P4Info: {where}: BMv2's value sets match exactly only")
+            fields.append(CODECS[_Match.EXACT](f.id, f.name, _width(f.bitwidth, f.bitwidth, where), i, where))
+        bits = sum(f.bits for f in fields)
+        if bits != found["compressed_bitwidth"]:
+            raise invalid(f"P4Info: {where} has {bits} bits, in the BMv2 JSON {found['compressed_bitwidth']}")
+        return ValueSet(info.preamble.id, name, KeyCodec(where, fields), info.size)
+
+
+def _preambles(info: p4i.P4Info) -> Iterator[p4i.Preamble]:
+    kinds = (
+        info.tables,
+        info.actions,
+        info.action_profiles,
+        info.counters,
+        info.direct_counters,
+        info.meters,
+        info.direct_meters,
+        info.controller_packet_metadata,
+        info.value_sets,
+        info.registers,
+        info.digests,
+    )
+    for kind in kinds:
+        for each in kind:
+            yield each.preamble
+
+
+def _absent(kind: str, name: str) -> Refused:
+    return Refused(Code.INVALID_ARGUMENT, f"P4Info: the BMv2 JSON has no {kind} '{name}'")
+
+
+def _width(info: int, program: int, what: str) -> int:
+    """Values must fit both: with a translated type P4Info gives the width that the controller uses."""
+    if not 0 < info <= MAX_BITS or not 0 < program <= MAX_BITS:
+        raise invalid(f"P4Info: {what}: a width of {info} bits (BMv2 JSON: {program}) is not in 1..{MAX_BITS}")
+    return min(info, program)
+
+
+def _counter(info: p4i.Counter | p4i.DirectCounter, size: int) -> Counter:
+    unit = info.spec.unit
+    units = p4i.CounterSpec.Unit
+    return Counter(info.preamble.id, info.preamble.name, size, unit != units.BYTES, unit != units.PACKETS)
+
+
+def _meter(info: p4i.Meter | p4i.DirectMeter, size: int) -> Meter:
+    return Meter(info.preamble.id, info.preamble.name, size, info.spec.type)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What clients wrote under one forwarding-pipeline config: the engine's state and what P4Runtime adds to it.
+
+The engine knows keys, actions and counts. What it does not need (metadata cookies, time-outs, one-shot groups
+as they were written, multicast groups and clone sessions as messages) is kept here.
+A store is *live* when packets run on it; one made by VERIFY_AND_SAVE is not, until COMMIT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from finsy.proto import p4r
+
+from detour.engine.compiler.program import Program
+from detour.engine.p4runtime import schema
+from detour.engine.p4runtime.errors import invalid
+from detour.engine.p4runtime.target import Target
+from detour.engine.tables import ActionProfile, MatchTable
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Note:
+    """What P4Runtime keeps with an entry. `since_ps`: loop time from which its idle time counts at the earliest."""
+
+    metadata: bytes = b""
+    controller_metadata: int = 0
+    idle_timeout_ns: int = 0
+    since_ps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OneShot:
+    """A group that came with its entry: the message as written, and the hidden ids behind it."""
+
+    message: p4r.ActionProfileActionSet
+    group: int
+    members: tuple[int, ...]
+
+
+class TableStore:
+    """One table: `engine` finds and runs entries, `notes` and `one_shots` are by the engine's handle."""
+
+    def __init__(self, info: schema.Table, engine: MatchTable, profile: ProfileStore | None) -> None:
+        self.info, self.engine, self.profile = info, engine, profile
+        self.notes: dict[int, Note] = {}
+        self.one_shots: dict[int, OneShot] = {}
+        self.default_note: Note | None = None
+        self.waiting: set[int] = set()  # handles of entries with an idle time-out
+        if info.preset:
+            # The JSON looks as if the entries were const and the table as large as their number.
+            engine.immutable = False
+            engine.size = max(info.size, len(engine))
+
+
+@dataclass(slots=True)
+class ProfileStore:
+    """One action profile. A selector is programmed by members and groups or by one-shots, never by both."""
+
+    info: schema.Profile
+    engine: ActionProfile
+    one_shots: int = 0  # entries that came as one-shots
+    by_reference: int = 0  # entries that point to members or groups
+    next_hidden: int = 1 << 32  # ids of clients are 32 bits wide
+    sizes: dict[int, int] = field(default_factory=dict)  # group -> max_size as written
+
+    def hidden_id(self) -> int:
+        """An id that no client can name."""
+        self.next_hidden += 1
+        return self.next_hidden
+
+    def forbid_references(self) -> None:
+        """Before anything is programmed by member or group id."""
+        if self.one_shots:
+            raise invalid(f"action profile {self.info.name} is programmed by one-shots; members and groups do not mix")
+
+    def forbid_one_shots(self) -> None:
+        """Before a one-shot."""
+        if self.by_reference or (any(True for _ in self.engine.members()) and not self.one_shots):
+            raise invalid(f"action profile {self.info.name} is programmed by members and groups; one-shots do not mix")
+
+
+class Store:
+    """All state under one config."""
+
+    def __init__(self, info: schema.Schema, program: Program, target: Target) -> None:
+        self.schema, self.program, self.target = info, program, target
+        self.state = target.new_state(program)
+        self.live = False
+        self.profiles = {id_: ProfileStore(p, self.state.action_profiles[p.name]) for id_, p in info.profiles.items()}
+        self.tables = {
+            id_: TableStore(t, self.state.tables[t.name], self.profiles[t.profile.id] if t.profile else None)
+            for id_, t in info.tables.items()
+        }
+        self.groups: dict[int, p4r.MulticastGroupEntry] = {}
+        self.sessions: dict[int, p4r.CloneSessionEntry] = {}
+        self.digests: dict[int, p4r.DigestEntry.Config] = {}
+
+    def table(self, id_: int) -> TableStore:
+        """A table by id; INVALID_ARGUMENT if there is none."""
+        found = self.tables.get(id_)
+        if found is None:
+            raise invalid(f"there is no table with id {id_:#x} in P4Info")
+        return found
+
+    def run(self, function: Callable[[], T]) -> T:
+        """Runs a function on the state while no packet does."""
+        return self.target.call(function) if self.live else function()
+
+    def now_ps(self) -> int:
+        """Loop time."""
+        return self.target.now_ps

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine as the server sees it. Only this module knows the interfaces of the network and the compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from detour.base.errors import DetourError
+from detour.engine.compiler.model import read_json
+from detour.engine.compiler.program import Program
+from detour.engine.state import SwitchState
+
+T = TypeVar("T")
+_MAX_STATE_BYTES = 1 << 30
+_CELL_BYTES = {"counter": 16, "meter": 80}
+
+
+class NetworkLike(Protocol):
+    """What the server needs of a `detour.engine.network.Network`."""
+
+    tick_ps: int
+    seed: int
+
+    @property
+    def now_ps(self) -> int: ...
+    def call(self, function: Callable[[], T]) -> T: ...
+    def set_pipeline(self, switch: int, program: Any, state: Any) -> None: ...
+    def packet_out(self, switch: int, frame: bytes) -> None: ...
+    def on_packet_in(self, switch: int, callback: Callable[[bytes, int], None] | None) -> None: ...
+    def on_digest(self, switch: int, callback: Callable[[int, bytes, int], None] | None) -> None: ...
+    def clear_replication(self, switch: int) -> None: ...
+    def set_multicast_group(self, switch: int, group: int, replicas: Sequence[tuple[int, int]] | None) -> None: ...
+    def set_clone_session(
+        self, switch: int, session: int, replicas: Sequence[tuple[int, int]] | None, length: int = 0
+    ) -> None: ...
+
+
+def compile_program(text: bytes) -> Program:
+    """The compiled program of a BMv2 JSON document; DetourError says what is wrong with it."""
+    try:
+        source = read_json(_as_text(text))
+        return Program.from_json(source)
+    except (DetourError, MemoryError):
+        raise
+    except Exception as e:
+        # The document comes from a client: whatever the compiler trips over is a fault of the document.
+        raise DetourError(f"P4 program: the BMv2 JSON cannot be compiled: {type(e).__name__}: {e}") from e
+
+
+def _as_text(data: bytes) -> str:
+    text = data.decode()
+    if not text.lstrip().startswith("{"):  # read_json would take it for a path
+        raise DetourError("P4 program: p4_device_config is not a BMv2 JSON document")
+    return text
+
+
+class Target:
+    """One switch of the network."""
+
+    def __init__(self, network: NetworkLike, switch: int) -> None:
+        self.network, self.switch = network, switch
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Runs a function while no packet is processed."""
+        return self.network.call(function)
+
+    def new_state(self, program: Program) -> SwitchState:
+        """State of the switch with that program, nothing written yet."""
+        _check_size(program)
+        seed = self.network.seed * 0x9E3779B1 + self.switch + 1
+        return SwitchState(program, seed, self.network.tick_ps)
+
+    def install(self, program: Program, state: SwitchState) -> None:
+        """Lets packets run the program on that state."""
+        self.network.set_pipeline(self.switch, program, state)
+
+    def listen(
+        self,
+        packet_in: Callable[[bytes, int], None] | None,
+        digest: Callable[[int, bytes, int], None] | None,
+    ) -> None:
+        """Who gets packets to the CPU port and digests."""
+        self.network.on_packet_in(self.switch, packet_in)
+        self.network.on_digest(self.switch, digest)
+
+    def packet_out(self, frame: bytes) -> None:
+        """Injects a frame at the CPU port."""
+        self.network.packet_out(self.switch, frame)
+
+    def clear_replication(self) -> None:
+        """No multicast groups, no clone sessions."""
+        self.network.clear_replication(self.switch)
+
+    def set_group(self, group: int, replicas: Sequence[tuple[int, int]] | None) -> None:
+        """Sets or deletes a multicast group."""
+        self.network.set_multicast_group(self.switch, group, replicas)
+
+    def set_session(self, session: int, replicas: Sequence[tuple[int, int]] | None, length: int = 0) -> None:
+        """Sets or deletes a clone session."""
+        self.network.set_clone_session(self.switch, session, replicas, length)
+
+    @property
+    def now_ps(self) -> int:
+        """Loop time."""
+        return self.network.now_ps
+
+    def tick_to_ps(self, tick: int) -> int:
+        """Loop time of a tick."""
+        return tick * self.network.tick_ps
+
+
+def _check_size(program: Program) -> None:
+    """Arrays are allocated at once; a config must not take all memory of the machine."""
+    model = program.model
+    need = sum(a.size * _CELL_BYTES["counter"] for a in model.counters.values() if not a.direct)
+    need += sum(a.size * _CELL_BYTES["meter"] for a in model.meters.values() if not a.direct)
+    need += sum(a.size * ((a.bits + 63) // 64 * 8) for a in model.registers.values())
+    if need > _MAX_STATE_BYTES:
+        raise DetourError(f"P4 program: its arrays take {need >> 20} MiB, the limit is {_MAX_STATE_BYTES >> 20} MiB")

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches of updates (spec, "Write RPC").
+
+A batch goes through two stages. The first checks every update against P4Info and decodes it; it looks at no
+state and holds up nobody. The second carries out what is left in order, in slices between which packets
+are processed, so that a batch of 100,000 entries does not stop the fabric for its whole length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from finsy.proto import p4r
+
+from detour.engine.p4runtime.entities import counter, digest, meter, pre, profile, register, table, value_set
+from detour.engine.p4runtime.entities.common import Ids, Operation
+from detour.engine.p4runtime.errors import Code, Refused, invalid, refusal
+from detour.engine.p4runtime.store import Store
+
+_SLICE = 256  # a few milliseconds
+_PREPARE: dict[str, tuple[Any, str]] = {
+    # kind of entity: (prepare, path of the P4Info id by which roles are told apart)
+    "table_entry": (table.prepare, "table_id"),
+    "action_profile_member": (profile.prepare_member, "action_profile_id"),
+    "action_profile_group": (profile.prepare_group, "action_profile_id"),
+    "meter_entry": (meter.prepare, "meter_id"),
+    "direct_meter_entry": (meter.prepare_direct, "table_entry.table_id"),
+    "counter_entry": (counter.prepare, "counter_id"),
+    "direct_counter_entry": (counter.prepare_direct, "table_entry.table_id"),
+    "packet_replication_engine_entry": (pre.prepare, ""),
+    "value_set_entry": (value_set.prepare, "value_set_id"),
+    "register_entry": (register.prepare, "register_id"),
+    "digest_entry": (digest.prepare, "digest_id"),
+}
+_KINDS = (p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE)
+
+
+def write(store: Store, updates: Sequence[p4r.Update], ids: Ids = None) -> list[Refused | None]:
+    """Carries out a batch as CONTINUE_ON_ERROR wants it; returns what became of each update."""
+    errors: list[Refused | None] = [None] * len(updates)
+    ready: list[tuple[int, Operation]] = []
+    for i, update in enumerate(updates):
+        try:
+            ready.append((i, prepare(store, update, ids)))
+        except Exception as e:
+            errors[i] = refusal(e)
+    for at in range(0, len(ready), _SLICE):
+        store.run(partial(_carry_out, ready[at : at + _SLICE], errors))
+    return errors
+
+
+def _carry_out(ready: list[tuple[int, Operation]], errors: list[Refused | None]) -> None:
+    for i, operation in ready:
+        try:
+            operation()
+        except Exception as e:
+            errors[i] = refusal(e)
+
+
+def prepare(store: Store, update: p4r.Update, ids: Ids) -> Operation:
+    """Checks one update and returns what carries it out."""
+    kind = update.type
+    if kind not in _KINDS:
+        raise invalid(f"update type {kind} is none of INSERT, MODIFY, DELETE")
+    entity = update.entity
+    name = entity.WhichOneof("entity")
+    if name not in _PREPARE:
+        raise unknown_entity(name)
+    make, path = _PREPARE[name]
+    message = getattr(entity, name)
+    if ids is not None and path:
+        check_role(message, path, ids)
+    return make(store, kind, message)
+
+
+def unknown_entity(name: str | None) -> Refused:
+    """The refusal of an entity that is not there, or of an extern."""
+    if name is None:
+        return invalid("the entity is empty")
+    return Refused(Code.UNIMPLEMENTED, f"{name}: v1model has no externs of this kind")
+
+
+def check_role(message: Any, path: str, ids: Any) -> None:
+    """PERMISSION_DENIED for an object that is not the role's."""
+    value = message
+    for part in path.split("."):
+        value = getattr(value, part)
+    if value not in ids:
+        raise Refused(Code.PERMISSION_DENIED, f"the role may not write the object with id {value:#x}")

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network without a data plane, and a small raw-gRPC client, for the tests of the P4Runtime server."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+from finsy.proto import p4i, p4r, p4r_grpc, rpc_status
+from google.protobuf import text_format
+
+PROGRAMS = Path(__file__).resolve().parents[2] / "programs" / "p4runtime"
+WAIT_S = 10.0
+
+
+class FakeNetwork:
+    """What the server needs of a network. Frames and digests are pushed in by the test."""
+
+    def __init__(self) -> None:
+        self.tick_ps, self.seed, self.now_ps = 1_000_000, 7, 0
+        self.lock = threading.RLock()
+        self.calls = 0
+        self.pipelines: dict[int, tuple[Any, Any]] = {}
+        self.packets_out: queue.Queue[tuple[int, bytes]] = queue.Queue()
+        self.packet_in: dict[int, Callable[[bytes, int], None]] = {}
+        self.digest: dict[int, Callable[[int, bytes, int], None]] = {}
+        self.groups: dict[int, dict[int, list[tuple[int, int]]]] = {}
+        self.sessions: dict[int, dict[int, tuple[list[tuple[int, int]], int]]] = {}
+        self.before_call: Callable[[], None] | None = None
+
+    def call(self, function: Callable[[], Any]) -> Any:
+        with self.lock:
+            self.calls += 1
+            if self.before_call is not None:
+                self.before_call()
+            return function()
+
+    def set_pipeline(self, switch: int, program: Any, state: Any) -> None:
+        self.pipelines[switch] = (program, state)
+
+    def packet_out(self, switch: int, frame: bytes) -> None:
+        self.packets_out.put((switch, frame))
+
+    def on_packet_in(self, switch: int, callback: Callable[[bytes, int], None] | None) -> None:
+        _listen(self.packet_in, switch, callback)
+
+    def on_digest(self, switch: int, callback: Callable[[int, bytes, int], None] | None) -> None:
+        _listen(self.digest, switch, callback)
+
+    def clear_replication(self, switch: int) -> None:
+        self.groups[switch], self.sessions[switch] = {}, {}
+
+    def set_multicast_group(self, switch: int, group: int, replicas: Sequence[tuple[int, int]] | None) -> None:
+        if replicas is None:
+            del self.groups[switch][group]
+        else:
+            self.groups[switch][group] = list(replicas)
+
+    def set_clone_session(
+        self, switch: int, session: int, replicas: Sequence[tuple[int, int]] | None, length: int = 0
+    ) -> None:
+        if replicas is None:
+            del self.sessions[switch][session]
+        else:
+            self.sessions[switch][session] = (list(replicas), length)
+
+
+def _listen(listeners: dict[int, Any], switch: int, callback: Any) -> None:
+    if callback is None:
+        listeners.pop(switch, None)
+    else:
+        listeners[switch] = callback
+
+
+class Stream:
+    """One StreamChannel."""
+
+    def __init__(self, stub: p4r_grpc.P4RuntimeStub) -> None:
+        self._requests: queue.Queue[p4r.StreamMessageRequest | None] = queue.Queue()
+        self._responses: queue.Queue[p4r.StreamMessageResponse | grpc.RpcError | None] = queue.Queue()
+        self.call = stub.StreamChannel(iter(self._requests.get, None))
+        threading.Thread(target=self._receive, daemon=True).start()
+
+    def _receive(self) -> None:
+        try:
+            for message in self.call:
+                self._responses.put(message)
+            self._responses.put(None)
+        except grpc.RpcError as e:
+            self._responses.put(e)
+
+    def send(self, **update: Any) -> None:
+        self._requests.put(p4r.StreamMessageRequest(**update))
+
+    def arbitrate(self, device_id: int, election: int | None, role: str = "", config: Any = None) -> None:
+        update = p4r.MasterArbitrationUpdate(device_id=device_id)
+        if election is not None:
+            update.election_id.CopyFrom(uint128(election))
+        if role or config is not None:
+            update.role.name = role
+        if config is not None:
+            update.role.config.Pack(config)
+        self.send(arbitration=update)
+
+    def next(self, timeout: float = WAIT_S) -> p4r.StreamMessageResponse:
+        """The next message; fails when the stream ends or nothing comes."""
+        got = self._responses.get(timeout=timeout)
+        assert isinstance(got, p4r.StreamMessageResponse), got
+        return got
+
+    def silent(self, seconds: float = 0.15) -> bool:
+        """Whether nothing comes for a while."""
+        try:
+            self._responses.get(timeout=seconds)
+        except queue.Empty:
+            return True
+        return False
+
+    def error(self) -> grpc.StatusCode:
+        """The status with which the server ends the stream."""
+        while True:
+            got = self._responses.get(timeout=WAIT_S)
+            if isinstance(got, grpc.RpcError):
+                return got.code()  # type: ignore[attr-defined]
+            assert got is not None, "the stream ended without error"
+
+    def close(self) -> None:
+        self._requests.put(None)
+
+    def kill(self) -> None:
+        self.call.cancel()
+
+
+def uint128(value: int) -> p4r.Uint128:
+    return p4r.Uint128(high=value >> 64, low=value & ((1 << 64) - 1))
+
+
+class Client:
+    """One controller. It becomes primary with `primary()`."""
+
+    def __init__(self, target: str, device_id: int = 1, election: int = 1, credentials: Any = None) -> None:
+        options = [
+            ("grpc.max_metadata_size", 16 << 20),
+            ("grpc.max_receive_message_length", 64 << 20),
+            ("grpc.max_send_message_length", 256 << 20),
+        ]
+        if credentials is None:
+            self.channel = grpc.insecure_channel(target, options)
+        else:
+            self.channel = grpc.secure_channel(target, credentials, options)
+        self.stub = p4r_grpc.P4RuntimeStub(self.channel)
+        self.device_id, self.election = device_id, election
+        self.role = ""
+        self.streams: list[Stream] = []
+
+    def stream(self) -> Stream:
+        self.streams.append(Stream(self.stub))
+        return self.streams[-1]
+
+    def primary(self) -> Stream:
+        stream = self.stream()
+        stream.arbitrate(self.device_id, self.election, self.role)
+        assert stream.next().arbitration.status.code == 0
+        return stream
+
+    def set_pipeline(self, config: p4r.ForwardingPipelineConfig | None, action: str = "VERIFY_AND_COMMIT") -> None:
+        request = p4r.SetForwardingPipelineConfigRequest(
+            device_id=self.device_id,
+            election_id=uint128(self.election),
+            role=self.role,
+            action=p4r.SetForwardingPipelineConfigRequest.Action.Value(action),
+            config=config,
+        )
+        self.stub.SetForwardingPipelineConfig(request, timeout=60)
+
+    def write_request(self, *updates: tuple[str, p4r.Entity]) -> p4r.WriteRequest:
+        request = p4r.WriteRequest(device_id=self.device_id, election_id=uint128(self.election), role=self.role)
+        for kind, entity in updates:
+            request.updates.add(type=p4r.Update.Type.Value(kind), entity=entity)
+        return request
+
+    def write(self, *updates: tuple[str, p4r.Entity]) -> None:
+        self.stub.Write(self.write_request(*updates), timeout=60)
+
+    def insert(self, *entities: p4r.Entity) -> None:
+        self.write(*(("INSERT", e) for e in entities))
+
+    def modify(self, *entities: p4r.Entity) -> None:
+        self.write(*(("MODIFY", e) for e in entities))
+
+    def delete(self, *entities: p4r.Entity) -> None:
+        self.write(*(("DELETE", e) for e in entities))
+
+    def read(self, *entities: p4r.Entity, role: str = "") -> list[p4r.Entity]:
+        request = p4r.ReadRequest(device_id=self.device_id, entities=entities, role=role)
+        return [e for response in self.stub.Read(request, timeout=60) for e in response.entities]
+
+    def close(self) -> None:
+        for stream in self.streams:
+            stream.kill()
+        self.channel.close()
+
+
+def codes(error: grpc.RpcError) -> list[int]:
+    """The canonical codes of a batch's elements; empty if the request as a whole was refused."""
+    for key, value in error.trailing_metadata():  # type: ignore[attr-defined]
+        if key == "grpc-status-details-bin":
+            status = rpc_status.Status.FromString(value)
+            assert status.code == error.code().value[0]  # type: ignore[attr-defined]
+            found = []
+            for detail in status.details:
+                element = p4r.Error()
+                assert detail.Unpack(element)
+                found.append(element.canonical_code)
+            return found
+    return []
+
+
+def config(name: str = "everything", cookie: int | None = None) -> p4r.ForwardingPipelineConfig:
+    info = text_format.Parse((PROGRAMS / f"{name}.p4info.txtpb").read_text(), p4i.P4Info())
+    message = p4r.ForwardingPipelineConfig(p4info=info, p4_device_config=(PROGRAMS / f"{name}.json").read_bytes())
+    if cookie is not None:
+        message.cookie.cookie = cookie
+    return message
+
+
+class Names:
+    """Builds entities by P4Info's names."""
+
+    def __init__(self, info: p4i.P4Info) -> None:
+        self.info = info
+        self.ids: dict[str, int] = {}
+        for kind in (
+            "tables",
+            "actions",
+            "action_profiles",
+            "counters",
+            "meters",
+            "registers",
+            "digests",
+            "value_sets",
+        ):
+            for each in getattr(info, kind):
+                self.ids[each.preamble.alias] = each.preamble.id
+        self._tables = {t.preamble.alias: t for t in info.tables}
+        self._actions = {a.preamble.alias: a for a in info.actions}
+
+    def action(self, name: str, *args: int) -> p4r.Action:
+        action = p4r.Action(action_id=self.ids[name])
+        for p, value in zip(self._actions[name].params, args, strict=True):
+            action.params.add(param_id=p.id, value=octets(value))
+        return action
+
+    def entry(self, table: str, *key: Any, action: tuple[Any, ...] | None = None, **fields: Any) -> p4r.Entity:
+        """`key`: one element a match field: int, (value, prefix), (value, mask), (low, high), None = don't care."""
+        entity = p4r.Entity()
+        entry = entity.table_entry
+        entry.table_id = self.ids[table]
+        for f, element in zip(self._tables[table].match_fields, key, strict=False):
+            if element is not None:
+                add_match(entry.match.add(field_id=f.id), f.match_type, element)
+        if action is not None:
+            entry.action.action.CopyFrom(self.action(*action))
+        for name, value in fields.items():
+            if isinstance(value, int | bytes | bool):
+                setattr(entry, name, value)
+            else:
+                getattr(entry, name).CopyFrom(value)
+        return entity
+
+
+def add_match(m: p4r.FieldMatch, kind: int, element: Any) -> None:
+    types = p4i.MatchField.MatchType
+    if kind == types.EXACT:
+        m.exact.value = octets(element)
+    elif kind == types.OPTIONAL:
+        m.optional.value = octets(element)
+    elif kind == types.LPM:
+        m.lpm.value, m.lpm.prefix_len = octets(element[0]), element[1]
+    elif kind == types.TERNARY:
+        m.ternary.value, m.ternary.mask = octets(element[0]), octets(element[1])
+    else:
+        m.range.low, m.range.high = octets(element[0]), octets(element[1])
+
+
+def octets(value: int) -> bytes:
+    return value.to_bytes((value.bit_length() + 7) // 8 or 1, "big")
