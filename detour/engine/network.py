@@ -113,7 +113,7 @@ class Network:
         self._memory.reserve_phv(program.phv_size)
         row = self._memory.row("switches", switch.index)
         for name in _FUNCTIONS:
-            row[name] = getattr(program, name)
+            row[name] = getattr(program, f"{name}_addr")
         row["state"] = state.sw
         row["phv_size"] = program.phv_size
         row["ready"] = 1

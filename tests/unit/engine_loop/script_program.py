@@ -150,7 +150,7 @@ class ScriptProgram:
 
     def __getattr__(self, name: str) -> int:
         try:
-            return self.__dict__["_functions"][name].address
+            return self.__dict__["_functions"][name.removesuffix("_addr")].address
         except KeyError:
             raise AttributeError(name) from None
 
