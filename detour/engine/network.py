@@ -39,6 +39,9 @@ DigestCallback = Callable[[int, bytes, int], None]
 SinkCallback = Callable[[bytes, int], None]
 """called with a frame that left a port and the loop time in ps"""
 
+MakeCapture = Callable[[Callable[[int], str]], Capture]
+"""called with what names the loop's ports, `<switch name>-<port>`"""
+
 _FUNCTIONS = ("parse", "ingress", "egress", "deparse", "preserve", "digest")
 _FLUSH_S = 5.0
 
@@ -255,11 +258,16 @@ class Network:
 
     def packet_out(self, switch: int, frame: bytes) -> None:
         """A frame from the controller enters at the CPU port, controller header first, as in simple_switch_grpc."""
-        self.inject((switch, self._wiring.switch(switch).cpu_port), frame)
+        found = self._wiring.switch(switch)
+        if found.cpu_port <= 0:
+            raise DetourError(f"switch {found.name} has no CPU port, so it takes no packet-out")
+        self.inject((switch, found.cpu_port), frame)
 
     def on_packet_in(self, switch: int, callback: PacketInCallback | None) -> None:
         """Who receives frames that the switch sends to its CPU port (None: they are dropped and counted)."""
         found = self._wiring.switch(switch)
+        if found.cpu_port <= 0:
+            return
         index = self._wiring.port_index((switch, found.cpu_port))
         handler = None if callback is None else lambda record: callback(record.data, record.time_ps)
         self._listen(found.index, "wants_packet_in", (UP_PACKET_IN, index), handler)
@@ -409,14 +417,19 @@ class Network:
         """Numbers of the loop itself: `events`, packets in flight (`used`, `used_peak`), `pool_drops`, ..."""
         return stats.loop_stats(self._memory) | {"upcall_drops": self._upcalls.drops}
 
-    def capture(self, folder: str | Path | None) -> None:
-        """Writes a pcapng file a port, `<switch name>-<port>.pcapng`, from now on (None: stops and completes them)."""
+    def capture(self, folder: str | Path | MakeCapture | None) -> None:
+        """Writes a pcapng file a port, `<switch name>-<port>.pcapng`, from now on (None: stops and completes them).
+
+        In place of the folder: a function that makes some other `Capture`."""
 
         def change() -> Capture | None:
             self._take_logs()
             before = self._capture
-            self._capture = None if folder is None else Capture(Path(folder), self._wiring.names.__getitem__)
-            if self._capture is not None:
+            name_of = self._wiring.names.__getitem__
+            if folder is None:
+                self._capture = None
+            else:
+                self._capture = folder(name_of) if callable(folder) else Capture(Path(folder), name_of)
                 for index in self._wiring.names:
                     self._capture.open_port(index)
             self._memory.g["capturing"] = int(self._capture is not None)

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour switch`: one switch with the command line of simple_switch_grpc; also installed as `detour-switch-grpc`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from detour.base.errors import DetourError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the switch until it is told to end. Exit code 2: the command line is wrong, or something is missing."""
+    from detour.engine.switch import options
+
+    try:
+        parsed = options.parse(sys.argv[1:] if arguments is None else arguments)
+        if isinstance(parsed, str):
+            print(parsed, end="")
+            return 0
+        # Only now: help and mistakes need no compiler.
+        from detour.engine.switch.run import run
+
+        run(parsed)
+    except DetourError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

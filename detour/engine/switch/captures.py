@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `--pcap` and `--dump-packet-data` want to see of every packet: files and log lines like BMv2's."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from detour.base.errors import DetourError
+from detour.engine.capture import Capture
+from detour.engine.loop.layout import UP_SENT
+from detour.engine.records import Record, records
+from detour.engine.switch import pcap
+
+
+class InterfaceCapture(Capture):
+    """Writes `IFACE_in.pcap` and `IFACE_out.pcap`, complete after every packet, and logs packets."""
+
+    def __init__(
+        self,
+        folder: Path | None,
+        interfaces: Mapping[int, str],
+        name_of: Callable[[int], str],
+        now_ps: Callable[[], int],
+        dump: int,
+        log: logging.Logger,
+    ) -> None:
+        """`folder`: where files go (None: no files). `dump`: bytes of every packet to log."""
+        self._interfaces, self._dump, self._log = dict(interfaces), dump, log
+        self._ports: dict[int, int] = {}
+        self._files: dict[tuple[int, bool], BinaryIO] = {}
+        # A frame belongs to the moment at which it passed, not to that at which it is written.
+        self._epoch_ns = time.time_ns() - now_ps() // 1000
+        if folder is not None:
+            for port, name in self._interfaces.items():
+                for sent, ending in ((False, "in"), (True, "out")):
+                    self._files[port, sent] = create(folder / f"{name}_{ending}.pcap")
+        super().__init__(folder or Path("."), name_of)
+
+    def open_port(self, port: int) -> None:
+        """Notes which port the loop means; files are there already."""
+        self._ports[port] = int(self._name_of(port).rpartition("-")[2])
+
+    def close(self) -> None:
+        """Completes all files."""
+        super().close()
+        for file in self._files.values():
+            file.close()
+
+    def _collect(self, chunk: bytes) -> None:
+        touched: set[BinaryIO] = set()
+        for record in records(chunk):
+            port, sent = self._ports[record.index], record.kind == UP_SENT
+            if port not in self._interfaces:
+                continue
+            if self._dump:
+                self._tell(port, sent, record)
+            file = self._files.get((port, sent))
+            if file is not None:
+                file.write(pcap.packet(self._epoch_ns + record.time_ps // 1000, record.data))
+                touched.add(file)
+        for file in touched:
+            file.flush()
+
+    def _tell(self, port: int, sent: bool, record: Record) -> None:
+        what = "Sending" if sent else "Received"
+        data = record.data[: self._dump].hex()
+        self._log.info("%s packet of length %d on port %d: %s", what, record.wire, port, data)
+
+
+def create(path: Path) -> BinaryIO:
+    """A new capture file, its head written."""
+    try:
+        file = path.open("wb")
+    except OSError as error:
+        raise DetourError(f"detour switch: {path} cannot be written: {error.strerror}") from None
+    file.write(pcap.header())
+    file.flush()
+    return file

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--use-files`: packets come from capture files and go to capture files, in place of interfaces."""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from detour.base.errors import DetourError
+from detour.engine.network import Network
+from detour.engine.switch import pcap
+from detour.engine.switch.captures import create
+
+_AT_ONCE = 32
+_PAUSE_S = 0.001
+
+
+class Files:
+    """Plays `NAME_in.pcap` of every port into the switch and writes `NAME_out.pcap`.
+
+    As in BMv2 the order of packets is that of their times over all files, but they are not waited for: the next ones
+    come in when the ones before have left, so that no queue overflows.
+    """
+
+    def __init__(self, network: Network, switch: int, names: Mapping[int, str], log: logging.Logger) -> None:
+        self._network, self._switch, self._names, self._log = network, switch, dict(names), log
+        self._out: dict[int, BinaryIO] = {}
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        for port, name in self._names.items():
+            next(pcap.read(Path(f"{name}_in.pcap")), None)  # a file that cannot be read is told now
+            self._attach(port, name)
+
+    def _attach(self, port: int, name: str) -> None:
+        file = self._out[port] = create(Path(f"{name}_out.pcap"))
+
+        def write(frame: bytes, _time_ps: int) -> None:
+            file.write(pcap.packet(time.time_ns(), frame))
+            file.flush()
+
+        self._network.attach_sink((self._switch, port), write)
+
+    def start(self, wait_s: int) -> None:
+        """Begins to play after some seconds."""
+        self._thread = threading.Thread(target=self._play, args=(wait_s,), name="files", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends playing."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def close(self) -> None:
+        """Completes the files, when no more packets can come out."""
+        for file in self._out.values():
+            file.close()
+
+    def _play(self, wait_s: int) -> None:
+        if self._stopping.wait(wait_s):
+            return
+        count = 0
+        try:
+            for count, (_, port, frame) in enumerate(self._in_order(), start=1):
+                if count % _AT_ONCE == 0 and not self._settle():
+                    return
+                self._network.inject((self._switch, port), frame)
+        except DetourError as error:
+            self._log.error("%s", error)
+        self._log.debug("Pcap reader: end of all input files, %d packets", count)
+
+    def _in_order(self) -> Iterator[tuple[int, int, bytes]]:
+        return heapq.merge(*(self._frames(port, name) for port, name in self._names.items()))
+
+    def _frames(self, port: int, name: str) -> Iterator[tuple[int, int, bytes]]:
+        return ((frame.time_ns, port, frame.data) for frame in pcap.read(Path(f"{name}_in.pcap")))
+
+    def _settle(self) -> bool:
+        """Waits until no packet is on its way; False if playing is to end."""
+        while self._network.loop_stats()["used"]:
+            if self._stopping.wait(_PAUSE_S):
+                return False
+        return not self._stopping.is_set()

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The switch itself: network, interfaces, P4Runtime server, captures and log of one process."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from detour.base.errors import DetourError
+from detour.engine.clock import RealTime
+from detour.engine.network import Network
+from detour.engine.p4runtime import P4RuntimeServer, Tls
+from detour.engine.p4runtime.target import Target, compile_program
+from detour.engine.state import SwitchState
+from detour.engine.switch.address import narrowed
+from detour.engine.switch.captures import InterfaceCapture
+from detour.engine.switch.files import Files
+from detour.engine.switch.log import open_log
+from detour.engine.switch.options import SwitchOptions
+from detour.engine.tables.log import LogRing
+
+_PACKETS = 4096
+_FRAME_BYTES = 65_550
+"""A segment that the kernel has not cut yet (TSO), with its Ethernet header and a VLAN tag."""
+_LOG_POLL_S = 0.05
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class _Logged(Network):
+    """A network that lets `log_msg()` of every program that it is given be read."""
+
+    def __init__(self, log: logging.Logger, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._log = log
+        self.ring: LogRing | None = None
+
+    def set_pipeline(self, switch: int, program: Any, state: SwitchState) -> None:
+        wanted = program.log_formats and self._log.isEnabledFor(logging.INFO)
+        self.ring = state.enable_log() if wanted else None
+        super().set_pipeline(switch, program, state)
+        self._log.debug("simple_switch target has been notified of a config swap")
+
+
+class Switch:
+    """One switch, as the options ask; a context manager that runs it."""
+
+    def __init__(self, options: SwitchOptions) -> None:
+        self.options = options
+        self.log = open_log(options)
+        self.network = _Logged(self.log, clock=RealTime(), packets=_PACKETS, frame_bytes=_FRAME_BYTES)
+        self._files: Files | None = None
+        self._address, notice = narrowed(options)
+        self.server = P4RuntimeServer(self.network, self._address, _tls(options), promote_backup=True)
+        self.notices = [*options.notices, *([notice] if notice else [])]
+
+    def start(self) -> None:
+        """Attaches, programs, serves. `DetourError` if anything of that cannot be done."""
+        options = self.options
+        device = options.device_id
+        self.network.add_switch(
+            device, priorities=options.priorities, cpu_port=options.cpu_port or 0, drop_port=options.drop_port
+        )
+        if options.config is not None:
+            self._load(options.config)
+        self._attach()
+        self._record()
+        self.network.start()
+        self.server.add_device(device)
+        self.server.start()
+        print(f"Server listening on {self.server.target}", flush=True)
+        if self._files is not None:
+            self._files.start(options.use_files or 0)
+
+    def stop(self) -> None:
+        """Ends everything and gives back what was taken. May be called twice."""
+        if self._files is not None:
+            self._files.stop()
+        self.server.stop()
+        self.network.stop()
+        self._drain_log()
+        if self._files is not None:
+            self._files.close()
+            self._files = None
+
+    def wait(self, stop: threading.Event) -> None:
+        """Writes the log until `stop` is set."""
+        while not stop.wait(_LOG_POLL_S if self.network.ring is not None else 0.5):
+            self._drain_log()
+
+    def __enter__(self) -> Switch:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def _load(self, path: Path) -> None:
+        """The program of the command line. P4Runtime wants its P4Info before it can be used there."""
+        try:
+            program = compile_program(path.read_bytes())
+        except OSError as error:
+            raise DetourError(f"detour switch: {path} cannot be read: {error.strerror}") from None
+        target = Target(self.network, self.options.device_id)
+        target.install(program, target.new_state(program))
+
+    def _attach(self) -> None:
+        options = self.options
+        for port, name in options.interfaces.items():
+            files = " (files)" if options.use_files is not None else ""
+            print(f"Adding interface {name} as port {port}{files}", flush=True)
+        if options.use_files is not None:
+            self._files = Files(self.network, options.device_id, options.interfaces, self.log)
+            return
+        for port, name in options.interfaces.items():
+            if _exists(name):
+                self.network.attach_interface((options.device_id, port), name)
+            else:
+                # As BMv2: the other ports are of use.
+                self.log.error("Add port operation failed")
+                self.notices.append(f"there is no interface {name}: port {port} is not attached")
+
+    def _record(self) -> None:
+        options = self.options
+        if options.use_files is not None or (options.pcap is None and not options.dump_packet_data):
+            return
+
+        def make(name_of: Callable[[int], str]) -> InterfaceCapture:
+            bytes_to_log = options.dump_packet_data if self.log.isEnabledFor(logging.INFO) else 0
+            now = lambda: self.network.now_ps  # noqa: E731
+            return InterfaceCapture(options.pcap, options.interfaces, name_of, now, bytes_to_log, self.log)
+
+        self.network.capture(make)
+
+    def _drain_log(self) -> None:
+        ring = self.network.ring
+        if ring is not None:
+            for line in self.network.call(ring.drain):
+                self.log.info("%s", line)
+
+
+def _tls(options: SwitchOptions) -> Tls | None:
+    files = options.tls
+    if files is None:
+        return None
+    return Tls(files.certificate, files.key, files.ca if files.require_client else None)
+
+
+def _exists(name: str) -> bool:
+    try:
+        socket.if_nametoindex(name)
+    except OSError:
+        return False
+    return True
+
+
+def run(options: SwitchOptions) -> None:
+    """Runs a switch until a signal ends it."""
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in _SIGNALS}
+    try:
+        with Switch(options) as switch:
+            for notice in switch.notices:
+                print(f"detour switch: {notice}", flush=True)
+            switch.wait(stop)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

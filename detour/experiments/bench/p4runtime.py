@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour bench p4runtime`: entries a second that a switch process takes, changes, gives back and deletes over gRPC.
+
+The process is bound to one core, so what counts is the server's work; the client makes its messages before.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from finsy.proto import p4i, p4r
+
+from detour.base.p4build import BUILD
+from detour.experiments.bench.client import Client, p4info
+from detour.experiments.bench.processes import Switches
+from detour.experiments.bench.report import Goal, Report, rate
+from detour.experiments.bench.switch import Tell
+from detour.experiments.bench.tables import PORTS, Entry, entries, table_name
+
+GOAL = 20_000.0
+ENTRIES = 100_000
+BATCH = 2_000
+_DEVICE = 1
+
+
+@dataclass(frozen=True)
+class Point:
+    """Entries a second of one kind of table."""
+
+    kind: str
+    entries: int
+    insert_per_s: float
+    modify_per_s: float
+    read_per_s: float
+    delete_per_s: float
+
+
+def _updates(info: p4i.P4Info, kind: str, known: list[Entry]) -> list[p4r.TableEntry]:
+    """The entries as messages."""
+    table = next(each for each in info.tables if each.preamble.name == table_name(kind))
+    forward = next(each for each in info.actions if each.preamble.name == "BenchIngress.forward")
+    messages = []
+    for (value,), priority in known:
+        message = p4r.TableEntry(table_id=table.preamble.id, priority=priority)
+        match = message.match.add(field_id=table.match_fields[0].id)
+        if kind == "exact":
+            match.exact.value = _canonical(value)
+        elif kind == "lpm":
+            match.lpm.value, match.lpm.prefix_len = _canonical(value[0]), value[1]
+        else:
+            match.ternary.value, match.ternary.mask = _canonical(value[0]), _canonical(value[1])
+        message.action.action.action_id = forward.preamble.id
+        message.action.action.params.add(param_id=1, value=b"\x08")
+        messages.append(message)
+    return messages
+
+
+def _canonical(value: int) -> bytes:
+    return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
+
+
+def _timed(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def _measure(client: Client, info: p4i.P4Info, kind: str, count: int, batch: int) -> Point:
+    messages = _updates(info, kind, list(entries(kind, count).values()))
+
+    def seconds(what: p4r.Update.Type.ValueType) -> float:
+        updates = [p4r.Update(type=what, entity=p4r.Entity(table_entry=message)) for message in messages]
+        requests = client.requests(updates, batch)
+        return _timed(lambda: client.write(requests))
+
+    insert, modify = seconds(p4r.Update.INSERT), seconds(p4r.Update.MODIFY)
+    wildcard = p4r.Entity(table_entry=p4r.TableEntry(table_id=messages[0].table_id))
+    read = _timed(lambda: client.read([wildcard]))
+    delete = seconds(p4r.Update.DELETE)
+    return Point(kind, count, count / insert, count / modify, count / read, count / delete)
+
+
+def run(count: int = ENTRIES, batch: int = BATCH, tell: Tell = lambda text: None) -> Report:
+    """Measures with `count` entries in each kind of table, `batch` updates a message."""
+    info = p4info(BUILD / "bench_tables.p4info.txtpb")
+    config = (BUILD / "bench_tables.json").read_bytes()
+    points = []
+    with Switches("engine", {_DEVICE: {}}) as switches, Client(switches.target(_DEVICE).address, _DEVICE) as client:
+        for process in switches.process_ids():
+            _bind_to_one_core(process)
+        client.set_pipeline(client.pipeline(info, config))
+        for kind in PORTS:
+            points.append(_measure(client, info, kind, count, batch))
+            tell(f"{kind}: {points[-1].insert_per_s:,.0f} entries/s written")
+    return report(points)
+
+
+def _bind_to_one_core(process: int) -> None:
+    """All threads of a process."""
+    core = {max(os.sched_getaffinity(0))}
+    for thread in os.listdir(f"/proc/{process}/task"):
+        os.sched_setaffinity(int(thread), core)
+
+
+def report(points: list[Point]) -> Report:
+    """The slowest kind of table counts."""
+    fields = ("insert_per_s", "modify_per_s", "read_per_s", "delete_per_s")
+    return Report(
+        name="p4runtime",
+        numbers={
+            "written_per_s": min(point.insert_per_s for point in points),
+            "read_per_s": min(point.read_per_s for point in points),
+            "tables": [vars(point) for point in points],
+        },
+        columns=("table", "entries", "inserted/s", "modified/s", "read/s", "deleted/s"),
+        rows=tuple(
+            (point.kind, f"{point.entries:,}", *(rate(getattr(point, field)) for field in fields)) for point in points
+        ),
+        goals=(Goal("entries/s written,", min(point.insert_per_s for point in points), GOAL),),
+    )

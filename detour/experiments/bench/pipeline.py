@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour bench pipeline`: from SetForwardingPipelineConfig to the first packet that the new program has handled.
+
+The packet is a packet-out that fabric.p4 hands back as a packet-in. The program is one that was never compiled before
+(its name in the JSON is new), then the same again in a process that has just started.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+import uuid
+
+from finsy.proto import p4i, p4r
+
+from detour.base.p4build import BUILD
+from detour.engine import phv
+from detour.experiments.bench.client import Client, p4info
+from detour.experiments.bench.processes import Switches
+from detour.experiments.bench.report import Goal, Report
+from detour.experiments.bench.switch import Tell
+
+NEW_GOAL, CACHED_GOAL = 1.5, 0.1
+_DEVICE = 1
+_FRAME = bytes.fromhex("020000000001020000000002" + "88b5") + bytes(50)
+
+
+def _first_packet(info: p4i.P4Info, config: bytes) -> float:
+    """Seconds until the packet is back, in a new process."""
+    with Switches("engine", {_DEVICE: {}}) as switches, Client(switches.target(_DEVICE).address, _DEVICE) as client:
+        request = client.pipeline(info, config)
+        begin = time.perf_counter()
+        client.set_pipeline(request)
+        client.send(p4r.StreamMessageRequest(packet=_packet_out(info)))
+        while not client.receive().HasField("packet"):
+            pass
+        return time.perf_counter() - begin
+
+
+def _packet_out(info: p4i.P4Info) -> p4r.PacketOut:
+    header = next(each for each in info.controller_packet_metadata if each.preamble.name == "packet_out")
+    packet = p4r.PacketOut(payload=_FRAME)
+    packet.metadata.add(metadata_id=header.metadata[0].id, value=phv.CPU_PORT.to_bytes(2, "big"))
+    return packet
+
+
+def run(times: int = 3, tell: Tell = lambda text: None) -> Report:
+    """Measures some times and takes the medians."""
+    info = p4info(BUILD / "fabric.p4info.txtpb")
+    source = json.loads((BUILD / "fabric.json").read_text())
+    new, cached = [], []
+    for _ in range(times):
+        config = json.dumps(source | {"program": f"fabric-{uuid.uuid4()}.p4"}).encode()
+        new.append(_first_packet(info, config))
+        cached.append(_first_packet(info, config))
+        tell(f"new: {new[-1]:.3f} s, cached: {cached[-1]:.3f} s")
+    return report(statistics.median(new), statistics.median(cached))
+
+
+def report(new: float, cached: float) -> Report:
+    """As issue 3 asks."""
+    return Report(
+        name="pipeline",
+        numbers={"new_s": new, "cached_s": cached},
+        columns=("fabric.p4", "seconds to the first packet"),
+        rows=(("never compiled before", f"{new:.3f}"), ("cached, new process", f"{cached:.3f}")),
+        goals=(
+            Goal("new program: seconds,", new, NEW_GOAL, most=True),
+            Goal("cached: seconds,", cached, CACHED_GOAL, most=True),
+        ),
+    )

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Switch processes to measure: simple_switch_grpc, and `detour switch` in its place."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from detour.base.errors import DetourError
+from detour.control.client import FabricClient, Target
+from detour.control.entries import Plan
+from detour.control.reconcile import reconcile
+from detour.engine import phv
+
+Kind = Literal["engine", "bmv2"]
+
+BMV2 = "simple_switch_grpc"
+ENGINE = (sys.executable, "-m", "detour.cli", "switch")
+_START_SECONDS = 60.0
+_FIRST_THRIFT_PORT = 19090
+_PRIORITIES = 8
+_PR_SET_PDEATHSIG = 1
+
+
+def installed() -> bool:
+    """Whether there is a BMv2 to compare with."""
+    return shutil.which(BMV2) is not None
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Switches:
+    """Running switches of a kind, one process each; a context manager. `ports`: device id -> port -> interface.
+
+    They run in the caller's network namespace; P4Runtime is served on UNIX sockets.
+    """
+
+    def __init__(self, kind: Kind, ports: Mapping[int, Mapping[int, str]]) -> None:
+        self._kind = kind
+        self._folder = Path(tempfile.mkdtemp(prefix="detour-bench-"))
+        self._processes = {device: self._start(device, mine) for device, mine in ports.items()}
+        try:
+            self._wait()
+        except BaseException:
+            self.close()
+            raise
+
+    def target(self, device: int) -> Target:
+        """Where a switch is controlled."""
+        return Target(f"{self._kind}-{device}", device, f"unix:{self._folder}/{device}")
+
+    def _start(self, device: int, ports: Mapping[int, str]) -> subprocess.Popen[bytes]:
+        command = [BMV2] if self._kind == "bmv2" else [*ENGINE]
+        command += ["--no-p4", "--device-id", str(device), "--log-level", "off"]
+        command += ["--thrift-port", str(_FIRST_THRIFT_PORT + device)]
+        for port, interface in ports.items():
+            command += ["-i", f"{port}@{interface}"]
+        command += ["--", "--grpc-server-addr", f"unix:{self._folder}/{device}"]
+        command += ["--cpu-port", str(phv.CPU_PORT), "--priority-queues", str(_PRIORITIES)]
+        log = (self._folder / f"{device}.log").open("wb")
+        with log:
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_die_with_parent
+            )
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        for device, process in self._processes.items():
+            while not (self._folder / str(device)).exists():
+                if process.poll() is not None or time.monotonic() > deadline:
+                    log = (self._folder / f"{device}.log").read_text(errors="replace")[-500:]
+                    raise DetourError(f"{self._kind} switch {device} did not start: {log}")
+                time.sleep(0.02)
+
+    def process_ids(self) -> list[int]:
+        """The processes."""
+        return [process.pid for process in self._processes.values()]
+
+    def provision(self, plan: Plan) -> None:
+        """Pushes fabric.p4 and writes the entries of a plan."""
+        asyncio.run(self._provision(plan))
+
+    async def _provision(self, plan: Plan) -> None:
+        async with FabricClient([self.target(device) for device in self._processes]) as client:
+            await reconcile(client, plan)
+
+    def close(self) -> None:
+        """Ends the processes."""
+        for process in self._processes.values():
+            process.kill()
+        for process in self._processes.values():
+            process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> Switches:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A native packet generator: frames to Linux interfaces at a given rate, by packet sockets and sendmmsg."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numba import types
+
+from detour.base.jit import njit
+from detour.experiments.bench.namespace import received
+
+_LONG, _INT = types.int64, types.int32
+_sendmmsg = types.ExternalFunction("sendmmsg", _INT(_INT, _LONG, _INT, _INT))
+_clock_gettime = types.ExternalFunction("clock_gettime", _INT(_INT, _LONG))
+_nanosleep = types.ExternalFunction("nanosleep", _INT(_LONG, _LONG))
+
+_MONOTONIC = 1
+_DONT_WAIT = 0x40
+_BATCH = 32
+_PAUSE_NS = 20_000
+_MESSAGE_BYTES = 64  # struct mmsghdr, of which struct msghdr 56
+_SOL_PACKET, _QDISC_BYPASS = 263, 20
+_SEND_BUFFER = 8 << 20
+_DRAIN_S = 0.3
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a run of the generator did."""
+
+    packets: int
+    refused: int
+    """frames that the kernel did not take"""
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Packets a second."""
+        return self.packets / self.seconds
+
+
+@njit
+def _now(spec):
+    _clock_gettime(_MONOTONIC, spec.ctypes.data)
+    return spec[0] * 1_000_000_000 + spec[1]
+
+
+@njit
+def _generate(fds, messages, per_port, rate, duration_ns, counts):
+    """Sends round robin over the sockets until the time is over. counts: packets, refused, nanoseconds."""
+    spec = np.zeros(2, np.int64)
+    pause = np.array([0, _PAUSE_NS], np.int64)
+    cursor = np.zeros(len(fds), np.int64)
+    base = messages.ctypes.data
+    port, offered = 0, 0
+    begin = _now(spec)
+    passed = 0
+    while passed < duration_ns:
+        due = int(passed * rate / 1e9) - offered
+        if due <= 0:
+            _nanosleep(pause.ctypes.data, 0)
+            passed = _now(spec) - begin
+            continue
+        first = cursor[port]
+        n = min(due, _BATCH, per_port - first)
+        at = base + (port * per_port + first) * _MESSAGE_BYTES
+        taken = max(0, _sendmmsg(fds[port], at, n, _DONT_WAIT))
+        counts[0] += taken
+        counts[1] += n - taken
+        offered += n
+        cursor[port] = (first + n) % per_port
+        port = (port + 1) % len(fds)
+        passed = _now(spec) - begin
+    counts[2] = passed
+
+
+class Generator:
+    """Sends the same frames again and again into some interfaces; a context manager."""
+
+    def __init__(self, frames: dict[str, Sequence[bytes]]) -> None:
+        """`frames`: what goes into each interface; equally many for each."""
+        self.per_port = len(next(iter(frames.values())))
+        if any(len(each) != self.per_port for each in frames.values()):
+            raise ValueError("every interface gets the same number of frames")
+        self._sockets = [_open(name) for name in frames]
+        self._bytes: list[np.ndarray] = []
+        self._iovecs = np.zeros((len(frames) * self.per_port, 2), np.uint64)
+        self._messages = np.zeros((len(frames) * self.per_port, _MESSAGE_BYTES // 8), np.uint64)
+        everything = [frame for each in frames.values() for frame in each]
+        for number, frame in enumerate(everything):
+            data = np.frombuffer(frame, np.uint8).copy()
+            self._bytes.append(data)
+            self._iovecs[number] = data.ctypes.data, len(frame)
+            self._messages[number, 2] = self._iovecs[number].ctypes.data
+            self._messages[number, 3] = 1
+
+    def run(self, rate: float, seconds: float) -> Sent:
+        """Sends `rate` packets a second in total, or as many as it can if that is more."""
+        fds = np.array([sock.fileno() for sock in self._sockets], np.int32)
+        counts = np.zeros(3, np.int64)
+        _generate(fds, self._messages, self.per_port, float(rate), int(seconds * 1e9), counts)
+        return Sent(int(counts[0]), int(counts[1]), float(counts[2]) / 1e9)
+
+    def close(self) -> None:
+        """Closes the sockets."""
+        for sock in self._sockets:
+            sock.close()
+
+    def __enter__(self) -> Generator:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _open(interface: str) -> socket.socket:
+    sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    sock.setsockopt(_SOL_PACKET, _QDISC_BYPASS, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+    sock.bind((interface, 0))
+    return sock
+
+
+@dataclass(frozen=True)
+class Rate:
+    """One offered load and what became of it, in packets a second."""
+
+    offered: float
+    delivered: float
+    lost: float
+    """share of the packets that never came"""
+
+
+def arrived(sinks: Sequence[str]) -> int:
+    """Packets that have arrived in interfaces by the kernel's own count: a sink that costs nothing."""
+    counts = received()
+    return sum(counts[name] for name in sinks)
+
+
+def offer(generator: Generator, sinks: Sequence[str], rate: float, seconds: float) -> Rate:
+    """Offers a load for a while and counts what arrives in `sinks` meanwhile, and in the pause after it."""
+    before = arrived(sinks)
+    sent = generator.run(rate, seconds)
+    meanwhile = arrived(sinks) - before
+    time.sleep(_DRAIN_S)
+    in_all = arrived(sinks) - before
+    lost = 1 - in_all / sent.packets if sent.packets else 0.0
+    return Rate(sent.rate, meanwhile / sent.seconds, max(0.0, lost))
