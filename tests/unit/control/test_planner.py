@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the planner writes: names, counts, thresholds, what failures take away."""
+
+import re
+from collections import Counter
+
+import pytest
+
+from detour.base.errors import DetourError
+from detour.base.p4build import BUILD
+from detour.control import schema
+from detour.control.entries import (
+    Action,
+    ActionSet,
+    CloneSession,
+    DefaultAction,
+    Lpm,
+    MeterConfig,
+    Replica,
+    TableEntry,
+    difference,
+)
+from detour.control.planner import plan
+from detour.control.policy import Amount, NoMarking, Policy, RedMarking, StepMarking, parse_ecn
+from detour.control.queueing import marking_action
+from detour.control.routing import unreachable_hosts
+from detour.topo import address, parse_failure, parse_topology
+
+D1 = parse_topology("d1")
+PLAN = plan(D1)
+
+
+def down(topology, *names):
+    return frozenset(parse_failure(topology, name) for name in names)
+
+
+def tables(entities) -> Counter[str]:
+    return Counter(entity.table for entity in entities if isinstance(entity, TableEntry))
+
+
+def routes(entities) -> dict[str, ActionSet]:
+    return {
+        address.prefix_text(entity.match[0][1].value, entity.match[0][1].prefix_len): entity.action
+        for entity in entities
+        if isinstance(entity, TableEntry) and entity.table == schema.ROUTE
+    }
+
+
+def ports(action: ActionSet) -> list[int]:
+    return [member["port"] for member in action.members()]
+
+
+def test_names_are_those_of_the_p4info():
+    text = (BUILD / "fabric.p4info.txtpb").read_text()
+    names = set(re.findall(r'name: "([^"]+)"', text))
+    for entities in plan(parse_topology("d1"), Policy(ecn=parse_ecn("red:kmin=10,kmax=90,pmax=0.1"))).values():
+        for entity in entities:
+            if isinstance(entity, TableEntry):
+                assert {entity.table, *(name for name, _ in entity.match)} <= names
+                for action in entity.members():
+                    assert {action.name, *(name for name, _ in action.params)} <= names
+            elif isinstance(entity, DefaultAction):
+                assert {entity.table, entity.action.name, *dict(entity.action.params)} <= names
+            elif isinstance(entity, MeterConfig):
+                assert entity.meter in names
+    constants = {value for name, value in vars(schema).items() if name.isupper() and isinstance(value, str)}
+    assert constants <= names
+
+
+def test_sizes_are_those_of_the_p4info():
+    text = (BUILD / "fabric.p4info.txtpb").read_text()
+    for block in re.split(r"^(?=tables \{|action_profiles \{)", text, flags=re.MULTILINE):
+        name = re.search(r'name: "([^"]+)"', block)
+        size = re.search(r"^  size: (\d+)", block, flags=re.MULTILINE)
+        if name and size and name[1] in schema.TABLE_SIZE:
+            assert schema.TABLE_SIZE[name[1]] == int(size[1])
+        if name and name[1].endswith("_selector") and size:
+            table = name[1].removesuffix("_selector")
+            (known,) = [
+                value for key, value in schema.SELECTOR_SIZE.items() if key.split(".")[-1] == table.split(".")[-1]
+            ]
+            assert known == int(size[1])
+            assert f"max_group_size: {schema.MAX_GROUP_SIZE}" in block
+
+
+def test_constants_are_those_of_the_p4_sources():
+    text = (BUILD.parent / "include" / "headers.p4").read_text()
+
+    def constant(name: str) -> int:
+        found = re.search(rf"const \S+ {name} = (\w+);", text)
+        assert found is not None
+        return int(found[1], 0)
+
+    assert constant("USID_BLOCK") == address.USID_BLOCK
+    assert constant("HOST_PREFIX") == address.HOST_PREFIX
+    assert constant("USID_LOCAL_FUNCTIONS") == address.FIRST_FUNCTION
+    assert constant("CPU_COPY_SESSION") == schema.CPU_COPY_SESSION
+    reasons = tuple(constant(name) for name in ("PUNT_HOP_LIMIT", "PUNT_SID_EXHAUSTED", "PUNT_ACL"))
+    assert reasons == schema.PUNT_REASONS
+    assert f"meta.passes > {schema.MAX_PASSES}" in (BUILD.parent / "include" / "punt.p4").read_text()
+
+
+@pytest.mark.parametrize(("name", "g", "a", "p", "h"), [("d1", 9, 4, 2, 2), ("d2", 19, 6, 3, 3)])
+def test_tables_stay_small(name, g, a, p, h):
+    switches = g * a
+    for entities in plan(parse_topology(name)).values():
+        found = tables(entities)
+        # Groups, switches of the own group, own hosts by address and by uSID, uSIDs of the other switches.
+        assert found[schema.ROUTE] == (g - 1) + (a - 1) + 2 * p + (switches - 1)
+        assert found[schema.DETOUR] == g - 1
+        assert found[schema.CUT_OFF] == 0
+        assert found[schema.LOCAL_SID] == 1 + 2 * (p + a - 1 + h)
+
+
+def test_planning_is_pure():
+    assert plan(D1) == PLAN
+    assert plan(parse_topology("d1")) == PLAN
+    assert {entity for entities in PLAN.values() for entity in entities}  # everything is hashable
+
+
+def test_entities_of_one_switch_have_keys_of_their_own():
+    for entities in plan(D1, failures=down(D1, "s3", "s8-s9", "s0-s35")).values():
+        keys = Counter(entity.key for entity in entities)
+        assert max(keys.values()) == 1
+
+
+def test_what_a_switch_knows_of_itself():
+    node = Action.of(schema.SET_NODE, node_id=6, group=1, groups=9)
+    assert DefaultAction(schema.CONFIG, node) in PLAN[6]
+    clos = plan(parse_topology("fat-tree:k=4"))[6]
+    assert DefaultAction(schema.CONFIG, Action.of(schema.SET_NODE, node_id=6, group=1, groups=0)) in clos
+    assert tables(clos)[schema.DETOUR] == 0
+    plain = plan(D1, Policy(valiant=False))[6]
+    assert DefaultAction(schema.CONFIG, Action.of(schema.SET_NODE, node_id=6, group=1, groups=0)) in plain
+    assert tables(plain)[schema.DETOUR] == 0
+
+
+def test_own_hosts_get_their_own_mac():
+    found = routes(PLAN[2])
+    deliver = Action.of(schema.DELIVER, port=1, mac=D1.hosts[2].mac)
+    assert found["fd00:0:1::/64"].members() == (deliver,)
+    assert found["fcbb:bb00:8002::/48"].members() == (deliver,)
+
+
+def test_equal_paths_share_the_load():
+    found = routes(plan(parse_topology("leaf-spine:leaves=4,spines=3,hosts=2"))[1])
+    assert ports(found["fd00:0:1::/48"]) == [3, 4, 5]
+    found = routes(plan(parse_topology("fat-tree:k=4"))[1])
+    assert ports(found["fd00:3::/32"]) == [3, 4]
+    assert ports(found["fd00:0:1::/48"]) == [3, 4]
+
+
+def test_more_equal_paths_than_a_selector_takes():
+    topology = parse_topology("leaf-spine:leaves=3,spines=100,hosts=1")
+    found = routes(plan(topology)[1])
+    first, second = ports(found["fd00:0:1::/48"]), ports(found["fd00:0:2::/48"])
+    assert len(first) == len(second) == schema.MAX_GROUP_SIZE
+    assert first != second
+
+
+def test_sids_of_a_switch():
+    entries = [entity for entity in PLAN[1] if isinstance(entity, TableEntry) and entity.table == schema.LOCAL_SID]
+    sids = {entry.match[0][1]: entry.action for entry in entries}
+    assert sids[Lpm(address.locator(1), 48)] == Action(schema.UN)
+    for port in range(1, 8):
+        assert sids[Lpm(address.locator(0xE000 + port), 48)] == Action.of(schema.UA, port=port)
+        assert sids[Lpm(address.adjacency_sid(1, port), 64)] == Action.of(schema.NODE_UA, port=port)
+
+
+def test_queues_and_controller():
+    marks = [e for e in PLAN[1] if isinstance(e, TableEntry) and e.table == schema.MARKING]
+    assert len(marks) == 7
+    assert marks[0].action == Action.of(schema.STEP, k=100_000 // 1102)
+    assert TableEntry.of(schema.DSCP, {schema.DSCP_FIELD: 48}, Action.of(schema.SET_PRIORITY, priority=7)) in PLAN[1]
+    assert CloneSession(1, (Replica(510, 1),)) in PLAN[1]
+    assert {e.index for e in PLAN[1] if isinstance(e, MeterConfig)} == {6, 7, 10}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("none", NoMarking()),
+        ("step:k=65", StepMarking(Amount(65))),
+        ("step:k=100kB", StepMarking(Amount(100_000, "bytes"))),
+        ("red:kmin=5kB,kmax=200KB,pmax=0.01", RedMarking(Amount(5000, "bytes"), Amount(200_000, "bytes"), 0.01)),
+    ],
+)
+def test_ecn_texts(text, expected):
+    assert parse_ecn(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("steep:k=1", "there is no 'steep'; allowed: none, step:k=, red:"),
+        ("step", "k missing"),
+        ("step:k=-1", "neither packets"),
+        ("step:k=1 parsec", "neither packets"),
+        ("none:k=1", "there is no parameter k; allowed: no parameters"),
+        ("red:kmin=9,kmax=3,pmax=0.5", "kmin is not below kmax"),
+        ("red:kmin=1,kmax=3,pmax=1.5", "pmax=1.5 is not a probability"),
+        ("red:kmin=1,kmax=3,pmax=nan", "pmax=nan is not a probability"),
+        ("red:kmin=1,kmax=3,pmax=x", "pmax=x is not a number"),
+    ],
+)
+def test_wrong_ecn_texts(text, words):
+    with pytest.raises(DetourError) as caught:
+        parse_ecn(text)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(("kmin", "kmax", "pmax"), [(0, 1, 1.0), (10, 90, 0.2), (3, 500_000, 1.0), (0, 3, 0.999999999)])
+def test_red_reaches_pmax_at_kmax_and_never_overflows(kmin, kmax, pmax):
+    action = marking_action(RedMarking(Amount(kmin), Amount(kmax), pmax), 1000)
+    assert action is not None
+    top = (action["kmax"] - action["kmin"]) * action["slope"]
+    assert top < 2**32  # 32 bits wide in P4
+    assert top / 2**32 == pytest.approx(pmax, rel=1e-3)
+
+
+def test_thresholds_in_bytes_become_packets():
+    with pytest.raises(DetourError, match="kmin is 3 packets, not below kmax, 3"):
+        marking_action(RedMarking(Amount(3000, "bytes"), Amount(3900, "bytes"), 0.1), 1000)
+    assert marking_action(NoMarking(), 1000) is None
+    assert marking_action(StepMarking(Amount(10**9)), 1000) == Action.of(schema.STEP, k=2**19 - 1)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"packet_bytes": 0},
+        {"punt_rate": -1},
+        {"priorities": ((64, 1),)},
+        {"priorities": ((1, 8),)},
+        {"priorities": ((1, 1), (1, 2))},
+    ],
+)
+def test_wrong_policies(arguments):
+    with pytest.raises(DetourError, match="policy"):
+        Policy(**arguments)
+
+
+def test_a_failed_global_link_is_withdrawn():
+    failures = down(D1, "s0-s35")
+    planned = plan(D1, failures=failures)
+    link = D1.link("s0-s35")
+    for switch, port in (link.a, link.b):
+        found = routes(planned[switch + 1])
+        assert all(port not in ports(action) for action in found.values())
+        sids = [e for e in planned[switch + 1] if isinstance(e, TableEntry) and e.table == schema.LOCAL_SID]
+        assert len(sids) == 1 + 2 * 6
+    # Group 0 lost its only link to group 8: no detour by way of 8, and group 0 is cut off from 8 for all others.
+    vias = {e.field(schema.VIA) for e in planned[1] if isinstance(e, TableEntry) and e.table == schema.DETOUR}
+    assert vias == {1, 2, 3, 4, 5, 6, 7}
+    for device, expected in ((1, set()), (6, {(0, 8), (8, 0)})):
+        cut = {
+            (e.field(schema.VIA), e.field(schema.DESTINATION_GROUP))
+            for e in planned[device]
+            if isinstance(e, TableEntry) and e.table == schema.CUT_OFF
+        }
+        assert cut == expected
+
+
+def test_a_failed_switch_gets_no_plan_and_no_routes():
+    planned = plan(D1, failures=down(D1, "s5"))
+    assert 6 not in planned
+    for entities in planned.values():
+        found = routes(entities)
+        assert "fcbb:bb00:6::/48" not in found
+        assert "fd00:1:1::/48" not in found
+        assert "fd00:1::/32" not in found
+    assert unreachable_hosts(D1, down(D1, "s5", "h0")) == ("h0", "h10", "h11")
+
+
+def test_a_host_without_link_has_no_route():
+    found = routes(plan(D1, failures=down(D1, "h2"))[2])
+    assert "fd00:0:1::/64" not in found
+    assert "fcbb:bb00:8002::/48" not in found
+    assert "fd00:0:1:1::/64" in found
+
+
+def test_everything_down():
+    failures = down(D1, *(f"s{i}" for i in range(36)))
+    assert plan(D1, failures=failures) == {}
+    assert len(unreachable_hosts(D1, failures)) == 72
+
+
+def test_full_tables_are_refused():
+    topology = parse_topology("fat-tree:k=4")
+    with pytest.raises(DetourError, match=r"s0: \d+ entries for FabricIngress.router.route, which takes 10"):
+        _with_sizes({**schema.TABLE_SIZE, schema.ROUTE: 10}, schema.SELECTOR_SIZE, topology)
+    with pytest.raises(DetourError, match=r"s0: \d+ members for the selector of FabricIngress.router.route"):
+        _with_sizes(schema.TABLE_SIZE, {schema.ROUTE: 30}, topology)
+
+
+def _with_sizes(tables_, selectors, topology):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schema, "TABLE_SIZE", tables_)
+        patch.setattr(schema, "SELECTOR_SIZE", selectors)
+        plan(topology)
+
+
+def test_differences_are_minimal():
+    before, after = PLAN[1], plan(D1, failures=down(D1, "s0-s35"))[1]
+    change = difference(before, after)
+    assert not difference(before, list(before))
+    assert change
+    state = {entity.key: entity for entity in before}
+    for entity in (*change.insert, *change.modify):
+        state[entity.key] = entity
+    for entity in change.delete:
+        del state[entity.key]
+    assert set(state.values()) == set(after)
+    assert len(change.insert) + len(change.modify) + len(change.delete) < len(before) // 2
+
+
+def test_default_actions_are_modified_never_deleted():
+    default = DefaultAction(schema.CONFIG, Action.of(schema.SET_NODE, node_id=1, group=0, groups=0))
+    assert not difference([default], [])
+    assert difference([], [default]).modify == (default,)
+
+
+def test_entities_are_canonical():
+    assert Lpm(0xFD00_0001_0002 << 80, 32) == Lpm(0xFD00_0001 << 96, 32)
+    a = TableEntry.of(schema.CUT_OFF, {schema.VIA: 1, schema.DESTINATION_GROUP: 2}, Action(schema.NO_ACTION))
+    b = TableEntry.of(schema.CUT_OFF, {schema.DESTINATION_GROUP: 2, schema.VIA: 1}, Action(schema.NO_ACTION))
+    assert a == b
+    assert hash(a) == hash(b)
+    assert Action("x", (("b", 1), ("a", 2))) == Action.of("x", a=2, b=1)
+    with pytest.raises(KeyError):
+        Action.of("x", a=2)["b"]
