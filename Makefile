@@ -3,7 +3,9 @@
 
 TARGET ?= auto
 VENV := .venv
-PYTHON ?= $(shell command -v python3.13 || command -v python3.12 || command -v python3.11 || command -v python3)
+# The first Python that runs and is new enough (a name on PATH may be a version manager's stub).
+PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
+  $$name -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$name; break; }; done)
 READY := $(VENV)/ready
 
 .PHONY: run test venv lint p4 results fuzz clean
@@ -18,7 +20,7 @@ venv: $(READY)
 
 # The stamp is written last: an interrupted set-up starts again.
 $(READY): pyproject.toml
-	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	@test -n "$(PYTHON)" || \
 	  { echo "detour needs Python 3.11 or newer with venv: install python3 and python3-venv" >&2; exit 2; }
 	@echo "Setting up $(VENV) (once)"
 	@$(PYTHON) -m venv $(VENV) || \

@@ -138,8 +138,9 @@ struct metadata_t {
     bit<1>  hop_counted;    // the hop limit is already decremented at this switch
     bit<16> group;          // of this switch
     bit<16> groups;         // in the fabric; below 3: no Valiant routing
-    bit<16> node_id;        // of this switch; also the salt of its ECMP hash
+    bit<16> node_id;        // of this switch
     bit<16> path;           // what the sender chose: the low 15 bits of the UDP source port
+    bit<32> spread;         // path and node id, mixed: what the choice among equal paths is hashed from
     bit<1>  detour;         // most significant bit of the UDP source port: a non-shortest path, please
     bit<16> via;            // intermediate group
 }

@@ -22,8 +22,7 @@ control Router(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     table route {
         key = {
             hdr.ipv6.dst_addr: lpm;
-            meta.path: selector;
-            meta.node_id: selector; // the salt: successive switches choose independently
+            meta.spread: selector;
         }
         actions = { forward; deliver; }
         implementation = route_selector;

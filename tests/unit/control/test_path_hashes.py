@@ -5,6 +5,9 @@ import pytest
 
 from detour.control import schema
 from detour.control.candidates import candidates
+import numpy as np
+import pytest
+
 from detour.control.hashes import DETOUR_BIT, PATHS, crc16, path_hashes, pick_member, pick_via, probe_ports, via_ports
 from detour.control.planner import plan
 from detour.control.trace import Tracer
@@ -27,7 +30,8 @@ def test_hashes_of_all_paths():
 
 
 def test_members_are_chosen_by_path_and_switch():
-    assert pick_member(0x1234, 5, 7) == crc16(bytes((0x12, 0x34, 0, 5))) % 7
+    spread = 0x1234 * ((5 * 0x9E3779B1) | 1) * (0x1234 + 5) % 2**32
+    assert pick_member(0x1234, 5, 7) == crc16(spread.to_bytes(4, "big")) % 7
     assert pick_member(0x1234, 5, 1) == 0
 
 
@@ -80,3 +84,13 @@ def test_candidates_of_a_leaf_spine_are_all_spines():
             trace = tracer.trace(topology.hosts[0], topology.hosts[5], c.sport)
             assert trace.switches == c.path
             assert all(hop.table == schema.ROUTE for hop in trace.hops)
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 2), (3, 17), (5, 20)])
+def test_successive_switches_choose_independently(first, second):
+    """As evenly as chance: a CRC alone would leave half of a fat-tree's cores unused."""
+    joint = np.zeros((4, 4))
+    for path in range(0, 32768, 8):
+        joint[pick_member(path, first, 4), pick_member(path, second, 4)] += 1
+    assert 256 * 0.7 < joint.min()
+    assert joint.max() < 256 * 1.3
