@@ -58,7 +58,7 @@ class MeterArray:
 
     def __init__(self, name: str, size: int, unit: str, tick_ps: int) -> None:
         self.name, self.size, self.unit = name, size, unit
-        self._tick = tick_ps * 1e-12
+        self._ticks = 1e12 / tick_ps  # in a second
         self.rows: NDArray[np.uint64] = np.zeros((size, METER_WORDS), dtype=np.uint64)
 
     def configure(self, index: int, config: MeterConfig | None) -> None:
@@ -69,7 +69,7 @@ class MeterArray:
             return
         if config.cir > config.pir or min(config.cir, config.cburst, config.pburst) < 0:
             raise TableError(f"{self.name}: rates must not be negative and cir not above pir: {config}")
-        peak, committed = config.pir * self._tick, config.cir * self._tick
+        peak, committed = config.pir / self._ticks, config.cir / self._ticks
         row[:] = np.frombuffer(
             struct.pack(
                 "<QQdQQQdQQQ",
@@ -85,7 +85,7 @@ class MeterArray:
         configured, _, peak, pburst, _, _, committed, cburst = struct.unpack_from("<QQdQQQdQ", row)
         if not configured:
             return None
-        return MeterConfig(round(committed / self._tick, 6), cburst, round(peak / self._tick, 6), pburst)
+        return MeterConfig(round(committed * self._ticks, 6), cburst, round(peak * self._ticks, 6), pburst)
 
     def resize(self, size: int) -> None:
         """Grows (direct meters follow their table)."""
