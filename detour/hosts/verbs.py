@@ -513,6 +513,17 @@ class QP:
         self.context.device.call(change)
         self.context.device.kick(self.context.host)
 
+    def probe(self) -> None:
+        """Sends a PTM on every candidate path, whether there is traffic or not."""
+        self._row()
+        self.context.device.call(lambda: paths.probe_all(self.context.hs, self.index))
+        self.context.device.kick(self.context.host)
+
+    def probed(self) -> list[int | None]:
+        """Queuing delay in ticks that the last probe of every candidate path brought back; None: not yet."""
+        rows = self.context.hs.candidate[self.index, : int(self._row()["n_cand"])]
+        return [int(row["delay"]) if row["asked"] == NIL and row["delay"] >= 0 else None for row in rows]
+
     def close(self) -> None:
         """Destroys the QP; outstanding work requests vanish without completion. May be called twice."""
         if self.index < 0:
