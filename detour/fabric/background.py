@@ -29,9 +29,19 @@ class Background:
             raise
 
     def close(self) -> None:
-        """Ends the loop. May be called twice."""
+        """Cancels what still runs and ends the loop. May be called twice."""
         if not self._thread.is_alive():
             return
+        asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+async def _cancel_others() -> None:
+    """Lets everything that is under way end, as `asyncio.run` does."""
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()

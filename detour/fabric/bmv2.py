@@ -7,7 +7,6 @@ the socket driver, on packet sockets inside the hosts' namespaces. Needs root.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 from detour.base.errors import DetourError
 from detour.control.client import Target
 from detour.fabric.base import Fabric, PortState, Tell, silent
-from detour.fabric.bmv2_switch import INSTALL, SwitchProcess, binary
+from detour.fabric.bmv2_switch import SwitchProcess, missing
 from detour.fabric.netns import Namespace
 from detour.fabric.settings import BMV2, Settings
 from detour.fabric.sniffer import Sniffer
@@ -26,21 +25,6 @@ from detour.topo import Topology
 
 _MTU = 9000
 _HOST_INTERFACE = "eth0"
-_TOOLS = {"ip": "iproute2", "nsenter": "util-linux", "setpriv": "util-linux"}
-
-
-def missing() -> str | None:
-    """Why this target cannot be used here, in one line that says what to do; None if it can."""
-    try:
-        binary()
-    except DetourError as error:
-        return str(error)
-    if os.geteuid() != 0:
-        return "the bmv2 target needs root (namespaces and veth pairs): run it as root, or use --target engine"
-    for tool, package in _TOOLS.items():
-        if shutil.which(tool) is None:
-            return f"{tool} is not on PATH: install {package}, or use --target engine"
-    return None
 
 
 class Bmv2Fabric(Fabric):
@@ -48,13 +32,15 @@ class Bmv2Fabric(Fabric):
 
     target = "bmv2"
 
-    def __init__(self, topology: Topology, settings: Settings = BMV2) -> None:
+    def __init__(self, topology: Topology, settings: Settings = BMV2, scratch: Path | None = None) -> None:
+        """`scratch`: folder for sockets and logs, made and removed with the fabric (default: a temporary one)."""
         super().__init__(topology, settings)
         self._namespace: Namespace | None = None
         self._host_namespaces: list[Namespace] = []
         self._switches: list[SwitchProcess] = []
         self._driver: Driver | None = None
         self._sniffer: Sniffer | None = None
+        self._scratch = scratch
         self._folder: Path | None = None
 
     # -- life -------------------------------------------------------------------------------------------
@@ -78,7 +64,11 @@ class Bmv2Fabric(Fabric):
             raise
 
     def _lay_cables(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="detour-bmv2-"))
+        if self._scratch is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="detour-bmv2-"))
+        else:
+            self._folder = self._scratch
+            self._folder.mkdir(mode=0o700)
         inside = self._namespace = Namespace()
         self._host_namespaces = [Namespace() for _ in self.topology.hosts]
         lines = ["link set lo up"]
@@ -187,6 +177,3 @@ class Bmv2Fabric(Fabric):
 
 def _interface(switch: int, port: int) -> str:
     return f"s{switch}-{port}"
-
-
-__all__ = ["INSTALL", "Bmv2Fabric", "missing"]

@@ -7,6 +7,7 @@ the process runs in a namespace that has none but its own.
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -25,6 +26,7 @@ from detour.topo import Switch
 
 BINARY = "simple_switch_grpc"
 INSTALL = "install p4lang's package p4lang-bmv2 (see README.md), or use --target engine"
+_TOOLS = {"ip": "iproute2", "nsenter": "util-linux", "setpriv": "util-linux"}
 _THRIFT_BASE = 9090
 _START_SECONDS = 30.0
 _END_SECONDS = 5.0
@@ -40,6 +42,20 @@ def binary() -> str:
     if found is None:
         raise DetourError(f"{BINARY} is not on PATH: {INSTALL}")
     return found
+
+
+def missing() -> str | None:
+    """Why this target cannot be used here, in one line that says what to do; None if it can."""
+    try:
+        binary()
+    except DetourError as error:
+        return str(error)
+    if os.geteuid() != 0:
+        return "the bmv2 target needs root (namespaces and veth pairs): run it as root, or use --target engine"
+    for tool, package in _TOOLS.items():
+        if shutil.which(tool) is None:
+            return f"{tool} is not on PATH: install {package}, or use --target engine"
+    return None
 
 
 class SwitchProcess:

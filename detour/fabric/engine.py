@@ -9,7 +9,7 @@ from typing import Any
 from detour.control.client import Target
 from detour.engine.clock import RealTime
 from detour.engine.network import Network
-from detour.engine.p4runtime import P4RuntimeServer
+from detour.engine.p4runtime.server import P4RuntimeServer
 from detour.fabric.base import Fabric, PortState, Tell, silent
 from detour.fabric.settings import ENGINE, Settings
 from detour.hosts.verbs import Device
@@ -44,7 +44,7 @@ class EngineFabric(Fabric):
             self.network.start()
             self._server = P4RuntimeServer(self.network, self._grpc_address)
             for switch in self.topology.switches:
-                self._server.add_switch(switch.device_id)
+                self._server.add_device(switch.device_id)
             self._server.start()
         except BaseException:
             self.close()
@@ -77,7 +77,7 @@ class EngineFabric(Fabric):
 
     def targets(self) -> list[Target]:
         assert self._server is not None
-        return [Target(s.name, s.device_id, self._server.address) for s in self.topology.switches]
+        return [Target(s.name, s.device_id, self._server.target) for s in self.topology.switches]
 
     def set_link(self, link: int, up: bool) -> None:
         self.network.set_link(self.link_ends(link)[0], up)

@@ -7,8 +7,6 @@ import threading
 import time
 from collections.abc import Sequence
 
-from detour.hosts import paths
-from detour.hosts.state import NIL
 from detour.hosts.verbs import CQ, PD, QP, Context, Device, Path
 
 _SECONDS = 2.0
@@ -22,19 +20,12 @@ def probe(device: Device, source: int, target: int, candidates: Sequence[Path]) 
     ours, theirs = QP(PD(sender), queues[0]), QP(PD(receiver), queues[1])
     try:
         ours.connect(theirs.endpoint, candidates=candidates)
-        rows = device.hs.candidate[ours.index, : len(candidates)]
-
-        def send() -> None:
-            for place in range(len(candidates)):
-                paths.send_ptm(device.hs, ours.index, device.hs.qp[ours.index], place)
-
-        device.call(send)
-        device.kick(source)
+        ours.probe()
         end = time.monotonic() + _SECONDS
         pause = threading.Event()
-        while (rows["asked"] != NIL).any() and time.monotonic() < end:
+        while None in ours.probed() and time.monotonic() < end:
             pause.wait(_POLL_SECONDS)
-        return [int(row["delay"]) if row["asked"] == NIL else None for row in rows]
+        return ours.probed()
     finally:
         ours.close()
         theirs.close()

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folder in which a running fabric is found: `$XDG_RUNTIME_DIR/detour`, else `/tmp/detour-<uid>`.
+
+Whoever runs a fabric holds a lock on the folder; the kernel releases it when the process ends, however it ends. So
+whatever lies in an unlocked folder is left over from a dead fabric and is removed.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+from detour.base.errors import DetourError
+
+_SOCKET = "control.sock"
+_RECORD = "fabric.json"
+_POLL_SECONDS = 0.02
+
+
+def default_path() -> Path:
+    """Where the folder is."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(runtime) / "detour" if runtime else Path(f"/tmp/detour-{os.getuid()}")
+
+
+class StateDir:
+    """The folder. Nothing is made before `lock`."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or default_path()
+        self._fd = -1
+
+    @property
+    def socket(self) -> Path:
+        """The control socket."""
+        return self.path / _SOCKET
+
+    @property
+    def scratch(self) -> Path:
+        """A folder for the fabric's own sockets and logs."""
+        return self.path / "switches"
+
+    # -- for the fabric ---------------------------------------------------------------------------------
+
+    def lock(self) -> None:
+        """Makes the folder and takes it; removes what a dead fabric left in it.
+
+        Raises:
+            DetourError: a fabric is up, or the folder belongs to somebody else.
+        """
+        while True:
+            fd = self._open(make=True)
+            if not _try_lock(fd):
+                os.close(fd)
+                raise DetourError(f"a fabric is up already{self._who()}; `detour down` ends it")
+            if self._is_current(fd):
+                break
+            os.close(fd)  # it was removed between opening and locking
+        self._fd = fd
+        self._clear()
+
+    def record(self, what: dict[str, Any]) -> None:
+        """Notes what runs here."""
+        (self.path / _RECORD).write_text(json.dumps(what | {"pid": os.getpid()}) + "\n")
+
+    def release(self) -> None:
+        """Removes the folder. May be called twice."""
+        if self._fd < 0:
+            return
+        self._clear()
+        self.path.rmdir()
+        os.close(self._fd)
+        self._fd = -1
+
+    # -- for everybody else -----------------------------------------------------------------------------
+
+    def is_alive(self) -> bool:
+        """Whether somebody holds the lock."""
+        try:
+            fd = self._open(make=False)
+        except FileNotFoundError:
+            return False
+        try:
+            return not _try_lock(fd)
+        finally:
+            os.close(fd)
+
+    def remove_stale(self) -> bool:
+        """Removes what a dead fabric left; whether there was anything. Does nothing while one is alive."""
+        if not self.path.exists() or self.is_alive():
+            return False
+        self.lock()
+        self.release()
+        return True
+
+    def wait_until_gone(self, seconds: float) -> bool:
+        """Waits until the fabric has ended."""
+        end = time.monotonic() + seconds
+        while self.is_alive():
+            if time.monotonic() > end:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
+
+    # -- how --------------------------------------------------------------------------------------------
+
+    def _open(self, make: bool) -> int:
+        try:
+            if make:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self.path.mkdir(mode=0o700, exist_ok=True)
+            fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise DetourError(f"state folder {self.path}: {error.strerror}") from None
+        found = os.fstat(fd)
+        if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+            os.close(fd)
+            raise DetourError(f"state folder {self.path} must belong to you alone (mode 0700); remove it")
+        return fd
+
+    def _is_current(self, fd: int) -> bool:
+        try:
+            return os.stat(self.path).st_ino == os.fstat(fd).st_ino
+        except FileNotFoundError:
+            return False
+
+    def _clear(self) -> None:
+        for path in self.path.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+    def _who(self) -> str:
+        try:
+            found = json.loads((self.path / _RECORD).read_text())
+            return f" ({found['target']}, {found['topology']}, process {found['pid']})"
+        except (OSError, ValueError, KeyError):
+            return ""
+
+
+def _try_lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            return False
+        raise
+    return True
