@@ -12,10 +12,8 @@ from detour.topo.failures import NONE, Failures
 from detour.topo.paths import Path, host_paths
 from detour.topo.topology import Host, Topology
 
-# Ports tried until every shortest path has one; 64 equally likely paths take about 300. The stride is odd, so it visits
-# all ports, and far apart ones first: CRCs of consecutive numbers differ in few bits.
+# Ports tried until every shortest path has one; 64 equally likely paths take about 300.
 _TRIES = 1024
-_STRIDE = 20251
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ def _shortest(
     for step in range(_TRIES):
         if len(found) == len(wanted):
             break
-        sport = (start + step * _STRIDE) % PATHS
+        sport = (start + step) % PATHS
         trace = tracer.trace(source, target, sport)
         if trace.delivered and trace.switches in wanted:
             found.setdefault(trace.switches, Candidate(sport, trace.switches))
