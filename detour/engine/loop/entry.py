@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.base.jit import njit
 from detour.engine.loop import heap, lines, nic, outside, pool, switch
+from detour.engine.loop.jit import entry, inner
 from detour.engine.loop.layout import (
     BUDGET,
     DRAIN,
@@ -44,7 +44,7 @@ _RETRY_NS = 200_000
 """Time between attempts to send to a socket that is full."""
 
 
-@njit(_nrt=False)
+@inner()
 def _line_event(g: Any, data: Any, hs: Any, index: int) -> None:
     """The first frame of a line arrives."""
     slot = lines.pop(g, index)
@@ -65,7 +65,7 @@ def _line_event(g: Any, data: Any, hs: Any, index: int) -> None:
         lines.leave(g, index, slot)
 
 
-@njit(_nrt=False)
+@inner()
 def _step(g: Any, data: Any, hs: Any) -> None:
     """Executes the next event. It keeps its place in the heap until its entity moves or cancels it."""
     top = heap_at(g.heap, 0)
@@ -88,7 +88,7 @@ def _step(g: Any, data: Any, hs: Any) -> None:
         heap.cancel(g, who)
 
 
-@njit(_nrt=False)
+@inner()
 def _run_free(g: Any, data: Any, hs: Any, until: int, budget: int) -> int:
     """Virtual time."""
     while budget > 0:
@@ -105,12 +105,12 @@ def _run_free(g: Any, data: Any, hs: Any, until: int, budget: int) -> int:
     return BUDGET
 
 
-@njit(_nrt=False)
+@inner()
 def _loop_time(g: Any, wall: int) -> int:
     return (wall - g.epoch_ns) * 1000 - g.slip_ps
 
 
-@njit(_nrt=False)
+@inner()
 def _read_socket(g: Any, index: int, now: int) -> None:
     """Takes the frames that a socket has; they arrive now."""
     io = io_at(g.ios, index)
@@ -127,7 +127,7 @@ def _read_socket(g: Any, index: int, now: int) -> None:
         lines.append(g, io.line, slot, time)
 
 
-@njit(_nrt=False)
+@inner()
 def _poll(g: Any, wall: int) -> None:
     """Reads what came from outside, and tries again to send what could not go."""
     g.polled_ns = wall
@@ -140,7 +140,7 @@ def _poll(g: Any, wall: int) -> None:
         outside.retry(g)
 
 
-@njit(_nrt=False)
+@inner()
 def _due_until(g: Any, wall: int) -> int:
     """Loop time now, after noting how far the loop is behind; beyond `max_lag_ps` loop time is held back."""
     now = _loop_time(g, wall)
@@ -155,7 +155,7 @@ def _due_until(g: Any, wall: int) -> int:
     return now
 
 
-@njit(_nrt=False)
+@inner()
 def _rest(g: Any) -> None:
     """Sleeps until the next event, a frame from outside, or Python's call."""
     g.lag_ps = 0
@@ -168,7 +168,7 @@ def _rest(g: Any) -> None:
     outside.sleep(g, duration)
 
 
-@njit(_nrt=False)
+@inner()
 def _run_paced(g: Any, data: Any, hs: Any) -> int:
     """Real time."""
     started = outside.wall_ns(g)
@@ -192,7 +192,7 @@ def _run_paced(g: Any, data: Any, hs: Any) -> int:
     return WOKEN
 
 
-@njit(_nrt=False)
+@entry()
 def run_slice(globals_: Any, data: Any, hs: Any, until: int, budget: int) -> int:
     """Executes events and returns why it stopped: `REACHED`, `WOKEN`, `DRAIN` or `BUDGET`.
 
@@ -205,7 +205,7 @@ def run_slice(globals_: Any, data: Any, hs: Any, until: int, budget: int) -> int
     return _run_free(g, data, hs, until, budget)
 
 
-@njit(_nrt=False)
+@entry()
 def put_frame(globals_: Any, index: int, port: int, time: int, frame: Any) -> bool:
     """Puts a frame (uint8 array) on a line of kind `TO_INGRESS`, in order of time; False if the pool is empty."""
     g = global_at(globals_.ctypes.data, 0)
@@ -236,13 +236,13 @@ def put_frame(globals_: Any, index: int, port: int, time: int, frame: Any) -> bo
     return True
 
 
-@njit(_nrt=False)
+@entry()
 def flush_switch(globals_: Any, index: int) -> int:
     """`switch.flush` for Python."""
     return switch.flush(global_at(globals_.ctypes.data, 0), index)
 
 
-@njit(_nrt=False)
+@entry()
 def cut_line(globals_: Any, index: int) -> int:
     """Drops what is in flight on a line, counted as cut; returns how many frames that were."""
     g = global_at(globals_.ctypes.data, 0)
@@ -251,13 +251,13 @@ def cut_line(globals_: Any, index: int) -> int:
     return count
 
 
-@njit(_nrt=False)
+@entry()
 def schedule(globals_: Any, entity: int, time: int) -> None:
     """`heap.schedule` for Python."""
     heap.schedule(global_at(globals_.ctypes.data, 0), entity, time)
 
 
-@njit(_nrt=False)
+@entry()
 def wall_time(globals_: Any) -> int:
     """CLOCK_MONOTONIC in ns."""
     return outside.wall_ns(global_at(globals_.ctypes.data, 0))

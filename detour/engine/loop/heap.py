@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.base.jit import njit
+from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import MAX_TIME
 from detour.engine.loop.native import entity_at, heap_at
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def _place(g: Any, k: int, time: int, sequence: int, entity: int) -> None:
     entry = heap_at(g.heap, k)
     entry.time = time
@@ -23,7 +23,7 @@ def _place(g: Any, k: int, time: int, sequence: int, entity: int) -> None:
     entity_at(g.entities, entity).position = k
 
 
-@njit
+@inner()
 def _rise(g: Any, k: int, time: int, sequence: int, entity: int) -> None:
     """Moves the hole at `k` towards the top until the event fits into it."""
     while k > 0:
@@ -36,7 +36,7 @@ def _rise(g: Any, k: int, time: int, sequence: int, entity: int) -> None:
     _place(g, k, time, sequence, entity)
 
 
-@njit
+@inner()
 def _sink(g: Any, k: int, time: int, sequence: int, entity: int) -> None:
     """Moves the hole at `k` towards the leaves until the event fits into it."""
     size = g.heap_size
@@ -60,7 +60,7 @@ def _sink(g: Any, k: int, time: int, sequence: int, entity: int) -> None:
     _place(g, k, time, sequence, entity)
 
 
-@njit
+@inner()
 def schedule(g: Any, entity: int, time: int) -> None:
     """Sets the entity's event to `time`, after all others of that time; moves the one that it has."""
     g.sequence += 1
@@ -75,7 +75,7 @@ def schedule(g: Any, entity: int, time: int) -> None:
         _sink(g, k, time, g.sequence, entity)
 
 
-@njit
+@inner()
 def cancel(g: Any, entity: int) -> None:
     """Removes the entity's event, if it has one."""
     k = entity_at(g.entities, entity).position
@@ -95,7 +95,7 @@ def cancel(g: Any, entity: int) -> None:
         _sink(g, k, time, sequence, who)
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def pending_time(g: Any, entity: int) -> int:
     """When the entity's event is due, `MAX_TIME` if it has none."""
     k = entity_at(g.entities, entity).position
@@ -104,7 +104,7 @@ def pending_time(g: Any, entity: int) -> int:
     return heap_at(g.heap, k).time
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def first_time(g: Any) -> int:
     """Time of the next event, `MAX_TIME` if there is none."""
     if g.heap_size == 0:

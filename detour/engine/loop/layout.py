@@ -80,7 +80,7 @@ GLOBALS: Final = _table(
     # sizes
     "phv_stride", "byte_stride", "frame_bytes", "capacity", "up_size", "taken_size", "ios_count",
     # packet pool: free slots are a list, slots from `fresh` on were never used
-    "free", "fresh", "used", "used_peak", "pool_drops",
+    "free", "fresh", "used", "used_peak", "pool_drops", "phv_free", "phv_fresh",
     # events
     "heap_size", "sequence", "now", "events",
     # clock
@@ -101,6 +101,7 @@ SLOT: Final = _table(
     "time",  # when it arrives (on a line), when it may leave at the earliest (in a queue)
     "port",  # where it goes next (TO_INGRESS), or which port it leaves by (in a queue)
     "in_port",  # port by which it came into the switch, -1: none
+    "phv",  # its PHV, -1: none
     "queued",  # when it was put into the queue
 )
 

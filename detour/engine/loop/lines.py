@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.base.jit import njit
 from detour.engine.loop import heap, pool
+from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import TO_CPU, TO_IO, TO_SINK, UNLIMITED_PS, UP_PACKET_IN, UP_SINK
 from detour.engine.loop.native import line_at, load8, port_at, slot_at, store8, switch_at
 from detour.engine.loop.outside import send_frame
@@ -19,7 +19,7 @@ from detour.engine.loop.up import tell
 _PS_PER_SECOND_OF_BITS = 8 * 1_000_000_000_000
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def duration(rate_bps: int, size: int) -> int:
     """Time in ps that `size` bytes take at a rate (0: unlimited)."""
     if rate_bps == 0:
@@ -27,7 +27,7 @@ def duration(rate_bps: int, size: int) -> int:
     return max(size * _PS_PER_SECOND_OF_BITS // rate_bps, 1)
 
 
-@njit
+@inner()
 def append(g: Any, index: int, slot: int, time: int) -> None:
     """Puts a frame at the end of a line, to arrive at `time` (not before the frame in front of it)."""
     line = line_at(g.lines, index)
@@ -43,7 +43,7 @@ def append(g: Any, index: int, slot: int, time: int) -> None:
     line.count += 1
 
 
-@njit
+@inner()
 def pop(g: Any, index: int) -> int:
     """Takes the first frame off a line and sets the line's event to the next one."""
     line = line_at(g.lines, index)
@@ -52,12 +52,13 @@ def pop(g: Any, index: int) -> int:
     line.count -= 1
     if line.count > 0:
         heap.schedule(g, line.entity, slot_at(g.slots, line.head).time)
+        pool.prefetch_headers(g, line.head)
     else:
         heap.cancel(g, line.entity)
     return slot
 
 
-@njit
+@inner()
 def flush(g: Any, index: int) -> int:
     """Drops all frames of a line and returns how many they were."""
     line = line_at(g.lines, index)
@@ -73,7 +74,7 @@ def flush(g: Any, index: int) -> int:
     return count
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def _draw(line: Any) -> int:
     """The line's next random number, 32 bits (xorshift64*)."""
     x = line.random
@@ -84,7 +85,7 @@ def _draw(line: Any) -> int:
     return ((x * 2685821657736338717) >> 32) & 0xFFFFFFFF
 
 
-@njit
+@inner()
 def _mishap(g: Any, index: int, slot: int, arrival: int) -> bool:
     """Injects the line's faults into a frame; False if it is lost. A duplicate arrives right before it."""
     line = line_at(g.lines, index)
@@ -105,7 +106,7 @@ def _mishap(g: Any, index: int, slot: int, arrival: int) -> bool:
     return True
 
 
-@njit
+@inner()
 def send(g: Any, index: int, slot: int) -> int:
     """Sends a frame now and returns when the sender is free again. The frame arrives a delay after that."""
     line = line_at(g.lines, index)
@@ -127,7 +128,7 @@ def send(g: Any, index: int, slot: int) -> int:
     return g.now + busy
 
 
-@njit
+@inner()
 def leave(g: Any, index: int, slot: int) -> None:
     """A frame leaves the fabric: to a socket, to the controller, to a sink."""
     line = line_at(g.lines, index)
@@ -145,7 +146,7 @@ def leave(g: Any, index: int, slot: int) -> None:
     pool.give_back(g, slot)
 
 
-@njit
+@inner()
 def _tell_frame(g: Any, kind: int, port: int, slot: int) -> bool:
     frame = slot_at(g.slots, slot)
     return tell(g, kind, port, 0, g.bytes + frame.start, frame.length, frame.wire)

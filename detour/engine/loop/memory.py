@@ -69,6 +69,7 @@ class Memory:
         self.g["frame_bytes"] = frame_bytes
         self.g["byte_stride"] = stride
         self.g["free"] = -1
+        self.g["phv_free"] = -1
         self.reserve_phv(1024)
 
     def _make_buffers(self) -> None:
@@ -79,12 +80,12 @@ class Memory:
             self.g[f"{name}_size"] = _LOG_BYTES
 
     def reserve_phv(self, size: int) -> None:
-        """Makes room for PHVs of `size` bytes in every slot (and in one more, which is scratch)."""
+        """Makes room for PHVs of `size` bytes, as many as slots and one more, which is scratch."""
         old_stride = int(self.g["phv_stride"])
         stride = _aligned(size)
         if stride <= old_stride:
             return
-        used = int(self.g["fresh"])
+        used = int(self.g["phv_fresh"])
         array = np.zeros((int(self.g["capacity"]) + 1) * stride, np.uint8)
         if used:
             before = self._tables["phvs"][: used * old_stride].reshape(used, old_stride)

@@ -15,6 +15,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from detour.engine.loop import layout
@@ -96,6 +97,30 @@ load8, store8 = _number_by_address(ctypes.c_uint8, types.uint8, 8)
 load16, store16 = _number_by_address(ctypes.c_uint16, types.uint16, 16)
 load32, store32 = _number_by_address(ctypes.c_int32, types.int32, 32)
 load64, store64 = _number_by_address(ctypes.c_int64, types.int64, 64)
+
+
+def _prefetch() -> Any:
+    """`prefetch(address)`: a hint that the cache line will be written soon."""
+    if not COMPILED:
+        return lambda address: None
+
+    @intrinsic
+    def hint(typing_context: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+            i32 = ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [pointer.type, i32, i32, i32])
+            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            write, keep, data = i32(1), i32(3), i32(1)
+            builder.call(function, [pointer, write, keep, data])
+            return context.get_dummy_value()
+
+        return types.void(types.int64), codegen
+
+    return hint
+
+
+prefetch = _prefetch()
 
 
 def _call_by_address(arguments: int) -> Any:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.base.jit import njit
 from detour.engine.loop import heap, lines, pool
 from detour.engine.loop.hosts import deadline, expire, receive, transmit
+from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import MAX_TIME, UNLIMITED_PS
 from detour.engine.loop.native import nic_at, slot_at
 
 _WHEN_POOL_IS_EMPTY_PS = 1_000_000
 
 
-@njit(_nrt=False)
+@inner()
 def arrive(g: Any, data: Any, hs: Any, index: int, slot_index: int) -> None:
     """A frame arrives at a host."""
     nic = nic_at(g.nics, index)
@@ -30,7 +30,7 @@ def arrive(g: Any, data: Any, hs: Any, index: int, slot_index: int) -> None:
     serve(g, data, hs, index)
 
 
-@njit(_nrt=False)
+@inner()
 def serve(g: Any, data: Any, hs: Any, index: int) -> None:
     """Sends the host's next frame if its uplink is free, and looks after its timer."""
     nic = nic_at(g.nics, index)
@@ -42,7 +42,7 @@ def serve(g: Any, data: Any, hs: Any, index: int) -> None:
     _arm(g, hs, nic)
 
 
-@njit(_nrt=False)
+@inner()
 def _send_next(g: Any, data: Any, hs: Any, nic: Any) -> None:
     slot_index = pool.take(g)
     if slot_index < 0:
@@ -62,14 +62,14 @@ def _send_next(g: Any, data: Any, hs: Any, nic: Any) -> None:
     heap.schedule(g, nic.entity, nic.busy_until)
 
 
-@njit(_nrt=False)
+@inner()
 def _arm(g: Any, hs: Any, nic: Any) -> None:
     time = deadline(hs, nic.host)
     if time < MAX_TIME and time < heap.pending_time(g, nic.timer):
         heap.schedule(g, nic.timer, max(time, g.now))
 
 
-@njit(_nrt=False)
+@inner()
 def timer(g: Any, data: Any, hs: Any, index: int) -> None:
     """A host's timer fires: if its deadline has passed say so, else set the timer again."""
     nic = nic_at(g.nics, index)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-from detour.base.jit import njit
 from detour.engine.loop import pool
+from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import (
     AT_CONTROL,
     AT_COUNTER,
@@ -62,19 +62,19 @@ _GIVE_UP_AFTER = 100
 """Failing reads in a row after which a socket is no longer watched (its interface is gone)."""
 
 
-@njit
+@inner()
 def wall_ns(g: Any) -> int:
     """CLOCK_MONOTONIC in ns."""
     clock_gettime(_CLOCK_MONOTONIC, g.system + AT_TIMESPEC)
     return load64(g.system + AT_TIMESPEC) * 1_000_000_000 + load64(g.system + AT_TIMESPEC + 8)
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def _errno() -> int:
     return load32(errno_address())
 
 
-@njit
+@inner()
 def _try_send(g: Any, io: Any, slot: int) -> bool:
     """Sends a frame and ends the packet; False if the socket does not take it now."""
     frame = slot_at(g.slots, slot)
@@ -97,7 +97,7 @@ def _try_send(g: Any, io: Any, slot: int) -> bool:
     return True
 
 
-@njit
+@inner()
 def send_frame(g: Any, index: int, slot: int) -> None:
     """Sends a frame out of the fabric, or puts it behind those that wait already."""
     io = io_at(g.ios, index)
@@ -119,7 +119,7 @@ def send_frame(g: Any, index: int, slot: int) -> None:
     g.backlog += 1
 
 
-@njit
+@inner()
 def retry(g: Any) -> None:
     """Tries again to send what waits, and drops what has waited too long."""
     now = wall_ns(g)
@@ -140,7 +140,7 @@ def retry(g: Any) -> None:
             g.backlog -= 1
 
 
-@njit
+@inner()
 def _insert_vlan_tag(io: Any, frame: Any, data: int, length: int) -> int:
     """Puts the VLAN tag back that the kernel keeps beside a frame; returns the frame's length."""
     control = io.message + AT_CONTROL
@@ -161,7 +161,7 @@ def _insert_vlan_tag(io: Any, frame: Any, data: int, length: int) -> int:
     return length + 4
 
 
-@njit
+@inner()
 def _receive_bytes(g: Any, io: Any, data: int) -> int:
     """The length of the frame that came (it may be longer than what was stored), or < 0."""
     if io.family == IO_TAP:
@@ -174,7 +174,7 @@ def _receive_bytes(g: Any, io: Any, data: int) -> int:
     return recv(io.fd, data, g.frame_bytes, _RECEIVE_FLAGS)
 
 
-@njit
+@inner()
 def receive_frame(g: Any, index: int) -> int:
     """The slot of a frame that came from outside, or -1 if there is none now."""
     io = io_at(g.ios, index)
@@ -202,7 +202,7 @@ def receive_frame(g: Any, index: int) -> int:
     return -1
 
 
-@njit
+@inner()
 def _receive_failed(g: Any, io: Any) -> None:
     """Counts an error; a socket that keeps failing is no longer watched."""
     error = _errno()
@@ -215,13 +215,13 @@ def _receive_failed(g: Any, io: Any) -> None:
         epoll_ctl(g.epoll, _EPOLL_DELETE, io.fd, 0)
 
 
-@njit
+@inner()
 def readable(g: Any) -> int:
     """How many descriptors have something to read; `ready_index` names them."""
     return epoll_wait(g.epoll, g.system + AT_EPOLL_EVENTS, EPOLL_EVENTS, 0)
 
 
-@njit
+@inner()
 def ready_index(g: Any, number: int) -> int:
     """Which socket is the `number`-th readable one; -1 is Python's wake-up call, which is thereby answered."""
     index = load64(g.system + AT_EPOLL_EVENTS + number * _EPOLL_EVENT_SIZE + _EPOLL_DATA)
@@ -230,7 +230,7 @@ def ready_index(g: Any, number: int) -> int:
     return index
 
 
-@njit
+@inner()
 def sleep(g: Any, duration_ns: int) -> None:
     """Waits for something to read, at most that long (< 0: without end)."""
     store32(g.system + AT_POLLFD, g.epoll)

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packet pool: slots with bytes and a PHV, a free list, copies, and moving headers in front of a payload.
+"""The packet pool: slots with bytes, PHVs, free lists, copies, and moving headers in front of a payload.
 
-Slots that were never used stay untouched (their pages cost no memory): the free list is filled by what was
-given back, and only when it is empty the next fresh slot is taken.
+A packet has a slot all its life and a PHV only while it is in a switch, so that few PHVs serve many packets and
+stay in the processor's cache. Slots and PHVs that were never used stay untouched (their pages cost no memory):
+the free list is filled by what was given back, and only when it is empty the next fresh one is taken.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from detour.base.jit import njit
+from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import HEADROOM
-from detour.engine.loop.native import fill_bytes, move_bytes, phv_at, slot_at, store64
+from detour.engine.loop.native import load64, move_bytes, phv_at, prefetch, slot_at, store64
 
 
-@njit
+@inner()
 def take(g: Any) -> int:
     """A free slot whose frame would begin after the head room, or -1 (counted) if all are in use."""
     index = g.free
@@ -35,30 +36,68 @@ def take(g: Any) -> int:
     slot.length = 0
     slot.wire = 0
     slot.in_port = -1
+    slot.phv = -1
     return index
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
+def take_phv(g: Any, index: int) -> None:
+    """Gives the packet a PHV; there are as many as slots. A free PHV holds the index of the next one."""
+    phv = g.phv_free
+    if phv >= 0:
+        g.phv_free = load64(g.phvs + phv * g.phv_stride)
+    else:
+        phv = g.phv_fresh
+        g.phv_fresh = phv + 1
+    slot_at(g.slots, index).phv = phv
+
+
+@inner(forceinline=True)
+def give_back_phv(g: Any, index: int) -> None:
+    """The packet leaves the switch."""
+    slot = slot_at(g.slots, index)
+    store64(g.phvs + slot.phv * g.phv_stride, g.phv_free)
+    g.phv_free = slot.phv
+    slot.phv = -1
+
+
+@inner()
 def give_back(g: Any, index: int) -> None:
     """Ends a packet."""
+    if slot_at(g.slots, index).phv >= 0:
+        give_back_phv(g, index)
     slot_at(g.slots, index).next = g.free
     g.free = index
     g.used -= 1
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def address(g: Any, index: int) -> int:
     """Where the frame of a slot begins."""
     return g.bytes + slot_at(g.slots, index).start
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def phv_address(g: Any, index: int) -> int:
-    """Where the PHV of a slot is. The slot after the last one is scratch."""
-    return g.phvs + index * g.phv_stride
+    """Where the PHV of a packet that has one is."""
+    return g.phvs + slot_at(g.slots, index).phv * g.phv_stride
 
 
-@njit
+@inner(forceinline=True)
+def scratch_phv(g: Any) -> int:
+    """Where the PHV is that belongs to no packet."""
+    return g.phvs + g.capacity * g.phv_stride
+
+
+@inner(forceinline=True)
+def prefetch_headers(g: Any, index: int) -> None:
+    """Asks the cache for the first bytes of a frame that will be parsed soon."""
+    start = address(g, index)
+    prefetch(start)
+    prefetch(start + 64)
+
+
+@inner()
 def copy_frame(g: Any, source: int) -> int:
     """A new slot with the same bytes and without a PHV, or -1."""
     index = take(g)
@@ -75,17 +114,18 @@ def copy_frame(g: Any, source: int) -> int:
     return index
 
 
-@njit
+@inner()
 def copy_packet(g: Any, source: int, phv_size: int) -> int:
     """A new slot with the same bytes and the same PHV, or -1."""
     index = copy_frame(g, source)
     if index >= 0:
+        take_phv(g, index)
         move_bytes(phv_address(g, index), phv_address(g, source), phv_size)
         point_at_payload(g, index)
     return index
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def point_at_payload(g: Any, index: int) -> None:
     """Tells the PHV where the part of the frame is that was not parsed."""
     phv = phv_at(phv_address(g, index), 0)
@@ -94,14 +134,14 @@ def point_at_payload(g: Any, index: int) -> None:
     phv.payload_len = slot.length - phv.payload_offset
 
 
-@njit
+@inner()
 def clear_fixed(phv: int) -> None:
     """Zeroes the fixed part of a PHV."""
     for offset in range(0, 128, 8):
         store64(phv + offset, 0)
 
 
-@njit
+@inner()
 def put_headers(g: Any, index: int, headers: int, length: int, payload: int, payload_length: int) -> bool:
     """Puts `length` bytes at address `headers` in front of the payload; False if the slot has no room for both.
 
@@ -123,8 +163,3 @@ def put_headers(g: Any, index: int, headers: int, length: int, payload: int, pay
     slot.length = length + payload_length
     return True
 
-
-@njit
-def wipe_phv(g: Any, index: int, size: int) -> None:
-    """Zeroes a whole PHV."""
-    fill_bytes(phv_address(g, index), 0, size)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.base.jit import njit
 from detour.engine.loop import pool
+from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import MAX_TIME
 from detour.engine.loop.native import port_at, queue_at, slot_at
 
 
-@njit
+@inner()
 def admits(g: Any, queue: Any, wire: int) -> bool:
     """Whether a frame of `wire` bytes may join the queue."""
     if queue.packets >= queue.limit_packets:
@@ -24,7 +24,7 @@ def admits(g: Any, queue: Any, wire: int) -> bool:
     return queue.limit_bytes == 0 or queue.bytes + wire <= queue.limit_bytes
 
 
-@njit
+@inner()
 def join(g: Any, port_index: int, priority: int, slot_index: int) -> bool:
     """Puts a packet into a queue; False if it is full (the packet is dropped and counted)."""
     port = port_at(g.ports, port_index)
@@ -54,7 +54,7 @@ def join(g: Any, port_index: int, priority: int, slot_index: int) -> bool:
     return True
 
 
-@njit
+@inner()
 def choose(g: Any, port_index: int) -> int:
     """The queue to serve now, or -1 if none is ready."""
     port = port_at(g.ports, port_index)
@@ -65,7 +65,7 @@ def choose(g: Any, port_index: int) -> int:
     return -1
 
 
-@njit
+@inner()
 def next_ready(g: Any, port_index: int) -> int:
     """When the first waiting packet may leave (`MAX_TIME`: nothing waits)."""
     port = port_at(g.ports, port_index)
@@ -77,7 +77,7 @@ def next_ready(g: Any, port_index: int) -> int:
     return time
 
 
-@njit
+@inner()
 def leave(g: Any, port_index: int, priority: int) -> int:
     """Takes the first packet out of a queue that has one."""
     port = port_at(g.ports, port_index)
@@ -92,7 +92,7 @@ def leave(g: Any, port_index: int, priority: int) -> int:
     return slot_index
 
 
-@njit
+@inner()
 def flush(g: Any, port_index: int) -> int:
     """Drops everything that waits at a port and returns how many packets that were."""
     port = port_at(g.ports, port_index)

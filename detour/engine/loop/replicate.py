@@ -7,11 +7,11 @@ a clone is cut, then port and rid of each replica.
 
 from __future__ import annotations
 
-from detour.base.jit import njit
+from detour.engine.loop.jit import inner
 from detour.engine.loop.native import load32
 
 
-@njit
+@inner()
 def find(offsets: int, replicas: int, size: int, number: int) -> int:
     """Address of the block of group or session `number`, or 0 if it does not exist."""
     if offsets == 0 or number < 0 or number >= size:
@@ -22,25 +22,25 @@ def find(offsets: int, replicas: int, size: int, number: int) -> int:
     return replicas + 4 * offset
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def count(block: int) -> int:
     """Number of replicas."""
     return load32(block)
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def cut(block: int) -> int:
     """Length in bytes to which clones are cut, 0: not at all."""
     return load32(block + 4)
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def replica_port(block: int, number: int) -> int:
     """Egress port of a replica."""
     return load32(block + 8 + 8 * number)
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def replica_rid(block: int, number: int) -> int:
     """Replication id of a replica."""
     return load32(block + 12 + 8 * number)

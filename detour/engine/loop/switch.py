@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.base.jit import njit
 from detour.engine import phv as fixed
 from detour.engine.loop import heap, lines, pool, queues, replicate
+from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import MAX_TIME, PORTS_PER_SWITCH, TO_NOWHERE, UNLIMITED_PS, UP_DIGEST
 from detour.engine.loop.native import (
     call2,
@@ -35,7 +35,7 @@ _GROUPS = 1 << 16
 _SESSIONS = 1 << 15
 
 
-@njit
+@inner()
 def arrive(g: Any, port_index: int, slot_index: int) -> None:
     """A frame arrives at a switch port."""
     port = port_at(g.ports, port_index)
@@ -47,6 +47,7 @@ def arrive(g: Any, port_index: int, slot_index: int) -> None:
     if g.capturing != 0:
         take_down(g, False, port_index, slot_index)
     frame.in_port = port_index
+    pool.take_phv(g, slot_index)
     phv = pool.phv_address(g, slot_index)
     pool.clear_fixed(phv)
     std = phv_at(phv, 0)
@@ -56,7 +57,7 @@ def arrive(g: Any, port_index: int, slot_index: int) -> None:
     run_ingress(g, port.switch, slot_index)
 
 
-@njit
+@inner()
 def run_ingress(g: Any, switch_index: int, slot_index: int) -> None:
     """Parses a packet whose PHV has its standard metadata, runs ingress, and does what that decided."""
     switch = switch_at(g.switches, switch_index)
@@ -79,7 +80,7 @@ def run_ingress(g: Any, switch_index: int, slot_index: int) -> None:
     _after_ingress(g, switch, switch_index, slot_index)
 
 
-@njit
+@inner()
 def _parse(g: Any, switch: Any, slot_index: int) -> None:
     frame = slot_at(g.slots, slot_index)
     phv = pool.phv_address(g, slot_index)
@@ -91,7 +92,7 @@ def _parse(g: Any, switch: Any, slot_index: int) -> None:
     pool.point_at_payload(g, slot_index)
 
 
-@njit
+@inner()
 def _after_ingress(g: Any, switch: Any, switch_index: int, slot_index: int) -> None:
     """simple_switch's ingress thread from the end of the ingress control on."""
     std = phv_at(pool.phv_address(g, slot_index), 0)
@@ -118,7 +119,7 @@ def _after_ingress(g: Any, switch: Any, switch_index: int, slot_index: int) -> N
         _enqueue_and_serve(g, switch, switch_index, slot_index, std.egress_spec)
 
 
-@njit
+@inner()
 def _digest(g: Any, switch: Any, switch_index: int, slot_index: int) -> None:
     phv = pool.phv_address(g, slot_index)
     std = phv_at(phv, 0)
@@ -134,7 +135,7 @@ def _digest(g: Any, switch: Any, switch_index: int, slot_index: int) -> None:
         switch.digest_drops += 1
 
 
-@njit
+@inner()
 def _start_over(g: Any, switch: Any, slot_index: int, fields: int, instance_type: int) -> None:
     """Sends a packet to the parser again with the metadata of a field list and nothing else."""
     line = line_at(g.lines, switch.input_line)
@@ -143,7 +144,7 @@ def _start_over(g: Any, switch: Any, slot_index: int, fields: int, instance_type
         pool.give_back(g, slot_index)
         return
     phv = pool.phv_address(g, slot_index)
-    before = pool.phv_address(g, g.capacity)
+    before = pool.scratch_phv(g)
     move_bytes(before, phv, switch.phv_size)
     pool.clear_fixed(phv)
     call3(switch.preserve, fields, before, phv)
@@ -153,7 +154,7 @@ def _start_over(g: Any, switch: Any, slot_index: int, fields: int, instance_type
     lines.append(g, switch.input_line, slot_index, g.now + switch.recirculate_ps)
 
 
-@njit
+@inner()
 def _reset_standard(g: Any, slot_index: int) -> None:
     """Zeroes the standard metadata of a clone; what was parsed and how long the packet is stays."""
     phv = pool.phv_address(g, slot_index)
@@ -166,7 +167,7 @@ def _reset_standard(g: Any, slot_index: int) -> None:
     pool.point_at_payload(g, slot_index)
 
 
-@njit
+@inner()
 def _clone_ingress(g: Any, switch: Any, switch_index: int, slot_index: int) -> None:
     """Clones the packet as it was when ingress began; only a field list of its metadata survives."""
     phv = pool.phv_address(g, slot_index)
@@ -182,6 +183,7 @@ def _clone_ingress(g: Any, switch: Any, switch_index: int, slot_index: int) -> N
     if clone < 0:
         switch.pool_drops += 1
         return
+    pool.take_phv(g, clone)
     clone_phv = pool.phv_address(g, clone)
     pool.clear_fixed(clone_phv)
     clone_std = phv_at(clone_phv, 0)
@@ -195,7 +197,7 @@ def _clone_ingress(g: Any, switch: Any, switch_index: int, slot_index: int) -> N
     _multicast(g, switch, switch_index, clone, block)
 
 
-@njit
+@inner()
 def _multicast(g: Any, switch: Any, switch_index: int, slot_index: int, block: int) -> None:
     """Enqueues a copy for each replica of a block (0: none); the packet itself becomes the last one."""
     replicas = 0 if block == 0 else replicate.count(block)
@@ -207,7 +209,7 @@ def _multicast(g: Any, switch: Any, switch_index: int, slot_index: int, block: i
             _enqueue_and_serve(g, switch, switch_index, copy, replicate.replica_port(block, number))
 
 
-@njit
+@inner()
 def _replica(g: Any, switch: Any, slot_index: int, block: int, number: int, is_last: bool) -> int:
     """The packet for a replica: a copy, or for the last one the packet itself; -1 if the pool is empty."""
     copy = slot_index
@@ -226,7 +228,7 @@ def _replica(g: Any, switch: Any, slot_index: int, block: int, number: int, is_l
     return copy
 
 
-@njit
+@inner()
 def _enqueue(g: Any, switch: Any, switch_index: int, slot_index: int, number: int) -> int:
     """Puts a packet into the output queue of port `number`; the port's index, or -1 if it was dropped."""
     index = switch.void_port
@@ -249,7 +251,7 @@ def _enqueue(g: Any, switch: Any, switch_index: int, slot_index: int, number: in
     return index
 
 
-@njit
+@inner()
 def _enqueue_and_serve(g: Any, switch: Any, switch_index: int, slot_index: int, number: int) -> None:
     """Enqueues a packet; if the port is idle it takes the packet at once."""
     index = _enqueue(g, switch, switch_index, slot_index, number)
@@ -257,7 +259,7 @@ def _enqueue_and_serve(g: Any, switch: Any, switch_index: int, slot_index: int, 
         serve(g, index)
 
 
-@njit
+@inner()
 def serve(g: Any, port_index: int) -> None:
     """Lets a port send the next packet if it is free, and sets its event for the one after that."""
     port = port_at(g.ports, port_index)
@@ -277,7 +279,7 @@ def serve(g: Any, port_index: int) -> None:
         heap.schedule(g, port.entity, port.busy_until)
 
 
-@njit
+@inner()
 def _send(g: Any, port: Any, port_index: int, slot_index: int) -> None:
     if line_at(g.lines, port.line).kind == TO_NOWHERE:
         switch_at(g.switches, port.switch).no_port_drops += 1
@@ -290,7 +292,7 @@ def _send(g: Any, port: Any, port_index: int, slot_index: int) -> None:
     port.busy_until = max(port.busy_until, lines.send(g, port.line, slot_index))
 
 
-@njit
+@inner()
 def _egress(g: Any, port: Any, priority: int, slot_index: int) -> bool:
     """simple_switch's egress thread: egress control, clone, drop, deparser, recirculation. True: to be sent."""
     switch = switch_at(g.switches, port.switch)
@@ -316,7 +318,7 @@ def _egress(g: Any, port: Any, priority: int, slot_index: int) -> bool:
     return _deparse(g, switch, slot_index)
 
 
-@njit
+@inner()
 def _deparse(g: Any, switch: Any, slot_index: int) -> bool:
     """Writes the headers; True if the packet is to be sent, False if it is gone or recirculates."""
     frame = slot_at(g.slots, slot_index)
@@ -340,10 +342,11 @@ def _deparse(g: Any, switch: Any, slot_index: int) -> bool:
     if std.truncate != 0:
         frame.length = min(frame.length, std.truncate)
         frame.wire = min(frame.wire, std.truncate)
+    pool.give_back_phv(g, slot_index)
     return True
 
 
-@njit
+@inner()
 def _clone_egress(g: Any, switch: Any, switch_index: int, slot_index: int) -> None:
     """Clones the packet with its headers as egress leaves them; the clones run egress themselves."""
     phv = pool.phv_address(g, slot_index)
@@ -373,7 +376,7 @@ def _clone_egress(g: Any, switch: Any, switch_index: int, slot_index: int) -> No
             _wake_later(g, index)
 
 
-@njit
+@inner()
 def _wake_later(g: Any, port_index: int) -> None:
     """Sets a port's event as early as it may send. Egress clones go this way: a port must not serve itself."""
     port = port_at(g.ports, port_index)
@@ -382,7 +385,7 @@ def _wake_later(g: Any, port_index: int) -> None:
         heap.schedule(g, port.entity, time)
 
 
-@njit
+@inner()
 def flush(g: Any, switch_index: int) -> int:
     """Drops what waits in a switch with a PHV of its program (which is about to change); returns how many."""
     switch = switch_at(g.switches, switch_index)

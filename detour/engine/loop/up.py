@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.base.jit import njit
+from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import UP, UP_RECEIVED, UP_SENT
 from detour.engine.loop.native import move_bytes, slot_at, up_at
 
 _HEAD = UP.itemsize
 
 
-@njit
+@inner()
 def _append(base: int, kind: int, index: int, detail: int, time: int, data: int, length: int, wire: int) -> int:
     """Writes a record at `base` and returns its size."""
     size = _HEAD + ((length + 7) & ~7)
@@ -33,7 +33,7 @@ def _append(base: int, kind: int, index: int, detail: int, time: int, data: int,
     return size
 
 
-@njit
+@inner()
 def tell(g: Any, kind: int, index: int, detail: int, data: int, length: int, wire: int) -> bool:
     """Leaves `length` bytes at address `data` for Python's callbacks; False (counted) if the log is full."""
     if g.up_used + _HEAD + length + 8 > g.up_size:
@@ -43,7 +43,7 @@ def tell(g: Any, kind: int, index: int, detail: int, data: int, length: int, wir
     return True
 
 
-@njit
+@inner()
 def take_down(g: Any, sent: bool, port: int, slot: int) -> None:
     """Captures a frame that a port received or sent."""
     frame = slot_at(g.slots, slot)
@@ -55,7 +55,7 @@ def take_down(g: Any, sent: bool, port: int, slot: int) -> None:
     g.taken_used += _append(at, kind, port, 0, g.now, g.bytes + frame.start, frame.length, frame.wire)
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def must_drain(g: Any) -> bool:
     """Whether a log is half full (or, in virtual time, has a callback's record at all)."""
     if g.inline_upcalls != 0 and g.up_used > 0:
