@@ -47,16 +47,18 @@ class Reader:
 
     def chunks(self) -> Iterator[p4r.ReadResponse]:
         """The responses."""
-        response, size = p4r.ReadResponse(), 0
+        waiting: list[p4r.Entity] = []
+        size = 0
         for i, request in enumerate(self._requests):
-            for entities in self._slices(i, request):
-                response.entities.extend(entities)
-                size += sum(e.ByteSize() for e in entities)
-                if size >= _CHUNK_BYTES:
-                    yield response
-                    response, size = p4r.ReadResponse(), 0
-        if response.entities:
-            yield response
+            for entity in (e for some in self._slices(i, request) for e in some):
+                octets = entity.ByteSize()
+                if waiting and size + octets > _CHUNK_BYTES:
+                    yield p4r.ReadResponse(entities=waiting)
+                    waiting, size = [], 0
+                waiting.append(entity)
+                size += octets
+        if waiting:
+            yield p4r.ReadResponse(entities=waiting)
 
     def _slices(self, index: int, request: p4r.Entity) -> Iterator[list[p4r.Entity]]:
         """Some entities at a time; those that packets change are read while no packet is processed."""

@@ -30,6 +30,8 @@ def read(store: Store, wanted: p4r.TableEntry, ids: Ids) -> Iterator[p4r.Entity]
     for found in selected(store.tables, wanted.table_id, "table", ids):
         if wanted.HasField("time_since_last_hit") and not found.info.ageing and wanted.table_id:
             raise invalid(f"{found.info.where} does not support idle time-outs")
+        if found.info.meter is not None:
+            meter_config.no_counters(wanted, "meter_counter_data")
         if wanted.is_default_action:
             yield from _default(found, wanted)
         else:
@@ -152,11 +154,8 @@ def _fill_resources(store: Store, found: TableStore, entry: Entry, wanted: p4r.T
     info = found.info
     if info.counter is not None and wanted.HasField("counter_data"):
         fill_counter(info.counter, found.engine.counter(entry.handle), out.counter_data)
-    if info.meter is not None:
-        if wanted.HasField("meter_counter_data"):
-            meter_config.no_counters(wanted, "meter_counter_data")
-        if wanted.HasField("meter_config"):
-            meter_config.fill(found.engine.meter(entry.handle), out, "meter_config")
+    if info.meter is not None and wanted.HasField("meter_config"):
+        meter_config.fill(found.engine.meter(entry.handle), out, "meter_config")
     if info.ageing and wanted.HasField("time_since_last_hit"):
         out.time_since_last_hit.elapsed_ns = idle_ns(store, found, entry.handle)
 
