@@ -177,15 +177,14 @@ class _Graph:
         """Runs the action with that number; none (an indirect table's missing default) goes on at once."""
         f = self.ctx.f
         self._forks: list[tuple[str, Value, str, str]] = []
-        cases = {a.index: f.block("action") for a in table.actions}
+        blocks = {a.name: f.block("action") for a in table.actions}
+        # Tables that share an action profile have copies of the same action; members may name any of them.
+        known = [*table.actions, *(table.profile.actions.values() if table.profile else ())]
+        cases = {a.index: blocks[a.name] for a in known if a.name in blocks}
         nothing = f.block("no_action")
         f.switch(number, nothing, cases.items())
-        done: set[int] = set()
-        for action in table.actions:
-            if action.index in done:
-                continue
-            done.add(action.index)
-            f.enter(cases[action.index])
+        for action in {a.name: a for a in reversed(table.actions)}.values():
+            f.enter(blocks[action.name])
             self._run(action, arguments, self._next(table, action, hit))
         f.enter(nothing)
         self._skip(table, hit)

@@ -169,13 +169,15 @@ def _pop(ctx: Context, args: list[Json], call: Json) -> None:
 
 @_primitive("mark_to_drop", 1)
 def _mark_to_drop(ctx: Context, args: list[Json], call: Json) -> None:
-    ctx.set_fixed(phv.EGRESS_SPEC, const(32, phv.DROP_PORT))
-    ctx.set_fixed(phv.MCAST_GRP, const(32, 0))
+    """Sets the fields of the header that is given, which may be a copy of standard_metadata."""
+    ref = header(ctx, args[0])
+    for name, value in (("egress_spec", phv.DROP_PORT), ("mcast_grp", 0)):
+        store(ctx, ref, find_field(ref.header, name, call), const(32, value), False)
 
 
 @_primitive("drop", 0)
 def _drop(ctx: Context, args: list[Json], call: Json) -> None:
-    _mark_to_drop(ctx, args, call)
+    _mark_to_drop(ctx, [{"type": "header", "value": "standard_metadata"}], call)
 
 
 @_primitive("exit", 0)
