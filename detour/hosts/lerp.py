@@ -205,6 +205,8 @@ def _acked(hs: Any, i: int, q: Any, seq: int, count: int, now: int) -> int:
     in_flight = s["state"] == SLOT_FLIGHT
     if not in_flight or (count >= 0 and count != s["count"]):
         q["st_spurious"] += 1
+        if s["epoch"] == q["epoch"]:
+            rtt.on_spurious(cfg_row(hs), q)
     current = in_flight and s["epoch"] == q["epoch"]
     if current:
         q["last_progress"] = now

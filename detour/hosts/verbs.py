@@ -374,43 +374,21 @@ class QP:
     # -- life ---------------------------------------------------------------------------------------------
 
     def _reset(self) -> None:
-        hs, i = self.context.hs, self.index
-        q = hs.qp[i]
-        hs.qp[i] = np.zeros(1, state.QP)[0]
-        none = (
-            "flight_head",
-            "flight_tail",
-            "epoch_head",
-            "lost_head",
-            "lost_tail",
-            "nak_seq",
-            "rcv_refused",
-            "heap_pos",
-            "active_next",
-            "delay",
-        )
-        _assign(q, dict.fromkeys(none, NIL))
+        hs, q = self.context.hs, self._row()
+        hs.qp[self.index] = _FRESH
         _assign(
             q,
             {
-                "used": 1,
                 "host": self.context.host,
-                "state": state.QPS_RESET,
                 "pd": self.pd.number,
                 "send_cq": self.cq.index,
                 "recv_cq": self.recv_cq.index,
                 "telemetry": int(self.attr.telemetry),
                 "ctl_sport": nic.random_below(hs.host[self.context.host], 1 << 15),
-                "snd_una": self.psn,
-                "snd_nxt": self.psn,
-                "snd_end": self.psn,
-                "round_deadline": MAX_TIME,
-                "cc_timer": MAX_TIME,
                 "cc": int(self.attr.congestion_control),
             },
         )
-        hs.slot["state"][i] = 0
-        hs.arrival["flags"][i] = 0
+        q["snd_una"] = q["snd_nxt"] = q["snd_end"] = self.psn
 
     @property
     def endpoint(self) -> Endpoint:
@@ -467,21 +445,8 @@ class QP:
         for place, path in enumerate(choice):
             dst = to_words(usid_address(path.usids)) if path.usids else (0, 0)
             final = to_words(final_address(path.usids))[0] if path.usids else 0
-            c = hs.candidate[self.index, place]
-            _assign(
-                c,
-                {
-                    "sport": path.sport,
-                    "dst_hi": dst[0],
-                    "dst_lo": dst[1],
-                    "final_hi": final,
-                    "delay": NIL,
-                    "heard": 0,
-                    "packets": 0,
-                    "asked": NIL,
-                    "answered": NIL,
-                },
-            )
+            # sport, dst, final address, then what is known of the path: nothing
+            hs.candidate[self.index, place] = (path.sport, *dst, final, NIL, 0, 0, NIL, NIL)
         q = self._row()
         _assign(
             q,
@@ -538,8 +503,10 @@ class QP:
         h = hs.host[self.context.host]
         timers.remove(hs, q)
         hs.cq[self.cq.index]["reserved"] -= q["sq_end"] - q["sq_una"]
-        early = np.count_nonzero(hs.arrival["flags"][i] & state.ARRIVED_IMM)
-        hs.cq[self.recv_cq.index]["reserved"] -= early
+        if q["rcv_early"]:
+            early = np.count_nonzero(hs.arrival["flags"][i] & state.ARRIVED_IMM)
+            hs.cq[self.recv_cq.index]["reserved"] -= early
+            hs.arrival["flags"][i] = 0
         waiting = [nic.take_active(hs, h)]
         while waiting[-1] != NIL:
             waiting.append(nic.take_active(hs, h))
@@ -647,6 +614,18 @@ _REFUSED = {
 }
 
 
+def _fresh() -> Any:
+    """The row of a QP in RESET."""
+    q = np.zeros(1, state.QP)[0]
+    none = "flight_head flight_tail epoch_head lost_head lost_tail nak_seq rcv_refused heap_pos active_next delay"
+    _assign(q, dict.fromkeys(none.split(), NIL))
+    _assign(q, {"used": 1, "state": state.QPS_RESET, "round_deadline": MAX_TIME, "cc_timer": MAX_TIME})
+    return q
+
+
 def _assign(row: Any, values: dict[str, Any]) -> None:
     for name, value in values.items():
         row[name] = value
+
+
+_FRESH = _fresh()

@@ -28,10 +28,11 @@ the address that the receiver will see: the block and the last uSID (FACTS 1).
 **ICRC** (IBTA annex A17): CRC-32 over 8 bytes 0xff, IPv6, UDP, BTH and the rest, with traffic class, flow label,
 hop limit, UDP checksum and the byte with BTH's FECN and BECN as ones, sent least significant byte first.
 The annex knows no extension headers. scapy's RoCE layer and Linux' rxe take the 40 bytes before UDP for the IPv6
-header; neither can check a frame with another header in between, and Wireshark displays the ICRC without
-checking. Here the hop-by-hop header is *not there* for the ICRC: next header is 17, the payload length that of
-UDP. So a frame without the option validates in scapy as it is, one with the option after removing those eight
-bytes, and switches may change the option (and could even remove it) on the way.
+header; neither can check a frame with another header in between, and Wireshark (4.0) displays the ICRC without
+checking (not that of ACKs, as it does not know the SACK). Here the hop-by-hop header is *not there* for the ICRC:
+next header is 17, the payload length that of UDP. So a frame without the option validates in scapy as it is, one
+with the option after removing those eight bytes, and switches may change the option (and could even remove it)
+on the way.
 """
 
 from __future__ import annotations

@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs hosts over sockets and the wall clock: an interface (BMv2's namespaces) or an engine's UNIX port.
+
+A thread per driver moves frames between sockets and the native functions of `endpoint`, in batches; whoever wants to
+change state of the hosts meanwhile does so with `call`. One driver may run several hosts of a `Hosts`, but all hosts
+of a `Hosts` must be run by one driver, because they share scratch memory.
+
+    driver = Driver(hs)
+    driver.attach(0, open_unix("/run/fabric/h0.sock"))      # the engine bound h0.sock, we bind h0.sock.peer
+    driver.attach(1, open_interface("eth0", netns="h1"))
+    with driver:
+        device = Device(hs, driver.call, driver.kick)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.base.jit import njit
+from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, Hosts, deadline, expire, receive, transmit
+from detour.hosts.wire import ETHERTYPE_IPV6
+
+T = TypeVar("T")
+
+BATCH = 64
+"""frames read from or written to a socket before the next one is looked at"""
+ROOM = -(-MAX_FRAME // 64) * 64
+BUFFER_BYTES = 4 << 20
+RETRY_PS = 200_000_000
+"""wait after an interface had no room for a frame; unlike UNIX sockets it does not say when it has again"""
+_SO_RCVBUFFORCE = 33
+_CLONE_NEWNET = 0x40000000
+
+
+@njit
+def receive_many(hs: Any, host: int, buf: Any, lengths: Any, count: int, now: int) -> None:
+    """Hands over `count` frames, one every `ROOM` bytes of `buf`."""
+    for k in range(count):
+        receive(hs, host, buf, k * ROOM, lengths[k], now)
+
+
+@njit
+def transmit_many(hs: Any, host: int, buf: Any, lengths: Any, limit: int, now: int) -> int:
+    """Writes up to `limit` frames, one every `ROOM` bytes of `buf`; returns how many."""
+    for k in range(limit):
+        lengths[k] = transmit(hs, host, buf, k * ROOM, now)
+        if lengths[k] == 0:
+            return k
+    return limit
+
+
+def open_interface(name: str, netns: str | None = None) -> socket.socket:
+    """Raw socket for the IPv6 frames of a Linux interface (root), in network namespace `netns` if given."""
+    result: Future[socket.socket] = Future()
+
+    def work() -> None:  # in a thread of its own, so that the caller stays in its namespace
+        try:
+            if netns is not None:
+                _enter(netns)
+            sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETHERTYPE_IPV6))
+            sock.bind((name, ETHERTYPE_IPV6))
+            result.set_result(sock)
+        except OSError as error:
+            where = f" in network namespace {netns}" if netns else ""
+            result.set_exception(DetourError(f"cannot open interface {name}{where}: {error.strerror}"))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    sock = result.result()
+    with contextlib.suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, BUFFER_BYTES)
+    return sock
+
+
+def _enter(netns: str) -> None:
+    handle = os.open(f"/var/run/netns/{netns}", os.O_RDONLY)
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.setns(handle, _CLONE_NEWNET):
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+    finally:
+        os.close(handle)
+
+
+def open_unix(path: str | Path, local: str | Path | None = None) -> socket.socket:
+    """Datagram socket to an engine's port that is bound to `path`; ours is `local` (default: `path` + ".peer").
+    The file is removed when the driver closes."""
+    own = str(local or f"{path}.peer")
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(own)
+        sock.bind(own)
+        sock.connect(str(path))
+    except OSError as error:
+        sock.close()
+        with contextlib.suppress(OSError):
+            os.unlink(own)
+        raise DetourError(f"cannot connect {own} to {path}: {error.strerror}") from None
+    for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+        sock.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
+    return sock
+
+
+class _Port:
+    """One host's socket."""
+
+    def __init__(self, host: int, sock: socket.socket, rate_bps: int) -> None:
+        sock.setblocking(False)
+        self.host = host
+        self.sock = sock
+        self.rate_bps = rate_bps
+        self.waiting: deque[bytes] = deque()
+        self.blocked = False
+        self.free_at = 0
+        self.unix = sock.family == socket.AF_UNIX
+        self.file = sock.getsockname() if self.unix else ""
+        self.dropped = 0
+
+
+class Driver:
+    """A thread that runs hosts over sockets; also a context manager."""
+
+    def __init__(self, hs: Hosts) -> None:
+        self.hs = hs
+        self._ports: dict[int, _Port] = {}
+        self._selector = selectors.DefaultSelector()
+        self._wake_read, self._wake_write = socket.socketpair()
+        self._wake_read.setblocking(False)
+        self._wake_write.setblocking(False)
+        self._selector.register(self._wake_read, selectors.EVENT_READ, None)
+        self._jobs: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+        self._origin = time.monotonic_ns()
+        self._buf = np.zeros(BATCH * ROOM, np.uint8)
+        self._views = [memoryview(self._buf)[k * ROOM : (k + 1) * ROOM] for k in range(BATCH)]
+        self._lengths = np.zeros(BATCH, np.int64)
+
+    # -- for everybody ----------------------------------------------------------------------------------------
+
+    def attach(self, host: int, sock: socket.socket, rate_bps: int = 0) -> None:
+        """Lets host `host` use the socket, which belongs to the driver from now on. `rate_bps` (0: as fast as it
+        goes) paces what the host sends, for a switch that cannot take bursts. Before `start`."""
+        if self._thread is not None:
+            raise DetourError("a driver takes sockets only before it is started")
+        if host in self._ports:
+            raise DetourError(f"host {host} has a socket already")
+        port = _Port(host, sock, rate_bps)
+        self._ports[host] = port
+        self._selector.register(sock, selectors.EVENT_READ, port)
+
+    def start(self) -> Driver:
+        """Starts the thread."""
+        self._thread = threading.Thread(target=self._run, name="detour-driver", daemon=True)
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Stops the thread, closes the sockets, removes their files. May be called twice."""
+        self._stopping = True
+        self._wake()
+        if self._thread is not None:
+            self._thread.join()
+        for port in self._ports.values():
+            port.sock.close()
+            if port.file:
+                with contextlib.suppress(OSError):
+                    os.unlink(port.file)
+        self._ports.clear()
+        self._selector.close()
+        self._wake_read.close()
+        self._wake_write.close()
+
+    def __enter__(self) -> Driver:
+        return self.start()
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Runs `function` in the driver's thread and returns its result or raises its error."""
+        if self._thread is None or not self._thread.is_alive() or threading.current_thread() is self._thread:
+            return function()
+        result: Future[T] = Future()
+        self._jobs.append((function, result))
+        self._wake()
+        while True:
+            try:
+                return result.result(timeout=1)
+            except TimeoutError:
+                if not self._thread.is_alive():
+                    raise DetourError("the socket driver has stopped") from None
+
+    def kick(self, host: int) -> None:
+        """Host `host` may have something to send."""
+        self._wake()
+
+    @property
+    def now_ps(self) -> int:
+        """Time that the hosts see: since the driver was made."""
+        return (time.monotonic_ns() - self._origin) * 1000
+
+    @property
+    def dropped(self) -> int:
+        """Frames that a socket refused for another reason than being full."""
+        return sum(port.dropped for port in self._ports.values())
+
+    # -- the thread -------------------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        with contextlib.suppress(OSError):
+            self._wake_write.send(b"x")
+
+    def _run(self) -> None:
+        while not self._stopping:
+            for key, _ in self._selector.select(self._patience()):
+                if key.data is None:
+                    with contextlib.suppress(BlockingIOError):
+                        self._wake_read.recv(4096)
+                else:
+                    self._read(key.data)
+            while self._jobs:
+                self._do(*self._jobs.popleft())
+            for port in self._ports.values():
+                if deadline(self.hs, port.host) <= self.now_ps:
+                    expire(self.hs, port.host, self.now_ps)
+                self._write(port)
+        while self._jobs:
+            self._jobs.popleft()[1].set_exception(DetourError("the socket driver has stopped"))
+
+    @staticmethod
+    def _do(function: Callable[[], Any], result: Future[Any]) -> None:
+        try:
+            result.set_result(function())
+        except BaseException as error:  # handed to the caller, whatever it is
+            result.set_exception(error)
+
+    def _patience(self) -> float | None:
+        """Seconds until something has to be done even if no frame comes; `None`: forever."""
+        when = MAX_TIME
+        for port in self._ports.values():
+            when = min(when, int(deadline(self.hs, port.host)))
+            if port.waiting or self._has_more(port):
+                when = min(when, port.free_at)
+        return None if when == MAX_TIME else max(0.0, (when - self.now_ps) / 1e12)
+
+    def _has_more(self, port: _Port) -> bool:
+        """Whether the host has something to send (if its socket is full, the socket will say when)."""
+        h = self.hs.host[port.host]
+        return not port.blocked and bool(h["ctl_head"] != h["ctl_tail"] or h["active_head"] >= 0)
+
+    def _read(self, port: _Port) -> None:
+        count = 0
+        try:
+            while count < BATCH:
+                self._lengths[count] = port.sock.recv_into(self._views[count])
+                count += 1
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            # the engine's end is gone, or the interface went down: the fabric will tell the user
+            if error.errno not in (errno.ECONNREFUSED, errno.ENETDOWN, errno.ECONNRESET):
+                raise
+        receive_many(self.hs, port.host, self._buf, self._lengths, count, self.now_ps)
+
+    def _write(self, port: _Port) -> None:
+        """Sends what the host has, at the port's rate and as far as the socket takes it."""
+        while True:
+            now = self.now_ps
+            if port.free_at > now:
+                return
+            while port.waiting:
+                if not self._send(port, port.waiting[0]):
+                    return
+                port.waiting.popleft()
+            limit = BATCH if port.rate_bps == 0 else 1
+            count = int(transmit_many(self.hs, port.host, self._buf, self._lengths, limit, now))
+            for k in range(count):
+                length = int(self._lengths[k])
+                if port.rate_bps:
+                    port.free_at = max(port.free_at, now - RETRY_PS) + length * 8_000_000_000_000 // port.rate_bps
+                if port.waiting or not self._send(port, self._views[k][:length]):
+                    port.waiting.append(self._views[k][:length].tobytes())
+            if count < limit or port.waiting:
+                return
+
+    def _send(self, port: _Port, frame: Any) -> bool:
+        """Whether the socket took the frame (or will never take it)."""
+        try:
+            port.sock.send(frame)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.ENOBUFS):
+                self._wait(port)
+                return False
+            port.dropped += 1
+        if port.blocked:
+            port.blocked = False
+            self._selector.modify(port.sock, selectors.EVENT_READ, port)
+        return True
+
+    def _wait(self, port: _Port) -> None:
+        """The socket is full: a UNIX socket says when it no longer is, an interface is asked again later."""
+        if not port.unix:
+            port.free_at = self.now_ps + RETRY_PS
+        elif not port.blocked:
+            port.blocked = True
+            self._selector.modify(port.sock, selectors.EVENT_READ | selectors.EVENT_WRITE, port)

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How LERP finds losses: by order on a path, by probe, by timeout; and what a change of path means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from detour.hosts.config import HostConfig
+from detour.hosts.dissect import decode
+from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, WCStatus
+from tests.property.lossy import US, Network, Pair, Weather, make_pair, through_switches
+
+FIXED_WINDOW = QPInitAttr(psn=0, congestion_control=CongestionControl.FIXED, initial_cwnd=40)
+SLOW, FAST = Path(0x0001), Path(0x0002)
+
+
+def drop(*chosen: tuple[int, int]) -> Callable[[int, bytes], bytes | None]:
+    """Filter that loses data packets given as (PSN, transmission count)."""
+
+    def keep(_: int, frame: bytes) -> bytes | None:
+        f = decode(through_switches(frame))
+        return None if f["kind"] == "data" and (f["psn"], f["count"]) in chosen else frame
+
+    return keep
+
+
+def transfer(pair: Pair, net: Network, packets: int) -> dict[str, int]:
+    """Writes whole packets, checks them, returns the sender's statistics."""
+    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, packets * 1000), pair.mr_b.addr, pair.mr_b.rkey))
+    status: list[WCStatus] = []
+    assert net.run(lambda: bool(status.extend(wc.status for wc in pair.cq_a.poll()) or status)), net.schedule()
+    assert status == [WCStatus.SUCCESS], net.schedule()
+    assert pair.mr_b.read(packets * 1000) == pair.mr_a.read(packets * 1000)
+    return pair.qp_a.stats()
+
+
+def test_without_loss_nothing_is_repeated() -> None:
+    pair = make_pair(attr_a=FIXED_WINDOW)
+    net = Network(pair.hs, Weather())
+    stats = transfer(pair, net, 200)
+    assert (stats["packets"], stats["retransmitted"], stats["lost"], stats["tail_probes"]) == (200, 0, 0, 0)
+    assert net.frames == 400, "one ACK for every data packet"
+
+
+def test_a_gap_is_repeated_at_once() -> None:
+    pair = make_pair(attr_a=FIXED_WINDOW)
+    net = Network(pair.hs, Weather(), filter=drop((7, 0), (9, 0), (10, 0)))
+    stats = transfer(pair, net, 30)
+    assert (stats["retransmitted"], stats["lost"], stats["spurious"], stats["rtos"], stats["tail_probes"]) == (
+        3,
+        3,
+        0,
+        0,
+        0,
+    )
+    assert net.now < 25 * US, "one more round trip of 10 us, no timer"
+
+
+def test_a_lost_repeat_is_found_by_order_too() -> None:
+    pair = make_pair(attr_a=FIXED_WINDOW)
+    net = Network(pair.hs, Weather(), filter=drop((7, 0), (7, 1), (7, 2), (7, 3)))
+    stats = transfer(pair, net, 200)
+    assert (stats["retransmitted"], stats["spurious"], stats["rtos"], stats["tail_probes"]) == (4, 0, 0, 0), (
+        net.schedule()
+    )
+
+
+def test_a_lost_tail_costs_a_probe_and_no_timeout() -> None:
+    pair = make_pair(attr_a=FIXED_WINDOW)
+    net = Network(pair.hs, Weather(), filter=drop((98, 0), (99, 0)))
+    stats = transfer(pair, net, 100)
+    assert (stats["tail_probes"], stats["rtos"], stats["spurious"]) == (1, 0, 0), net.schedule()
+    assert stats["retransmitted"] == 2, "the probe repeats the last packet, its ACK shows the other loss"
+    assert net.now < 80 * US
+
+
+def test_a_lost_probe_costs_a_timeout() -> None:
+    pair = make_pair(attr_a=FIXED_WINDOW)
+    net = Network(pair.hs, Weather(), filter=drop((99, 0), (99, 1)))
+    stats = transfer(pair, net, 100)
+    assert (stats["tail_probes"], stats["rtos"]) == (1, 1), net.schedule()
+    assert net.now > HostConfig().min_rto_ps
+
+
+def test_lost_acks_are_made_up_for_by_later_ones() -> None:
+    pair = make_pair(attr_a=FIXED_WINDOW)
+    count = 0
+
+    def every_other_ack(host: int, frame: bytes) -> bytes | None:
+        nonlocal count
+        count += host
+        return None if host == 1 and count % 2 else frame
+
+    net = Network(pair.hs, Weather(), filter=every_other_ack)
+    stats = transfer(pair, net, 200)
+    assert (stats["retransmitted"], stats["rtos"]) == (0, 0), net.schedule()
+
+
+def test_lost_acks_behind_a_gap_are_made_up_for_by_the_bitmap() -> None:
+    pair = make_pair(attr_a=FIXED_WINDOW)
+    lose_gap = drop((5, 0))
+
+    def gap_and_acks(host: int, frame: bytes) -> bytes | None:
+        f = decode(frame)
+        if f["kind"] == "ack" and f["trigger"] in (3, 6, 7, 8, 9, 10, 14):
+            return None
+        return lose_gap(host, frame)
+
+    net = Network(pair.hs, Weather(), filter=gap_and_acks)
+    stats = transfer(pair, net, 30)
+    assert (stats["retransmitted"], stats["spurious"], stats["rtos"]) == (1, 0, 0), net.schedule()
+
+
+@pytest.mark.parametrize(("old", "new"), [(SLOW, FAST), (FAST, SLOW)])
+def test_a_change_of_path_loses_and_repeats_nothing(old: Path, new: Path) -> None:
+    pair = make_pair(attr_a=FIXED_WINDOW, connect={"path": old}, window=1024)
+    delay = {SLOW.sport: 60 * US, FAST.sport: 2 * US}
+    net = Network(pair.hs, Weather(delay_of=lambda sport: delay.get(sport, 2 * US)))
+    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 200_000), pair.mr_b.addr, pair.mr_b.rkey))
+    net.run(lambda: net.now > 3 * US)
+    pair.qp_a.set_path(new, now_ps=net.now)
+    assert net.run(lambda: bool(pair.cq_a.poll())), net.schedule()
+    stats = pair.qp_a.stats()
+    assert (stats["retransmitted"], stats["spurious"], stats["lost"], stats["reroutes"]) == (0, 0, 0, 1), net.schedule()
+    assert pair.mr_b.read(200_000) == pair.mr_a.read(200_000)
+
+
+def test_losses_on_the_old_path_are_found_on_the_old_path() -> None:
+    """Order among the packets of the old path shows the first gap at once; the last of them needs a timeout."""
+    pair = make_pair(attr_a=FIXED_WINDOW, connect={"path": SLOW}, window=1024)
+    delay = {SLOW.sport: 60 * US, FAST.sport: 2 * US}
+    net = Network(pair.hs, Weather(delay_of=lambda sport: delay.get(sport, 2 * US)), filter=drop((3, 0), (39, 0)))
+    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 250_000), pair.mr_b.addr, pair.mr_b.rkey))
+    net.run(lambda: net.now > 4 * US)
+    pair.qp_a.set_path(FAST, now_ps=net.now)
+    assert net.run(lambda: bool(pair.cq_a.poll())), net.schedule()
+    stats = pair.qp_a.stats()
+    assert (stats["retransmitted"], stats["spurious"], stats["rtos"]) == (2, 0, 0), net.schedule()
+
+
+def test_a_repeat_on_the_new_path_does_not_condemn_the_old_packets() -> None:
+    """PSN 3 is lost on the slow path, repeated on the fast one and overtakes what is still under way there."""
+    pair = make_pair(attr_a=FIXED_WINDOW, connect={"path": SLOW}, window=1024)
+    delay = {SLOW.sport: 60 * US, FAST.sport: 2 * US}
+    net = Network(pair.hs, Weather(delay_of=lambda sport: delay.get(sport, 2 * US)), filter=drop((3, 0)))
+    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 60_000), pair.mr_b.addr, pair.mr_b.rkey))
+    net.run(lambda: net.now > 62 * US + 500_000)
+    pair.qp_a.set_path(FAST, now_ps=net.now)
+    assert net.run(lambda: bool(pair.cq_a.poll())), net.schedule()
+    stats = pair.qp_a.stats()
+    assert (stats["retransmitted"], stats["spurious"]) == (1, 0), net.schedule()
+
+
+def test_a_dead_connection_fails_and_flushes() -> None:
+    config = HostConfig(retry_count=3)
+    pair = make_pair(attr_a=FIXED_WINDOW, config=config)
+    net = Network(pair.hs, Weather(dead=lambda sport, now: now > 5 * US))
+    for number in range(3):
+        pair.qp_a.post_send(SendWR(number, pair.mr_a.sge(0, 100_000), pair.mr_b.addr, pair.mr_b.rkey))
+    done: list[tuple[int, WCStatus]] = []
+    assert net.run(lambda: done.extend((wc.wr_id, wc.status) for wc in pair.cq_a.poll()) or len(done) == 3)
+    assert done == [(0, WCStatus.RETRY_EXC_ERR), (1, WCStatus.WR_FLUSH_ERR), (2, WCStatus.WR_FLUSH_ERR)]
+    assert pair.qp_a.state is QPState.ERR
+    assert pair.qp_a.stats()["rtos"] == 4
+    # backoff: 1 + 2 + 4 + 8 initial timeouts, as there never was a sample of the round trip
+    assert net.now == pytest.approx(15 * config.initial_rto_ps, rel=0.05)
+    assert net.run(lambda: False) is False, "and then it is silent"
+
+
+def test_psn_wraps_in_the_middle_of_a_message_with_losses() -> None:
+    first = (1 << 24) - 20
+    attr = QPInitAttr(psn=first, congestion_control=CongestionControl.FIXED, initial_cwnd=40)
+    pair = make_pair(attr_a=attr, attr_b=QPInitAttr(psn=(1 << 24) - 1))
+    lost = {((first + k) & 0xFFFFFF, 0) for k in (3, 19, 20, 21, 44)}
+    net = Network(pair.hs, Weather(), filter=drop(*lost))
+    stats = transfer(pair, net, 100)
+    assert (stats["retransmitted"], stats["spurious"], stats["rtos"]) == (5, 0, 0), net.schedule()
+
+
+def test_round_trip_and_timeout_follow_rfc_6298() -> None:
+    pair = make_pair(attr_a=FIXED_WINDOW)
+    net = Network(pair.hs, Weather(delay_of=lambda sport: 100 * US))
+    stats = transfer(pair, net, 40)
+    assert stats["srtt_ns"] == pytest.approx(200_000, rel=0.02)
+    q = pair.hs.qp[pair.qp_a.index]
+    assert q["rttvar"] < 20 * US, "constant round trip: the variation decays"
+
+
+def test_unsignaled_requests_complete_silently_and_errors_do_not() -> None:
+    pair = make_pair(attr_a=FIXED_WINDOW)
+    net = Network(pair.hs, Weather())
+    for number in range(4):
+        wr = SendWR(number, pair.mr_a.sge(0, 5000), pair.mr_b.addr, pair.mr_b.rkey, signaled=number == 3)
+        pair.qp_a.post_send(wr)
+    done: list[int] = []
+    assert net.run(lambda: bool(done.extend(wc.wr_id for wc in pair.cq_a.poll()) or done))
+    assert done == [3]
+    assert pair.hs.cq[pair.cq_a.index]["reserved"] == 0
