@@ -25,7 +25,7 @@ from finsy.proto import p4r_grpc
 
 from detour.base.errors import DetourError
 from detour.engine.p4runtime.device import Device
-from detour.engine.p4runtime.errors import log
+from detour.engine.p4runtime.errors import Code, Refused, log
 from detour.engine.p4runtime.service import Service
 from detour.engine.p4runtime.target import NetworkLike, Target
 
@@ -113,7 +113,7 @@ class P4RuntimeServer:
             self._run(self._open(device_id))
 
     def remove_device(self, device_id: int) -> None:
-        """Serves a switch no more; its streams stay until their clients end them."""
+        """Serves a switch no more and ends its streams."""
         if self._switches.pop(device_id, None) is None:
             raise DetourError(f"P4Runtime: device {device_id} is not served")
         if self._loop is not None:
@@ -195,20 +195,21 @@ class P4RuntimeServer:
         scanner = asyncio.ensure_future(self._scan_idle())
         await self._stop.wait()
         scanner.cancel()
+        self._service.end_streams(Refused(Code.UNAVAILABLE, "the server stops"))
         for device_id in list(self._service.devices):
             await self._close(device_id)
         await server.stop(_GRACE_S)
 
     def _bind(self, server: grpc.aio.Server, credentials: Any) -> None:
-        try:
+        port = 0
+        with contextlib.suppress(RuntimeError):  # how some versions of gRPC report it
             if credentials is None:
                 port = server.add_insecure_port(self._address)
             else:
                 port = server.add_secure_port(self._address, credentials)
-        except RuntimeError as e:
-            raise DetourError(f"P4Runtime: cannot bind {self._address}: is the port taken?") from e
         if not port:
-            raise DetourError(f"P4Runtime: cannot bind {self._address}: is the port taken?")
+            tls = ", or do certificate and key not belong together" if credentials else ""
+            raise DetourError(f"P4Runtime: cannot bind {self._address}: is the port taken{tls}?")
         self._port = 0 if self._address.startswith("unix") else port
 
     async def _open(self, device_id: int) -> None:
@@ -217,7 +218,9 @@ class P4RuntimeServer:
         self._service.devices[device_id] = Device(device_id, target, self._loop, self._work, self._promote)
 
     async def _close(self, device_id: int) -> None:
-        self._service.devices.pop(device_id).close()
+        device = self._service.devices.pop(device_id)
+        self._service.end_streams(Refused(Code.NOT_FOUND, f"device {device_id} is gone"), device)
+        device.close()
 
     async def _scan_idle(self) -> None:
         """Looks for idle entries; takes at most a tenth of the time."""

@@ -15,6 +15,7 @@ from detour.engine.p4runtime.device import Device
 from detour.engine.p4runtime.errors import Code, Refused, batch_status, refusal
 from detour.engine.p4runtime.read import Reader
 from detour.engine.p4runtime.roles import RoleConfig
+from detour.engine.p4runtime.session import Session
 from detour.engine.p4runtime.write import write
 
 API_VERSION = "1.5.0"
@@ -29,6 +30,7 @@ class Service(p4r_grpc.P4RuntimeServicer):
 
     def __init__(self, work: Work) -> None:
         self.devices: dict[int, Device] = {}
+        self._sessions: set[Session] = set()
         self._compiler = Compiler()
         self._work = work
 
@@ -38,6 +40,12 @@ class Service(p4r_grpc.P4RuntimeServicer):
         if found is None:
             raise Refused(Code.NOT_FOUND, f"there is no device {device_id}")
         return found
+
+    def end_streams(self, reason: Refused, device: Device | None = None) -> None:
+        """Ends the streams of a device, or all streams."""
+        for session in self._sessions:
+            if device is None or session.device is device:
+                session.close(reason)
 
     def _authorise(self, request: Any) -> tuple[Device, RoleConfig]:
         """Checks device, role and election id of a request that changes something, in the spec's order."""
@@ -112,7 +120,7 @@ class Service(p4r_grpc.P4RuntimeServicer):
 
     async def StreamChannel(self, request_iterator: AsyncIterator[p4r.StreamMessageRequest], context: Any) -> None:
         try:
-            await stream.serve(request_iterator, context, self.device)
+            await stream.serve(request_iterator, context, self.device, self._sessions)
         except Exception as e:
             await _abort(context, refusal(e))
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from finsy.proto import p4r
 
+from detour.engine.p4runtime.errors import Refused
+
 if TYPE_CHECKING:
     from detour.engine.p4runtime.device import Device
 
@@ -25,6 +27,7 @@ class Session:
         self.role = p4r.Role()
         self.role_name = ""
         self.election: int | None = None
+        self.reason: Refused | None = None
         self.dropped = 0
         self._waiting: deque[p4r.StreamMessageResponse] = deque()
         self._changed = asyncio.Event()
@@ -58,7 +61,8 @@ class Session:
         """Waits while much is unsent: a client that does not read is not listened to either."""
         await self._drained.wait()
 
-    def close(self) -> None:
-        """No more messages will come."""
+    def close(self, reason: Refused | None = None) -> None:
+        """No more messages will come; `reason`: the server ends the stream with that status."""
+        self.reason = self.reason or reason
         self._closed = True
         self._changed.set()

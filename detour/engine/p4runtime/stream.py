@@ -16,15 +16,21 @@ from detour.engine.p4runtime.session import Session
 FindDevice = Callable[[int], Device]
 
 
-async def serve(requests: AsyncIterator[p4r.StreamMessageRequest], context: Any, find: FindDevice) -> None:
-    """Serves one stream until either side ends it."""
+async def serve(
+    requests: AsyncIterator[p4r.StreamMessageRequest], context: Any, find: FindDevice, sessions: set[Session]
+) -> None:
+    """Serves one stream until either side ends it. It is in `sessions` meanwhile."""
     session = Session(context.peer())
+    sessions.add(session)
     reader = asyncio.ensure_future(_read(session, requests, find))
     try:
         while (message := await session.next()) is not None:
             await context.write(message)
+        if session.reason is not None:
+            raise session.reason
         await reader  # its error, if any, ends the stream
     finally:
+        sessions.discard(session)
         reader.cancel()
         if session.device is not None:
             session.device.arbiter.leave(session)

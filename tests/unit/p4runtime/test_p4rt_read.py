@@ -32,10 +32,10 @@ def test_no_stream_is_needed(client: Client, connect: Callable[..., Client], nam
 
 def test_an_empty_entity_is_refused_and_the_rest_is_read(client: Client, names: Names) -> None:
     request = p4r.ReadRequest(device_id=1, entities=[names.entry("fixed"), p4r.Entity(), names.entry("preset")])
-    got = []
+    got: list[p4r.Entity] = []
+    call = client.stub.Read(request)
     with pytest.raises(grpc.RpcError) as caught:
-        for response in client.stub.Read(request):
-            got.extend(response.entities)
+        got.extend(e for response in call for e in response.entities)
     assert caught.value.code() is grpc.StatusCode.UNKNOWN
     assert codes(caught.value) == [0, 3, 0]
     assert len(got) == 5

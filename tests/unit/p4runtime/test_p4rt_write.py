@@ -282,7 +282,9 @@ def test_keyless_table_has_only_a_default_entry(client: Client, names: Names) ->
 def test_const_entries_are_read_and_never_written(client: Client, names: Names) -> None:
     got = client.read(names.entry("fixed"))
     assert [e.table_entry.action.action.action_id for e in got] == [
-        names.ids["set_vlan"], names.ids["set_vlan"], names.ids["NoAction"]
+        names.ids["set_vlan"],
+        names.ids["set_vlan"],
+        names.ids["NoAction"],
     ]
     assert all(e.table_entry.is_const and e.table_entry.priority for e in got)
     assert got == sorted(got, key=lambda e: -e.table_entry.priority)

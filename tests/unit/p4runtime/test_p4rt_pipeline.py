@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SetForwardingPipelineConfig with all its actions, and what is asked back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import grpc
+import pytest
+from finsy.proto import p4r
+
+from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, codes, config, octets, uint128
+
+Type = p4r.GetForwardingPipelineConfigRequest.ResponseType
+
+
+@pytest.fixture
+def fresh(connect: Callable[..., Client]) -> Client:
+    """A primary without a pipeline."""
+    client = connect()
+    client.primary()
+    return client
+
+
+def refused(client: Client, wanted: p4r.ForwardingPipelineConfig | None, action: str = "VERIFY_AND_COMMIT"):
+    with pytest.raises(grpc.RpcError) as caught:
+        client.set_pipeline(wanted, action)
+    return caught.value
+
+
+def get(client: Client, response_type: str = "ALL") -> p4r.GetForwardingPipelineConfigResponse:
+    return client.stub.GetForwardingPipelineConfig(
+        p4r.GetForwardingPipelineConfigRequest(device_id=client.device_id, response_type=Type.Value(response_type))
+    )
+
+
+def test_get(fresh: Client) -> None:
+    assert not get(fresh).HasField("config")
+    wanted = config(cookie=0)
+    fresh.set_pipeline(wanted)
+    assert get(fresh).config == wanted
+    assert get(fresh, "COOKIE_ONLY").config == p4r.ForwardingPipelineConfig(cookie=wanted.cookie)
+    info = p4r.ForwardingPipelineConfig(cookie=wanted.cookie, p4info=wanted.p4info)
+    assert get(fresh, "P4INFO_AND_COOKIE").config == info
+    device = p4r.ForwardingPipelineConfig(cookie=wanted.cookie, p4_device_config=wanted.p4_device_config)
+    assert get(fresh, "DEVICE_CONFIG_AND_COOKIE").config == device
+    fresh.set_pipeline(config())
+    assert not get(fresh, "COOKIE_ONLY").config.HasField("cookie")
+    fresh.device_id = 9
+    with pytest.raises(grpc.RpcError) as caught:
+        get(fresh)
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_only_the_primary_sets(fresh: Client, connect: Callable[..., Client]) -> None:
+    assert refused(connect(election=9), config()).code() is grpc.StatusCode.PERMISSION_DENIED
+    fresh.role = "unheard"
+    assert refused(fresh, config()).code() is grpc.StatusCode.NOT_FOUND
+    fresh.role, fresh.device_id = "", 9
+    assert refused(fresh, config()).code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_verify_changes_nothing(fresh: Client, network: FakeNetwork) -> None:
+    fresh.set_pipeline(config(), "VERIFY")
+    assert not get(fresh).HasField("config")
+    assert not network.pipelines
+
+
+def test_commit_clears_state(client: Client, names: Names, network: FakeNetwork) -> None:
+    client.insert(names.entry("lpm_route", None, action=("to_cpu", 1)))
+    before = network.pipelines[1][1]
+    client.set_pipeline(config())
+    assert network.pipelines[1][1] is not before
+    assert client.read(names.entry("lpm_route")) == []
+
+
+def test_save_and_commit(client: Client, names: Names, network: FakeNetwork) -> None:
+    """Writes after VERIFY_AND_SAVE do not reach packets before COMMIT."""
+    client.insert(names.entry("lpm_route", None, action=("to_cpu", 1)))
+    running = network.pipelines[1][1]
+    client.set_pipeline(config(cookie=5), "VERIFY_AND_SAVE")
+    assert get(client).config.cookie.cookie == 5
+    assert client.read(names.entry("lpm_route")) == []
+    new = names.entry("lpm_route", (0xFD00 << 112, 16), action=("forward", 7))
+    group = p4r.Entity()
+    group.packet_replication_engine_entry.multicast_group_entry.multicast_group_id = 3
+    client.insert(new, group)
+    assert client.read(names.entry("lpm_route")) == [new]
+    assert network.pipelines[1][1] is running
+    assert len(running.tables["MyIngress.lpm_route"]) == 1
+    assert network.groups[1] == {}
+    client.set_pipeline(None, "COMMIT")
+    assert network.groups[1] == {3: []}
+    assert client.read(names.entry("lpm_route")) == [new]
+    assert len(network.pipelines[1][1].tables["MyIngress.lpm_route"]) == 1
+    assert refused(client, None, "COMMIT").code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_wrong_requests(fresh: Client) -> None:
+    assert refused(fresh, None, "COMMIT").code() is grpc.StatusCode.NOT_FOUND
+    for action in ("VERIFY", "VERIFY_AND_SAVE", "VERIFY_AND_COMMIT", "RECONCILE_AND_COMMIT"):
+        assert refused(fresh, None, action).code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert refused(fresh, config(), "COMMIT").code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert refused(fresh, config(), "UNSPECIFIED").code() is grpc.StatusCode.INVALID_ARGUMENT
+    request = p4r.SetForwardingPipelineConfigRequest(device_id=1, election_id=uint128(1), action=99)  # type: ignore[arg-type]
+    with pytest.raises(grpc.RpcError) as caught:
+        fresh.stub.SetForwardingPipelineConfig(request)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def change(**fields: bytes) -> p4r.ForwardingPipelineConfig:
+    wanted = config()
+    for name, value in fields.items():
+        setattr(wanted, name, value)
+    return wanted
+
+
+def _without_p4info() -> p4r.ForwardingPipelineConfig:
+    wanted = config()
+    wanted.ClearField("p4info")
+    return wanted
+
+
+def _info(edit: Callable) -> p4r.ForwardingPipelineConfig:
+    wanted = config()
+    edit(wanted.p4info)
+    return wanted
+
+
+def _json(edit: Callable) -> p4r.ForwardingPipelineConfig:
+    wanted = config()
+    source = json.loads(wanted.p4_device_config)
+    edit(source)
+    wanted.p4_device_config = json.dumps(source).encode()
+    return wanted
+
+
+def _huge_register() -> p4r.ForwardingPipelineConfig:
+    wanted = _json(lambda j: j["register_arrays"][0].update(size=1 << 28))
+    wanted.p4info.registers[0].size = 1 << 28
+    return wanted
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text"),
+    [
+        pytest.param(_without_p4info(), "no P4Info", id="no P4Info"),
+        pytest.param(change(p4_device_config=b""), "no p4_device_config", id="no JSON"),
+        pytest.param(change(p4_device_config=b"\xff\xfe"), "neither BMv2 JSON", id="bytes"),
+        pytest.param(change(p4_device_config=b"{nonsense"), "JSON", id="broken JSON"),
+        pytest.param(change(p4_device_config=b"{}"), "lacks 'header_types'", id="empty JSON"),
+        pytest.param(change(p4_device_config=b"/etc/passwd"), "neither BMv2 JSON", id="a path"),
+        pytest.param(change(p4_device_config=b"{" + b'"a":[' * 5000), "JSON", id="deep JSON"),
+        pytest.param(_info(lambda i: setattr(i.tables[0].preamble, "name", "nowhere")), "table 'nowhere'", id="table"),
+        pytest.param(_info(lambda i: setattr(i.tables[0].preamble, "id", 0)), "no id", id="no id"),
+        pytest.param(_info(lambda i: setattr(i.tables[1].preamble, "id", i.tables[0].preamble.id)), "one id", id="ids"),
+        pytest.param(
+            _info(lambda i: setattr(i.tables[0].match_fields[0], "match_type", 4)), "TERNARY", id="match kind"
+        ),
+        pytest.param(_info(lambda i: i.tables[0].match_fields.pop()), "1 match fields", id="match fields"),
+        pytest.param(_info(lambda i: setattr(i.tables[0].match_fields[0], "bitwidth", 0)), "width of 0", id="width"),
+        pytest.param(_info(lambda i: setattr(i.tables[0].action_refs[0], "id", 7)), "no action with id", id="action"),
+        pytest.param(_info(lambda i: setattr(i.actions[1].preamble, "name", "x")), "no action 'x'", id="action name"),
+        pytest.param(_info(lambda i: i.actions[2].params.add(id=9)), "parameters", id="parameters"),
+        pytest.param(_info(lambda i: setattr(i.counters[0], "size", 1)), "size 1", id="counter size"),
+        pytest.param(_info(lambda i: setattr(i.meters[0].preamble, "name", "m")), "meter 'm'", id="meter"),
+        pytest.param(
+            _info(lambda i: setattr(i.registers[0].type_spec.bitstring.bit, "bitwidth", 3)), "3 bits", id="reg"
+        ),
+        pytest.param(_info(lambda i: setattr(i.digests[0].preamble, "name", "d")), "digest 'd'", id="digest"),
+        pytest.param(_info(lambda i: setattr(i.value_sets[0].match[0], "match_type", 3)), "exactly only", id="vset"),
+        pytest.param(_info(lambda i: setattr(i.action_profiles[0], "with_selector", False)), "selector", id="selector"),
+        pytest.param(_info(lambda i: setattr(i.tables[-3], "implementation_id", 9)), "action profile", id="profile"),
+        pytest.param(_info(lambda i: i.externs.add(extern_type_name="Foo")), "'Foo'", id="extern"),
+        pytest.param(_huge_register(), "2048 MiB", id="huge register"),
+        pytest.param(_json(lambda j: j["pipelines"][0].update(tables=7)), "malformed", id="malformed JSON"),
+    ],
+)
+def test_configs_that_cannot_be_realised(fresh: Client, wanted: p4r.ForwardingPipelineConfig, text: str) -> None:
+    error = refused(fresh, wanted)
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert text in error.details()
+    assert not get(fresh).HasField("config")
+
+
+def test_a_failed_commit_leaves_the_old_pipeline(client: Client, names: Names) -> None:
+    entry = names.entry("lpm_route", None, action=("to_cpu", 1))
+    client.insert(entry)
+    refused(client, change(p4_device_config=b"{}"))
+    assert client.read(names.entry("lpm_route")) == [entry]
+
+
+def test_the_old_wrapping_of_device_configs(fresh: Client) -> None:
+    """p4.tmp.P4DeviceConfig, as p4lang's tutorials send it: reassign = true, device_data = JSON."""
+    wanted = config()
+    data = wanted.p4_device_config
+    size = len(data)
+    varint = bytearray()
+    while size > 0x7F:
+        varint.append(size & 0x7F | 0x80)
+        size >>= 7
+    varint.append(size)
+    wanted.p4_device_config = b"\x08\x01\x1a" + bytes(varint) + data
+    fresh.set_pipeline(wanted)
+    assert get(fresh).config == wanted
+    assert (
+        refused(fresh, change(p4_device_config=b"\x08\x01\x1a\xff\xff\x7f{")).code() is grpc.StatusCode.INVALID_ARGUMENT
+    )
+
+
+def test_switches_share_a_program(connect: Callable[..., Client], network: FakeNetwork) -> None:
+    for device in (1, 2):
+        client = connect(device)
+        client.primary()
+        client.set_pipeline(config())
+    assert network.pipelines[1][0] is network.pipelines[2][0]
+    assert network.pipelines[1][1] is not network.pipelines[2][1]
+
+
+# -- RECONCILE_AND_COMMIT
+
+
+def _everything(names: Names) -> list[p4r.Entity]:
+    """A bit of every kind of state, as INSERTs."""
+    one_shot = names.entry("balanced", (0xFD01 << 112, 16))
+    one_shot.table_entry.action.action_profile_action_set.action_profile_actions.add(
+        action=names.action("forward", 3), weight=2
+    )
+    member = p4r.Entity()
+    member.action_profile_member.action_profile_id = names.ids["next_hops"]
+    member.action_profile_member.member_id = 4
+    member.action_profile_member.action.CopyFrom(names.action("set_vlan", 3))
+    group = p4r.Entity()
+    group.packet_replication_engine_entry.multicast_group_entry.multicast_group_id = 3
+    digest = p4r.Entity()
+    digest.digest_entry.digest_id = names.ids["learn_t"]
+    digest.digest_entry.config.max_list_size = 4
+    return [
+        names.entry("lpm_route", None, action=("to_cpu", 1), metadata=b"x"),
+        names.entry("acl", (1, 3), None, None, 0x0800, action=("drop",), priority=4),
+        names.entry("ageing", 5, action=("NoAction",), idle_timeout_ns=10**12),
+        names.entry("preset", 9, action=("set_vlan", 9)),
+        one_shot,
+        member,
+        group,
+        digest,
+    ]
+
+
+def _cells(names: Names) -> list[p4r.Entity]:
+    counter, meter, register, values = (p4r.Entity() for _ in range(4))
+    counter.counter_entry.counter_id = names.ids["port_counter"]
+    counter.counter_entry.index.index = 3
+    counter.counter_entry.data.packet_count = 9
+    meter.meter_entry.meter_id = names.ids["rate"]
+    meter.meter_entry.index.index = 1
+    meter.meter_entry.config.CopyFrom(p4r.MeterConfig(cir=1, cburst=2, pir=3, pburst=4))
+    register.register_entry.register_id = names.ids["words"]
+    register.register_entry.index.index = 30
+    register.register_entry.data.bitstring = octets(0xABCDEF)
+    values.value_set_entry.value_set_id = names.ids["ipv6_types"]
+    values.value_set_entry.members.add().match.add(field_id=1).exact.value = b"\x12"
+    return [counter, meter, register, values]
+
+
+ALL = [
+    p4r.Entity(table_entry=p4r.TableEntry(counter_data=p4r.CounterData())),
+    p4r.Entity(table_entry=p4r.TableEntry(is_default_action=True)),
+    p4r.Entity(action_profile_member=p4r.ActionProfileMember()),
+    p4r.Entity(action_profile_group=p4r.ActionProfileGroup()),
+    p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry()),
+    p4r.Entity(digest_entry=p4r.DigestEntry()),
+    p4r.Entity(counter_entry=p4r.CounterEntry()),
+    p4r.Entity(meter_entry=p4r.MeterEntry()),
+    p4r.Entity(register_entry=p4r.RegisterEntry()),
+    p4r.Entity(value_set_entry=p4r.ValueSetEntry()),
+]
+
+
+def _fill(client: Client, names: Names) -> None:
+    client.insert(*_everything(names))
+    client.modify(*_cells(names), names.entry("lpm_route", action=("to_cpu", 8), is_default_action=True))
+    client.modify(names.entry("preset", 7, action=("NoAction",)))
+
+
+def test_reconcile_preserves_everything(client: Client, names: Names, network: FakeNetwork) -> None:
+    _fill(client, names)
+    before, state = client.read(*ALL), network.pipelines[1][1]
+    client.set_pipeline(config(cookie=2), "RECONCILE_AND_COMMIT")
+    assert network.pipelines[1][1] is not state
+    assert client.read(*ALL) == before
+    assert get(client).config.cookie.cookie == 2
+
+
+def test_reconcile_refuses_what_it_cannot_preserve(client: Client, names: Names) -> None:
+    _fill(client, names)
+    before = client.read(*ALL)
+
+    def drop_table(info) -> None:
+        (gone,) = [t for t in info.tables if t.preamble.alias == "ageing"]
+        info.tables.remove(gone)
+
+    error = refused(client, _info(drop_table), "RECONCILE_AND_COMMIT")
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "table_entry" in error.details()
+    assert client.read(*ALL) == before
+
+
+def test_reconcile_without_a_pipeline_is_a_commit(fresh: Client, names: Names) -> None:
+    fresh.set_pipeline(config(), "RECONCILE_AND_COMMIT")
+    fresh.insert(names.entry("lpm_route", None, action=("to_cpu", 1)))
+
+
+def test_writing_without_pipeline(fresh: Client, names: Names) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        fresh.insert(names.entry("lpm_route", None, action=("to_cpu", 1)))
+    assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert codes(caught.value) == []

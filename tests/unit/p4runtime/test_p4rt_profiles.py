@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Action profiles: members, groups, one-shots, and entries that point to them."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+from finsy.proto import p4r
+
+from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, codes
+
+INVALID, NOT_FOUND, EXISTS, EXHAUSTED, PRECONDITION, UNIMPLEMENTED = 3, 5, 6, 8, 9, 12
+
+
+def refused(client: Client, *updates: tuple[str, p4r.Entity]) -> list[int]:
+    with pytest.raises(grpc.RpcError) as caught:
+        client.write(*updates)
+    return codes(caught.value)
+
+
+def member(names: Names, profile: str, id_: int, *action) -> p4r.Entity:
+    entity = p4r.Entity()
+    out = entity.action_profile_member
+    out.action_profile_id, out.member_id = names.ids[profile], id_
+    if action:
+        out.action.CopyFrom(names.action(*action))
+    return entity
+
+
+def group(names: Names, id_: int, *members: tuple[int, int], max_size: int = 0, watch: int = 0) -> p4r.Entity:
+    entity = p4r.Entity()
+    out = entity.action_profile_group
+    out.action_profile_id, out.group_id, out.max_size = names.ids["ecmp"], id_, max_size
+    for m, weight in members:
+        added = out.members.add(member_id=m, weight=weight)
+        if watch:
+            added.watch_port = bytes([watch])
+    return entity
+
+
+def balanced(names: Names, prefix: int, **action) -> p4r.Entity:
+    entity = names.entry("balanced", (prefix << 112, 16))
+    for name, value in action.items():
+        setattr(entity.table_entry.action, name, value)
+    return entity
+
+
+def one_shot(names: Names, prefix: int, *actions: tuple[int, int], watch: int = 0) -> p4r.Entity:
+    """`actions`: (port, weight)."""
+    entity = names.entry("balanced", (prefix << 112, 16))
+    entity.table_entry.action.action_profile_action_set.SetInParent()
+    for port, weight in actions:
+        added = entity.table_entry.action.action_profile_action_set.action_profile_actions.add(
+            action=names.action("forward", port), weight=weight
+        )
+        if watch:
+            added.watch_port = bytes([watch])
+    return entity
+
+
+EVERY_MEMBER = p4r.Entity(action_profile_member=p4r.ActionProfileMember())
+EVERY_GROUP = p4r.Entity(action_profile_group=p4r.ActionProfileGroup())
+
+
+def test_members(client: Client, names: Names) -> None:
+    one = member(names, "next_hops", 1, "forward", 4)
+    two = member(names, "next_hops", 4294967295, "set_vlan", 9)
+    client.insert(one, two)
+    assert client.read(EVERY_MEMBER) == [one, two]
+    assert client.read(member(names, "next_hops", 0)) == [one, two]
+    assert client.read(member(names, "next_hops", 1)) == [one]
+    assert client.read(member(names, "ecmp", 0)) == []
+    changed = member(names, "next_hops", 1, "NoAction")
+    client.modify(changed)
+    client.delete(member(names, "next_hops", 4294967295))
+    assert client.read(EVERY_MEMBER) == [changed]
+
+
+def test_wrong_members(client: Client, names: Names) -> None:
+    client.insert(member(names, "next_hops", 1, "forward", 4))
+    assert refused(
+        client,
+        ("INSERT", member(names, "next_hops", 1, "forward", 5)),
+        ("INSERT", member(names, "next_hops", 0, "forward", 5)),
+        ("INSERT", member(names, "next_hops", 2)),
+        ("INSERT", member(names, "next_hops", 2, "drop")),
+        ("MODIFY", member(names, "next_hops", 2, "NoAction")),
+        ("MODIFY", member(names, "next_hops", 1)),
+        ("DELETE", member(names, "next_hops", 2)),
+        ("INSERT", p4r.Entity(action_profile_member=p4r.ActionProfileMember(action_profile_id=5, member_id=1))),
+    ) == [EXISTS, INVALID, INVALID, INVALID, NOT_FOUND, INVALID, NOT_FOUND, INVALID]
+    client.insert(*(member(names, "next_hops", i, "NoAction") for i in range(2, 9)))
+    assert refused(client, ("INSERT", member(names, "next_hops", 9, "NoAction"))) == [EXHAUSTED]
+
+
+def test_entries_point_to_members(client: Client, names: Names) -> None:
+    entity = names.entry("indirect", 5)
+    entity.table_entry.action.action_profile_member_id = 1
+    assert refused(client, ("INSERT", entity)) == [NOT_FOUND]
+    client.insert(member(names, "next_hops", 1, "forward", 4))
+    client.insert(entity)
+    assert client.read(names.entry("indirect")) == [entity]
+    assert refused(client, ("DELETE", member(names, "next_hops", 1))) == [PRECONDITION]
+    wrong = names.entry("indirect", 6)
+    wrong.table_entry.action.action_profile_group_id = 1
+    assert refused(client, ("INSERT", wrong), ("INSERT", names.entry("indirect", 6, action=("forward", 1)))) == [3, 3]
+    client.delete(entity)
+    client.delete(member(names, "next_hops", 1))
+
+
+def test_groups(client: Client, names: Names) -> None:
+    client.insert(*(member(names, "ecmp", i, "forward", i) for i in (1, 2, 3)))
+    first = group(names, 1, (1, 1), (2, 3), max_size=10, watch=7)
+    client.insert(first, group(names, 2))
+    assert client.read(EVERY_GROUP) == [first, group(names, 2)]
+    assert client.read(group(names, 2)) == [group(names, 2)]
+    entry = balanced(names, 0xFD01, action_profile_group_id=1)
+    client.insert(entry, balanced(names, 0xFD02, action_profile_member_id=3))
+    assert client.read(names.entry("balanced"))[0] == entry
+    assert refused(client, ("DELETE", group(names, 1)), ("DELETE", member(names, "ecmp", 2))) == [9, 9]
+    changed = group(names, 1, (3, 1), max_size=10)
+    client.modify(changed)
+    assert client.read(group(names, 1)) == [changed]
+    client.delete(entry)
+    client.delete(group(names, 1), member(names, "ecmp", 2))
+    assert client.read(EVERY_GROUP) == [group(names, 2)]
+
+
+def test_wrong_groups(client: Client, names: Names) -> None:
+    client.insert(member(names, "ecmp", 1, "forward", 1), member(names, "ecmp", 2, "forward", 2))
+    client.insert(group(names, 1, (1, 1), max_size=4))
+    no_selector = group(names, 5)
+    no_selector.action_profile_group.action_profile_id = names.ids["next_hops"]
+    big_port = group(names, 5, (1, 1))
+    big_port.action_profile_group.members[0].watch_port = b"\x02\x00"
+    assert refused(
+        client,
+        ("INSERT", group(names, 1)),
+        ("INSERT", group(names, 0)),
+        ("INSERT", group(names, 5, (1, 1), (1, 1))),
+        ("INSERT", group(names, 5, (1, 0))),
+        ("INSERT", group(names, 5, (1, -4))),
+        ("INSERT", group(names, 5, (9, 1))),
+        ("INSERT", group(names, 5, (1, 2147483647))),
+        ("INSERT", group(names, 5, max_size=-1)),
+        ("INSERT", no_selector),
+        ("INSERT", big_port),
+        ("MODIFY", group(names, 5)),
+        ("MODIFY", group(names, 1, (1, 1), max_size=5)),
+        ("MODIFY", group(names, 1, (1, 3), (2, 2), max_size=4)),
+        ("DELETE", group(names, 5)),
+    ) == [
+        EXISTS,
+        INVALID,
+        INVALID,
+        INVALID,
+        INVALID,
+        NOT_FOUND,
+        EXHAUSTED,
+        INVALID,
+        INVALID,
+        INVALID,
+        NOT_FOUND,
+        INVALID,
+        EXHAUSTED,
+        NOT_FOUND,
+    ]
+    assert client.read(EVERY_GROUP) == [group(names, 1, (1, 1), max_size=4)]
+    with pytest.raises(grpc.RpcError) as caught:
+        client.read(group(names, 5), member(names, "ecmp", 5))
+    assert codes(caught.value) == [NOT_FOUND, NOT_FOUND]
+
+
+def test_one_shot_is_read_back_as_written(client: Client, names: Names) -> None:
+    entity = one_shot(names, 0xFD01, (3, 1), (4, 2), (3, 1), watch=3)
+    client.insert(entity)
+    assert client.read(names.entry("balanced")) == [entity]
+    assert client.read(EVERY_MEMBER, EVERY_GROUP) == []
+
+
+def hidden(network: FakeNetwork) -> tuple[list, list]:
+    """What the engine has behind one-shots: (members, weights) of all groups."""
+    profile = network.pipelines[1][1].action_profiles["MyIngress.ecmp"]
+    groups = [profile.group(g)[0] for g in profile.groups()]
+    return (
+        [[profile.member(m.member)[1] for m in g] for g in groups],
+        [[(m.weight, m.watch_port) for m in g] for g in groups],
+    )
+
+
+def test_one_shots_come_and_go_with_their_entries(client: Client, names: Names, network: FakeNetwork) -> None:
+    client.insert(one_shot(names, 0xFD01, (3, 1), (4, 2)), one_shot(names, 0xFD02, (9, 5), watch=2))
+    assert hidden(network) == ([[(3,), (4,)], [(9,)]], [[(1, None), (2, None)], [(5, 2)]])
+    client.modify(one_shot(names, 0xFD01, (5, 1), (6, 1), (7, 1)))
+    assert hidden(network)[0] == [[(5,), (6,), (7,)], [(9,)]]
+    client.modify(one_shot(names, 0xFD01, (8, 1)))
+    assert hidden(network)[0] == [[(8,)], [(9,)]]
+    client.modify(one_shot(names, 0xFD01))
+    assert hidden(network)[0] == [[], [(9,)]]
+    client.delete(one_shot(names, 0xFD01), one_shot(names, 0xFD02))
+    assert hidden(network) == ([], [])
+    assert not list(network.pipelines[1][1].action_profiles["MyIngress.ecmp"].members())
+
+
+def test_a_failed_one_shot_leaves_nothing(client: Client, names: Names, network: FakeNetwork) -> None:
+    client.insert(one_shot(names, 0xFD01, *((p, 1) for p in range(60))))
+    too_many = one_shot(names, 0xFD02, *((p, 1) for p in range(5)))
+    assert refused(client, ("INSERT", too_many)) == [EXHAUSTED]
+    assert refused(client, ("INSERT", one_shot(names, 0xFD01, (1, 1)))) == [EXISTS]
+    assert refused(client, ("MODIFY", one_shot(names, 0xFD01, *((p, 1) for p in range(65))))) == [EXHAUSTED]
+    profile = network.pipelines[1][1].action_profiles["MyIngress.ecmp"]
+    assert len(list(profile.members())) == 60
+    assert client.read(names.entry("balanced")) == [one_shot(names, 0xFD01, *((p, 1) for p in range(60)))]
+
+
+def test_wrong_one_shots(client: Client, names: Names) -> None:
+    mode = one_shot(names, 0xFD01, (1, 1))
+    mode.table_entry.action.action_profile_action_set.action_selection_mode = 2  # type: ignore[assignment]
+    other_action = one_shot(names, 0xFD01, (1, 1))
+    other_action.table_entry.action.action_profile_action_set.action_profile_actions[0].action.action_id = 3
+    indirect = names.entry("indirect", 5)
+    indirect.table_entry.action.action_profile_action_set.SetInParent()
+    assert refused(
+        client,
+        ("INSERT", one_shot(names, 0xFD01, (1, 0))),
+        ("INSERT", one_shot(names, 0xFD01, (1, 1 << 30), (2, 1 << 30))),
+        ("INSERT", mode),
+        ("INSERT", other_action),
+        ("INSERT", indirect),
+    ) == [INVALID, EXHAUSTED, UNIMPLEMENTED, INVALID, INVALID]
+
+
+def test_one_shots_and_groups_do_not_mix(client: Client, names: Names) -> None:
+    client.insert(one_shot(names, 0xFD01, (1, 1)))
+    assert refused(
+        client,
+        ("INSERT", member(names, "ecmp", 1, "drop")),
+        ("INSERT", group(names, 1)),
+        ("INSERT", balanced(names, 0xFD02, action_profile_group_id=1)),
+    ) == [INVALID, INVALID, INVALID]
+    client.delete(one_shot(names, 0xFD01))
+    client.insert(member(names, "ecmp", 1, "drop"))
+    assert refused(client, ("INSERT", one_shot(names, 0xFD01, (1, 1)))) == [INVALID]
+    client.insert(balanced(names, 0xFD02, action_profile_member_id=1))
+    assert refused(client, ("MODIFY", one_shot(names, 0xFD02, (1, 1)))) == [INVALID]

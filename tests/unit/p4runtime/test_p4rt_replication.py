@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Multicast groups and clone sessions."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+from finsy.proto import p4r
+
+from tests.unit.p4runtime.harness import Client, FakeNetwork, codes, config
+
+INVALID, NOT_FOUND, EXISTS, RANGE, UNIMPLEMENTED = 3, 5, 6, 11, 12
+
+
+def refused(client: Client, *updates: tuple[str, p4r.Entity]) -> list[int]:
+    with pytest.raises(grpc.RpcError) as caught:
+        client.write(*updates)
+    return codes(caught.value)
+
+
+def multicast(id_: int, *replicas: tuple[int, int], metadata: bytes = b"") -> p4r.Entity:
+    entity = p4r.Entity()
+    out = entity.packet_replication_engine_entry.multicast_group_entry
+    out.multicast_group_id, out.metadata = id_, metadata
+    for port, instance in replicas:
+        out.replicas.add(port=port.to_bytes(1 + (port > 255), "big"), instance=instance)
+    return entity
+
+
+def session(id_: int, *replicas: tuple[int, int], length: int = 0, cos: int = 0) -> p4r.Entity:
+    entity = p4r.Entity()
+    out = entity.packet_replication_engine_entry.clone_session_entry
+    out.session_id, out.packet_length_bytes, out.class_of_service = id_, length, cos
+    for port, instance in replicas:
+        out.replicas.add(egress_port=port, instance=instance)
+    return entity
+
+
+def test_multicast_groups(client: Client, network: FakeNetwork) -> None:
+    one, two = multicast(1, (1, 0), (510, 7), metadata=b"m"), multicast(65535)
+    client.insert(two, one)
+    assert network.groups[1] == {1: [(1, 0), (510, 7)], 65535: []}
+    assert client.read(multicast(0)) == [one, two]
+    assert client.read(multicast(1)) == [one]
+    client.modify(multicast(1, (3, 3)))
+    client.delete(two)
+    assert network.groups[1] == {1: [(3, 3)]}
+    assert client.read(p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry())) == [
+        multicast(1, (3, 3))
+    ]
+
+
+def test_clone_sessions(client: Client, network: FakeNetwork) -> None:
+    one = session(1, (510, 0), length=128, cos=7)
+    client.insert(one, session(32767))
+    assert network.sessions[1] == {1: ([(510, 0)], 128), 32767: ([], 0)}
+    assert client.read(session(0)) == [one, session(32767)]
+    client.modify(session(1, (4, 4)))
+    client.delete(session(32767))
+    assert network.sessions[1] == {1: ([(4, 4)], 0)}
+    assert client.read(session(1)) == [session(1, (4, 4))]
+
+
+def test_wrong_replication(client: Client, network: FakeNetwork) -> None:
+    client.insert(multicast(1), session(1))
+    no_port = multicast(2)
+    no_port.packet_replication_engine_entry.multicast_group_entry.replicas.add(instance=1)
+    backup = multicast(2, (1, 1))
+    replica = backup.packet_replication_engine_entry.multicast_group_entry.replicas[0]
+    replica.backup_replicas.add(port=b"\x02")
+    wrong = [
+        (multicast(0), INVALID),
+        (multicast(65536), INVALID),
+        (multicast(1), EXISTS),
+        (multicast(2, (512, 0)), RANGE),
+        (multicast(2, (1, 65536)), INVALID),
+        (multicast(2, (1, 1), (1, 1)), INVALID),
+        (no_port, INVALID),
+        (backup, UNIMPLEMENTED),
+        (session(0), INVALID),
+        (session(32768), INVALID),
+        (session(1), EXISTS),
+        (session(2, length=-1), INVALID),
+        (session(2, cos=8), INVALID),
+        (session(2, (512, 0)), INVALID),
+        (p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry()), INVALID),
+    ]
+    assert refused(client, *(("INSERT", e) for e, _ in wrong)) == [code for _, code in wrong]
+    missing = [multicast(9), session(9)]
+    assert refused(client, *((k, e) for k in ("MODIFY", "DELETE") for e in missing)) == [NOT_FOUND] * 4
+    with pytest.raises(grpc.RpcError) as caught:
+        client.read(*missing)
+    assert codes(caught.value) == [NOT_FOUND, NOT_FOUND]
+    assert (network.groups[1], network.sessions[1]) == ({1: []}, {1: ([], 0)})
+
+
+def test_a_new_pipeline_clears_replication(client: Client, network: FakeNetwork) -> None:
+    client.insert(multicast(1, (1, 1)), session(1, (1, 1)))
+    client.set_pipeline(config())
+    assert (network.groups[1], network.sessions[1]) == ({}, {})
+    assert client.read(multicast(0), session(0)) == []

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packet I/O, digests, idle time-outs, stream errors."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable
+
+import pytest
+from finsy.proto import p4r, stratum
+
+from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, Stream, config
+
+FRAME = bytes(range(60))
+
+
+@pytest.fixture
+def stream(connect: Callable[..., Client]) -> Stream:
+    """The stream of a primary that has set the pipeline."""
+    client = connect()
+    stream = client.primary()
+    client.set_pipeline(config())
+    return stream
+
+
+def packet_out(port: int, pad: int = 0, payload: bytes = FRAME) -> p4r.PacketOut:
+    packet = p4r.PacketOut(payload=payload)
+    packet.metadata.add(metadata_id=1, value=port.to_bytes(2, "big"))
+    packet.metadata.add(metadata_id=2, value=bytes([pad]))
+    return packet
+
+
+def failed(stream: Stream) -> tuple[int, str]:
+    """(code, kind of message) of the next stream error."""
+    error = stream.next().error
+    return error.canonical_code, error.WhichOneof("details") or ""
+
+
+# -- packets
+
+
+def test_packet_out_has_its_header_in_front(stream: Stream, network: FakeNetwork) -> None:
+    stream.send(packet=packet_out(0x1FE, 0x55))
+    assert network.packets_out.get(timeout=5) == (1, (0x1FE << 7 | 0x55).to_bytes(2, "big") + FRAME)
+    swapped = packet_out(1)
+    swapped.metadata.insert(0, swapped.metadata.pop(1))
+    stream.send(packet=swapped)
+    assert network.packets_out.get(timeout=5)[1] == b"\x00\x80" + FRAME
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        pytest.param(lambda p: p.metadata.pop(), 3, id="field missing"),
+        pytest.param(lambda p: p.metadata.add(metadata_id=2, value=b"\0"), 3, id="field twice"),
+        pytest.param(lambda p: p.metadata.add(metadata_id=3, value=b"\0"), 3, id="unknown field"),
+        pytest.param(lambda p: setattr(p.metadata[1], "value", b"\x80"), 11, id="value too wide"),
+        pytest.param(lambda p: setattr(p.metadata[1], "value", b""), 11, id="empty value"),
+    ],
+)
+def test_wrong_packets_out(stream: Stream, network: FakeNetwork, change, code: int) -> None:
+    packet = packet_out(1)
+    change(packet)
+    stream.send(packet=packet)
+    error = stream.next().error
+    assert error.canonical_code == code
+    assert error.packet_out.packet_out == packet
+    assert network.packets_out.empty()
+
+
+def test_packet_in(stream: Stream, network: FakeNetwork) -> None:
+    header = (7 << 39 | 1 << 38 | 0b101010 << 32 | 0xDEADBEEF).to_bytes(6, "big")
+    network.packet_in[1](header + FRAME, 0)
+    packet = stream.next().packet
+    assert packet.payload == FRAME
+    assert [(m.metadata_id, m.value) for m in packet.metadata] == [
+        (1, b"\x07"),
+        (2, b"\x01"),
+        (3, b"\x2a"),
+        (4, b"\xde\xad\xbe\xef"),
+    ]
+    network.packet_in[1](b"short", 0)
+    network.packet_in[1](header, 0)
+    assert stream.next().packet.payload == b""
+
+
+def test_only_the_primary_does_packet_io(stream: Stream, connect: Callable[..., Client], network: FakeNetwork) -> None:
+    backup = connect().stream()
+    backup.arbitrate(1, None)
+    assert backup.next().arbitration.status.code == 6
+    backup.send(packet=packet_out(1))
+    assert failed(backup) == (7, "packet_out")
+    network.packet_in[1](bytes(6) + FRAME, 0)
+    assert stream.next().packet.payload == FRAME
+    assert backup.silent()
+    assert network.packets_out.empty()
+
+
+def test_messages_before_arbitration_and_before_a_pipeline(
+    connect: Callable[..., Client], network: FakeNetwork
+) -> None:
+    client = connect()
+    stranger = client.stream()
+    stranger.send(packet=packet_out(1))
+    assert failed(stranger) == (7, "packet_out")
+    primary = client.primary()
+    primary.send(packet=packet_out(1))
+    assert failed(primary) == (9, "packet_out")
+    network.packet_in[1](FRAME, 0)
+    assert primary.silent()
+
+
+def test_other_stream_errors(stream: Stream) -> None:
+    stream.send()
+    assert failed(stream) == (3, "other")
+    message = p4r.StreamMessageRequest()
+    message.other.Pack(p4r.Uint128())
+    stream.send(other=message.other)
+    assert failed(stream) == (12, "other")
+    stream.send(digest_ack=p4r.DigestListAck(digest_id=4))
+    assert failed(stream) == (3, "digest_list_ack")
+
+
+def test_roles_filter_packet_ins(connect: Callable[..., Client], network: FakeNetwork) -> None:
+    client = connect()
+    everything = client.primary()
+    client.set_pipeline(config())
+    only_seven = stratum.P4RoleConfig(receives_packet_ins=True)
+    only_seven.packet_in_filter.metadata_id = 1
+    only_seven.packet_in_filter.value = b"\x07"
+    seven, none = client.stream(), client.stream()
+    seven.arbitrate(1, 1, "seven", only_seven)
+    none.arbitrate(1, 1, "none", stratum.P4RoleConfig())
+    for each in (seven, none):
+        assert each.next().arbitration.status.code == 0
+    for port in (6, 7):
+        network.packet_in[1]((port << 39).to_bytes(6, "big") + FRAME, 0)
+    assert [everything.next().packet.metadata[0].value for _ in range(2)] == [b"\x06", b"\x07"]
+    assert seven.next().packet.metadata[0].value == b"\x07"
+    assert seven.silent()
+    assert none.silent()
+
+
+def test_a_client_that_does_not_read_loses_packets_and_nothing_else(
+    stream: Stream, connect: Callable[..., Client], network: FakeNetwork, names: Names
+) -> None:
+    for _ in range(300):
+        for _ in range(100):
+            network.packet_in[1](bytes(6) + bytes(1400), 0)
+        time.sleep(0.0005)
+    client = connect()
+    client.insert(names.entry("lpm_route", None, action=("to_cpu", 1)))
+    seen = 0
+    try:
+        while stream.next(timeout=1.0).WhichOneof("update") == "packet":
+            seen += 1
+    except queue.Empty:
+        pass
+    assert 1000 < seen <= 30_000
+
+
+# -- digests
+
+
+@pytest.fixture
+def learner(connect: Callable[..., Client], names: Names):
+    """(stream, function that configures learn_t)."""
+    client = connect()
+    stream = client.primary()
+    client.set_pipeline(config())
+
+    def configure(kind: str, size: int = 0, timeout_ms: int = 0, ack_ms: int = 0) -> None:
+        entity = p4r.Entity()
+        entity.digest_entry.digest_id = names.ids["learn_t"]
+        c = entity.digest_entry.config
+        c.max_list_size, c.max_timeout_ns, c.ack_timeout_ns = size, timeout_ms * 10**6, ack_ms * 10**6
+        client.write((kind, entity))
+
+    return stream, configure
+
+
+def learn(network: FakeNetwork, *addresses: int, port: int = 5) -> None:
+    for address in addresses:
+        network.digest[1](1, address.to_bytes(6, "big") + port.to_bytes(2, "big"), 0)
+
+
+def received(stream: Stream) -> tuple[int, list[tuple[bytes, bytes]]]:
+    digest = stream.next().digest
+    return digest.list_id, [tuple(m.bitstring for m in d.struct.members) for d in digest.data]
+
+
+def test_digest_lists_by_size(learner, network: FakeNetwork, names: Names) -> None:
+    stream, configure = learner
+    learn(network, 1)  # not enabled yet
+    configure("INSERT", size=2, timeout_ms=10_000, ack_ms=10_000)
+    learn(network, 1, 1)
+    assert stream.silent()
+    learn(network, 2)
+    message = stream.next().digest
+    assert message.digest_id == names.ids["learn_t"]
+    assert abs(message.timestamp - time.time_ns()) < 10**10
+    assert [[m.bitstring for m in d.struct.members] for d in message.data] == [[b"\1", b"\5"], [b"\2", b"\5"]]
+    # What is not acknowledged does not come again.
+    learn(network, 1, 2, 3, 4)
+    list_id, data = received(stream)
+    assert data == [(b"\3", b"\5"), (b"\4", b"\5")]
+    stream.send(digest_ack=p4r.DigestListAck(digest_id=message.digest_id, list_id=message.list_id))
+    stream.send(digest_ack=p4r.DigestListAck(digest_id=message.digest_id, list_id=12345))
+    assert stream.silent()
+    learn(network, 1, 2, 3, 4)
+    assert received(stream) == (list_id + 1, [(b"\1", b"\5"), (b"\2", b"\5")])
+    configure("DELETE")
+    learn(network, 8, 9)
+    assert stream.silent()
+
+
+def test_digest_lists_by_time(learner, network: FakeNetwork) -> None:
+    stream, configure = learner
+    configure("INSERT", timeout_ms=100, ack_ms=100)
+    learn(network, *range(5))
+    assert [len(received(stream)[1]), stream.silent(0.05)] == [5, True]
+    time.sleep(0.2)  # the acknowledgement is overdue
+    learn(network, 1)
+    assert received(stream)[1] == [(b"\1", b"\5")]
+
+
+def test_digests_one_by_one(learner, network: FakeNetwork) -> None:
+    stream, configure = learner
+    configure("INSERT", size=1)
+    learn(network, 1, 1)  # without ack time-out nothing is remembered
+    assert [received(stream)[1] for _ in range(2)] == [[(b"\1", b"\5")]] * 2
+    configure("MODIFY", size=3, timeout_ms=10_000)
+    learn(network, 7, 8, 9)
+    assert len(received(stream)[1]) == 3
+
+
+def test_digest_entries(client: Client, names: Names) -> None:
+    import grpc
+
+    from tests.unit.p4runtime.harness import codes
+
+    entity = p4r.Entity()
+    entity.digest_entry.digest_id = names.ids["learn_t"]
+    assert client.read(p4r.Entity(digest_entry=p4r.DigestEntry())) == []
+    with pytest.raises(grpc.RpcError) as caught:
+        client.write(("MODIFY", entity), ("DELETE", entity), ("INSERT", p4r.Entity(digest_entry=p4r.DigestEntry())))
+    assert codes(caught.value) == [5, 5, 3]
+    entity.digest_entry.config.max_list_size = 7
+    client.insert(entity)
+    assert client.read(entity) == [entity]
+    wrong = p4r.Entity()
+    wrong.CopyFrom(entity)
+    wrong.digest_entry.config.ack_timeout_ns = -1
+    with pytest.raises(grpc.RpcError) as caught:
+        client.write(("INSERT", entity), ("MODIFY", wrong))
+    assert codes(caught.value) == [6, 3]
+
+
+# -- idle time-outs
+
+
+def ageing(names: Names, key: int, timeout_ns: int) -> p4r.Entity:
+    return names.entry("ageing", key, action=("NoAction",), idle_timeout_ns=timeout_ns, metadata=b"who")
+
+
+def test_idle_notifications(connect: Callable[..., Client], names: Names, network: FakeNetwork) -> None:
+    client = connect()
+    stream = client.primary()
+    client.set_pipeline(config())
+    network.now_ps = 10**12
+    client.insert(ageing(names, 1, 2 * 10**9), ageing(names, 2, 5 * 10**9), ageing(names, 3, 0))
+    assert stream.silent(0.3)
+    network.now_ps = 4 * 10**12
+    message = stream.next().idle_timeout_notification
+    (entry,) = message.table_entry
+    expected = ageing(names, 1, 2 * 10**9).table_entry
+    expected.ClearField("action")
+    assert entry == expected
+    assert abs(message.timestamp - time.time_ns()) < 10**10
+    assert stream.silent(0.3)  # its time begins anew
+    network.now_ps = 65 * 10**11
+    assert len(stream.next().idle_timeout_notification.table_entry) == 2
+    client.delete(ageing(names, 1, 0))
+    client.modify(ageing(names, 2, 0))
+    network.now_ps = 10**14
+    assert stream.silent(0.3)
+
+
+def test_time_since_last_hit(client: Client, names: Names, network: FakeNetwork) -> None:
+    network.now_ps = 10**12
+    client.insert(ageing(names, 1, 0))
+    network.now_ps = 3 * 10**12
+    wanted = names.entry("ageing", time_since_last_hit=p4r.TableEntry.IdleTimeout())
+    (got,) = client.read(wanted)
+    assert got.table_entry.time_since_last_hit.elapsed_ns == 2 * 10**9
+    assert not client.read(names.entry("ageing"))[0].table_entry.HasField("time_since_last_hit")
+    state = network.pipelines[1][1]
+    table = state.tables["MyIngress.ageing"]
+    state.block[0] = 2_500_000  # a packet hits the entry at 2.5 s, in ticks of 1 us
+    table.touch(0)
+    (got,) = client.read(wanted)
+    assert got.table_entry.time_since_last_hit.elapsed_ns == 5 * 10**8
