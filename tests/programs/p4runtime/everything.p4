@@ -197,6 +197,7 @@ control MyIngress(inout headers_t hdr, inout meta_t meta, inout standard_metadat
     }
 
     apply {
+        bit<48> seen;
         if (hdr.packet_out.isValid()) {
             std.egress_spec = hdr.packet_out.egress_port;
             hdr.packet_out.setInvalid();
@@ -216,7 +217,8 @@ control MyIngress(inout headers_t hdr, inout meta_t meta, inout standard_metadat
         port_counter.count((bit<32>)std.ingress_port);
         packet_counter.count(0);
         rate.execute_meter(32w0, meta.colour);
-        words.read(hdr.ethernet.src_addr, 0);
+        words.read(seen, 0);
+        meta.word = (bit<32>)seen;
         words.write(1, hdr.ethernet.dst_addr);
         octets.write(0, meta.colour);
     }

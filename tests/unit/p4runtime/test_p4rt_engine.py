@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server on the real engine: what is written is what packets meet."""
+
+from __future__ import annotations
+
+import queue
+import struct
+from collections.abc import Iterator
+
+import pytest
+from finsy.proto import p4r
+
+from detour.engine.network import Network
+from detour.engine.p4runtime import P4RuntimeServer
+from tests.unit.p4runtime.harness import Client, Names, Stream, config
+
+SOURCE, TARGET = 0x020000000001, 0x020000000002
+
+
+class Switch:
+    """One switch with sinks at ports 1 to 3, a primary and its stream."""
+
+    def __init__(self, network: Network, client: Client, stream: Stream) -> None:
+        self.network, self.client, self.stream = network, client, stream
+        self.frames: dict[int, queue.Queue[bytes]] = {port: queue.Queue() for port in (1, 2, 3)}
+        for port, received in self.frames.items():
+            network.attach_sink((1, port), lambda frame, _, received=received: received.put(frame))
+
+    def send(self, frame: bytes, port: int = 1) -> None:
+        self.network.inject((1, port), frame)
+
+    def receive(self, port: int) -> bytes:
+        return self.frames[port].get(timeout=10)
+
+
+@pytest.fixture
+def switch() -> Iterator[Switch]:
+    with Network(packets=1024) as network:
+        network.add_switch(1)
+        network.start()
+        with P4RuntimeServer(network) as server:
+            server.add_device(1)
+            client = Client(server.target)
+            stream = client.primary()
+            client.set_pipeline(config())
+            yield Switch(network, client, stream)
+            client.close()
+
+
+def ethernet(target: int = TARGET, source: int = SOURCE, ether_type: int = 0x0800, payload: bytes = bytes(46)) -> bytes:
+    return target.to_bytes(6, "big") + source.to_bytes(6, "big") + struct.pack("!H", ether_type) + payload
+
+
+def ipv6(destination: int, payload: bytes = bytes(26)) -> bytes:
+    header = struct.pack("!IHBB", 6 << 28, len(payload), 59, 64) + (1).to_bytes(16, "big")
+    return ethernet(ether_type=0x86DD, payload=header + destination.to_bytes(16, "big") + payload)
+
+
+def test_entries_forward(switch: Switch, names: Names) -> None:
+    switch.client.insert(names.entry("exact_two", TARGET, 2, action=("forward", 2)))
+    frame = ethernet(ether_type=0x0801)
+    switch.client.insert(names.entry("preset", 1, action=("set_vlan", 2)))
+    switch.send(frame)
+    assert switch.receive(2) == frame
+    switch.client.modify(names.entry("exact_two", TARGET, 2, action=("forward", 3)))
+    switch.send(frame)
+    assert switch.receive(3) == frame
+
+
+def test_direct_counter_and_default_entry(switch: Switch, names: Names) -> None:
+    route = names.entry("lpm_route", (0xFD << 120, 8), action=("route", 2, 0x0200000000FF))
+    switch.client.insert(route)
+    frame = ipv6(0xFD << 120 | 5)
+    switch.send(frame)
+    assert switch.receive(2) == (0x0200000000FF).to_bytes(6, "big") + frame[6:]
+    (got,) = switch.client.read(names.entry("lpm_route", counter_data=p4r.CounterData()))
+    assert got.table_entry.counter_data == p4r.CounterData(packet_count=1, byte_count=len(frame))
+    switch.client.modify(names.entry("lpm_route", action=("to_cpu", 0xABCD), is_default_action=True))
+    switch.send(ipv6(5))
+    packet = switch.stream.next().packet
+    assert [m.value for m in packet.metadata] == [b"\1", b"\0", b"\0", b"\xab\xcd"]
+    assert packet.payload == ipv6(5)
+
+
+def test_packet_out(switch: Switch) -> None:
+    packet = p4r.PacketOut(payload=ethernet())
+    packet.metadata.add(metadata_id=1, value=b"\3")
+    packet.metadata.add(metadata_id=2, value=b"\0")
+    for _ in range(10):
+        switch.stream.send(packet=packet)
+    assert [switch.receive(3) for _ in range(10)] == [ethernet()] * 10
+    packet.payload = bytes(1 << 20)
+    switch.stream.send(packet=packet)
+    assert switch.stream.next().error.canonical_code == 3
+
+
+def test_multicast_and_clone(switch: Switch, names: Names) -> None:
+    group, session = p4r.Entity(), p4r.Entity()
+    out = group.packet_replication_engine_entry.multicast_group_entry
+    out.multicast_group_id = 7
+    for port in (2, 3):
+        out.replicas.add(port=bytes([port]), instance=port)
+    copy = session.packet_replication_engine_entry.clone_session_entry
+    copy.session_id = 9
+    copy.replicas.add(port=b"\x01\xfe", instance=1)
+    switch.client.insert(
+        group, session,
+        names.entry("exact_two", TARGET, 1, action=("replicate", 7)),
+        names.entry("exact_two", TARGET + 1, 1, action=("mirror", 9)),
+    )
+    switch.client.insert(names.entry("preset", 1, action=("set_vlan", 1)))
+    switch.send(ethernet(ether_type=0x0801))
+    assert switch.receive(2) == switch.receive(3) == ethernet(ether_type=0x0801)
+    switch.send(ethernet(TARGET + 1, ether_type=0x0801))
+    packet = switch.stream.next().packet
+    assert [m.value for m in packet.metadata][1] == b"\1"
+    assert packet.payload == ethernet(TARGET + 1, ether_type=0x0801)
+
+
+def test_digest_and_idle_time_out(switch: Switch, names: Names) -> None:
+    entity = p4r.Entity()
+    entity.digest_entry.digest_id = names.ids["learn_t"]
+    entity.digest_entry.config.max_list_size = 1
+    switch.client.insert(entity)
+    switch.send(ethernet(), port=3)
+    (data,) = switch.stream.next().digest.data
+    assert [m.bitstring for m in data.struct.members] == [SOURCE.to_bytes(6, "big"), b"\3"]
+    entry = names.entry("ageing", SOURCE, action=("NoAction",), idle_timeout_ns=200_000_000)
+    switch.client.insert(entry)
+    switch.send(ethernet(), port=3)
+    assert switch.stream.next().idle_timeout_notification.table_entry[0].match == entry.table_entry.match
+
+
+def test_registers_counters_and_value_sets(switch: Switch, names: Names) -> None:
+    register, counter, types = p4r.Entity(), p4r.Entity(), p4r.Entity()
+    register.register_entry.register_id = names.ids["words"]
+    register.register_entry.index.index = 1
+    counter.counter_entry.counter_id = names.ids["port_counter"]
+    counter.counter_entry.index.index = 2
+    switch.client.insert(names.entry("lpm_route", None, action=("forward", 1)))
+    switch.send(ethernet(0x0A0B0C0D0E0F, ether_type=0x1234), port=2)
+    types.value_set_entry.value_set_id = names.ids["ipv6_types"]
+    types.value_set_entry.members.add().match.add(field_id=1).exact.value = b"\x12\x34"
+    switch.client.modify(types)
+    frame = ipv6(77)
+    frame = frame[:12] + b"\x12\x34" + frame[14:]
+    switch.send(frame, port=2)
+    assert switch.receive(1) == frame
+    (got,) = switch.client.read(counter)
+    assert got.counter_entry.data.packet_count == 2
+    (got,) = switch.client.read(register)
+    assert got.register_entry.data.bitstring == TARGET.to_bytes(6, "big").lstrip(b"\0")
+
+
+def test_one_shot_and_watch_port(switch: Switch, names: Names) -> None:
+    entity = names.entry("balanced", None)
+    for port in (2, 3):
+        entity.table_entry.action.action_profile_action_set.action_profile_actions.add(
+            action=names.action("forward", port), weight=1, watch_port=bytes([port])
+        )
+    switch.client.insert(entity, names.entry("lpm_route", None, action=("forward", 1)))
+    switch.network.set_link((1, 2), False)
+    switch.send(ipv6(77))
+    assert switch.receive(3) == ipv6(77)
+    switch.network.set_link((1, 2), True)
+    switch.network.set_link((1, 3), False)
+    switch.send(ipv6(77))
+    assert switch.receive(2) == ipv6(77)
+
+
+def test_a_pipeline_is_changed_under_traffic(switch: Switch, names: Names) -> None:
+    entry = names.entry("exact_two", TARGET, 1, action=("forward", 2))
+    for _ in range(5):
+        switch.client.insert(entry, names.entry("preset", 1, action=("set_vlan", 1)))
+        for _ in range(50):
+            switch.send(ethernet(ether_type=0x0801))
+        switch.receive(2)
+        switch.client.set_pipeline(config())
+    switch.client.set_pipeline(config(), "VERIFY_AND_SAVE")
+    switch.client.insert(entry, names.entry("preset", 1, action=("set_vlan", 1)))
+    switch.client.set_pipeline(None, "COMMIT")
+    while not switch.frames[2].empty():
+        switch.frames[2].get()
+    switch.send(ethernet(ether_type=0x0801))
+    assert switch.receive(2) == ethernet(ether_type=0x0801)
