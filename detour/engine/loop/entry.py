@@ -187,7 +187,8 @@ def _run_paced(g: Any, data: Any, hs: Any) -> int:
             due = heap.first_time(g) <= now
         if g.up_used + g.taken_used > 0 and (not due or wall - started > _LOG_NS):
             return DRAIN
-        if not due:
+        # Python sets `wake` before it makes its descriptor readable, which _poll may just have read.
+        if not due and g.wake == 0:
             _rest(g)
     return WOKEN
 

@@ -8,7 +8,7 @@ has one or two arguments however many tables there are, and an array may move be
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -54,12 +54,13 @@ TO_CPU: Final = 5  # index: port
 TO_SINK: Final = 6  # index: port
 TO_INGRESS: Final = 7  # each frame names its port (frames from Python and from sockets)
 
-# Kinds of records that the loop leaves for Python.
-UP_PACKET_IN: Final = 1
-UP_DIGEST: Final = 2
-UP_SINK: Final = 3
-UP_RECEIVED: Final = 4  # captures
-UP_SENT: Final = 5
+# Kinds of records that the loop leaves for Python. Typed, because Numba compiles a function once per plain constant
+# that it is called with.
+UP_PACKET_IN: Any = np.int64(1)
+UP_DIGEST: Any = np.int64(2)
+UP_SINK: Any = np.int64(3)
+UP_RECEIVED: Any = np.int64(4)  # captures
+UP_SENT: Any = np.int64(5)
 
 # Why run_slice returned.
 REACHED: Final = 0  # loop time is `until`

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from detour.engine.loop import heap, pool
 from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import TO_CPU, TO_IO, TO_SINK, UNLIMITED_PS, UP_PACKET_IN, UP_SINK
@@ -17,6 +19,7 @@ from detour.engine.loop.outside import send_frame
 from detour.engine.loop.up import tell
 
 _PS_PER_SECOND_OF_BITS = 8 * 1_000_000_000_000
+_NO_DETAIL = np.int64(0)
 
 
 @inner(forceinline=True)
@@ -76,13 +79,13 @@ def flush(g: Any, index: int) -> int:
 
 @inner(forceinline=True)
 def _draw(line: Any) -> int:
-    """The line's next random number, 32 bits (xorshift64*)."""
+    """The line's next random number, 32 bits (xorshift64, and a product that does not overflow 63 bits)."""
     x = line.random
     x ^= (x >> 12) & 0x000FFFFFFFFFFFFF
     x ^= x << 25
     x ^= (x >> 27) & 0x0000001FFFFFFFFF
     line.random = x
-    return ((x * 2685821657736338717) >> 32) & 0xFFFFFFFF
+    return ((((x >> 32) & 0xFFFFFFFF) * 1812433253) >> 16) & 0xFFFFFFFF
 
 
 @inner()
@@ -149,4 +152,4 @@ def leave(g: Any, index: int, slot: int) -> None:
 @inner()
 def _tell_frame(g: Any, kind: int, port: int, slot: int) -> bool:
     frame = slot_at(g.slots, slot)
-    return tell(g, kind, port, 0, g.bytes + frame.start, frame.length, frame.wire)
+    return tell(g, kind, port, _NO_DETAIL, g.bytes + frame.start, frame.length, frame.wire)

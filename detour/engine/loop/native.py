@@ -19,6 +19,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from detour.engine.loop import layout
+from detour.engine.loop.jit import inner
 
 COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 _I64 = ir.IntType(64)
@@ -178,7 +179,7 @@ def _libc(name: str, result: Any, *arguments: Any) -> Any:
     """A function of the C library; pointers are int64, as their calling convention is the same."""
     if COMPILED:
         return types.ExternalFunction(name, result(*arguments))
-    function = getattr(ctypes.CDLL(None, use_errno=False), name)
+    function = getattr(ctypes.CDLL(None, use_errno=True), name)
     width = {types.int64: ctypes.c_int64, types.int32: ctypes.c_int32}
     function.restype = width[result]
     function.argtypes = [width[a] for a in arguments]
@@ -197,7 +198,22 @@ ppoll = _libc("ppoll", _INT, _LONG, _LONG, _LONG, _LONG)
 epoll_wait = _libc("epoll_wait", _INT, _INT, _LONG, _INT, _INT)
 epoll_ctl = _libc("epoll_ctl", _INT, _INT, _INT, _INT, _LONG)
 clock_gettime = _libc("clock_gettime", _INT, _INT, _LONG)
-errno_address = _libc("__errno_location", _LONG)
+
+
+def _errno() -> Any:
+    """`errno()`: why the last function of the C library failed. (Python may use errno itself, so ctypes keeps ours.)"""
+    if not COMPILED:
+        return ctypes.get_errno
+    location = _libc("__errno_location", _LONG)
+
+    @inner()
+    def value() -> Any:
+        return load32(location())
+
+    return value
+
+
+errno = _errno()
 
 
 def timer_slack_off() -> None:

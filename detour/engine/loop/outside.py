@@ -31,7 +31,7 @@ from detour.engine.loop.native import (
     clock_gettime,
     epoll_ctl,
     epoll_wait,
-    errno_address,
+    errno,
     io_at,
     load16,
     load32,
@@ -69,11 +69,6 @@ def wall_ns(g: Any) -> int:
     return load64(g.system + AT_TIMESPEC) * 1_000_000_000 + load64(g.system + AT_TIMESPEC + 8)
 
 
-@inner(forceinline=True)
-def _errno() -> int:
-    return load32(errno_address())
-
-
 @inner()
 def _try_send(g: Any, io: Any, slot: int) -> bool:
     """Sends a frame and ends the packet; False if the socket does not take it now."""
@@ -84,7 +79,7 @@ def _try_send(g: Any, io: Any, slot: int) -> bool:
     else:
         result = sendto(io.fd, data, frame.length, _SEND_FLAGS, io.address, io.address_length)
     if result < 0:
-        error = _errno()
+        error = errno()
         if error in (_EAGAIN, _ENOBUFS, _EINTR):
             return False
         if error in (_ENOENT, _ECONNREFUSED):
@@ -205,7 +200,7 @@ def receive_frame(g: Any, index: int) -> int:
 @inner()
 def _receive_failed(g: Any, io: Any) -> None:
     """Counts an error; a socket that keeps failing is no longer watched."""
-    error = _errno()
+    error = errno()
     if error in (_EAGAIN, _EINTR):
         io.rx_failing = 0
         return

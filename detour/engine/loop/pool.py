@@ -162,4 +162,3 @@ def put_headers(g: Any, index: int, headers: int, length: int, payload: int, pay
     slot.start = start
     slot.length = length + payload_length
     return True
-

@@ -9,10 +9,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from detour.engine import phv as fixed
 from detour.engine.loop import heap, lines, pool, queues, replicate
 from detour.engine.loop.jit import inner
-from detour.engine.loop.layout import MAX_TIME, PORTS_PER_SWITCH, TO_NOWHERE, UNLIMITED_PS, UP_DIGEST
+from detour.engine.loop.layout import (
+    MAX_TIME,
+    PORTS_PER_SWITCH,
+    TO_NOWHERE,
+    UNLIMITED_PS,
+    UP_DIGEST,
+    UP_RECEIVED,
+    UP_SENT,
+)
 from detour.engine.loop.native import (
     call2,
     call3,
@@ -31,8 +41,8 @@ from detour.engine.loop.up import take_down, tell
 
 _U32 = 0xFFFFFFFF
 _U48 = 0xFFFFFFFFFFFF
-_GROUPS = 1 << 16
-_SESSIONS = 1 << 15
+_GROUPS = np.int64(1 << 16)
+_SESSIONS = np.int64(1 << 15)
 
 
 @inner()
@@ -45,7 +55,7 @@ def arrive(g: Any, port_index: int, slot_index: int) -> None:
     port.rx_bytes += frame.wire
     switch.packets += 1
     if g.capturing != 0:
-        take_down(g, False, port_index, slot_index)
+        take_down(g, UP_RECEIVED, port_index, slot_index)
     frame.in_port = port_index
     pool.take_phv(g, slot_index)
     phv = pool.phv_address(g, slot_index)
@@ -105,7 +115,7 @@ def _after_ingress(g: Any, switch: Any, switch_index: int, slot_index: int) -> N
         _start_over(g, switch, slot_index, std.resubmit - 1, fixed.TYPE_RESUBMIT)
     elif std.mcast_grp != 0:
         std.instance_type = fixed.TYPE_REPLICATION
-        block = replicate.find(switch.groups, switch.replicas, _GROUPS, std.mcast_grp)
+        block = replicate.find(switch.groups, switch.replicas, _GROUPS, np.int64(std.mcast_grp))
         if block == 0:
             switch.unknown_groups += 1
         else:
@@ -116,7 +126,7 @@ def _after_ingress(g: Any, switch: Any, switch_index: int, slot_index: int) -> N
         pool.give_back(g, slot_index)
     else:
         std.instance_type = fixed.TYPE_NORMAL
-        _enqueue_and_serve(g, switch, switch_index, slot_index, std.egress_spec)
+        _enqueue_and_serve(g, switch, switch_index, slot_index, np.int64(std.egress_spec))
 
 
 @inner()
@@ -288,7 +298,7 @@ def _send(g: Any, port: Any, port_index: int, slot_index: int) -> None:
     port.tx_packets += 1
     port.tx_bytes += slot_at(g.slots, slot_index).wire
     if g.capturing != 0:
-        take_down(g, True, port_index, slot_index)
+        take_down(g, UP_SENT, port_index, slot_index)
     port.busy_until = max(port.busy_until, lines.send(g, port.line, slot_index))
 
 

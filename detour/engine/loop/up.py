@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from detour.engine.loop.jit import inner
-from detour.engine.loop.layout import UP, UP_RECEIVED, UP_SENT
+from detour.engine.loop.layout import UP
 from detour.engine.loop.native import move_bytes, slot_at, up_at
 
 _HEAD = UP.itemsize
+_NO_DETAIL = np.int64(0)
 
 
 @inner()
@@ -44,15 +47,14 @@ def tell(g: Any, kind: int, index: int, detail: int, data: int, length: int, wir
 
 
 @inner()
-def take_down(g: Any, sent: bool, port: int, slot: int) -> None:
-    """Captures a frame that a port received or sent."""
+def take_down(g: Any, kind: int, port: int, slot: int) -> None:
+    """Captures a frame that a port received or sent (`UP_RECEIVED`, `UP_SENT`)."""
     frame = slot_at(g.slots, slot)
     if g.taken_used + _HEAD + frame.length + 8 > g.taken_size:
         g.taken_drops += 1
         return
-    kind = UP_SENT if sent else UP_RECEIVED
     at = g.taken + g.taken_used
-    g.taken_used += _append(at, kind, port, 0, g.now, g.bytes + frame.start, frame.length, frame.wire)
+    g.taken_used += _append(at, kind, port, _NO_DETAIL, g.now, g.bytes + frame.start, frame.length, frame.wire)
 
 
 @inner(forceinline=True)
