@@ -153,7 +153,7 @@ def _roce(f: Any, buf: Any, at: int, size: int) -> int:
         return MALFORMED
     f["opcode"] = buf[at]
     f["solicited"] = buf[at + 1] >> 7
-    pad = (buf[at + 1] >> 4) & 3
+    pad: Any = np.int64(buf[at + 1] >> 4) & 3
     f["qpn"] = load32(buf, at + 4) & 0xFFFFFF
     low = load32(buf, at + 8)
     f["count"] = (low >> 24) & 0x7F

@@ -26,6 +26,7 @@ from detour.hosts.state import (
     MAX_TIME,
     NIL,
     QPS_RTS,
+    SLOT_ACKED,
     SLOT_FLIGHT,
     SLOT_FREE,
     SLOT_LOST,
@@ -89,6 +90,7 @@ def _send_new(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
     s = slot_row(hs, i, index)
     s["wqe"] = q["sq_nxt"] & (depth - 1)
     s["count"] = 0
+    s["first"] = now
     s["size"] = min(cfg_row(hs)["payload"], w["length"] - (seq - w["first"]) * cfg_row(hs)["payload"])
     q["snd_nxt"] = seq + 1
     paths.before_data(hs, i, q, now)
@@ -102,6 +104,8 @@ def _repeat(hs: Any, i: int, q: Any, index: int, buf: Any, o: int, now: int) -> 
     seq = flight.seq_of(hs, q, index)
     flight.take(hs, i, q, index)
     s["count"] = (s["count"] + 1) & wire.COUNT_MASK
+    if s["epoch"] != q["epoch"]:
+        s["first"] = NIL
     q["st_retransmitted"] += 1
     return _emit(hs, i, q, index, seq, buf, o, now)
 
@@ -126,7 +130,7 @@ def _emit(hs: Any, i: int, q: Any, index: int, seq: int, buf: Any, o: int, now: 
     paths.after_data(hs, i, q, now)
     timers.advance(hs, i, q, deadline(hs, i, q))
     w = wqe_row(hs, i, s["wqe"])
-    return wire.write_data(hs, buf, o, q, c, w, seq, s["count"], seq - w["first"])
+    return wire.write_data(hs, buf, o, q, c, w, seq, np.int64(s["count"]), seq - w["first"])
 
 
 # -- acknowledgements ---------------------------------------------------------------------------------------
@@ -175,6 +179,7 @@ def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> int:
     if seq < q["snd_una"] or seq >= q["snd_nxt"]:
         return -1
     s = slot_row(hs, i, seq & (cfg_row(hs)["window"] - 1))
+    _sample_round_trip(q, s, f["count"], now)
     if s["state"] != SLOT_FLIGHT or s["count"] != f["count"]:
         return _acked(hs, i, q, seq, f["count"], now)
     if s["epoch"] != q["epoch"]:
@@ -182,13 +187,24 @@ def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> int:
         _acked(hs, i, q, seq, f["count"], now)
         _lose_before(hs, i, q, q["flight_head"], txn, epoch, now)
         return -1
-    rtt.on_sample(q, now - s["sent"])
     if f["has_delay"]:
         paths.on_data_delay(hs, i, q, s["cand"], f["delay"], now)
     if f["ce"]:
         q["st_ecn_marked"] += 1
         cc.on_ecn(cfg_row(hs), q, s["size"], s["txn"], now)
     return _acked(hs, i, q, seq, f["count"], now)
+
+
+@inner
+def _sample_round_trip(q: Any, s: Any, count: int, now: int) -> None:
+    """Transmission `count` of a packet has arrived. Since ACKs name it, packets sent twice give samples too (no need
+    for Karn's rule), also if the last transmission was in vain: a timeout that was too short corrects itself."""
+    if s["state"] == SLOT_ACKED or s["epoch"] != q["epoch"]:
+        return
+    if count == s["count"]:
+        rtt.on_sample(q, now - s["sent"])
+    elif count == 0 and s["first"] >= 0:
+        rtt.on_sample(q, now - s["first"])
 
 
 @inner
@@ -205,8 +221,6 @@ def _acked(hs: Any, i: int, q: Any, seq: int, count: int, now: int) -> int:
     in_flight = s["state"] == SLOT_FLIGHT
     if not in_flight or (count >= 0 and count != s["count"]):
         q["st_spurious"] += 1
-        if s["epoch"] == q["epoch"]:
-            rtt.on_spurious(cfg_row(hs), q)
     current = in_flight and s["epoch"] == q["epoch"]
     if current:
         q["last_progress"] = now

@@ -22,13 +22,6 @@ def on_sample(q: Any, rtt: int) -> None:
 
 
 @inner
-def on_spurious(cfg: Any, q: Any) -> None:
-    """A transmission that was given up has arrived after all: the round trip is longer than the timeout. A packet that
-    was sent twice gives no sample, so without this an estimate from before a queue built up would never recover."""
-    on_sample(q, timeout(cfg, q))
-
-
-@inner
 def timeout(cfg: Any, q: Any) -> int:
     """Retransmission timeout, doubled for every one in a row that has passed (RFC 6298, 2 and 5.5)."""
     base = cfg["initial_rto_ps"]

@@ -90,6 +90,7 @@ QP = np.dtype(
 SLOT = np.dtype(
     [
         ("sent", _I),  # time of the last transmission, ps
+        ("first", _I),  # time of the first one if all were on the same path, else NIL
         ("txn", _I),  # its place in the QP's order of transmissions
         ("epoch", np.int32),  # path epoch in which it was sent
         ("next", np.int16),  # neighbours in the list of its state

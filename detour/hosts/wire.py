@@ -154,7 +154,7 @@ def icrc(buf: Any, udp: int, length: int, src_hi: int, src_lo: int, dst_hi: int,
     crc = crc32_word(swap64(src_lo), crc)
     crc = crc32_word(swap64(dst_hi), crc)
     crc = crc32_word(swap64(dst_lo), crc)
-    crc = crc32_word(load64le(buf, udp) | (0xFFFF << 48), crc)
+    crc = crc32_word(load64le(buf, udp) | (-1 << 48), crc)
     crc = crc32_word(load64le(buf, udp + UDP) | (0xFF << 32), crc)
     return crc32_update(buf, udp + UDP + 8, udp + length - ICRC, crc) ^ CRC_START
 

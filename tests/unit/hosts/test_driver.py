@@ -147,8 +147,9 @@ def test_a_megabyte_over_a_veth_pair(stations: tuple[Station, Station]) -> None:
     netns = f"dtdrv{os.getpid()}"
     subprocess.run(["ip", "netns", "add", netns], check=True)
     try:
-        subprocess.run([*"ip link add dtdrv0 type veth peer name dtdrv1 netns".split(), netns], check=True)
-        subprocess.run("ip link set dtdrv0 up mtu 2000".split(), check=True)
+        veth = ["type", "veth", "peer", "name", "dtdrv1", "netns", netns]
+        subprocess.run(["ip", "link", "add", "dtdrv0", *veth], check=True)
+        subprocess.run(["ip", "link", "set", "dtdrv0", "up", "mtu", "2000"], check=True)
         subprocess.run(["ip", "-n", netns, "link", "set", "dtdrv1", "up", "mtu", "2000"], check=True)
         a, b = stations
         a.driver.attach(0, open_interface("dtdrv0"))

@@ -198,3 +198,29 @@ def test_unsignaled_requests_complete_silently_and_errors_do_not() -> None:
     assert net.run(lambda: bool(done.extend(wc.wr_id for wc in pair.cq_a.poll()) or done))
     assert done == [3]
     assert pair.hs.cq[pair.cq_a.index]["reserved"] == 0
+
+
+def test_a_timeout_that_is_too_short_corrects_itself() -> None:
+    """A queue builds up until the round trip is beyond the timeout; ACKs of what was sent in vain show its length."""
+    config = HostConfig(min_rto_ps=20 * US, min_probe_timeout_ps=10 * US)
+    pair = make_pair(attr_a=FIXED_WINDOW, config=config)
+    now = [0]
+    net = Network(pair.hs, Weather(delay_of=lambda sport: 5 * US if now[0] < 100 * US else 200 * US))
+    for number in range(5):
+        pair.qp_a.post_send(SendWR(number, pair.mr_a.sge(0, 250_000), pair.mr_b.addr, pair.mr_b.rkey))
+    done = 0
+
+    def finished() -> bool:
+        nonlocal done
+        now[0] = net.now
+        done += len(pair.cq_a.poll())
+        return done == 5
+
+    assert net.run(finished), net.schedule()
+    stats = pair.qp_a.stats()
+    assert stats["srtt_ns"] == pytest.approx(400_000, rel=0.1)
+    assert stats["spurious"] < 200, "the first window or two"
+    rtos = stats["rtos"]
+    pair.qp_a.post_send(SendWR(9, pair.mr_a.sge(0, 250_000), pair.mr_b.addr, pair.mr_b.rkey))
+    assert net.run(lambda: bool(pair.cq_a.poll()))
+    assert pair.qp_a.stats()["rtos"] == rtos
