@@ -155,7 +155,7 @@ class Device:
         self._require_primary(session)
         live = self.pipelines.live
         if live is None:
-            raise Refused(Code.FAILED_PRECONDITION, "no forwarding-pipeline config has been committed")
+            raise Refused(Code.FAILED_PRECONDITION, "no forwarding pipeline config has been committed")
         frame = live.schema.packet_out.pack(packet.metadata) + packet.payload
         await self._work(lambda: self.target.packet_out(frame))
 

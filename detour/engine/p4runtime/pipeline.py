@@ -37,7 +37,7 @@ class Pipelines:
         """What reads and writes refer to; FAILED_PRECONDITION if there is nothing yet."""
         found = self.saved or self.live
         if found is None:
-            raise Refused(Code.FAILED_PRECONDITION, "no forwarding-pipeline config has been set")
+            raise Refused(Code.FAILED_PRECONDITION, "no forwarding pipeline config has been set")
         return found
 
     def set(self, action: int, config: Compiled | None) -> None:

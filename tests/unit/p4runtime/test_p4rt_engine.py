@@ -104,7 +104,8 @@ def test_multicast_and_clone(switch: Switch, names: Names) -> None:
     copy.session_id = 9
     copy.replicas.add(port=b"\x01\xfe", instance=1)
     switch.client.insert(
-        group, session,
+        group,
+        session,
         names.entry("exact_two", TARGET, 1, action=("replicate", 7)),
         names.entry("exact_two", TARGET + 1, 1, action=("mirror", 9)),
     )
