@@ -60,11 +60,11 @@ def test_session(server: P4RuntimeServer, network: FakeNetwork) -> None:
             await sw.write([~route("fd00::/16", 9), -route("fd01::/16", 0)])
             assert await entries(sw, "lpm_route") == encoded(sw, route("fd00::/16", 9))
             assert await entries(sw, "acl") == encoded(sw, rule)
-            group = fy.P4MulticastGroupEntry(1, replicas=[1, 2])
-            await sw.write([+group, +fy.P4CloneSessionEntry(5, replicas=[510])])
+            await sw.write([+fy.P4MulticastGroupEntry(1, replicas=[1, 2]), +fy.P4CloneSessionEntry(5, replicas=[510])])
             assert network.groups[1] == {1: [(1, 0), (2, 0)]}
             default = fy.P4TableEntry("lpm_route", is_default_action=True, action=fy.Action("to_cpu", reason=1))
-            await sw.write([~default, +fy.P4DigestEntry("learn_t", max_list_size=1), -group])
+            await sw.write([~default, +fy.P4DigestEntry("learn_t", max_list_size=1)])
+            await sw.write([-fy.P4MulticastGroupEntry(1)])
             assert network.groups[1] == {}
             await sw.delete_all()
             assert await entries(sw, "lpm_route") == []
