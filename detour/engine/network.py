@@ -21,7 +21,7 @@ from detour.engine.capture import Capture
 from detour.engine.clock import Clock, RealTime, Virtual
 from detour.engine.loop import entry
 from detour.engine.loop import hosts as native_hosts
-from detour.engine.loop.layout import MAX_TIME, TO_SINK, UP_DIGEST, UP_PACKET_IN, UP_SINK
+from detour.engine.loop.layout import MAX_TIME, SCRATCH_BYTES, TO_SINK, UP_DIGEST, UP_PACKET_IN, UP_SINK
 from detour.engine.loop.memory import Memory
 from detour.engine.records import Record
 from detour.engine.runner import Runner
@@ -111,6 +111,11 @@ class Network:
 
     def _set_pipeline(self, device_id: int, program: Any, state: Any) -> None:
         switch = self._wiring.switch(device_id)
+        if max(program.max_header_bytes, program.max_digest_bytes) > SCRATCH_BYTES:
+            raise DetourError(
+                f"the program of switch {switch.name} may write {program.max_header_bytes} bytes of headers and "
+                f"digests of {program.max_digest_bytes} bytes; at most {SCRATCH_BYTES} are possible"
+            )
         if switch.program is not None:
             entry.flush_switch(self._memory.globals, switch.index)
         self._memory.reserve_phv(program.phv_size)
@@ -132,6 +137,8 @@ class Network:
 
     def attach_host(self, port: Port, host: int, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64) -> None:
         """A cable to native host `host` of the `Hosts` arrays."""
+        if not 0 <= host < len(self.hosts.host):
+            raise DetourError(f"there is no host {host}; the arrays hold {len(self.hosts.host)}")
         self.call(lambda: self._wiring.attach_host(port, host, rate_bps, delay_ps, queue_packets))
 
     def attach_unix(

@@ -134,12 +134,24 @@ def _digest(fields: int, p: int, out: int) -> int:
     return 4
 
 
-class ScriptProgram:
-    """What `Network.set_pipeline` wants of a program."""
+class NativeProgram:
+    """What `Network.set_pipeline` wants of a program, out of six functions."""
+
+    max_header_bytes = 512
+    max_digest_bytes = 4
+
+    def __init__(self, functions: dict[str, Any], phv_size: int) -> None:
+        self.phv_size = phv_size
+        self._functions = functions  # keeps the code alive
+        for name, function in functions.items():
+            setattr(self, f"{name}_addr", function.address)
+
+
+class ScriptProgram(NativeProgram):
+    """The program described above."""
 
     def __init__(self, phv_size: int = 192) -> None:
-        self.phv_size = phv_size
-        self._functions = {
+        functions = {
             "parse": native(_parse, 4),
             "ingress": native(_ingress, 2),
             "egress": native(_egress, 2),
@@ -147,12 +159,43 @@ class ScriptProgram:
             "preserve": native(_preserve, 3),
             "digest": native(_digest, 3),
         }
+        super().__init__(functions, phv_size)
 
-    def __getattr__(self, name: str) -> int:
-        try:
-            return self.__dict__["_functions"][name.removesuffix("_addr")].address
-        except KeyError:
-            raise AttributeError(name) from None
+
+def _parse_nothing(sw: int, p: int, pkt: int, length: int) -> int:
+    return 0
+
+
+def _cross(sw: int, p: int) -> int:
+    store32(p + phv.EGRESS_SPEC, 3 - load32(p + phv.INGRESS_PORT))
+    return 0
+
+
+def _pass(sw: int, p: int) -> int:
+    return 0
+
+
+def _deparse_nothing(sw: int, p: int, out: int, payload: int, payload_length: int) -> int:
+    return 0
+
+
+def _three(a: int, b: int, c: int) -> int:
+    return 0
+
+
+class CrossProgram(NativeProgram):
+    """Sends what comes in on port 1 out of port 2 and the other way round, whatever it is."""
+
+    def __init__(self) -> None:
+        functions = {
+            "parse": native(_parse_nothing, 4),
+            "ingress": native(_cross, 2),
+            "egress": native(_pass, 2),
+            "deparse": native(_deparse_nothing, 5),
+            "preserve": native(_three, 3),
+            "digest": native(_three, 3),
+        }
+        super().__init__(functions, phv.FIXED_SIZE)
 
 
 class ScriptState:
