@@ -151,7 +151,7 @@ class Driver:
         self._stopping = False
         self._origin = time.monotonic_ns()
         self._buf = np.zeros(BATCH * ROOM, np.uint8)
-        self._views = [memoryview(self._buf)[k * ROOM : (k + 1) * ROOM] for k in range(BATCH)]
+        self._views = [self._buf.data[k * ROOM : (k + 1) * ROOM] for k in range(BATCH)]
         self._lengths = np.zeros(BATCH, np.int64)
 
     # -- for everybody ----------------------------------------------------------------------------------------
