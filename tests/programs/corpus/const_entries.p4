@@ -53,6 +53,7 @@ INGRESS {
         key = { hdr.h.b: ternary; }
         actions = { four; }
         default_action = four(0);
+        size = 64;
         entries = {
             const priority=40: 0x0001: four(3);
             priority=30: 0x0000 &&& 0xfff0: four(2);

@@ -32,21 +32,21 @@ INGRESS {
     }
 
     table acl {
-        key = { hdr.ipv4.src: ternary; hdr.ipv4.protocol: ternary; }
-        actions = { drop; NoAction; }
+        key = { hdr.ipv4.protocol: exact; hdr.ipv4.src: ternary; }
+        actions = { @tableonly drop; NoAction; }
         default_action = NoAction();
     }
 
     table routes {
         key = { hdr.ipv4.dst: lpm; }
-        actions = { nexthop; drop; }
-        default_action = drop();
+        actions = { nexthop; @tableonly drop; }
+        default_action = nexthop(1);
     }
 
     table nexthops {
         key = { meta.nexthop: exact; }
-        actions = { forward; drop; }
-        default_action = drop();
+        actions = { forward; @tableonly drop; }
+        default_action = forward(4, 0x020000000004);
     }
 
     apply {

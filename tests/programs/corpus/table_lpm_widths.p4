@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Longest prefix on 128, 48, 12 and 7 bits.
+// Longest prefix on 128, 48, 24 and 8 bits. (PI refuses prefixes of fields that are no whole bytes.)
 #include "lib.p4"
 
-header head_t { bit<128> a; bit<48> b; bit<12> c; bit<7> d; bit<5> pad; bit<8> r1; bit<8> r2; bit<8> r3; bit<8> r4; }
+header head_t { bit<128> a; bit<48> b; bit<24> c; bit<8> d; bit<8> r1; bit<8> r2; bit<8> r3; bit<8> r4; }
 struct headers_t { head_t h; }
 struct meta_t { }
 
@@ -14,7 +14,7 @@ INGRESS {
     action three(bit<8> v) { hdr.h.r3 = v; }
     action four(bit<8> v) { hdr.h.r4 = v; }
 
-    table lpm128 {
+    table lpm248 {
         key = { hdr.h.a: lpm; }
         actions = { one; @defaultonly NoAction; }
         default_action = NoAction();
@@ -26,13 +26,13 @@ INGRESS {
         default_action = NoAction();
     }
 
-    table lpm12 {
+    table lpm24 {
         key = { hdr.h.c: lpm; }
         actions = { three; @defaultonly NoAction; }
         default_action = NoAction();
     }
 
-    table lpm7 {
+    table lpm8 {
         key = { hdr.h.d: lpm; }
         actions = { four; @defaultonly NoAction; }
         default_action = NoAction();
@@ -41,10 +41,10 @@ INGRESS {
     apply {
         std.egress_spec = std.ingress_port;
         if (hdr.h.isValid()) {
-            lpm128.apply();
+            lpm248.apply();
             lpm48.apply();
-            lpm12.apply();
-            lpm7.apply();
+            lpm24.apply();
+            lpm8.apply();
         }
     }
 }

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a case on the engine: P4Runtime for entries and counters, virtual time for frames."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from detour.engine.clock import Virtual
+from detour.engine.network import Network
+from detour.engine.p4runtime import P4RuntimeServer
+from tests.differential import observe
+from tests.differential.case import Case, Result
+from tests.differential.packets import Frame
+from tests.differential.reference import PRIORITIES
+from tests.ptf.p4rt import Client
+
+MICROSECOND = 1_000_000
+GAP = 10 * MICROSECOND
+"""Time between frames: what a frame causes happens in much less."""
+PORTS = range(511)
+DIGEST_SECONDS = 5.0
+
+
+class EngineSwitch:
+    """One switch in virtual time, with a collector behind every port, and a controller."""
+
+    def __init__(self, network: Network, client: Client) -> None:
+        self._network = network
+        self.client = client
+        self._out: list[tuple[int, Frame]] = []
+        for port in PORTS:
+            network.attach_sink((1, port), lambda data, time, port=port: self._out.append((time, (port, data))))
+
+    def run(self, frames: list[Frame]) -> list[list[Frame]]:
+        """Sends frames one after the other; what came of each."""
+        start = self._network.now_ps + GAP
+        for number, (port, data) in enumerate(frames):
+            self._network.inject((1, port), data, start + number * GAP)
+        self._network.run(start + len(frames) * GAP)
+        outputs: list[list[Frame]] = [[] for _ in frames]
+        for time, frame in self._out:
+            if frame[1]:  # as in `PacketStream.run`
+                outputs[(time - start) // GAP].append(frame)
+        self._out.clear()
+        return outputs
+
+
+@contextmanager
+def switch() -> Iterator[EngineSwitch]:
+    """An engine without a pipeline. Port 510 is a port like any other, as in `reference`."""
+    with tempfile.TemporaryDirectory(prefix="detour-diff-") as folder, Network(Virtual(), packets=1 << 14) as network:
+        network.add_switch(1, priorities=PRIORITIES, cpu_port=0)
+        with P4RuntimeServer(network, f"unix:{Path(folder)}/p4runtime") as server:
+            server.add_device(1)
+            client = Client(server.target).open()
+            try:
+                yield EngineSwitch(network, client)
+            finally:
+                client.close()
+
+
+def run(case: Case) -> Result:
+    """Sets the engine up and lets the frames through."""
+    with switch() as under_test:
+        client = under_test.client
+        client.set_pipeline(case.schema, case.json)
+        for update in case.updates:
+            client.write([update])
+        outputs: list[list[Frame]] = []
+        for at in range(0, len(case.frames), 1000):
+            outputs += under_test.run(case.frames[at : at + 1000])
+        expected = None if case.schema.p4info.digests else 0
+        digests = observe.digests(client, expected, 0.5)
+        return Result(outputs, observe.counters(client, case.schema), digests)

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fabric.p4: entries that use every table and frames that reach every corner of it.
+
+One thing differs from run to run, the time that a packet spent in a queue, which is added to the Transit Measurement
+option; `canonical` takes it out again, if it is a plausible time. Queues are empty when a frame comes (one at a time),
+so that ECN marks and RED's dice have no say; the packet tests show those.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from pathlib import Path
+
+from finsy.proto import p4r
+
+from tests.differential.case import Case, Result
+from tests.differential.entries import Update
+from tests.differential.packets import Frame, mutate
+from tests.ptf.p4rt import Schema, clone_session
+
+ROOT = Path(__file__).parents[2]
+BUILD = ROOT / "p4src" / "build"
+GOLDEN = Path(__file__).parent / "golden" / "fabric.json.xz"
+
+NODE, GROUP, GROUPS = 3, 1, 6
+CPU_PORT = 510
+PORTS = (1, 2, 3, 4, 5, 6)
+NODES = (1, 2, NODE, NODE, NODE, 4, 5, 9)
+FUNCTIONS = (0xE001, 0xE002, 0xE003, 0xE004)
+HOSTS = (0x8001, 0x8002, 0x8005, 0x80FF)
+USID_BLOCK = 0xFCBBBB00
+PROTOCOLS = {"transit": 0, "udp": 17, "inner": 41, "srh": 43, "none": 59}
+MOST_QUEUING_TICKS = 5_000_000
+
+
+def host(group: int, switch: int, index: int) -> int:
+    """Address of a host as a number."""
+    return 0xFD00 << 112 | group << 96 | switch << 80 | index << 64 | 1
+
+
+def usids(ids: list[int]) -> int:
+    """A uSID list as a number."""
+    value = USID_BLOCK
+    for position in range(6):
+        value = value << 16 | (ids[position] if position < len(ids) else 0)
+    return value
+
+
+class FabricMaker:
+    """Makes entries and frames from one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(f"fabric {seed}")
+        self.schema = Schema.load(BUILD / "fabric.p4info.txtpb")
+
+    # -- entries ----------------------------------------------------------------------------------------
+
+    def updates(self) -> list[Update]:
+        """The switch's tables."""
+        node = ("set_node", {"node_id": NODE, "group": GROUP, "groups": GROUPS})
+        made: list[Update] = [
+            ("MODIFY", self.schema.entry("config", action=node, default=True)),
+            ("INSERT", clone_session(1, [(CPU_PORT, 1)])),
+        ]
+        entities = [*self._sids(), *self._routes(), *self._detours(), *self._rules(), *self._queues()]
+        return made + [("INSERT", e) for e in entities]
+
+    def _sids(self) -> list[p4r.Entity]:
+        made = [self._sid(usids([NODE]), 48, "un", {})]
+        for port, function in enumerate(FUNCTIONS, 1):
+            made.append(self._sid(usids([function]), 48, "ua", {"port": port}))
+            made.append(self._sid(usids([NODE, function]), 64, "node_ua", {"port": port}))
+        return made
+
+    def _sid(self, address: int, length: int, action: str, arguments: dict[str, int]) -> p4r.Entity:
+        return self.schema.entry("local_sid", {"hdr.ipv6.dst_addr": (address, length)}, action=(action, arguments))
+
+    def _routes(self) -> list[p4r.Entity]:
+        prefixes = [(usids([n]), 48) for n in sorted(set(NODES) - {NODE, 9})]
+        prefixes += [(usids([h]), 48) for h in HOSTS[:-1]]
+        prefixes += [(host(g, 0, 0), 32) for g in range(GROUPS) if g != 4]
+        prefixes += [(host(GROUP, s, 0), 48) for s in range(3)]
+        prefixes += [(host(GROUP, 0, i), 64) for i in range(3)]
+        prefixes += [(host(2, 1, 1), 128), (0xFD00 << 112, 16), (host(0, 7, 0), 41)]
+        made = []
+        for prefix, length in prefixes:
+            kept = prefix >> (128 - length) << (128 - length)
+            match = {"hdr.ipv6.dst_addr": (kept, length)}
+            made.append(self.schema.entry("route", match, one_shot=self._choices(deliver=length >= 64)))
+        return made
+
+    def _choices(self, deliver: bool) -> list[tuple[tuple[str, dict[str, int]], int]]:
+        ports = self.dice.sample(PORTS, self.dice.choice((1, 1, 2, 3, 4)))
+        if deliver:
+            return [(("deliver", {"port": p, "mac": 0x020000000000 | p}), 1) for p in ports[:1]]
+        return [(("forward", {"port": p}), 1) for p in ports]
+
+    def _detours(self) -> list[p4r.Entity]:
+        made = []
+        for via in (0, 2, 3, 4):
+            ports = self.dice.sample(PORTS, self.dice.choice((1, 2, 3)))
+            choices = [(("towards", {"port": p}), 1) for p in ports]
+            made.append(self.schema.entry("detour", {"meta.via": via}, one_shot=choices))
+        match = {"meta.via": 2, "destination_group": 5}
+        return [*made, self.schema.entry("cut_off", match, action=("NoAction", {}))]
+
+    def _rules(self) -> list[p4r.Entity]:
+        fields = [
+            ("deny", {"hdr.ipv6.src_addr": (host(2, 2, 0), 0xFFFFFFFFFFFFFFFF << 64)}),
+            ("deny", {"hdr.udp.dst_port": (53, 60)}),
+            ("punt", {"hdr.ipv6.next_hdr": (58, 0xFF), "std.ingress_port": (2, 0x1FF)}),
+            ("punt", {"hdr.ethernet.ether_type": (0x0806, 0xFFFF)}),
+            # From one port each: once a packet of the controller's has gone round, BMv2 parses the copy as if it had
+            # the controller's header still (it keeps nothing but the ingress port for its second parse of a clone),
+            # and a packet that goes round has ingress port 0.
+            ("copy_to_cpu", {"hdr.udp.dst_port": (4793, 4793), "std.ingress_port": (1, 0x1FF)}),
+            ("copy_to_cpu", {"hdr.ipv6.dst_addr": (host(3, 0, 0), 0xFFFFFFFF << 96), "std.ingress_port": (3, 0x1FF)}),
+            ("permit", {"hdr.udp.dst_port": (4791, 4791), "std.ingress_port": (1, 0x1FF)}),
+        ]
+        return [
+            self.schema.entry("rules", match, action=(action, {}), priority=100 - 10 * number)
+            for number, (action, match) in enumerate(fields)
+        ]
+
+    def _queues(self) -> list[p4r.Entity]:
+        marks = [("step", {"k": 1}), ("red", {"kmin": 1, "kmax": 60, "slope": 1 << 26})]
+        made = [
+            self.schema.entry("marking", {"std.egress_port": p}, action=self.dice.choice(marks)) for p in PORTS[:-1]
+        ]
+        priorities = [(8, 1), (46, 5), (48, 7)]
+        for dscp, priority in priorities:
+            action = ("set_priority", {"priority": priority})
+            made.append(self.schema.entry("dscp", {"hdr.ipv6.dscp": dscp}, action=action))
+        return made
+
+    # -- frames -----------------------------------------------------------------------------------------
+
+    def frame(self) -> Frame:
+        """A frame: mostly well-formed, of any combination of headers, then perhaps mutated."""
+        dice = self.dice
+        data = dice.randbytes(12) + struct.pack("!H", 0x86DD if dice.random() < 0.97 else dice.choice((0x0806, 0x800)))
+        data = mutate(data + self._ipv6(depth=0), dice)
+        if dice.random() < 0.06:
+            return CPU_PORT, struct.pack("!H", dice.choice((0, 0, 0, 3, 511, 509, 510))) + data
+        return dice.choice(PORTS), data or b"\0"
+
+    def _ipv6(self, depth: int) -> bytes:
+        dice = self.dice
+        chain = self._chain(depth)
+        looping = "srh" in chain and dice.random() < 0.06
+        body = b""
+        following = PROTOCOLS["none"] if dice.random() < 0.9 else dice.choice((6, 44, 50, 58, 60))
+        for kind in reversed(chain):
+            body, following = self._header(kind, following, body, depth, looping), PROTOCOLS[kind]
+        length = len(body) if dice.random() < 0.97 else dice.randrange(1 << 16)
+        version = 6 if dice.random() < 0.985 else dice.randrange(16)
+        word = version << 28 | dice.randrange(256) << 20 | dice.choice((0, 1, 5, dice.randrange(1 << 20)))
+        hop_limit = dice.choice((0, 1, 2, 3, 4, 64, 64, 64, 255))
+        destination = usids([NODE]) if looping else self._destination()
+        addresses = self._source().to_bytes(16, "big") + destination.to_bytes(16, "big")
+        return struct.pack("!IHBB", word, length, following, hop_limit) + addresses + body
+
+    def _chain(self, depth: int) -> list[str]:
+        dice = self.dice
+        chain = ["transit"] if dice.random() < 0.4 else []
+        if dice.random() < 0.3:
+            chain.append("srh")
+        if depth == 0 and dice.random() < 0.25:
+            return [*chain, "inner"]
+        return [*chain, "udp"] if dice.random() < 0.85 else chain
+
+    def _source(self) -> int:
+        dice = self.dice
+        if dice.random() < 0.9:
+            return host(dice.choice((GROUP, GROUP, GROUP, 0, 2, 5)), dice.randrange(4), dice.randrange(4))
+        return dice.getrandbits(128)
+
+    def _destination(self) -> int:
+        dice = self.dice
+        kind = dice.random()
+        if kind < 0.45:
+            return host(dice.randrange(GROUPS + 1), dice.randrange(4), dice.randrange(4))
+        if kind < 0.92:
+            ids = [dice.choice(NODES) if dice.random() < 0.6 else dice.choice((*FUNCTIONS, *HOSTS, 0))
+                   for _ in range(dice.randrange(1, 7))]  # fmt: skip
+            return usids(ids) | (dice.randrange(1 << 16) if dice.random() < 0.05 else 0)
+        return dice.choice((dice.getrandbits(128), USID_BLOCK << 96 | dice.getrandbits(96), 0xFD00 << 112))
+
+    def _header(self, kind: str, following: int, body: bytes, depth: int, looping: bool) -> bytes:
+        if kind == "udp":
+            return self._udp()
+        if kind == "inner":
+            return self._ipv6(depth + 1)
+        if kind == "srh":
+            return self._srh(following, looping) + body
+        return self._transit(following) + body
+
+    def _udp(self) -> bytes:
+        dice = self.dice
+        payload = bytes(range(dice.choice((0, 0, 1, 8, 30))))
+        sport = dice.randrange(1 << 16)
+        dport = dice.choice((4791, 4791, 4793, 53, 60, 61, dice.randrange(1 << 16)))
+        return struct.pack("!HHHH", sport, dport, 8 + len(payload), dice.randrange(1 << 16)) + payload
+
+    def _transit(self, following: int) -> bytes:
+        dice = self.dice
+        delay = dice.choice((0, 1, 1000, 0xFFFFFFFF, 0xFFFFFFFF, dice.randrange(1 << 31)))
+        if dice.random() < 0.9:
+            return struct.pack("!BBBBI", following, 0, 0x3E, 4, delay)
+        return struct.pack(
+            "!BBBBI", following, dice.randrange(2), dice.choice((0x3E, 0x3F, 1)), dice.randrange(6), delay
+        )
+
+    def _srh(self, following: int, looping: bool) -> bytes:
+        """`looping`: nothing but uSIDs of this switch, more than it puts up with."""
+        dice = self.dice
+        if looping:
+            return struct.pack("!BBBBBBH", following, 16, 4, 8, 7, 0, 0) + usids([NODE]).to_bytes(16, "big") * 8
+        count = dice.choice((1, 1, 2, 2, 3, 5, 16))
+        left = dice.randrange(count + 1) if dice.random() < 0.9 else dice.randrange(256)
+        last = count - 1 if dice.random() < 0.95 else dice.randrange(256)
+        length = 2 * count if dice.random() < 0.93 else dice.randrange(40)
+        head = struct.pack("!BBBBBBH", following, length, 4 if dice.random() < 0.95 else 3, left, last, 0, 0)
+        return head + b"".join(self._destination().to_bytes(16, "big") for _ in range(count))
+
+
+def case(frames: int, seed: int) -> Case:
+    """A case for fabric.p4."""
+    maker = FabricMaker(seed)
+    text = (BUILD / "fabric.json").read_bytes()
+    return Case("fabric", text, maker.schema, maker.updates(), [maker.frame() for _ in range(frames)], batch=1)
+
+
+def _delays(data: bytes, offset: int) -> list[int]:
+    """Delays in the Transit Measurement options behind Ethernet at `offset`, of outer and inner packet."""
+    found = []
+    at = data.find(b"\x00\x3e\x04", offset)
+    while at >= 0:
+        if at + 7 <= len(data):
+            found.append(int.from_bytes(data[at + 3 : at + 7], "big"))
+        at = data.find(b"\x00\x3e\x04", at + 1)
+    return found
+
+
+def canonical(frame: Frame, out: Frame) -> Frame:
+    """`out` with the delay that it came in with, if a plausible time was added to that one."""
+    port, data = out
+    header = data[14 + 40 : 14 + 48]
+    stamped = port != CPU_PORT and data[12:14] == b"\x86\xdd" and data[14 + 6 : 14 + 7] == b"\0"
+    if not stamped or header[1:4] != b"\x00\x3e\x04" or len(header) < 8:
+        return out
+    delay = int.from_bytes(header[4:], "big")
+    for before in _delays(frame[1], 0):
+        added = delay - before
+        if 0 <= added <= MOST_QUEUING_TICKS and (delay < 0xFFFFFFFF or before + MOST_QUEUING_TICKS > 0xFFFFFFFF):
+            return port, data[:58] + before.to_bytes(4, "big") + data[62:]
+    return out
+
+
+def strip(run: Case, result: Result) -> Result:
+    """The result without what differs from run to run, for the golden file."""
+    outputs = [[canonical(f, o) for o in outs] for f, outs in zip(run.frames, result.outputs, strict=True)]
+    return Result(outputs, result.counters, result.digests)

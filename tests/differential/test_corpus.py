@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The corpus on the engine: as BMv2 did when it was recorded, and as it does here and now."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.differential import case, engine, programs, reference
+from tests.differential.programs import Program
+
+CORPUS = programs.programs()
+LIVE_FRAMES = int(os.environ.get("DETOUR_DIFF_FRAMES", "600"))
+LIVE_SEED = int(os.environ.get("DETOUR_DIFF_SEED", "1"))
+
+each_program = pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in CORPUS])
+
+
+@each_program
+def test_engine_does_what_bmv2_did(program: Program) -> None:
+    run, recorded = case.load(program.golden, *program.load())
+    found = case.differences(run, recorded, engine.run(run))
+    assert not found, _report(found)
+
+
+@pytest.mark.bmv2
+@each_program
+def test_engine_does_what_bmv2_does(program: Program) -> None:
+    reason = reference.missing()
+    if reason is not None:
+        pytest.skip(reason)
+    run = program.case(LIVE_FRAMES, LIVE_SEED)
+    reference.drop_refused(run)
+    found = case.differences(run, reference.run(run), engine.run(run))
+    assert not found, f"seed {LIVE_SEED}: " + _report(found)
+
+
+def test_recordings_are_not_empty_shells() -> None:
+    silent = []
+    for program in CORPUS:
+        run, recorded = case.load(program.golden, *program.load())
+        changed = sum(1 for f, o in zip(run.frames, recorded.outputs, strict=True) if o and o != [f])
+        if changed < 20 and not recorded.counters and not recorded.digests:
+            silent.append(program.name)
+    assert not silent, f"these programs show nothing of what they do: {silent}"
+
+
+def test_the_corpus_is_as_large_as_promised() -> None:
+    assert len(CORPUS) >= 60
+    assert {p.stem.removesuffix(".json") for p in (programs.CORPUS / "golden").iterdir()} == {p.name for p in CORPUS}
+
+
+def test_compiled_programs_belong_to_their_sources() -> None:
+    known = programs.digests()
+    stale = [p.name for p in CORPUS if known.get(p.name) != programs.source_digest(p)]
+    assert not stale, f"run python -m tests.differential.record: {stale}"
+
+
+def test_no_paths_of_a_machine_are_in_compiled_programs() -> None:
+    for program in CORPUS:
+        content = json.loads(program.json.read_text())
+        assert content["program"] == program.source.name
+
+
+@pytest.mark.slow
+def test_compiling_again_makes_the_same() -> None:
+    reason = programs.compiler_missing()
+    if reason is not None:
+        pytest.skip(reason)
+    with tempfile.TemporaryDirectory() as folder:
+        for program in CORPUS:
+            text, info = programs.compile_to(program, Path(folder))
+            assert json.loads(text) == json.loads(program.json.read_text()), program.name
+            assert info == program.p4info.read_bytes(), program.name
+
+
+def _report(found: list[str]) -> str:
+    return f"{len(found)} differences, the first ones:\n" + "\n".join(found[:5])

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Constant entries with ternary and LPM fields: the first that matches wins.
+#include "lib.p4"
+
+header h_t {
+    bit<8> a;
+    bit<16> b;
+    bit<32> c;
+    bit<48> d;
+    bit<128> e;
+    bit<8> r;
+    bit<16> s;
+}
+struct meta_t { }
+struct headers_t { h_t h; }
+PLAIN_PARSER
+NO_VERIFY
+NO_UPDATE
+PLAIN_DEPARSER
+
+INGRESS {
+    action set(bit<8> r, bit<16> s) {
+        hdr.h.r = r;
+        hdr.h.s = s;
+    }
+    action to(bit<9> port) { std.egress_spec = port; }
+    action drop() { mark_to_drop(std); }
+    table t {
+        key = {
+            hdr.h.a: ternary;
+            hdr.h.b: lpm;
+        }
+        actions = { set; to; drop; NoAction; }
+        default_action = NoAction();
+        size = 256;
+        const entries = {
+            (0x01 &&& 0x0f, 0x1000 &&& 0xff00): set(1, 100);
+            (0x02 &&& 0x03, _): set(2, 200);
+            (_, 0x1020 &&& 0xfff0): to(3);
+            (0x10, 0x1080 &&& 0xff80): drop();
+            (_, 0x1000 &&& 0xf000): set(5, 500);
+        }
+    }
+    apply {
+        if (!hdr.h.isValid()) {
+            mark_to_drop(std);
+            exit;
+        }
+        std.egress_spec = 2;
+        t.apply();
+    }
+}
+NO_EGRESS
+SWITCH

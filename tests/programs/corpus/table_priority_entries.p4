@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Entries in the program with priorities of their own.
+#include "lib.p4"
+
+header h_t {
+    bit<8> a;
+    bit<16> b;
+    bit<32> c;
+    bit<48> d;
+    bit<128> e;
+    bit<8> r;
+    bit<16> s;
+}
+struct meta_t { }
+struct headers_t { h_t h; }
+PLAIN_PARSER
+NO_VERIFY
+NO_UPDATE
+PLAIN_DEPARSER
+
+INGRESS {
+    action set(bit<8> r, bit<16> s) {
+        hdr.h.r = r;
+        hdr.h.s = s;
+    }
+    action to(bit<9> port) { std.egress_spec = port; }
+    action drop() { mark_to_drop(std); }
+    table t {
+        key = {
+            hdr.h.a: ternary;
+        }
+        actions = { set; to; drop; NoAction; }
+        default_action = NoAction();
+        size = 256;
+        entries = {
+            const priority=30: 0x01: set(1, 1);
+            priority=20: 0x00 &&& 0x01: set(2, 2);
+            const priority=10: 0x00 &&& 0x00: set(3, 3);
+        }
+    }
+    apply {
+        if (!hdr.h.isValid()) {
+            mark_to_drop(std);
+            exit;
+        }
+        std.egress_spec = 2;
+        t.apply();
+    }
+}
+NO_EGRESS
+SWITCH
