@@ -226,7 +226,7 @@ def run(exercise: Exercise, checkout: Path, switch: Path, folder: Path) -> Outco
     """Runs an exercise with `switch` (an executable whose name contains `grpc`) and returns what came out."""
     work = prepare(checkout, exercise, folder)
     path = f"{tools(folder / 'bin', switch)}:{SYSTEM_PATH}"
-    environment = {"PATH": path, "HOME": str(folder), "LANG": "C.UTF-8"}
+    environment = {"PATH": path, "HOME": os.environ.get("HOME", "/root"), "LANG": "C.UTF-8"}
     command = ["make", "run", f"BMV2_SWITCH_EXE={switch.name}"]
     typed = "\n".join((*exercise.commands, "exit", ""))
     with subprocess.Popen(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.engine import warm
 from detour.engine.clock import RealTime
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer, Tls
@@ -69,10 +70,12 @@ class Switch:
             self._load(options.config)
         self._attach()
         self._record()
-        self.network.start()
         self.server.add_device(device)
         self.server.start()
         print(f"Server listening on {self.server.target}", flush=True)
+        # After that: harnesses wait some seconds for the port, but as long as it takes for an answer.
+        warm.ensure(_tell)
+        self.network.start()
         if self._files is not None:
             self._files.start(options.use_files or 0)
 
@@ -147,6 +150,10 @@ class Switch:
                 self.log.info("%s", line)
 
 
+def _tell(text: str) -> None:
+    print(f"detour switch: {text}", flush=True)
+
+
 def _tls(options: SwitchOptions) -> Tls | None:
     files = options.tls
     if files is None:
@@ -162,15 +169,30 @@ def _exists(name: str) -> bool:
     return True
 
 
+class _Ended(BaseException):
+    """A signal came while the switch was starting: that may take long, so it is not waited for."""
+
+
 def run(options: SwitchOptions) -> None:
     """Runs a switch until a signal ends it."""
     stop = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in _SIGNALS}
+    running = threading.Event()
+
+    def end(*_: object) -> None:
+        stop.set()
+        if not running.is_set():
+            raise _Ended
+
+    before = {number: signal.signal(number, end) for number in _SIGNALS}
     try:
         with Switch(options) as switch:
+            running.set()
             for notice in switch.notices:
-                print(f"detour switch: {notice}", flush=True)
+                _tell(notice)
             switch.wait(stop)
+    except _Ended:
+        pass
     finally:
+        running.set()
         for number, handler in before.items():
             signal.signal(number, handler)

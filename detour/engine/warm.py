@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first use on a machine compiles the event loop, which takes a while; later ones load it from the cache.
+
+Harnesses start many switches at once. One of them compiles, the others wait for it; a marker in the cache's
+folder, whose name is a digest of the sources, says that it is done.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numba
+
+from detour.engine.clock import Virtual
+from detour.engine.loop import entry
+from detour.engine.network import Network
+
+
+def _folder() -> Path | None:
+    """Where native code is cached; None: nowhere that can be written."""
+    folder = Path(str(numba.config.CACHE_DIR))  # type: ignore[attr-defined]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return folder if os.access(folder, os.W_OK) else None
+
+
+def warm() -> None:
+    """Makes use of every compiled function of the loop, so that all of them are in the cache."""
+    with Network(Virtual(), packets=64) as network:
+        network.add_switch(1)
+        network.attach_sink((1, 1), lambda frame, time_ps: None)
+        network.inject((1, 1), bytes(64))
+        network.run(1_000_000)
+        network.set_link((1, 1), False)
+        loop = network._memory.globals  # pyright: ignore[reportPrivateUsage]
+        entry.flush_switch(loop, 0)
+        entry.schedule(loop, 0, 0)
+
+
+def ensure(tell: Callable[[str], None]) -> None:
+    """Compiles what is not in the cache: alone on this machine, after telling so."""
+    folder = _folder()
+    if folder is None or (folder / "loop-compiled").exists():
+        return
+    with (folder / "loop-compiling").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "loop-compiled").exists():
+            tell("compiling native code, once on this machine; this takes about half a minute")
+            warm()
+            (folder / "loop-compiled").touch()
