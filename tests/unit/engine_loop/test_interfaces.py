@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linux interfaces on ports (root): veth pairs, TAP devices, VLAN tags, interfaces that vanish."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+import script_program as script
+from conftest import Bench
+from script_program import frame
+
+from detour.base.errors import DetourError
+from detour.engine.clock import RealTime
+
+pytestmark = pytest.mark.kernel
+_numbers = count()
+_ETH_P_ALL = 3
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+def _works() -> bool:
+    try:
+        _ip("link", "add", "dtchk0", "type", "veth", "peer", "name", "dtchk1")
+        _ip("link", "del", "dtchk0")
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return os.geteuid() == 0
+
+
+if not _works():
+    pytest.skip("needs root and veth", allow_module_level=True)
+
+
+@pytest.fixture
+def veth() -> Iterator[Callable[[], tuple[str, str]]]:
+    """Makes veth pairs that are up and on which the kernel itself says nothing."""
+    made: list[str] = []
+
+    def build() -> tuple[str, str]:
+        number = next(_numbers)
+        a, b = f"dt{os.getpid() % 100000}a{number}", f"dt{os.getpid() % 100000}b{number}"
+        _ip("link", "add", a, "type", "veth", "peer", "name", b)
+        made.append(a)
+        for name in (a, b):
+            with open(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6", "w") as file:
+                file.write("1")
+            _ip("link", "set", name, "up")
+        return a, b
+
+    yield build
+    for name in made:
+        subprocess.run(["ip", "link", "del", name], capture_output=True)
+
+
+def _raw(name: str) -> socket.socket:
+    sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
+    sock.bind((name, _ETH_P_ALL))
+    sock.settimeout(5)
+    return sock
+
+
+@pytest.fixture
+def real(make: Callable[..., Bench]) -> Bench:
+    bench = make(RealTime())
+    bench.switch()
+    return bench
+
+
+def test_frames_through_veth_pairs(real, veth):
+    (near1, far1), (near2, far2) = veth(), veth()
+    real.net.attach_interface((1, 1), near1)
+    real.net.attach_interface((1, 2), near2)
+    real.net.start()
+    with _raw(far1) as one, _raw(far2) as two:
+        for tag in range(100):
+            one.send(frame(script.UNICAST, 2, tag=tag))
+            got = two.recv(5000)
+            assert got[3] == tag
+            assert got[16:] == frame(0, 0, tag=tag)[16:]
+        # What the switch itself sends must not come back in.
+        two.send(frame(script.UNICAST, 2))
+        assert two.recv(5000)[1] == 2
+        time.sleep(0.05)
+    assert real.port(1)["rx_packets"] == 100
+    assert real.port(2)["rx_packets"] == 1
+
+
+def test_vlan_tags_survive(real, veth):
+    near, far = veth()
+    real.net.attach_interface((1, 1), near)
+    real.net.start()
+    tagged = frame(script.UNICAST, 1)[:12] + bytes([0x81, 0x00, 0x20, 0x65]) + bytes(60)
+    with _raw(far) as sock:
+        sock.send(tagged)
+        time.sleep(0.1)
+    # 12 bytes of addresses, the tag, the rest; the scripted header covers the first 16 bytes.
+    assert real.port(1)["rx_bytes"] == len(tagged)
+    assert real.port(1)["tx_bytes"] == len(tagged)
+
+
+def test_oversized_frames_are_counted(make, veth):
+    near, far = veth()
+    bench = make(RealTime(), frame_bytes=500)
+    bench.switch()
+    bench.net.attach_interface((1, 1), near)
+    bench.net.start()
+    with _raw(far) as sock:
+        sock.send(frame(script.DROP, 1, size=501))
+        sock.send(frame(script.DROP, 1, size=500))
+        time.sleep(0.1)
+    assert bench.net.outside_stats()["rx_drops"].tolist() == [1]
+    assert bench.counter("ingress_drops") == 1
+
+
+def test_an_interface_that_goes_down_and_away(real, veth):
+    near, far = veth()
+    real.net.attach_interface((1, 1), near)
+    real.sink(1, 2)
+    real.net.start()
+    _ip("link", "set", near, "down")
+    real.net.inject((1, 2), frame(script.UNICAST, 1))
+    _ip("link", "set", near, "up")
+    with _raw(far) as sock:
+        deadline = time.monotonic() + 5
+        while real.port(1)["rx_packets"] == 0:
+            sock.send(frame(script.DROP, 1))
+            time.sleep(0.02)
+            assert time.monotonic() < deadline
+    _ip("link", "del", near)
+    real.net.inject((1, 2), frame(script.UNICAST, 1))
+    time.sleep(0.2)
+    assert real.net.outside_stats()["tx_drops"][0] == 2
+    before = time.process_time()
+    time.sleep(0.3)
+    assert time.process_time() - before < 0.05
+
+
+def test_tap_device_lives_as_long_as_the_network(real):
+    name = f"dttap{os.getpid() % 100000}"
+    real.net.attach_interface((1, 1), name)
+    real.net.start()
+    assert os.path.exists(f"/sys/class/net/{name}")
+    with _raw(name) as sock:
+        # What the kernel sends out of the device comes in at the port, and the other way round.
+        sock.send(frame(script.UNICAST, 1, tag=5))
+        while (data := sock.recv(5000))[3] != 5 or len(data) != 64:
+            pass
+        assert data[13] == 1  # the egress port, written on the way back
+    real.net.stop()
+    assert not os.path.exists(f"/sys/class/net/{name}")
+
+
+def test_wrong_names(real):
+    for name in ("", "a" * 16, "a/b"):
+        with pytest.raises(DetourError, match="not an interface name"):
+            real.net.attach_interface((1, 1), name)
