@@ -75,6 +75,11 @@ class Fabric(ABC):
     def ports(self) -> dict[tuple[int, int], PortState]:
         """State of all ports that are connected: (device id, port)."""
 
+    @property
+    @abstractmethod
+    def now_ps(self) -> int:
+        """The time that hosts and links go by."""
+
     @abstractmethod
     def capture(self, folder: Path | None) -> None:
         """Writes a pcapng file a port from now on (None: stops and completes them)."""

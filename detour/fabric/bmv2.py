@@ -115,8 +115,9 @@ class Bmv2Fabric(Fabric):
             thrift.close()
 
     def _start_hosts(self) -> None:
-        sockets = {i: n.packet_socket(_HOST_INTERFACE) for i, n in enumerate(self._host_namespaces)}
-        self._driver = Driver(self.hs, sockets, rate_bps=self.settings.rate_bps)
+        self._driver = Driver(self.hs)
+        for host, namespace in enumerate(self._host_namespaces):
+            self._driver.attach(host, namespace.packet_socket(_HOST_INTERFACE), self.settings.rate_bps)
         self.device = Device(self.hs, self._driver.call, self._driver.kick)
         self._driver.start()
 
@@ -158,6 +159,11 @@ class Bmv2Fabric(Fabric):
             for link in self.topology.links
             for end in self.link_ends(link.index)
         }
+
+    @property
+    def now_ps(self) -> int:
+        assert self._driver is not None
+        return self._driver.now_ps
 
     def capture(self, folder: Path | None) -> None:
         before, self._sniffer = self._sniffer, None

@@ -88,6 +88,10 @@ class EngineFabric(Fabric):
         rows = zip(*(stats[name].tolist() for name in names), strict=True)
         return {(device, port): PortState(bool(up), *rest) for device, port, up, *rest in rows}
 
+    @property
+    def now_ps(self) -> int:
+        return self.network.now_ps
+
     def capture(self, folder: Path | None) -> None:
         if self._network is not None:
             self._network.capture(folder)

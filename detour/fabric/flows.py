@@ -27,6 +27,7 @@ from detour.hosts.verbs import (
     AccessFlag,
     Context,
     Device,
+    Endpoint,
     Path,
     SendWR,
     WCOpcode,
@@ -39,17 +40,16 @@ POLL_SECONDS = 0.002
 
 @dataclass(frozen=True)
 class Choice:
-    """How a flow chooses its path: one path for all packets, or candidates that the sender probes."""
+    """How a flow chooses its path: the only one there is, or, if there are several, by probing them."""
 
-    path: Path | None = None
-    candidates: tuple[Path, ...] = ()
+    paths: tuple[Path, ...]
 
-    def connect(self, qp: QP, remote: Any) -> None:
+    def connect(self, qp: QP, remote: Endpoint) -> None:
         """Connects the sender's QP accordingly."""
-        if self.candidates:
-            qp.connect(remote, candidates=self.candidates)
+        if len(self.paths) == 1:
+            qp.connect(remote, path=self.paths[0])
         else:
-            qp.connect(remote, path=self.path)
+            qp.connect(remote, candidates=self.paths)
 
 
 class HostQueues:
@@ -82,6 +82,7 @@ class Flow:
         self.peer = QP(target_host.pd, target_host.cq)
         self.peer.connect(self.qp.endpoint)
         choice.connect(self.qp, self.peer.endpoint)
+        self._paths = {str(path): path for path in choice.paths}
         self.posted = self._completed = self._received = 0
         self._lengths: dict[int, int] = {}
         self.bytes_sent = self.bytes_ok = self.bytes_wrong = 0
@@ -140,6 +141,15 @@ class Flow:
     def stats(self) -> dict[str, Any]:
         """The sender's counters (`QP.stats`)."""
         return self.qp.stats()
+
+    @property
+    def current_path(self) -> Path:
+        """The path of the next packet."""
+        return self._paths[self.qp.current_path]
+
+    def packets_by_path(self) -> dict[Path, int]:
+        """Data packets on every path that was used."""
+        return {self._paths[name]: packets for name, packets in self.stats()["paths"].items()}
 
     def close(self) -> None:
         """Ends the connection and frees its memory."""

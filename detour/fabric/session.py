@@ -26,7 +26,7 @@ from detour.control.trace import Tracer
 from detour.control.verifier import verify
 from detour.fabric.background import Background
 from detour.fabric.base import Fabric, Tell, silent
-from detour.fabric.flows import Choice, Pump
+from detour.fabric.flows import Choice, Flow, Pump
 from detour.fabric.prober import probe
 from detour.fabric.streams import FileSink, FileSource, PatternSink, PatternSource
 from detour.fabric.workload import probing_choice, send_once
@@ -235,7 +235,9 @@ class Session:
             return Path(sport or 0)
         usids = parse_usid_list(self.topology, usid)
         if usids[-1] != target.node_id:
-            usids = (*usids, target.node_id)
+            # A host's uSID is known at its own switch only.
+            last = self.topology.switches[target.switch].node_id
+            usids = (*usids, target.node_id) if usids[-1] == last else (*usids, last, target.node_id)
         return Path(sport or 0, usids)
 
     def path(self, source: str, target: str, sport: int | None = None, usid: str | None = None) -> dict[str, Any]:
@@ -249,9 +251,17 @@ class Session:
         ]
         return {"path": str(way), "delivered": found.delivered, "outcome": found.outcome, "hops": hops}
 
-    def _hops(self, source: Host, target: Host, path: Path) -> list[str]:
-        found = self._trace().trace(source, target, path.sport, path.usids or None)
-        return [f"s{switch}" for switch in found.switches]
+    def hops(self, source: Host, target: Host, path: Path) -> tuple[int, ...]:
+        """Switches that packets on a path pass, from the switches' own tables."""
+        return self._trace().trace(source, target, path.sport, path.usids or None).switches
+
+    def _hop_names(self, source: Host, target: Host, path: Path) -> list[str]:
+        return [f"s{switch}" for switch in self.hops(source, target, path)]
+
+    @property
+    def entry_count(self) -> int:
+        """Entities on all switches."""
+        return self._entries
 
     # -- failures ---------------------------------------------------------------------------------------
 
@@ -308,7 +318,7 @@ class Session:
         if length < 1:
             raise DetourError(f"{length} bytes cannot be sent; at least 1")
         fixed = None if sport is None and usid is None else self._path(b, sport, usid)
-        choice = probing_choice(self.topology, a, b, self._dice) if fixed is None else Choice(path=fixed)
+        choice = probing_choice(self.topology, a, b, self._dice) if fixed is None else Choice((fixed,))
         seed = self._dice.randrange(1 << 63)
         if file is None:
             stream = PatternSource(seed, length), PatternSink(seed)
@@ -323,22 +333,19 @@ class Session:
                 raise DetourError(f"{source} to {target}: {flow.failure}")
             if cancelled.is_set():
                 raise DetourError(f"{source} to {target}: cancelled after {flow.bytes_ok} bytes")
-            return self._send_result(a, b, flow.bytes_ok, seconds, flow.stats(), choice)
+            return self._send_result(a, b, seconds, flow)
         finally:
             self.pump.close_flow(flow)
 
-    def _send_result(
-        self, a: Host, b: Host, ok: int, seconds: float, stats: dict[str, Any], choice: Choice
-    ) -> dict[str, Any]:
-        known = {str(p): p for p in (choice.candidates or (choice.path,)) if p is not None}
+    def _send_result(self, a: Host, b: Host, seconds: float, flow: Flow) -> dict[str, Any]:
+        stats = flow.stats()
         paths = [
-            {"path": name, "packets": packets, "switches": self._hops(a, b, known[name])}
-            for name, packets in stats["paths"].items()
-            if name in known
+            {"path": str(path), "packets": packets, "switches": self._hop_names(a, b, path)}
+            for path, packets in flow.packets_by_path().items()
         ]
         return {
-            "bytes_ok": ok,
-            "throughput_mbps": ok * 8 / seconds / 1e6,
+            "bytes_ok": flow.bytes_ok,
+            "throughput_mbps": flow.bytes_ok * 8 / seconds / 1e6,
             "paths": paths,
             "retransmitted": stats["retransmitted"],
             "ecn_marked": stats["ecn_marked"],
@@ -349,15 +356,15 @@ class Session:
         """Probes all candidate paths between two hosts and reports their queuing delays."""
         a, b = self._ends(source, target)
         choice = probing_choice(self.topology, a, b, self._dice)
-        found = probe(self.fabric.device, a.index, b.index, choice.candidates)
+        found = probe(self.fabric.device, a.index, b.index, choice.paths)
         tick_ns = self.fabric.settings.hosts.tick_ps // 1000
         rows = [
             {
                 "path": str(path),
                 "delay_ns": None if delay is None else delay * tick_ns,
-                "switches": self._hops(a, b, path),
+                "switches": self._hop_names(a, b, path),
             }
-            for path, delay in zip(choice.candidates, found, strict=True)
+            for path, delay in zip(choice.paths, found, strict=True)
         ]
         return {"source": source, "target": target, "paths": rows}
 

@@ -21,6 +21,9 @@ from detour.topo import Host, Topology
 Pair: TypeAlias = tuple[int, int]
 """indices of source and destination host"""
 
+_Counts: TypeAlias = tuple[float, int, int, int]
+"""time in seconds, payload bytes that have arrived, sum of delay samples in ticks, their number"""
+
 PATTERNS = ("adv1", "adv2", "unf")
 ECMP_CANDIDATES = 8
 """source ports to probe where there is no Valiant routing; different ones may take different shortest paths"""
@@ -57,7 +60,7 @@ def pairs_of(topology: Topology, pattern: str, seed: int = 0, count: int | None 
 
 def shortest_choice(dice: random.Random) -> Choice:
     """One random shortest path."""
-    return Choice(path=Path(dice.randrange(1 << 15)))
+    return Choice((Path(dice.randrange(1 << 15)),))
 
 
 def probing_choice(topology: Topology, source: Host, target: Host, dice: random.Random) -> Choice:
@@ -67,7 +70,7 @@ def probing_choice(topology: Topology, source: Host, target: Host, dice: random.
         ports = probe_ports(source.group, target.group, topology.valiant_groups, start)
     else:
         ports = tuple(dice.sample(range(1 << 15), ECMP_CANDIDATES))
-    return Choice(candidates=tuple(Path(port) for port in ports))
+    return Choice(tuple(Path(port) for port in ports))
 
 
 @dataclass(frozen=True)
@@ -79,8 +82,8 @@ class Outcome:
     bytes_ok: int
     pairs: int
     pairs_ok: int
-    paths: int
-    """different paths that carried data at the end of the window"""
+    paths: tuple[tuple[int, int, Path], ...]
+    """source host, destination host and path of every connection at the end of the window"""
     reroutes: int
     retransmitted: int
     ecn_marked: int
@@ -91,9 +94,18 @@ class Outcome:
 class Workload:
     """Streams between pairs of hosts, all at once. `run` it once."""
 
-    def __init__(self, pump: Pump, pairs: Sequence[Pair], choose: Callable[[int, int], Choice], seed: int) -> None:
-        """`choose(source, target)`: how that flow finds its path."""
+    def __init__(
+        self,
+        pump: Pump,
+        pairs: Sequence[Pair],
+        choose: Callable[[int, int], Choice],
+        now_ps: Callable[[], int],
+        seed: int,
+    ) -> None:
+        """`choose(source, target)`: how that flow finds its path. `now_ps`: the fabric's time, by which throughput
+        is measured: on a machine that is too slow it falls behind the wall clock, and so do the links."""
         self._pump = pump
+        self._now_ps = now_ps
         self.flows = [
             pump.open(a, b, choose(a, b), (PatternSource(seed + i), PatternSink(seed + i)))
             for i, (a, b) in enumerate(pairs)
@@ -118,7 +130,7 @@ class Workload:
         before = self._snapshot()
         self._pump.run(self.flows, progress, seconds)
         after = self._snapshot()
-        paths = len({(flow.target_host, flow.qp.current_path) for flow in self.flows})
+        paths = tuple((flow.source_host, flow.target_host, flow.current_path) for flow in self.flows)
         self._pump.drain(self.flows, 30.0 + 10 * seconds)
         self._check()
         return self._outcome(before, after, paths)
@@ -128,15 +140,14 @@ class Workload:
             if flow.failure:
                 raise DetourError(f"connection h{flow.source_host} to h{flow.target_host}: {flow.failure}")
 
-    def _snapshot(self) -> tuple[float, int, int, int]:
-        """Time, payload bytes that have arrived, and the sum and number of delay samples in ticks."""
+    def _snapshot(self) -> _Counts:
         qp = self.flows[0].qp.context.hs.qp
         senders = [flow.qp.index for flow in self.flows]
         receivers = [flow.peer.index for flow in self.flows]
         delays = int(qp["st_delay_sum"][senders].sum()), int(qp["st_delay_samples"][senders].sum())
-        return time.monotonic(), int(qp["st_rx_bytes"][receivers].sum()), *delays
+        return self._now_ps() / 1e12, int(qp["st_rx_bytes"][receivers].sum()), *delays
 
-    def _outcome(self, before: tuple[float, int, int, int], after: tuple[float, int, int, int], paths: int) -> Outcome:
+    def _outcome(self, before: _Counts, after: _Counts, paths: tuple[tuple[int, int, Path], ...]) -> Outcome:
         seconds, received, delay, samples = (b - a for a, b in zip(before, after, strict=True))
         tick_ms = int(self.flows[0].qp.context.hs.cfg[0]["tick_ps"]) / 1e9
         stats = [flow.stats() for flow in self.flows]

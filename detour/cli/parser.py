@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""argparse with errors of ours, and the types that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from detour.base.errors import DetourError
+
+Run = Callable[[argparse.Namespace], int | None]
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises `DetourError` instead of printing usage and exiting."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        settings.setdefault("allow_abbrev", False)
+        super().__init__(*arguments, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        raise DetourError(f"{message} (try `{self.prog} --help`)")
+
+
+def command(commands: Any, name: str, text: str, run: Run, *, json: bool = True) -> Parser:
+    """Adds a command that `run` carries out."""
+    parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    parser.set_defaults(run=run)
+    if json:
+        parser.add_argument("--json", action="store_true", help="print exactly one JSON document")
+    else:
+        parser.set_defaults(json=False)
+    return parser
+
+
+def source_port(text: str) -> int:
+    """A UDP source port, decimal or hexadecimal (0x...)."""
+    return _number(text, 0, 0xFFFF, "a UDP source port")
+
+
+def byte_count(text: str) -> int:
+    """A number of bytes; k, M and G stand for thousands, millions and milliards."""
+    factor = {"k": 10**3, "M": 10**6, "G": 10**9}.get(text[-1:], 1)
+    return factor * _number(text[:-1] if factor > 1 else text, 1, 10**12 // factor, "a number of bytes")
+
+
+def seconds(text: str) -> float:
+    """A time in seconds above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds, above 0 and at most 3600")
+    return value
+
+
+def _number(text: str, low: int, high: int, what: str) -> int:
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = low - 1
+    if not low <= value <= high:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}, {low} to {high}")
+    return value
+
+
+def add_path_options(parser: argparse.ArgumentParser) -> None:
+    """`--sport` and `--usid`, of which one may be given."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--sport",
+        type=source_port,
+        metavar="N",
+        help="UDP source port: most significant bit 0 a shortest path, 1 a non-shortest one; the others choose which",
+    )
+    group.add_argument(
+        "--usid", metavar="LIST", help="uSIDs to pass, like s4,s9 (at most six with those of the destination)"
+    )

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the sender's choice of path is worth: ADV1 traffic, first over shortest paths only, then with probing."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from detour.base.errors import DetourError
+from detour.fabric.base import Tell
+from detour.fabric.flows import Choice
+from detour.fabric.session import Session
+from detour.fabric.workload import Outcome, Pair, Workload, pairs_of, probing_choice, shortest_choice
+
+WARM_UP_SECONDS = 3.0
+MEASURED_SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `detour demo` reports. `ways`: routes between groups that carried data at the end of each run."""
+
+    target: str
+    topology: str
+    switches: int
+    hosts: int
+    entries: int
+    verified: bool
+    pairs: list[Pair]
+    shortest: Outcome
+    telemetry: Outcome
+    ways: tuple[int, int]
+    seconds: float
+
+    @property
+    def bytes_sent(self) -> int:
+        return self.shortest.bytes_sent + self.telemetry.bytes_sent
+
+    @property
+    def bytes_ok(self) -> int:
+        return self.shortest.bytes_ok + self.telemetry.bytes_ok
+
+    @property
+    def ok(self) -> bool:
+        """Tables proven and every byte of every pair as it was sent."""
+        return self.verified and self.bytes_ok == self.bytes_sent
+
+    @property
+    def gain(self) -> float:
+        return self.telemetry.throughput_mbps / max(self.shortest.throughput_mbps, 1e-9)
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "target": self.target,
+            "switches": self.switches,
+            "hosts": self.hosts,
+            "entries": self.entries,
+            "verified": self.verified,
+            "bytes_sent": self.bytes_sent,
+            "bytes_ok": self.bytes_ok,
+            "throughput_mbps": {
+                "shortest": round(self.shortest.throughput_mbps, 3),
+                "telemetry": round(self.telemetry.throughput_mbps, 3),
+            },
+            "reroutes": self.telemetry.reroutes,
+            "seconds": round(self.seconds, 2),
+        }
+
+
+class Demo:
+    """Runs on a session that is provisioned. `begin`: when its boot began (`time.monotonic`)."""
+
+    def __init__(self, session: Session, begin: float, tell: Tell, seed: int = 1) -> None:
+        self._session = session
+        self._begin = begin
+        self._tell = tell
+        self._seed = seed
+        self.pairs = pairs_of(session.topology, "adv1", seed)
+
+    def run(self, warm_up: float = WARM_UP_SECONDS, seconds: float = MEASURED_SECONDS) -> Result:
+        """All of it.
+
+        Raises:
+            DetourError: tables are wrong, or a connection fails.
+        """
+        session, topology = self._session, self._session.topology
+        self._tell("reading all tables back and verifying them")
+        report = session.verify()
+        if not report["verified"]:
+            raise DetourError(f"tables are wrong: {report['problems'][0]}")
+        dice = random.Random(self._seed)
+
+        def probing(a: int, b: int) -> Choice:
+            return probing_choice(topology, topology.hosts[a], topology.hosts[b], dice)
+
+        shortest = self._traffic("shortest paths only", lambda a, b: shortest_choice(dice), warm_up, seconds)
+        telemetry = self._traffic("probing and rerouting", probing, warm_up, seconds)
+        return Result(
+            target=session.fabric.target,
+            topology=topology.spec,
+            switches=len(topology.switches),
+            hosts=len(topology.hosts),
+            entries=session.entry_count,
+            verified=report["verified"],
+            pairs=self.pairs,
+            shortest=shortest,
+            telemetry=telemetry,
+            ways=(self._ways(shortest), self._ways(telemetry)),
+            seconds=time.monotonic() - self._begin,
+        )
+
+    def _traffic(self, name: str, choose: Callable[[int, int], Choice], warm_up: float, seconds: float) -> Outcome:
+        what = f"{len(self.pairs)} connections, {name}"
+        self._tell(what)
+        session = self._session
+        workload = Workload(session.pump, self.pairs, choose, lambda: session.fabric.now_ps, self._seed)
+        try:
+            return workload.run(warm_up, seconds, lambda share: self._tell(f"{what}: {share:.0%}"))
+        finally:
+            workload.close()
+
+    def _ways(self, outcome: Outcome) -> int:
+        """Different sequences of groups on the way."""
+        topology = self._session.topology
+        found = set()
+        for a, b, path in outcome.paths:
+            switches = self._session.hops(topology.hosts[a], topology.hosts[b], path)
+            groups = [topology.switches[switch].group for switch in switches]
+            found.add(tuple(group for i, group in enumerate(groups) if i == 0 or groups[i - 1] != group))
+        return len(found)
