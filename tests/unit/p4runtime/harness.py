@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,8 @@ class FakeNetwork:
         self.packets_out: queue.Queue[tuple[int, bytes]] = queue.Queue()
         self.packet_in: dict[int, Callable[[bytes, int], None]] = {}
         self.digest: dict[int, Callable[[int, bytes, int], None]] = {}
-        self.groups: dict[int, dict[int, list[tuple[int, int]]]] = {}
-        self.sessions: dict[int, dict[int, tuple[list[tuple[int, int]], int]]] = {}
+        self.groups: dict[int, dict[int, list[tuple[int, int]]]] = defaultdict(dict)
+        self.sessions: dict[int, dict[int, tuple[list[tuple[int, int]], int]]] = defaultdict(dict)
         self.before_call: Callable[[], None] | None = None
 
     def call(self, function: Callable[[], Any]) -> Any:

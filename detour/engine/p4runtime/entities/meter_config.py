@@ -8,6 +8,7 @@ from typing import Any
 from finsy.proto import p4i, p4r
 
 from detour.engine.p4runtime import schema
+from detour.engine.p4runtime.entities.common import MAX_COUNT
 from detour.engine.p4runtime.errors import Code, Refused, invalid
 from detour.engine.tables import MeterConfig
 
@@ -35,8 +36,8 @@ def fill(rates: MeterConfig | None, owner: Any, field: str) -> None:
     if rates is not None:
         out = getattr(owner, field)
         out.SetInParent()
-        out.cir, out.cburst = round(rates.cir), rates.cburst
-        out.pir, out.pburst = round(rates.pir), rates.pburst
+        out.cir, out.cburst = min(round(rates.cir), MAX_COUNT), rates.cburst
+        out.pir, out.pburst = min(round(rates.pir), MAX_COUNT), rates.pburst
 
 
 def no_counters(message: Any, field: str = "counter_data") -> None:
