@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A `detour switch` process for tests, in a network namespace of its own, and a controller that talks to it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import queue
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+from finsy.proto import U128, p4i, p4r, p4r_grpc
+from google.protobuf import text_format
+
+PROGRAM = Path(__file__).parents[1] / "programs" / "corpus"
+FABRIC = Path(__file__).parents[2] / "p4src" / "build"
+START_S = 120.0  # the first start on a machine compiles
+_CLONE_NEWNET = 0x40000000
+
+
+def no_namespaces() -> str:
+    """Why interfaces cannot be made here; empty: they can."""
+    if os.geteuid() != 0:
+        return "interfaces need root"
+    if shutil.which("ip") is None or shutil.which("unshare") is None:
+        return "needs `ip` and `unshare`"
+    done = subprocess.run(["unshare", "--net", "true"], capture_output=True, text=True, check=False)
+    return done.stderr.strip() if done.returncode else ""
+
+
+class Running:
+    """The process. `ports`: port -> interface, each a veth whose other end is `peer(port)`."""
+
+    def __init__(
+        self, folder: Path, arguments: Sequence[str], ports: Sequence[int] = (), target: Sequence[str] = ()
+    ) -> None:
+        self.folder = folder
+        self.address = f"unix:{folder}/p4runtime"
+        command = [sys.executable, "-m", "detour.cli.switch", *arguments]
+        for port in ports:
+            command += ["-i", f"{port}@s{port}"]
+        if "--grpc-server-addr" not in target:
+            target = [*target, "--grpc-server-addr", self.address]
+        command += ["--", *target]
+        if ports:
+            command = ["unshare", "--net", "sh", "-e", "-c", _script(ports), "sh", *command]
+        self.out = (folder / "out").open("wb")
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.out, cwd=folder)
+        self._threads: ThreadPoolExecutor | None = None
+
+    def told(self) -> str:
+        """Everything that the process has printed."""
+        return (self.folder / "out").read_text()
+
+    def wait_for(self, text: str, seconds: float = START_S) -> None:
+        """Waits until the process has printed `text`."""
+        deadline = time.monotonic() + seconds
+        while text not in self.told():
+            assert self.process.poll() is None, f"ended with {self.process.returncode}: {self.told()}"
+            assert time.monotonic() < deadline, f"no {text!r} in: {self.told()}"
+            time.sleep(0.02)
+
+    def packet_socket(self, port: int) -> socket.socket:
+        """A socket at the far end of a port's veth pair, in the switch's namespace."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(1, initializer=_enter, initargs=(self.process.pid,))
+        return self._threads.submit(_packet_socket, f"t{port}").result()
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Tells the process to end; returns its exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        if self._threads is not None:
+            self._threads.shutdown()
+        self.out.close()
+
+
+def _script(ports: Sequence[int]) -> str:
+    lines = ["ip link set lo up", "sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1"]
+    for port in ports:
+        lines.append(f"ip link add s{port} type veth peer name t{port}")
+        lines += [f"ip link set s{port} up", f"ip link set t{port} up"]
+    return "\n".join([*lines, 'exec "$@"'])
+
+
+def _enter(pid: int) -> None:
+    with open(f"/proc/{pid}/ns/net", "rb") as namespace:
+        assert ctypes.CDLL(None).setns(namespace.fileno(), _CLONE_NEWNET) == 0
+
+
+def _packet_socket(interface: str) -> socket.socket:
+    sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    sock.setsockopt(263, 23, 1)  # SOL_PACKET, PACKET_IGNORE_OUTGOING
+    sock.bind((interface, 0x0003))
+    sock.settimeout(10)
+    return sock
+
+
+class Controller:
+    """Primary of a device."""
+
+    def __init__(self, address: str, device: int = 0) -> None:
+        self.device = device
+        self.channel = grpc.insecure_channel(address)
+        self.stub = p4r_grpc.P4RuntimeStub(self.channel)
+        self.requests: queue.Queue[Any] = queue.Queue()
+        self.answers: Iterator[Any] = self.stub.StreamChannel(iter(self.requests.get, None), wait_for_ready=True)
+        update = p4r.MasterArbitrationUpdate(device_id=device, election_id=U128.encode(1))
+        self.requests.put(p4r.StreamMessageRequest(arbitration=update))
+        assert next(self.answers).HasField("arbitration")
+
+    def set_pipeline(self, info: p4i.P4Info, config: bytes) -> None:
+        self.stub.SetForwardingPipelineConfig(
+            p4r.SetForwardingPipelineConfigRequest(
+                device_id=self.device,
+                election_id=U128.encode(1),
+                action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
+                config=p4r.ForwardingPipelineConfig(p4info=info, p4_device_config=config),
+            ),
+            timeout=START_S,
+        )
+
+    def write(self, *entities: p4r.Entity, kind: Any = p4r.Update.INSERT) -> None:
+        updates = [p4r.Update(type=kind, entity=entity) for entity in entities]
+        request = p4r.WriteRequest(device_id=self.device, election_id=U128.encode(1), updates=updates)
+        self.stub.Write(request, timeout=START_S)
+
+    def packet_out(self, info: p4i.P4Info, frame: bytes, *values: int) -> None:
+        header = next(h for h in info.controller_packet_metadata if h.preamble.name == "packet_out")
+        packet = p4r.PacketOut(payload=frame)
+        for field, value in zip(header.metadata, values, strict=True):
+            packet.metadata.add(metadata_id=field.id, value=value.to_bytes((field.bitwidth + 7) // 8, "big"))
+        self.requests.put(p4r.StreamMessageRequest(packet=packet))
+
+    def packet_in(self) -> p4r.PacketIn:
+        while True:
+            answer = next(self.answers)
+            if answer.HasField("packet"):
+                return answer.packet
+
+    def close(self) -> None:
+        self.requests.put(None)
+        self.channel.close()
+
+    def __enter__(self) -> Controller:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def p4info(path: Path) -> p4i.P4Info:
+    return text_format.Parse(path.read_text(), p4i.P4Info())

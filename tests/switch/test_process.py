@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour switch` as a process: interfaces, files, captures, log, P4Runtime, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from finsy.proto import p4r
+from running import FABRIC, Controller, Running, no_namespaces, p4info
+
+from detour.engine import warm
+from detour.engine.switch import pcap
+
+TABLES = FABRIC / "bench_tables.json"
+REFLECT = Path(__file__).parent / "programs" / "reflect.json"
+CPU = 510
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled() -> None:
+    """A switch listens at once, but forwards when its loop is compiled; tests would have to wait in many places."""
+    warm.ensure(print)
+
+
+needs_interfaces = pytest.mark.skipif(bool(no_namespaces()), reason=no_namespaces())
+
+
+def keyed(key: int) -> bytes:
+    """A packet for bench_tables.p4: on port 1 the first eight bytes are looked up; unknown ones go to port 8."""
+    return key.to_bytes(8, "big") + bytes(range(56))
+
+
+def exact(key: int, port: int) -> p4r.Entity:
+    """An entry for it."""
+    info = p4info(FABRIC / "bench_tables.p4info.txtpb")
+    table = next(t for t in info.tables if t.preamble.alias == "by_exact")
+    action = next(a for a in info.actions if a.preamble.alias == "forward")
+    entry = p4r.TableEntry(table_id=table.preamble.id)
+    entry.match.add(field_id=1).exact.value = bytes([key])
+    entry.action.action.action_id = action.preamble.id
+    entry.action.action.params.add(param_id=1, value=bytes([port]))
+    return p4r.Entity(table_entry=entry)
+
+
+def wait_until(holds, seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@needs_interfaces
+def test_a_program_from_the_command_line_runs_without_a_controller(tmp_path: Path) -> None:
+    with Running(tmp_path, [str(TABLES)], ports=(1, 8)) as switch:
+        switch.wait_for("Server listening on ")
+        assert "Adding interface s1 as port 1\nAdding interface s8 as port 8\n" in switch.told()
+        sender, receiver = switch.packet_socket(1), switch.packet_socket(8)
+        sender.send(keyed(5))
+        assert receiver.recv(2000) == keyed(5)
+        assert switch.end() == 0
+        assert not (tmp_path / "p4runtime").exists()
+
+
+@needs_interfaces
+def test_p4runtime_programs_it(tmp_path: Path) -> None:
+    with Running(tmp_path, ["--no-p4", "--device-id", "7"], ports=(1, 2, 8)) as switch:
+        switch.wait_for("Server listening on ")
+        with Controller(switch.address, 7) as controller:
+            controller.set_pipeline(p4info(FABRIC / "bench_tables.p4info.txtpb"), TABLES.read_bytes())
+            controller.write(exact(5, 2))
+            sender, second, eighth = (switch.packet_socket(port) for port in (1, 2, 8))
+            sender.send(keyed(5))
+            sender.send(keyed(6))
+            assert second.recv(2000) == keyed(5)
+            assert eighth.recv(2000) == keyed(6)
+
+
+@needs_interfaces
+def test_the_drop_port_may_be_another(tmp_path: Path) -> None:
+    with Running(tmp_path, [str(TABLES)], ports=(1, 2), target=["--drop-port", "8"]) as switch:
+        switch.wait_for("Server listening on ")
+        with Controller(switch.address) as controller:
+            controller.set_pipeline(p4info(FABRIC / "bench_tables.p4info.txtpb"), TABLES.read_bytes())
+            controller.write(exact(5, 2))
+        sender, receiver = switch.packet_socket(1), switch.packet_socket(2)
+        sender.send(keyed(6))  # to port 8: dropped
+        sender.send(keyed(5))
+        assert receiver.recv(2000) == keyed(5)
+
+
+@needs_interfaces
+def test_captures_are_complete_while_it_runs(tmp_path: Path) -> None:
+    pcaps = tmp_path / "pcaps"
+    pcaps.mkdir()
+    with Running(tmp_path, [str(TABLES), "--pcap", str(pcaps)], ports=(1, 8)) as switch:
+        switch.wait_for("Server listening on ")
+        sender, receiver = switch.packet_socket(1), switch.packet_socket(8)
+        begin = time.time_ns()
+        sender.send(keyed(5))
+        receiver.recv(2000)
+        wait_until(lambda: (pcaps / "s8_out.pcap").stat().st_size > 24)
+        assert sorted(path.name for path in pcaps.iterdir()) == [
+            "s1_in.pcap", "s1_out.pcap", "s8_in.pcap", "s8_out.pcap",
+        ]  # fmt: skip
+        for name in ("s1_in", "s8_out"):
+            (frame,) = pcap.read(pcaps / f"{name}.pcap")
+            assert frame.data == keyed(5)
+            assert abs(frame.time_ns - begin) < 5_000_000_000
+        for name in ("s1_out", "s8_in"):
+            assert list(pcap.read(pcaps / f"{name}.pcap")) == []
+
+
+@needs_interfaces
+def test_packets_and_log_msg_are_logged(tmp_path: Path) -> None:
+    line = [str(REFLECT), "--log-file", str(tmp_path / "log"), "--dump-packet-data", "4", "-L", "info"]
+    with Running(tmp_path, line, ports=(3,)) as switch:
+        switch.wait_for("Server listening on ")
+        far = switch.packet_socket(3)
+        far.send(keyed(0x0102030405060708))
+        assert far.recv(2000) == keyed(0x0102030405060708)
+        log = tmp_path / "log.txt"
+        wait_until(lambda: "bytes from" in log.read_text() and "Sending" in log.read_text())
+        written = log.read_text()
+        assert "[I] " in written
+        assert "Received packet of length 64 on port 3: 01020304\n" in written
+        assert "Sending packet of length 64 on port 3: 01020304\n" in written
+        assert "64 bytes from port 3\n" in written
+
+
+@needs_interfaces
+def test_an_interface_that_is_missing_leaves_the_others(tmp_path: Path) -> None:
+    line = [str(REFLECT), "--log-console", "-i", "4@nonesuch"]
+    with Running(tmp_path, line, ports=(3,)) as switch:
+        switch.wait_for("there is no interface nonesuch: port 4 is not attached")
+        assert "Add port operation failed" in switch.told()
+        far = switch.packet_socket(3)
+        far.send(keyed(1))
+        assert far.recv(2000) == keyed(1)
+
+
+def test_packets_to_and_from_the_controller(tmp_path: Path) -> None:
+    info = p4info(FABRIC / "fabric.p4info.txtpb")
+    with Running(tmp_path, ["--no-p4"], target=["--cpu-port", str(CPU)]) as switch:
+        switch.wait_for("Server listening on ")
+        with Controller(switch.address) as controller:
+            controller.set_pipeline(info, (FABRIC / "fabric.json").read_bytes())
+            controller.packet_out(info, keyed(5), CPU)  # fabric.p4 sends it back
+            assert controller.packet_in().payload == keyed(5)
+
+
+def test_without_a_cpu_port_there_are_no_packet_outs(tmp_path: Path) -> None:
+    info = p4info(FABRIC / "fabric.p4info.txtpb")
+    with Running(tmp_path, ["--no-p4"]) as switch:
+        switch.wait_for("Server listening on ")
+        with Controller(switch.address) as controller:
+            controller.set_pipeline(info, (FABRIC / "fabric.json").read_bytes())
+            controller.packet_out(info, keyed(5), CPU)
+            answer = next(controller.answers)
+            assert answer.HasField("error"), answer
+            assert "CPU port" in answer.error.message
+
+
+def test_files_in_place_of_interfaces(tmp_path: Path) -> None:
+    frames = [pcap.packet(number, keyed(number)) for number in range(500)]
+    (tmp_path / "a_in.pcap").write_bytes(pcap.header() + b"".join(frames))
+    (tmp_path / "b_in.pcap").write_bytes(pcap.header())
+    line = [str(TABLES), "--use-files", "0", "-i", "1@a", "-i", "8@b", "--log-console"]
+    with Running(tmp_path, line) as switch:
+        switch.wait_for("Pcap reader: end of all input files, 500 packets")
+        assert "Adding interface a as port 1 (files)" in switch.told()
+        assert switch.end() == 0
+    assert [frame.data for frame in pcap.read(tmp_path / "b_out.pcap")] == [keyed(number) for number in range(500)]
+    assert list(pcap.read(tmp_path / "a_out.pcap")) == []
+
+
+def test_any_address_means_loopback(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with Running(tmp_path, ["--no-p4"], target=["--grpc-server-addr", f"0.0.0.0:{port}"]) as switch:
+        switch.wait_for(f"Server listening on 127.0.0.1:{port}\n")
+        switch.wait_for(f"P4Runtime is served on 127.0.0.1:{port} only")
+        with Controller(f"127.0.0.1:{port}") as controller:
+            request = p4r.GetForwardingPipelineConfigRequest(device_id=0)
+            assert not controller.stub.GetForwardingPipelineConfig(request).config.p4_device_config
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_end_it_and_nothing_is_left(tmp_path: Path, number: signal.Signals) -> None:
+    with Running(tmp_path, ["--no-p4"]) as switch:
+        switch.wait_for("Server listening on ")
+        begin = time.monotonic()
+        assert switch.end(number) == 0
+        assert time.monotonic() - begin < 10
+        assert "Traceback" not in switch.told()
+    assert os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--no-p4", "--", "--grpc-server-addr", "192.0.2.1:9559"], "192.0.2.1:9559 is not a loopback address"),
+        (["--no-p4", "--", "--grpc-server-addr", "nonsense"], "'nonsense' is not an address"),
+        (["--no-p4", "--debugger"], "--debugger is not supported"),
+        ([__file__], "BMv2 JSON"),
+        (["--use-files", "0", "-i", "1@nofile", str(TABLES)], "nofile_in.pcap cannot be read"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_exit_2(tmp_path: Path, arguments: list[str], words: str) -> None:
+    command = [sys.executable, "-m", "detour.cli.switch", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=200, check=False)
+    assert done.returncode == 2, done
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
