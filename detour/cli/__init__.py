@@ -1,6 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `detour`: parses options, calls the rooms, prints. One module a group of commands."""
+"""The command `detour`: parses options, calls the rooms, prints.
 
-from detour.cli.app import main
+Every group of commands is a module with `register(commands)`. What is wrong with the input ends with one line on
+standard error and exit code 2; Ctrl-C with 130; a check that fails (tables, bytes) with 1.
+"""
 
-__all__ = ["main"]
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from detour import __version__
+from detour.base.errors import DetourError
+from detour.cli.parser import Parser
+
+_GROUPS = ("lifecycle", "tables", "paths", "traffic", "demo")
+
+# Commands with a command line of their own, which argparse could not describe: module and help.
+_OWN = {
+    "switch": ("detour.cli.switch", "one switch with the command line of simple_switch_grpc"),
+}
+
+INTERRUPTED = 130
+
+
+def make_parser() -> Parser:
+    """The whole command line."""
+    parser = Parser(prog="detour", description="A data-centre fabric that fits on a laptop.")
+    parser.add_argument("--version", action="version", version=f"detour {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for group in _GROUPS:
+        import_module(f"detour.cli.{group}").register(commands)
+    for name, (_, text) in _OWN.items():
+        commands.add_parser(name, help=text, add_help=False)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        if arguments and arguments[0] in _OWN:
+            return import_module(_OWN[arguments[0]][0]).main(arguments[1:])
+        options = make_parser().parse_args(arguments)
+        return options.run(options) or 0
+    except DetourError as error:
+        print(f"detour: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone; Python would complain once more when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0

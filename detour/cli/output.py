@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How commands speak: results on standard output (a table, or one JSON document), what goes on on standard error."""
+"""How commands speak: results on standard output (one JSON document if asked for), progress on standard error."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
@@ -15,59 +15,58 @@ from rich.table import Table
 from detour.fabric.base import Tell, silent
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """The option that every reporting command has."""
-    parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
-
-
-def emit(args: argparse.Namespace, result: Any, show: Callable[[Console], None]) -> None:
-    """Prints a result as the user wants it."""
-    if args.json:
+def emit(result: Any, as_json: bool, render: Callable[[Console], None]) -> None:
+    """Prints a result: as one JSON document, or as `render` does it."""
+    if as_json:
         print(json.dumps(result))
     else:
-        show(console())
+        # Without a terminal there is no width to fit into: lines are as long as they need to be.
+        render(Console() if sys.stdout.isatty() else Console(width=200))
+    sys.stdout.flush()
 
 
-def console() -> Console:
-    """Standard output; a pipe gets plain text as wide as it needs."""
-    return Console() if sys.stdout.isatty() else Console(width=160, no_color=True)
+@contextmanager
+def progress(as_json: bool) -> Iterator[Tell]:
+    """A function that tells what happens: a line that changes on a terminal, nothing with `--json`."""
+    if as_json:
+        yield silent
+        return
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _once(lambda text: print(f"detour: {text}", file=sys.stderr, flush=True))
+        return
+    with console.status("") as status:
+        yield status.update
 
 
-def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]], numeric: Iterable[str] = ()) -> Table:
-    """A table; columns in `numeric` are aligned to the right."""
-    right = set(numeric)
-    result = Table(title=title or None, title_justify="left", header_style="bold")
+def _once(tell: Tell) -> Tell:
+    """Drops texts that only count on ("...: 40%", "17 of 30 bytes")."""
+    last = ""
+
+    def tell_if_new(text: str) -> None:
+        nonlocal last
+        begin = text.rstrip("%0123456789").rstrip(": ")
+        if begin != last and not text[:1].isdigit():
+            last = begin
+            tell(text)
+
+    return tell_if_new
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> Table:
+    """A table; columns whose name begins with `>` are set flush right."""
+    result = Table(title=title, title_justify="left")
     for column in columns:
-        result.add_column(column, justify="right" if column in right else "left", overflow="fold")
+        result.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
     for row in rows:
-        result.add_row(*("-" if cell is None else str(cell) for cell in row))
+        result.add_row(*("–" if cell is None else str(cell) for cell in row))
     return result
 
 
-def teller(args: argparse.Namespace) -> Tell:
-    """Tells people what goes on: on a terminal in one line that changes, else a line for every new subject."""
-    if getattr(args, "json", False):
-        return silent
-    return _one_line() if sys.stderr.isatty() else _lines()
-
-
-def done(args: argparse.Namespace) -> None:
-    """Removes the line that `teller` keeps on a terminal."""
-    if not getattr(args, "json", False) and sys.stderr.isatty():
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-
-def _one_line() -> Tell:
-    return lambda text: print(f"\r\x1b[K{text} ...", end="", file=sys.stderr, flush=True)
-
-
-def _lines() -> Tell:
-    said: list[str] = []
-
-    def tell(text: str) -> None:
-        subject = text.split(":")[0]  # "what: 40%" is said once
-        if subject not in said[-1:]:
-            said.append(subject)
-            print(subject, file=sys.stderr, flush=True)
-
-    return tell
+def bytes_text(count: float) -> str:
+    """`14.2 MB`."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"

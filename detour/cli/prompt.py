@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from detour.cli.output import progress, table
 from detour.cli.parser import Parser, add_path_options, byte_count
 from detour.cli.paths import show_change, show_path
 from detour.cli.tables import show_report
-from detour.cli.traffic import DEFAULT_BYTES, send_arguments, show_probe, show_send
+from detour.cli.traffic import send_arguments, show_probe, show_send
 from detour.fabric.session import Session
 
 _HELP = (
@@ -82,14 +83,19 @@ class Prompt:
         words = [line.split()[0] for line, _ in _HELP]
         reader: PromptSession[str] = PromptSession(history=InMemoryHistory(), completer=WordCompleter(words))
         self._console.print("The fabric is up: help, send, probe, path, fail, heal, verify, quit.")
-        while True:
-            try:
-                line = reader.prompt("detour> ")
-            except (EOFError, KeyboardInterrupt):
-                return
-            if line.strip() in ("quit", "exit"):
-                return
-            self.do(line)
+        # Here Ctrl-C ends a command, not the fabric.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            while (line := self._read(reader)) not in ("quit", "exit"):
+                self.do(line)
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _read(self, reader: PromptSession[str]) -> str:
+        try:
+            return reader.prompt("detour> ").strip()
+        except (EOFError, KeyboardInterrupt):
+            return "quit"
 
     def do(self, line: str) -> None:
         """Carries out one line; what is wrong with it is printed, and that is all."""
@@ -108,9 +114,8 @@ class Prompt:
     # -- commands ---------------------------------------------------------------------------------------
 
     def _send(self, options: argparse.Namespace) -> None:
-        arguments = {"length": DEFAULT_BYTES} | send_arguments(options)
         with progress(as_json=False) as tell:
-            result = self._session.send(**arguments, tell=tell)
+            result = self._session.send(**send_arguments(options), tell=tell)
         show_send(self._console, result)
 
     def _path(self, options: argparse.Namespace) -> None:

@@ -59,10 +59,11 @@ def _verify(options: argparse.Namespace) -> int:
 def show_report(console: Console, result: dict[str, Any]) -> None:
     """What was proven, or what is wrong."""
     if result["verified"]:
+        longest = result["longest"]
         lost = f" ({result['disconnected']} pairs are cut off by failures)" if result["disconnected"] else ""
         console.print(
             f"verified: {result['pairs']} pairs of hosts{lost}, {result['ways']} ways, {result['sids']} uSIDs; "
-            f"at most {result['longest']['shortest']} switches on shortest paths and {result['longest']['detour']} on others"
+            f"at most {longest['shortest']} switches on shortest paths and {longest['detour']} on others"
         )
         return
     console.print(f"{result['failed']} cases are wrong:")

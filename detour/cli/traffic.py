@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that move or follow packets: send, probe, path."""
+"""`send`, `probe`: messages between hosts."""
 
 from __future__ import annotations
 
@@ -10,119 +10,84 @@ from typing import Any
 from rich.console import Console
 
 from detour.base.errors import DetourError
-from detour.cli.output import add_json, done, emit, table, teller
-from detour.fabric import daemon
+from detour.cli.output import bytes_text, emit, progress, table
+from detour.cli.parser import add_path_options, byte_count, command
+
+DEFAULT_BYTES = 1_000_000
 
 
 def register(commands: Any) -> None:
-    """Adds the commands."""
-    for name, run, text in (
-        ("send", send, "send bytes or a file from one host to another and check what arrives"),
-        ("probe", probe, "measure the queuing delay of every candidate path"),
-        ("path", path, "the hops that a packet takes, from the switches' own tables"),
-    ):
-        command = commands.add_parser(name, help=text, description=text)
-        command.add_argument("source", metavar="SRC", help="a host (h0...)")
-        command.add_argument("target", metavar="DST", help="another host")
-        if name != "probe":
-            add_path_options(command)
-        if name == "send":
-            add_send_options(command)
-        command.set_defaults(run=run)
-        add_json(command)
+    """Adds these commands."""
+    send = command(commands, "send", "send bytes, or a file, from host to host and check what arrives", _send)
+    send.add_argument("source", metavar="SRC", help="host, like h0")
+    send.add_argument("target", metavar="DST", help="host, like h71")
+    what = send.add_mutually_exclusive_group()
+    what.add_argument("--bytes", type=byte_count, metavar="N", help=f"this many (default {DEFAULT_BYTES})")
+    what.add_argument("--file", metavar="F", help="the bytes of a file")
+    send.add_argument("--store", metavar="OUT", help="where the receiver stores the file")
+    add_path_options(send)
+    probe = command(commands, "probe", "queuing delay of every candidate path", _probe)
+    probe.add_argument("source", metavar="SRC", help="host, like h0")
+    probe.add_argument("target", metavar="DST", help="host, like h71")
 
 
-def add_path_options(parser: argparse.ArgumentParser) -> None:
-    """How the sender picks the path."""
-    parser.add_argument("--sport", type=port_number, metavar="N", help="UDP source port; 0x8000 and above: a detour")
-    parser.add_argument("--usid", metavar="LIST", help="uSIDs: switches or node ids, like s3,s4,s35")
-
-
-def add_send_options(parser: argparse.ArgumentParser) -> None:
-    """What is sent."""
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--bytes", type=int, metavar="N", default=1_000_000, help="default 1000000")
-    what.add_argument("--file", metavar="F", help="send this file")
-    parser.add_argument("--store", metavar="OUT", help="where the receiver stores it (with --file)")
-
-
-def port_number(text: str) -> int:
-    """A UDP port, decimal or 0x...."""
-    try:
-        value = int(text, 0)
-    except ValueError:
-        value = -1
-    if not 0 <= value <= 0xFFFF:
-        raise argparse.ArgumentTypeError(f"{text!r} is no UDP port (0 to 65535, or 0x0 to 0xffff)")
-    return value
-
-
-def send_arguments(args: argparse.Namespace) -> dict[str, Any]:
-    """What a session's `send` is to be called with. Paths become absolute: the fabric runs elsewhere."""
-    if args.store is not None and args.file is None:
-        raise DetourError("--store needs --file")
+def send_arguments(options: argparse.Namespace) -> dict[str, Any]:
+    """What the options say, with paths that mean the same in another process."""
+    if options.store is not None and options.file is None:
+        raise DetourError("--store needs --file: only files are stored")
+    file, store = (None if path is None else os.path.abspath(path) for path in (options.file, options.store))
+    if file is not None and store is not None and os.path.realpath(file) == os.path.realpath(store):
+        raise DetourError(f"--store {options.store} is the file that is sent; it would be overwritten while it is read")
     return {
-        "source": args.source,
-        "target": args.target,
-        "length": args.bytes,
-        "file": args.file and os.path.abspath(args.file),
-        "store": args.store and os.path.abspath(args.store),
-        "sport": args.sport,
-        "usid": args.usid,
+        "source": options.source,
+        "target": options.target,
+        "length": options.bytes or DEFAULT_BYTES,
+        "file": file,
+        "store": store,
+        "sport": options.sport,
+        "usid": options.usid,
     }
 
 
-def send(args: argparse.Namespace) -> int:
-    result = daemon.ask("send", teller(args), **send_arguments(args))
-    done(args)
-    emit(args, result, lambda out: show_sent(out, result))
-    return 0
+def _send(options: argparse.Namespace) -> int:
+    from detour.fabric.daemon import ask
+
+    arguments = send_arguments(options)
+    with progress(options.json) as tell:
+        tell(f"sending from {options.source} to {options.target}")
+        result = ask("send", tell, **arguments)
+    emit(result, options.json, lambda console: show_send(console, result))
+    wanted = arguments["length"] if arguments["file"] is None else os.path.getsize(arguments["file"])
+    return 0 if result["bytes_ok"] == wanted else 1
 
 
-def probe(args: argparse.Namespace) -> int:
-    result = daemon.ask("probe", source=args.source, target=args.target)
-    emit(args, result, lambda out: show_probes(out, result))
-    return 0
-
-
-def path(args: argparse.Namespace) -> int:
-    result = daemon.ask("path", source=args.source, target=args.target, sport=args.sport, usid=args.usid)
-    emit(args, result, lambda out: show_path(out, result))
-    return 0 if result["delivered"] else 1
-
-
-# -- what people see ------------------------------------------------------------------------------------------
-
-
-def show_sent(out: Console, result: dict[str, Any]) -> None:
-    """What a transfer did."""
+def show_send(console: Console, result: dict[str, Any]) -> None:
+    """A few lines and a table of the paths."""
     delay = result["queuing_delay_ns"]
-    shown = "-" if delay["mean"] is None else " / ".join(f"{delay[k] / 1e6:.3f}" for k in ("min", "mean", "max"))
-    out.print(
-        f"{result['bytes_ok']} bytes arrived as they were sent, {result['throughput_mbps']:.2f} Mb/s, "
-        f"{result['retransmitted']} packets sent again, {result['ecn_marked']} ECN marks, "
-        f"queuing delay {shown} ms (min / mean / max)",
-        highlight=False,
+    waits = "no delay samples"
+    if delay["mean"] is not None:
+        waits = f"queuing delay {delay['min'] / 1e6:.2f} / {delay['mean'] / 1e6:.2f} / {delay['max'] / 1e6:.2f} ms"
+        waits += " (min / mean / max)"
+    console.print(
+        f"{bytes_text(result['bytes_ok'])} arrived as sent, {result['throughput_mbps']:.2f} Mb/s; "
+        f"{result['retransmitted']} packets retransmitted, {result['ecn_marked']} with ECN marks; {waits}"
     )
-    rows = [(used["path"], used["packets"], " ".join(used["switches"])) for used in result["paths"]]
-    out.print(table("", ("path", "packets", "switches"), rows, numeric=("packets",)))
+    rows = [(row["path"], row["packets"], " ".join(row["switches"])) for row in result["paths"]]
+    console.print(table(("path", ">packets", "switches"), rows))
 
 
-def show_probes(out: Console, result: dict[str, Any]) -> None:
-    """Queuing delay of every candidate."""
+def _probe(options: argparse.Namespace) -> None:
+    from detour.fabric.daemon import ask
+
+    result = ask("probe", source=options.source, target=options.target)
+    emit(result, options.json, lambda console: show_probe(console, result))
+
+
+def show_probe(console: Console, result: dict[str, Any]) -> None:
+    """A table of the candidates."""
+    delays = (None if row["delay_ns"] is None else f"{row['delay_ns'] / 1e6:.3f}" for row in result["paths"])
     rows = [
-        (
-            row["path"],
-            "no answer" if row["delay_ns"] is None else f"{row['delay_ns'] / 1e6:.3f}",
-            " ".join(row["switches"]),
-        )
-        for row in result["paths"]
+        (row["path"], delay or "no answer", " ".join(row["switches"]))
+        for row, delay in zip(result["paths"], delays, strict=True)
     ]
-    out.print(table("", ("path", "queuing delay, ms", "switches"), rows, numeric=("queuing delay, ms",)))
-
-
-def show_path(out: Console, result: dict[str, Any]) -> None:
-    """Hop by hop."""
-    rows = [(hop["switch"], hop["in_port"], hop["out_port"], hop["why"]) for hop in result["hops"]]
-    out.print(table("", ("switch", "in", "out", "because of"), rows, numeric=("in", "out")))
-    out.print(f"{result['path']}: {result['outcome']}", highlight=False)
+    console.print(table(("path", ">queuing delay, ms", "switches"), rows))
