@@ -57,7 +57,7 @@ def can_send(hs: Any, q: Any) -> bool:
         return False
     if q["tail_probe"] == PROBE_DUE:
         return True
-    return q["inflight"] < q["cwnd"] and (q["n_lost"] > 0 or _may_send_new(hs, q))
+    return q["inflight"] + 1 <= q["cwnd"] and (q["n_lost"] > 0 or _may_send_new(hs, q))
 
 
 @inner
@@ -158,6 +158,8 @@ def on_ack(hs: Any, i: int, now: int) -> None:
 
 @inner
 def _on_positive(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
+    q["st_ecn_marked"] += f["ce"]
+    measured = _measured_path(hs, i, q, f)
     newest = _on_trigger(hs, i, q, f, now)
     cum = min(unwrap(f["psn"], q["snd_una"]) + 1, q["snd_nxt"])
     for seq in range(q["snd_una"], cum):
@@ -170,11 +172,24 @@ def _on_positive(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
     if newest >= 0:
         _lose_before(hs, i, q, q["epoch_head"], newest, q["epoch"], now)
     _slide(hs, i, q)
+    if measured != NIL:  # last, because it may make the QP leave the path that all this was about
+        paths.on_data_delay(hs, i, q, measured, f["delay"], now)
+
+
+@inner
+def _measured_path(hs: Any, i: int, q: Any, f: Any) -> Any:
+    """Candidate whose queuing delay the ACK reflects if that is the current path, else `NIL`."""
+    seq = unwrap(f["trigger"], q["snd_una"])
+    if not f["has_delay"] or seq < q["snd_una"] or seq >= q["snd_nxt"]:
+        return np.int64(NIL)
+    s = slot_row(hs, i, seq & (cfg_row(hs)["window"] - 1))
+    fresh = s["state"] == SLOT_FLIGHT and s["count"] == f["count"] and s["epoch"] == q["epoch"]
+    return np.int64(s["cand"]) if fresh else np.int64(NIL)
 
 
 @inner
 def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> int:
-    """The packet that caused the ACK: round trip, queuing delay, mark. Returns its `txn`, as `_acked` does."""
+    """The packet that caused the ACK: round trip and mark. Returns its `txn`, as `_acked` does."""
     seq = unwrap(f["trigger"], q["snd_una"])
     if seq < q["snd_una"] or seq >= q["snd_nxt"]:
         return -1
@@ -187,10 +202,7 @@ def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> int:
         _acked(hs, i, q, seq, f["count"], now)
         _lose_before(hs, i, q, q["flight_head"], txn, epoch, now)
         return -1
-    if f["has_delay"]:
-        paths.on_data_delay(hs, i, q, s["cand"], f["delay"], now)
     if f["ce"]:
-        q["st_ecn_marked"] += 1
         cc.on_ecn(cfg_row(hs), q, s["size"], s["txn"], now)
     return _acked(hs, i, q, seq, f["count"], now)
 
@@ -221,11 +233,12 @@ def _acked(hs: Any, i: int, q: Any, seq: int, count: int, now: int) -> int:
     in_flight = s["state"] == SLOT_FLIGHT
     if not in_flight or (count >= 0 and count != s["count"]):
         q["st_spurious"] += 1
-    current = in_flight and s["epoch"] == q["epoch"]
-    if current:
+    if s["epoch"] == q["epoch"]:
         q["last_progress"] = now
         q["epoch_rtos"] = 0
         q["tail_probe"] = PROBE_NONE
+    current = in_flight and s["epoch"] == q["epoch"]
+    if current:
         cc.on_acked(cfg_row(hs), q, s["size"], s["txn"], now)
     flight.take(hs, i, q, index)
     known = count == s["count"] or (count < 0 and s["count"] == 0)

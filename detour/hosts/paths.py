@@ -96,9 +96,7 @@ def after_data(hs: Any, i: int, q: Any, now: int) -> None:
 def on_data_delay(hs: Any, i: int, q: Any, cand: int, delay: int, now: int) -> None:
     """An ACK reflected the delay that a data packet of the current epoch accumulated."""
     q["delay"] = delay
-    c = candidate_row(hs, i, cand)
-    c["delay"] = delay
-    c["heard"] = now
+    candidate_row(hs, i, cand)["delay"] = delay
     if q["st_delay_samples"] == 0 or delay < q["st_delay_min"]:
         q["st_delay_min"] = delay
     q["st_delay_max"] = max(q["st_delay_max"], delay)
@@ -166,7 +164,7 @@ def answer_ptm(hs: Any, host: int) -> None:
     m["qpn"] = f["qpn"]
     m["psn"] = f["psn"]
     m["cand"] = f["cand"]
-    m["sport"] = f["sport"] & 0x7FFF  # back on a shortest path; its delay is of no interest (section III)
+    m["sport"] = f["sport"]  # back the same way, for the reason given in `responder`
     m["delay"] = f["delay"]
     m["dst_hi"] = f["src_hi"]
     m["dst_lo"] = f["src_lo"]
@@ -215,7 +213,6 @@ def on_ptr(hs: Any, i: int, now: int) -> None:
     c = candidate_row(hs, i, f["cand"])
     c["asked"] = NIL
     c["delay"] = f["reflected"]
-    c["heard"] = now
     q["st_ptrs"] += 1
     if f["cand"] == q["cand"]:
         q["delay"] = f["reflected"]

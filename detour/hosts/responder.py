@@ -5,6 +5,10 @@ Packets are accepted in any order inside the window and go to memory at once (se
 paper); only counting messages and delivering immediates wait for order. A packet that violates access rights is
 refused with a NAK. From then on nothing behind it is accepted, while what is missing before it still is, so the
 requester sees its work requests complete in order up to the one that failed.
+
+Answers go back with the source port of the packet that they answer. They are a tenth of the traffic: when a whole
+Dragonfly group sends to another one, the single shortest path back could not carry them, and a sender that leaves
+a dead path takes its answers along.
 """
 
 from __future__ import annotations
@@ -73,7 +77,7 @@ def on_data(hs: Any, i: int, buf: Any) -> None:
     window = cfg_row(hs)["window"]
     seq = unwrap(f["psn"], q["rcv_nxt"])
     if seq >= q["rcv_nxt"] + window:
-        host_row(hs, q["host"])["rx_malformed"] += 1
+        host_row(hs, q["host"])["rx_out_of_window"] += 1
         return
     if seq < q["rcv_nxt"] or (q["rcv_early"] and arrival_row(hs, i, seq & (window - 1))["flags"]):
         q["st_rx_duplicates"] += 1
@@ -170,6 +174,7 @@ def _acknowledge(hs: Any, i: int, q: Any, f: Any, seq: int, syndrome: int) -> No
     m["has_delay"] = f["has_delay"]
     m["delay"] = f["delay"]
     m["syndrome"] = syndrome
+    m["sport"] = f["sport"]
 
 
 @inner

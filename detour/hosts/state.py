@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State of all hosts of a process: a named tuple of NumPy record arrays, the same in Python and native code.
+"""State of all hosts of a process: tables of records that Python and native code share.
 
-A field is written `hs.qp[i]["snd_nxt"]`; native functions take records (`q = hs.qp[i]`) by reference. Numbers
-are `int64` unless memory counts, as in the tables with a row per packet in flight. Packets are numbered with
-64 bits inside; the PSN on the wire is the low 24 (`wire.py`). Indices that mean "none" are `NIL`.
+A field is written `hs.qp[i]["snd_nxt"]` in Python, `qp_row(hs, i)["snd_nxt"]` in native code (`rows.py`), where a
+record is a reference. Numbers are `int64` unless memory counts, as in the tables with a row per packet in flight.
+Packets are numbered with 64 bits inside; the PSN on the wire is the low 24 (`wire.py`). Indices that mean "none"
+are `NIL`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def _ints(names: str) -> list[tuple[str, Any]]:
 
 HOST_COUNTERS = (
     "rx_frames rx_bytes tx_frames tx_bytes rx_malformed rx_not_mine rx_bad_checksum rx_bad_icrc "
-    "rx_unknown_qp rx_wrong_state control_dropped ptm_answered"
+    "rx_unknown_qp rx_wrong_state rx_out_of_window control_dropped ptm_answered"
 )
 HOST = np.dtype(
     _ints(
@@ -66,7 +67,7 @@ QP = np.dtype(
     _ints(
         "used host state pd send_cq recv_cq telemetry "
         # connection: number, address and uSID address of the peer
-        "peer_qpn peer_hi peer_lo ctl_sport "
+        "peer_qpn peer_hi peer_lo "
         # requester: sequence numbers; work queue counters (index = counter mod depth)
         "snd_una snd_nxt snd_end sq_una sq_nxt sq_end nak_seq "
         # transmissions in order: in flight (first, first of this epoch, last), lost (first, last)
@@ -114,7 +115,7 @@ WQE = np.dtype(_ints("wr_id first packets local remote rkey length flags imm"))
 """one row a posted work request"""
 WQE_SIGNALED, WQE_IMM = 1, 2
 
-CANDIDATE = np.dtype(_ints("sport dst_hi dst_lo final_hi delay heard packets asked answered"))
+CANDIDATE = np.dtype(_ints("sport dst_hi dst_lo final_hi delay packets asked answered"))
 """one row a candidate path: UDP source port, uSID list as address (0: plain), last known delay (-1: none)"""
 
 CQ = np.dtype(_ints("used host head tail reserved"))
@@ -126,8 +127,8 @@ CTL = np.dtype(_ints("kind qp psn count ce has_delay delay syndrome dst_hi dst_l
 
 FRAME = np.dtype(
     _ints(
-        "kind src_hi src_lo src_mac dst_hi dst_lo ce sport has_delay delay qpn psn opcode solicited count "
-        "va rkey dma_length imm payload length syndrome msn trigger base bitmap reflected seq cand ptm_type end"
+        "src_hi src_lo dst_hi dst_lo ce sport has_delay delay qpn psn opcode solicited count "
+        "va rkey dma_length imm payload length syndrome msn trigger base bitmap reflected cand end"
     )
 )
 """what the parser found in the frame that just came in"""
@@ -161,7 +162,7 @@ class _Handle(NamedTuple):
 
 
 class Hosts(_Handle):
-    """All state: for Python an attribute per table, for native code one address (see `rows.py`).
+    """All state: for Python an attribute per table, for Numba a named tuple of one address (`rows.py`).
 
     `memory` is the arena that memory regions are ranges of (empty if payload is elided)."""
 

@@ -260,7 +260,6 @@ class MR:
         except DetourError:
             device.give("mr", self._index)
             raise
-        self.rkey = self.lkey = (self._index << 8) | pd.context.random(256)
         values = {
             "used": 1,
             "host": pd.context.host,
@@ -268,9 +267,14 @@ class MR:
             "base": self.addr,
             "length": length,
             "access": int(access),
-            "key": self.rkey,
         }
-        device.call(lambda: _assign(pd.context.hs.mr[self._index], values))
+
+        def register() -> int:
+            key = (self._index << 8) | int(nic.random_below(pd.context.hs.host[pd.context.host], 256))
+            _assign(pd.context.hs.mr[self._index], values | {"key": key})
+            return key
+
+        self.rkey = self.lkey = device.call(register)
 
     def sge(self, offset: int = 0, length: int | None = None) -> SGE:
         """Part of the region as the buffer of a work request."""
@@ -364,16 +368,15 @@ class QP:
         for queue in (self.cq, self.recv_cq):
             if queue.context.host != self.context.host:
                 raise DetourError(f"a QP of host {self.context.host} cannot use a CQ of host {queue.context.host}")
-        psn = self.context.random(1 << 24) if self.attr.psn is None else self.attr.psn
-        if not 0 <= psn < 1 << 24:
-            raise DetourError(f"PSN {psn} must be 0 to {(1 << 24) - 1}")
+        if self.attr.psn is not None and not 0 <= self.attr.psn < 1 << 24:
+            raise DetourError(f"PSN {self.attr.psn} must be 0 to {(1 << 24) - 1}")
         self.index = self.context.device.take("qp")
-        self.psn = psn
-        self.context.device.call(self._reset)
+        self.psn = self.context.device.call(self._reset)
 
     # -- life ---------------------------------------------------------------------------------------------
 
-    def _reset(self) -> None:
+    def _reset(self) -> int:
+        """Prepares the row; returns the first PSN."""
         hs, q = self.context.hs, self._row()
         hs.qp[self.index] = _FRESH
         _assign(
@@ -384,11 +387,14 @@ class QP:
                 "send_cq": self.cq.index,
                 "recv_cq": self.recv_cq.index,
                 "telemetry": int(self.attr.telemetry),
-                "ctl_sport": nic.random_below(hs.host[self.context.host], 1 << 15),
                 "cc": int(self.attr.congestion_control),
             },
         )
-        q["snd_una"] = q["snd_nxt"] = q["snd_end"] = self.psn
+        psn = self.attr.psn
+        if psn is None:
+            psn = int(nic.random_below(hs.host[self.context.host], 1 << 24))
+        q["snd_una"] = q["snd_nxt"] = q["snd_end"] = psn
+        return psn
 
     @property
     def endpoint(self) -> Endpoint:
@@ -423,13 +429,16 @@ class QP:
                 f"the peer's window is {remote.window} packets and ours {hs.slot.shape[1]}; "
                 "make_hosts must get the same on both sides"
             )
+        if path is not None and candidates is not None:
+            raise DetourError("connect takes a path or candidates, not both")
         peer_hi, peer_lo = to_words(remote.address)
-        if path is None and candidates is None:
-            path = Path(self.context.random(1 << 15))
 
         def change() -> None:
             _assign(q, {"peer_qpn": remote.qpn, "peer_hi": peer_hi, "peer_lo": peer_lo, "rcv_nxt": remote.psn})
-            self._set_candidates([path] if path else list(candidates or []), path is None)
+            choice = [path] if path else list(candidates or [])
+            if path is None and candidates is None:
+                choice = [Path(int(nic.random_below(hs.host[self.context.host], 1 << 15)))]
+            self._set_candidates(choice, candidates is not None)
             cfg = hs.cfg[0]
             window = self.attr.initial_cwnd or float(cc.initial_window(cfg))
             cc.on_path(cfg, q, float(window), 0)
@@ -446,7 +455,7 @@ class QP:
             dst = to_words(usid_address(path.usids)) if path.usids else (0, 0)
             final = to_words(final_address(path.usids))[0] if path.usids else 0
             # sport, dst, final address, then what is known of the path: nothing
-            hs.candidate[self.index, place] = (path.sport, *dst, final, NIL, 0, 0, NIL, NIL)
+            hs.candidate[self.index, place] = (path.sport, *dst, final, NIL, 0, NIL, NIL)
         q = self._row()
         _assign(
             q,

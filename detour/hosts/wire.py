@@ -234,7 +234,7 @@ def write_ack(hs: Any, buf: Any, o: int, q: Any, m: Any, cum: int, base: int, bi
         length,
         np.int64(0),
     )
-    at = put_udp(buf, udp, q["ctl_sport"], PORT_ROCE, length)
+    at = put_udp(buf, udp, m["sport"], PORT_ROCE, length)
     at = put_bth(buf, at, OP_ACK, 0, 0, q["peer_qpn"], cum, 0)
     store32(buf, at, (m["syndrome"] << 24) | (q["rcv_msn"] & 0xFFFFFF))
     at += AETH

@@ -105,7 +105,7 @@ def walk(slots: np.ndarray, head: int, tail: int, state: int) -> list[int]:
 @pytest.mark.parametrize("seed", range(6))
 def test_mutated_frames_with_valid_checksums(seed: int) -> None:
     source = random.Random(seed)
-    config = HostConfig(probe_backlog=2, delta3=5, retry_count=50)
+    config = HostConfig(probe_backlog=2, delta3=5, retry_count=4, initial_rto_ps=100 * US, min_rto_ps=50 * US)
     pair = make_pair(memory=1 << 16, config=config, seed=seed, connect={"candidates": CANDIDATES}, window=32)
     allowed = np.zeros(len(pair.hs.memory), bool)
     allowed[pair.mr_b.addr : pair.mr_b.addr + pair.mr_b.length] = True

@@ -29,6 +29,7 @@ NEVER = (1 << 63) - 1
 CC_FIELDS: list[tuple[str, Any]] = [
     ("cc", np.int64),  # which algorithm
     ("cwnd", np.float64),  # packets
+    ("cwnd_initial", np.float64),
     ("ssthresh", np.float64),
     ("pace_next", np.int64),  # earliest time of the next packet, ps
     ("cc_timer", np.int64),  # when on_timer wants to be called, ps
@@ -38,7 +39,10 @@ CC_FIELDS: list[tuple[str, Any]] = [
 
 @njit
 def on_path(cfg: Any, q: Any, window: float, now: int) -> None:
-    """A path begins: slow start from `window` packets."""
+    """A path begins: slow start from `window` packets. For the first path of a QP that is its initial window, to
+    which it also comes back after idle times."""
+    if q["cwnd_initial"] == 0:
+        q["cwnd_initial"] = window
     if q["cc"] != CC_FIXED or q["cwnd"] == 0:
         q["cwnd"] = max(np.float64(cfg["min_cwnd"]), window)
     q["ssthresh"] = np.inf
@@ -58,7 +62,7 @@ def initial_window(cfg: Any) -> float:
 def on_idle(cfg: Any, q: Any, now: int) -> None:
     """Sending begins after an idle time longer than the retransmission timeout."""
     if q["cc"] == CC_DCTCP:
-        dctcp.on_idle(cfg, q, initial_window(cfg))
+        dctcp.on_idle(cfg, q)
 
 
 @njit

@@ -40,11 +40,11 @@ def on_path(cfg: Any, q: Any) -> None:
 
 
 @inner
-def on_idle(cfg: Any, q: Any, initial: float) -> None:
+def on_idle(cfg: Any, q: Any) -> None:
     """The window restarts, remembering three quarters of where it was (RFC 5681, 4.1; RFC 2861)."""
-    if q["cwnd"] > initial:
+    if q["cwnd"] > q["cwnd_initial"]:
         q["ssthresh"] = max(q["ssthresh"], 0.75 * q["cwnd"]) if q["ssthresh"] < np.inf else 0.75 * q["cwnd"]
-        q["cwnd"] = initial
+        q["cwnd"] = q["cwnd_initial"]
 
 
 @inner
