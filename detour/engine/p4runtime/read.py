@@ -15,7 +15,7 @@ from detour.engine.p4runtime.errors import Refused, refusal
 from detour.engine.p4runtime.store import Store
 from detour.engine.p4runtime.write import unknown_entity
 
-_READ: dict[str, Any] = {
+READ: dict[str, Any] = {
     "table_entry": table_read.read,
     "action_profile_member": profile.read_members,
     "action_profile_group": profile.read_groups,
@@ -78,9 +78,9 @@ class Reader:
             name = request.WhichOneof("entity")
             if name == "extern_entry" and not request.extern_entry.extern_type_id:
                 return  # "all externs": there are none
-            if name not in _READ:
+            if name not in READ:
                 raise unknown_entity(name)
-            yield from _READ[name](self._store, getattr(request, name), self._ids)
+            yield from READ[name](self._store, getattr(request, name), self._ids)
         except Exception as e:
             self.errors[index] = refusal(e)
 

@@ -10,6 +10,7 @@ import grpc
 from finsy.proto import p4r, p4r_grpc
 
 from detour.engine.p4runtime import pipeline, stream
+from detour.engine.p4runtime.atomic import write_atomically
 from detour.engine.p4runtime.config import Compiled, Compiler
 from detour.engine.p4runtime.device import Device
 from detour.engine.p4runtime.errors import Code, Refused, batch_status, refusal
@@ -22,6 +23,11 @@ API_VERSION = "1.5.0"
 """The version of P4Runtime whose messages (finsy's stubs) and rules this server has."""
 
 _STATUS = {c.value[0]: c for c in grpc.StatusCode}
+_WRITE = {
+    p4r.WriteRequest.CONTINUE_ON_ERROR: write,
+    p4r.WriteRequest.ROLLBACK_ON_ERROR: write_atomically,
+    p4r.WriteRequest.DATAPLANE_ATOMIC: write_atomically,
+}
 Work = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
@@ -70,9 +76,10 @@ class Service(p4r_grpc.P4RuntimeServicer):
         # Again, since the primary may have changed while the request waited for its turn.
         device, config = self._authorise(request)
         store = device.pipelines.store
-        if request.atomicity != p4r.WriteRequest.CONTINUE_ON_ERROR:
-            raise Refused(Code.UNIMPLEMENTED, "only CONTINUE_ON_ERROR is supported")
-        return await self._work(lambda: write(store, request.updates, config.ids))
+        if request.atomicity not in _WRITE:
+            raise Refused(Code.INVALID_ARGUMENT, f"atomicity {request.atomicity} is unknown")
+        carry_out = _WRITE[request.atomicity]
+        return await self._work(lambda: carry_out(store, request.updates, config.ids))
 
     async def Read(self, request: p4r.ReadRequest, context: Any) -> AsyncIterator[p4r.ReadResponse]:
         try:

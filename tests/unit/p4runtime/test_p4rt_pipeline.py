@@ -265,7 +265,7 @@ def _cells(names: Names) -> list[p4r.Entity]:
 
 
 ALL = [
-    p4r.Entity(table_entry=p4r.TableEntry(counter_data=p4r.CounterData())),
+    p4r.Entity(table_entry=p4r.TableEntry(counter_data=p4r.CounterData(), meter_config=p4r.MeterConfig())),
     p4r.Entity(table_entry=p4r.TableEntry(is_default_action=True)),
     p4r.Entity(action_profile_member=p4r.ActionProfileMember()),
     p4r.Entity(action_profile_group=p4r.ActionProfileGroup()),

@@ -42,20 +42,26 @@ def _entries(store: Store, found: TableStore, wanted: p4r.TableEntry) -> Iterato
     action = _action_filter(found, wanted)
     metadata, cookie = wanted.metadata, wanted.controller_metadata
     for entry in entries(found, wanted):
-        note = found.notes.get(entry.handle, _NO_NOTE)
-        if (metadata and note.metadata != metadata) or (cookie and note.controller_metadata != cookie):
-            continue
+        if metadata or cookie:
+            note = found.notes.get(entry.handle, _NO_NOTE)
+            if (metadata and note.metadata != metadata) or (cookie and note.controller_metadata != cookie):
+                continue
         if action and (entry.action is None or entry.action.name != action):
             continue
-        entity = p4r.Entity()
-        out = entity.table_entry
-        fill_key(found, entry, out)
-        _fill_action(found, entry, out)
-        _fill_note(note, out)
-        if found.info.is_const:
-            out.is_const = True
-        _fill_resources(store, found, entry, wanted, out)
-        yield entity
+        yield show(store, found, entry, wanted)
+
+
+def show(store: Store, found: TableStore, entry: Entry, wanted: p4r.TableEntry) -> p4r.Entity:
+    """An entry with what the request wants of it."""
+    entity = p4r.Entity()
+    out = entity.table_entry
+    fill_key(found, entry, out)
+    _fill_action(found, entry, out)
+    _fill_note(found.notes.get(entry.handle, _NO_NOTE), out)
+    if found.info.is_const:
+        out.is_const = True
+    _fill_resources(store, found, entry, wanted, out)
+    return entity
 
 
 def _action_filter(found: TableStore, wanted: p4r.TableEntry) -> str:

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches that are carried out as a whole or not at all."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+from finsy.proto import p4r
+
+from detour.engine.p4runtime.atomic import write_atomically
+from detour.engine.p4runtime.config import Compiler
+from detour.engine.p4runtime.errors import Code, Refused
+from detour.engine.p4runtime.read import Reader
+from detour.engine.p4runtime.store import Store
+from detour.engine.p4runtime.target import Target
+from detour.engine.p4runtime.write import write
+from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, codes, config
+from tests.unit.p4runtime.mutants import Mutator
+from tests.unit.p4runtime.test_p4rt_fuzz import seeds
+from tests.unit.p4runtime.test_p4rt_pipeline import ALL
+
+ABORTED = 10
+LEVELS = ["ROLLBACK_ON_ERROR", "DATAPLANE_ATOMIC"]
+
+
+def request(client: Client, level: str, *updates: tuple[str, p4r.Entity]) -> p4r.WriteRequest:
+    made = client.write_request(*updates)
+    made.atomicity = p4r.WriteRequest.Atomicity.Value(level)
+    return made
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_all_or_nothing(client: Client, names: Names, network: FakeNetwork, level: str) -> None:
+    kept = names.entry("lpm_route", (1 << 127, 1), action=("route", 1, 1), metadata=b"m")
+    changed = names.entry("lpm_route", (1 << 127, 1), action=("to_cpu", 9))
+    new = names.entry("exact_two", 1, 1, action=("drop",))
+    client.insert(kept)
+    before, calls = client.read(*ALL), network.calls
+    bad = request(client, level, ("MODIFY", changed), ("INSERT", new), ("INSERT", kept), ("DELETE", kept))
+    with pytest.raises(grpc.RpcError) as caught:
+        client.stub.Write(bad)
+    assert codes(caught.value) == [ABORTED, ABORTED, 6, ABORTED]
+    assert client.read(*ALL) == before
+    malformed = request(client, level, ("DELETE", kept), ("INSERT", p4r.Entity()))
+    with pytest.raises(grpc.RpcError) as caught:
+        client.stub.Write(malformed)
+    assert codes(caught.value) == [ABORTED, 3]
+    assert client.read(*ALL) == before
+    calls = network.calls
+    client.stub.Write(request(client, level, ("DELETE", kept), ("INSERT", new), ("INSERT", changed)))
+    assert network.calls == calls + 1  # no packet sees it half done
+    assert client.read(names.entry("lpm_route"), names.entry("exact_two")) == [changed, new]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_cannot_be_taken_back_is_unimplemented(client: Client, names: Names, level: str) -> None:
+    member, one_shot = p4r.Entity(), names.entry("balanced", None)
+    member.action_profile_member.action_profile_id = names.ids["next_hops"]
+    member.action_profile_member.member_id = 1
+    member.action_profile_member.action.CopyFrom(names.action("NoAction"))
+    one_shot.table_entry.action.action_profile_action_set.SetInParent()
+    client.stub.Write(request(client, level, ("INSERT", member), ("INSERT", one_shot)))
+    before = client.read(*ALL)
+    for update in (("DELETE", member), ("DELETE", one_shot), ("MODIFY", one_shot)):
+        with pytest.raises(grpc.RpcError) as caught:
+            client.stub.Write(request(client, level, ("DELETE", names.entry("preset", 7)), update))
+        assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        assert codes(caught.value) == []
+    assert client.read(*ALL) == before
+
+
+def test_unknown_level(client: Client) -> None:
+    wrong = client.write_request()
+    wrong.atomicity = 7  # type: ignore[assignment]
+    with pytest.raises(grpc.RpcError) as caught:
+        client.stub.Write(wrong)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_batches_leave_no_trace_when_they_fail(names: Names, seed: int) -> None:
+    compiled = Compiler().compile(config())
+    store = Store(compiled.info, compiled.program, Target(FakeNetwork(), 1))
+    store.live = True
+    mutator = Mutator(seed, list(names.ids.values()))
+    corpus = seeds(names)
+    kinds = (p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE)
+    failed = done = 0
+    for _ in range(150):
+        batch = []
+        for _ in range(mutator.dice.randrange(1, 8)):
+            update = mutator.mutate(mutator.dice.choice(corpus))
+            if mutator.dice.random() < 0.5:
+                update.type = mutator.dice.choice(kinds)
+            # One at a time shows which of them work at all, so that many batches fail late.
+            if write(store, [update])[0] is None or mutator.dice.random() < 0.3:
+                batch.append(update)
+        before = state(store)
+        try:
+            errors = write_atomically(store, batch)
+        except Refused as e:
+            if e.code is not Code.UNIMPLEMENTED:
+                raise
+            errors = []
+        if any(errors):
+            failed += 1
+            assert state(store) == before, (seed, batch, errors)
+        done += not any(errors)
+    assert failed > 10
+    assert done > 10
+
+
+def state(store: Store) -> list[str]:
+    reader = Reader(store, ALL)
+    found = sorted(str(e) for r in reader.chunks() for e in r.entities)
+    assert not any(reader.errors)
+    return found
