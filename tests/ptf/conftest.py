@@ -11,7 +11,7 @@ from tests.ptf import platforms
 from tests.ptf.base_test import Switch
 
 
-@pytest.fixture(params=[pytest.param("bmv2", marks=pytest.mark.bmv2)])
+@pytest.fixture(params=["engine", pytest.param("bmv2", marks=pytest.mark.bmv2)])
 def switch(request: pytest.FixtureRequest) -> Iterator[Switch]:
     """A switch with fabric.p4: node 1 in group 0 of 9, no routes but those of the barrier."""
     reason = platforms.missing(request.param)

@@ -4,8 +4,14 @@
 from __future__ import annotations
 
 import socket
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
+from detour.engine.clock import RealTime
+from detour.engine.network import Network
+from detour.engine.p4runtime import P4RuntimeServer
 from tests.ptf.bmv2 import Bmv2, Thrift
 from tests.ptf.bmv2 import missing as bmv2_missing
 
@@ -53,10 +59,48 @@ class Bmv2Platform:
         self._switch.close()
 
 
+class EnginePlatform:
+    """The engine in this process, in real time, with a UNIX datagram socket a port: no root, no other process."""
+
+    name = "engine"
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="detour-ptf-")
+        folder = Path(self._folder.name)
+        self._network = Network(RealTime(), packets=4096)
+        self._network.add_switch(1, cpu_port=CPU_PORT)
+        self.sockets: dict[int, socket.socket] = {}
+        for port in PORTS:
+            self._network.attach_unix((1, port), folder / f"port{port}", folder / f"tester{port}")
+            self.sockets[port] = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            self.sockets[port].bind(str(folder / f"tester{port}"))
+            self.sockets[port].connect(str(folder / f"port{port}"))
+        self._network.start()
+        self._server = P4RuntimeServer(self._network)
+        self._server.add_device(1)
+        self._server.start()
+        self.address = self._server.target
+
+    def send(self, port: int, data: bytes) -> None:
+        self.sockets[port].send(data)
+
+    def slow_down(self, port: int, packets_per_second: int) -> None:
+        self._network.set_queue((1, port), rate_pps=packets_per_second)
+
+    def close(self) -> None:
+        self._server.stop()
+        self._network.stop()
+        for sock in self.sockets.values():
+            sock.close()
+        self._folder.cleanup()
+
+
+PLATFORMS: dict[str, Callable[[], Platform]] = {"engine": EnginePlatform, "bmv2": Bmv2Platform}
+
+
 def make(name: str) -> Platform:
     """Starts a platform."""
-    assert name == "bmv2"
-    return Bmv2Platform()
+    return PLATFORMS[name]()
 
 
 def missing(name: str) -> str | None:
