@@ -215,9 +215,19 @@ def set_host(
     h["gateway"] = gateway
 
 
-def _power_of_two(name: str, value: int, limit: int) -> None:
-    if value < 1 or value & (value - 1) or value > limit:
-        raise DetourError(f"{name} is {value}; it must be a power of two and at most {limit}")
+def _check_sizes(n_hosts: int, max_candidates: int, elided: bool, sizes: dict[str, int]) -> None:
+    """Raises `DetourError` for the first size that is out of bounds."""
+    for name, value in (("n_hosts", n_hosts), ("n_qps", sizes["n_qps"])):
+        if not 1 <= value <= 1 << 23:
+            raise DetourError(f"{name} is {value}; it must be 1 to 2**23")
+    for name, limit in (("window", 1 << 14), ("sq_depth", 1 << 16), ("cq_depth", 1 << 16), ("control_depth", 1 << 16)):
+        value = sizes[name]
+        if value < 1 or value & (value - 1) or value > limit:
+            raise DetourError(f"{name} is {value}; it must be a power of two and at most {limit}")
+    if not 1 <= max_candidates <= 255:
+        raise DetourError(f"max_candidates is {max_candidates}; it must be 1 to 255")
+    if not 0 <= sizes["arena_bytes"] <= (1 << 62 if elided else 1 << 40):
+        raise DetourError(f"arena_bytes is {sizes['arena_bytes']}; it must be 0 to 2**40 (2**62 if payload is elided)")
 
 
 def make_hosts(
@@ -241,35 +251,7 @@ def make_hosts(
     `window`: packets a QP may have in flight (power of two, at most 16384). `n_cqs`, `n_mrs`, `qps_per_host`:
     0 means four a host, eight a host, and any number. Pages not used cost no memory, so be generous."""
     config = config or HostConfig()
-    for name, value in (("n_hosts", n_hosts), ("n_qps", n_qps)):
-        if not 1 <= value <= 1 << 23:
-            raise DetourError(f"{name} is {value}; it must be 1 to 2**23")
-    _power_of_two("window", window, 1 << 14)
-    for name, value in (("sq_depth", sq_depth), ("cq_depth", cq_depth), ("control_depth", control_depth)):
-        _power_of_two(name, value, 1 << 16)
-    if not 1 <= max_candidates <= 255:
-        raise DetourError(f"max_candidates is {max_candidates}; it must be 1 to 255")
-    if arena_bytes < 0 or (arena_bytes > 1 << 40 and not config.elide_payload):
-        raise DetourError(f"arena_bytes is {arena_bytes}; it must be 0 to 2**40")
     n_cqs, n_mrs = n_cqs or 4 * n_hosts, n_mrs or 8 * n_hosts
-    hs = Hosts(
-        {
-            "cfg": (1,),
-            "frame": (1,),
-            "host": (n_hosts,),
-            "qp": (n_qps,),
-            "cq": (n_cqs,),
-            "mr": (n_mrs,),
-            "slot": (n_qps, window),
-            "arrival": (n_qps, window),
-            "wqe": (n_qps, sq_depth),
-            "candidate": (n_qps, max_candidates),
-            "cqe": (n_cqs, cq_depth),
-            "ctl": (n_hosts, control_depth),
-            "heap": (n_hosts, min(n_qps, qps_per_host or n_qps)),
-            "memory": (0 if config.elide_payload else arena_bytes,),
-        }
-    )
     sizes = {
         "arena_bytes": arena_bytes,
         "n_qps": n_qps,
@@ -279,6 +261,13 @@ def make_hosts(
         "cq_depth": cq_depth,
         "control_depth": control_depth,
     }
+    _check_sizes(n_hosts, max_candidates, config.elide_payload, sizes)
+    shapes: dict[str, tuple[int, ...]] = {"cfg": (1,), "frame": (1,), "host": (n_hosts,), "qp": (n_qps,)}
+    shapes |= {"cq": (n_cqs,), "mr": (n_mrs,), "slot": (n_qps, window), "arrival": (n_qps, window)}
+    shapes |= {"wqe": (n_qps, sq_depth), "candidate": (n_qps, max_candidates), "cqe": (n_cqs, cq_depth)}
+    shapes |= {"ctl": (n_hosts, control_depth), "heap": (n_hosts, min(n_qps, qps_per_host or n_qps))}
+    shapes |= {"memory": (0 if config.elide_payload else arena_bytes,)}
+    hs = Hosts(shapes)
     for name, value in sizes.items():
         hs.cfg[0][name] = value
     for field in fields(HostConfig):
