@@ -12,6 +12,7 @@ from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.model import KeyField, Table
 from detour.engine.compiler.slots import (
+    DIRECT,
     GROUP_COUNT,
     GROUP_HEAD,
     GROUPS,
@@ -83,8 +84,7 @@ def hash_words(f: Function, words: list[Value]) -> Value:
 class _Lookup:
     def __init__(self, f: Function, slot: int, table: Table, layout: KeyLayout) -> None:
         self.f, self.slot, self.table, self.layout = f, slot, table, layout
-        self.ranges = table.match_type == "range"
-        self.hashed = layout.words + (layout.range_words if self.ranges else 0)
+        self.hashed = layout.words + layout.range_words
         self.key = [Value(64, f"%k{i}") for i in range(self.hashed)]
         self.records = f.load_pointer(f.at("%sw", 8 * (slot + RECORDS)))
 
@@ -189,22 +189,25 @@ class _Lookup:
         r = f.load(64, f.at(at, 8), 8)
         f.branch(f.compare("ugt", r, f.load(64, rank, 8)), better, following)
         f.enter(better)
-        if self.ranges:
-            self._chain(f.load(64, at, 8), best, rank, following)
-        else:
-            f.store(f.load(64, at, 8), best, 8)
-            f.store(r, rank, 8)
-            f.jump(following)
+        value = f.load(64, at, 8)
+        direct, chain = f.block("direct"), f.block("chained")
+        f.branch(f.compare("uge", value, const(64, DIRECT)), direct, chain)
+        f.enter(direct)
+        f.store(f.op("and", value, const(64, DIRECT - 1)), best, 8)
+        f.store(r, rank, 8)
+        f.jump(following)
+        f.enter(chain)
+        self._chain(value, best, rank, following)
         f.enter(done)
         f.ret(f"ptr {self._record(f.load(64, best, 8))}")
 
     def _chain(self, first: Value, best: str, rank: str, following: str) -> None:
-        """Walks a bucket's chain, highest rank first, until a node's bounds hold or its rank is too low."""
+        """Walks a chain, highest rank first, until a node matches or its rank is too low."""
         f = self.f
         node = f.alloca("i64")
         f.store(first, node, 8)
         nodes = f.load_pointer(f.at("%sw", 8 * (self.slot + NODES)))
-        words = NODE_HEAD + 2 * self.layout.range_words
+        words = NODE_HEAD + 2 * self.hashed
         again, look, higher, take, no = (f.block(n) for n in ("chain", "look", "higher", "take", "no"))
         f.enter(again)
         n = f.load(64, node, 8)
@@ -214,14 +217,7 @@ class _Lookup:
         r = f.load(64, f.at(at, 8), 8)
         f.branch(f.compare("ugt", r, f.load(64, rank, 8)), higher, following)
         f.enter(higher)
-        inside = const(1, 1)
-        for i in self.layout.ranges:
-            place = self.layout.places[i]
-            v = self._range_value(place.word, place.words)
-            for bound, how in ((0, "uge"), (self.layout.range_words, "ule")):
-                limit = f.load(64 * place.words, f.at(at, 8 * (NODE_HEAD + bound + place.word)), 8)
-                inside = f.op("and", inside, f.compare(how, v, limit))
-        f.branch(inside, take, no)
+        f.branch(self._node_matches(f.at(at, 8 * NODE_HEAD)), take, no)
         f.enter(take)
         f.store(f.load(64, at, 8), best, 8)
         f.store(r, rank, 8)
@@ -229,6 +225,22 @@ class _Lookup:
         f.enter(no)
         f.store(f.load(64, f.at(at, 16), 8), node, 8)
         f.jump(again)
+
+    def _node_matches(self, at: str) -> Value:
+        """Compares the key with a node's key under its mask, and with its bounds."""
+        f, n = self.f, self.layout.words
+        differ = const(64, 0)
+        for w in range(n):
+            masked = f.op("and", self.key[w], f.load(64, f.at(at, 8 * (n + w)), 8))
+            differ = f.op("or", differ, f.op("xor", masked, f.load(64, f.at(at, 8 * w), 8)))
+        inside = f.compare("eq", differ, const(64, 0))
+        for i in self.layout.ranges:
+            place = self.layout.places[i]
+            v = self._range_value(place.word, place.words)
+            for bound, how in ((0, "uge"), (self.layout.range_words, "ule")):
+                limit = f.load(64 * place.words, f.at(at, 8 * (2 * n + bound + place.word)), 8)
+                inside = f.op("and", inside, f.compare(how, v, limit))
+        return inside
 
     def _range_value(self, word: int, words: int) -> Value:
         f = self.f

@@ -10,8 +10,9 @@ arguments. Row 0 is the default entry; row `handle + 1` is the entry with that h
 A *group* holds all entries with the same mask: `[hash base, hash mask, highest rank, mask words...]`. Exact
 tables have one group without a mask row, LPM tables one per prefix length (longest first).
 
-A *hash slot* is `[value, rank, key words...]`, value 0 = empty. `value` is the row of the record; in tables
-with ranges it is the number of a chain node plus one: `[row, rank, next + 1, low words, high words, ...]`.
+A *hash slot* is `[value, rank, key words...]`, value 0 = empty. In exact and LPM tables `value` is the row of
+the record. In ternary and range tables it is `DIRECT | row`, or the number of a chain node (from 1):
+`[row, rank, next node or 0, key words, mask words, low words, high words]`.
 
 `rank` orders entries: priority, then the lower handle, as BMv2 breaks ties.
 """
@@ -46,6 +47,7 @@ GROUP_FLAG: Final = 1 << 32
 GROUP_HEAD: Final = 3
 HASH_HEAD: Final = 2
 NODE_HEAD: Final = 3
+DIRECT: Final = 1 << 63
 
 METER_WORDS: Final = 10  # configured, unused; peak, then committed: rate a tick (double), burst, tokens, last
 HASH_MULTIPLIER: Final = 0x9E3779B97F4A7C15

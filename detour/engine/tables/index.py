@@ -1,23 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """How entries are found: the memory that compiled lookups search, for each kind of table.
 
-All kinds are made of `HashGroup`s, one for each mask. An exact table has one; an LPM table one for each
-prefix length in use; ternary and range tables one for each mask, in order of the highest rank within, so that
+Entries with the same mask share a hash table, a *group*. Exact tables have one group, LPM tables one for each
+prefix length in use. Ternary and range tables have one for each mask, the group with the highest rank first:
 a search ends when no later group can do better.
 
-A range is not expanded into prefixes. It is covered by at most two aligned blocks whose size is a power of
-two, which makes it an entry (or two) with a mask; a bucket is a chain in which the true bounds are checked.
+Two things would make groups too many, and both are answered by *chains*. A range is not expanded into prefixes
+but covered by at most two aligned blocks whose size is a power of two; and once a table has many masks, entries
+go to groups with coarser masks (tuple merging: Daly et al., "TupleMerge", 2017). A slot of such a group holds a
+chain of nodes, each with the whole key to compare, in order of rank. Chains are kept short: an entry that would
+make one too long goes to a group with a finer mask.
 """
 
 from __future__ import annotations
 
 import bisect
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.engine.compiler.model import KeyField
 from detour.engine.compiler.slots import (
+    DIRECT,
     GROUP_COUNT,
     GROUP_HEAD,
     GROUPS,
@@ -26,17 +32,23 @@ from detour.engine.compiler.slots import (
     NODE_HEAD,
     NODES,
     KeyLayout,
+    Place,
 )
 from detour.engine.tables.hashing import HashGroup, Key
 from detour.engine.tables.rows import Handles, Rows
 
 Bounds = tuple[tuple[int, int], ...]
 
+_MANY_GROUPS = 16  # from here on entries go to coarser groups
+_LONG_CHAIN = 8
+_MOST_GROUPS = 256  # from here on chains grow rather than groups: with that many masks either is slow
+_WORD = 0xFFFFFFFFFFFFFFFF
+
 
 class ExactIndex:
     """One hash table over the whole key."""
 
-    def __init__(self, sw: NDArray[np.int64], slot: int, layout: KeyLayout) -> None:
+    def __init__(self, sw: NDArray[np.int64], slot: int, layout: KeyLayout, fields: tuple[KeyField, ...]) -> None:
         self._sw, self._slot = sw, slot
         self._group = HashGroup(layout.words)
         self._publish()
@@ -56,184 +68,284 @@ class ExactIndex:
 
 
 class _Group:
-    """A hash group with what is known of its ranks. `top` may be too high after deletions, never too low."""
+    """A hash group with what is known of its ranks. `top` may be too high after deletions, never too low.
 
-    __slots__ = ("buckets", "hash", "mask", "removed", "top")
+    A bucket is sorted (rank, value), the last one wins; its values are records or, in a chain, nodes.
+    """
 
-    def __init__(self, mask: Key) -> None:
-        self.hash = HashGroup(len(mask))
-        self.mask = mask
+    __slots__ = ("buckets", "hash", "identity", "mask", "removed", "top")
+
+    def __init__(self, identity: tuple[Key, bool]) -> None:
+        self.identity = identity
+        self.mask = identity[0]
+        self.hash = HashGroup(len(self.mask))
         self.top = 0
         self.removed = 0
-        self.buckets: dict[Key, list[tuple[int, int]]] = {}  # sorted (rank, value); the last one wins
+        self.buckets: dict[Key, list[tuple[int, int]]] = {}
 
 
-class MaskedIndex:
-    """Groups by mask, the group with the highest rank first; LPM tables use the prefix length as rank."""
+class _Groups:
+    """All groups of a table, in order of their highest rank, and their rows in native memory."""
 
-    def __init__(self, sw: NDArray[np.int64], slot: int, layout: KeyLayout) -> None:
+    def __init__(self, sw: NDArray[np.int64], slot: int, words: int) -> None:
         self._sw, self._slot = sw, slot
-        self._rows = Rows(sw, slot + GROUPS, GROUP_HEAD + layout.words)
-        self._groups: dict[Key, _Group] = {}
-        self._order: list[_Group] = []  # by top, descending
+        self._rows = Rows(sw, slot + GROUPS, GROUP_HEAD + words)
+        self._by_identity: dict[tuple[Key, bool], _Group] = {}
+        self._order: list[_Group] = []
 
-    def add(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> None:
-        """Makes packets that match `key` under `mask` find that record, unless a higher rank is there."""
-        group = self._groups.get(mask)
-        if group is None:
-            group = self._groups[mask] = _Group(mask)
-        bucket = group.buckets.setdefault(key, [])
-        bisect.insort(bucket, (rank, row))
-        moved = self._show(group, key, bucket)
-        self._raise_top(group, rank, moved)
+    def __len__(self) -> int:
+        return len(self._order)
 
-    def _show(self, group: _Group, key: Key, bucket: list[tuple[int, int]]) -> bool:
-        rank, row = bucket[-1]
-        return group.hash.put(key, row, rank)
+    def find(self, mask: Key, chained: bool) -> _Group | None:
+        """The group with that mask."""
+        return self._by_identity.get((mask, chained))
 
-    def remove(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> None:
-        """Undoes `add`."""
-        group = self._groups[mask]
-        bucket = group.buckets[key]
-        del bucket[bisect.bisect_left(bucket, (rank, row))]
-        if bucket:
-            self._show(group, key, bucket)
-        else:
-            del group.buckets[key]
-            group.hash.remove(key)
-        self._lower_top(group)
+    def make(self, mask: Key, chained: bool) -> _Group:
+        """A new group; it appears in native memory with the first `raised`."""
+        group = self._by_identity[(mask, chained)] = _Group((mask, chained))
+        return group
 
-    def _raise_top(self, group: _Group, rank: int, moved: bool) -> None:
-        """After an insertion: the group may have to go further to the front, or its hash table moved."""
+    def raised(self, group: _Group, rank: int, moved: bool) -> None:
+        """After an insertion: the group may have to go to the front, or its hash table moved."""
         if rank > group.top:
-            old = group.top
+            if group.top:
+                self._take_out(group)
             group.top = rank
-            if old:
-                at = self._order.index(group)
-                del self._order[at]
-            else:
-                at = len(self._order)
-            to = bisect.bisect_left(self._order, -rank, key=lambda g: -g.top)
-            self._order.insert(to, group)
-            self._publish(min(at, to), max(at, to) + 1)
+            self._put_in(group)
         elif moved:
-            at = self._order.index(group)
-            self._publish(at, at + 1)
+            self._write(self._position(group))
 
-    def _lower_top(self, group: _Group) -> None:
+    def lowered(self, group: _Group) -> None:
         """After a deletion: an empty group goes; now and then the highest rank is found again."""
         if not group.buckets:
-            at = self._order.index(group)
-            del self._order[at], self._groups[group.mask]
-            self._publish(at, len(self._order))
+            self._take_out(group)
+            del self._by_identity[group.identity]
             return
         group.removed += 1
         if group.removed > len(group.buckets) // 2:
             group.removed = 0
             top = max(bucket[-1][0] for bucket in group.buckets.values())
             if top < group.top:
-                at = self._order.index(group)
-                del self._order[at]
+                self._take_out(group)
                 group.top = top
-                to = bisect.bisect_left(self._order, -top, key=lambda g: -g.top)
-                self._order.insert(to, group)
-                self._publish(min(at, to), max(at, to) + 1)
+                self._put_in(group)
 
-    def _publish(self, first: int, end: int) -> None:
-        """Writes the rows of the groups in `first..end-1`."""
-        self._rows.reserve(len(self._order))
-        flat, stride = self._rows.flat, self._rows.stride
-        for i in range(first, end):
-            group, at = self._order[i], i * stride
-            flat[at], flat[at + 1], flat[at + 2] = group.hash.address, group.hash.mask, group.top
-            for w, word in enumerate(group.mask):
-                flat[at + GROUP_HEAD + w] = word
-        self._sw[self._slot + GROUP_COUNT] = len(self._order)
+    def _position(self, group: _Group) -> int:
+        at = bisect.bisect_left(self._order, -group.top, key=_descending)
+        while self._order[at] is not group:
+            at += 1
+        return at
+
+    def _take_out(self, group: _Group) -> None:
+        at = self._position(group)
+        del self._order[at]
+        rows, count = self._rows.array, len(self._order)
+        rows[at:count] = rows[at + 1 : count + 1]
+        self._sw[self._slot + GROUP_COUNT] = count
+
+    def _put_in(self, group: _Group) -> None:
+        at = bisect.bisect_left(self._order, -group.top, key=_descending)
+        self._order.insert(at, group)
+        count = len(self._order)
+        self._rows.reserve(count)
+        rows = self._rows.array
+        rows[at + 1 : count] = rows[at : count - 1].copy()
+        self._write(at)
+        self._sw[self._slot + GROUP_COUNT] = count
+
+    def _write(self, position: int) -> None:
+        group, flat = self._order[position], self._rows.flat
+        at = position * self._rows.stride
+        flat[at], flat[at + 1], flat[at + 2] = group.hash.address, group.hash.mask, group.top
+        for w, word in enumerate(group.mask):
+            flat[at + GROUP_HEAD + w] = word
 
 
-class RangeIndex(MaskedIndex):
-    """Groups as in `MaskedIndex`, with the blocks of the ranges as further words of key and mask.
+def _descending(group: _Group) -> int:
+    return -group.top
 
-    A bucket is a chain of nodes, highest rank first, each with the bounds to check.
-    """
 
-    def __init__(self, sw: NDArray[np.int64], slot: int, layout: KeyLayout) -> None:
-        self._layout = layout
-        self._places = [layout.places[i] for i in layout.ranges]
-        self._nodes = Rows(sw, slot + NODES, NODE_HEAD + 2 * layout.range_words)
-        self._node_handles = Handles()
-        self._chains: dict[tuple[Key, Key], list[tuple[int, int, int]]] = {}  # (rank, row, node), ascending
-        super().__init__(sw, slot, _with_ranges(layout))
+class PrefixIndex:
+    """LPM tables: a group for each prefix length, whose rank is the length."""
+
+    def __init__(self, sw: NDArray[np.int64], slot: int, layout: KeyLayout, fields: tuple[KeyField, ...]) -> None:
+        self._groups = _Groups(sw, slot, layout.words)
 
     def add(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> None:
-        """Adds the entry to every block that its ranges touch."""
-        for block_key, block_mask in self._blocks(key, mask, bounds):
-            group = self._groups.get(block_mask)
-            if group is None:
-                group = self._groups[block_mask] = _Group(block_mask)
-            node = self._new_node(row, rank, bounds)
-            chain = self._chains.setdefault((block_key, block_mask), [])
-            at = bisect.bisect_left(chain, (rank, row, 0))
-            chain.insert(at, (rank, row, node))
-            moved = self._link(group, block_key, chain, at)
-            self._raise_top(group, rank, moved)
+        """Makes packets that match `key` under `mask` find that record."""
+        group = self._groups.find(mask, False) or self._groups.make(mask, False)
+        group.buckets[key] = [(rank, row)]
+        self._groups.raised(group, rank, group.hash.put(key, row, rank))
 
     def remove(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> None:
         """Undoes `add`."""
-        for block_key, block_mask in self._blocks(key, mask, bounds):
-            group = self._groups[block_mask]
-            chain = self._chains[(block_key, block_mask)]
-            at = bisect.bisect_left(chain, (rank, row, 0))
-            self._node_handles.release(chain.pop(at)[2])
-            if chain:
-                self._link(group, block_key, chain, min(at, len(chain) - 1))
-            else:
-                del self._chains[(block_key, block_mask)], group.buckets[block_key]
-                group.hash.remove(block_key)
-            self._lower_top(group)
+        group = self._groups.find(mask, False)
+        assert group is not None
+        del group.buckets[key]
+        group.hash.remove(key)
+        self._groups.lowered(group)
 
-    def _blocks(self, key: Key, mask: Key, bounds: Bounds) -> list[tuple[Key, Key]]:
-        """Key and mask with the words of every combination of blocks appended."""
-        choices = []
-        for (low, high), place in zip(bounds, self._places, strict=True):
-            size = (high - low).bit_length()
-            block_mask = ((1 << place.bits) - 1) >> size << size
-            starts = dict.fromkeys((low & block_mask, high & block_mask))
-            choices.append([(_words(s, place.words), _words(block_mask, place.words)) for s in starts])
+
+class _Home(NamedTuple):
+    """Where an entry (or, with ranges, one of its blocks) was put. `value` is a node or a direct record."""
+
+    group: _Group
+    key: Key
+    value: int
+
+
+class RankedIndex:
+    """Ternary and range tables. Words of a group's mask: the hashed fields, then the blocks of ranges."""
+
+    def __init__(self, sw: NDArray[np.int64], slot: int, layout: KeyLayout, fields: tuple[KeyField, ...]) -> None:
+        self._layout, self._fields = layout, fields
+        self._words = layout.words + layout.range_words
+        self._groups = _Groups(sw, slot, self._words)
+        self._nodes = Rows(sw, slot + NODES, NODE_HEAD + 2 * self._words)
+        self._node_handles = Handles()
+        self._homes: dict[int, list[_Home]] = {}
+
+    def add(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> None:
+        """Makes packets that match find that record, unless they find a higher rank."""
+        if bounds:
+            homes = self._add_chained(key, mask, bounds, rank, row)
+        elif self._groups.find(mask, False) or len(self._groups) < _MANY_GROUPS:
+            homes = [self._add_direct(key, mask, rank, row)]
+        else:
+            homes = self._add_chained(key, mask, bounds, rank, row)
+        self._homes[row] = homes
+
+    def _add_direct(self, key: Key, mask: Key, rank: int, row: int) -> _Home:
+        group = self._groups.find(mask, False) or self._groups.make(mask, False)
+        bucket = group.buckets.setdefault(key, [])
+        bisect.insort(bucket, (rank, DIRECT | row))
+        self._groups.raised(group, rank, group.hash.put(key, bucket[-1][1], bucket[-1][0]))
+        return _Home(group, key, DIRECT | row)
+
+    def _add_chained(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> list[_Home]:
+        homes = []
+        for block_key, group in self._choose(key, mask, bounds):
+            node = self._new_node(key, mask, bounds, rank, row)
+            bucket = group.buckets.setdefault(block_key, [])
+            at = bisect.bisect_left(bucket, (rank, node))
+            bucket.insert(at, (rank, node))
+            moved = self._link(group, block_key, bucket, at)
+            self._groups.raised(group, rank, moved)
+            homes.append(_Home(group, block_key, node))
+        return homes
+
+    def remove(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> None:
+        """Undoes `add`."""
+        for group, home_key, value in self._homes.pop(row):
+            bucket = group.buckets[home_key]
+            at = bisect.bisect_left(bucket, (rank, value))
+            del bucket[at]
+            if not bucket:
+                del group.buckets[home_key]
+                group.hash.remove(home_key)
+            elif value & DIRECT:
+                group.hash.put(home_key, bucket[-1][1], bucket[-1][0])
+            else:
+                self._link(group, home_key, bucket, at)
+            if not value & DIRECT:
+                self._node_handles.release(value - 1)
+            self._groups.lowered(group)
+
+    # -- chains
+
+    def _choose(self, key: Key, mask: Key, bounds: Bounds) -> list[tuple[Key, _Group]]:
+        """The coarsest masks under which the entry's chains stay short; the finest takes chains of any length.
+
+        While groups are few, the finest mask is taken at once; when they are very many, no new one is made.
+        """
+        coarse = 0 if len(self._groups) >= _MANY_GROUPS else 2
+        fallback: list[tuple[Key, _Group]] = []
+        for level in range(coarse, 3):
+            blocks = self._blocks(key, mask, bounds, level)
+            group = self._groups.find(blocks[0][1], True)
+            longest = max(len(group.buckets.get(k, ())) if group else 0 for k, _ in blocks)
+            finest = level == 2 and (group is not None or len(self._groups) < _MOST_GROUPS or not fallback)
+            if finest or (longest < _LONG_CHAIN and (level < 2 or group)):
+                group = group or self._groups.make(blocks[0][1], True)
+                return [(k, group) for k, _ in blocks]
+            if group:
+                fallback = [(k, group) for k, _ in blocks]
+        return fallback
+
+    def _blocks(self, key: Key, mask: Key, bounds: Bounds, level: int) -> list[tuple[Key, Key]]:
+        """Key and mask at a level, for every combination of blocks that cover the ranges."""
+        masks, choices = list(mask), []
+        ranges = iter(bounds)
+        for field, place in zip(self._fields, self._layout.places, strict=True):
+            step = _step(field.bits, level)
+            if field.match_type == "range":
+                low, high = next(ranges)
+                size = min(-(-(high - low).bit_length() // step) * step, field.bits)
+                block = ((1 << field.bits) - 1) >> size << size
+                starts = dict.fromkeys((low & block, high & block))
+                choices.append([(_split(s, place.words), _split(block, place.words)) for s in starts])
+            elif step > 1:
+                coarse = _coarsen(_field_mask(mask, place), field.bits, step)
+                _set_field_mask(masks, place, coarse)
+        keys = tuple(k & m for k, m in zip(key, masks, strict=True))
         return [
-            (key + tuple(w for c in combo for w in c[0]), mask + tuple(w for c in combo for w in c[1]))
+            (keys + tuple(w for c in combo for w in c[0]), tuple(masks) + tuple(w for c in combo for w in c[1]))
             for combo in product(*choices)
         ]
 
-    def _new_node(self, row: int, rank: int, bounds: Bounds) -> int:
+    def _new_node(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> int:
+        """A node with everything to compare; its number is one more than its row, since 0 ends a chain."""
         node = self._node_handles.take()
         self._nodes.reserve(node + 1)
-        at = node * self._nodes.stride
-        words = [row, rank, 0]
+        words = [row, rank, 0, *key, *mask]
+        places = [self._layout.places[i] for i in self._layout.ranges]
         for i in (0, 1):
-            for bound, place in zip(bounds, self._places, strict=True):
-                words.extend(_words(bound[i], place.words))
+            for bound, place in zip(bounds, places, strict=True):
+                words.extend(_split(bound[i], place.words))
+        flat, at = self._nodes.flat, node * self._nodes.stride
         for i, word in enumerate(words):
-            self._nodes.flat[at + i] = word
-        return node
+            flat[at + i] = word
+        return node + 1
 
-    def _link(self, group: _Group, key: Key, chain: list[tuple[int, int, int]], at: int) -> bool:
-        """Rewrites the links around position `at` and, if the head changed, the bucket."""
+    def _link(self, group: _Group, key: Key, bucket: list[tuple[int, int]], at: int) -> bool:
+        """Writes the links around position `at` of a chain and, if it is the head, the hash slot.
+
+        A node leads to the one before it in the bucket, which has the next lower rank.
+        """
         flat, stride = self._nodes.flat, self._nodes.stride
-        for i in (at, at + 1):
-            if i < len(chain):
-                flat[chain[i][2] * stride + 2] = chain[i - 1][2] + 1 if i else 0
-        rank, _, node = chain[-1]
-        head = [(rank, node + 1)]
-        if group.buckets.get(key) == head:
+        for i in range(at, min(at + 2, len(bucket))):
+            flat[(bucket[i][1] - 1) * stride + 2] = bucket[i - 1][1] if i else 0
+        if at < len(bucket) - 1:
             return False
-        group.buckets[key] = head
-        return self._show(group, key, head)
+        rank, node = bucket[-1]
+        return group.hash.put(key, node, rank)
 
 
-def _words(value: int, count: int) -> Key:
-    return tuple((value >> (64 * i)) & 0xFFFFFFFFFFFFFFFF for i in range(count))
+def _step(bits: int, level: int) -> int:
+    """Prefix lengths of a field are cut to multiples of this at that level; narrow fields count whole."""
+    return (max(bits // 4, 8), max(bits // 16, 4), 1)[level]
 
 
-def _with_ranges(layout: KeyLayout) -> KeyLayout:
-    return KeyLayout(layout.words + layout.range_words, layout.places, layout.ranges, layout.range_words)
+def _coarsen(mask: int, bits: int, step: int) -> int:
+    """The leading ones of a mask, cut to a multiple of `step`."""
+    full = (1 << bits) - 1
+    if mask == full:
+        return full
+    leading = bits - (mask ^ full).bit_length()
+    zeros = bits - leading // step * step
+    return full >> zeros << zeros
+
+
+def _field_mask(mask: Key, place: Place) -> int:
+    value = sum(mask[place.word + i] << (64 * i) for i in range(place.words))
+    return value >> place.shift & ((1 << place.bits) - 1)
+
+
+def _set_field_mask(masks: list[int], place: Place, value: int) -> None:
+    for i, part in enumerate(_split(value << place.shift, place.words)):
+        cover = ((1 << place.bits) - 1) << place.shift >> (64 * i) & _WORD
+        masks[place.word + i] = masks[place.word + i] & ~cover | part
+
+
+def _split(value: int, count: int) -> Key:
+    return tuple((value >> (64 * i)) & _WORD for i in range(count))

@@ -28,7 +28,7 @@ from detour.engine.compiler.slots import (
 from detour.engine.tables.arguments import Arguments
 from detour.engine.tables.arrays import MeterArray, MeterConfig
 from detour.engine.tables.errors import EntryExists, NoSuchEntry, TableError, TableFull
-from detour.engine.tables.index import ExactIndex, MaskedIndex, RangeIndex
+from detour.engine.tables.index import ExactIndex, PrefixIndex, RankedIndex
 from detour.engine.tables.keys import KeyCodec, Match
 from detour.engine.tables.profile import ActionProfile
 from detour.engine.tables.rows import Handles, Rows
@@ -110,8 +110,8 @@ class MatchTable:
         self.immutable = spec.entries is not None
 
     def _reset_entries(self) -> None:
-        kinds = {"exact": ExactIndex, "lpm": MaskedIndex, "ternary": MaskedIndex, "range": RangeIndex}
-        self._index = kinds[self.spec.match_type](self._sw, self._slot, self._layout)
+        kinds = {"exact": ExactIndex, "lpm": PrefixIndex, "ternary": RankedIndex, "range": RankedIndex}
+        self._index = kinds[self.spec.match_type](self._sw, self._slot, self._layout, self.spec.key)
         self._handles = Handles()
         self._matches: dict[int, tuple[Match, int]] = {}  # handle -> match, rank
         self._by_key: dict[tuple[Any, int], int] = {}

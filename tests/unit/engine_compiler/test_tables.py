@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from detour.engine.compiler.model import MAX_PRIORITY
-from detour.engine.tables import EntryExists, MatchTable, MeterConfig, NoSuchEntry, TableError, TableFull
+from detour.engine.tables import EntryExists, MatchTable, MeterConfig, NoSuchEntry, TableError, TableFull, index
 
 from .bitstring import Spec, join, split
 from .conftest import program
@@ -97,6 +97,19 @@ ACTIONS = {"exact_table": "mark_exact", "lpm_table": "mark_lpm", "ternary_table"
 @pytest.mark.parametrize("seed", range(6))
 def test_lookups_find_what_a_search_finds(name: str, seed: int) -> None:
     """Insertions, changes and deletions in random order; between them random packets."""
+    _compare(name, seed)
+
+
+@pytest.mark.parametrize("name", ["ternary_table", "range_table"])
+@pytest.mark.parametrize("limits", [(0, 1, 1), (2, 2, 4), (4, 3, 1000), (0, 1000, 1000)])
+def test_lookups_with_few_groups(name: str, limits: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same with limits that make entries share coarse groups and long chains early."""
+    for limit, value in zip(("_MANY_GROUPS", "_LONG_CHAIN", "_MOST_GROUPS"), limits, strict=True):
+        monkeypatch.setattr(index, limit, value)
+    _compare(name, 77)
+
+
+def _compare(name: str, seed: int) -> None:
     rng = random.Random(f"{name}{seed}")
     switch = MiniSwitch(program("matching"))
     t = table(switch, name)
