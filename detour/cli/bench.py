@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`bench`: how fast the engine is, beside BMv2 where that is installed."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from detour.cli.output import emit, progress
+from detour.cli.parser import byte_count, command, seconds
+
+if TYPE_CHECKING:
+    from detour.experiments.bench.report import Report
+
+Tell = Callable[[str], None]
+Measure = Callable[[argparse.Namespace, Tell], "Report"]
+
+
+def register(commands: Any) -> None:
+    """Adds these commands."""
+    bench = commands.add_parser("bench", help="measure the engine, beside BMv2 where that is installed")
+    kinds = bench.add_subparsers(dest="bench", metavar="WHAT", required=True)
+
+    switch = _add(kinds, "switch", "packets a second through one switch, in process and over veth", _switch)
+    switch.add_argument("--sizes", type=byte_count, nargs="+", default=[64, 512, 1500], metavar="BYTES")
+    switch.add_argument("--seconds", type=seconds, default=1.0, metavar="S", help="time for each load (1)")
+    fabric = _add(kinds, "fabric", "packet-hops a second of 36 switches in real time", _fabric)
+    fabric.add_argument("--seconds", type=seconds, default=3.0, metavar="S", help="time for each load (3)")
+    tables = _add(kinds, "tables", "lookups in exact, LPM and ternary tables of growing size", _tables)
+    tables.add_argument("--entries", type=byte_count, nargs="+", metavar="N", help="sizes (10 to 100000)")
+    tables.add_argument("--seconds", type=seconds, default=0.5, metavar="S", help="time for each size (0.5)")
+    pipeline = _add(kinds, "pipeline", "time from a new pipeline to its first packet", _pipeline)
+    pipeline.add_argument("--times", type=byte_count, default=3, metavar="N", help="how often (3)")
+    p4runtime = _add(kinds, "p4runtime", "entries a second over gRPC", _p4runtime)
+    p4runtime.add_argument("--entries", type=byte_count, default=100_000, metavar="N", help="in each table (100000)")
+    p4runtime.add_argument("--batch", type=byte_count, default=2_000, metavar="N", help="updates a message (2000)")
+    _add(kinds, "memory", "bytes a switch and bytes an entry", _memory)
+
+
+def _add(kinds: Any, name: str, text: str, measure: Measure) -> Any:
+    return command(kinds, name, text, lambda options: _run(options, measure))
+
+
+def _run(options: argparse.Namespace, measure: Measure) -> None:
+    from detour.engine import warm
+
+    with progress(options.json) as tell:
+        warm.ensure(tell)
+        report = measure(options, tell)
+    emit(report.numbers, options.json, lambda console: _show(console, report))
+
+
+def _show(console: Console, report: Report) -> None:
+    from detour.experiments.bench.report import machine
+
+    for table in report.tables():
+        console.print(table)
+    for note in report.notes:
+        console.print(note)
+    console.print(machine())
+
+
+def _switch(options: argparse.Namespace, tell: Tell) -> Report:
+    from detour.experiments.bench import switch
+
+    return switch.run(tuple(options.sizes), options.seconds, tell)
+
+
+def _fabric(options: argparse.Namespace, tell: Tell) -> Report:
+    from detour.experiments.bench import fabric
+
+    return fabric.run(options.seconds, tell)
+
+
+def _tables(options: argparse.Namespace, tell: Tell) -> Report:
+    from detour.experiments.bench import tables
+
+    return tables.run(options.entries or tables.ENTRIES, options.seconds, tell)
+
+
+def _pipeline(options: argparse.Namespace, tell: Tell) -> Report:
+    from detour.experiments.bench import pipeline
+
+    return pipeline.run(options.times, tell)
+
+
+def _p4runtime(options: argparse.Namespace, tell: Tell) -> Report:
+    from detour.experiments.bench import p4runtime
+
+    return p4runtime.run(options.entries, options.batch, tell)
+
+
+def _memory(options: argparse.Namespace, tell: Tell) -> Report:
+    from detour.experiments.bench import memory
+
+    return memory.run(tell)

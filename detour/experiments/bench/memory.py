@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour bench memory`: bytes a switch and bytes an entry, with the 264 switches of the paper's D3 Dragonfly.
+
+A process of its own serves all switches over P4Runtime, as a fabric does; entries are written by gRPC from
+here. What counts is the process's resident memory, which includes Python, Numba, gRPC and the packet pool as far as
+it was ever used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from detour.base.errors import DetourError
+from detour.base.p4build import BUILD
+from detour.control.codec import Codec
+from detour.control.entries import TableEntry
+from detour.control.planner import plan
+from detour.experiments.bench.client import Client, p4info
+from detour.experiments.bench.dragonfly import D3, PRIORITIES
+from detour.experiments.bench.report import Goal, Report
+from detour.experiments.bench.switch import Tell
+from detour.topo import Topology, parse_topology
+
+GOAL_MIB = 1024.0
+_BATCH = 2_000
+
+
+@dataclass(frozen=True)
+class Resident:
+    """Resident bytes of the process at four moments, and what it holds then."""
+
+    switches: int
+    entries: int
+    empty: int
+    """with the loop and the compiler loaded"""
+    with_switches: int
+    with_pipelines: int
+    with_entries: int
+
+
+# -- the process that is measured ----------------------------------------------------------------------------
+
+
+def _resident() -> int:
+    """Resident memory of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096
+
+
+def _serve(spec: str, address: str) -> None:
+    """Builds the fabric and serves it; for every line on standard input prints the resident memory."""
+    from detour.engine import warm
+    from detour.engine.network import Network
+    from detour.engine.p4runtime import P4RuntimeServer
+
+    warm.ensure(lambda text: None)
+    topology = parse_topology(spec)
+    with Network() as network, P4RuntimeServer(network, address) as server:
+        network.start()
+        network.call(lambda: None)
+        print(_resident(), flush=True)
+        _wire(network, topology)
+        for switch in topology.switches:
+            server.add_device(switch.device_id)
+        for _ in sys.stdin:
+            print(_resident(), flush=True)
+
+
+def _wire(network, topology: Topology) -> None:
+    for switch in topology.switches:
+        network.add_switch(switch.device_id, priorities=PRIORITIES)
+    for link in topology.links:
+        ends = [(topology.switches[at].device_id, port) for at, port in (link.a, link.b)[: 1 + (link.kind != "host")]]
+        if link.kind == "host":
+            network.attach_sink(ends[0], lambda frame, time_ps: None)
+        else:
+            network.connect(ends[0], ends[1])
+
+
+# -- measuring it --------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _served(spec: str, address: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "detour.experiments.bench.memory", spec, address]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _ask(process: subprocess.Popen[str]) -> int:
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    return _answer(process)
+
+
+def _answer(process: subprocess.Popen[str]) -> int:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        raise DetourError("the process that is measured has ended")
+    return int(line)
+
+
+def measure(spec: str = D3, tell: Tell = lambda text: None) -> Resident:
+    """Programs all switches of a topology and asks for the process's memory in between."""
+    info = p4info(BUILD / "fabric.p4info.txtpb")
+    config = (BUILD / "fabric.json").read_bytes()
+    codec = Codec(info, True)
+    wanted = plan(parse_topology(spec))
+    entries = sum(isinstance(entity, TableEntry) for entities in wanted.values() for entity in entities)
+    with tempfile.TemporaryDirectory() as folder, _served(spec, f"unix:{folder}/p4runtime") as process:
+        empty = _answer(process)
+        with_switches = _ask(process)
+        tell(f"{len(wanted)} switches added")
+        with contextlib.ExitStack() as stack:
+            clients = {d: stack.enter_context(Client(f"unix:{folder}/p4runtime", d)) for d in wanted}
+            for client in clients.values():
+                client.set_pipeline(client.pipeline(info, config))
+            with_pipelines = _ask(process)
+            tell("pipelines set")
+            for device, client in clients.items():
+                client.write(client.requests([codec.insert(entity) for entity in wanted[device]], _BATCH))
+            with_entries = _ask(process)
+        return Resident(len(wanted), entries, empty, with_switches, with_pipelines, with_entries)
+
+
+def run(tell: Tell = lambda text: None) -> Report:
+    """Measures D3."""
+    return report(measure(D3, tell))
+
+
+def report(found: Resident) -> Report:
+    """Bytes a switch: ports, queues, program and empty tables. Bytes an entry: what the tables add."""
+    per_switch = (found.with_pipelines - found.empty) / found.switches
+    per_entry = (found.with_entries - found.with_pipelines) / found.entries
+    moments = (
+        ("nothing built", found.empty),
+        (f"{found.switches} switches", found.with_switches),
+        ("their pipelines", found.with_pipelines),
+        (f"their {found.entries:,} entries", found.with_entries),
+    )
+    mib = 1 << 20
+    return Report(
+        name="memory",
+        numbers={
+            "switches": found.switches,
+            "entries": found.entries,
+            "bytes_per_switch": per_switch,
+            "bytes_per_entry": per_entry,
+            "total_bytes": found.with_entries,
+        },
+        columns=("process with", "resident MiB"),
+        rows=(
+            *((what, f"{size / mib:.0f}") for what, size in moments),
+            ("bytes a switch", f"{per_switch:,.0f}"),
+            ("bytes an entry", f"{per_entry:,.0f}"),
+        ),
+        goals=(Goal(f"{found.switches} switches with their tables: MiB,", found.with_entries / mib, GOAL_MIB, True),),
+    )
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1], sys.argv[2])
