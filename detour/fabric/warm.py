@@ -6,6 +6,7 @@ from __future__ import annotations
 import socket
 
 from detour.base.errors import DetourError
+from detour.engine import warm as loop
 from detour.fabric.base import Tell, silent
 from detour.fabric.daemon import UpOptions, boot
 from detour.hosts.driver import Driver
@@ -21,6 +22,7 @@ def warm(tell: Tell = silent) -> None:
         DetourError: what was tried does not work.
     """
     tell("compiling native code (once, less than a minute)")
+    loop.ensure(silent)
     session = boot(UpOptions("engine", _TOPOLOGY))
     try:
         if not session.verify()["verified"]:
