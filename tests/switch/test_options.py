@@ -98,7 +98,7 @@ def test_target_options_that_cannot_be_honoured_are_refused_by_name(name: str) -
         ("--no-p4 --log-console --log-file x", "exclude each other"),
         ("--no-p4 -- --grpc-server-ssl", "needs --grpc-server-cert"),
         ("--no-p4 -- --grpc-server-ssl --grpc-server-cert /dev/null", "needs --grpc-server-key"),
-        ("--no-p4 -- --priority-queues 0", "'0' is not a number from 1 to 256"),
+        ("--no-p4 -- --priority-queues 0", "'0' is not a number from 1 to 64"),
     ],
 )
 def test_what_is_wrong_is_named(line: str, words: str) -> None:

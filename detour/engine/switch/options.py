@@ -23,7 +23,7 @@ SPOKEN_VERSION = "1.15.5"
 """The simple_switch_grpc whose command line and behaviour this follows."""
 JSON_VERSION = "2.24"
 MAX_PORT = 511
-MAX_PRIORITIES = 256
+MAX_PRIORITIES = 64
 
 REFUSED = {
     "--restore-state": "the state of a switch cannot be restored from a file; write it by P4Runtime",

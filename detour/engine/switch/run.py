@@ -25,6 +25,8 @@ from detour.engine.switch.log import open_log
 from detour.engine.switch.options import SwitchOptions
 from detour.engine.tables.log import LogRing
 
+_SWITCH = 1
+"""What the network calls its only switch; P4Runtime calls it what the options say."""
 _PACKETS = 4096
 _FRAME_BYTES = 65_550
 """A segment that the kernel has not cut yet (TSO), with its Ethernet header and a VLAN tag."""
@@ -62,15 +64,14 @@ class Switch:
     def start(self) -> None:
         """Attaches, programs, serves. `DetourError` if anything of that cannot be done."""
         options = self.options
-        device = options.device_id
         self.network.add_switch(
-            device, priorities=options.priorities, cpu_port=options.cpu_port or 0, drop_port=options.drop_port
+            _SWITCH, priorities=options.priorities, cpu_port=options.cpu_port or 0, drop_port=options.drop_port
         )
         if options.config is not None:
             self._load(options.config)
         self._attach()
         self._record()
-        self.server.add_device(device)
+        self.server.add_device(options.device_id, _SWITCH)
         self.server.start()
         print(f"Server listening on {self.server.target}", flush=True)
         # After that: harnesses wait some seconds for the port, but as long as it takes for an answer.
@@ -112,7 +113,7 @@ class Switch:
             program = compile_program(path.read_bytes())
         except OSError as error:
             raise DetourError(f"detour switch: {path} cannot be read: {error.strerror}") from None
-        target = Target(self.network, self.options.device_id)
+        target = Target(self.network, _SWITCH)
         target.install(program, target.new_state(program))
 
     def _attach(self) -> None:
@@ -121,11 +122,11 @@ class Switch:
             files = " (files)" if options.use_files is not None else ""
             print(f"Adding interface {name} as port {port}{files}", flush=True)
         if options.use_files is not None:
-            self._files = Files(self.network, options.device_id, options.interfaces, self.log)
+            self._files = Files(self.network, _SWITCH, options.interfaces, self.log)
             return
         for port, name in options.interfaces.items():
             if _exists(name):
-                self.network.attach_interface((options.device_id, port), name)
+                self.network.attach_interface((_SWITCH, port), name)
             else:
                 # As BMv2: the other ports are of use.
                 self.log.error("Add port operation failed")
