@@ -64,6 +64,7 @@ class Runner:
         self._changed = threading.Condition()
         self._owner: int | None = None
         self._stopping = False
+        self._latest = 0
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._epoll = select.epoll()
@@ -86,12 +87,13 @@ class Runner:
         return self._epoll.fileno()
 
     def now_ps(self) -> int:
-        """Loop time."""
+        """Loop time. It never runs backwards, also while the loop is behind the wall clock."""
         g = self._memory.g
         now = int(g["now"])
-        if self._thread is None:
-            return now
-        return max(now, (_monotonic_ns() - int(g["epoch_ns"])) * 1000 - int(g["slip_ps"]))
+        if self._thread is not None:
+            now = max(now, (_monotonic_ns() - int(g["epoch_ns"])) * 1000 - int(g["slip_ps"]) - int(g["lag_ps"]))
+        self._latest = max(self._latest, now)
+        return self._latest
 
     # -- turns ------------------------------------------------------------------------------------------
 
@@ -193,6 +195,8 @@ class Runner:
         thread = self._thread
         if thread is None:
             return
+        if thread is threading.current_thread():
+            raise DetourError("the network cannot be stopped from within its own loop")
         self._stopping = True
         self._wake()
         thread.join()

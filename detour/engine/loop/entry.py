@@ -38,7 +38,10 @@ _POLL_NS = 20_000
 
 _FRAMES_PER_POLL = 64
 _LOG_NS = 1_000_000
-"""How long records for Python may wait while events are due."""
+"""How long records for callbacks may wait while events are due."""
+
+_CAPTURE_NS = 50_000_000
+"""How long captured frames may wait: nobody is in a hurry for them, and Python costs time."""
 
 _RETRY_NS = 200_000
 """Time between attempts to send to a socket that is full."""
@@ -156,6 +159,14 @@ def _due_until(g: Any, wall: int) -> int:
 
 
 @inner()
+def _wants_python(g: Any, waited_ns: int, due: bool) -> bool:
+    """Whether Python should take the logs now."""
+    if g.up_used > 0 and (not due or waited_ns > _LOG_NS):
+        return True
+    return g.taken_used > 0 and waited_ns > _CAPTURE_NS
+
+
+@inner()
 def _rest(g: Any) -> None:
     """Sleeps until the next event, a frame from outside, or Python's call."""
     g.lag_ps = 0
@@ -165,6 +176,8 @@ def _rest(g: Any) -> None:
         duration = max(0, first - _loop_time(g, outside.wall_ns(g)) + 999) // 1000
     if g.backlog > 0 and (duration < 0 or duration > _RETRY_NS):
         duration = _RETRY_NS
+    if g.taken_used > 0 and (duration < 0 or duration > _CAPTURE_NS):
+        duration = _CAPTURE_NS
     outside.sleep(g, duration)
 
 
@@ -185,7 +198,7 @@ def _run_paced(g: Any, data: Any, hs: Any) -> int:
         if not due or wall - g.polled_ns >= _POLL_NS:
             _poll(g, wall)
             due = heap.first_time(g) <= now
-        if g.up_used + g.taken_used > 0 and (not due or wall - started > _LOG_NS):
+        if _wants_python(g, wall - started, due):
             return DRAIN
         # Python sets `wake` before it makes its descriptor readable, which _poll may just have read.
         if not due and g.wake == 0:
