@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 
 from detour.control.client import Target
 from detour.fabric.settings import Settings
-from detour.hosts.addresses import to_words
-from detour.hosts.state import Hosts, make_hosts
+from detour.hosts.state import Hosts, make_hosts, set_host
 from detour.hosts.verbs import Context, Device
 from detour.topo import Topology, address
 from detour.topo.address import GATEWAY_MAC
@@ -124,8 +123,6 @@ def make_host_state(topology: Topology, settings: Settings) -> Hosts:
         n_mrs=2 * settings.queue_pairs,
     )
     for host in topology.hosts:
-        row = hs.host[host.index]
-        row["addr_hi"], row["addr_lo"] = to_words(host.address)
-        row["usid_hi"], row["usid_lo"] = to_words(address.locator(host.node_id))
-        row["mac"], row["gateway"] = host.mac, GATEWAY_MAC
+        usid = address.ipv6_text(address.locator(host.node_id))
+        set_host(hs, host.index, address.ipv6_text(host.address), usid=usid, mac=host.mac, gateway=GATEWAY_MAC)
     return hs

@@ -65,7 +65,7 @@ class Bmv2Fabric(Fabric):
 
     def _lay_cables(self) -> None:
         if self._scratch is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="detour-bmv2-"))
+            self._folder = Path(tempfile.mkdtemp(prefix="detour-fabric-"))
         else:
             self._folder = self._scratch
             self._folder.mkdir(mode=0o700)

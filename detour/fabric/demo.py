@@ -13,6 +13,7 @@ from detour.fabric.base import Tell
 from detour.fabric.flows import Choice
 from detour.fabric.session import Session
 from detour.fabric.workload import Outcome, Pair, Workload, pairs_of, probing_choice, shortest_choice
+from detour.topo import Topology
 
 WARM_UP_SECONDS = 3.0
 MEASURED_SECONDS = 3.0
@@ -69,6 +70,18 @@ class Result:
         }
 
 
+def demo_pairs(topology: Topology, most: int, seed: int) -> list[Pair]:
+    """All pairs from one group to one other, or `most` of them that use all hosts alike."""
+    pairs = pairs_of(topology, "adv1", seed)
+    if most == 0 or most >= len(pairs):
+        return pairs
+    sources = len({a for a, _ in pairs})
+    targets = len(pairs) // sources
+    # Every source with one destination, then every source with the next, each beginning at another one.
+    order = [a * targets + (a + k) % targets for k in range(targets) for a in range(sources)]
+    return [pairs[place] for place in order[:most]]
+
+
 class Demo:
     """Runs on a session that is provisioned. `begin`: when its boot began (`time.monotonic`)."""
 
@@ -77,7 +90,7 @@ class Demo:
         self._begin = begin
         self._tell = tell
         self._seed = seed
-        self.pairs = pairs_of(session.topology, "adv1", seed)
+        self.pairs = demo_pairs(session.topology, session.fabric.settings.demo_pairs, seed)
 
     def run(self, warm_up: float = WARM_UP_SECONDS, seconds: float = MEASURED_SECONDS) -> Result:
         """All of it.
@@ -112,10 +125,18 @@ class Demo:
         )
 
     def _traffic(self, name: str, choose: Callable[[int, int], Choice], warm_up: float, seconds: float) -> Outcome:
-        what = f"{len(self.pairs)} connections, {name}"
+        what = f"traffic from one group to one other, {name}"
         self._tell(what)
         session = self._session
-        workload = Workload(session.pump, self.pairs, choose, lambda: session.fabric.now_ps, self._seed)
+        fabric = session.fabric
+        workload = Workload(
+            session.pump,
+            self.pairs,
+            choose,
+            lambda: fabric.now_ps,
+            seed=self._seed,
+            message_bytes=fabric.settings.message_bytes,
+        )
         try:
             return workload.run(warm_up, seconds, lambda share: self._tell(f"{what}: {share:.0%}"))
         finally:

@@ -34,6 +34,9 @@ from detour.hosts.verbs import (
     WCStatus,
 )
 
+SLOTS = 6
+"""messages under way; enough that the sender has the backlog at which it begins to probe"""
+
 POLL_SECONDS = 0.002
 """verbs have no channel that wakes a poller; messages take longer than this"""
 
@@ -177,8 +180,8 @@ class Pump:
         choice: Choice,
         stream: tuple[Source, Sink],
         *,
-        slots: int = 4,
-        slot_bytes: int = 16_000,
+        slots: int = SLOTS,
+        slot_bytes: int,
     ) -> Flow:
         """A connection from host `source` to host `target` that sends nothing yet.
 

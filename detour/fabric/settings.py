@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a fabric in real time is made of: rates, queues, thresholds and the hosts' parameters, all by name.
 
-The papers' 100 Gb/s do not fit on a laptop's clock, so rates are scaled down and everything that is counted in
-packets (queue depth, ECN threshold, the 75-MTU rule) stays as it is.
+The papers' 100 Gb/s do not fit on a laptop's clock, so rates are scaled down. On the engine everything that is
+counted in packets (queue depth, ECN threshold, the 75-MTU rule) stays as it is. BMv2 carries so few packets that
+a queue of a hundred would hold seconds; there the counts are scaled down as well, all by the same factor.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Any
 
 from detour.base.errors import DetourError
 from detour.control.policy import Amount, Policy, StepMarking
@@ -20,14 +22,22 @@ PAYLOAD = 1000
 PACKET_BYTES = 1102
 """a data packet's bytes from Ethernet header to ICRC, with `PAYLOAD`"""
 
+QUEUE_PACKETS = 320
+ECN_PACKETS = 100
+"""DCTCP's K; above 75, or no path is ever 75 MTU times better than another (FACTS 6)"""
+BETTER_BY_MTUS = 75
+PROBE_EVERY = 100
+"""delta 2 and delta 3 of section III of the non-shortest-path paper"""
+
 
 @dataclass(frozen=True)
 class Settings:
     """Parameters of one footing.
 
     `rate_bps`: of every link; BMv2 turns it into packets of `PACKET_BYTES` a second. `delay_ps`: of every link.
-    `queue_packets`: depth of each of a port's priority queues. `ecn_packets`: DCTCP's K; above 75 packets, or
-    no path is ever 75 MTU times better than another. `window`: packets that a connection may have in flight.
+    `queue_packets`: depth of each of a port's priority queues. `ecn_packets`: DCTCP's K. `window`: packets that a
+    connection may have in flight. `message_bytes`: of one message of a workload. `demo_pairs`: connections in the
+    demo, at most (0: all pairs of the pattern).
     """
 
     rate_bps: int
@@ -36,6 +46,8 @@ class Settings:
     ecn_packets: int
     hosts: HostConfig = field(default_factory=HostConfig.real_time)
     window: int = 1024
+    message_bytes: int = 16_000
+    demo_pairs: int = 0
     arena_bytes: int = 1 << 28
     queue_pairs: int = 2048
     priorities: int = 8
@@ -56,24 +68,27 @@ class Settings:
         """What the planner has to know of this."""
         return Policy(ecn=StepMarking(Amount(self.ecn_packets)), packet_bytes=PACKET_BYTES)
 
-    def at_rate(self, rate_bps: int) -> Settings:
-        """The same at another link rate."""
-        return replace(self, rate_bps=rate_bps, hosts=replace(self.hosts, link_rate_bps=rate_bps))
 
-
-def real_time(rate_bps: int, **changes: int) -> Settings:
-    """Settings for the wall clock at a link rate."""
-    # A full queue of the slowest path, there and back, must not look like a loss.
-    full_queue_ps = 256 * PACKET_BYTES * 8 * 1_000_000_000_000 // rate_bps
+def real_time(rate_bps: int, scale: int = 1, **changes: Any) -> Settings:
+    """Settings for the wall clock at a link rate; `scale` divides what is counted in packets."""
+    queue = QUEUE_PACKETS // scale
+    # A packet that waits in a full queue must not look lost.
+    full_queue_ps = queue * PACKET_BYTES * 8 * 1_000_000_000_000 // rate_bps
     hosts = HostConfig.real_time(
-        rate_bps, payload=PAYLOAD, mtu=PAYLOAD, initial_rto_ps=max(200 * MS, 2 * full_queue_ps)
+        rate_bps,
+        payload=PAYLOAD,
+        mtu=PAYLOAD,
+        delta2=BETTER_BY_MTUS // scale,
+        delta3=PROBE_EVERY // scale,
+        initial_rto_ps=max(200 * MS, 2 * full_queue_ps),
+        max_rto_ps=max(2000 * MS, 8 * full_queue_ps),
     )
-    values = {"delay_ps": 1_000_000, "queue_packets": 256, "ecn_packets": 100} | changes
+    values = {"delay_ps": 1_000_000, "queue_packets": queue, "ecn_packets": ECN_PACKETS // scale} | changes
     return Settings(rate_bps=rate_bps, hosts=hosts, **values)
 
 
 ENGINE = real_time(20_000_000)
-"""the engine in real time: two cores carry D1's ADV1 pattern at its ceiling of eight links"""
+"""the engine in real time: less than half of one core carries D1's ADV1 pattern at its ceiling of eight links"""
 
-BMV2 = real_time(4_400_000)
-"""BMv2: 500 packets a second and link; some 40,000 passes through switches a second at the ceiling"""
+BMV2 = real_time(2_204_000, scale=5, message_bytes=4_000, demo_pairs=32)
+"""BMv2: 250 packets a second and link; some 17,000 passes through switches a second at the ceiling"""

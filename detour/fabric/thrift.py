@@ -55,8 +55,7 @@ class ThriftClient:
         self._receive(length + 4)  # the name comes back, without the service before it, and the sequence number
         # The result is field 0, an i32 that is 0 if all went well; any other field is an exception.
         good = kind & 0xFF == _REPLY and self._receive(3) == struct.pack("!bh", _I32, 0)
-        code = struct.unpack("!i", self._receive(4))[0] if good else -1
-        if code != 0:
+        if not good or self._receive(5) != bytes(5):  # the i32, and the end of the struct
             raise DetourError(f"switch {self._name}: Thrift call {function} is refused")
 
     def _receive(self, length: int) -> bytes:

@@ -100,14 +100,16 @@ class Workload:
         pairs: Sequence[Pair],
         choose: Callable[[int, int], Choice],
         now_ps: Callable[[], int],
+        *,
         seed: int,
+        message_bytes: int,
     ) -> None:
         """`choose(source, target)`: how that flow finds its path. `now_ps`: the fabric's time, by which throughput
         is measured: on a machine that is too slow it falls behind the wall clock, and so do the links."""
         self._pump = pump
         self._now_ps = now_ps
         self.flows = [
-            pump.open(a, b, choose(a, b), (PatternSource(seed + i), PatternSink(seed + i)))
+            pump.open(a, b, choose(a, b), (PatternSource(seed + i), PatternSink(seed + i)), slot_bytes=message_bytes)
             for i, (a, b) in enumerate(pairs)
         ]
 

@@ -33,6 +33,7 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.base.jit import njit
 from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, Hosts, deadline, expire, receive, transmit
+from detour.hosts.rows import host_row
 from detour.hosts.wire import ETHERTYPE_IPV6
 
 T = TypeVar("T")
@@ -62,6 +63,16 @@ def transmit_many(hs: Any, host: int, buf: Any, lengths: Any, limit: int, now: i
         if lengths[k] == 0:
             return k
     return limit
+
+
+@njit
+def survey(hs: Any, hosts: Any, when: Any, busy: Any) -> None:
+    """For each of `hosts` its deadline and whether it may have something to send: one call for all of them, because
+    most have nothing to do most of the time."""
+    for k in range(len(hosts)):
+        when[k] = deadline(hs, hosts[k])
+        h = host_row(hs, hosts[k])
+        busy[k] = h["ctl_head"] != h["ctl_tail"] or h["active_head"] >= 0
 
 
 def open_interface(name: str, netns: str | None = None) -> socket.socket:
@@ -169,6 +180,10 @@ class Driver:
 
     def start(self) -> Driver:
         """Starts the thread."""
+        self._order = list(self._ports.values())
+        self._hosts = np.array([port.host for port in self._order], np.int64)
+        self._when = np.zeros(len(self._order), np.int64)
+        self._busy = np.zeros(len(self._order), np.bool_)
         self._thread = threading.Thread(target=self._run, name="detour-driver", daemon=True)
         self._thread.start()
         return self
@@ -239,12 +254,22 @@ class Driver:
                     self._read(key.data)
             while self._jobs:
                 self._do(*self._jobs.popleft())
-            for port in self._ports.values():
-                if deadline(self.hs, port.host) <= self.now_ps:
-                    expire(self.hs, port.host, self.now_ps)
-                self._write(port)
+            self._serve()
         while self._jobs:
             self._jobs.popleft()[1].set_exception(DetourError("the socket driver has stopped"))
+
+    def _serve(self) -> None:
+        """Lets the hosts that have something to do, do it."""
+        survey(self.hs, self._hosts, self._when, self._busy)
+        now = self.now_ps
+        for k in np.flatnonzero(self._busy | (self._when <= now)).tolist():
+            port = self._order[k]
+            if self._when[k] <= now:
+                expire(self.hs, port.host, self.now_ps)
+            self._write(port)
+        for port in self._order:
+            if port.waiting:
+                self._write(port)
 
     @staticmethod
     def _do(function: Callable[[], Any], result: Future[Any]) -> None:
@@ -255,17 +280,13 @@ class Driver:
 
     def _patience(self) -> float | None:
         """Seconds until something has to be done even if no frame comes; `None`: forever."""
-        when = MAX_TIME
-        for port in self._ports.values():
-            when = min(when, int(deadline(self.hs, port.host)))
-            if port.waiting or self._has_more(port):
+        survey(self.hs, self._hosts, self._when, self._busy)
+        when = int(self._when.min(initial=MAX_TIME))
+        for port, busy in zip(self._order, self._busy.tolist(), strict=True):
+            # If its socket is full, that will say when it no longer is.
+            if port.waiting or (busy and not port.blocked):
                 when = min(when, port.free_at)
         return None if when == MAX_TIME else max(0.0, (when - self.now_ps) / 1e12)
-
-    def _has_more(self, port: _Port) -> bool:
-        """Whether the host has something to send (if its socket is full, the socket will say when)."""
-        h = self.hs.host[port.host]
-        return not port.blocked and bool(h["ctl_head"] != h["ctl_tail"] or h["active_head"] >= 0)
 
     def _read(self, port: _Port) -> None:
         count = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from detour.hosts.driver import BATCH, ROOM, receive_many, transmit_many
+from detour.hosts.driver import BATCH, ROOM, receive_many, survey, transmit_many
 from detour.hosts.endpoint import deadline, expire, make_hosts, receive, transmit
 from detour.hosts.state import Hosts, set_host
 from detour.hosts.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device, Path, SendWR
@@ -35,6 +35,7 @@ def warm() -> None:
 def _exchange(hs: Hosts, now: int) -> None:
     buf = np.zeros(BATCH * ROOM, np.uint8)
     lengths = np.zeros(BATCH, np.int64)
+    survey(hs, np.arange(2), np.zeros(2, np.int64), np.zeros(2, np.bool_))
     for host in range(2):
         count = transmit_many(hs, host, buf, lengths, BATCH, now)
         receive_many(hs, 1 - host, buf, lengths, count, now)

@@ -18,20 +18,22 @@ def reply(kind: int, body: bytes, name: bytes = b"set_egress_queue_depth") -> by
 GOOD = struct.pack("!bhib", 8, 0, 0, 0)
 
 
-def exchange(answer: bytes) -> bytes:
+def exchange(answer: bytes, calls: int = 1) -> bytes:
     ours, theirs = socket.socketpair()
     got: list[bytes] = []
 
     def serve() -> None:
-        got.append(theirs.recv(1000))
-        theirs.sendall(answer)
-        theirs.close()
+        with theirs:
+            for _ in range(calls):
+                got.append(theirs.recv(1000))
+                theirs.sendall(answer)
 
     thread = threading.Thread(target=serve)
     thread.start()
     client = ThriftClient(ours, "s7")
     try:
-        client.set_queue_depth(3, 256)
+        for _ in range(calls):
+            client.set_queue_depth(3, 256)
     finally:
         client.close()
         thread.join()
@@ -42,6 +44,10 @@ def test_what_is_sent() -> None:
     name = b"simple_switch:set_egress_queue_depth"
     head = struct.pack("!Ii", 0x80010001, len(name)) + name + struct.pack("!i", 1)
     assert exchange(reply(2, GOOD)) == head + struct.pack("!bhi", 8, 1, 3) + struct.pack("!bhi", 8, 2, 256) + b"\0"
+
+
+def test_one_call_after_the_other() -> None:
+    exchange(reply(2, GOOD), calls=3)
 
 
 @pytest.mark.parametrize(
