@@ -66,10 +66,10 @@ class Gate:
         if self._left == 0:
             self._network.before_call = None
             self.reached.set()
-            assert self.open.wait(20)
+            assert self.open.wait(120)
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
@@ -86,7 +86,7 @@ def test_a_primary_dies_in_the_middle_of_a_batch(
     wanted = routes(names, 2000)
     gate = Gate(network, at_call=3)
     call = dying.stub.Write.future(dying.write_request(*(("INSERT", e) for e in wanted)))
-    assert gate.reached.wait(10)
+    assert gate.reached.wait(60)
     state = network.pipelines[1][1].tables["MyIngress.lpm_route"]
     assert 0 < len(state) < len(wanted)
 
@@ -110,7 +110,7 @@ def test_writes_that_wait_behind_a_change_of_primary_are_refused(
     old.set_pipeline(config())
     gate = Gate(network, at_call=1)
     first = old.stub.Write.future(old.write_request(*(("INSERT", e) for e in routes(names, 10))))
-    assert gate.reached.wait(10)
+    assert gate.reached.wait(60)
     second = old.stub.Write.future(old.write_request(("INSERT", names.entry("exact_two", 1, 1, action=("drop",)))))
     time.sleep(0.2)  # it is in the queue
     stream = new.stream()
@@ -118,9 +118,9 @@ def test_writes_that_wait_behind_a_change_of_primary_are_refused(
     time.sleep(0.2)
     gate.open.set()
     assert stream.next().arbitration.status.code == 0
-    first.result(10)
+    first.result(60)
     with pytest.raises(grpc.RpcError) as caught:
-        second.result(10)
+        second.result(60)
     assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
     assert new.read(names.entry("exact_two")) == []
 

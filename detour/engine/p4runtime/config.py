@@ -21,7 +21,10 @@ _KEEP = 8
 
 @dataclass(frozen=True)
 class Compiled:
-    """A config that the engine can run, as it was given and as it is used."""
+    """A config that the engine can run, as it was given (but for the cookie) and as it is used.
+
+    One object serves all switches that get the same config.
+    """
 
     message: p4r.ForwardingPipelineConfig
     info: schema.Schema
@@ -29,11 +32,11 @@ class Compiled:
 
 
 class Compiler:
-    """Compiles configs in any thread. 36 switches that get the same config share one program."""
+    """Compiles configs in any thread. Of a config that many switches get at once, one thread does the work."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._done: OrderedDict[bytes, Future[tuple[schema.Schema, Program]]] = OrderedDict()
+        self._done: OrderedDict[bytes, Future[Compiled]] = OrderedDict()
 
     def compile(self, message: p4r.ForwardingPipelineConfig) -> Compiled:
         """Checks and compiles; INVALID_ARGUMENT says what the engine cannot realise."""
@@ -53,20 +56,15 @@ class Compiler:
             self._done.move_to_end(digest.digest())
         if mine:
             self._compile(message, future, digest.digest())
-        info, program = future.result()
-        kept = p4r.ForwardingPipelineConfig()
-        kept.CopyFrom(message)
-        return Compiled(kept, info, program)
+        return future.result()
 
-    def _compile(
-        self,
-        message: p4r.ForwardingPipelineConfig,
-        future: Future[tuple[schema.Schema, Program]],
-        key: bytes,
-    ) -> None:
+    def _compile(self, message: p4r.ForwardingPipelineConfig, future: Future[Compiled], key: bytes) -> None:
         try:
             program = compile_program(_device_data(message.p4_device_config))
-            future.set_result((_schema(message, program), program))
+            kept = p4r.ForwardingPipelineConfig()
+            kept.p4info.CopyFrom(message.p4info)
+            kept.p4_device_config = message.p4_device_config
+            future.set_result(Compiled(kept, _schema(message, program), program))
         except BaseException as e:
             with self._lock:
                 self._done.pop(key, None)

@@ -7,6 +7,8 @@ state is built up apart, so COMMIT has nothing to replay: it lets packets run on
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from finsy.proto import p4r
 
 from detour.base.errors import DetourError
@@ -22,49 +24,57 @@ _Type = p4r.GetForwardingPipelineConfigRequest.ResponseType
 _WITH_CONFIG = (_Action.VERIFY, _Action.VERIFY_AND_SAVE, _Action.VERIFY_AND_COMMIT, _Action.RECONCILE_AND_COMMIT)
 
 
+@dataclass(frozen=True)
+class Pipeline:
+    """A config with the state that was built up under it, and the cookie that came with it."""
+
+    config: Compiled
+    store: Store
+    cookie: int | None
+
+
 class Pipelines:
-    """The configs of one device. The caller lets nobody else in while a method runs."""
+    """The pipelines of one device. The caller lets nobody else in while a method runs."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self.live: Store | None = None
-        self._live_config: Compiled | None = None
-        self.saved: Store | None = None
-        self._saved_config: Compiled | None = None
+        self._live: Pipeline | None = None
+        self._saved: Pipeline | None = None
+
+    @property
+    def live(self) -> Store | None:
+        """What packets run on."""
+        return self._live.store if self._live else None
 
     @property
     def store(self) -> Store:
         """What reads and writes refer to; FAILED_PRECONDITION if there is nothing yet."""
-        found = self.saved or self.live
+        found = self._saved or self._live
         if found is None:
+            # finsy knows this error by these words, which are BMv2's.
             raise Refused(Code.FAILED_PRECONDITION, "no forwarding pipeline config has been set")
-        return found
+        return found.store
 
-    def set(self, action: int, config: Compiled | None) -> None:
-        """Carries out a verified request; `config` as `check` asked for it."""
+    def set(self, action: int, config: Compiled | None, cookie: int | None) -> None:
+        """Carries out a request that `check` has passed; `config` unless it is COMMIT."""
+        if config is None:
+            if self._saved is None:
+                raise Refused(Code.NOT_FOUND, "no config has been saved since the last commit")
+            self._commit(self._saved)
+            return
+        new = Pipeline(config, Store(config.info, config.program, self._target), cookie)
         match action:
-            case _Action.VERIFY:
-                assert config is not None
-                Store(config.info, config.program, self._target)
             case _Action.VERIFY_AND_SAVE:
-                assert config is not None
-                self.saved, self._saved_config = Store(config.info, config.program, self._target), config
+                self._saved = new
             case _Action.VERIFY_AND_COMMIT:
-                assert config is not None
-                self._commit(Store(config.info, config.program, self._target), config)
-            case _Action.COMMIT:
-                if self.saved is None or self._saved_config is None:
-                    raise Refused(Code.NOT_FOUND, "no config has been saved since the last commit")
-                self._commit(self.saved, self._saved_config)
+                self._commit(new)
             case _Action.RECONCILE_AND_COMMIT:
-                assert config is not None
-                new = Store(config.info, config.program, self._target)
-                if self.live is not None:
-                    reconcile.carry_over(self.live, new)
-                self._commit(new, config)
+                if self._live is not None:
+                    reconcile.carry_over(self._live.store, new.store)
+                self._commit(new)
 
-    def _commit(self, store: Store, config: Compiled) -> None:
-        old = self.live
+    def _commit(self, new: Pipeline) -> None:
+        store, old = new.store, self.live
 
         def switch_over() -> None:
             """Between two packets."""
@@ -78,21 +88,20 @@ class Pipelines:
             raise invalid(f"the config cannot be realised: {e}") from e
         if old is not None and old is not store:
             old.live = False
-        self.live, self._live_config = store, config
-        self.saved = self._saved_config = None
+        self._live, self._saved = new, None
 
     def get(self, response_type: int) -> p4r.GetForwardingPipelineConfigResponse:
         """What was set last, in part; without config if nothing was."""
         response = p4r.GetForwardingPipelineConfigResponse()
-        config = self._saved_config or self._live_config
         if response_type not in _Type.values():
             raise invalid(f"response type {response_type} is unknown")
-        if config is None:
+        found = self._saved or self._live
+        if found is None:
             return response
-        message = config.message
+        message = found.config.message
         response.config.SetInParent()
-        if message.HasField("cookie"):
-            response.config.cookie.CopyFrom(message.cookie)
+        if found.cookie is not None:
+            response.config.cookie.cookie = found.cookie
         if response_type in (_Type.ALL, _Type.P4INFO_AND_COOKIE):
             response.config.p4info.CopyFrom(message.p4info)
         if response_type in (_Type.ALL, _Type.DEVICE_CONFIG_AND_COOKIE):

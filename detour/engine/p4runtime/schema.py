@@ -7,7 +7,7 @@ p4c gives an object the same fully qualified name in both (`MyIngress.ipv6_lpm`)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from finsy.proto import p4i
 from detour.engine.compiler import model
 from detour.engine.p4runtime import packets
 from detour.engine.p4runtime.actions import ActionCodec, ActionSet, TableAction
-from detour.engine.p4runtime.errors import Code, Refused, invalid
+from detour.engine.p4runtime.errors import invalid
 from detour.engine.p4runtime.match import CODECS, FieldCodec, KeyCodec
 from detour.engine.p4runtime.p4data import DataType, Unsupported, data_type
 
@@ -143,7 +143,7 @@ def find(objects: dict[int, T], id_: int, kind: str) -> T:
     """The object with that id. An unknown id is INVALID_ARGUMENT, like any malformed entity."""
     found = objects.get(id_)
     if found is None:
-        raise invalid(f"there is no {kind} with id {id_:#x} in P4Info")
+        raise invalid(f"the program has no {kind} with id {id_:#x}")
     return found
 
 
@@ -152,10 +152,18 @@ def build(info: p4i.P4Info, program: model.Model) -> Schema:
     return _Builder(info, program).build()
 
 
+class _Absent(Exception):
+    """The JSON does not have an object that P4Info names."""
+
+    def __init__(self, kind: str, name: str) -> None:
+        super().__init__(f"{kind} '{name}'")
+
+
 class _Builder:
     def __init__(self, info: p4i.P4Info, program: model.Model) -> None:
         self.info, self.program = info, program
         self.schema = Schema()
+        self.absent: list[str] = []
         self.direct_counters = {c.preamble.id: c for c in info.direct_counters}
         self.direct_meters = {m.preamble.id: m for m in info.direct_meters}
 
@@ -165,24 +173,41 @@ class _Builder:
         if info.externs:
             raise invalid(f"P4Info: extern type '{info.externs[0].extern_type_name}' is not part of v1model")
         self.actions = {a.preamble.id: a for a in info.actions}
-        for profile in info.action_profiles:
-            s.profiles[profile.preamble.id] = self._profile(profile)
-        for table in info.tables:
-            s.tables[table.preamble.id] = self._table(table)
-        for counter in info.counters:
-            self._array(self.program.counters, "counter", counter.preamble.name, counter.size)
-            s.counters[counter.preamble.id] = _counter(counter, counter.size)
-        for meter in info.meters:
-            self._array(self.program.meters, "meter", meter.preamble.name, meter.size)
-            s.meters[meter.preamble.id] = _meter(meter, meter.size)
-        for register in info.registers:
-            s.registers[register.preamble.id] = self._register(register)
-        for digest in info.digests:
-            s.digests[digest.preamble.id] = self._digest(digest)
-        for value_set in info.value_sets:
-            s.value_sets[value_set.preamble.id] = self._value_set(value_set)
+        self._collect(info.action_profiles, s.profiles, self._profile)
+        self._collect(info.tables, s.tables, self._table)
+        self._collect(info.counters, s.counters, self._counter)
+        self._collect(info.meters, s.meters, self._meter)
+        self._collect(info.registers, s.registers, self._register)
+        self._collect(info.digests, s.digests, self._digest)
+        self._collect(info.value_sets, s.value_sets, self._value_set)
+        self._check_absent()
         s.packet_in, s.packet_out = packets.header_codecs(info)
         return s
+
+    def _collect(self, infos: Iterable[Any], into: dict[int, T], make: Callable[[Any], T]) -> None:
+        for each in infos:
+            try:
+                into[each.preamble.id] = make(each)
+            except _Absent as e:
+                self.absent.append(str(e))
+
+    def _check_absent(self) -> None:
+        """p4c leaves out of the JSON what no packet can reach, so P4Info may name more than there is.
+
+        But if the JSON has objects as well that P4Info lacks, the two are not of one program.
+        """
+        if not self.absent:
+            return
+        named = {p.name for p in _preambles(self.info)}
+        m = self.program
+        there = [t for t in m.tables if "." in t]  # tables that p4c makes itself have no dot
+        there += [*m.profiles, *m.counters, *m.meters, *m.registers, *m.value_sets]
+        there += [learn["name"] for learn in m.json.get("learn_lists") or []]
+        unnamed = [name for name in there if name not in named]
+        if unnamed:
+            raise invalid(
+                f"P4Info and the BMv2 JSON are not of one program: P4Info has {self.absent[0]}, the JSON '{unnamed[0]}'"
+            )
 
     def _check_ids(self) -> None:
         """Ids share one space, and 0 is not an id (spec, "Preamble")."""
@@ -197,7 +222,7 @@ class _Builder:
     def _array(self, arrays: dict[str, model.Array], kind: str, name: str, size: int) -> model.Array:
         found = arrays.get(name)
         if found is None or found.direct:
-            raise _absent(kind, name)
+            raise _Absent(kind, name)
         if found.size != size:
             raise invalid(f"P4Info: {kind} '{name}' has size {size}, in the BMv2 JSON {found.size}")
         return found
@@ -237,7 +262,7 @@ class _Builder:
         name = info.preamble.name
         found = self.program.profiles.get(name)
         if found is None:
-            raise _absent("action profile", name)
+            raise _Absent("action profile", name)
         if info.with_selector != (found.selector is not None):
             raise invalid(
                 f"P4Info: action profile '{name}' {'has' if info.with_selector else 'lacks'} a selector, "
@@ -263,10 +288,10 @@ class _Builder:
         name = info.preamble.name
         found = self.program.tables.get(name)
         if found is None:
-            raise _absent("table", name)
+            raise _Absent("table", name)
         profile = None
         if info.implementation_id:
-            profile = find(self.schema.profiles, info.implementation_id, "action profile")
+            profile = self.schema.profiles.get(info.implementation_id)
         if (profile.name if profile else None) != (found.profile.name if found.profile else None):
             raise invalid(f"P4Info: table '{name}' has another implementation than in the BMv2 JSON")
         counter, meter = self._direct_resources(info, found)
@@ -300,9 +325,9 @@ class _Builder:
             else:
                 raise invalid(f"P4Info: table '{info.preamble.name}': there is no direct resource {id_:#x}")
         if counter and not found.with_counters:
-            raise _absent("direct counter", counter.name)
+            raise invalid(f"P4Info: the BMv2 JSON has no direct counter '{counter.name}'")
         if meter and found.direct_meter is None:
-            raise _absent("direct meter", meter.name)
+            raise invalid(f"P4Info: the BMv2 JSON has no direct meter '{meter.name}'")
         return counter, meter
 
     def _key(self, info: p4i.Table, found: model.Table) -> KeyCodec:
@@ -346,6 +371,14 @@ class _Builder:
         except Unsupported:
             return None
 
+    def _counter(self, info: p4i.Counter) -> Counter:
+        self._array(self.program.counters, "counter", info.preamble.name, info.size)
+        return _counter(info, info.size)
+
+    def _meter(self, info: p4i.Meter) -> Meter:
+        self._array(self.program.meters, "meter", info.preamble.name, info.size)
+        return _meter(info, info.size)
+
     def _register(self, info: p4i.Register) -> Register:
         found = self._array(self.program.registers, "register", info.preamble.name, info.size)
         type_ = self._type(info.type_spec)
@@ -360,13 +393,13 @@ class _Builder:
         for learn in self.program.json.get("learn_lists") or []:
             if learn["name"] == name:
                 return Digest(info.preamble.id, name, learn["id"], self._type(info.type_spec))
-        raise _absent("digest", name)
+        raise _Absent("digest", name)
 
     def _value_set(self, info: p4i.ValueSet) -> ValueSet:
         name = info.preamble.name
         found = self.program.value_sets.get(name)
         if found is None:
-            raise _absent("value set", name)
+            raise _Absent("value set", name)
         where = f"value set {name}"
         fields = []
         for i, f in enumerate(info.match):
@@ -396,10 +429,6 @@ def _preambles(info: p4i.P4Info) -> Iterator[p4i.Preamble]:
     for kind in kinds:
         for each in kind:
             yield each.preamble
-
-
-def _absent(kind: str, name: str) -> Refused:
-    return Refused(Code.INVALID_ARGUMENT, f"P4Info: the BMv2 JSON has no {kind} '{name}'")
 
 
 def _width(info: int, program: int, what: str) -> int:

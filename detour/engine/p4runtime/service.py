@@ -115,7 +115,8 @@ class Service(p4r_grpc.P4RuntimeServicer):
 
     async def _set(self, request: p4r.SetForwardingPipelineConfigRequest, compiled: Compiled | None) -> None:
         device, _ = self._authorise(request)
-        await self._work(lambda: device.pipelines.set(request.action, compiled))
+        cookie = request.config.cookie.cookie if request.config.HasField("cookie") else None
+        await self._work(lambda: device.pipelines.set(request.action, compiled, cookie))
 
     async def GetForwardingPipelineConfig(
         self, request: p4r.GetForwardingPipelineConfigRequest, context: Any

@@ -104,7 +104,7 @@ class Store:
         """A table by id; INVALID_ARGUMENT if there is none."""
         found = self.tables.get(id_)
         if found is None:
-            raise invalid(f"there is no table with id {id_:#x} in P4Info")
+            raise invalid(f"the program has no table with id {id_:#x}")
         return found
 
     def run(self, function: Callable[[], T]) -> T:

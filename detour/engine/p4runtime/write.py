@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches of updates (spec, "Write RPC").
 
-A batch goes through two stages. The first checks every update against P4Info and decodes it; it looks at no
-state and holds up nobody. The second carries out what is left in order, in slices between which packets
-are processed, so that a batch of 100,000 entries does not stop the fabric for its whole length.
+A batch goes in slices, and each slice through two stages. The first checks every update against P4Info and decodes
+it; it looks at no state and holds up nobody. The second carries out what is left, between two packets. So a batch of
+100,000 entries stops the fabric for some milliseconds at a time.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ _KINDS = (p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE)
 def write(store: Store, updates: Sequence[p4r.Update], ids: Ids = None) -> list[Refused | None]:
     """Carries out a batch as CONTINUE_ON_ERROR wants it; returns what became of each update."""
     errors: list[Refused | None] = [None] * len(updates)
-    ready: list[tuple[int, Operation]] = []
-    for i, update in enumerate(updates):
-        try:
-            ready.append((i, prepare(store, update, ids)))
-        except Exception as e:
-            errors[i] = refusal(e)
-    for at in range(0, len(ready), _SLICE):
-        store.run(partial(_carry_out, ready[at : at + _SLICE], errors))
+    for begin in range(0, len(updates), _SLICE):
+        ready: list[tuple[int, Operation]] = []
+        for i, update in enumerate(updates[begin : begin + _SLICE], begin):
+            try:
+                ready.append((i, prepare(store, update, ids)))
+            except Exception as e:
+                errors[i] = refusal(e)
+        if ready:
+            store.run(partial(_carry_out, ready, errors))
     return errors
 
 

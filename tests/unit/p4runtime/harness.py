@@ -15,7 +15,7 @@ from finsy.proto import p4i, p4r, p4r_grpc, rpc_status
 from google.protobuf import text_format
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "programs" / "p4runtime"
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 class FakeNetwork:

@@ -30,7 +30,7 @@ class Switch:
         self.network.inject((1, port), frame)
 
     def receive(self, port: int) -> bytes:
-        return self.frames[port].get(timeout=10)
+        return self.frames[port].get(timeout=60)
 
 
 @pytest.fixture

@@ -127,13 +127,13 @@ def test_over_grpc(client: Client, names: Names, mutator: Mutator) -> None:
         method, request = mutator.dice.choice(requests)
         mutant = mutator.mutate(request)
         if method is stub.Read:
-            status = _status(lambda: list(stub.Read(mutant, timeout=10)))  # noqa: B023
+            status = _status(lambda: list(stub.Read(mutant, timeout=60)))  # noqa: B023
         else:
-            status = _status(lambda: method(mutant, timeout=10))  # noqa: B023
+            status = _status(lambda: method(mutant, timeout=60))  # noqa: B023
         assert status not in (grpc.StatusCode.INTERNAL, grpc.StatusCode.DEADLINE_EXCEEDED), (SEED, status, mutant)
     for _ in range(20):
         garbage = mutator.dice.randbytes(mutator.dice.randrange(200))
-        assert _status(lambda: raw(garbage, timeout=10)) is not grpc.StatusCode.DEADLINE_EXCEEDED  # noqa: B023
+        assert _status(lambda: raw(garbage, timeout=60)) is not grpc.StatusCode.DEADLINE_EXCEEDED  # noqa: B023
     client.set_pipeline(config())
     client.insert(names.entry("lpm_route", None, action=("to_cpu", 1)))
 
@@ -156,7 +156,7 @@ def test_streams(client: Client, names: Names, mutator: Mutator, network: FakeNe
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
         stub_stream = client.stub.StreamChannel(
-            iter([mutator.mutate(mutator.dice.choice(messages)) for _ in range(mutator.dice.randrange(10))]), timeout=10
+            iter([mutator.mutate(mutator.dice.choice(messages)) for _ in range(mutator.dice.randrange(10))]), timeout=60
         )
         network.packet_in[1](mutator.dice.randbytes(mutator.dice.randrange(80)), 0)
         network.digest[1](mutator.dice.randrange(3), mutator.dice.randbytes(8), 0)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import grpc
 import pytest
-from finsy.proto import p4r
+from finsy.proto import p4i, p4r
 
 from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, codes, config, octets, uint128
 
@@ -142,6 +142,18 @@ def _huge_register() -> p4r.ForwardingPipelineConfig:
     return wanted
 
 
+def test_what_p4c_left_out_of_the_json_is_missed_only_when_used(fresh: Client, names: Names) -> None:
+    """An object that no packet can reach is in P4Info and not in the JSON."""
+    fresh.set_pipeline(
+        _info(lambda i: i.registers.add(size=1).preamble.CopyFrom(p4i.Preamble(id=0x16000001, name="I.r")))
+    )
+    ghost = p4r.Entity(register_entry=p4r.RegisterEntry(register_id=0x16000001))
+    with pytest.raises(grpc.RpcError) as caught:
+        fresh.read(ghost)
+    assert codes(caught.value) == [3]
+    assert len(fresh.read(p4r.Entity(register_entry=p4r.RegisterEntry()))) == 36
+
+
 @pytest.mark.parametrize(
     ("wanted", "text"),
     [
@@ -171,7 +183,9 @@ def _huge_register() -> p4r.ForwardingPipelineConfig:
         pytest.param(_info(lambda i: setattr(i.digests[0].preamble, "name", "d")), "digest 'd'", id="digest"),
         pytest.param(_info(lambda i: setattr(i.value_sets[0].match[0], "match_type", 3)), "exactly only", id="vset"),
         pytest.param(_info(lambda i: setattr(i.action_profiles[0], "with_selector", False)), "selector", id="selector"),
-        pytest.param(_info(lambda i: setattr(i.tables[-3], "implementation_id", 9)), "action profile", id="profile"),
+        pytest.param(
+            _info(lambda i: setattr(i.tables[-3], "implementation_id", 9)), "another implementation", id="profile"
+        ),
         pytest.param(_info(lambda i: i.externs.add(extern_type_name="Foo")), "'Foo'", id="extern"),
         pytest.param(_huge_register(), "2048 MiB", id="huge register"),
         pytest.param(_json(lambda j: j["pipelines"][0].update(tables=7)), "malformed", id="malformed JSON"),

@@ -36,7 +36,7 @@ def prepare_member(store: Store, kind: int, message: p4r.ActionProfileMember) ->
 def _profile(store: Store, id_: int) -> ProfileStore:
     found = store.profiles.get(id_)
     if found is None:
-        raise invalid(f"there is no action profile with id {id_:#x} in P4Info")
+        raise invalid(f"the program has no action profile with id {id_:#x}")
     return found
 
 
