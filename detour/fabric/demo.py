@@ -15,9 +15,6 @@ from detour.fabric.session import Session
 from detour.fabric.workload import Outcome, Pair, Workload, pairs_of, probing_choice, shortest_choice
 from detour.topo import Topology
 
-WARM_UP_SECONDS = 3.0
-MEASURED_SECONDS = 3.0
-
 
 @dataclass(frozen=True)
 class Result:
@@ -92,7 +89,7 @@ class Demo:
         self._seed = seed
         self.pairs = demo_pairs(session.topology, session.fabric.settings.demo_pairs, seed)
 
-    def run(self, warm_up: float = WARM_UP_SECONDS, seconds: float = MEASURED_SECONDS) -> Result:
+    def run(self) -> Result:
         """All of it.
 
         Raises:
@@ -108,8 +105,8 @@ class Demo:
         def probing(a: int, b: int) -> Choice:
             return probing_choice(topology, topology.hosts[a], topology.hosts[b], dice)
 
-        shortest = self._traffic("shortest paths only", lambda a, b: shortest_choice(dice), warm_up, seconds)
-        telemetry = self._traffic("probing and rerouting", probing, warm_up, seconds)
+        shortest = self._traffic("shortest paths only", lambda a, b: shortest_choice(dice))
+        telemetry = self._traffic("probing and rerouting", probing)
         return Result(
             target=session.fabric.target,
             topology=topology.spec,
@@ -124,7 +121,7 @@ class Demo:
             seconds=time.monotonic() - self._begin,
         )
 
-    def _traffic(self, name: str, choose: Callable[[int, int], Choice], warm_up: float, seconds: float) -> Outcome:
+    def _traffic(self, name: str, choose: Callable[[int, int], Choice]) -> Outcome:
         what = f"traffic from one group to one other, {name}"
         self._tell(what)
         session = self._session
@@ -138,7 +135,7 @@ class Demo:
             message_bytes=fabric.settings.message_bytes,
         )
         try:
-            return workload.run(warm_up, seconds, lambda share: self._tell(f"{what}: {share:.0%}"))
+            return workload.run(*fabric.settings.demo_seconds, lambda share: self._tell(f"{what}: {share:.0%}"))
         finally:
             workload.close()
 
