@@ -313,10 +313,10 @@ def _loss_deadline(hs: Any, i: int, q: Any) -> int:
     if q["epoch_head"] != NIL:
         quiet = max(slot_row(hs, i, q["epoch_head"])["sent"], q["last_progress"])
         when = quiet + rto
-        if q["tail_probe"] == PROBE_NONE and q["srtt"]:
+        if q["tail_probe"] == PROBE_NONE and rtt.is_known(q):
             when = min(when, quiet + rtt.probe_timeout(cfg, q))
     if q["flight_head"] != q["epoch_head"]:
-        when = min(when, slot_row(hs, i, q["flight_head"])["sent"] + rto)
+        when = min(when, slot_row(hs, i, q["flight_head"])["sent"] + q["left_rto"])
     return when
 
 
@@ -337,11 +337,10 @@ def on_deadline(hs: Any, i: int, now: int) -> None:
 
 @inner
 def _on_loss_deadline(hs: Any, i: int, q: Any, now: int) -> None:
-    rto = rtt.timeout(cfg_row(hs), q)
     index = q["flight_head"]
     while index != NIL and index != q["epoch_head"]:  # leftovers of older paths
         s = slot_row(hs, i, index)
-        if s["sent"] + rto > now:
+        if s["sent"] + q["left_rto"] > now:
             break
         after = s["next"]
         flight.lose(hs, i, q, index)
@@ -349,9 +348,9 @@ def _on_loss_deadline(hs: Any, i: int, q: Any, now: int) -> None:
     if q["epoch_head"] == NIL:
         return
     quiet = max(slot_row(hs, i, q["epoch_head"])["sent"], q["last_progress"])
-    if quiet + rto <= now:
+    if quiet + rtt.timeout(cfg_row(hs), q) <= now:
         _on_rto(hs, i, q, now)
-    elif q["tail_probe"] == PROBE_NONE and q["srtt"] and quiet + rtt.probe_timeout(cfg_row(hs), q) <= now:
+    elif q["tail_probe"] == PROBE_NONE and rtt.is_known(q) and quiet + rtt.probe_timeout(cfg_row(hs), q) <= now:
         q["tail_probe"] = PROBE_DUE
 
 

@@ -49,6 +49,9 @@ def is_better(cfg: Any, delay: int, current: int) -> bool:
 @njit
 def move(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
     """The QP leaves its path for candidate `cand`: a new epoch, slow start."""
+    rto = rtt.timeout(cfg_row(hs), q)
+    leftovers = q["flight_head"] != q["epoch_head"]
+    q["left_rto"] = max(rto, q["left_rto"]) if leftovers else rto
     q["epoch"] += 1
     q["cand"] = cand
     q["delay"] = candidate_row(hs, i, cand)["delay"]

@@ -9,9 +9,15 @@ from detour.hosts.jit import inner
 
 
 @inner
+def is_known(q: Any) -> Any:
+    """Whether there was a sample of the current path."""
+    return q["srtt"] > 0 and q["rtt_epoch"] == q["epoch"]
+
+
+@inner
 def on_sample(q: Any, rtt: int) -> None:
     """Takes a measured round trip of the current path; the first one of a path replaces the estimate."""
-    if q["srtt"] == 0 or q["rtt_epoch"] != q["epoch"]:
+    if not is_known(q):
         q["rtt_epoch"] = q["epoch"]
         q["srtt"] = max(rtt, 1)
         q["rttvar"] = rtt // 2
@@ -23,10 +29,11 @@ def on_sample(q: Any, rtt: int) -> None:
 
 @inner
 def timeout(cfg: Any, q: Any) -> int:
-    """Retransmission timeout, doubled for every one in a row that has passed (RFC 6298, 2 and 5.5)."""
-    base = cfg["initial_rto_ps"]
-    if q["srtt"]:
-        base = max(cfg["min_rto_ps"], q["srtt"] + max(cfg["tick_ps"], 4 * q["rttvar"]))
+    """Retransmission timeout, doubled for every one in a row that has passed (RFC 6298, 2 and 5.5). On a path without
+    a sample it is the initial one, for the path may be longer than the one before."""
+    base = max(cfg["min_rto_ps"], q["srtt"] + max(cfg["tick_ps"], 4 * q["rttvar"]))
+    if not is_known(q):
+        base = max(base, cfg["initial_rto_ps"])
     return min(base << min(q["retries"], 20), max(cfg["max_rto_ps"], base))
 
 

@@ -72,8 +72,8 @@ QP = np.dtype(
         "snd_una snd_nxt snd_end sq_una sq_nxt sq_end nak_seq "
         # transmissions in order: in flight (first, first of this epoch, last), lost (first, last)
         "flight_head flight_tail epoch_head lost_head lost_tail inflight n_lost next_txn epoch "
-        # round trip and timeouts
-        "srtt rttvar rtt_epoch last_progress last_sent retries epoch_rtos tail_probe "
+        # round trip and timeouts (left_rto: of the paths that were left)
+        "srtt rttvar rtt_epoch left_rto last_progress last_sent retries epoch_rtos tail_probe "
         # path: candidates, the current one, its queuing delay in ticks (-1: not known yet)
         "mode n_cand cand delay since_ptm rr_next ptm_seq "
         # probing round: 0 none, 1 before the first PTR, 2 until three times its round trip

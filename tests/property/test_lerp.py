@@ -158,6 +158,20 @@ def check_books(pair: Pair, plan: Plan, net: Network) -> None:
         assert pair.hs.cq[cq.index]["reserved"] == 0
 
 
+@settings(COMMON, max_examples=60)
+@given(plans())
+def test_in_fair_weather_nothing_is_repeated_whatever_paths_are_taken(plan: Plan) -> None:
+    w = plan.weather
+    w.loss = w.duplicate = w.corrupt = w.reorder = 0.0
+    plan.black_hole = None
+    pair, net = start(plan)
+    post_all(pair, plan)
+    assert run_with_moves(pair, net, plan, []), f"not finished; {net.schedule()}"
+    stats = pair.qp_a.stats()
+    wasted = {name: stats[name] for name in ("retransmitted", "lost", "spurious", "rtos", "tail_probes")}
+    assert not any(wasted.values()), f"{wasted}; {net.schedule()}"
+
+
 @settings(COMMON, max_examples=25)
 @given(plans(), st.integers(2, 6))
 def test_many_connections_share_a_host_in_both_directions(plan: Plan, count: int) -> None:

@@ -114,12 +114,15 @@ def test_lost_acks_behind_a_gap_are_made_up_for_by_the_bitmap() -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), [(SLOW, FAST), (FAST, SLOW)])
-def test_a_change_of_path_loses_and_repeats_nothing(old: Path, new: Path) -> None:
+@pytest.mark.parametrize("slow", [60, 350])
+@pytest.mark.parametrize("moment", [3, 20, 800])
+def test_a_change_of_path_loses_and_repeats_nothing(old: Path, new: Path, slow: int, moment: int) -> None:
+    """Even if the slow path's round trip is beyond the shortest timeout of the fast one."""
     pair = make_pair(attr_a=FIXED_WINDOW, connect={"path": old}, window=1024)
-    delay = {SLOW.sport: 60 * US, FAST.sport: 2 * US}
-    net = Network(pair.hs, Weather(delay_of=lambda sport: delay.get(sport, 2 * US)))
+    delay = {SLOW.sport: slow * US, FAST.sport: 2 * US}
+    net = Network(pair.hs, Weather(delay_of=lambda sport: delay.get(sport, 2 * US), rate_bps=10**9))
     pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 200_000), pair.mr_b.addr, pair.mr_b.rkey))
-    net.run(lambda: net.now > 3 * US)
+    net.run(lambda: net.now > moment * US)
     pair.qp_a.set_path(new, now_ps=net.now)
     assert net.run(lambda: bool(pair.cq_a.poll())), net.schedule()
     stats = pair.qp_a.stats()
