@@ -39,9 +39,10 @@ from detour.engine.tables.rows import Handles, Rows
 
 Bounds = tuple[tuple[int, int], ...]
 
-_MANY_GROUPS = 16  # from here on entries go to coarser groups
+_MANY_GROUPS = 4  # from here on entries go to coarser groups
 _LONG_CHAIN = 8
 _MOST_GROUPS = 256  # from here on chains grow rather than groups: with that many masks either is slow
+_REMEMBERED = 4096
 _WORD = 0xFFFFFFFFFFFFFFFF
 
 
@@ -154,11 +155,9 @@ class _Groups:
         self._sw[self._slot + GROUP_COUNT] = count
 
     def _write(self, position: int) -> None:
-        group, flat = self._order[position], self._rows.flat
-        at = position * self._rows.stride
-        flat[at], flat[at + 1], flat[at + 2] = group.hash.address, group.hash.mask, group.top
-        for w, word in enumerate(group.mask):
-            flat[at + GROUP_HEAD + w] = word
+        group = self._order[position]
+        words = (group.hash.address, group.hash.mask, group.top, *group.mask)
+        self._rows.write(position * self._rows.stride, words)
 
 
 def _descending(group: _Group) -> int:
@@ -204,6 +203,7 @@ class RankedIndex:
         self._nodes = Rows(sw, slot + NODES, NODE_HEAD + 2 * self._words)
         self._node_handles = Handles()
         self._homes: dict[int, list[_Home]] = {}
+        self._coarse: dict[tuple[Key, int], Key] = {}
 
     def add(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> None:
         """Makes packets that match find that record, unless they find a higher rank."""
@@ -274,24 +274,36 @@ class RankedIndex:
 
     def _blocks(self, key: Key, mask: Key, bounds: Bounds, level: int) -> list[tuple[Key, Key]]:
         """Key and mask at a level, for every combination of blocks that cover the ranges."""
-        masks, choices = list(mask), []
-        ranges = iter(bounds)
-        for field, place in zip(self._fields, self._layout.places, strict=True):
-            step = _step(field.bits, level)
-            if field.match_type == "range":
-                low, high = next(ranges)
-                size = min(-(-(high - low).bit_length() // step) * step, field.bits)
-                block = ((1 << field.bits) - 1) >> size << size
-                starts = dict.fromkeys((low & block, high & block))
-                choices.append([(_split(s, place.words), _split(block, place.words)) for s in starts])
-            elif step > 1:
-                coarse = _coarsen(_field_mask(mask, place), field.bits, step)
-                _set_field_mask(masks, place, coarse)
-        keys = tuple(k & m for k, m in zip(key, masks, strict=True))
+        coarse = mask if level == 2 else self._coarsened(mask, level)
+        keys = tuple([k & m for k, m in zip(key, coarse, strict=True)])
+        if not bounds:
+            return [(keys, coarse)]
+        choices = []
+        for (low, high), i in zip(bounds, self._layout.ranges, strict=True):
+            bits, words = self._fields[i].bits, self._layout.places[i].words
+            step = _step(bits, level)
+            size = min(-(-(high - low).bit_length() // step) * step, bits)
+            block = ((1 << bits) - 1) >> size << size
+            starts = dict.fromkeys((low & block, high & block))
+            choices.append([(_split(s, words), _split(block, words)) for s in starts])
         return [
-            (keys + tuple(w for c in combo for w in c[0]), tuple(masks) + tuple(w for c in combo for w in c[1]))
+            (keys + tuple(w for c in combo for w in c[0]), coarse + tuple(w for c in combo for w in c[1]))
             for combo in product(*choices)
         ]
+
+    def _coarsened(self, mask: Key, level: int) -> Key:
+        """The mask with the fields' masks cut to prefixes; masks are few, so the answers are kept."""
+        found = self._coarse.get((mask, level))
+        if found is None:
+            masks = list(mask)
+            for field, place in zip(self._fields, self._layout.places, strict=True):
+                if field.match_type != "range":
+                    step = _step(field.bits, level)
+                    _set_field_mask(masks, place, _coarsen(_field_mask(mask, place), field.bits, step))
+            if len(self._coarse) > _REMEMBERED:
+                self._coarse.clear()
+            found = self._coarse[(mask, level)] = tuple(masks)
+        return found
 
     def _new_node(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> int:
         """A node with everything to compare; its number is one more than its row, since 0 ends a chain."""
@@ -302,9 +314,7 @@ class RankedIndex:
         for i in (0, 1):
             for bound, place in zip(bounds, places, strict=True):
                 words.extend(_split(bound[i], place.words))
-        flat, at = self._nodes.flat, node * self._nodes.stride
-        for i, word in enumerate(words):
-            flat[at + i] = word
+        self._nodes.write(node * self._nodes.stride, words)
         return node + 1
 
     def _link(self, group: _Group, key: Key, bucket: list[tuple[int, int]], at: int) -> bool:

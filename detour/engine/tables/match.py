@@ -345,9 +345,7 @@ class MatchTable:
 
     def _write(self, row: int, words: list[int]) -> None:
         self._refer(words[0], 1)
-        flat = self._rows.flat
         at = row * self._rows.stride
-        flat[at + ACTION] = words[0]
-        at += self._head - 1
-        for i in range(1, len(words)):
-            flat[at + i] = words[i]
+        self._rows.flat[at + ACTION] = words[0]
+        if len(words) > 1:
+            self._rows.write(at + self._head, words[1:])

@@ -74,9 +74,7 @@ class ActionProfile:
         self._write(row, words)
 
     def _write(self, row: int, words: list[int]) -> None:
-        at = row * self._members.stride
-        for i, word in enumerate(words):
-            self._members.flat[at + i] = word
+        self._members.write(row * self._members.stride, words)
 
     def modify_member(self, member: int, action: str | int, params: tuple[int, ...] = ()) -> None:
         """Changes a member's action and arguments."""

@@ -4,15 +4,23 @@
 from __future__ import annotations
 
 import heapq
+import struct
+from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 
+@cache
+def _packer(count: int) -> struct.Struct:
+    return struct.Struct(f"={count}Q")
+
+
 class Rows:
     """`stride` words a row; `flat` is a memoryview: the fastest way to single words in Python."""
 
-    __slots__ = ("_slot", "_sw", "array", "flat", "stride")
+    __slots__ = ("_bytes", "_slot", "_sw", "array", "flat", "stride")
 
     def __init__(self, sw: NDArray[np.int64], slot: int, stride: int, rows: int = 4) -> None:
         self._sw, self._slot, self.stride = sw, slot, stride
@@ -21,7 +29,12 @@ class Rows:
     def _place(self, array: NDArray[np.uint64]) -> None:
         self.array = array
         self.flat = memoryview(array.reshape(-1))  # type: ignore[arg-type]
+        self._bytes = self.flat.cast("B")
         self._sw[self._slot] = array.ctypes.data
+
+    def write(self, at: int, words: Sequence[int]) -> None:
+        """Writes words from word `at` of the whole array on."""
+        _packer(len(words)).pack_into(self._bytes, 8 * at, *words)
 
     def reserve(self, rows: int) -> None:
         """Makes room for `rows` rows; grows by doubling, new rows are zero."""
