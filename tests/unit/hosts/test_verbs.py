@@ -30,7 +30,6 @@ from detour.hosts.verbs import (
     QPState,
     SendWR,
 )
-from detour.hosts.warm import warm
 from tests.property.lossy import Network, Weather, make_pair
 
 
@@ -228,7 +227,3 @@ def test_statistics_name_everything_the_fabric_reports() -> None:
     received = pair.qp_b.stats()
     assert (received["rx_packets"], received["rx_bytes"], received["rx_ecn_marked"]) == (51, 50_500, 51)
     assert received["queuing_delay_ns"] is None
-
-
-def test_warming_up_uses_the_api_as_it_is() -> None:
-    warm()
