@@ -18,17 +18,20 @@ def best_rate(offer: Callable[[float], Rate], first: float, most: float = 20e6) 
     """All loads that were offered, rising from `first`.
 
     The end: some loads in a row lost packets and none of them delivered more than the best one before, or the
-    generator cannot offer more. A switch's best rate is the highest *delivered* one, lost packets or not: the
-    reading that favours the switch.
+    generator cannot offer more, however often it tries. A switch's best rate is the highest *delivered* one, lost
+    packets or not: the reading that favours the switch.
     """
     rates: list[Rate] = []
-    top, idle = 0.0, 0
+    top, idle, short = 0.0, 0, 0
     rate = first
-    while rate <= most and idle < _PATIENCE:
+    while rate <= most and idle < _PATIENCE and short < _PATIENCE:
         found = offer(rate)
         rates.append(found)
         if found.offered < rate / GROWTH:
-            break
+            short += 1
+            top = max(top, found.delivered)
+            continue
+        short = 0
         idle = idle + 1 if found.lost > LOSS and found.delivered <= top else 0
         top = max(top, found.delivered)
         rate *= GROWTH

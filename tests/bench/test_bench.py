@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour bench`: packets, the search for the best rate, reports, and small runs of every benchmark."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scapy.layers.inet import UDP
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrHopByHop
+from scapy.layers.l2 import Ether
+
+from detour.base.p4build import BUILD
+from detour.engine.clock import Virtual
+from detour.engine.compiler.program import Program
+from detour.engine.network import Network
+from detour.engine.state import SwitchState
+from detour.experiments.bench import fabric, frames, inprocess, namespace, search, switch, tables
+from detour.experiments.bench.dragonfly import Fabric
+from detour.experiments.bench.fabric import Load
+from detour.experiments.bench.report import Goal, ratio
+from detour.experiments.bench.switch import Size
+from detour.experiments.bench.traffic import Rate
+from detour.topo import parse_topology
+
+D1 = parse_topology("dragonfly:p=2,a=4,h=2")
+
+
+def bench(*arguments: str, path: str | None = None) -> dict:
+    """Runs `detour bench ... --json` without BMv2 on PATH; standard output is one JSON object."""
+    environment = os.environ | {"PATH": path or "/usr/bin:/bin:/usr/sbin:/sbin"}
+    command = [sys.executable, "-m", "detour.cli", "bench", *arguments, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+# -- packets -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [64, 70, 512, 1500])
+def test_packets_have_their_size_and_are_what_hosts_send(size: int) -> None:
+    found = frames.through_switch(D1, size)
+    assert {len(frame) for frame in found} == {size}
+    assert len(set(found)) > 32
+    for number, frame in enumerate(found):
+        packet = Ether(frame)
+        ipv6 = packet[IPv6]
+        assert ipv6.plen == size - 54
+        assert ipv6.tc == 2  # ECT(0)
+        by_usids = ipv6.dst.startswith("fcbb:bb00:1:")
+        assert by_usids == (number % 2 == 0)
+        if size >= 70:
+            assert IPv6ExtHdrHopByHop in packet
+            assert packet[UDP].dport == 4791
+            assert packet[UDP].len == size - 62
+        elif by_usids:
+            assert IPv6ExtHdrHopByHop in packet
+        else:
+            assert packet[UDP].len == size - 54
+
+
+def test_partners_are_everybody_and_far_apart() -> None:
+    pairs = frames.partners(D1)
+    assert sorted(host.index for pair in pairs for host in pair) == list(range(72))
+    assert all(one.group != other.group for one, other in pairs)
+    long = frames.between(pairs, 512, 144)
+    assert {Ether(frame)[IPv6].hlim for _, frame in long} == {255}
+    assert {host.index for host, _ in long} == set(range(72))
+
+
+# -- the search --------------------------------------------------------------------------------------------
+
+
+def test_the_load_rises_until_more_brings_no_more() -> None:
+    def switch_of_100k(rate: float) -> Rate:
+        delivered = rate if rate <= 100_000 else 100_000 * 100_000 / rate
+        return Rate(rate, delivered, 1 - delivered / rate)
+
+    rates = search.best_rate(switch_of_100k, 20_000)
+    assert 80_000 < search.best(rates) <= 100_000
+    assert len(rates) < 15
+
+
+def test_a_generator_at_its_limit_ends_the_search() -> None:
+    rates = search.best_rate(lambda rate: Rate(min(rate, 50_000), min(rate, 50_000), 0.0), 20_000)
+    assert search.best(rates) == 50_000
+
+
+def test_one_disturbed_load_does_not_end_it() -> None:
+    seen: list[float] = []
+
+    def disturbed(rate: float) -> Rate:
+        seen.append(rate)
+        if len(seen) == 3:
+            return Rate(rate / 4, rate / 4, 0.0)
+        return Rate(rate, min(rate, 100_000), max(0.0, 1 - 100_000 / rate))
+
+    assert search.best(search.best_rate(disturbed, 20_000)) == 100_000
+
+
+# -- reports -----------------------------------------------------------------------------------------------
+
+
+def test_goals() -> None:
+    assert Goal("", 3.0, 3.0).met
+    assert not Goal("", 2.0, 3.0).met
+    assert Goal("", 2.0, 3.0, most=True).met
+    assert Goal("", None, 3.0).met is None
+    assert ratio(None, 3.0) is None
+    assert ratio(3.0, None) is None
+    assert ratio(6.0, 3.0) == 2
+
+
+def test_report_of_bench_switch() -> None:
+    found = switch.report([Size(64, 4e6, 3e5, 5e4), Size(1500, 3e6, 2e5, 5e4)], [])
+    assert found.numbers == {
+        "sizes": [
+            {"bytes": 64, "engine_pps": 4e6, "engine_veth_pps": 3e5, "bmv2_pps": 5e4},
+            {"bytes": 1500, "engine_pps": 3e6, "engine_veth_pps": 2e5, "bmv2_pps": 5e4},
+        ],
+        "ratio_in_process": 60.0,
+        "ratio_veth": 4.0,
+    }
+    alone = switch.report([Size(64, 4e6, None, None)], ["no BMv2"])
+    assert alone.numbers["ratio_in_process"] is None
+    assert alone.numbers["ratio_veth"] is None
+    assert [goal.met for goal in alone.goals] == [None, None]
+    assert len(alone.tables()) == 2
+
+
+def test_report_of_bench_fabric_counts_only_loads_that_are_kept_up_with() -> None:
+    own = [Load(500, 5e5, 0.0), Load(1000, 1e6, 5.0), Load(2000, 1.5e6, 5000.0)]
+    assert fabric.report(own, [Load(36, 2e4)], []).numbers == {
+        "engine_hops_per_s": 1e6, "bmv2_hops_per_s": 2e4, "ratio": 50.0,
+    }  # fmt: skip
+    assert fabric.report(own, [], []).numbers["ratio"] is None
+
+
+# -- small runs --------------------------------------------------------------------------------------------
+
+
+def test_packets_in_process_are_forwarded() -> None:
+    assert switch.in_process(Fabric(), 512, 0.05) > 10_000
+
+
+@pytest.mark.parametrize(("kind", "port"), tables.PORTS.items())
+def test_every_entry_of_every_kind_of_table_is_hit(kind: str, port: int) -> None:
+    program = Program.from_json((BUILD / "bench_tables.json").read_text())
+    known = tables.entries(kind, 300)
+    assert len(known) == 300
+    state = SwitchState(program, 1, Virtual.tick_ps)
+    for key, priority in known.values():
+        state.tables[tables.table_name(kind)].insert(key, "BenchIngress.forward", (5,), priority)
+    hits: list[bytes] = []
+    with Network(Virtual(), packets=1024) as network:
+        network.add_switch(1)
+        network.add_switch(inprocess.NOWHERE)
+        network.connect((1, port), (inprocess.NOWHERE, port))
+        network.attach_sink((1, 5), lambda frame, _: hits.append(frame))
+        network.set_pipeline(1, program, state)
+        sent = [tables.frame(kind, key) for key in known]
+        for number, frame in enumerate(sent):
+            network.inject((1, port), frame, number * 1000)
+        network.run(1_000_000_000)
+    assert sorted(hits) == sorted(sent)
+
+
+def test_tables() -> None:
+    found = bench("tables", "--entries", "10", "1k", "--seconds", "0.05")
+    assert [(point["kind"], point["entries"]) for point in found["points"]] == [
+        (kind, size) for kind in ("exact", "lpm", "ternary") for size in (10, 1000)
+    ]
+    assert all(point["pps"] > 10_000 for point in found["points"])
+
+
+def test_pipeline() -> None:
+    found = bench("pipeline", "--times", "1")
+    assert 0 < found["cached_s"] < 20
+    assert 0 < found["new_s"] < 60
+
+
+def test_p4runtime() -> None:
+    found = bench("p4runtime", "--entries", "1000", "--batch", "100")
+    assert found["written_per_s"] == min(table["insert_per_s"] for table in found["tables"])
+    assert all(table["entries"] == 1000 for table in found["tables"])
+
+
+@pytest.mark.slow
+def test_memory() -> None:
+    found = bench("memory")
+    assert found["switches"] == 264
+    assert found["total_bytes"] < 1 << 30
+
+
+@pytest.mark.slow
+def test_fabric_without_bmv2() -> None:
+    found = bench("fabric", "--seconds", "0.5")
+    assert found["engine_hops_per_s"] > 50_000
+    assert found["bmv2_hops_per_s"] is None
+    assert found["ratio"] is None
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(namespace.unavailable()), reason=namespace.unavailable())
+def test_switch_without_bmv2() -> None:
+    found = bench("switch", "--sizes", "64", "--seconds", "0.1")
+    (size,) = found["sizes"]
+    assert size["bytes"] == 64
+    assert size["engine_pps"] > 100_000
+    assert size["engine_veth_pps"] > 10_000
+    assert size["bmv2_pps"] is None
+    assert found["ratio_veth"] is None
+    assert not list(Path("/sys/class/net").glob("t7"))
