@@ -17,6 +17,7 @@ from detour.engine.compiler.context import Context, HeaderRef, UnionRef
 from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.model import FieldSpec, Json, Stack, UnionStack, parse_hex, refuse
+from detour.engine.compiler.runtime import runtime
 from detour.engine.compiler.values import equal_variable
 
 _BOOL_OPS = {"and", "or", "not", "==", "!=", "<", "<=", ">", ">=", "valid", "valid_union", "d2b"}
@@ -477,11 +478,10 @@ def _divide(ctx: Context, op: str, left: Json, right: Json) -> Number:
         bad = f.op("or", bad, f.compare("slt", x, zero))
         bad = f.op("or", bad, f.compare("slt", y, zero))
     ctx.fail(phv.ERROR_DIVISION, bad)
-    # LLVM calls the runtime library for 128-bit divisions but expands wider ones.
-    width = 192 if 64 < x.bits <= 128 else x.bits
-    y = f.select(bad, const(y.bits, 1), y)
-    v = f.raw("udiv" if op == "/" else "urem", f.resize(x, width), f.resize(y, width))
-    return Number(f.select(bad, zero, f.resize(v, x.bits)), False)
+    if x.bits > 64:
+        runtime(ctx.module, "wide_division")
+    v = f.raw("udiv" if op == "/" else "urem", x, f.select(bad, const(y.bits, 1), y))
+    return Number(f.select(bad, zero, v), False)
 
 
 def _exact_choice(ctx: Context, v: Json) -> Number:

@@ -105,6 +105,32 @@ def _get_bits(module: Module) -> None:
 
 
 @_writer
+def _wide_division(module: Module) -> None:
+    """__udivti3 and __umodti3, which LLVM calls for divisions of more than 64 bits: nothing else provides them.
+
+    Long division, a bit at a time.
+    """
+    for name, wanted in (("__udivti3", 0), ("__umodti3", 1)):
+        f = module.function(f"i128 @{name}(i128 %a, i128 %b) noinline nounwind")
+        rest, quotient = f.alloca("i128", 16), f.alloca("i128", 16)
+        f.store(Value(128, "%a"), quotient, 16)
+        f.store(const(128, 0), rest, 16)
+
+        def step(_: Value, f: Function = f, rest: str = rest, quotient: str = quotient) -> None:
+            q, r = f.load(128, quotient, 16), f.load(128, rest, 16)
+            # The bit that leaves `rest` on the left counts as well.
+            carry = f.resize(f.lshr(r, 127), 1)
+            r = f.op("or", f.shl(r, 1), f.lshr(q, 127))
+            divisor = Value(128, "%b")
+            fits = f.op("or", carry, f.compare("uge", r, divisor))
+            f.store(f.select(fits, f.op("sub", r, divisor), r), rest, 16)
+            f.store(f.op("or", f.shl(q, 1), f.resize(fits, 128)), quotient, 16)
+
+        loop(f, const(64, 128), step)
+        f.ret(f.load(128, (quotient, rest)[wanted], 16))
+
+
+@_writer
 def _random(module: Module) -> None:
     """rt_random(sw): 64 random bits (splitmix64 on the switch's own state)."""
     from detour.engine.compiler.slots import RANDOM

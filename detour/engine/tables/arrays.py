@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.engine.compiler.layout import container
 from detour.engine.compiler.slots import METER_WORDS
 from detour.engine.tables.errors import TableError, TableFull
 
@@ -94,17 +95,12 @@ class MeterArray:
         self.rows, self.size = rows, size
 
 
-def register_bytes(bits: int) -> int:
-    """Bytes that a register of this width takes: 1, 2, 4 or a multiple of 8."""
-    return next((n for n in (1, 2, 4, 8) if bits <= 8 * n), (bits + 63) // 64 * 8)
-
-
 class RegisterArray:
     """Registers of any width, unsigned as in BMv2."""
 
     def __init__(self, name: str, size: int, bits: int) -> None:
         self.name, self.size, self.bits = name, size, bits
-        self.item = register_bytes(bits)
+        self.item = container(bits)
         self.memory: NDArray[np.uint8] = np.zeros(size * self.item, dtype=np.uint8)
 
     def read(self, index: int) -> int:

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
 
+from detour.engine.compiler.program import Program
+
 from .bitstring import Spec, join, signed, split
-from .conftest import program
+from .conftest import PROGRAMS, program
 from .mini_switch import MiniSwitch
 
 # name, bits, signed, padding of the input, padding of the output
@@ -88,6 +91,27 @@ def test_operators_at_all_widths(seed: int) -> None:
         got = split(_output(), out[len(data) :])
         assert port == 1
         assert {k: got[k] for k in expected} == expected
+
+
+def test_division_at_all_widths() -> None:
+    """p4c makes no divisions of fields, BMv2 has them: the products of the program become quotients."""
+    text = json.dumps(json.loads((PROGRAMS / "numbers.json").read_text()))
+    for op, compute in (("/", lambda a, b: a // b), ("%", lambda a, b: a % b)):
+        rng = random.Random(op)
+        switch = MiniSwitch(Program.from_json(text.replace('"op": "*"', f'"op": "{op}"')))
+        for _ in range(40):
+            values: dict[str, int] = {}
+            expected: dict[str, int] = {}
+            for name, bits, is_signed, _, _ in KINDS:
+                top = (1 << (bits - is_signed)) - 1
+                a, b = rng.choice([0, 1, top, rng.getrandbits(bits) & top]), rng.choice([1, 2, 7, top, top >> 1])
+                values |= {f"{name}.a": a, f"{name}.b": b}
+                expected[f"{name}.mul"] = compute(a, b)
+            data = join(_input(), values)
+            ((_, out),) = switch.send(0, data)
+            got = split(_output(), out[len(data) :])
+            assert {k: got[k] for k in expected} == expected
+        assert switch.errors == []
 
 
 WIDTHS_IN: Spec = [("a", 128), ("b", 48), ("c", 16), ("d", 16), ("w", 512)]
