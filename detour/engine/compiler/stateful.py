@@ -9,10 +9,10 @@ from detour.engine import phv
 from detour.engine.compiler.context import Context
 from detour.engine.compiler.expressions import low
 from detour.engine.compiler.ir import Value, const
+from detour.engine.compiler.layout import container
 from detour.engine.compiler.model import Array, Json, refuse
 from detour.engine.compiler.runtime import runtime
 from detour.engine.compiler.slots import METER_WORDS, NOW
-from detour.engine.tables.arrays import register_bytes
 
 
 def _array(arrays: dict[str, Array], e: Json, what: str) -> Array:
@@ -68,7 +68,7 @@ def execute_meter(ctx: Context, meter: Json, index: Json, result: Callable[[Valu
 
 
 def _cell(ctx: Context, array: Array, i: Value) -> tuple[str, int]:
-    size = register_bytes(array.bits)
+    size = container(array.bits)
     base = ctx.slot(ctx.slots.registers[array.name])
     return ctx.f.at(base, ctx.f.op("mul", i, const(64, size))), size
 
