@@ -17,6 +17,8 @@ import llvmlite.binding as llvm
 from detour.base.errors import DetourError
 from detour.base.jit import cache_dir
 
+_DIGEST = 32
+
 
 @cache
 def _start_llvm() -> None:
@@ -62,7 +64,7 @@ def compile_ir(text: str, level: int = 2) -> bytes:
         module = llvm.parse_assembly(text)
         module.verify()
     except RuntimeError as e:
-        raise DetourError(f"the compiler made invalid IR: {e}") from e
+        raise DetourError(f"the compiler made invalid IR: {' '.join(str(e).split())[:200]}") from e
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=level)
@@ -92,17 +94,20 @@ class Code:
 
 
 def cached(path: Path, make: Callable[[], bytes]) -> bytes:
-    """The content of a cache file, which is made if it is missing or unreadable."""
+    """The content of a cache file, which is made if it is missing or damaged."""
     try:
-        return path.read_bytes()
+        stored = path.read_bytes()
     except OSError:
-        data = make()
+        stored = b""
+    if stored and hashlib.sha256(stored[_DIGEST:]).digest() == stored[:_DIGEST]:
+        return stored[_DIGEST:]
+    data = make()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Another process may write the same file; a rename is atomic.
         handle, spare = tempfile.mkstemp(dir=path.parent)
         with os.fdopen(handle, "wb") as f:
-            f.write(data)
+            f.write(hashlib.sha256(data).digest() + data)
         Path(spare).replace(path)
     except OSError:
         pass  # a cache that cannot be written costs time, nothing else

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import json
+from pathlib import Path
 
 import pytest
 
@@ -199,12 +200,16 @@ def test_refusals_name_what_and_where(text: str, message: str) -> None:
         Program.from_json(text)
 
 
-def test_the_cache_gives_the_same_program(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_gives_the_same_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if its file was cut short."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     source = PROGRAMS / "faults.json"
     first, second = Program.from_json(source), Program.from_json(source)
     fresh = Program.from_json(source, use_cache=False)
-    for p in (first, second, fresh):
+    (file,) = (tmp_path / "detour" / "programs").iterdir()
+    file.write_bytes(file.read_bytes()[:-100])
+    repaired = Program.from_json(source)
+    for p in (first, second, fresh, repaired):
         switch = MiniSwitch(p)
         switch.state.enable_log()
         fault(switch, 8, 5)
