@@ -39,6 +39,24 @@ def test_engine_does_what_bmv2_does(program: Program) -> None:
     assert not found, f"seed {LIVE_SEED}: " + _report(found)
 
 
+def test_a_difference_is_found() -> None:
+    program = Program("table_lpm")
+    run, recorded = case.load(program.golden, *program.load())
+    port, data = recorded.outputs[5][0]
+    changes = [
+        [(port, data[:-1] + bytes([data[-1] ^ 1]))],
+        [(port + 1, data)],
+        [],
+        [(port, data), (port, data)],
+    ]
+    for change in changes:
+        outputs = [*recorded.outputs[:5], change, *recorded.outputs[6:]]
+        assert len(case.differences(run, recorded, case.Result(outputs))) == 1
+    assert case.differences(run, recorded, case.Result(recorded.outputs, counters=["c[0] 1p"]))
+    assert case.differences(run, recorded, case.Result(recorded.outputs, digests=["1: 00"]))
+    assert not case.differences(run, recorded, recorded)
+
+
 def test_recordings_are_not_empty_shells() -> None:
     silent = []
     for program in CORPUS:

@@ -17,6 +17,7 @@ from tests.ptf.bmv2 import missing as bmv2_missing
 
 PORTS = (1, 2, 3, 4, 5, 6)
 CPU_PORT = 510
+PRIORITIES = 8
 
 
 class Platform(Protocol):
@@ -42,7 +43,7 @@ class Bmv2Platform:
     name = "bmv2"
 
     def __init__(self) -> None:
-        self._switch = Bmv2(PORTS, cpu_port=CPU_PORT)
+        self._switch = Bmv2(PORTS, cpu_port=CPU_PORT, priorities=PRIORITIES)
         self.address = self._switch.address
         self.sockets = {p: self._switch.port_socket(p) for p in PORTS}
 
@@ -68,7 +69,7 @@ class EnginePlatform:
         self._folder = tempfile.TemporaryDirectory(prefix="detour-ptf-")
         folder = Path(self._folder.name)
         self._network = Network(RealTime(), packets=4096)
-        self._network.add_switch(1, cpu_port=CPU_PORT)
+        self._network.add_switch(1, cpu_port=CPU_PORT, priorities=PRIORITIES)
         self.sockets: dict[int, socket.socket] = {}
         for port in PORTS:
             self._network.attach_unix((1, port), folder / f"port{port}", folder / f"tester{port}")

@@ -106,6 +106,16 @@ def test_an_option_inside_an_inner_packet_is_not_touched(slow: Switch) -> None:
     assert received == bytes(frame(ip(host(5), hlim=63), inside))
 
 
+def test_a_higher_priority_overtakes(slow: Switch) -> None:
+    slow.insert("dscp", {"hdr.ipv6.dscp": 48}, action=("set_priority", {"priority": 7}))
+    low = [frame(ip(host(5), fl=n), udp()) for n in range(8)]
+    high = frame(ip(host(5), fl=99, tc=48 << 2), udp())
+    received = burst(slow, [*low, high])
+    order = [int.from_bytes(data[14:18], "big") & 0xFFFFF for data in received]
+    assert order.index(99) < 4, order
+    assert [n for n in order if n != 99] == list(range(8))
+
+
 def marking(switch: Switch, action: str, port: int = SLOW, **arguments: int) -> None:
     """Marks at a port."""
     switch.insert("marking", {"std.egress_port": port}, action=(action, arguments))
