@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from detour.engine.compiler.calculations import hash_of
-from detour.engine.compiler.context import Context
+from detour.engine.compiler.context import Context, HeaderRef
 from detour.engine.compiler.expressions import boolean
-from detour.engine.compiler.ir import Value, const
+from detour.engine.compiler.ir import TRUE, Value, const
 from detour.engine.compiler.load import find_field
-from detour.engine.compiler.model import Json, refuse
+from detour.engine.compiler.model import FieldSpec, Json, refuse
 from detour.engine.compiler.values import store
 
 
@@ -25,6 +27,15 @@ def _compute(ctx: Context, checksum: Json) -> Value:
     return hash_of(ctx, calculation["algo"], calculation["input"], checksum)
 
 
+def _target(ctx: Context, checksum: Json) -> tuple[HeaderRef, FieldSpec]:
+    ref = ctx.header(checksum["target"][0], checksum)
+    return ref, find_field(ref.header, checksum["target"][1], checksum)
+
+
+def _condition(ctx: Context, checksum: Json) -> Value:
+    return boolean(ctx, checksum["if_cond"]) if checksum.get("if_cond") is not None else TRUE
+
+
 def verify_checksums(ctx: Context) -> Value:
     """i1: some checksum is wrong. One whose header is invalid or whose condition is false counts as right."""
     f = ctx.f
@@ -33,26 +44,23 @@ def verify_checksums(ctx: Context) -> Value:
         return const(1, 0)
     wrong = f.alloca("i8")
     f.store(const(8, 0), wrong)
+
+    def check(c: Json, ref: HeaderRef, spec: FieldSpec) -> None:
+        have = f.resize(ctx.load_field(ref, spec), 64, spec.signed)
+        differs = f.resize(f.compare("ne", _compute(ctx, c), have), 8)
+        f.store(f.op("or", f.load(8, wrong), differs), wrong)
+
     for c in checksums:
-        ref = ctx.header(c["target"][0], c)
-        spec = find_field(ref.header, c["target"][1], c)
-        cond = ctx.is_valid(ref)
-        if c.get("if_cond") is not None:
-            cond = f.op("and", cond, boolean(ctx, c["if_cond"]))
-
-        def check(c: Json = c, ref=ref, spec=spec) -> None:  # type: ignore[no-untyped-def]
-            have = f.resize(ctx.load_field(ref, spec), 64, spec.signed)
-            differs = f.resize(f.compare("ne", _compute(ctx, c), have), 8)
-            f.store(f.op("or", f.load(8, wrong), differs), wrong)
-
-        ctx.when(cond, check)
+        ref, spec = _target(ctx, c)
+        ctx.when(f.op("and", ctx.is_valid(ref), _condition(ctx, c)), partial(check, c, ref, spec))
     return f.compare("ne", f.load(8, wrong), const(8, 0))
 
 
 def update_checksums(ctx: Context) -> None:
     """Computes all checksums whose condition holds, in order."""
+
+    def update(c: Json, ref: HeaderRef, spec: FieldSpec) -> None:
+        store(ctx, ref, spec, _compute(ctx, c), False)
+
     for c in _checksums(ctx, "update"):
-        ref = ctx.header(c["target"][0], c)
-        spec = find_field(ref.header, c["target"][1], c)
-        cond = boolean(ctx, c["if_cond"]) if c.get("if_cond") is not None else const(1, 1)
-        ctx.when(cond, lambda c=c, ref=ref, spec=spec: store(ctx, ref, spec, _compute(ctx, c), False))
+        ctx.when(_condition(ctx, c), partial(update, c, *_target(ctx, c)))

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from detour.engine import phv
 from detour.engine.compiler.actions import run_primitives
 from detour.engine.compiler.bits import emit
 from detour.engine.compiler.checksums import update_checksums
-from detour.engine.compiler.context import Context, Program
+from detour.engine.compiler.context import Context, HeaderRef, Program
 from detour.engine.compiler.ir import Value, const
-from detour.engine.compiler.model import Model
+from detour.engine.compiler.model import Json, Model
 
 
-def _deparser(model: Model) -> tuple[list[str], list]:  # type: ignore[type-arg]
+def _deparser(model: Model) -> tuple[list[str], list[Json]]:
     """Names of headers in order, and primitives."""
     deparsers = model.json.get("deparsers") or []
     if not deparsers:
@@ -39,14 +41,14 @@ def write_deparser(program: Program) -> None:
     run_primitives(ctx, primitives)
     end = f.alloca("i64")
     f.store(const(64, 0), end, 8)
+
+    def write(ref: HeaderRef) -> None:
+        at = f.load(64, end, 8)
+        f.store(f.op("add", at, emit(ctx, ref, f.at("%out", at))), end, 8)
+
     for name in order:
         ref = ctx.header(name)
-
-        def write(ref=ref) -> None:  # type: ignore[no-untyped-def]
-            at = f.load(64, end, 8)
-            f.store(f.op("add", at, emit(ctx, ref, f.at("%out", at))), end, 8)
-
-        ctx.when(ctx.is_valid(ref), write)
+        ctx.when(ctx.is_valid(ref), partial(write, ref))
     f.ret(f.load(64, end, 8))
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +17,7 @@ _I64 = ctypes.c_int64
 _SLACK = 256  # behind buffers, to notice writes that go too far
 
 
-def bind(address: int, arguments: int) -> ctypes._CFuncPtr:  # type: ignore[name-defined]
+def bind(address: int, arguments: int) -> Callable[..., int]:
     """A native function of the ABI as a Python callable."""
     return ctypes.CFUNCTYPE(_I64, *[_I64] * arguments)(address)
 
