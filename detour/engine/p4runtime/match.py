@@ -14,7 +14,7 @@ from typing import Any
 from finsy.proto import p4i, p4r
 
 from detour.engine.p4runtime.bytestrings import decode, encode, out_of_range
-from detour.engine.p4runtime.errors import Refused, invalid
+from detour.engine.p4runtime.errors import Code, Refused, invalid
 
 _Kind = p4i.MatchField.MatchType
 
@@ -24,6 +24,7 @@ class FieldCodec:
 
     kind = ""
     wild: Any = None
+    prioritised = False
 
     def __init__(self, id_: int, name: str, bits: int, position: int, where: str) -> None:
         self.id, self.name, self.bits, self.position = id_, name, bits, position
@@ -110,6 +111,7 @@ class Ternary(FieldCodec):
 
     kind = "ternary"
     wild = (0, 0)
+    prioritised = True
 
     def decode(self, m: p4r.FieldMatch) -> tuple[int, int]:
         if not m.HasField("ternary"):
@@ -133,6 +135,7 @@ class Range(FieldCodec):
     """The range of all values must be omitted."""
 
     kind = "range"
+    prioritised = True
 
     def __init__(self, id_: int, name: str, bits: int, position: int, where: str) -> None:
         super().__init__(id_, name, bits, position, where)
@@ -158,6 +161,7 @@ class Optional(FieldCodec):
 
     kind = "optional"
     wild = None
+    prioritised = True
 
     def decode(self, m: p4r.FieldMatch) -> int:
         if not m.HasField("optional"):
@@ -176,6 +180,29 @@ class Optional(FieldCodec):
         return element
 
 
+class Strings(FieldCodec):
+    """A field that `@p4runtime_translation` shows as strings. There is no translation, so it cannot be given."""
+
+    kind = "a string"
+
+    def __init__(self, field: FieldCodec) -> None:
+        super().__init__(field.id, field.name, field.bits, field.position, "")
+        self.what, self.wild, self.prioritised = field.what, field.wild, field.prioritised
+        self._field = field
+
+    def decode(self, m: p4r.FieldMatch) -> Any:
+        raise Refused(Code.UNIMPLEMENTED, f"{self.what} is translated to strings, which is not supported")
+
+    def encode(self, m: p4r.FieldMatch, element: Any) -> None:
+        self._field.encode(m, element)
+
+    def is_wild(self, element: Any) -> bool:
+        return self._field.is_wild(element)
+
+    def normal(self, element: Any) -> Any:
+        return self._field.normal(element)
+
+
 CODECS: dict[int, type[FieldCodec]] = {
     _Kind.EXACT: Exact,
     _Kind.LPM: Lpm,
@@ -183,7 +210,6 @@ CODECS: dict[int, type[FieldCodec]] = {
     _Kind.RANGE: Range,
     _Kind.OPTIONAL: Optional,
 }
-PRIORITISED = (Ternary, Range, Optional)
 
 
 class KeyCodec:
@@ -194,8 +220,8 @@ class KeyCodec:
         self.fields = sorted(fields, key=lambda f: f.position)
         self._by_id = {f.id: f for f in fields}
         self._wild = [f.wild for f in self.fields]
-        self._exact = tuple(f for f in self.fields if isinstance(f, Exact))
-        self.prioritised = any(isinstance(f, PRIORITISED) for f in fields)
+        self._exact = tuple(f for f in self.fields if f.wild is MISSING)
+        self.prioritised = any(f.prioritised for f in fields)
 
     def decode(self, matches: Iterable[p4r.FieldMatch]) -> tuple[Any, ...]:
         """The key as the engine's tables take it; INVALID_ARGUMENT or OUT_OF_RANGE when it is malformed."""

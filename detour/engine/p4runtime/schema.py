@@ -17,7 +17,7 @@ from detour.engine.compiler import model
 from detour.engine.p4runtime import packets
 from detour.engine.p4runtime.actions import ActionCodec, ActionSet, TableAction
 from detour.engine.p4runtime.errors import invalid
-from detour.engine.p4runtime.match import CODECS, FieldCodec, KeyCodec
+from detour.engine.p4runtime.match import CODECS, FieldCodec, KeyCodec, Strings
 from detour.engine.p4runtime.p4data import DataType, Unsupported, data_type
 
 MAX_BITS = 1 << 14
@@ -113,11 +113,11 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class ValueSet:
-    """A parser value set."""
+    """A parser value set; `key` is None if it does not match exactly, which BMv2 cannot do."""
 
     id: int
     name: str
-    key: KeyCodec
+    key: KeyCodec | None
     size: int
 
 
@@ -229,20 +229,21 @@ class _Builder:
 
     # -- actions
 
-    def _action(self, id_: int, at: model.Action, where: str) -> ActionCodec:
+    def _action(self, id_: int, at: model.Action) -> ActionCodec:
         info = self.actions[id_]
         params: dict[str, Any] = {p.name: p for p in info.params}
         if len(params) != len(at.params) or len(info.params) != len(at.params):
             have = f"{len(info.params)} parameters, in the BMv2 JSON {len(at.params)}"
             raise invalid(f"P4Info: action '{at.name}' has {have}")
-        chosen = []
+        chosen, untranslated = [], ""
         for i, p in enumerate(at.params):
             found = params.get(p.name, info.params[i])
-            self._translation(found.type_name.name, f"{where}: parameter '{found.name}'")
+            if self._as_string(found.type_name.name):
+                untranslated = found.name
             chosen.append((found.id, found.name, _width(found.bitwidth, p.bits, f"action '{at.name}': '{p.name}'")))
         if len({c[0] for c in chosen}) < len(chosen):
             raise invalid(f"P4Info: action '{at.name}' has two parameters with one id")
-        return ActionCodec(id_, at.name, chosen)
+        return ActionCodec(id_, at.name, chosen, untranslated)
 
     def _action_set(self, table: p4i.Table, available: Iterable[model.Action]) -> ActionSet:
         where = f"table {table.preamble.name}"
@@ -255,7 +256,7 @@ class _Builder:
             if name not in by_name:
                 raise invalid(f"P4Info: {where}: the BMv2 JSON has no action '{name}' in this table")
             action = by_name[name]
-            refs.append(TableAction(self._action(ref.id, action, where), action.id, ref.scope))
+            refs.append(TableAction(self._action(ref.id, action), action.id, ref.scope))
         return ActionSet(where, refs)
 
     def _profile(self, info: p4i.ActionProfile) -> Profile:
@@ -352,16 +353,15 @@ class _Builder:
             raise invalid(f"P4Info: {what} has no match kind of v1model")
         if found.match_type not in _JSON_KINDS[info.match_type]:
             raise invalid(f"P4Info: {what} is {_Match.Name(info.match_type)}, in the BMv2 JSON {found.match_type}")
-        self._translation(info.type_name.name, what)
         bits = _width(info.bitwidth, found.bits, what)
-        return CODECS[info.match_type](info.id, info.name, bits, position, where)
+        codec = CODECS[info.match_type](info.id, info.name, bits, position, where)
+        return Strings(codec) if self._as_string(info.type_name.name) else codec
 
-    def _translation(self, type_name: str, what: str) -> None:
-        """Translated numbers are passed as they are; strings cannot be."""
-        if type_name and type_name in self.info.type_info.new_types:
-            new = self.info.type_info.new_types[type_name]
-            if new.translated_type.WhichOneof("sdn_type") == "sdn_string":
-                raise invalid(f"P4Info: {what} is translated to strings, which needs a translation we do not have")
+    def _as_string(self, type_name: str) -> bool:
+        """Whether a type is translated to strings. Translated numbers are passed as they are."""
+        if type_name not in self.info.type_info.new_types:
+            return False
+        return self.info.type_info.new_types[type_name].translated_type.WhichOneof("sdn_type") == "sdn_string"
 
     # -- arrays, digests, value sets
 
@@ -390,10 +390,16 @@ class _Builder:
 
     def _digest(self, info: p4i.Digest) -> Digest:
         name = info.preamble.name
-        for learn in self.program.json.get("learn_lists") or []:
-            if learn["name"] == name:
-                return Digest(info.preamble.id, name, learn["id"], self._type(info.type_spec))
-        raise _Absent("digest", name)
+        lists = self.program.json.get("learn_lists") or []
+        found = next((learn for learn in lists if learn["name"] == name), None)
+        if found is None and name.startswith("digest_"):
+            # p4c calls digests of tuples `digest_0`, ... in P4Info and `tuple_0`, ... in the JSON, in the same order.
+            nameless = [d.preamble.name for d in self.info.digests if d.preamble.name.startswith("digest_")]
+            tuples = [learn for learn in lists if learn["name"].startswith("tuple_")]
+            found = dict(zip(nameless, tuples, strict=False)).get(name)
+        if found is None:
+            raise _Absent("digest", name)
+        return Digest(info.preamble.id, name, found["id"], self._type(info.type_spec))
 
     def _value_set(self, info: p4i.ValueSet) -> ValueSet:
         name = info.preamble.name
@@ -401,10 +407,10 @@ class _Builder:
         if found is None:
             raise _Absent("value set", name)
         where = f"value set {name}"
+        if any(f.match_type != _Match.EXACT for f in info.match):  # the JSON tells nothing about it
+            return ValueSet(info.preamble.id, name, None, info.size)
         fields = []
         for i, f in enumerate(info.match):
-            if f.match_type != _Match.EXACT:
-                raise invalid(f"P4Info: {where}: BMv2's value sets match exactly only")
             fields.append(CODECS[_Match.EXACT](f.id, f.name, _width(f.bitwidth, f.bitwidth, where), i, where))
         bits = sum(f.bits for f in fields)
         if bits != found["compressed_bitwidth"]:
@@ -432,7 +438,11 @@ def _preambles(info: p4i.P4Info) -> Iterator[p4i.Preamble]:
 
 
 def _width(info: int, program: int, what: str) -> int:
-    """Values must fit both: with a translated type P4Info gives the width that the controller uses."""
+    """Values must fit both: with a translated type P4Info gives the width that the controller uses.
+
+    P4Info has no width for strings, errors and enums without representation.
+    """
+    info = info or program
     if not 0 < info <= MAX_BITS or not 0 < program <= MAX_BITS:
         raise invalid(f"P4Info: {what}: a width of {info} bits (BMv2 JSON: {program}) is not in 1..{MAX_BITS}")
     return min(info, program)

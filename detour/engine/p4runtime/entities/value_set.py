@@ -10,6 +10,7 @@ from finsy.proto import p4r
 from detour.engine.p4runtime import schema
 from detour.engine.p4runtime.entities.common import Ids, Operation, modify_only, selected
 from detour.engine.p4runtime.errors import Code, Refused
+from detour.engine.p4runtime.match import KeyCodec
 from detour.engine.p4runtime.store import Store
 
 
@@ -20,24 +21,26 @@ def prepare(store: Store, kind: int, entry: p4r.ValueSetEntry) -> Operation:
     modify_only(kind, what)
     if len(entry.members) > info.size:
         raise Refused(Code.RESOURCE_EXHAUSTED, f"{what}: {len(entry.members)} members, it takes {info.size}")
-    values = [_pack(info, m) for m in entry.members]
+    if info.key is None:
+        raise Refused(Code.UNIMPLEMENTED, f"{what}: BMv2's value sets match exactly only")
+    values = [_pack(info.key, m) for m in entry.members]
     if len(set(values)) < len(values):
         raise Refused(Code.ALREADY_EXISTS, f"{what}: a member is given twice")
     engine = store.state.value_sets[info.name]
     return lambda: engine.replace(values)
 
 
-def _pack(info: schema.ValueSet, member: p4r.ValueSetMember) -> int:
+def _pack(key: KeyCodec, member: p4r.ValueSetMember) -> int:
     """The components side by side, first on the left, as the engine wants them."""
     value = 0
-    for f, element in zip(info.key.fields, info.key.decode(member.match), strict=True):
+    for f, element in zip(key.fields, key.decode(member.match), strict=True):
         value = value << f.bits | element
     return value
 
 
-def _unpack(info: schema.ValueSet, value: int) -> tuple[int, ...]:
+def _unpack(key: KeyCodec, value: int) -> tuple[int, ...]:
     elements = []
-    for f in reversed(info.key.fields):
+    for f in reversed(key.fields):
         elements.append(value & ((1 << f.bits) - 1))
         value >>= f.bits
     return tuple(reversed(elements))
@@ -49,6 +52,7 @@ def read(store: Store, entry: p4r.ValueSetEntry, ids: Ids) -> Iterator[p4r.Entit
         entity = p4r.Entity()
         out = entity.value_set_entry
         out.value_set_id = info.id
-        for value in store.state.value_sets[info.name].values:
-            info.key.encode(_unpack(info, value), out.members.add().match)
+        if info.key is not None:
+            for value in store.state.value_sets[info.name].values:
+                info.key.encode(_unpack(info.key, value), out.members.add().match)
         yield entity
