@@ -76,7 +76,8 @@ def hash_words(f: Function, words: list[Value]) -> Value:
     """As `detour.engine.tables.hashing.hash_key`."""
     h = const(64, 0)
     for word in words:
-        h = f.op("mul", f.op("xor", h, word), const(64, HASH_MULTIPLIER))
+        h = f.op("xor", h, word)
+        h = f.op("mul", f.op("xor", h, f.lshr(h, 32)), const(64, HASH_MULTIPLIER))
         h = f.op("xor", h, f.lshr(h, 32))
     return h
 

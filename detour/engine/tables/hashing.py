@@ -18,10 +18,15 @@ Key = tuple[int, ...]
 
 
 def hash_key(key: Key) -> int:
-    """The hash of the words of a packed, masked key."""
+    """The hash of the words of a packed, masked key.
+
+    Slots are chosen by its low bits, and prefixes have information in their words' high bits only: hence the shift
+    before the multiplication, which carries upwards.
+    """
     h = 0
     for word in key:
-        h = ((h ^ word) * HASH_MULTIPLIER) & _WORD
+        h ^= word
+        h = ((h ^ (h >> 32)) * HASH_MULTIPLIER) & _WORD
         h ^= h >> 32
     return h
 
@@ -29,7 +34,8 @@ def hash_key(key: Key) -> int:
 def _hash_rows(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
     h = np.zeros(len(keys), dtype=np.uint64)
     for column in range(keys.shape[1]):
-        h = (h ^ keys[:, column]) * np.uint64(HASH_MULTIPLIER)
+        h ^= keys[:, column]
+        h = (h ^ (h >> np.uint64(32))) * np.uint64(HASH_MULTIPLIER)
         h ^= h >> np.uint64(32)
     return h
 
