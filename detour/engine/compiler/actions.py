@@ -7,7 +7,7 @@ from detour.engine import phv
 from detour.engine.compiler.context import Context
 from detour.engine.compiler.expressions import exact
 from detour.engine.compiler.ir import const
-from detour.engine.compiler.model import Action, Json, parse_hex, refuse
+from detour.engine.compiler.model import Action, Json, parse_hex, reading, refuse
 from detour.engine.compiler.primitives import run_primitive
 
 _MAX_STEPS = 1 << 20  # backward jumps in one run of an action: a P4 loop that does not end is broken off
@@ -17,7 +17,8 @@ def run_action(ctx: Context, action: Action, arguments: str | None) -> None:
     """Compiles an action into the current block; `arguments` points to its words."""
     before = ctx.action, ctx.arguments
     ctx.action, ctx.arguments = action, arguments
-    run_primitives(ctx, action.json["primitives"])
+    with reading("action", action.json):
+        run_primitives(ctx, action.json["primitives"])
     ctx.action, ctx.arguments = before
 
 

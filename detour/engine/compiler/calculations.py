@@ -19,6 +19,8 @@ from detour.engine.compiler.model import FieldSpec, Json, parse_hex, refuse
 from detour.engine.compiler.runtime import runtime
 from detour.engine.compiler.values import variable_bits, variable_data
 
+_MAX_INPUT_BYTES = 1 << 16  # without the payload; it lies on the stack
+
 
 class _Buffer:
     """Where the input is written. `base` is the byte at which the current run begins, `bit` counts from it."""
@@ -98,6 +100,8 @@ def _max_bytes(ctx: Context, inputs: Json) -> int:
                 bits += int(i["bitwidth"])
             case "header":
                 bits += 8 * ctx.model.header(i["value"]).type.max_bytes
+    if bits > 8 * _MAX_INPUT_BYTES:
+        raise refuse(f"a hash over {bits} bits")
     return (bits + 7) // 8
 
 

@@ -71,6 +71,7 @@ class Context:
         self.action: Action | None = None
         self.arguments: str | None = None
         self.payload: tuple[str, Value] | None = None
+        self.widths: dict[tuple[int, int], tuple[int, bool]] = {}  # (expression, action): bits, signed
 
     # -- memory of the switch and the fixed part of the PHV
 

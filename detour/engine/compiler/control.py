@@ -11,7 +11,7 @@ from detour.engine.compiler.expressions import boolean
 from detour.engine.compiler.ir import FALSE, Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.lookup import lookup_function, pack_key
-from detour.engine.compiler.model import Action, ActionProfile, Json, Pipeline, Table, refuse
+from detour.engine.compiler.model import Action, ActionProfile, Json, Pipeline, Table, reading, refuse
 from detour.engine.compiler.slots import (
     ACTION,
     BYTES,
@@ -34,9 +34,7 @@ from detour.engine.compiler.values import store
 
 def write_pipeline(program: Program, name: str) -> None:
     """Writes the function `ingress` or `egress`: (sw, phv) -> 0."""
-    f = program.module.function(
-        f"i64 @{name}(ptr noalias align 8 %sw, ptr noalias align 8 %phv) nounwind"
-    )
+    f = program.module.function(f"i64 @{name}(ptr noalias align 8 %sw, ptr noalias align 8 %phv) nounwind")
     ctx = Context(program, f)
     if name == "ingress":
         _begin(ctx, phv.INGRESS_GLOBAL_TIMESTAMP)
@@ -98,16 +96,21 @@ class _Graph:
             name = self.queue.pop(0)
             f.enter(self.labels[name])
             if name in self.pipeline.tables:
-                self._table(self.pipeline.tables[name])
+                with reading("table", self.pipeline.tables[name].json):
+                    self._table(self.pipeline.tables[name])
             elif name in self.pipeline.conditionals:
-                c = self.pipeline.conditionals[name]
-                yes, no = self.label(c.get("true_next")), self.label(c.get("false_next"))
-                f.branch(boolean(self.ctx, c["expression"]), yes, no)
+                with reading("condition", self.pipeline.conditionals[name]):
+                    self._condition(self.pipeline.conditionals[name])
             elif name in self.pipeline.calls:
-                self._call(self.pipeline.calls[name])
+                with reading("call of an action", self.pipeline.calls[name]):
+                    self._call(self.pipeline.calls[name])
             else:
                 raise refuse(f"there is no table or condition '{name}'")
         f.enter(self.end)
+
+    def _condition(self, c: Json) -> None:
+        yes, no = self.label(c.get("true_next")), self.label(c.get("false_next"))
+        self.ctx.f.branch(boolean(self.ctx, c["expression"]), yes, no)
 
     def _call(self, call: Json) -> None:
         action = next(a for a in self.ctx.model.actions if a.id == call["action_id"])

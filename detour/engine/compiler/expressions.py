@@ -498,9 +498,13 @@ def _exact_choice(ctx: Context, v: Json) -> Number:
 
 
 def _probe(ctx: Context, e: Json) -> tuple[int, bool]:
-    with ctx.f.scratch():
-        n = exact(ctx, e)
-    return n.value.bits, n.signed
+    """(bits, signed) of an expression. Remembered, or else time doubles with each choice within a choice."""
+    key = id(e), id(ctx.action)
+    if key not in ctx.widths:
+        with ctx.f.scratch():
+            n = exact(ctx, e)
+        ctx.widths[key] = n.value.bits, n.signed
+    return ctx.widths[key]
 
 
 def _saturate(ctx: Context, a: Number, width: int, signed: bool) -> Number:

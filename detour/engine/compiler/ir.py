@@ -11,6 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from detour.engine.compiler.model import refuse
+
+MAX_BITS = 1 << 13
+"""Widest value: LLVM's time grows with the square of it. p4c cuts results to widths of at most 2048 bits."""
+MAX_FRAME_BYTES = 1 << 20
+"""Most stack memory that a function may ask for."""
+
 
 class Value(NamedTuple):
     """An integer of `bits` bits; `const` is its value (unsigned) if it is known."""
@@ -25,9 +32,22 @@ class Value(NamedTuple):
         return f"i{self.bits} {self.ref}"
 
 
+def _possible(bits: int) -> int:
+    if not 0 < bits <= MAX_BITS:
+        raise refuse(f"a value of {bits} bits; 1 to {MAX_BITS} are possible")
+    return bits
+
+
+def _size(kind: str) -> int:
+    """Bytes of `[N x i8]`, `iN` or `ptr`."""
+    if kind.startswith("["):
+        return int(kind[1:].split(" ")[0])
+    return 8 if kind == "ptr" else (int(kind[1:]) + 7) // 8
+
+
 def const(bits: int, value: int) -> Value:
     """A constant, cut to its width."""
-    value &= (1 << bits) - 1
+    value &= (1 << _possible(bits)) - 1
     return Value(bits, str(value) if bits > 1 else ("true" if value else "false"), value)
 
 
@@ -58,6 +78,7 @@ class Function:
     def __init__(self, head: str) -> None:
         self.head = head
         self._names = 0
+        self._frame = 0
         self._entry: list[str] = []
         self._blocks: list[tuple[str, list[str]]] = []
         self._lines: list[str] = []
@@ -120,6 +141,9 @@ class Function:
 
     def alloca(self, kind: str, align: int = 8) -> str:
         """Stack memory, allocated once at entry."""
+        self._frame += _size(kind)
+        if self._frame > MAX_FRAME_BYTES:
+            raise refuse(f"a pipeline that needs more than {MAX_FRAME_BYTES} bytes of stack")
         name = self._name()
         self._entry.append(f"{name} = alloca {kind}, align {align}")
         return name
@@ -173,6 +197,7 @@ class Function:
         if a.const is not None:
             negative = signed and a.const >> (a.bits - 1)
             return const(bits, a.const - (1 << a.bits) if negative else a.const)
+        _possible(bits)
         how = "trunc" if bits < a.bits else "sext" if signed else "zext"
         return Value(bits, self.value(f"{how} {a.typed} to i{bits}"))
 
@@ -218,7 +243,7 @@ class Function:
 
     def load(self, bits: int, address: str, align: int = 1) -> Value:
         """An integer from memory, little endian."""
-        return Value(bits, self.value(f"load i{bits}, ptr {address}, align {align}"))
+        return Value(_possible(bits), self.value(f"load i{bits}, ptr {address}, align {align}"))
 
     def store(self, value: Value, address: str, align: int = 1) -> None:
         """An integer to memory, little endian."""

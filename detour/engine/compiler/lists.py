@@ -9,7 +9,7 @@ from detour.engine.compiler.bits import field_bits
 from detour.engine.compiler.context import Context, Program
 from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.load import find_field
-from detour.engine.compiler.model import Json, Model, parse_hex, refuse
+from detour.engine.compiler.model import Json, Model, parse_hex, reading, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +56,23 @@ def _cases(f: Function, lists: list[Json], argument: str) -> list[tuple[Json, st
 
 def write_preserve(program: Program) -> None:
     """Writes `preserve`: (list, src, dst): metadata of `dst` to zero, then the fields of the list from `src`."""
-    f = program.module.function(
-        "i64 @preserve(i64 %list, ptr noalias align 8 %src, ptr noalias align 8 %phv) nounwind"
-    )
+    f = program.module.function("i64 @preserve(i64 %list, ptr noalias align 8 %src, ptr noalias align 8 %phv) nounwind")
     ctx = Context(program, f)
     lay = ctx.layout
     f.clear(f.at("%phv", lay.metadata), lay.headers - lay.metadata)
     for item, label in _cases(f, program.model.json.get("field_lists") or [], "%list"):
         f.enter(label)
-        for e in item["elements"]:
-            if e["type"] == "field":
-                _copy_field(ctx, e)
-            elif e["type"] != "hexstr":
-                raise refuse(f"'{e['type']}' in a field list", e)
+        with reading("field list", item):
+            for e in item["elements"]:
+                _copy_element(ctx, e)
         f.ret(const(64, 0))
+
+
+def _copy_element(ctx: Context, e: Json) -> None:
+    if e["type"] == "field":
+        _copy_field(ctx, e)
+    elif e["type"] != "hexstr":
+        raise refuse(f"'{e['type']}' in a field list", e)
 
 
 def _copy_field(ctx: Context, e: Json) -> None:
@@ -89,13 +92,19 @@ def write_digest(program: Program) -> None:
     ctx = Context(program, f)
     for item, label in _cases(f, program.model.json.get("learn_lists") or [], "%list"):
         f.enter(label)
-        at = 0
-        for e in item["elements"]:
-            v = _value(ctx, e)
-            size = (v.bits + 7) // 8
-            f.store(f.swap_bytes(f.resize(v, 8 * size)), f.at("%out", at))
-            at += size
-        f.ret(const(64, at))
+        with reading("digest", item):
+            f.ret(const(64, _write_elements(ctx, item["elements"])))
+
+
+def _write_elements(ctx: Context, elements: list[Json]) -> int:
+    """Writes the fields of a digest; returns how many bytes they are."""
+    f, at = ctx.f, 0
+    for e in elements:
+        v = _value(ctx, e)
+        size = (v.bits + 7) // 8
+        f.store(f.swap_bytes(f.resize(v, 8 * size)), f.at("%out", at))
+        at += size
+    return at
 
 
 def _value(ctx: Context, e: Json) -> Value:
@@ -105,4 +114,3 @@ def _value(ctx: Context, e: Json) -> Value:
     if e["value"][1] == "$valid$":
         return ctx.is_valid(ref)
     return field_bits(ctx, ref, find_field(ref.header, e["value"][1], e))
-

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
-from detour.base.errors import DetourError
+from detour.engine.compiler.check import check, check_bytes, check_size, check_width
 from detour.engine.compiler.model import (
     MAX_PRIORITY,
     Action,
@@ -28,9 +28,11 @@ from detour.engine.compiler.model import (
     Union,
     UnionStack,
     parse_hex,
+    reading,
     refuse,
 )
 
+T = TypeVar("T")
 _CORE_ERRORS = (
     "NoError",
     "PacketTooShort",
@@ -48,11 +50,10 @@ def load(source: Json) -> Model:
 
     Raises `DetourError` naming what is missing or malformed.
     """
-    try:
-        return _Loader(source).model()
-    except (KeyError, IndexError, TypeError, ValueError) as e:
-        kind = "lacks" if isinstance(e, KeyError) else "is malformed:"
-        raise DetourError(f"P4 program: the BMv2 JSON {kind} {e}") from e
+    with reading("the BMv2 JSON"):
+        model = _Loader(source).model()
+        check(model)
+    return model
 
 
 class _Loader:
@@ -66,12 +67,9 @@ class _Loader:
             raise refuse(f"extern '{name['name']}' of type '{name['type']}' is not part of v1model", name)
 
     def model(self) -> Model:
-        self.types = {t["name"]: _header_type(t) for t in self.json["header_types"]}
+        self.types = _each("header type", self.json["header_types"], _header_type)
         self.by_id: dict[int, Header] = {}
-        headers: dict[str, Header] = {}
-        for h in self.json["headers"]:
-            header = Header(h["name"], self._type(h), bool(h["metadata"]))
-            headers[header.name] = self.by_id[h["id"]] = header
+        headers = _each("header", self.json["headers"], self._header)
         unions = self._unions()
         self.actions = self._actions()
         self.by_action_id = {a.id: a for a in self.actions}
@@ -92,12 +90,19 @@ class _Loader:
             pipelines=pipelines,
             tables={t.name: t for p in pipelines.values() for t in p.tables.values()},
             profiles=self.profiles,
-            counters=_arrays(self.json.get("counter_arrays") or []),
-            meters=_arrays(self.json.get("meter_arrays") or []),
-            registers=_arrays(self.json.get("register_arrays") or []),
-            calculations={c["name"]: c for c in self.json.get("calculations") or []},
-            value_sets={v["name"]: v for v in self.json.get("parse_vsets") or []},
+            counters=_arrays("counter", self.json.get("counter_arrays")),
+            meters=_arrays("meter", self.json.get("meter_arrays")),
+            registers=_arrays("register", self.json.get("register_arrays")),
+            calculations=_each("calculation", self.json.get("calculations"), lambda c: c),
+            value_sets=_each("value set", self.json.get("parse_vsets"), lambda v: v),
         )
+
+    def _header(self, h: Json) -> Header:
+        header = Header(h["name"], self._type(h), bool(h["metadata"]))
+        if h["id"] in self.by_id:
+            raise refuse(f"header '{header.name}' has the id of another one: {h['id']}", h)
+        self.by_id[h["id"]] = header
+        return header
 
     def _type(self, item: Json) -> HeaderType:
         """The header type that a header or stack names."""
@@ -107,42 +112,39 @@ class _Loader:
         return found
 
     def _stacks(self) -> dict[str, Stack]:
-        return {
-            s["name"]: Stack(s["name"], self._type(s), tuple(self.by_id[i] for i in s["header_ids"]))
-            for s in self.json.get("header_stacks") or []
-        }
+        def stack(s: Json) -> Stack:
+            return Stack(s["name"], self._type(s), tuple(self.by_id[i] for i in s["header_ids"]))
+
+        return _each("header stack", self.json.get("header_stacks"), stack)
 
     def _unions(self) -> dict[int, Union]:
-        members = {
-            t["name"]: tuple(h[0] for h in t["headers"]) for t in self.json.get("header_union_types") or []
-        }
+        members = {t["name"]: tuple(h[0] for h in t["headers"]) for t in self.json.get("header_union_types") or []}
         unions: dict[int, Union] = {}
-        for u in self.json.get("header_unions") or []:
-            union = Union(
-                u["name"], members[u["union_type"]], tuple(self.by_id[i] for i in u["header_ids"])
-            )
-            for header in union.headers:
-                header.union = union
-            unions[u["id"]] = union
+
+        def union(u: Json) -> Union:
+            made = Union(u["name"], members[u["union_type"]], tuple(self.by_id[i] for i in u["header_ids"]))
+            for header in made.headers:
+                if header.union is not None:
+                    raise refuse(f"header '{header.name}' is in two unions", u)
+                header.union = made
+            unions[u["id"]] = made
+            return made
+
+        _each("header union", self.json.get("header_unions"), union)
         return unions
 
     def _union_stacks(self, unions: dict[int, Union]) -> dict[str, UnionStack]:
-        return {
-            s["name"]: UnionStack(s["name"], tuple(unions[i] for i in s["header_union_ids"]))
-            for s in self.json.get("header_union_stacks") or []
-        }
+        def stack(s: Json) -> UnionStack:
+            return UnionStack(s["name"], tuple(unions[i] for i in s["header_union_ids"]))
+
+        return _each("stack of header unions", self.json.get("header_union_stacks"), stack)
 
     def _actions(self) -> list[Action]:
         negative = _negative_arguments(self.json)
         actions = []
         for index, a in enumerate(self.json["actions"]):
-            params, offset = [], 0
-            for i, p in enumerate(a["runtime_data"]):
-                signed = (a["id"], i) in negative
-                words = (p["bitwidth"] + signed + 63) // 64
-                params.append(Param(p["name"], p["bitwidth"], offset, words, signed))
-                offset += words
-            actions.append(Action(a["name"], a["id"], index, tuple(params), offset, a))
+            with reading("action", a):
+                actions.append(_action(a, index, negative))
         return actions
 
     def _profiles(self) -> dict[str, ActionProfile]:
@@ -151,13 +153,13 @@ class _Loader:
             for p in pipeline.get("action_profiles") or []:
                 s = p.get("selector")
                 selector = Selector(s["algo"], s["input"]) if s else None
-                profiles[p["name"]] = ActionProfile(p["name"], len(profiles), p["max_size"], selector)
+                profiles[p["name"]] = ActionProfile(p["name"], len(profiles), int(p["max_size"]), selector)
         return profiles
 
     def _pipeline(self, p: Json) -> Pipeline:
-        tables = {t["name"]: self._table(t) for t in p.get("tables") or []}
-        conditionals = {c["name"]: c for c in p.get("conditionals") or []}
-        calls = {c["name"]: c for c in p.get("action_calls") or []}
+        tables = _each("table", p.get("tables"), self._table)
+        conditionals = _each("condition", p.get("conditionals"), lambda c: c)
+        calls = _each("call of an action", p.get("action_calls"), lambda c: c)
         return Pipeline(p["name"], p.get("init_table"), tables, conditionals, calls)
 
     def _table(self, t: Json) -> Table:
@@ -180,7 +182,7 @@ class _Loader:
             match_type=t["match_type"],
             key=key,
             actions=actions,
-            max_size=len(entries) if entries is not None else t.get("max_size", 1024),
+            max_size=len(entries) if entries is not None else int(t.get("max_size", 1024)),
             with_counters=bool(t.get("with_counters")),
             support_timeout=bool(t.get("support_timeout")),
             profile=profile,
@@ -213,15 +215,36 @@ class _Loader:
         action = self.by_action_id[entry["action_id"]]
         args = tuple(parse_hex(d) for d in entry["action_data"])
         if len(args) != len(action.params):
-            raise refuse(
-                f"action '{action.name}' takes {len(action.params)} arguments, not {len(args)}", entry
-            )
+            raise refuse(f"action '{action.name}' takes {len(action.params)} arguments, not {len(args)}", entry)
         return ActionCall(action, args)
 
     def _entry(self, e: Json, key: tuple[KeyField, ...]) -> ConstEntry:
         values = tuple(_match(m, f) for m, f in zip(e["match_key"], key, strict=True))
         priority = MAX_PRIORITY - int(e.get("priority") or 0)
         return ConstEntry(values, self._call(e["action_entry"]), priority)
+
+
+def _each(what: str, items: Iterable[Json] | None, make: Callable[[Json], T]) -> dict[str, T]:
+    """What `make` makes of each item, by name."""
+    made: dict[str, T] = {}
+    for item in items or ():
+        with reading(what, item):
+            name = item["name"]
+            if name in made:
+                raise refuse(f"there are two of the kind {what} with the name '{name}'", item)
+            made[name] = make(item)
+    return made
+
+
+def _action(a: Json, index: int, negative: set[tuple[int, int]]) -> Action:
+    params, offset = [], 0
+    for i, p in enumerate(a["runtime_data"]):
+        signed = (a["id"], i) in negative
+        bits = check_width(p["bitwidth"], f"parameter '{p['name']}' of action '{a['name']}'", a)
+        words = (bits + signed + 63) // 64
+        params.append(Param(p["name"], bits, offset, words, signed))
+        offset += words
+    return Action(a["name"], a["id"], index, tuple(params), offset, a)
 
 
 def find_field(header: Header, name: str, at: Json = None) -> FieldSpec:
@@ -258,9 +281,7 @@ def _negative_arguments(source: Json) -> set[tuple[int, int]]:
             if t.get("default_entry"):
                 calls.append(t["default_entry"])
             for c in calls:
-                found.update(
-                    (c["action_id"], i) for i, d in enumerate(c["action_data"]) if d.startswith("-")
-                )
+                found.update((c["action_id"], i) for i, d in enumerate(c["action_data"]) if d.startswith("-"))
     return found
 
 
@@ -269,11 +290,12 @@ def _header_type(t: Json) -> HeaderType:
     for f in t["fields"]:
         signed = bool(f[2]) if len(f) > 2 else False
         saturating = bool(f[3]) if len(f) > 3 else False
+        what = f"field '{f[0]}' of header type '{t['name']}'"
         if f[1] == "*":
             fixed = sum(g[1] for g in t["fields"] if g[1] != "*")
-            fields.append(FieldSpec(f[0], t.get("max_length", 0) * 8 - fixed, variable=True))
+            fields.append(FieldSpec(f[0], check_bytes(t.get("max_length", 0) * 8 - fixed, what, t), variable=True))
         else:
-            fields.append(FieldSpec(f[0], int(f[1]), signed, saturating))
+            fields.append(FieldSpec(f[0], check_width(f[1], what, t), signed, saturating))
     if sum(f.variable for f in fields) > 1:
         raise refuse(f"header type '{t['name']}' has two variable-length fields", t)
     return HeaderType(t["name"], tuple(fields), t.get("length_exp"))
@@ -289,21 +311,22 @@ def _errors(pairs: Iterable[Any]) -> dict[str, int]:
     return errors
 
 
-def _arrays(items: Iterable[Json]) -> dict[str, Array]:
-    arrays: dict[str, Array] = {}
-    for a in items:
+def _arrays(what: str, items: Iterable[Json] | None) -> dict[str, Array]:
+    """Counters, meters or registers."""
+
+    def array(a: Json) -> Array:
         target = a.get("result_target")
-        arrays[a["name"]] = Array(
+        if a.get("type") not in (None, "packets", "bytes"):
+            raise refuse(f"meter '{a['name']}' has the unknown type '{a['type']}'", a)
+        return Array(
             name=a["name"],
-            index=len(arrays),
-            size=int(a.get("size") or 0),
+            size=check_size(a.get("size") or 0, f"{what} '{a['name']}'", a),
             direct=bool(a.get("is_direct")),
-            bits=int(a.get("bitwidth") or 0),
+            bits=check_width(a["bitwidth"], f"{what} '{a['name']}'", a) if what == "register" else 0,
             unit=a.get("type") or "",
             rates=int(a.get("rate_count") or 2),
             table=a.get("binding"),
             target=(target[0], target[1]) if target else None,
         )
-        if a.get("type") not in (None, "packets", "bytes"):
-            raise refuse(f"meter '{a['name']}' has the unknown type '{a['type']}'", a)
-    return arrays
+
+    return _each(what, items, array)

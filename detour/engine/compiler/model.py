@@ -8,6 +8,8 @@ operations stay JSON: the modules that compile them read them directly.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,11 +20,55 @@ Json = Any
 MAX_PRIORITY = 0x7FFFFFFF  # P4Runtime priority = MAX_PRIORITY - BMv2 priority (as PI converts it)
 
 
+_LONGEST_TEXT = 300
+_MALFORMED = (
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    OverflowError,
+    RecursionError,
+    StopIteration,
+    TypeError,
+    ValueError,
+)
+
+
 def refuse(what: str, at: Json = None) -> DetourError:
     """The error for a construct that the engine does not have, with the P4 source line where it is known."""
     info = at.get("source_info") if isinstance(at, dict) else None
-    where = f" ({info['filename']}:{info['line']})" if info and "filename" in info and "line" in info else ""
-    return DetourError(f"P4 program: {what}{where}")
+    where = ""
+    if isinstance(info, dict) and "filename" in info and "line" in info:
+        where = f" ({_one_line(info['filename'])}:{_one_line(info['line'])})"
+    return DetourError(f"P4 program: {_one_line(what)}{where}")
+
+
+def _one_line(text: Any) -> str:
+    """Names come from the document: whatever they contain, the text is short and can be printed."""
+    clean = " ".join(str(text).split()).encode("utf-8", "backslashreplace").decode()
+    clean = "".join(c if c.isprintable() else "?" for c in clean)
+    return clean if len(clean) <= _LONGEST_TEXT else clean[: _LONGEST_TEXT - 3] + "..."
+
+
+@contextmanager
+def reading(what: str, item: Json = None) -> Iterator[None]:
+    """Whatever goes wrong inside because `item` is malformed becomes an error that names it."""
+    try:
+        yield
+    except _MALFORMED as e:
+        name = item.get("name") if isinstance(item, dict) else None
+        raise refuse(f"{what} '{name}' {_trouble(e)}" if name is not None else f"{what} {_trouble(e)}", item) from e
+
+
+def _trouble(e: Exception) -> str:
+    match e:
+        case KeyError():
+            return f"lacks {e}"
+        case RecursionError():
+            return "is nested too deep"
+        case MemoryError():
+            return "needs more memory than there is"
+    return f"is malformed: {type(e).__name__}: {e}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +255,6 @@ class Array:
     """A counter, meter or register array. `bits` for registers, `unit` (packets, bytes) for meters."""
 
     name: str
-    index: int
     size: int
     direct: bool = False
     bits: int = 0
@@ -256,8 +301,8 @@ def read_json(source: Json) -> Json:
         return json.loads(text if text is not None else Path(source).read_text())
     except OSError as e:
         raise DetourError(f"{source}: {e.strerror or e}") from e
-    except ValueError as e:
-        raise DetourError(f"{source if text is None else 'BMv2 JSON'}: not JSON: {e}") from e
+    except (ValueError, RecursionError) as e:
+        raise DetourError(f"{source if text is None else 'BMv2 JSON'}: not JSON: {_one_line(e)}") from e
 
 
 def parse_hex(text: str) -> int:

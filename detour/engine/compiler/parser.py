@@ -21,7 +21,7 @@ from detour.engine.compiler.expressions import (
 )
 from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.load import find_field
-from detour.engine.compiler.model import Json, Stack, UnionStack, parse_hex, refuse
+from detour.engine.compiler.model import Json, Stack, UnionStack, parse_hex, reading, refuse
 from detour.engine.compiler.primitives import assign_number, run_primitive
 from detour.engine.compiler.values import assign_variable, variable_bits
 
@@ -31,8 +31,7 @@ _MAX_VISITS = 4096  # states entered on cycles; BMv2 would not return
 def write_parser(program: Program) -> None:
     """Writes `parse`: (sw, phv, packet, length) -> 0."""
     f = program.module.function(
-        "i64 @parse(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias readonly %pkt, i64 %length)"
-        " nounwind"
+        "i64 @parse(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias readonly %pkt, i64 %length) nounwind"
     )
     ctx = Context(program, f)
     _clear(ctx)
@@ -116,17 +115,26 @@ class _Parser:
         self.labels = {name: f.block("state") for name in states}
         f.jump(self._label(parser["init_state"]))
         for name, state in states.items():
-            f.enter(self.labels[name])
-            if name in cyclic:
-                n = f.op("add", f.load(64, self.visits, 8), const(64, 1))
-                f.store(n, self.visits, 8)
-                self.require(f.compare("ule", n, const(64, _MAX_VISITS)), "ParserTimeout")
-            for op in state["parser_ops"]:
-                self._operation(op)
-            self._transition(state)
+            with reading("parser state", state):
+                self._state(state, name in cyclic)
+
+    def _state(self, state: Json, cyclic: bool) -> None:
+        f = self.f
+        f.enter(self.labels[state["name"]])
+        if cyclic:
+            n = f.op("add", f.load(64, self.visits, 8), const(64, 1))
+            f.store(n, self.visits, 8)
+            self.require(f.compare("ule", n, const(64, _MAX_VISITS)), "ParserTimeout")
+        for op in state["parser_ops"]:
+            self._operation(op)
+        self._transition(state)
 
     def _label(self, name: str | None) -> str:
-        return self.labels[name] if name is not None else self.end
+        if name is None:
+            return self.end
+        if name not in self.labels:
+            raise refuse(f"there is no parser state '{name}'")
+        return self.labels[name]
 
     def finish(self) -> None:
         """Leaves results in the PHV and verifies checksums."""
@@ -243,6 +251,8 @@ class _Parser:
     def _lookahead(self, e: Json) -> Value:
         """Bits ahead of the position, which stays."""
         offset, bits = int(e["value"][0]), int(e["value"][1])
+        if offset < 0:
+            raise refuse(f"lookahead at offset {offset}", e)
         self.require_bytes(const(64, (offset + bits + 7) // 8))
         return take(self.f, self.here(), offset, bits)
 

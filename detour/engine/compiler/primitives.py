@@ -307,6 +307,8 @@ def _log(ctx: Context, args: list[Json], call: Json) -> None:
     f = ctx.f
     listener = f.load(64, f.at("%sw", 8 * LOG), 8)
     values = args[1]["value"] if isinstance(args[1]["value"], list) else []
+    if not isinstance(args[0]["value"], str):
+        raise refuse("log_msg without a text", call)
 
     def write() -> None:
         numbers = [_loggable(ctx, e) for e in values]

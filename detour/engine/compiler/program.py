@@ -8,13 +8,14 @@ from typing import Any
 
 from detour.base.errors import DetourError
 from detour.engine.compiler import context, native
+from detour.engine.compiler.check import MAX_HEADER_BYTES, MAX_PHV_BYTES
 from detour.engine.compiler.control import write_pipeline
 from detour.engine.compiler.deparser import max_header_bytes, write_deparser
 from detour.engine.compiler.ir import Module
 from detour.engine.compiler.layout import Layout
 from detour.engine.compiler.lists import DigestList, digest_lists, write_digest, write_preserve
 from detour.engine.compiler.load import find_field, load
-from detour.engine.compiler.model import Header, Model, read_json
+from detour.engine.compiler.model import Header, Model, read_json, reading, refuse
 from detour.engine.compiler.parser import write_parser
 from detour.engine.compiler.slots import Slots, assign_slots
 from detour.engine.tables.log import LogFormat
@@ -33,20 +34,30 @@ class Program:
     def __init__(self, source: dict[str, Any], *, use_cache: bool = True) -> None:
         self.json = source
         self.model: Model = load(source)
-        self.slots: Slots = assign_slots(self.model)
-        self.layout = Layout(self.model)
-        self.phv_size: int = self.layout.size
-        self.max_header_bytes = max_header_bytes(self.model)
-        self.digests: dict[int, DigestList] = digest_lists(self.model)
-        self.max_digest_bytes = max((d.bytes for d in self.digests.values()), default=0)
-        self.errors = self.model.errors
-        data, formats = self._object(use_cache)
+        with reading("the BMv2 JSON"):
+            self.slots: Slots = assign_slots(self.model)
+            self.layout = Layout(self.model)
+            self.phv_size: int = self.layout.size
+            self.max_header_bytes = max_header_bytes(self.model)
+            self.digests: dict[int, DigestList] = digest_lists(self.model)
+            self.max_digest_bytes = max((d.bytes for d in self.digests.values()), default=0)
+            self.errors = self.model.errors
+            self._check_sizes()
+            data, formats = self._object(use_cache)
         self.log_formats: tuple[LogFormat, ...] = formats
         self._code = native.Code(data)
         self.parse_addr, self.ingress_addr, self.egress_addr, self.deparse_addr = (
             self._code.address(n) for n in _FUNCTIONS[:4]
         )
         self.preserve_addr, self.digest_addr = (self._code.address(n) for n in _FUNCTIONS[4:])
+
+    def _check_sizes(self) -> None:
+        """What the loop has room for."""
+        if self.phv_size > MAX_PHV_BYTES:
+            raise refuse(f"its headers and metadata take {self.phv_size} bytes, the limit is {MAX_PHV_BYTES}")
+        for what, size in (("deparser", self.max_header_bytes), ("digests", self.max_digest_bytes)):
+            if size > MAX_HEADER_BYTES:
+                raise refuse(f"its {what} may write {size} bytes, the limit is {MAX_HEADER_BYTES}")
 
     @classmethod
     def from_json(cls, source: Any, *, use_cache: bool = True) -> Program:

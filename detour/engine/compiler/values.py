@@ -6,7 +6,7 @@ from __future__ import annotations
 from detour.engine import phv
 from detour.engine.compiler.context import Context, HeaderRef, UnionRef
 from detour.engine.compiler.ir import Value, const
-from detour.engine.compiler.model import FieldSpec, Stack, UnionStack
+from detour.engine.compiler.model import FieldSpec, Stack, UnionStack, refuse
 from detour.engine.compiler.runtime import runtime
 
 
@@ -131,6 +131,8 @@ def _change_length(ctx: Context, op: str, ref: HeaderRef) -> None:
 
 def assign_header(ctx: Context, dst: HeaderRef, src: HeaderRef) -> None:
     """Copies validity and, from a valid header, the fields."""
+    if dst.type.name != src.type.name:
+        raise refuse(f"assignment of '{src.header.name}' to '{dst.header.name}', which is of another type")
     if dst.header is src.header and dst.offset is None and src.offset is None:
         return
 
@@ -213,9 +215,7 @@ def _swap(ctx: Context, stack: Stack | UnionStack, i: int, j: int) -> None:
     def parts(k: int) -> list[tuple[int, int]]:
         headers = (stack.headers[k],) if isinstance(stack, Stack) else stack.unions[k].headers
         lay = ctx.layout
-        return [(lay.base[h.name], lay.shape(h.type).size) for h in headers] + [
-            (lay.valid[h.name], 1) for h in headers
-        ]
+        return [(lay.base[h.name], lay.shape(h.type).size) for h in headers] + [(lay.valid[h.name], 1) for h in headers]
 
     f = ctx.f
     for (a, size), (b, _) in zip(parts(i), parts(j), strict=True):
