@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import finsy
+import finsy.p4client
 from finsy.proto import p4r
 
 from detour.base.errors import DetourError
@@ -26,8 +27,9 @@ from detour.control.entries import Entity, Plan
 
 T = TypeVar("T")
 
-# A batch takes well below finsy's limit of 10 s a call, and a message well below gRPC's of 4 MiB.
+# A message stays well below gRPC's limit of 4 MiB.
 BATCH = 2000
+RPC_SECONDS = 60.0
 ELECTION_ID = 10
 
 PacketIn = Callable[["SwitchClient", bytes, dict[str, int]], Awaitable[None]]
@@ -86,6 +88,12 @@ class SwitchClient:
             raise DetourError(f"{self._where()}: {describe(error)}") from None
         except ValueError as error:  # finsy: no election id left to bid with
             raise DetourError(f"{self._where()}: {error}") from None
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # One of finsy's tasks failed, whereupon it cancelled the one that we wait for.
+            raise DetourError(f"{self._where()}: {_FAILURES.reason(self.name)}") from None
         version = self.switch.p4runtime_version
         self.codec = Codec(self.switch.p4info.p4info, (version.major, version.minor) >= (1, 5))
         if not self.switch.is_primary:
@@ -176,7 +184,7 @@ class FabricClient:
         self._listeners: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> FabricClient:
-        _quiet()
+        _prepare_finsy()
         try:
             await self.each(lambda switch: switch.open(self._stack))
         except BaseException:
@@ -223,9 +231,36 @@ def describe(error: finsy.P4ClientError) -> str:
     return " ".join(text.split())
 
 
-def _quiet() -> None:
-    """What finsy would print (a lost connection, a server without gNMI) reaches the user as errors of ours."""
+class _Failures(logging.Handler):
+    """Takes finsy's log. What it would print (a lost connection, a server without gNMI) reaches the user as errors of
+    ours; why a task of a switch failed is told nowhere else."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.CRITICAL)
+        self._last: dict[str, BaseException] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and record.args:
+            # The name of a task is fy:<switch>|<function>.
+            (task,) = record.args
+            self._last[str(task).partition("|")[0].removeprefix("fy:")] = error
+
+    def reason(self, name: str) -> str:
+        """Why the last task of a switch failed, on one line."""
+        error = self._last.pop(name, None)
+        if isinstance(error, finsy.P4ClientError):
+            return describe(error)
+        return f"{type(error).__name__}: {error}" if error else "the connection is lost"
+
+
+_FAILURES = _Failures()
+
+
+def _prepare_finsy() -> None:
     logger = logging.getLogger("finsy")
-    if not logger.handlers:
-        logger.addHandler(logging.NullHandler())
+    if _FAILURES not in logger.handlers:
+        logger.addHandler(_FAILURES)
         logger.propagate = False
+    # finsy allows a call ten seconds; setting a pipeline may mean compiling it, on a machine that does other things.
+    finsy.p4client._DEFAULT_RPC_TIMEOUT = RPC_SECONDS  # pyright: ignore[reportAttributeAccessIssue]

@@ -148,10 +148,14 @@ class Bmv2Fabric(Fabric):
 
     def set_link(self, link: int, up: bool) -> None:
         assert self._namespace is not None
+        # An interface that goes down stays deaf for BMv2 when it comes up again; a cable that loses all does not.
+        change = "qdisc del dev {} root" if up else "qdisc replace dev {} root blackhole"
         found = self.topology.links[link]
-        state = "up" if up else "down"
-        ends = [found.a] if found.kind == "host" else [found.a, found.b]
-        self._namespace.ip([f"link set {_interface(*end)} {state}" for end in ends])
+        self._namespace.tc([change.format(_interface(*found.a))])
+        if found.kind == "host":
+            self._host_namespaces[found.b[0]].tc([change.format(_HOST_INTERFACE)])
+        else:
+            self._namespace.tc([change.format(_interface(*found.b))])
 
     def ports(self) -> dict[tuple[int, int], PortState]:
         return {

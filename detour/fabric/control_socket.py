@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 import os
 import socket
 import threading
@@ -23,7 +24,13 @@ from detour.fabric.base import Tell, silent
 _LONGEST_REQUEST = 1 << 16
 _LONGEST_PATH = 107
 
+_log = logging.getLogger(__name__)
+
 Operation = Callable[..., Any]
+
+
+class _ClientGoneError(Exception):
+    """Nobody is left to hear an answer."""
 
 
 class ControlServer:
@@ -88,23 +95,26 @@ class ControlServer:
 
     def _serve(self, connection: socket.socket) -> None:
         try:
-            with connection, connection.makefile("rwb") as stream, suppress(OSError, ValueError):
-                self._answer(connection, stream)
+            with connection, suppress(OSError, _ClientGoneError):
+                self._answer(connection)
         finally:
             with self._lock:
                 self._threads.discard(threading.current_thread())
                 self._connections.discard(connection)
 
-    def _answer(self, connection: socket.socket, stream: Any) -> None:
-        request = stream.readline(_LONGEST_REQUEST)
+    def _answer(self, connection: socket.socket) -> None:
+        with connection.makefile("rb") as lines:
+            request = lines.readline(_LONGEST_REQUEST)
         if not request:
             return
         lock = threading.Lock()
 
         def say(what: dict[str, Any]) -> None:
-            with lock:
-                stream.write(json.dumps(what).encode() + b"\n")
-                stream.flush()
+            try:
+                with lock:
+                    connection.sendall(json.dumps(what).encode() + b"\n")
+            except OSError:
+                raise _ClientGoneError from None
 
         cancelled = threading.Event()
         watcher = threading.Thread(target=_watch, args=(connection, cancelled), name="control watcher", daemon=True)
@@ -113,9 +123,11 @@ class ControlServer:
             say({"result": self._do(request, say, cancelled)})
         except DetourError as error:
             say({"error": str(error)})
-        except Exception as error:
-            say({"error": f"internal error: {type(error).__name__}: {error}"})
+        except _ClientGoneError:
             raise
+        except Exception as error:
+            _log.exception("an operation failed")
+            say({"error": f"internal error: {type(error).__name__}: {error}"})
         finally:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)

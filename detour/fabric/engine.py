@@ -6,10 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from detour.control.client import Target
+from detour.control.client import Pipeline, Target
+from detour.engine import warm
 from detour.engine.clock import RealTime
 from detour.engine.network import Network
 from detour.engine.p4runtime.server import P4RuntimeServer
+from detour.engine.p4runtime.target import compile_program
 from detour.fabric.base import Fabric, PortState, Tell, silent
 from detour.fabric.settings import ENGINE, Settings
 from detour.hosts.verbs import Device
@@ -38,7 +40,9 @@ class EngineFabric(Fabric):
 
     def start(self, tell: Tell = silent) -> None:
         try:
-            tell("compiling the event loop")
+            warm.ensure(tell)
+            tell("loading the P4 program")
+            compile_program(Pipeline.fabric().blob.read_bytes())  # switches find it in the cache
             self._build()
             tell(f"starting {len(self.topology.switches)} switches")
             self.network.start()

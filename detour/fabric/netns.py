@@ -59,8 +59,19 @@ class Namespace:
         Raises:
             DetourError: with what `ip` says.
         """
+        self._batch("ip", lines, others)
+
+    def tc(self, lines: Iterable[str]) -> None:
+        """Runs `tc -batch` inside.
+
+        Raises:
+            DetourError: with what `tc` says.
+        """
+        self._batch("tc", lines)
+
+    def _batch(self, tool: str, lines: Iterable[str], others: Iterable[Namespace] = ()) -> None:
         done = subprocess.run(
-            self.command(["ip", "-batch", "-"]),
+            self.command([tool, "-batch", "-"]),
             input="\n".join(lines),
             text=True,
             capture_output=True,
@@ -68,7 +79,7 @@ class Namespace:
             pass_fds=[self.fd, *(other.fd for other in others)],
         )
         if done.returncode != 0:
-            raise DetourError(f"ip: {' '.join(done.stderr.split())}")
+            raise DetourError(f"{tool}: {' '.join(done.stderr.split())}")
 
     @property
     def inside_path(self) -> str:

@@ -79,7 +79,10 @@ class FileSource:
             raise DetourError(f"file {path}: {error.strerror}") from None
 
     def take(self, message: int, limit: int) -> bytes:
-        data = self._file.read(limit)
+        try:
+            data = self._file.read(limit)
+        except OSError as error:
+            raise DetourError(f"file {self._file.name}: {error.strerror}") from None
         if not data:
             self._file.close()
         return data
@@ -105,7 +108,7 @@ class FileSink:
                 self._file.write(data)
             return data == self._original.read(len(data))
         except OSError as error:
-            raise DetourError(f"file {error.filename}: {error.strerror}") from None
+            raise DetourError(f"a file cannot be stored or compared: {error.strerror}") from None
 
     def close(self) -> None:
         """Completes the stored file."""

@@ -3,12 +3,13 @@
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from detour.base.errors import DetourError
 from detour.control import schema
-from detour.control.client import FabricClient, SwitchClient, Target
+from detour.control.client import FabricClient, Pipeline, SwitchClient, Target
 from detour.control.entries import Action, ActionSet, DefaultAction, Lpm, MeterConfig, TableEntry
 from detour.control.monitor import Monitor
 from detour.control.reconcile import Written, reconcile
@@ -108,5 +109,17 @@ def test_counters_and_packet_io(targets: list[Target]) -> None:
             assert change.reason(3, 10).packets == 1
             assert change.dropped(3) == 0
             assert change.seconds > 0
+
+    asyncio.run(run())
+
+
+def test_a_refused_pipeline_is_told(targets: list[Target], tmp_path: Path) -> None:
+    blob = tmp_path / "broken.json"
+    blob.write_text("no JSON")
+
+    async def run() -> None:
+        with pytest.raises(DetourError, match=r"switch s2 \(device 3\) at unix:.*: [A-Z_]+: "):
+            async with FabricClient(targets, Pipeline(Pipeline.fabric().p4info, blob)):
+                pass
 
     asyncio.run(run())

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What cannot run here is skipped, and says why."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from detour.fabric.bmv2_switch import missing
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked `bmv2` need simple_switch_grpc and root; those marked `kernel` need root."""
+    reasons = {"bmv2": missing(), "kernel": "needs root" if os.geteuid() != 0 else None}
+    for item in items:
+        for marker, reason in reasons.items():
+            if reason and item.get_closest_marker(marker):
+                item.add_marker(pytest.mark.skip(reason=reason))
