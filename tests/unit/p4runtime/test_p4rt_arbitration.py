@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 
 import grpc
@@ -10,6 +11,9 @@ import pytest
 from finsy.proto import p4r, stratum
 
 from detour.engine.p4runtime import P4RuntimeServer
+from detour.engine.p4runtime.arbitration import Arbiter
+from detour.engine.p4runtime.errors import Code, Refused
+from detour.engine.p4runtime.session import Session
 from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, Stream, codes, config, uint128
 
 OK, EXISTS, NONE = 0, 6, 5  # status to the primary, to backups, when there is no primary
@@ -260,3 +264,18 @@ def test_promotion_of_backups(bmv2_like: Client) -> None:
     assert may_write(client, 5)
     new = open_stream(client, 6)  # above those connected, below the highest ever seen
     assert told(new) == (OK, 6)
+
+
+def test_a_role_takes_so_many_streams() -> None:
+    async def fill() -> None:
+        async def drain() -> None:
+            pass
+
+        arbiter = Arbiter(1, drain)
+        for n in range(256):
+            await arbiter.update(Session(), p4r.MasterArbitrationUpdate(device_id=1, election_id=uint128(n)), True)
+        with pytest.raises(Refused) as caught:
+            await arbiter.update(Session(), p4r.MasterArbitrationUpdate(device_id=1), True)
+        assert caught.value.code is Code.RESOURCE_EXHAUSTED
+
+    asyncio.run(fill())
