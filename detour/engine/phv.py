@@ -10,8 +10,9 @@ How the native functions and the loop share it, in the order of simple_switch:
 - *new packet*: zero bytes 0..128, set ingress_port, packet_length, instance_type, ingress_global_timestamp,
   then `parse`, `ingress`. `parse` itself records `length` in `LENGTH_REGISTER` and `INGRESS_LENGTH`.
 - *resubmit, recirculate*: zero the fixed part of the new PHV (simple_switch leaves ingress_port and both
-  timestamps 0), set packet_length and instance_type (`TYPE_RESUBMIT` or `TYPE_RECIRCULATION`), call `preserve(list, old, new)`, *then* `parse`:
-  with these two instance types `parse` leaves metadata alone, because the parser may read what was preserved.
+  timestamps 0), set packet_length and instance_type (`TYPE_RESUBMIT` or `TYPE_RECIRCULATION`), call
+  `preserve(list, old, new)`, *then* `parse`: with these two instance types `parse` leaves metadata alone,
+  because the parser may read what was preserved.
 - *clone from ingress*: `parse` the original bytes into a new PHV, zero the fixed part but for the two length
   fields, then `preserve`: it zeroes the program's metadata and copies the fields of the list.
 - *clone from egress*: copy the whole PHV, zero the fixed part but for the two length fields, `preserve`.
