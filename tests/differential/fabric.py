@@ -251,7 +251,8 @@ def canonical(frame: Frame, out: Frame) -> Frame:
     if not stamped or header[1:4] != b"\x00\x3e\x04" or len(header) < 8:
         return out
     delay = int.from_bytes(header[4:], "big")
-    for before in _delays(frame[1], 0):
+    # The least one: an option inside another packet may hold a value that fits, too.
+    for before in sorted(_delays(frame[1], 0)):
         added = delay - before
         if 0 <= added <= MOST_QUEUING_TICKS and (delay < 0xFFFFFFFF or before + MOST_QUEUING_TICKS > 0xFFFFFFFF):
             return port, data[:58] + before.to_bytes(4, "big") + data[62:]
