@@ -9,6 +9,7 @@ import queue
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -75,6 +76,10 @@ class Running:
             self._threads = ThreadPoolExecutor(1, initializer=_enter, initargs=(self.process.pid,))
         return self._threads.submit(_packet_socket, f"t{port}").result()
 
+    def inside(self, *command: str) -> None:
+        """Runs a command in the switch's namespace."""
+        subprocess.run(["nsenter", f"--net=/proc/{self.process.pid}/ns/net", *command], check=True)
+
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Tells the process to end; returns its exit code."""
         self.process.send_signal(number)
@@ -108,9 +113,20 @@ def _enter(pid: int) -> None:
 def _packet_socket(interface: str) -> socket.socket:
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     sock.setsockopt(263, 23, 1)  # SOL_PACKET, PACKET_IGNORE_OUTGOING
+    sock.setsockopt(263, 8, 1)  # PACKET_AUXDATA
     sock.bind((interface, 0x0003))
     sock.settimeout(10)
     return sock
+
+
+def receive(sock: socket.socket) -> bytes:
+    """The next frame of a packet socket with its outermost VLAN tag, which the kernel hands over beside it."""
+    frame, control, _, _ = sock.recvmsg(20_000, 128)
+    for _, _, auxiliary in control:
+        status, _, _, _, _, tci, protocol = struct.unpack("=IIIHHHH", auxiliary[:20])
+        if status & 0x10:  # TP_STATUS_VLAN_VALID
+            return frame[:12] + struct.pack("!HH", protocol, tci) + frame[12:]
+    return frame
 
 
 class Controller:

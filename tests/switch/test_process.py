@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from finsy.proto import p4r
-from running import FABRIC, Controller, Running, no_namespaces, p4info
+from running import FABRIC, Controller, Running, no_namespaces, p4info, receive
 
 from detour.engine import warm
 from detour.engine.switch import pcap
@@ -68,6 +68,39 @@ def test_a_program_from_the_command_line_runs_without_a_controller(tmp_path: Pat
         assert receiver.recv(2000) == keyed(5)
         assert switch.end() == 0
         assert not (tmp_path / "p4runtime").exists()
+
+
+@needs_interfaces
+def test_tags_and_long_frames_pass_unchanged(tmp_path: Path) -> None:
+    with Running(tmp_path, [str(REFLECT)], ports=(0,)) as switch:
+        switch.wait_for("Server listening on ")
+        switch.inside("ip", "link", "set", "s0", "mtu", "9000")
+        switch.inside("ip", "link", "set", "t0", "mtu", "9000")
+        far = switch.packet_socket(0)
+        macs = bytes.fromhex("020000000001020000000002")
+        for frame in (
+            macs + bytes.fromhex("8100600a0800") + bytes(60),
+            macs + bytes.fromhex("88a8000581006003") + bytes(70),
+            macs + b"\x88\xb5" + bytes(range(256)) * 35,
+            macs + b"\x88\xb5",
+        ):
+            far.send(frame)
+            assert receive(far) == frame
+
+
+@needs_interfaces
+def test_an_interface_may_go_down_and_come_back(tmp_path: Path) -> None:
+    with Running(tmp_path, [str(REFLECT)], ports=(1, 2)) as switch:
+        switch.wait_for("Server listening on ")
+        for _ in range(3):
+            switch.inside("ip", "link", "set", "s1", "down")
+            other = switch.packet_socket(2)
+            other.send(keyed(1))
+            assert other.recv(2000) == keyed(1)
+            switch.inside("ip", "link", "set", "s1", "up")
+            far = switch.packet_socket(1)
+            far.send(keyed(2))
+            assert far.recv(2000) == keyed(2)
 
 
 @needs_interfaces
