@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Completion queues: rings with one producer (the host) and one consumer (`verbs.CQ.poll`).
 
+The two may be different threads: an entry is complete before the tail says that it is there.
 Room is reserved before it is needed: a posted work request holds one entry until it completes without one or its
 completion is polled, so no completion is ever lost.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from detour.hosts.jit import inner
-from detour.hosts.rows import cfg_row, cq_row, cqe_row
+from detour.hosts.rows import cfg_row, cq_row, cqe_row, publish
 
 
 @inner
@@ -42,4 +43,5 @@ def push(hs: Any, cq: int, wr_id: int, status: int, opcode: int, length: int, im
     e["qpn"] = qpn
     e["flags"] = flags
     c["reserved"] -= 1
+    publish()
     c["tail"] += 1

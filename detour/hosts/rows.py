@@ -96,6 +96,10 @@ def frame_to_memory(hs: Any, address: int, buf: Any, at: int, size: int) -> None
     hs.memory[address : address + size] = buf[at : at + size]
 
 
+def publish() -> None:
+    """Everything written before is visible to other threads before what is written from now on."""
+
+
 _INT64 = ir.IntType(64)
 
 
@@ -180,6 +184,15 @@ def _lower_to_memory(context: Any, builder: Any, signature: Any, args: Any) -> A
 
 type_callable(memory_to_frame)(lambda context: lambda hs, buf, at, address, size: types.void)
 type_callable(frame_to_memory)(lambda context: lambda hs, address, buf, at, size: types.void)
+
+
+def _lower_publish(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    builder.fence("release")
+    return context.get_dummy_value()
+
+
+type_callable(publish)(lambda context: lambda: types.void)
+lower_builtin(publish)(_lower_publish)
 _I = types.Integer
 lower_builtin(memory_to_frame, types.BaseNamedTuple, types.Array, _I, _I, _I)(_lower_to_frame)
 lower_builtin(frame_to_memory, types.BaseNamedTuple, _I, types.Array, _I, _I)(_lower_to_memory)

@@ -30,11 +30,12 @@ def on_sample(q: Any, rtt: int) -> None:
 @inner
 def timeout(cfg: Any, q: Any) -> int:
     """Retransmission timeout, doubled for every one in a row that has passed (RFC 6298, 2 and 5.5). On a path without
-    a sample it is the initial one, for the path may be longer than the one before."""
+    a sample it is the initial one, for the path may be longer than the one before. However much round trips vary, it
+    is not above `max_rto_ps` or two of them."""
     base = max(cfg["min_rto_ps"], q["srtt"] + max(cfg["tick_ps"], 4 * q["rttvar"]))
     if not is_known(q):
         base = max(base, cfg["initial_rto_ps"])
-    return min(base << min(q["retries"], 20), max(cfg["max_rto_ps"], base))
+    return min(base << min(q["retries"], 20), max(cfg["max_rto_ps"], 2 * q["srtt"]))
 
 
 @inner

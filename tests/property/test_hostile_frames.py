@@ -70,10 +70,15 @@ def check(pair: Pair) -> None:
         flight = walk(hs.slot[i], int(q["flight_head"]), int(q["flight_tail"]), 1)
         lost = walk(hs.slot[i], int(q["lost_head"]), int(q["lost_tail"]), 2)
         assert len(lost) == q["n_lost"]
-        assert sum(hs.slot[i, k]["epoch"] == q["epoch"] for k in flight) == q["inflight"]
+        current = [k for k in flight if hs.slot[i, k]["epoch"] == q["epoch"]]
+        assert len(current) == q["inflight"]
+        assert q["epoch_head"] == (current[0] if current else -1)
         order = [int(hs.slot[i, k]["txn"]) for k in flight]
         assert order == sorted(order)
         assert not set(flight) & set(lost)
+        idle = q["snd_una"] == q["snd_end"] or q["state"] != QPState.RTS
+        assert idle or q["active"] or q["heap_pos"] >= 0, "work to do and nothing that would wake the QP"
+        assert q["heap_pos"] < 0 or hs.heap[q["host"], q["heap_pos"]]["qp"] == i
         assert q["rcv_early"] == np.count_nonzero(hs.arrival[i]["flags"])
 
 
