@@ -49,9 +49,7 @@ class SwitchState:
             for name, t in model.tables.items()
         }
         self.counters = {n: CounterArray(n, a.size) for n, a in model.counters.items() if not a.direct}
-        self.meters = {
-            n: MeterArray(n, a.size, a.unit, tick_ps) for n, a in model.meters.items() if not a.direct
-        }
+        self.meters = {n: MeterArray(n, a.size, a.unit, tick_ps) for n, a in model.meters.items() if not a.direct}
         self.registers = {n: RegisterArray(n, a.size, a.bits) for n, a in model.registers.items()}
         self.value_sets = {
             n: ValueSet(n, v["compressed_bitwidth"], v.get("max_size", 0), self.block, slots.value_sets[n])

@@ -75,9 +75,7 @@ def extract(ctx: Context, ref: HeaderRef, base: str, variable: Value | None) -> 
     ctx.set_valid(ref, True)
 
 
-def _extract_variable(
-    ctx: Context, ref: HeaderRef, spec: FieldSpec, base: str, bit: int, length: Value
-) -> None:
+def _extract_variable(ctx: Context, ref: HeaderRef, spec: FieldSpec, base: str, bit: int, length: Value) -> None:
     f = ctx.f
     count = f.lshr(f.resize(length, 64), 3)
     data = variable_data(ctx, ref, spec, write=True)

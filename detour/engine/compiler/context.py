@@ -117,9 +117,7 @@ class Context:
         address = self.f.at(address, ref.offset)
         if write and ref.inside.const is None:
             base = self.layout.base[ref.header.name]
-            address = self.f.select_pointer(
-                ref.inside, address, self.f.at("%phv", self.layout.scratch + offset - base)
-            )
+            address = self.f.select_pointer(ref.inside, address, self.f.at("%phv", self.layout.scratch + offset - base))
         return address
 
     def load_field(self, ref: HeaderRef, spec: FieldSpec) -> Value:

@@ -30,9 +30,7 @@ _CRCS = {
     "crc16_custom": _Crc(16, 0xA001, 0, 0),
     "crc64_custom": _Crc(64, 0xD800000000000000, 0, 0),
 }
-ALGORITHMS = frozenset(
-    (*_CRCS, "crcCCITT", "csum16", "cksum16", "xor16", "xor32", "identity", "random")
-)
+ALGORITHMS = frozenset((*_CRCS, "crcCCITT", "csum16", "cksum16", "xor16", "xor32", "identity", "random"))
 
 
 def hash_function(module: Module, algorithm: str) -> str:

@@ -152,10 +152,7 @@ class _Lookup:
         f = self.f
         base = f.load_pointer(row)
         mask = f.load(64, f.at(row, 8), 8)
-        key = [
-            f.op("and", word, f.load(64, f.at(row, 8 * (GROUP_HEAD + w)), 8))
-            for w, word in enumerate(self.key)
-        ]
+        key = [f.op("and", word, f.load(64, f.at(row, 8 * (GROUP_HEAD + w)), 8)) for w, word in enumerate(self.key)]
         return base, mask, key
 
     def longest(self) -> None:

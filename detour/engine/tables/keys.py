@@ -33,9 +33,7 @@ class KeyCodec:
         # What the program itself masks off the packet's value before matching.
         self._static = [f.mask if f.mask is not None else (1 << f.bits) - 1 for f in fields]
         self._exact = all(f.match_type == "exact" for f in fields)
-        self._exact_mask = self._split(
-            sum(full << shift for full, shift in zip(self._full, self._shifts, strict=True))
-        )
+        self._exact_mask = self._split(sum(full << shift for full, shift in zip(self._full, self._shifts, strict=True)))
 
     def _split(self, value: int) -> Key:
         if self._words == 1:

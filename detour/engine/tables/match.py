@@ -121,9 +121,7 @@ class MatchTable:
 
     # -- entries
 
-    def insert(
-        self, key: tuple[Any, ...], action: Target, params: tuple[int, ...] = (), priority: int = 0
-    ) -> int:
+    def insert(self, key: tuple[Any, ...], action: Target, params: tuple[int, ...] = (), priority: int = 0) -> int:
         """Adds an entry and returns its handle.
 
         Raises EntryExists, TableFull or, for what does not fit the table, TableError.
@@ -305,15 +303,11 @@ class MatchTable:
             return [GROUP_FLAG | self.profile.group_row(action.group)]
         raise TableError(f"{self.name}: its entries point to members of {self.profile.name}")
 
-    def _decode(
-        self, row: int
-    ) -> tuple[model.Action | None, tuple[int, ...], MemberRef | GroupRef | None]:
+    def _decode(self, row: int) -> tuple[model.Action | None, tuple[int, ...], MemberRef | GroupRef | None]:
         at = row * self._rows.stride
         flat = self._rows.flat
         if self.profile is None:
-            action, params = self._arguments.decode(
-                [flat[at], *flat[at + self._head : at + self._rows.stride]]
-            )
+            action, params = self._arguments.decode([flat[at], *flat[at + self._head : at + self._rows.stride]])
             return action, params, None
         word = flat[at + ACTION]
         if word & GROUP_FLAG:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles the programs in this folder with p4c (on PATH) into the JSON files beside them.
 
-    python tests/programs/compiler/build.py
+python tests/programs/compiler/build.py
 """
 
 from __future__ import annotations
