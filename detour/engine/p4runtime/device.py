@@ -13,7 +13,7 @@ from finsy.proto import p4r
 from detour.engine.p4runtime import idle
 from detour.engine.p4runtime.arbitration import Arbiter
 from detour.engine.p4runtime.digests import Digester
-from detour.engine.p4runtime.errors import Code, Refused
+from detour.engine.p4runtime.errors import Code, Refused, log
 from detour.engine.p4runtime.pipeline import Pipelines
 from detour.engine.p4runtime.session import Session
 from detour.engine.p4runtime.store import Store
@@ -48,6 +48,7 @@ class Device:
         self._digested: Store | None = None
         self._inbox: deque[tuple[int, bytes]] = deque()
         self._scheduled = False
+        self.dropped = 0
         self._tasks: set[asyncio.Future[Any]] = set()
         target.listen(self._packet_in, self._digest)
 
@@ -92,6 +93,9 @@ class Device:
     def _post(self, kind: int, data: bytes) -> None:
         """One wake-up for all that comes until the event loop gets to it."""
         if len(self._inbox) >= _PENDING:
+            if not self.dropped:
+                log.warning("device %d: packet-ins and digests come faster than they can be sent", self.id)
+            self.dropped += 1
             return
         self._inbox.append((kind, data))
         if not self._scheduled:

@@ -15,7 +15,7 @@ from detour.engine.tables import EntryExists, NoSuchEntry, TableFull
 log = logging.getLogger("detour.p4runtime")
 
 SPACE = "detour-v1model"
-_TEXT_LIMIT = 300
+_TEXT_LIMIT = 500
 _TYPE_URL = "type.googleapis.com/p4.v1.Error"
 
 
@@ -44,6 +44,11 @@ class Refused(Exception):
     def __init__(self, code: Code, text: str) -> None:
         super().__init__(text)
         self.code, self.text = code, text
+
+    @property
+    def brief(self) -> str:
+        """The text, cut: statuses travel as metadata, which is limited, and texts may quote the client."""
+        return self.text if len(self.text) <= _TEXT_LIMIT else self.text[: _TEXT_LIMIT - 3] + "..."
 
 
 def invalid(text: str) -> Refused:
@@ -85,5 +90,4 @@ def batch_status(message: str, errors: Sequence[Refused | None]) -> bytes:
 
 
 def _detail(error: Refused) -> bytes:
-    text = error.text if len(error.text) <= _TEXT_LIMIT else error.text[: _TEXT_LIMIT - 3] + "..."
-    return p4r.Error(canonical_code=error.code, message=text, space=SPACE).SerializeToString()
+    return p4r.Error(canonical_code=error.code, message=error.brief, space=SPACE).SerializeToString()

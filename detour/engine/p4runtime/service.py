@@ -142,7 +142,7 @@ class Service(p4r_grpc.P4RuntimeServicer):
 
 
 async def _abort(context: Any, error: Refused) -> NoReturn:
-    await context.abort(_STATUS[error.code], error.text)
+    await context.abort(_STATUS[error.code], error.brief)
     raise AssertionError("abort() raises")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from finsy.proto import p4r
 
 from detour.engine.p4runtime.device import Device
-from detour.engine.p4runtime.errors import SPACE, Code, Refused, refusal
+from detour.engine.p4runtime.errors import SPACE, Code, Refused, log, refusal
 from detour.engine.p4runtime.session import Session
 
 FindDevice = Callable[[int], Device]
@@ -31,6 +31,8 @@ async def serve(
         await reader  # its error, if any, ends the stream
     finally:
         sessions.discard(session)
+        if session.dropped:
+            log.warning("%s did not read: %d messages were dropped", session.peer, session.dropped)
         reader.cancel()
         if session.device is not None:
             session.device.arbiter.leave(session)
@@ -85,7 +87,7 @@ def _stream_error(error: Refused, request: p4r.StreamMessageRequest) -> p4r.Stre
     """The message that names the request (spec, "Stream Error Reporting")."""
     response = p4r.StreamMessageResponse()
     out = response.error
-    out.canonical_code, out.message, out.space = error.code, error.text, SPACE
+    out.canonical_code, out.message, out.space = error.code, error.brief, SPACE
     match request.WhichOneof("update"):
         case "packet":
             out.packet_out.packet_out.CopyFrom(request.packet)
