@@ -27,10 +27,10 @@ def _demo(options: argparse.Namespace) -> int:
 
     begin = time.monotonic()
     with interruptible():
-        with progress(options.json) as tell:
+        with progress(options.json, log=True) as tell:
             session = boot(up_options(options), tell)
         try:
-            with progress(options.json) as tell:
+            with progress(options.json, log=True) as tell:
                 result = Demo(session, begin, tell).run()
             emit(result.as_dict(), options.json, lambda console: _show(console, result))
             if not options.json and sys.stdin.isatty() and sys.stdout.isatty():

@@ -53,7 +53,7 @@ def up_options(options: argparse.Namespace) -> Any:
 def _up(options: argparse.Namespace) -> None:
     from detour.fabric import daemon
 
-    with progress(options.json) as tell:
+    with progress(options.json, log=True) as tell:
         if options.detach:
             status = daemon.spawn(up_options(options), tell)
         else:
@@ -119,5 +119,5 @@ def _shell(options: argparse.Namespace) -> int:
 def _warm(options: argparse.Namespace) -> None:
     from detour.fabric.warm import warm
 
-    with progress(as_json=False) as tell:
+    with progress(as_json=False, log=True) as tell:
         warm(tell)

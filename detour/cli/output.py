@@ -26,17 +26,19 @@ def emit(result: Any, as_json: bool, render: Callable[[Console], None]) -> None:
 
 
 @contextmanager
-def progress(as_json: bool) -> Iterator[Tell]:
-    """A function that tells what happens: a line that changes on a terminal, nothing with `--json`."""
-    if as_json:
-        yield silent
-        return
+def progress(as_json: bool, *, log: bool = False) -> Iterator[Tell]:
+    """A function that tells what happens: a line that changes on a terminal, nothing with `--json`.
+
+    `log`: what takes long says so without a terminal as well, a line each.
+    """
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if not as_json and console.is_terminal:
+        with console.status("") as status:
+            yield status.update
+    elif not as_json and log:
         yield _once(lambda text: print(f"detour: {text}", file=sys.stderr, flush=True))
-        return
-    with console.status("") as status:
-        yield status.update
+    else:
+        yield silent
 
 
 def _once(tell: Tell) -> Tell:

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: what is refused, what is asked of the fabric, what is printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detour import cli
+from detour.base.errors import DetourError
+from detour.fabric import daemon
+
+SENT = {
+    "bytes_ok": 1000, "throughput_mbps": 1.5, "paths": [{"path": "sport:0x8001", "packets": 1, "switches": ["s0"]}],
+    "retransmitted": 0, "ecn_marked": 0, "queuing_delay_ns": {"min": 0.0, "mean": 1e6, "max": 2e6},
+}  # fmt: skip
+CHANGED = {"failures": [], "entries": 5, "inserted": 1, "modified": 2, "deleted": 3, "unchanged": 0, "seconds": 0.5}
+ANSWERS: dict[str, Any] = {
+    "status": {
+        "target": "engine", "topology": "d1", "switches": 2, "hosts": 2, "links": 3, "entries": 9, "failures": [],
+        "rate_mbps": 20.0, "seconds_up": 3.2, "endpoints": {"s0": {"address": "127.0.0.1:9", "device_id": 1}},
+    },
+    "provision": CHANGED | {"switches": 2},
+    "verify": {
+        "verified": True, "pairs": 2, "disconnected": 0, "proofs": 4, "ways": 4, "sids": 4, "failed": 0, "problems": [],
+        "longest": {"shortest": 2, "detour": 3}, "bound": {"shortest": 2, "detour": 3}, "seconds": 0.1,
+    },
+    "entries": {"s0": [{"table": "a.route", "match": "x=1", "action": "forward(port=1)", "priority": 0}]},
+    "counters": {"s0": {"ports": {"1": {f"{n}_{u}": 1 for n in ("rx", "tx", "enqueued", "marked") for u in ("packets",
+        "bytes")}}, "verdicts": {"forwarded": 1}}},
+    "watch": {"seconds": 1.0, "pipeline_drops": 0, "links": [
+        {"link": "s0-s1", "from": "s0:1", "kind": "local", "up": True, "mbps": 5.0, "use": 0.25, "queue_packets": None,
+         "drops": None, "marks": 0}]},
+    "path": {"path": "sport:0x0000", "delivered": True, "outcome": "delivered to h1", "hops": [
+        {"switch": "s0", "in_port": 1, "out_port": 2, "why": "because"}]},
+    "fail": CHANGED | {"failed": "s0-s1"},
+    "heal": CHANGED | {"healed": "s0-s1"},
+    "send": SENT,
+    "probe": {"source": "h0", "target": "h1", "paths": [
+        {"path": "sport:0x0001", "delay_ns": None, "switches": ["s0"]}]},
+}  # fmt: skip
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
+    """What commands ask of the fabric; it answers as in `ANSWERS`."""
+    found: list[tuple[str, dict[str, Any]]] = []
+
+    def ask(do: str, tell: Any = None, state: Any = None, **arguments: Any) -> Any:
+        found.append((do, {key: value for key, value in arguments.items() if value is not None}))
+        return ANSWERS[do]
+
+    monkeypatch.setattr(daemon, "ask", ask)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("line", "do", "arguments"),
+    [
+        ("status", "status", {}),
+        ("provision", "provision", {}),
+        ("verify", "verify", {}),
+        ("entries", "entries", {}),
+        ("entries s0 --table route", "entries", {"switch": "s0", "table": "route"}),
+        ("counters s0", "counters", {"switch": "s0"}),
+        ("watch --once --interval 0.5", "watch", {"seconds": 0.5}),
+        ("path h0 h1", "path", {"source": "h0", "target": "h1"}),
+        ("path h0 h1 --sport 0x8001", "path", {"source": "h0", "target": "h1", "sport": 0x8001}),
+        ("path h0 h1 --usid s1,s2", "path", {"source": "h0", "target": "h1", "usid": "s1,s2"}),
+        ("fail s0-s1", "fail", {"name": "s0-s1"}),
+        ("heal", "heal", {}),
+        ("heal s3", "heal", {"name": "s3"}),
+        ("send h0 h1 --bytes 1000", "send", {"source": "h0", "target": "h1", "length": 1000}),
+        ("send h0 h1 --bytes 1k --sport 7", "send", {"source": "h0", "target": "h1", "length": 1000, "sport": 7}),
+        ("probe h0 h1", "probe", {"source": "h0", "target": "h1"}),
+    ],
+)
+def test_commands_ask_and_print(
+    asked: list[Any], capsys: pytest.CaptureFixture[str], line: str, do: str, arguments: dict[str, Any]
+) -> None:
+    assert cli.main(line.split()) == 0
+    assert asked == [(do, arguments)]
+    assert capsys.readouterr().out.strip()
+    assert cli.main([*line.split(), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == ANSWERS[do]
+    assert (out.count("\n"), err) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("", "COMMAND"),
+        ("fly", "invalid choice: 'fly'"),
+        ("status --fast", "unrecognized arguments: --fast"),
+        ("--fast status", "unrecognized arguments: --fast"),
+        ("send h0", "required: DST"),
+        ("send h0 h1 --bytes zero", "'zero' is not a number of bytes"),
+        ("send h0 h1 --bytes 0", "'0' is not a number of bytes, 1 to"),
+        ("send h0 h1 --bytes -5", "--bytes"),
+        ("send h0 h1 --byte 5", "unrecognized arguments: --byte"),
+        ("send h0 h1 --sport 65536", "'65536' is not a UDP source port, 0 to 65535"),
+        ("send h0 h1 --sport 1 --usid s1", "not allowed with argument"),
+        ("send h0 h1 --bytes 5 --file x", "not allowed with argument"),
+        ("send h0 h1 --store x", "--store needs --file"),
+        ("send h0 h1 --file x --store ./x", "would be overwritten"),
+        ("watch --interval 0", "'0' is not a time in seconds"),
+        ("up --target moon", "invalid choice: 'moon'"),
+        ("demo --target moon", "invalid choice: 'moon'"),
+        ("path h0", "required: DST"),
+        ("fail", "required: LINK|SWITCH"),
+    ],
+)
+def test_what_is_wrong_takes_one_line(capsys: pytest.CaptureFixture[str], line: str, says: str) -> None:
+    assert cli.main(line.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("detour: ")
+    assert err.count("\n") == 1
+    assert says in err
+
+
+@pytest.mark.parametrize("line", ["status", "send h0 h1 --json", "verify", "shell s0", "watch --json"])
+def test_without_a_fabric(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert cli.main(line.split()) == 2
+    assert capsys.readouterr() == ("", "detour: no fabric is up; `detour up --detach` starts one\n")
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("ring:n=4", "there is no 'ring'"),
+        ("dragonfly:p=2,a=4", "h= missing|h missing"),
+        ("dragonfly:p=2,a=4,h=x", "h=x is not a whole number"),
+        ("fat-tree:k=5", "k"),
+    ],
+)
+def test_bad_topologies_name_the_rule(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spec: str, says: str
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert cli.main(["up", "--target", "engine", "--topo", spec]) == 2
+    _, err = capsys.readouterr()
+    assert any(part in err for part in says.split("|"))
+    assert not (tmp_path / "detour").exists()
+
+
+def test_checks_that_fail_exit_with_1(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ANSWERS, "verify", ANSWERS["verify"] | {"verified": False, "failed": 1, "problems": ["oh"]})
+    assert cli.main(["verify"]) == 1
+    monkeypatch.setitem(ANSWERS, "send", SENT | {"bytes_ok": 999})
+    assert cli.main(["send", "h0", "h1", "--bytes", "1000", "--json"]) == 1
+    monkeypatch.setitem(ANSWERS, "path", ANSWERS["path"] | {"delivered": False})
+    assert cli.main(["path", "h0", "h1"]) == 1
+
+
+def test_an_interrupt_exits_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def ask(*arguments: Any, **more: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(daemon, "ask", ask)
+    assert cli.main(["status"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_missing_bmv2_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    for line in ("demo --target bmv2", "up --target bmv2"):
+        assert cli.main(line.split()) == 2
+        err = capsys.readouterr().err.splitlines()[-1]
+        assert err.startswith("detour: simple_switch_grpc is not on PATH: install p4lang-bmv2") or "p4lang-bmv2" in err
+
+
+def test_the_engine_has_one_endpoint_and_bmv2_has_many(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert cli.main(["up", "--target", "bmv2", "--grpc", "127.0.0.1:1"]) == 2
+    assert "--grpc names the engine's one endpoint" in capsys.readouterr().err
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    script = (
+        "import sys\nfrom detour import cli\nfrom detour.fabric import daemon\n"
+        "row = {'table': 't', 'match': 'm', 'action': 'a', 'priority': 0}\n"
+        "daemon.ask = lambda *a, **k: {f's{i}': [row] * 100 for i in range(100)}\n"
+        "sys.exit(cli.main(['entries']))\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait() == 0
+
+
+def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    for line in ("--help", "send --help", "--version"):
+        with pytest.raises(SystemExit) as exit_:
+            cli.main(line.split())
+        assert exit_.value.code == 0
+    assert "detour 0." in capsys.readouterr().out
+
+
+def test_commands_of_their_own_get_their_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    from detour.cli import switch
+
+    got: list[Any] = []
+    monkeypatch.setattr(switch, "main", lambda arguments: got.append(arguments) or 7)
+    assert cli.main(["switch", "-i", "1@veth0", "--", "--cpu-port", "510"]) == 7
+    assert got == [["-i", "1@veth0", "--", "--cpu-port", "510"]]
+
+
+def test_errors_of_the_fabric_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def ask(*arguments: Any, **more: Any) -> Any:
+        raise DetourError("host 'h99': d1 has h0 to h71")
+
+    monkeypatch.setattr(daemon, "ask", ask)
+    assert cli.main(["probe", "h0", "h99", "--json"]) == 2
+    assert capsys.readouterr() == ("", "detour: host 'h99': d1 has h0 to h71\n")
