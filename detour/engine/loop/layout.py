@@ -95,15 +95,15 @@ GLOBALS: Final = _table(
 )  # fmt: skip
 
 SLOT: Final = _table(
+    # 64 bytes: one line of the processor's cache
     "next",  # in whatever list it is, -1 at the end
     "start",  # where the frame begins, counted from the pool's first byte
     "length",  # bytes stored
     "wire",  # bytes on the wire: more than `length` when payload is elided
-    "time",  # when it arrives (on a line), when it may leave at the earliest (in a queue)
+    "time",  # when it arrives (on a line), may leave at the earliest (in a queue), began to wait (for a socket; ns)
     "port",  # where it goes next (TO_INGRESS), or which port it leaves by (in a queue)
     "in_port",  # port by which it came into the switch, -1: none
     "phv",  # its PHV, -1: none
-    "queued",  # when it was put into the queue
 )
 
 HEAP_ENTRY: Final = _table("time", "sequence", "entity")

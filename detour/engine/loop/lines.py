@@ -55,7 +55,7 @@ def pop(g: Any, index: int) -> int:
     line.count -= 1
     if line.count > 0:
         heap.schedule(g, line.entity, slot_at(g.slots, line.head).time)
-        pool.prefetch_headers(g, line.head)
+        pool.prefetch_next(g, line.head)
     else:
         heap.cancel(g, line.entity)
     return slot

@@ -31,6 +31,20 @@ def _aligned(size: int) -> int:
     return (size + _LINE - 1) // _LINE * _LINE
 
 
+def _zeros(count: int, dtype: np.dtype | type = np.uint8) -> np.ndarray:
+    """Like `np.zeros`, beginning at a cache line. Memory of the system is not there until it is touched."""
+    size = count * np.dtype(dtype).itemsize
+    raw = np.zeros(size + _LINE, np.uint8)
+    first = -raw.ctypes.data % _LINE
+    return raw[first : first + size].view(dtype)
+
+
+def _doubled(array: np.ndarray) -> np.ndarray:
+    larger = _zeros(2 * len(array), array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
 class Memory:
     """All arrays of one loop. Tables grow by doubling; that may happen only while no slice runs.
 
@@ -43,7 +57,7 @@ class Memory:
         self._tables: dict[str, np.ndarray] = {}
         self._count = dict.fromkeys(_TABLES, 0)
         for name, dtype in _TABLES.items():
-            self._install(name, np.zeros(16, dtype))
+            self._install(name, _zeros(16, dtype))
         self._port_map = np.full(0, -1, np.int32)
         self._messages: list[np.ndarray] = []
         self._make_pool(packets, frame_bytes)
@@ -61,9 +75,9 @@ class Memory:
 
     def _make_pool(self, packets: int, frame_bytes: int) -> None:
         stride = _aligned(HEADROOM + frame_bytes + _GROWTH_BYTES)
-        # Zeroed memory from the system is not there until it is touched: a generous pool costs nothing.
-        self._install("slots", np.zeros(packets, layout.SLOT))
-        self.bytes = np.zeros(packets * stride, np.uint8)
+        # A generous pool costs nothing: what is never used is never touched.
+        self._install("slots", _zeros(packets, layout.SLOT))
+        self.bytes = _zeros(packets * stride)
         self._install("bytes", self.bytes)
         self.g["capacity"] = packets
         self.g["frame_bytes"] = frame_bytes
@@ -73,10 +87,10 @@ class Memory:
         self.reserve_phv(1024)
 
     def _make_buffers(self) -> None:
-        self._install("scratch", np.zeros(SCRATCH_BYTES, np.uint8))
-        self._install("system", np.zeros(SYSTEM_BYTES, np.uint8))
+        self._install("scratch", _zeros(SCRATCH_BYTES))
+        self._install("system", _zeros(SYSTEM_BYTES))
         for name in ("up", "taken"):
-            self._install(name, np.zeros(_LOG_BYTES, np.uint8))
+            self._install(name, _zeros(_LOG_BYTES))
             self.g[f"{name}_size"] = _LOG_BYTES
 
     def reserve_phv(self, size: int) -> None:
@@ -86,7 +100,7 @@ class Memory:
         if stride <= old_stride:
             return
         used = int(self.g["phv_fresh"])
-        array = np.zeros((int(self.g["capacity"]) + 1) * stride, np.uint8)
+        array = _zeros((int(self.g["capacity"]) + 1) * stride)
         if used:
             before = self._tables["phvs"][: used * old_stride].reshape(used, old_stride)
             array[: used * stride].reshape(used, stride)[:, :old_stride] = before
@@ -102,7 +116,7 @@ class Memory:
         index = self._count[name]
         array = self._tables[name]
         if index == len(array):
-            self._install(name, np.concatenate([array, np.zeros(len(array), array.dtype)]))
+            self._install(name, _doubled(array))
         self._count[name] = index + 1
         row = self._tables[name][index]
         for field, value in values.items():

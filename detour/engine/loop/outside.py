@@ -104,7 +104,7 @@ def send_frame(g: Any, index: int, slot: int) -> None:
         return
     frame = slot_at(g.slots, slot)
     frame.next = -1
-    frame.queued = wall_ns(g)
+    frame.time = wall_ns(g)
     if io.count == 0:
         io.head = slot
     else:
@@ -123,7 +123,7 @@ def retry(g: Any) -> None:
         while io.count > 0:
             slot = io.head
             following = slot_at(g.slots, slot).next
-            expired = now - slot_at(g.slots, slot).queued > BACKLOG_NS
+            expired = now - slot_at(g.slots, slot).time > BACKLOG_NS
             io.tx_retries += 1
             if not _try_send(g, io, slot):
                 if not expired:

@@ -11,8 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 from detour.engine.loop.jit import inner
-from detour.engine.loop.layout import HEADROOM
+from detour.engine.loop.layout import HEADROOM, SLOT
 from detour.engine.loop.native import load64, move_bytes, phv_at, prefetch, slot_at, store64
+
+_SLOT_SIZE = SLOT.itemsize
 
 
 @inner()
@@ -90,11 +92,14 @@ def scratch_phv(g: Any) -> int:
 
 
 @inner(forceinline=True)
-def prefetch_headers(g: Any, index: int) -> None:
-    """Asks the cache for the first bytes of a frame that will be parsed soon."""
+def prefetch_next(g: Any, index: int) -> None:
+    """Asks the cache for the bytes of a frame that will be parsed soon, and for the slot of the one behind it."""
     start = address(g, index)
     prefetch(start)
     prefetch(start + 64)
+    behind = slot_at(g.slots, index).next
+    if behind >= 0:
+        prefetch(g.slots + behind * _SLOT_SIZE)
 
 
 @inner()

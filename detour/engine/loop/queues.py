@@ -36,7 +36,6 @@ def join(g: Any, port_index: int, priority: int, slot_index: int) -> bool:
         pool.give_back(g, slot_index)
         return False
     slot.next = -1
-    slot.queued = g.now
     slot.time = max(g.now, queue.last_ps + queue.interval_ps) if queue.interval_ps != 0 else g.now
     queue.last_ps = slot.time
     if queue.packets == 0:

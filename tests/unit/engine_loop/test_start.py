@@ -38,6 +38,6 @@ def test_a_second_process_takes_the_loop_from_the_cache():
 
 @pytest.mark.parametrize("file", ["test_switch.py", "test_realtime.py"])
 def test_the_loop_runs_as_plain_python(file):
-    only = "unicast or multicast or clone or recirculate or digest or frames_between or burst or call"
+    only = "unicast or multicast or clone or recirculate or digest or frames_between or call"
     out = _python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", only, str(HERE / file), NUMBA_DISABLE_JIT="1")
     assert " passed" in out
