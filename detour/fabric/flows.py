@@ -107,7 +107,11 @@ class Flow:
         """Fills free slots; returns the requests to post for them."""
         requests = []
         while self.has_room:
-            data = self._source.take(self.posted, self._slot_bytes)
+            try:
+                data = self._source.take(self.posted, self._slot_bytes)
+            except DetourError as error:
+                self.failure = str(error)
+                break
             if not data:
                 self.exhausted = True
                 break
@@ -135,11 +139,16 @@ class Flow:
         message = self._received
         length = self._lengths.pop(message)
         data = self._landing.read(length, message % self._slots * self._slot_bytes)
-        if self._sink.accept(message, data):
+        self._received += 1
+        try:
+            intact = self._sink.accept(message, data)
+        except DetourError as error:  # not for whoever happens to poll, but for whoever waits for this flow
+            self.failure = self.failure or str(error)
+            return
+        if intact:
             self.bytes_ok += length
         else:
             self.bytes_wrong += length
-        self._received += 1
 
     def stats(self) -> dict[str, Any]:
         """The sender's counters (`QP.stats`)."""
@@ -231,11 +240,7 @@ class Pump:
     def run(
         self, flows: Sequence[Flow], until: Callable[[], bool] = lambda: False, seconds: float | None = None
     ) -> None:
-        """Pumps until all flows are done, `until` holds, or the time is over.
-
-        Raises:
-            DetourError: the bytes of a file cannot be read or written.
-        """
+        """Pumps until all flows are done, `until` holds, or the time is over."""
         end = None if seconds is None else time.monotonic() + seconds
         pause = threading.Event()
         while not all(flow.done for flow in flows) and not until():

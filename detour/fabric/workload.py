@@ -108,10 +108,14 @@ class Workload:
         is measured: on a machine that is too slow it falls behind the wall clock, and so do the links."""
         self._pump = pump
         self._now_ps = now_ps
-        self.flows = [
-            pump.open(a, b, choose(a, b), (PatternSource(seed + i), PatternSink(seed + i)), slot_bytes=message_bytes)
-            for i, (a, b) in enumerate(pairs)
-        ]
+        self.flows: list[Flow] = []
+        try:
+            for i, (a, b) in enumerate(pairs):
+                stream = PatternSource(seed + i), PatternSink(seed + i)
+                self.flows.append(pump.open(a, b, choose(a, b), stream, slot_bytes=message_bytes))
+        except BaseException:
+            self.close()
+            raise
 
     def run(self, warm_up: float, seconds: float, tell: Callable[[float], None] = lambda _: None) -> Outcome:
         """Lets traffic converge for `warm_up`, measures for `seconds`, then waits for what is under way.

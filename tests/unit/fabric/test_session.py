@@ -4,16 +4,21 @@
 import itertools
 import json
 import threading
+import time
 from collections.abc import Iterator
+from ipaddress import IPv6Address
 from pathlib import Path
 
 import pytest
 from scapy.contrib.roce import BTH
-from scapy.layers.inet6 import IPv6
+from scapy.layers.inet import UDP
+from scapy.layers.inet6 import ICMPv6TimeExceeded, IPv6
+from scapy.layers.l2 import Ether
 from scapy.utils import PcapNgReader
 
 from detour.base.errors import DetourError
 from detour.fabric.daemon import UpOptions, boot
+from detour.fabric.engine import EngineFabric
 from detour.fabric.session import Session
 
 TOPOLOGY = "dragonfly:p=1,a=2,h=1"  # 3 groups, 6 switches, 6 hosts
@@ -188,6 +193,34 @@ def test_a_failure_under_way_loses_nothing(session: Session) -> None:
     session.heal()
     sender.join(60)
     assert result[0]["bytes_ok"] == 400_000
+
+
+def test_a_hop_limit_that_ends_is_answered(session: Session, tmp_path: Path) -> None:
+    """The switch hands the packet to the controller, whose answer is routed to the sender."""
+    target = str(IPv6Address(session.topology.hosts[5].address))
+    packet = Ether(dst="02:00:00:ff:ff:ff", src="02:00:00:00:00:00") / IPv6(src="fd00::1", dst=target, hlim=2)
+    session.fabric.capture(tmp_path)
+    before = session.status()["icmp_answered"]
+    inject(session, bytes(packet / UDP(sport=1, dport=9) / b"hello"))
+    deadline = time.monotonic() + 20
+    while session.status()["icmp_answered"] == before or session.sample().port(1, 1, "tx").packets == 0:
+        assert time.monotonic() < deadline
+    session.fabric.capture(None)
+    answers = [p for p in PcapNgReader(str(tmp_path / "s0-1.pcapng")) if ICMPv6TimeExceeded in p]
+    assert len(answers) == 1
+    assert answers[0][IPv6].dst == "fd00::1"
+    assert answers[0][IPv6].src != target
+    assert b"hello" in bytes(answers[0])
+
+
+def inject(session: Session, frame: bytes) -> None:
+    """Lets host h0 send a frame of ours."""
+    fabric = session.fabric
+    if isinstance(fabric, EngineFabric):
+        fabric.network.inject((1, 1), frame)
+    else:
+        with fabric._host_namespaces[0].packet_socket("eth0") as sock:
+            sock.send(frame)
 
 
 def test_captures(session: Session, tmp_path: Path) -> None:
