@@ -136,7 +136,7 @@ SWITCH: Final = _table(
     # counters
     "packets", "parser_errors", "faults", "ingress_drops", "egress_drops", "no_pipeline_drops", "no_port_drops",
     "priority_drops", "queue_drops", "pool_drops", "header_drops", "pipeline_drops", "input_drops",
-    "unknown_groups", "unknown_sessions",
+    "unknown_groups", "unknown_sessions", "empty_groups",
     "multicast_copies", "clones", "resubmits", "recirculations", "digests", "digest_drops",
     "packet_ins", "packet_in_drops",
 )  # fmt: skip

@@ -212,6 +212,7 @@ def _multicast(g: Any, switch: Any, switch_index: int, slot_index: int, block: i
     """Enqueues a copy for each replica of a block (0: none); the packet itself becomes the last one."""
     replicas = 0 if block == 0 else replicate.count(block)
     if replicas == 0:
+        switch.empty_groups += block != 0
         pool.give_back(g, slot_index)
     for number in range(replicas):
         copy = _replica(g, switch, slot_index, block, number, number == replicas - 1)
