@@ -48,7 +48,7 @@ class Settings:
     window: int = 1024
     message_bytes: int = 16_000
     demo_pairs: int = 0
-    demo_seconds: tuple[float, float] = (3.0, 3.0)
+    demo_seconds: tuple[float, float] = (4.0, 3.0)
     arena_bytes: int = 1 << 28
     queue_pairs: int = 2048
     priorities: int = 8

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client against a real simple_switch_grpc."""
+"""The client against the engine's server and against real simple_switch_grpcs."""
 
 import asyncio
 from collections.abc import Iterator
@@ -13,16 +13,25 @@ from detour.control.client import FabricClient, Pipeline, SwitchClient, Target
 from detour.control.entries import Action, ActionSet, DefaultAction, Lpm, MeterConfig, TableEntry
 from detour.control.monitor import Monitor
 from detour.control.reconcile import Written, reconcile
-from tests.ptf.bmv2 import Bmv2, missing
+from detour.engine.network import Network
+from detour.engine.p4runtime.server import P4RuntimeServer
+from tests.ptf.bmv2 import Bmv2
 from tests.unit.control.test_codec import ENTITIES
 
-pytestmark = [pytest.mark.bmv2, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
 
-
-@pytest.fixture
-def targets() -> Iterator[list[Target]]:
-    with Bmv2((1, 2), cpu_port=510, device_id=3) as a, Bmv2((1,), cpu_port=510, device_id=4) as b:
-        yield [Target("s2", 3, a.address), Target("s3", 4, b.address)]
+@pytest.fixture(params=["engine", pytest.param("bmv2", marks=pytest.mark.bmv2)])
+def targets(request: pytest.FixtureRequest) -> Iterator[list[Target]]:
+    if request.param == "bmv2":
+        with Bmv2((1, 2), cpu_port=510, device_id=3) as a, Bmv2((1,), cpu_port=510, device_id=4) as b:
+            yield [Target("s2", 3, a.address), Target("s3", 4, b.address)]
+        return
+    with Network() as network, P4RuntimeServer(network) as server:
+        for device in (3, 4):
+            network.add_switch(device)
+            server.add_device(device)
+        network.attach_sink((3, 2), lambda frame, time_ps: None)
+        network.start()
+        yield [Target("s2", 3, server.target), Target("s3", 4, server.target)]
 
 
 def route(group: int, *ports: int) -> TableEntry:
@@ -118,8 +127,25 @@ def test_a_refused_pipeline_is_told(targets: list[Target], tmp_path: Path) -> No
     blob.write_text("no JSON")
 
     async def run() -> None:
-        with pytest.raises(DetourError, match=r"switch s2 \(device 3\) at unix:.*: [A-Z_]+: "):
+        with pytest.raises(DetourError, match=r"switch s2 \(device 3\) at .*: [A-Z_]+: "):
             async with FabricClient(targets, Pipeline(Pipeline.fabric().p4info, blob)):
                 pass
+
+    asyncio.run(run())
+
+
+def test_a_controller_that_takes_over_gives_back(targets: list[Target]) -> None:
+    async def run() -> None:
+        plan = {3: [route(1, 1)], 4: [route(2, 1)]}
+        async with FabricClient(targets) as fabric:
+            await reconcile(fabric, plan)
+            async with FabricClient(targets, election_id=11) as other:
+                await reconcile(other, {3: [route(5, 1)]})
+                with pytest.raises(DetourError, match=r"s2 .*refuses"):
+                    await reconcile(fabric, plan)
+            async with asyncio.timeout(10):
+                while not all(switch.switch.is_primary for switch in fabric.switches.values()):
+                    await asyncio.sleep(0.01)
+            assert (await reconcile(fabric, plan)).inserted == 1
 
     asyncio.run(run())
