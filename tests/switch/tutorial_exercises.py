@@ -112,7 +112,7 @@ EXERCISES = (
     Exercise(
         "flowcache",
         (
-            "sh timeout -s INT 16 python3 -u ./mycontroller.py > controller.log 2>&1 &",
+            "sh timeout -k 2 -s INT 16 python3 -u ./mycontroller.py > controller.log 2>&1 &",
             "sh sleep 6",
             "h1 ping -c 6 -W 2 10.0.2.2",
             "sh sleep 8",
@@ -161,7 +161,7 @@ EXERCISES = (
     Exercise(
         "p4runtime",
         (
-            "sh timeout -s INT 12 python3 -u ./mycontroller.py > controller.log 2>&1 &",
+            "sh timeout -k 2 -s INT 12 python3 -u ./mycontroller.py > controller.log 2>&1 &",
             "sh sleep 5",
             "h1 ping -c 4 -W 2 10.0.2.2",
             "sh sleep 7",

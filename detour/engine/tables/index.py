@@ -93,6 +93,7 @@ class _Groups:
         self._rows = Rows(sw, slot + GROUPS, GROUP_HEAD + words)
         self._by_identity: dict[tuple[Key, bool], _Group] = {}
         self._order: list[_Group] = []
+        sw[slot + GROUP_COUNT] = 0  # a table that was cleared had groups, and its new rows hold no addresses
 
     def __len__(self) -> int:
         return len(self._order)

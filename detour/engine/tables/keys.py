@@ -48,7 +48,7 @@ class KeyCodec:
             raise TableError(f"{self._table}: the key has {len(self._fields)} fields, not {len(key)}")
         try:
             return self._encode_exact(key) if self._exact else self._encode_masked(key)
-        except TypeError as e:
+        except (TypeError, ValueError) as e:
             raise TableError(f"{self._table}: {key} is not a key of this table: {e}") from e
 
     def _encode_exact(self, key: tuple[int, ...]) -> Match:
