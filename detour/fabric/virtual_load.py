@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts a plan's entries straight into a switch's state, for measurements that leave P4Runtime out."""
+"""Puts a plan's entries straight into a switch's state, where P4Runtime would only cost time: virtual time, benchmarks."""
 
 from __future__ import annotations
 
