@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process in which a target runs: `python -m tests.fuzz.child TARGET SEED SECONDS COUNT FIRST BOARD`.
+
+The last line that it prints is JSON: what was done, or `{"finding": ...}`; then it exits with 0 or 1.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import json
+import resource
+import sys
+from pathlib import Path
+
+from tests.fuzz.board import Board
+from tests.fuzz.budget import Budget, Finding
+
+TARGETS = ("pipeline", "tables", "json")
+_MODULES = {"json": "json_loader"}
+_MEMORY_BYTES = 8 << 30
+
+
+def main(argv: list[str]) -> int:
+    """Runs one target."""
+    target, seed, seconds, count, first, path = argv
+    faulthandler.enable()
+    # A mutant that asks for all of the machine's memory is to get an error.
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    board = Board(Path(path))
+    board.beat()
+    module = importlib.import_module(f"tests.fuzz.{_MODULES.get(target, target)}")
+    try:
+        result = module.run(board, int(seed), Budget(float(seconds), int(count), int(first)))
+    except Finding as finding:
+        print(json.dumps({"finding": str(finding)}), flush=True)
+        return 1
+    print(json.dumps(result), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

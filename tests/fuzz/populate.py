@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random state for any program, written past P4Runtime: entries, members, groups, meters, registers, value sets."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from detour.engine.compiler.model import Action, KeyField
+from detour.engine.state import SwitchState
+from detour.engine.tables import (
+    ActionProfile,
+    EntryExists,
+    GroupMember,
+    GroupRef,
+    MatchTable,
+    MemberRef,
+    MeterConfig,
+    TableError,
+    TableFull,
+)
+from tests.differential.packets import Pool
+
+_ENTRIES = 24
+_MEMBERS = 6
+
+
+class Populator:
+    """Fills the state of one switch; keys draw from the same pool of values as packets."""
+
+    def __init__(self, state: SwitchState, pool: Pool, dice: random.Random) -> None:
+        self._state, self._pool, self._dice = state, pool, dice
+
+    def everything(self) -> None:
+        """Writes all kinds of state."""
+        for profile in self._state.action_profiles.values():
+            self.profile(profile)
+        for table in self._state.tables.values():
+            self.table(table)
+        for meter in self._state.meters.values():
+            for index in range(min(meter.size, 8)):
+                meter.configure(index, self.rates())
+        for register in self._state.registers.values():
+            for index in range(min(register.size, 16)):
+                register.write(index, self._dice.getrandbits(register.bits))
+        for values in self._state.value_sets.values():
+            count = min(values.max_size or 4, 4)
+            values.replace({self._pool.draw(values.bits) for _ in range(count)})
+
+    def table(self, table: MatchTable) -> None:
+        """Random entries and, where that is allowed, another default."""
+        if table.spec.key and not table.immutable:
+            for _ in range(min(_ENTRIES, table.size)):
+                self._insert(table)
+        if table.profile is None and table.spec.actions and self._dice.random() < 0.5:
+            action = self._dice.choice(table.spec.actions)
+            try:
+                table.set_default(action.id, self.arguments(action))
+            except TableError:
+                assert table.spec.default_const or table.spec.default_action_const
+
+    def _insert(self, table: MatchTable) -> None:
+        target = self.target(table)
+        if target is None:
+            return
+        try:
+            handle = table.insert(self.key(table), *target, self._dice.randrange(1, 1 << 20))
+        except (EntryExists, TableFull):
+            return
+        if table.spec.direct_meter and self._dice.random() < 0.7:
+            table.set_meter(handle, self.rates())
+
+    def key(self, table: MatchTable) -> tuple[Any, ...]:
+        """A key of the table."""
+        return tuple(self.element(f) for f in table.spec.key)
+
+    def element(self, f: KeyField) -> Any:
+        """One component of a key."""
+        value, full = self._pool.draw(f.bits), (1 << f.bits) - 1
+        match f.match_type:
+            case "lpm":
+                return value, self._dice.choice((0, f.bits // 3, f.bits // 2, f.bits - 1, f.bits, f.bits))
+            case "ternary":
+                mask = self._dice.choice((0, full, full, self._dice.randrange(full + 1), self._pool.draw(f.bits)))
+                return self._dice.choice(((value, mask), (value, mask), (value, mask), value, None))
+            case "range":
+                low, high = sorted((value, self._pool.draw(f.bits)))
+                return low, high
+        return value
+
+    def target(self, table: MatchTable) -> tuple[Any, tuple[int, ...]] | None:
+        """Action and arguments, or what an indirect table points to; None if there is nothing."""
+        profile = table.profile
+        if profile is None:
+            action = self._dice.choice(table.spec.actions) if table.spec.actions else None
+            return action and (action.id, self.arguments(action))
+        groups = list(profile.groups())
+        if groups and self._dice.random() < 0.7:
+            return GroupRef(self._dice.choice(groups)), ()
+        members = list(profile.members())
+        return (MemberRef(self._dice.choice(members)), ()) if members else None
+
+    def arguments(self, action: Action) -> tuple[int, ...]:
+        """Arguments of an action; port numbers among them are small mostly."""
+        return tuple(self._pool.draw(p.bits) for p in action.params)
+
+    def profile(self, profile: ActionProfile) -> None:
+        """Members and groups, one of them empty."""
+        actions = list(profile.spec.actions.values())
+        if not actions:  # no table has this profile
+            return
+        for member in range(1, min(_MEMBERS, profile.max_size) + 1):
+            action = self._dice.choice(actions)
+            profile.add_member(member, action.id, self.arguments(action))
+        members = list(profile.members())
+        if profile.spec.selector is None or not members:
+            return
+        for group in range(1, 5):
+            chosen = self._dice.sample(members, self._dice.randrange(len(members) + 1))
+            profile.add_group(group, [GroupMember(m, self._dice.randrange(1, 4)) for m in chosen])
+
+    def rates(self) -> MeterConfig:
+        """Rates of a meter, from nothing to absurd."""
+        committed = self._dice.choice((0, 1, 1000, 1e6, 1e18))
+        burst = self._dice.choice((0, 1, 100, 1 << 40, (1 << 63) - 1))
+        return MeterConfig(committed, burst, committed * self._dice.choice((1, 2)), burst)
