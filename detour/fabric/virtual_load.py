@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts a plan's entries straight into a switch's state, where P4Runtime would only cost time: virtual time, benchmarks."""
+"""Puts a plan's entries straight into a switch's state: for virtual time and benchmarks, which leave P4Runtime out."""
 
 from __future__ import annotations
 
