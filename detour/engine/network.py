@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.engine import phv, sockets, stats
+from detour.engine import lossless, phv, sockets, stats
+from detour.engine.buffers import Buffers
 from detour.engine.capture import Capture
 from detour.engine.clock import Clock, RealTime, Virtual
 from detour.engine.loop import entry
@@ -338,6 +339,8 @@ class Network:
                 self._memory.row("lines", line)["up"] = int(up)
                 if not up:
                     entry.cut_line(self._memory.globals, line)
+        for entity in lossless.link_changed(self._wiring, port, up):
+            entry.schedule(self._memory.globals, entity, self.now_ps)
         for end in (port, cable.far):
             if end is not None and (state := self._wiring.switch(end[0]).state) is not None:
                 state.set_port_state(end[1], up)
@@ -394,6 +397,17 @@ class Network:
 
         self.call(change)
 
+    def set_buffers(self, switch: int, buffers: Buffers) -> None:
+        """Gives a switch packet memory that its ports share, and classes under PFC; its queues' own limits go.
+
+        After its cables are in place, while no packets wait in it. Raises `DetourError` if memory is too small."""
+        self.call(lambda: lossless.set_buffers(self._wiring, switch, buffers))
+
+    def mirror_load(self, port: Port, address: int) -> None:
+        """Keeps the number of packets that wait at a port in the 32-bit cell at `address`, for instance one of a
+        P4 register (`RegisterArray.address`). The cell must live as long as the network; 0: no more."""
+        self.call(lambda: lossless.load_mirror(self._wiring, port, address))
+
     # -- observation ------------------------------------------------------------------------------------
 
     def port_stats(self) -> dict[str, Any]:
@@ -411,6 +425,20 @@ class Network:
     def host_stats(self) -> dict[str, Any]:
         """NumPy arrays, one element a native host that is attached: `host`, `rx_packets`, `rx_bytes`, ..."""
         return {"time_ps": self.now_ps} | stats.host_stats(self._memory)
+
+    def buffer_stats(self, switch: int) -> dict[str, int]:
+        """A switch's packet memory: `buffer_bytes`, `buffer_used`, `buffer_peak`, `buffer_drops`, `headroom_drops`,
+        `pauses_sent`, `pauses_received`, `paused_ps`."""
+        return self.call(lambda: lossless.buffer_stats(self._wiring, switch, self.now_ps))
+
+    def deadlock(self) -> list[tuple[int, int, int]]:
+        """(device id, port, priority) of output queues that PFC will never let move again; none: no deadlock."""
+
+        def named(port: int, priority: int) -> tuple[int, int, int]:
+            row = self._memory.row("ports", port)
+            return int(self._memory.row("switches", int(row["switch"]))["device_id"]), int(row["number"]), priority
+
+        return self.call(lambda: [named(*queue) for queue in lossless.deadlock(self._memory)])
 
     def outside_stats(self) -> dict[str, Any]:
         """NumPy arrays, one element a socket or interface, with `device_id` and `port` that it is attached to."""

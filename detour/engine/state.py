@@ -74,6 +74,13 @@ class SwitchState:
             self.block[LOG] = self.log.address
         return self.log
 
+    def share_register(self, name: str, owner: SwitchState) -> None:
+        """Makes this switch use the register array `name` of another one that runs the same program.
+
+        For what an ideal control plane would know at once everywhere, such as the loads of a group's links."""
+        self.registers[name] = owner.registers[name]
+        self.block[self.program.slots.registers[name]] = owner.registers[name].memory.ctypes.data
+
     def set_port_state(self, port: int, up: bool) -> None:
         """Tells selectors that a port went up or down: members that watch it are skipped while it is down."""
         for profile in self.action_profiles.values():

@@ -17,7 +17,9 @@ from detour.engine.sockets import Attachment
 Port = tuple[int, int]
 """(device id of the switch, port number)"""
 
-_UNLIMITED_PACKETS = 1 << 40
+UNLIMITED_PACKETS = 1 << 40
+"""A queue's limit that does not limit."""
+
 _INPUT_LIMIT = 1024
 """Packets of a switch that wait to be parsed again, as in simple_switch."""
 
@@ -134,7 +136,7 @@ class Wiring:
         index = memory.count("ports")
         first = memory.count("queues")
         for _ in range(switch.priorities):
-            memory.add("queues", head=-1, tail=-1, limit_packets=queue_packets)
+            memory.add("queues", head=-1, tail=-1, limit_packets=queue_packets, port=index)
         memory.add(
             "ports",
             entity=memory.add_entity(layout.ON_PORT, index),

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from detour.engine.loop import heap, lines, nic, outside, pool, switch
 from detour.engine.loop.jit import entry, inner
 from detour.engine.loop.layout import (
@@ -29,6 +31,9 @@ from detour.engine.loop.layout import (
 )
 from detour.engine.loop.native import entity_at, global_at, heap_at, io_at, line_at, move_bytes, slot_at
 from detour.engine.loop.up import must_drain
+
+_NO_CLASS = np.int64(0)
+"""Of frames from outside, which have left no queue."""
 
 _BATCH = 128
 """Events between two looks at what else there is to do."""
@@ -53,14 +58,14 @@ def _line_event(g: Any, data: Any, hs: Any, index: int) -> None:
     slot = lines.pop(g, index)
     line = line_at(g.lines, index)
     if line.kind == TO_PORT:
-        switch.arrive(g, line.index, slot)
+        switch.arrive(g, line.index, slot, slot_at(g.slots, slot).port)
     elif line.kind == TO_HOST:
         nic.arrive(g, data, hs, line.index, slot)
     elif line.kind == TO_INPUT:
         switch.run_ingress(g, line.index, slot)
     elif line.kind == TO_INGRESS:
         if line.up != 0:
-            switch.arrive(g, slot_at(g.slots, slot).port, slot)
+            switch.arrive(g, slot_at(g.slots, slot).port, slot, _NO_CLASS)
         else:
             line.cut += 1
             pool.give_back(g, slot)

@@ -32,6 +32,12 @@ AT_COUNTER: Final = 48
 AT_EPOLL_EVENTS: Final = 64
 EPOLL_EVENTS: Final = 64
 
+CLASS_PFC: Any = np.int64(255)
+"""Class of a PFC frame on a line; other frames have 0 to 63, the priority of the queue that they left."""
+
+ALPHA_ONE: Final = 1 << 16
+"""Scale of a switch's `alpha`."""
+
 PORTS_PER_SWITCH: Final = 512
 """v1model's port numbers have nine bits."""
 
@@ -101,8 +107,8 @@ SLOT: Final = _table(
     "length",  # bytes stored
     "wire",  # bytes on the wire: more than `length` when payload is elided
     "time",  # when it arrives (on a line), may leave at the earliest (in a queue), began to wait (for a socket; ns)
-    "port",  # where it goes next (TO_INGRESS), or which port it leaves by (in a queue)
-    "in_port",  # port by which it came into the switch, -1: none
+    "port",  # where it goes next (TO_INGRESS), which port it leaves by (in a queue), its class (on other lines)
+    "origin",  # queue of the port and class by which it came into the switch (its account there), -1: none
     "phv",  # its PHV, -1: none
 )
 
@@ -121,31 +127,42 @@ LINE: Final = _table(
 
 PORT: Final = _table(
     "entity", "switch", "number", "line", "queues", "priorities", "waiting", "waiting_bytes", "busy_until",
+    "filled",  # bit p: the queue of priority p has packets
+    "paused",  # bit p: the other end does not want priority p now (PFC)
+    "signal",  # the other end must hear about classes that this port has paused or resumed
+    "mirror",  # address of a 32-bit cell that always holds `waiting`, 0: none
     "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "egress_drops",
+    "pauses_sent", "pauses_received", "paused_since", "paused_ps",
 )  # fmt: skip
 
 QUEUE: Final = _table(
     "head", "tail", "packets", "bytes", "limit_packets", "limit_bytes", "interval_ps", "last_ps",
     "drops", "drop_bytes", "peak_packets", "peak_bytes", "total",
+    # the other direction: what came in by this port in this class and waits somewhere in the switch
+    "port", "lossless", "in_bytes", "in_headroom", "in_paused",
 )  # fmt: skip
 
 SWITCH: Final = _table(
     "device_id", "ready", "parse", "ingress", "egress", "deparse", "preserve", "digest", "state", "phv_size",
     "drop_port", "void_port", "input_line", "input_limit", "recirculate_ps", "groups", "sessions", "replicas",
     "wants_packet_in", "wants_digest",
+    # packet memory (detour.engine.buffers): `buffer_bytes` 0 means no limit but those of the queues
+    "buffer_bytes", "buffer_used", "buffer_peak", "alpha", "shared_bytes", "shared_used",
+    "headroom", "reserve", "xoff_shift", "xon_offset",
     # counters
     "packets", "parser_errors", "faults", "ingress_drops", "egress_drops", "no_pipeline_drops", "no_port_drops",
     "priority_drops", "queue_drops", "pool_drops", "header_drops", "pipeline_drops", "input_drops",
     "unknown_groups", "unknown_sessions", "empty_groups",
     "multicast_copies", "clones", "resubmits", "recirculations", "digests", "digest_drops",
-    "packet_ins", "packet_in_drops",
+    "packet_ins", "packet_in_drops", "buffer_drops", "headroom_drops",
 )  # fmt: skip
 
 SWITCH_COUNTERS: Final = tuple(SWITCH.names or ())[(SWITCH.names or ()).index("packets") :]
 
 NIC: Final = _table(
-    "host", "line", "entity", "timer", "busy_until", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "pool_waits"
-)
+    "host", "line", "entity", "timer", "busy_until", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "pool_waits",
+    "paused", "pauses",
+)  # fmt: skip
 
 IO: Final = _table(
     "fd", "family", "port", "line", "address", "address_length", "message", "head", "tail", "count",

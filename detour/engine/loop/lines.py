@@ -13,7 +13,7 @@ import numpy as np
 
 from detour.engine.loop import heap, pool
 from detour.engine.loop.jit import inner
-from detour.engine.loop.layout import TO_CPU, TO_IO, TO_SINK, UNLIMITED_PS, UP_PACKET_IN, UP_SINK
+from detour.engine.loop.layout import CLASS_PFC, TO_CPU, TO_IO, TO_SINK, UNLIMITED_PS, UP_PACKET_IN, UP_SINK
 from detour.engine.loop.native import line_at, load8, port_at, slot_at, store8, switch_at
 from detour.engine.loop.outside import send_frame
 from detour.engine.loop.up import tell
@@ -111,7 +111,9 @@ def _mishap(g: Any, index: int, slot: int, arrival: int) -> bool:
 
 @inner()
 def send(g: Any, index: int, slot: int) -> int:
-    """Sends a frame now and returns when the sender is free again. The frame arrives a delay after that."""
+    """Sends a frame now and returns when the sender is free again. The frame arrives a delay after that.
+
+    PFC frames are spared injected faults: senders repeat them, which `pfc` leaves out."""
     line = line_at(g.lines, index)
     size = slot_at(g.slots, slot).wire + g.overhead_bytes
     busy = duration(line.rate_bps, size)
@@ -123,7 +125,7 @@ def send(g: Any, index: int, slot: int) -> int:
     if line.up == 0:
         line.cut += 1
         pool.give_back(g, slot)
-    elif line.faulty == 0 or _mishap(g, index, slot, arrival):
+    elif line.faulty == 0 or slot_at(g.slots, slot).port == CLASS_PFC or _mishap(g, index, slot, arrival):
         if line.kind >= TO_IO and line.count == 0 and line.rate_bps == 0 and line.delay_ps == 0:
             leave(g, index, slot)
         else:

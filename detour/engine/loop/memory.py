@@ -127,6 +127,10 @@ class Memory:
         """One row, to read and to write. Do not keep it: tables move when they grow."""
         return self._tables[name][index]
 
+    def table(self, name: str) -> np.ndarray:
+        """A table as it is now, rows not in use included. Do not keep it."""
+        return self._tables[name]
+
     def column(self, name: str, field: str) -> np.ndarray:
         """A copy of a field of all rows in use."""
         return self._tables[name][field][: self._count[name]].copy()

@@ -124,6 +124,24 @@ def _prefetch() -> Any:
 prefetch = _prefetch()
 
 
+def _highest_bit() -> Any:
+    """`highest_bit(mask)`: number of the highest bit set in a positive int64."""
+    if not COMPILED:
+        return lambda mask: int(mask).bit_length() - 1
+
+    @intrinsic
+    def number(typing_context: Any, mask: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.sub(ir.Constant(_I64, 63), builder.ctlz(args[0], ir.Constant(ir.IntType(1), 1)))
+
+        return types.int64(types.int64), codegen
+
+    return number
+
+
+highest_bit = _highest_bit()
+
+
 def _call_by_address(arguments: int) -> Any:
     """A function `call(address, *arguments)` for native code with that many int64 arguments and an int64 result."""
     if not COMPILED:

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.engine.loop import heap, lines, pool
-from detour.engine.loop.hosts import deadline, expire, receive, transmit
+from detour.engine.loop import heap, lines, pfc, pool
+from detour.engine.loop.hosts import deadline, expire, pause, receive, transmit
 from detour.engine.loop.jit import inner
-from detour.engine.loop.layout import MAX_TIME, UNLIMITED_PS
-from detour.engine.loop.native import nic_at, slot_at
+from detour.engine.loop.layout import CLASS_PFC, MAX_TIME, UNLIMITED_PS
+from detour.engine.loop.native import load8, nic_at, slot_at
 
 _WHEN_POOL_IS_EMPTY_PS = 1_000_000
+
+
+@inner(forceinline=True)
+def _class_of(frame: int) -> int:
+    """Class of an IPv6 frame: DSCP 0 to 7 are the class of that number, all others the highest one."""
+    dscp = ((load8(frame + 14) & 0xF) << 2) | (load8(frame + 15) >> 6)
+    return min(dscp, 7)
 
 
 @inner()
@@ -23,6 +30,13 @@ def arrive(g: Any, data: Any, hs: Any, index: int, slot_index: int) -> None:
     """A frame arrives at a host."""
     nic = nic_at(g.nics, index)
     frame = slot_at(g.slots, slot_index)
+    if frame.port == CLASS_PFC:
+        nic.pauses += 1
+        nic.paused = pfc.masked(g, slot_index, nic.paused)
+        pool.give_back(g, slot_index)
+        pause(hs, nic.host, nic.paused)
+        serve(g, data, hs, index)
+        return
     nic.rx_packets += 1
     nic.rx_bytes += frame.wire
     receive(hs, nic.host, data, frame.start, frame.length, g.now)
@@ -56,6 +70,7 @@ def _send_next(g: Any, data: Any, hs: Any, nic: Any) -> None:
         return
     frame.length = length
     frame.wire = length
+    frame.port = _class_of(g.bytes + frame.start)
     nic.tx_packets += 1
     nic.tx_bytes += length
     nic.busy_until = max(lines.send(g, nic.line, slot_index), g.now + UNLIMITED_PS)

@@ -37,7 +37,7 @@ def take(g: Any) -> int:
     slot.start = index * g.byte_stride + HEADROOM
     slot.length = 0
     slot.wire = 0
-    slot.in_port = -1
+    slot.origin = -1
     slot.phv = -1
     return index
 
@@ -114,7 +114,8 @@ def copy_frame(g: Any, source: int) -> int:
     new.length = old.length
     new.wire = old.wire
     new.time = old.time
-    new.in_port = old.in_port
+    new.origin = old.origin
+    new.port = old.port
     move_bytes(g.bytes + new.start, g.bytes + old.start, old.length)
     return index
 

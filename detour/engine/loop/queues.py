@@ -2,23 +2,23 @@
 """Output queues of a port: admission, order of service, occupancy.
 
 Strict priority as in simple_switch: the queue with the highest number goes first. A queue may have BMv2's rate
-in packets a second: then each packet has an earliest time of departure, and queues below it
-are served meanwhile.
+in packets a second: then each packet has an earliest time of departure, and queues below it are served
+meanwhile. Queues that the other end has paused (PFC) are passed over.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from detour.engine.loop import pool
+from detour.engine.loop import buffers, pool
 from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import MAX_TIME
-from detour.engine.loop.native import port_at, queue_at, slot_at
+from detour.engine.loop.native import highest_bit, port_at, queue_at, slot_at, store32, switch_at
 
 
 @inner()
 def admits(g: Any, queue: Any, wire: int) -> bool:
-    """Whether a frame of `wire` bytes may join the queue."""
+    """Whether a frame of `wire` bytes may join the queue, as far as the queue's own limits go."""
     if queue.packets >= queue.limit_packets:
         return False
     return queue.limit_bytes == 0 or queue.bytes + wire <= queue.limit_bytes
@@ -30,7 +30,8 @@ def join(g: Any, port_index: int, priority: int, slot_index: int) -> bool:
     port = port_at(g.ports, port_index)
     queue = queue_at(g.queues, port.queues + priority)
     slot = slot_at(g.slots, slot_index)
-    if not admits(g, queue, slot.wire):
+    switch = switch_at(g.switches, port.switch)
+    if not admits(g, queue, slot.wire) or (switch.buffer_bytes != 0 and not buffers.admit(g, switch, queue, slot)):
         queue.drops += 1
         queue.drop_bytes += slot.wire
         pool.give_back(g, slot_index)
@@ -40,6 +41,7 @@ def join(g: Any, port_index: int, priority: int, slot_index: int) -> bool:
     queue.last_ps = slot.time
     if queue.packets == 0:
         queue.head = slot_index
+        port.filled |= 1 << priority
     else:
         slot_at(g.slots, queue.tail).next = slot_index
     queue.tail = slot_index
@@ -50,6 +52,8 @@ def join(g: Any, port_index: int, priority: int, slot_index: int) -> bool:
     queue.peak_bytes = max(queue.peak_bytes, queue.bytes)
     port.waiting += 1
     port.waiting_bytes += slot.wire
+    if port.mirror != 0:
+        store32(port.mirror, port.waiting)
     return True
 
 
@@ -57,22 +61,27 @@ def join(g: Any, port_index: int, priority: int, slot_index: int) -> bool:
 def choose(g: Any, port_index: int) -> int:
     """The queue to serve now, or -1 if none is ready."""
     port = port_at(g.ports, port_index)
-    for priority in range(port.priorities - 1, -1, -1):
+    candidates = port.filled & ~port.paused
+    while candidates > 0:
+        priority = highest_bit(candidates)
         queue = queue_at(g.queues, port.queues + priority)
-        if queue.packets > 0 and slot_at(g.slots, queue.head).time <= g.now:
+        if queue.interval_ps == 0 or slot_at(g.slots, queue.head).time <= g.now:
             return priority
+        candidates ^= 1 << priority
     return -1
 
 
 @inner()
 def next_ready(g: Any, port_index: int) -> int:
-    """When the first waiting packet may leave (`MAX_TIME`: nothing waits)."""
+    """When the first packet that waits and is not paused may leave (`MAX_TIME`: there is none)."""
     port = port_at(g.ports, port_index)
+    candidates = port.filled & ~port.paused
     time = MAX_TIME
-    for priority in range(port.priorities):
+    while candidates > 0:
+        priority = highest_bit(candidates)
         queue = queue_at(g.queues, port.queues + priority)
-        if queue.packets > 0:
-            time = min(time, slot_at(g.slots, queue.head).time)
+        time = min(time, slot_at(g.slots, queue.head).time)
+        candidates ^= 1 << priority
     return time
 
 
@@ -86,8 +95,15 @@ def leave(g: Any, port_index: int, priority: int) -> int:
     queue.head = slot.next
     queue.packets -= 1
     queue.bytes -= slot.wire
+    if queue.packets == 0:
+        port.filled ^= 1 << priority
     port.waiting -= 1
     port.waiting_bytes -= slot.wire
+    if port.mirror != 0:
+        store32(port.mirror, port.waiting)
+    switch = switch_at(g.switches, port.switch)
+    if switch.buffer_bytes != 0:
+        buffers.release(g, switch, slot)
     return slot_index
 
 

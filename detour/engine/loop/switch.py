@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from detour.engine import phv as fixed
-from detour.engine.loop import heap, lines, pool, queues, replicate
+from detour.engine.loop import heap, lines, pfc, pool, queues, replicate
 from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import (
+    CLASS_PFC,
     MAX_TIME,
     PORTS_PER_SWITCH,
     TO_NOWHERE,
@@ -46,9 +47,13 @@ _SESSIONS = np.int64(1 << 15)
 
 
 @inner()
-def arrive(g: Any, port_index: int, slot_index: int) -> None:
-    """A frame arrives at a switch port."""
+def arrive(g: Any, port_index: int, slot_index: int, traffic_class: int) -> None:
+    """A frame arrives at a switch port; `traffic_class` is the priority that it had in the queue that it left."""
     port = port_at(g.ports, port_index)
+    if traffic_class == CLASS_PFC:
+        pfc.receive(g, port_index, slot_index)
+        serve(g, port_index)
+        return
     frame = slot_at(g.slots, slot_index)
     switch = switch_at(g.switches, port.switch)
     port.rx_packets += 1
@@ -56,7 +61,7 @@ def arrive(g: Any, port_index: int, slot_index: int) -> None:
     switch.packets += 1
     if g.capturing != 0:
         take_down(g, UP_RECEIVED, port_index, slot_index)
-    frame.in_port = port_index
+    frame.origin = port.queues + min(traffic_class, port.priorities - 1)
     pool.take_phv(g, slot_index)
     phv = pool.phv_address(g, slot_index)
     pool.clear_fixed(phv)
@@ -275,19 +280,30 @@ def serve(g: Any, port_index: int) -> None:
     """Lets a port send the next packet if it is free, and sets its event for the one after that."""
     port = port_at(g.ports, port_index)
     if g.now >= port.busy_until:
-        priority = queues.choose(g, port_index)
-        if priority < 0:
-            ready = queues.next_ready(g, port_index)
-            if ready < MAX_TIME:
-                heap.schedule(g, port.entity, ready)
+        if port.signal != 0:
+            port.busy_until = pfc.send(g, port_index)
+        elif not _send_next(g, port, port_index):
             return
-        slot = queues.leave(g, port_index, priority)
-        # Even a packet that egress drops takes a turn, so that a clone that clones itself lets time pass.
-        port.busy_until = g.now + UNLIMITED_PS
-        if _egress(g, port, priority, slot):
-            _send(g, port, port_index, slot)
-    if port.waiting > 0:
+    if port.waiting > 0 or port.signal != 0:
         heap.schedule(g, port.entity, port.busy_until)
+
+
+@inner()
+def _send_next(g: Any, port: Any, port_index: int) -> bool:
+    """Takes the next packet out of its queue and sends it. False: none may leave now, and the port's event is set."""
+    priority = queues.choose(g, port_index)
+    if priority < 0:
+        ready = queues.next_ready(g, port_index)
+        if ready < MAX_TIME:
+            heap.schedule(g, port.entity, ready)
+        return False
+    slot = queues.leave(g, port_index, priority)
+    # Even a packet that egress drops takes a turn, so that a clone that clones itself lets time pass.
+    port.busy_until = g.now + UNLIMITED_PS
+    if _egress(g, port, priority, slot):
+        slot_at(g.slots, slot).port = priority
+        _send(g, port, port_index, slot)
+    return True
 
 
 @inner()

@@ -103,6 +103,10 @@ class RegisterArray:
         self.item = container(bits)
         self.memory: NDArray[np.uint8] = np.zeros(size * self.item, dtype=np.uint8)
 
+    def address(self, index: int) -> int:
+        """Where the value is in memory (little endian, `item` bytes)."""
+        return self.memory.ctypes.data + _check(self.name, index, self.size) * self.item
+
     def read(self, index: int) -> int:
         """The value."""
         at = _check(self.name, index, self.size) * self.item

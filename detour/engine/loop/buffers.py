@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The packet memory of a switch: who may still store a packet, and which classes the neighbours must pause.
+
+Lossless classes (PFC) have an account for each port by which packets come in. It is charged first to a reserve of its
+own, then to the memory that all share, and when it has had its part of that, to a headroom of its own, which
+holds what still arrives while the neighbour hears of the pause. Packets of lossy classes share what is left of the
+shared memory: an output queue takes at most `alpha` times what is free (dynamic thresholds, Choudhury and Hahne).
+
+An account is a row of `QUEUE`; `slot.origin` names the one that a packet is charged to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detour.engine.loop import heap
+from detour.engine.loop.jit import inner
+from detour.engine.loop.native import port_at, queue_at
+
+
+@inner(forceinline=True)
+def _threshold(switch: Any) -> int:
+    """Shared memory that one account may use now (FACTS 5): an eighth of what is free at `xoff_shift` 3."""
+    return (switch.shared_bytes - switch.shared_used) >> switch.xoff_shift
+
+
+@inner(forceinline=True)
+def _is_lossless(g: Any, slot: Any) -> bool:
+    return slot.origin >= 0 and queue_at(g.queues, slot.origin).lossless != 0
+
+
+@inner()
+def admit(g: Any, switch: Any, queue: Any, slot: Any) -> bool:
+    """Stores a packet that is about to join an output queue; False (counted) if there is no room for it."""
+    wire = slot.wire
+    if _is_lossless(g, slot):
+        account = queue_at(g.queues, slot.origin)
+        if not _charge(switch, account, wire):
+            switch.headroom_drops += 1
+            return False
+        _consider_pause(g, switch, account)
+    else:
+        free = switch.shared_bytes - switch.shared_used
+        if wire > free or queue.bytes + wire > (free * switch.alpha) >> 16:
+            switch.buffer_drops += 1
+            return False
+        switch.shared_used += wire
+    switch.buffer_used += wire
+    switch.buffer_peak = max(switch.buffer_peak, switch.buffer_used)
+    return True
+
+
+@inner()
+def _charge(switch: Any, account: Any, wire: int) -> bool:
+    """Charges a packet to a lossless account; False if even its headroom is full."""
+    excess = account.in_bytes + wire - switch.reserve
+    if excess <= max(_threshold(switch), 0):
+        account.in_bytes += wire
+        switch.shared_used += min(wire, max(excess, 0))
+    elif account.in_headroom + wire <= switch.headroom:
+        account.in_headroom += wire
+    else:
+        return False
+    return True
+
+
+@inner()
+def _consider_pause(g: Any, switch: Any, account: Any) -> None:
+    if account.in_paused != 0:
+        return
+    shared = account.in_bytes - switch.reserve
+    if account.in_headroom > 0 or (shared > 0 and shared >= _threshold(switch)):
+        account.in_paused = 1
+        _signal(g, account.port)
+
+
+@inner()
+def release(g: Any, switch: Any, slot: Any) -> None:
+    """A packet leaves its output queue."""
+    wire = slot.wire
+    switch.buffer_used -= wire
+    if not _is_lossless(g, slot):
+        switch.shared_used -= wire
+        return
+    account = queue_at(g.queues, slot.origin)
+    from_headroom = min(account.in_headroom, wire)
+    rest = wire - from_headroom
+    account.in_headroom -= from_headroom
+    switch.shared_used -= min(rest, max(account.in_bytes - switch.reserve, 0))
+    account.in_bytes -= rest
+    if account.in_paused != 0 and account.in_headroom == 0:
+        shared = account.in_bytes - switch.reserve
+        if shared <= 0 or shared + switch.xon_offset <= _threshold(switch):
+            account.in_paused = 0
+            _signal(g, account.port)
+
+
+@inner()
+def _signal(g: Any, port_index: int) -> None:
+    """The other end of the cable must hear of it: as soon as the port is free, before all packets."""
+    port = port_at(g.ports, port_index)
+    port.signal = 1
+    time = max(g.now, port.busy_until)
+    if heap.pending_time(g, port.entity) > time:
+        heap.schedule(g, port.entity, time)

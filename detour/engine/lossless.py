@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packet memory and PFC as the loop's tables hold them: setting, reading, and finding deadlocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from detour.base.errors import DetourError
+from detour.engine.buffers import Buffers
+from detour.engine.loop import layout
+from detour.engine.loop.memory import Memory
+from detour.engine.wiring import UNLIMITED_PACKETS, Port, Switch, Wiring
+
+
+def set_buffers(wiring: Wiring, device_id: int, buffers: Buffers) -> None:
+    """Gives a switch its packet memory; the limits of its queues give way to it.
+
+    Raises:
+        DetourError: packets wait in the switch, or the accounts do not fit.
+    """
+    memory, switch = wiring.memory, wiring.switch(device_id)
+    ports = list(_cabled(wiring, switch))
+    if any(memory.row("ports", wiring.port_index(port))["waiting"] for port in ports):
+        raise DetourError(f"switch {switch.name}: packet memory can only change while no packets wait")
+    row = memory.row("switches", switch.index)
+    row["shared_bytes"] = buffers.shared_bytes(len(ports))
+    row["buffer_bytes"] = buffers.total_bytes
+    row["alpha"] = round(buffers.alpha * layout.ALPHA_ONE)
+    row["headroom"] = buffers.headroom_bytes
+    row["reserve"] = buffers.reserve_bytes
+    row["xoff_shift"] = buffers.xoff_shift
+    row["xon_offset"] = buffers.xon_offset_bytes
+    for port in ports:
+        for priority, queue in enumerate(wiring.queue_rows(port, None)):
+            queue["limit_packets"] = UNLIMITED_PACKETS
+            queue["limit_bytes"] = 0
+            queue["lossless"] = buffers.lossless >> priority & 1
+
+
+def _cabled(wiring: Wiring, switch: Switch) -> Iterator[Port]:
+    """Ports of a switch that lead to a switch or a native host."""
+    for port, cable in wiring.cables.items():
+        leads_to = wiring.memory.row("lines", cable.out_line)["kind"]
+        if port[0] == switch.device_id and leads_to in (layout.TO_PORT, layout.TO_HOST):
+            yield port
+
+
+def buffer_stats(wiring: Wiring, device_id: int, now_ps: int) -> dict[str, int]:
+    """Use of a switch's packet memory in bytes, drops for want of it, PFC frames, and `paused_ps`: time for which
+    its ports were paused in any class, added up."""
+    memory, switch = wiring.memory, wiring.switch(device_id)
+    row = memory.row("switches", switch.index)
+    names = ("buffer_bytes", "buffer_used", "buffer_peak", "buffer_drops", "headroom_drops")
+    stats = {name: int(row[name]) for name in names}
+    stats |= {"pauses_sent": 0, "pauses_received": 0, "paused_ps": 0}
+    for port in _cabled(wiring, switch):
+        row = memory.row("ports", wiring.port_index(port))
+        stats["pauses_sent"] += int(row["pauses_sent"])
+        stats["pauses_received"] += int(row["pauses_received"])
+        stats["paused_ps"] += int(row["paused_ps"]) + (now_ps - int(row["paused_since"]) if row["paused"] else 0)
+    return stats
+
+
+def link_changed(wiring: Wiring, port: Port, up: bool) -> list[int]:
+    """A cable went down or up: both ends forget pauses, and say again what they have paused when it is up.
+
+    Returns the entities whose event is due now."""
+    memory = wiring.memory
+    entities = []
+    for end in (port, wiring.cables[port].far):
+        if end is None:
+            continue
+        row = memory.row("ports", wiring.port_index(end))
+        row["paused"] = 0
+        accounts = range(int(row["queues"]), int(row["queues"]) + int(row["priorities"]))
+        row["signal"] = int(up and any(memory.row("queues", account)["in_paused"] for account in accounts))
+        entities.append(int(row["entity"]))
+    return entities
+
+
+class _Fabric:
+    """What deadlock detection reads, as plain Python lists."""
+
+    def __init__(self, memory: Memory) -> None:
+        column = memory.column
+        self.first = column("ports", "queues").tolist()
+        self.priorities = column("ports", "priorities").tolist()
+        self.paused = column("ports", "paused").tolist()
+        self.packets = column("queues", "packets").tolist()
+        self.in_paused = column("queues", "in_paused").tolist()
+        self.head = column("queues", "head").tolist()
+        self.slots = memory.table("slots")
+        kind, index = column("lines", "kind").tolist(), column("lines", "index").tolist()
+        self.far = [index[line] if kind[line] == layout.TO_PORT else -1 for line in column("ports", "line").tolist()]
+
+    def held(self) -> Iterator[tuple[int, int, int]]:
+        """(port, priority, the account at the far end that keeps it paused) of queues that wait for a resume."""
+        for port, far in enumerate(self.far):
+            if far < 0 or not self.paused[port]:
+                continue
+            for priority in range(min(self.priorities[port], self.priorities[far])):
+                queue, account = self.first[port] + priority, self.first[far] + priority
+                if self.paused[port] >> priority & 1 and self.packets[queue] and self.in_paused[account]:
+                    yield port, priority, account
+
+    def accounts_in(self, queue: int) -> set[int]:
+        """Accounts that the packets of a queue are charged to."""
+        found, slot = set(), self.head[queue]
+        for _ in range(self.packets[queue]):
+            found.add(int(self.slots[slot]["origin"]))
+            slot = int(self.slots[slot]["next"])
+        return found
+
+
+def deadlock(memory: Memory) -> list[tuple[int, int]]:
+    """(port index, priority) of output queues that can never move again.
+
+    A queue is stuck if it is paused by an account all of whose packets wait in stuck queues. The largest such set
+    is found by striking out every queue whose account has a packet elsewhere, until nothing changes; packets in
+    it cannot move whatever else happens, so there are no false alarms.
+    """
+    fabric = _Fabric(memory)
+    stuck = {fabric.first[port] + priority: (port, priority, account) for port, priority, account in fabric.held()}
+    if not stuck:
+        return []
+    waits_in: dict[int, set[int]] = {}
+    for queue, packets in enumerate(fabric.packets):
+        if packets:
+            for account in fabric.accounts_in(queue):
+                waits_in.setdefault(account, set()).add(queue)
+    while True:
+        free = [queue for queue, (_, _, account) in stuck.items() if not waits_in.get(account, set()) <= stuck.keys()]
+        if not free:
+            return sorted((port, priority) for port, priority, _ in stuck.values())
+        for queue in free:
+            del stuck[queue]
+
+
+def load_mirror(wiring: Wiring, port: Port, address: int) -> None:
+    """Keeps the number of packets that wait at a port in the 32-bit cell at `address` (0: no more)."""
+    row: Any = wiring.memory.row("ports", wiring.port_index(port))
+    row["mirror"] = address
