@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.flight import JOB
+from tests.fuzz.job import JOB
 
 _NOTE = 64
 _JOB = 1 << 16

@@ -7,18 +7,41 @@ The last line that it prints is JSON: what was done, or `{"finding": ...}`; then
 from __future__ import annotations
 
 import faulthandler
+import hashlib
 import importlib
 import json
 import resource
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numba
+
+import detour.base.jit  # noqa: F401  (sets the folder of the cache)
 from tests.fuzz.board import Board
 from tests.fuzz.budget import Budget, Finding
 
-TARGETS = ("pipeline", "tables", "json")
+TARGETS = ("pipeline", "tables", "json", "p4runtime")
 _MODULES = {"json": "json_loader"}
 _MEMORY_BYTES = 8 << 30
+
+
+def _cache_own_code() -> None:
+    """Native code of the fuzzer is cached for the next child; by a digest, since it is inlined across files."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    folder = f"{numba.config.CACHE_DIR}-fuzz-{digest.hexdigest()[:16]}"  # type: ignore[attr-defined]
+    numba.config.CACHE_DIR = folder  # type: ignore[attr-defined]
+
+
+def _find(target: str) -> Callable[[Board, int, Budget], dict[str, Any]]:
+    """What runs a target; `planted:FAULT` is one that must fail."""
+    name, _, fault = target.partition(":")
+    module = importlib.import_module(f"tests.fuzz.{_MODULES.get(name, name)}")
+    return partial(module.run, fault) if fault else module.run
 
 
 def main(argv: list[str]) -> int:
@@ -29,9 +52,9 @@ def main(argv: list[str]) -> int:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     board = Board(Path(path))
     board.beat()
-    module = importlib.import_module(f"tests.fuzz.{_MODULES.get(target, target)}")
+    _cache_own_code()
     try:
-        result = module.run(board, int(seed), Budget(float(seconds), int(count), int(first)))
+        result = _find(target)(board, int(seed), Budget(float(seconds), int(count), int(first)))
     except Finding as finding:
         print(json.dumps({"finding": str(finding)}), flush=True)
         return 1

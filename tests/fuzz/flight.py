@@ -8,42 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from detour.base.jit import njit
 from detour.engine import phv as fixed
 from detour.engine.loop.native import call2, call3, call4, call5, load8, load32, move_bytes, phv_at, store64
+from tests.fuzz.job import PATHS
 from tests.fuzz.mutate import below, draw, inner, make_packet
 
-JOB = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            *("parse", "ingress", "egress", "deparse", "preserve", "digest", "state"),
-            *("phv_size", "max_headers", "max_digest", "capacity", "rear", "errors"),
-            # addresses
-            *("packets", "phv", "other", "out", "digest_out", "spare", "compose"),
-            # what the parent reads after a crash
-            *("index", "length", "port", "time", "pass_", "stage"),
-            # what happened
-            *("parsed", "parser_errors", "faults", "dropped", "sent", "clones", "again", "digests", "octets", "paths"),
-        )
-    ]
-)
-
-RULES = {
-    1: "the parser consumed more bytes than the packet has",
-    2: "the parser's error is none of the program's errors",
-    3: "a validity byte is neither 0 nor 1",
-    4: "a stack's next is beyond its end",
-    5: "a variable-length field is longer than it may be",
-    6: "deparse wrote less than nothing or more headers than max_header_bytes",
-    7: "digest wrote less than nothing or more than max_digest_bytes",
-}
-STAGES = ("mutation", "parse", "ingress", "digest", "preserve", "egress", "deparse")
 MOST_PASSES = 4
-SEED_BYTES = 512
-PATHS = 1 << 16
 
 _U48 = (1 << 48) - 1
 _STAY = 0
@@ -329,7 +300,7 @@ def _next_time(job: Any, dice: Any) -> None:
     job.time &= _U48
 
 
-@njit(cache=False, _nrt=False)
+@njit(_nrt=False)
 def fly(
     jobs: Any,
     work: Any,

@@ -18,8 +18,9 @@ from detour.engine.loop.hosts import MAX_FRAME
 from tests.fuzz import seeds
 from tests.fuzz.board import Board
 from tests.fuzz.budget import Budget, Finding
-from tests.fuzz.flight import JOB, PATHS, RULES, STAGES, fly
+from tests.fuzz.flight import fly
 from tests.fuzz.guard import Region, guarded_state
+from tests.fuzz.job import JOB, PATHS, RULES, STAGES
 
 PACKETS_PER_ROUND = 50_000
 PACKETS_PER_BATCH = 10_000

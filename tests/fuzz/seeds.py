@@ -23,7 +23,7 @@ from detour.experiments.bench.frames import frame
 from detour.fabric.virtual_load import load
 from detour.topo import Topology, address, parse_topology
 from tests.differential.packets import PacketMaker, Pool
-from tests.fuzz.flight import SEED_BYTES
+from tests.fuzz.job import SEED_BYTES
 from tests.fuzz.populate import Populator
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "programs"

@@ -17,12 +17,13 @@ from typing import Any
 
 from tests.fuzz.board import Board
 from tests.fuzz.budget import Budget
-from tests.fuzz.flight import STAGES
+from tests.fuzz.job import STAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 REPRODUCERS = ROOT / "build" / "fuzz"
 _POLL_S = 0.1
-_SILENCE_S = {"pipeline": 120.0, "loop": 120.0, "tables": 120.0, "json": 120.0, "p4runtime": 120.0}
+_SILENCE_S = 120.0
+"""A child that shows no sign of life for so long hangs; compiling for the first time takes a tenth of it."""
 _TAIL = 4000
 
 
@@ -38,9 +39,17 @@ class Outcome:
 
 
 def supervise(
-    target: str, seed: int, budget: Budget, tell: Callable[[float], None] | None = None, keep: Path = REPRODUCERS
+    target: str,
+    seed: int,
+    budget: Budget,
+    tell: Callable[[float], None] | None = None,
+    keep: Path = REPRODUCERS,
+    silence: float = _SILENCE_S,
 ) -> Outcome:
-    """Runs a target to its end. `tell` hears now and then for how many seconds it has been running."""
+    """Runs a target to its end. `tell` hears now and then for how many seconds it has been running.
+
+    A child that gets on with nothing for `silence` seconds hangs. What is found is kept in the folder `keep`.
+    """
     with tempfile.TemporaryDirectory(prefix="detour-fuzz-") as folder:
         path = Path(folder) / "board"
         board = Board(path, make=True)
@@ -48,7 +57,7 @@ def supervise(
             numbers = (seed, budget.seconds, budget.count, budget.first)
             command = [sys.executable, "-m", "tests.fuzz.child", target, *map(str, numbers), str(path)]
             child = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT)
-            hung = _wait(child, board, _SILENCE_S[target], tell)
+            hung = _wait(child, board, silence, tell)
             out.seek(0)
             text = out.read().decode(errors="replace")
         failure, result = _judge(child.returncode, hung, text)
@@ -101,7 +110,7 @@ def _keep(folder: Path, target: str, seed: int, board: Board, failure: str, text
     folder.mkdir(parents=True, exist_ok=True)
     note = board.read_note()
     job = board.jobs[0]
-    stem = folder / f"{target}-{seed}-{note.get('round', 0)}"
+    stem = folder / f"{target.replace(':', '-')}-{seed}-{note.get('round', 0)}"
     data = board.read_data() or board.read_packet()
     first = note.get("round", 0)
     known = {

@@ -163,8 +163,9 @@ def _fits(k: Key, element: Any) -> bool:
     """Whether something of `_NONSENSE` is an element after all."""
     full = (1 << k.bits) - 1
     number = isinstance(element, int) and 0 <= element <= full
-    pair = isinstance(element, tuple) and len(element) == 2 and all(isinstance(e, int) for e in element)
-    first, second = element if pair else (-1, -1)
+    first, second = -1, -1
+    if isinstance(element, tuple) and len(element) == 2 and all(isinstance(e, int) for e in element):
+        first, second = element
     pair = 0 <= first <= full and second >= 0
     match k.kind:
         case "exact":

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults put in on purpose, so that it is known that the targets find them: `planted:FAULT` runs a target with one.
+
+`bounds` leaves out of the generated code what keeps the parser inside the packet; native code crashes. `table`
+forgets a change, `json` raises what is no DetourError, `server` what is no status, `hang` does not end.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+from detour.engine.compiler import native, parser
+from detour.engine.p4runtime import service
+from detour.engine.tables import MatchTable
+from tests.fuzz import json_loader, p4runtime, pipeline, tables
+from tests.fuzz.board import Board
+from tests.fuzz.budget import Budget
+
+
+def _raise(*_: Any) -> Any:
+    raise KeyError("planted")
+
+
+def _wait_for_ever(*_: Any) -> Any:
+    while True:
+        pass
+
+
+_PLANTS: dict[str, tuple[Callable[..., dict[str, Any]], Callable[[], Any]]] = {
+    "bounds": (pipeline.run, lambda: mock.patch.object(parser._Parser, "require_bytes")),
+    "table": (tables.run, lambda: mock.patch.object(MatchTable, "modify")),
+    "json": (json_loader.run, lambda: mock.patch.object(native, "Code", _raise)),
+    "server": (p4runtime.run, lambda: mock.patch.dict(service._WRITE, dict.fromkeys(service._WRITE, _raise))),
+    "hang": (pipeline.run, lambda: mock.patch.object(pipeline.Round, "run", _wait_for_ever)),
+}
+FAULTS = tuple(_PLANTS)
+
+
+def run(fault: str, board: Board, seed: int, budget: Budget) -> dict[str, Any]:
+    """Runs the target that is to find the fault."""
+    target, plant = _PLANTS[fault]
+    # Code with a fault must not get into the cache, nor sound code be taken out of it.
+    with (
+        tempfile.TemporaryDirectory(prefix="detour-fuzz-") as folder,
+        mock.patch.dict(os.environ, XDG_CACHE_HOME=folder),
+        plant(),
+    ):
+        return target(board, seed, budget)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The share of fuzzing that runs each time, seeded; `make fuzz` goes on for longer, with any seed."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.fuzz.budget import Budget
+from tests.fuzz.supervisor import Outcome, supervise
+
+SEED = int(os.environ.get("DETOUR_FUZZ_SEED", "1"))
+PACKETS = 10_000_000
+# A slow machine tries less of what is limited in time; this much is expected of any.
+_SECONDS = 15.0
+_MUTANTS, _CHANGES, _REQUESTS = 20, 500, 250
+
+
+def _fuzz(target: str, seconds: float = 0.0, count: int = 0) -> Outcome:
+    outcome = supervise(target, SEED, Budget(seconds, count))
+    assert outcome.failure is None, f"seed {SEED}: {outcome.failure}\nkept in {outcome.reproducer}"
+    print(target, outcome.result)
+    return outcome
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_packets() -> None:
+    """Ten million, whatever the time they take."""
+    result = _fuzz("pipeline", count=PACKETS).result
+    assert result["packets"] >= PACKETS
+    assert result["programs"] > 60
+    assert min(result[name] for name in ("parser_errors", "dropped", "sent", "clones", "again", "digests")) > 1000
+
+
+@pytest.mark.slow
+def test_tables() -> None:
+    """Changes while packets run, against a reference."""
+    result = _fuzz("tables", _SECONDS).result
+    assert result["changes"] > _CHANGES
+    assert result["lookups"] > _CHANGES
+    assert result["refused"] > 0
+
+
+@pytest.mark.slow
+def test_json() -> None:
+    """Mutants of programs are refused by one line of text, or run."""
+    result = _fuzz("json", _SECONDS).result
+    assert result["accepted"] > _MUTANTS
+    assert result["refused"] > _MUTANTS
+
+
+@pytest.mark.slow
+def test_p4runtime() -> None:
+    """Mutated requests get a status."""
+    result = _fuzz("p4runtime", _SECONDS).result
+    assert result["requests"] >= _REQUESTS
+    assert result["status OK"] > 0
+    assert result["elements refused"] > 0
