@@ -46,7 +46,12 @@ class Pipeline:
     @staticmethod
     def fabric() -> Pipeline:
         """`p4src/fabric.p4` as checked in."""
-        return Pipeline(BUILD / "fabric.p4info.txtpb", BUILD / "fabric.json")
+        return Pipeline.of("fabric")
+
+    @staticmethod
+    def of(program: str) -> Pipeline:
+        """A program of `p4src/` as checked in, by its name (`Policy.program`)."""
+        return Pipeline(BUILD / f"{program}.p4info.txtpb", BUILD / f"{program}.json")
 
 
 @dataclass(frozen=True)

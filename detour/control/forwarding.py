@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a switch would do with a packet, from its entries: the lookups of fabric.p4's ingress.
+"""What a switch would do with a packet, from its entries: the lookups of fabric.p4's and adaptive.p4's ingress.
 
-A replica of `local_sid`, `cut_off`, `detour` and `route` for IPv6/UDP packets without SRH. Access rules
+A replica of `local_sid`, `cut_off`, `detour` (adaptive.p4: `mode`, `towards_group`) and `route` for IPv6/UDP packets
+without SRH. Access rules
 (`acl.rules`) are left out: they are the operator's, not the planner's, and match fields that no plan knows.
 """
 
@@ -51,19 +52,36 @@ class SwitchTables:
 
     def __init__(self, entities: Iterable[Entity]) -> None:
         entries: dict[str, list[TableEntry]] = {}
-        self.node = Node()
+        defaults: dict[str, Action] = {}
         for entity in entities:
             if isinstance(entity, TableEntry):
                 entries.setdefault(entity.table, []).append(entity)
-            elif isinstance(entity, DefaultAction) and entity.table == schema.CONFIG:
-                self.node = Node(**dict(entity.action.params))
+            elif isinstance(entity, DefaultAction):
+                defaults[entity.table] = entity.action
+        self.node = Node(**dict(defaults[schema.CONFIG].params)) if schema.CONFIG in defaults else Node()
         self.local_sid = LpmTable(entries.get(schema.LOCAL_SID, ()))
         self.route = LpmTable(entries.get(schema.ROUTE, ()))
-        self._detour = {entry.field(schema.VIA): entry for entry in entries.get(schema.DETOUR, ())}
+        self.adaptive = schema.MODE in defaults
+        """whether this is adaptive.p4: the first switch chooses the group to go by, not the sender"""
+        self.host_ports = {entry.field(schema.IN_PORT) for entry in entries.get(schema.HOST_PORTS, ())}
+        ways = schema.TOWARDS_GROUP if self.adaptive else schema.DETOUR
+        self._detour = {entry.field(schema.VIA): entry for entry in entries.get(ways, ())}
         self._cut_off = {
             (entry.field(schema.VIA), entry.field(schema.DESTINATION_GROUP))
             for entry in entries.get(schema.CUT_OFF, ())
         }
+        self._usable = _links(defaults.get(schema.MODE))
+        self._usable_towards = {
+            entry.field(schema.DESTINATION_GROUP): _links(entry.members()[0]) for entry in entries.get(schema.MODE, ())
+        }
+
+    def usable(self, destination: int) -> int:
+        """adaptive.p4: the links that may be chosen for a group's packets, a bit for every peer group."""
+        return self._usable_towards.get(destination, self._usable)
+
+    def knows(self, via: int) -> bool:
+        """Whether there is an entry that leads towards a group."""
+        return via in self._detour
 
     def detours(self, source: int, destination: int) -> bool:
         """Whether packets with the source bit set, between those groups, are to be sent off by this switch."""
@@ -73,7 +91,13 @@ class SwitchTables:
 
     def detour(self, via: int, destination: int) -> TableEntry | None:
         """The entry towards an intermediate group, None if the shortest path serves."""
+        if self.adaptive and not self.usable(destination) >> via & 1:
+            return None
         return None if (via, destination) in self._cut_off else self._detour.get(via)
+
+
+def _links(mode: Action | None) -> int:
+    return dict(mode.params).get("usable", 0) if mode is not None else 0
 
 
 def tables_of(entries: Mapping[int, Iterable[Entity]], switches: int) -> list[SwitchTables]:

@@ -7,9 +7,10 @@ from collections import Counter
 
 from detour.base.errors import DetourError
 from detour.control import schema
+from detour.control.adaptive import check_routing, plan_adaptive
 from detour.control.entries import Action, ActionSet, DefaultAction, Entity, Plan, TableEntry
 from detour.control.policy import Policy
-from detour.control.queueing import plan_marking, plan_priorities, plan_punting
+from detour.control.queueing import plan_channels, plan_marking, plan_priorities, plan_punting
 from detour.control.routing import plan_routes
 from detour.control.sids import plan_sids
 from detour.control.valiant import plan_detours
@@ -24,9 +25,10 @@ def plan(topology: Topology, policy: Policy | None = None, failures: Failures = 
     (`routing.unreachable_hosts` names those).
 
     Raises:
-        DetourError: a table or an action selector would overflow.
+        DetourError: the topology does not allow what the policy says; a table or an action selector would overflow.
     """
     policy = policy or Policy()
+    check_routing(topology, policy)
     down = dead_switches(failures)
     return {
         switch.device_id: plan_switch(topology, policy, failures, switch)
@@ -46,9 +48,12 @@ def plan_switch(topology: Topology, policy: Policy, failures: Failures, switch: 
     entities: list[Entity] = [DefaultAction(schema.CONFIG, node)]
     entities += plan_sids(switch, dead_links(topology, failures))
     entities += plan_routes(topology, failures, switch)
-    if groups:
+    if policy.program == "adaptive":
+        entities += plan_adaptive(topology, policy, failures, switch)
+    elif groups:
         entities += plan_detours(topology, failures, switch)
     entities += plan_priorities(policy)
+    entities += plan_channels(switch, policy)
     entities += plan_marking(switch, policy)
     entities += plan_punting(policy)
     _check_sizes(switch, entities)

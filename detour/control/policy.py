@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator may choose: ECN marking, priorities, Valiant routing, the controller's packet rate."""
+"""What an operator may choose: ECN marking, priorities, virtual channels, routing, the controller's packet rate."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from detour.base.errors import DetourError
-from detour.control.schema import MAX_QDEPTH
+from detour.control.schema import MAX_QDEPTH, MAX_THRESHOLD
 from detour.topo.keyvalues import check_keys, split_spec
 
 # LERP's data packet: 1000 bytes of payload, Ethernet 14, IPv6 40, hop-by-hop 8, UDP 8, BTH 12, RETH 16, ICRC 4.
@@ -56,6 +56,14 @@ class RedMarking:
 
 Ecn: TypeAlias = NoMarking | StepMarking | RedMarking
 
+Routing: TypeAlias = Literal["valiant", "adaptive", "minimal", "random"]
+"""Who chooses between shortest path and detour to another group, and how.
+
+`valiant`: the sender, by the UDP source port (fabric.p4). The others are adaptive.p4's: `adaptive`, the first switch,
+packet by packet, by the loads of its group's global links; `minimal`, always the shortest path; `random`, always by way
+of a random group.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -64,6 +72,10 @@ class Policy:
     `packet_bytes` turns thresholds in bytes into packets, which is what a queue's depth counts. `priorities`
     are (DSCP, priority) pairs; other packets have priority 0. Packets for the controller above `punt_rate` a
     second (per reason) are dropped.
+
+    `valiant` False allows no detours at all. `threshold` is T of adaptive routing, in packets. `channels` above 1 are
+    virtual channels for lossless classes: a packet with DSCP v has priority v, and v rises by one whenever it comes in
+    over a global link. 3 is what detours need to be free of deadlock, 2 is enough for shortest paths.
     """
 
     ecn: Ecn = field(default_factory=lambda: StepMarking(Amount(100_000, "bytes")))
@@ -72,6 +84,19 @@ class Policy:
     valiant: bool = True
     punt_rate: int = 1000
     punt_burst: int = 100
+    routing: Routing = "valiant"
+    threshold: int = 0
+    channels: int = 0
+
+    @property
+    def program(self) -> str:
+        """The P4 program that does this, `fabric` or `adaptive`."""
+        return "fabric" if self.routing == "valiant" else "adaptive"
+
+    @property
+    def detours(self) -> bool:
+        """Whether packets may go by way of another group."""
+        return self.valiant and self.routing != "minimal"
 
     def __post_init__(self) -> None:
         if self.packet_bytes < 1:
@@ -83,6 +108,30 @@ class Policy:
                 raise DetourError(f"policy: DSCP {dscp} -> priority {priority}: DSCP is 0 to 63, priority 0 to 7")
         if len({dscp for dscp, _ in self.priorities}) < len(self.priorities):
             raise DetourError("policy: a DSCP is given two priorities")
+        self._check_routing()
+        self._check_channels()
+
+    def _check_routing(self) -> None:
+        if self.routing not in get_args(Routing):
+            raise DetourError(f"policy: routing={self.routing} is unknown; there are {', '.join(get_args(Routing))}")
+        if not 0 <= self.threshold <= MAX_THRESHOLD:
+            raise DetourError(f"policy: threshold={self.threshold} is not 0 to {MAX_THRESHOLD} packets")
+        if self.threshold and self.routing != "adaptive":
+            raise DetourError(f"policy: threshold={self.threshold} has no meaning with routing={self.routing}")
+        if self.routing in ("adaptive", "random") and not self.valiant:
+            raise DetourError(f"policy: routing={self.routing} needs detours, which valiant=False forbids")
+
+    def _check_channels(self) -> None:
+        if not 0 <= self.channels <= 3:
+            raise DetourError(f"policy: channels={self.channels} is not 0 to 3")
+        if self.channels == 2 and self.detours:
+            raise DetourError(
+                "policy: channels=2 is not free of deadlock: a detour passes two global links, so its channel rises "
+                "twice and takes 3; 2 are enough for routing=minimal, and 0 turns channels off"
+            )
+        taken = [dscp for dscp, _ in self.priorities if dscp < self.channels]
+        if self.channels > 1 and taken:
+            raise DetourError(f"policy: DSCP {taken[0]} is a virtual channel and has its own priority")
 
 
 def parse_ecn(text: str) -> Ecn:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries for priorities, ECN marking and packets to the controller."""
+"""Entries for priorities, virtual channels, ECN marking and packets to the controller."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from detour.base.errors import DetourError
 from detour.control import schema
-from detour.control.entries import Action, CloneSession, MeterConfig, Replica, TableEntry
+from detour.control.entries import Action, CloneSession, MeterConfig, Replica, TableEntry, Ternary
 from detour.control.policy import Ecn, NoMarking, Policy, RedMarking, StepMarking
 from detour.topo.topology import Switch
 
@@ -15,10 +15,26 @@ CPU_PORT = 510
 
 
 def plan_priorities(policy: Policy) -> Iterator[TableEntry]:
-    """DSCP to priority."""
-    for dscp, priority in sorted(policy.priorities):
+    """DSCP to priority; virtual channels have the priority of their number."""
+    channels = tuple((v, v) for v in range(policy.channels if policy.channels > 1 else 0))
+    for dscp, priority in sorted((*policy.priorities, *channels)):
         action = Action.of(schema.SET_PRIORITY, priority=priority)
         yield TableEntry(schema.DSCP, ((schema.DSCP_FIELD, dscp),), action)
+
+
+def plan_channels(switch: Switch, policy: Policy) -> Iterator[TableEntry]:
+    """A packet that comes in over a global link goes on in the next channel; the last one keeps it.
+
+    A shortest path passes one global link and a detour two, each with at most one local link before, between and
+    after. So in every channel packets wait for local links, then for a global one, then for the next channel: no
+    cycle. Detours around failed links may be longer, and then stay in the last channel.
+    """
+    for port, peer in enumerate(switch.ports, start=1):
+        if peer is not None and peer.kind == "global":
+            for v in range(policy.channels - 1):
+                match = {schema.DSCP_FIELD: v, schema.IN_PORT: Ternary(port, schema.PORT_MASK)}
+                action = Action.of(schema.SET_CHANNEL, dscp=v + 1, priority=v + 1)
+                yield TableEntry.of(schema.CHANNEL, match, action, priority=1)
 
 
 def plan_marking(switch: Switch, policy: Policy) -> Iterator[TableEntry]:

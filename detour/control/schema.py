@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names, sizes and constants of `p4src/fabric.p4` as its P4Info has them (a test compares the two)."""
+"""Names, sizes and constants of the P4 programs as their P4Infos have them (a test compares the two).
+
+What both programs have is called the same in both; `valiant` is in fabric.p4 only, `adaptive` in adaptive.p4 only.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,14 @@ DETOUR = "FabricIngress.valiant.detour"
 CUT_OFF = "FabricIngress.valiant.cut_off"
 ROUTE = "FabricIngress.router.route"
 DSCP = "FabricIngress.qos.dscp"
+CHANNEL = "FabricIngress.qos.channel"
+MODE = "FabricIngress.adaptive.mode"
+HOST_PORTS = "FabricIngress.adaptive.host_ports"
+TOWARDS_GROUP = "FabricIngress.adaptive.towards_group"
 MARKING = "FabricEgress.ecn.marking"
 PUNT_METER = "FabricIngress.verdict.punt_meter"
+GROUP_LOAD = "FabricIngress.adaptive.group_load"
+DECISIONS = "FabricIngress.adaptive.decisions"
 
 SET_NODE = "FabricIngress.node.set_node"
 UN = "FabricIngress.usid.un"
@@ -19,7 +28,12 @@ NODE_UA = "FabricIngress.usid.node_ua"
 TOWARDS = "FabricIngress.valiant.towards"
 FORWARD = "FabricIngress.router.forward"
 DELIVER = "FabricIngress.router.deliver"
+MINIMAL = "FabricIngress.adaptive.minimal"
+RANDOM_GROUP = "FabricIngress.adaptive.random_group"
+UGAL = "FabricIngress.adaptive.ugal"
+ADAPTIVE_TOWARDS = "FabricIngress.adaptive.towards"
 SET_PRIORITY = "FabricIngress.qos.set_priority"
+SET_CHANNEL = "FabricIngress.qos.set_channel"
 STEP = "FabricEgress.ecn.step"
 RED = "FabricEgress.ecn.red"
 NO_ACTION = "NoAction"
@@ -29,17 +43,23 @@ VIA = "meta.via"
 DESTINATION_GROUP = "destination_group"
 DSCP_FIELD = "hdr.ipv6.dscp"
 EGRESS_PORT = "std.egress_port"
+IN_PORT = "meta.in_port"
+EGRESS_SPEC = "std.egress_spec"
 
-# Entries that a table takes; members that the selectors of `route` and `detour` take.
+# Entries that a table takes; members that a selector takes.
 TABLE_SIZE = {
     LOCAL_SID: 1024,
     DETOUR: 1024,
     CUT_OFF: 4096,
     ROUTE: 16384,
     DSCP: 64,
+    CHANNEL: 4096,
+    MODE: 64,
+    HOST_PORTS: 512,
+    TOWARDS_GROUP: 1024,
     MARKING: 512,
 }
-SELECTOR_SIZE = {ROUTE: 16384, DETOUR: 4096}
+SELECTOR_SIZE = {ROUTE: 16384, DETOUR: 4096, TOWARDS_GROUP: 4096}
 MAX_GROUP_SIZE = 64
 
 # headers.p4
@@ -47,3 +67,7 @@ CPU_COPY_SESSION = 1
 PUNT_REASONS = (6, 7, 10)  # hop limit, SID exhausted, access rule: indices of the punt meter
 MAX_PASSES = 5  # recirculations for own uSIDs in a row
 MAX_QDEPTH = (1 << 19) - 1
+MAX_GROUPS = 64  # cells of group_load
+MAX_THRESHOLD = (1 << 16) - 1
+MIN_DECISION, VAL_DECISION = 0, 1  # cells of the counter of decisions
+PORT_MASK = (1 << 9) - 1

@@ -35,6 +35,27 @@ def check_nodes(state: FabricState) -> Iterator[str]:
             yield f"{switch.name}: node.config is {tuple(node)} (node id, group, groups), not {tuple(wanted)}"
 
 
+def check_decisions(state: FabricState) -> Iterator[str]:
+    """adaptive.p4: packets from the ports of the hosts, and no others, must be decided upon.
+
+    And the switches of a group must agree on what may be chosen: those behind the first one follow its decision.
+    """
+    topology = state.topology
+    for switch in topology.switches:
+        tables = state.tables[switch.index]
+        if switch.index in state.down or not tables.adaptive:
+            continue
+        ports = {host.port for host in topology.hosts_of[switch.index]}
+        if tables.host_ports != ports:
+            yield f"{switch.name}: host_ports are {sorted(map(str, tables.host_ports))}, hosts are at {sorted(ports)}"
+        first = state.tables[next(s for s in topology.members[switch.group] if s not in state.down)]
+        for destination in range(topology.valiant_groups):
+            differ = tables.usable(destination) ^ first.usable(destination)
+            both = [via for via in range(topology.valiant_groups) if tables.knows(via) and first.knows(via)]
+            for via in (via for via in both if differ >> via & 1):
+                yield f"{switch.name}: does not agree with its group on going to group {destination} by way of {via}"
+
+
 def check_sids(state: FabricState) -> tuple[int, list[tuple[str, int]]]:
     """(uSIDs looked up, (problem, count) of those that lead elsewhere)."""
     problems: list[tuple[str, int]] = []

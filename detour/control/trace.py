@@ -46,6 +46,7 @@ class _Packet:
     src: int
     dst: int
     sport: int
+    via: int | None = None  # what the flow label says (adaptive.p4)
     hop_limit: int = HOP_LIMIT
     counted: bool = False  # the hop limit is already decremented at this switch
 
@@ -70,10 +71,16 @@ class Tracer:
         self._dead = dead_links(topology, failures)
         self._down = dead_switches(failures)
 
-    def trace(self, source: Host, target: Host, sport: int = 0, usids: Sequence[int] | None = None) -> Trace:
-        """The way of a packet with that UDP source port, or with that uSID list as destination address."""
+    def trace(
+        self, source: Host, target: Host, sport: int = 0, usids: Sequence[int] | None = None, via: int | None = None
+    ) -> Trace:
+        """The way of a packet with that UDP source port, or with that uSID list as destination address.
+
+        `via` is what the first switch of a fabric with adaptive.p4 is to decide: the group to go by, None for the
+        shortest path.
+        """
         dst = target.address if usids is None else address.usid_address(usids)
-        packet, at, in_port = _Packet(source.address, dst, sport), source.switch, source.port
+        packet, at, in_port = _Packet(source.address, dst, sport, via), source.switch, source.port
         peer = self._topology.switches[at].peer(in_port)
         if at in self._down or peer is None or peer.link in self._dead:
             return Trace((), False, f"{source.name} has lost its link to s{at}")
@@ -113,7 +120,7 @@ def trace(
 
 
 def _forward(tables: SwitchTables, packet: _Packet) -> _Verdict:
-    """Ingress of fabric.p4: own uSIDs (several in a row by recirculation), then a detour, then a route."""
+    """Ingress of both programs: own uSIDs (several in a row by recirculation), then a detour, then a route."""
     passes = 0
     while packet.dst >> 96 == address.USID_BLOCK:
         entry = tables.local_sid.lookup(packet.dst)
@@ -158,11 +165,18 @@ def _detour(tables: SwitchTables, packet: _Packet) -> _Verdict | None:
     """The way to the intermediate group, None if there is no detour to make."""
     source, destination = packet.src >> 96 & 0xFFFF, packet.dst >> 96 & 0xFFFF
     prefixes = {packet.src >> 112, packet.dst >> 112}
-    if not packet.sport & DETOUR_BIT or prefixes != {address.HOST_PREFIX} or not tables.detours(source, destination):
+    wanted = packet.via is not None if tables.adaptive else packet.sport & DETOUR_BIT
+    if not wanted or prefixes != {address.HOST_PREFIX} or not tables.detours(source, destination):
         return None
-    via = pick_via(packet.sport % PATHS, source, destination, tables.node.groups)
+    via = packet.via
+    if not tables.adaptive or via is None:
+        via = pick_via(packet.sport % PATHS, source, destination, tables.node.groups)
     if packet.hop_limit <= 1:
-        return _end(packet, schema.DETOUR, "the hop limit is exhausted (the controller answers)")
+        return _end(
+            packet,
+            schema.TOWARDS_GROUP if tables.adaptive else schema.DETOUR,
+            "the hop limit is exhausted (the controller answers)",
+        )
     entry = tables.detour(via, destination)
     return None if entry is None else _chosen(tables, entry, packet)
 

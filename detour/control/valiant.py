@@ -26,10 +26,10 @@ from detour.topo.topology import Switch, Topology
 def plan_detours(topology: Topology, failures: Failures, switch: Switch) -> Iterator[TableEntry]:
     """All entries of `detour` and `cut_off` of one live switch of a topology with Valiant routing."""
     left = exit_distances(topology, failures)[switch.index]
-    cut = _cut_off(topology, failures, switch.group)
+    cut = cut_off_groups(topology, failures, switch.group)
     for via in range(topology.valiant_groups):
         if via != switch.group and left[via] < FAR:
-            ports = _ports_into(topology, failures, switch.index, via)
+            ports = ports_into(topology, failures, switch.index, via)
             choice = ActionSet.of(Action.of(schema.TOWARDS, port=port) for port in ports)
             yield TableEntry(schema.DETOUR, ((schema.VIA, via),), choice)
             for group in cut[via]:
@@ -37,7 +37,7 @@ def plan_detours(topology: Topology, failures: Failures, switch: Switch) -> Iter
                 yield TableEntry(schema.CUT_OFF, match, Action(schema.NO_ACTION))
 
 
-def _ports_into(topology: Topology, failures: Failures, at: int, via: int) -> list[int]:
+def ports_into(topology: Topology, failures: Failures, at: int, via: int) -> list[int]:
     """Direct links to the group if the switch has any, else local links one hop closer to one; at most 64."""
     graph, left = live_graph(topology, failures), exit_distances(topology, failures)
     if left[at, via] == 0:
@@ -48,7 +48,7 @@ def _ports_into(topology: Topology, failures: Failures, at: int, via: int) -> li
 
 
 @lru_cache(maxsize=1024)
-def _cut_off(topology: Topology, failures: Failures, source: int) -> tuple[tuple[int, ...], ...]:
+def cut_off_groups(topology: Topology, failures: Failures, source: int) -> tuple[tuple[int, ...], ...]:
     """For packets of the source group: by intermediate group, the destination groups it is cut off from."""
     direct, touched = _direct_links(topology, failures), _touched_groups(topology, failures)
     populated = [group for group in range(topology.valiant_groups) if _targets(topology, failures, group)]

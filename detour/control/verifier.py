@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proves from the entries that switches hold that every host reaches every other one, whatever the hashes choose.
 
-For every ordered pair of hosts and both values of the source bit: all branches of all action sets and all
-intermediate groups are followed, not sampled. Each must end at the right host's port with its MAC address,
-never repeat a switch, and pass no more switches than the topology's bound (`topo.paths.bounds`). Pairs that the
-failures disconnect must not be sent round. Besides: every switch is reached by its uN from every other one,
-every live port is left by its uA, every host has its uSID on its own switch.
+For every ordered pair of hosts and both values of the source bit (adaptive.p4: both decisions), all branches of all
+action sets and all intermediate groups are followed, not sampled. Each must end at the right host's port with its MAC
+address, never repeat a switch, and pass no more switches than the topology's bound (`topo.paths.bounds`). Pairs that
+the failures disconnect must not be sent round. Besides: every switch is reached by its uN from every other one, every
+live port is left by its uA, every host has its uSID on its own switch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from detour.control.entries import Entity
 from detour.control.fabric_state import FabricState
 from detour.control.reach import LOST, Hops, solve, solve_rows, touching
-from detour.control.sid_checks import check_nodes, check_sids
+from detour.control.sid_checks import check_decisions, check_nodes, check_sids
 from detour.control.witness import Witness
 from detour.topo.failures import NONE, Failures
 from detour.topo.graph import FAR, distances
@@ -64,7 +64,7 @@ def verify(entries: Mapping[int, Iterable[Entity]], topology: Topology, failures
     """Examines entries by device id, as read back from the switches (or as planned)."""
     state = FabricState(entries, topology, failures)
     report = Report(bound=bounds(topology, failures))
-    for problem in check_nodes(state):
+    for problem in (*check_nodes(state), *check_decisions(state)):
         report.add(problem)
     report.sids, problems = check_sids(state)
     for problem, count in problems:
