@@ -34,6 +34,7 @@ REQUESTS_PER_ROUND = 250
 _TIMEOUT_S = 60.0
 _PACKETS = 512
 _FRAMES = 12
+_DIGEST_BYTES = 8  # of the program's only one
 _FIRST, _SECOND = 1, 2
 """Devices: clients write to the first, most streams go to the second."""
 _NEVER = (grpc.StatusCode.INTERNAL, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE)
@@ -151,11 +152,11 @@ class Session:
         raise Finding(f"round {self._number}, request {step} ({request.method}): {text}"[:1500])
 
     def _notify(self) -> None:
-        """Packet-ins and digests of any length come while requests do."""
+        """Packet-ins of any length and digests come while requests do."""
         dice, device = self._dice, self._dice.choice((_FIRST, _SECOND))
         if dice.random() < 0.2:
             self._network.packet_in[device](dice.randbytes(dice.randrange(80)), 0)
-            self._network.digest[device](dice.randrange(3), dice.randbytes(dice.randrange(20)), 0)
+            self._network.digest[device](dice.randrange(3), dice.randbytes(_DIGEST_BYTES), 0)
 
     def _packets(self) -> None:
         """Packets through program and state as the clients left them."""

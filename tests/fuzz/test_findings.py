@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fuzzing found in tables, as small as it gets. For mutants of programs see engine_compiler/test_refusals.py."""
+"""What fuzzing found, as small as it gets. For mutants of programs see engine_compiler/test_refusals.py."""
 
 from __future__ import annotations
 
+import logging
+
+import grpc
 import pytest
 
 from detour.engine.compiler.program import Program
 from detour.engine.compiler.run import Runner
+from detour.engine.p4runtime import P4RuntimeServer
 from detour.engine.tables import TableError
 from tests.fuzz.table_program import Key, Layout, document
+from tests.unit.p4runtime.harness import FakeNetwork
 
 
 def _runner(*keys: Key) -> Runner:
@@ -33,3 +38,14 @@ def test_elements_that_are_no_pairs(kind: str, element: object) -> None:
     """Some of these were a ValueError."""
     with pytest.raises(TableError):
         _runner(Key("k", 8, kind)).state.tables["t"].insert((element,), "nothing", (), 1)
+
+
+def test_bytes_in_a_stream_that_are_no_message(caplog: pytest.LogCaptureFixture) -> None:
+    """Were INTERNAL, with a traceback in the log, as if it were the server's fault."""
+    caplog.set_level(logging.ERROR)
+    with P4RuntimeServer(FakeNetwork()) as server, grpc.insecure_channel(server.target) as channel:
+        call = channel.stream_stream("/p4.v1.P4Runtime/StreamChannel")(iter([b"\xff\xff"]), timeout=60)
+        with pytest.raises(grpc.RpcError) as caught:
+            list(call)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT  # type: ignore[attr-defined]
+    assert not caplog.records

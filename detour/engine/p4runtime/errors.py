@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from finsy.proto import p4r, rpc_status
+from google.protobuf.message import DecodeError
 
 from detour.base.errors import DetourError
 from detour.engine.tables import EntryExists, NoSuchEntry, TableFull
@@ -72,6 +73,8 @@ def refusal(error: BaseException) -> Refused:
         return Refused(Code.RESOURCE_EXHAUSTED, str(error))
     if isinstance(error, DetourError):
         return Refused(Code.INVALID_ARGUMENT, str(error))
+    if isinstance(error, DecodeError):  # of a message in a stream; gRPC itself answers for other requests
+        return Refused(Code.INVALID_ARGUMENT, "the message cannot be decoded")
     if isinstance(error, MemoryError):
         return Refused(Code.RESOURCE_EXHAUSTED, "out of memory")
     log.error("unexpected error", exc_info=error)
