@@ -37,8 +37,9 @@ lint: venv
 p4: venv
 	@$(VENV)/bin/python -m detour.base.p4build
 
+# As long as you like: make fuzz FUZZ_ARGS="--minutes 60 --seed 7 --target json"
 fuzz: venv
-	@$(VENV)/bin/python -m tests.fuzz
+	@$(VENV)/bin/python -m tests.fuzz $(FUZZ_ARGS)
 
 clean:
 	@rm -rf $(VENV) build *.egg-info .pytest_cache .hypothesis .ruff_cache
