@@ -56,6 +56,22 @@ def seconds(text: str) -> float:
     return value
 
 
+def counts(text: str) -> tuple[int, ...]:
+    """Numbers from 1 on, separated by commas; each once, in order."""
+    return tuple(sorted({_number(part, 1, 10**9, "a number of connections") for part in text.split(",")}))
+
+
+def delays(text: str) -> tuple[float, ...]:
+    """Three times in microseconds, separated by commas."""
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if len(found) != 3 or not all(0 <= value <= 1e6 for value in found):
+        raise argparse.ArgumentTypeError(f"{text!r} is not three times in microseconds, like 1,0.05,0.5")
+    return found
+
+
 def _number(text: str, low: int, high: int, what: str) -> int:
     try:
         value = int(text, 0)

@@ -21,11 +21,20 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
+_WITHOUT_INFLUENCE = ("cli", "experiments/bench", "experiments/figures.py", "experiments/results.py")
+
+
 def source_version() -> str:
-    """Digest of everything that may change a result: detour's Python and the compiled P4."""
+    """Digest of everything that may change a result: detour's Python, but for what only shows results, and the compiled
+    P4."""
     package = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256()
-    files = [*package.rglob("*.py"), *(package.parent / "p4src" / "build").glob("*.json")]
+    files = [
+        path
+        for path in package.rglob("*.py")
+        if not path.relative_to(package).as_posix().startswith(_WITHOUT_INFLUENCE)
+    ]
+    files += (package.parent / "p4src" / "build").glob("*.json")
     for path in sorted(files):
         digest.update(path.relative_to(package.parent).as_posix().encode())
         digest.update(path.read_bytes())

@@ -2,10 +2,10 @@
 """A whole fabric in virtual time in this process: topology, compiled P4, tables, buffers, native hosts, connections.
 
     with VirtualFabric(parse_topology("d1"), TELEMETRY_LERP, queue_pairs=64) as fabric:
-        connections = [fabric.connect(a, b) for a, b in pairs]
-        for connection in connections:
-            connection.send(ENDLESS)
+        fabric.connect(pairs)
+        fabric.send(ENDLESS)
         fabric.run(2_000_000_000)
+        print(fabric.column("st_rx_bytes"))
 
 The same P4 program, planner, host stacks and loop as in real time; only the clock and the way of entries into tables
 differ. Everything random derives from `Settings.seed`.
@@ -14,6 +14,7 @@ differ. Everything random derives from `Settings.seed`.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -21,30 +22,32 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
-from detour.control.hashes import PATHS, probe_ports
+from detour.control import schema
+from detour.control.adaptive import group_links
+from detour.control.hashes import DETOUR_BIT, PATHS, probe_ports
 from detour.control.planner import plan
-from detour.control.policy import Policy
 from detour.engine.clock import Virtual
 from detour.engine.compiler.program import Program
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
 from detour.fabric.virtual_load import load
-from detour.fabric.virtual_scheme import PACKET_BYTES, Scheme, Settings
+from detour.fabric.virtual_scheme import Scheme, Settings
+from detour.hosts.bulk import Flows, connect_many, path_packets, post_many
 from detour.hosts.state import make_hosts, set_host
-from detour.hosts.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device, Path, QPInitAttr, SendWR
+from detour.hosts.verbs import CongestionControl, Device, Transport
 from detour.topo import Topology
 from detour.topo.address import ipv6_text
 
-ENDLESS = 1 << 31
-"""bytes of a message that no run ends: 172 ms at 100 Gb/s"""
+ENDLESS = 1 << 36
+"""bytes of a message that no run ends: 5 s at 100 Gb/s"""
 
 PRIORITIES = 8
 CONTROL_PRIORITY = 7
 _ARENA = 1 << 40
 _STARTS = 64
 _ECMP_CANDIDATES = 8
-_NO_LIMIT = 1 << 30
-_WRITE = AccessFlag.LOCAL_WRITE | AccessFlag.REMOTE_WRITE
+_TRANSPORT = {"lerp": Transport.LERP, "gbn": Transport.GO_BACK_N}
+_CONTROL = {"dctcp": CongestionControl.DCTCP, "dcqcn": CongestionControl.DCQCN}
 
 
 @lru_cache(maxsize=4)
@@ -60,41 +63,6 @@ def program(name: str) -> Program:
     return Program.from_json(path.read_text())
 
 
-class Connection:
-    """A QP at each end. `sender` and `receiver` are their rows in the table `qp`."""
-
-    def __init__(self, fabric: VirtualFabric, source: int, target: int, paths: tuple[Path, ...]) -> None:
-        self.source, self.target = source, target
-        here, there = fabric.end(source), fabric.end(target)
-        self._qp = QP(here.pd, here.cq, fabric.queue_pair_options())
-        self._peer = QP(there.pd, there.cq, fabric.queue_pair_options())
-        self._from, self._to = here.region, there.region
-        self.sender, self.receiver = self._qp.index, self._peer.index
-        self._peer.connect(self._qp.endpoint, path=Path(paths[0].sport & ~0x8000))
-        if len(paths) == 1:
-            self._qp.connect(self._peer.endpoint, path=paths[0])
-        else:
-            self._qp.connect(self._peer.endpoint, candidates=paths)
-
-    def send(self, length: int, number: int = 0) -> None:
-        """Posts an RDMA WRITE of `length` bytes from now on."""
-        self._qp.post_send(SendWR(number, self._from.sge(0, length), self._to.addr, self._to.rkey))
-
-    @property
-    def queue_pair(self) -> QP:
-        """The sender's end."""
-        return self._qp
-
-
-class End:
-    """A host's domain, completion queue and memory, shared by its connections."""
-
-    def __init__(self, device: Device, host: int) -> None:
-        self.pd = PD(Context(device, host))
-        self.cq = CQ(self.pd.context)
-        self.region = MR(self.pd, ENDLESS, _WRITE, addr=0)
-
-
 class VirtualFabric:
     """See the module. A context manager."""
 
@@ -108,7 +76,6 @@ class VirtualFabric:
         """
         self.topology, self.scheme = topology, scheme
         self.settings = settings or Settings()
-        self._check()
         self._dice = random.Random(f"paths {self.settings.seed}")
         self.config = self.settings.host_config(scheme)
         self.hs = self._make_hosts(queue_pairs)
@@ -121,16 +88,12 @@ class VirtualFabric:
         self.states: dict[int, SwitchState] = {}
         self._add_switches()
         self._add_links()
+        self._add_memory()
+        if self.scheme.routing == "adaptive":
+            self._share_loads()
         self.device = Device(self.hs, self.network.call, self.network.kick_host)
-        self._ends: dict[int, End] = {}
-        self.connections: list[Connection] = []
-
-    def _check(self) -> None:
-        if self.scheme.program == "adaptive" and self.topology.valiant_groups < 3:
-            raise DetourError(
-                f"{self.scheme.name} sends packets by way of a third group; {self.topology.spec} has "
-                f"{self.topology.groups}"
-            )
+        self._flows: Flows | None = None
+        self._posted_ps = np.zeros(0, np.int64)
 
     # -- building ---------------------------------------------------------------------------------------
 
@@ -154,13 +117,10 @@ class VirtualFabric:
             set_host(hs, host.index, ipv6_text(host.address), mac=host.mac)
         return hs
 
-    def policy(self) -> Policy:
-        """What the planner has to know of the scheme."""
-        return Policy(ecn=self.scheme.ecn, packet_bytes=PACKET_BYTES)
-
     def _add_switches(self) -> None:
-        code = program(self.scheme.program)
-        entities = plan(self.topology, self.policy())
+        policy = self.scheme.policy
+        entities = plan(self.topology, policy)
+        code = program(policy.program)
         for switch in self.topology.switches:
             device = switch.device_id
             self.network.add_switch(device, switch.name, priorities=PRIORITIES)
@@ -171,40 +131,103 @@ class VirtualFabric:
     def _add_links(self) -> None:
         links = self.settings.links
         for link in self.topology.links:
-            cable = links.rate_bps, links.delay_ps(link.kind), 320
+            cable = links.rate_bps, links.delay_ps(link.kind)
             one = self.topology.switches[link.a[0]].device_id, link.a[1]
             if link.kind == "host":
                 self.network.attach_host(one, link.b[0], *cable)
             else:
                 self.network.connect(one, (self.topology.switches[link.b[0]].device_id, link.b[1]), *cable)
+                if self.settings.loss:
+                    self.network.set_faults(one, loss=self.settings.loss)
+
+    def _add_memory(self) -> None:
+        settings = self.settings
+        for switch in self.topology.switches:
+            cabled = sum(peer is not None for peer in switch.ports)
+            buffers = settings.memory.of_switch(cabled, self.scheme.lossless, settings.links)
+            self.network.set_buffers(switch.device_id, buffers)
+
+    def _share_loads(self) -> None:
+        """Ideal PiggyBack: the switches of a group read one register, into which the loop writes what waits at each of
+        the group's global links at any moment."""
+        for group in range(self.topology.valiant_groups):
+            states = [self.states[self.topology.switches[index].device_id] for index in self.topology.members[group]]
+            loads = states[0].registers[schema.GROUP_LOAD]
+            for state in states:
+                state.block[state.program.slots.registers[schema.GROUP_LOAD]] = loads.memory.ctypes.data
+            for peer, port in group_links(self.topology, group).items():
+                self.network.mirror_load(port, loads.address(peer))
 
     # -- connections ------------------------------------------------------------------------------------
 
-    def end(self, host: int) -> End:
-        """What a host's connections share."""
-        if host not in self._ends:
-            self._ends[host] = End(self.device, host)
-        return self._ends[host]
+    def connect(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Connections between pairs of hosts; they send nothing yet. To be called once."""
+        ends = np.array(pairs, np.int64).reshape(-1, 2)
+        ports = np.array([self._source_ports(int(a), int(b)) for a, b in ends], np.uint16)
+        self._flows = connect_many(
+            self.device,
+            ends[:, 0],
+            ends[:, 1],
+            transport=_TRANSPORT[self.scheme.transport],
+            congestion_control=_CONTROL[self.scheme.control],
+            reordering=self.scheme.reorder,
+            ports=ports,
+            auto=self.scheme.paths == "telemetry",
+            seed=self.settings.seed,
+        )
+        self._posted_ps = np.zeros(len(ends), np.int64)
 
-    def queue_pair_options(self) -> QPInitAttr:
-        """Transport and congestion control of the scheme."""
-        return QPInitAttr()
-
-    def connect(self, source: int, target: int) -> Connection:
-        """A connection between two hosts that sends nothing yet."""
-        connection = Connection(self, source, target, self._paths(source, target))
-        self.connections.append(connection)
-        return connection
-
-    def _paths(self, source: int, target: int) -> tuple[Path, ...]:
-        if self.scheme.paths == "shortest":
-            return (Path(self._dice.randrange(PATHS)),)
+    def _source_ports(self, source: int, target: int) -> tuple[int, ...]:
+        """The candidates of a connection; as many for every one of a scheme."""
+        if self.scheme.paths != "telemetry":
+            detour = DETOUR_BIT if self.scheme.paths == "detour" else 0
+            return (self._dice.randrange(PATHS) | detour,)
         a, b = self.topology.hosts[source], self.topology.hosts[target]
-        if self.topology.valiant_groups > 2 and a.group != b.group:
+        groups = self.topology.valiant_groups
+        if groups > 2 and a.group != b.group:
             # Few starts, so that the search for ports that lead to all groups is remembered.
             start = self._dice.randrange(_STARTS) * (PATHS // _STARTS)
-            return tuple(Path(port) for port in probe_ports(a.group, b.group, self.topology.valiant_groups, start))
-        return tuple(Path(port) for port in self._dice.sample(range(PATHS), _ECMP_CANDIDATES))
+            return probe_ports(a.group, b.group, groups, start)
+        return tuple(self._dice.sample(range(PATHS), groups - 1 if groups > 2 else _ECMP_CANDIDATES))
+
+    @property
+    def flows(self) -> Flows:
+        """The connections.
+
+        Raises:
+            DetourError: there are none yet.
+        """
+        if self._flows is None:
+            raise DetourError("this fabric has no connections yet")
+        return self._flows
+
+    @property
+    def count(self) -> int:
+        """Number of connections."""
+        return len(self.flows.sender)
+
+    def send(self, length: int, which: np.ndarray | None = None) -> None:
+        """Posts an RDMA WRITE of `length` bytes on every connection, or on those whose numbers are in `which`."""
+        post_many(self.flows, length, now_ps=self.now_ps, which=which)
+        self._posted_ps[slice(None) if which is None else which] = self.now_ps
+
+    def completion_times_ps(self) -> np.ndarray:
+        """Of the last message of every connection whose messages have all been acknowledged."""
+        done = self._done_ps()
+        return (done - self._posted_ps)[done > 0]
+
+    def unfinished(self) -> int:
+        """Connections that have not finished what they were to send."""
+        return int((self._done_ps() == 0).sum())
+
+    @property
+    def last_done_ps(self) -> int:
+        """When the last of the messages that are done was acknowledged, 0 if none is."""
+        return int(self._done_ps().max(initial=0))
+
+    def _done_ps(self) -> np.ndarray:
+        rows = self.hs.qp[self.flows.sender]
+        return np.where(rows["sq_una"] == rows["sq_end"], rows["st_last_done"], 0)
 
     # -- running ----------------------------------------------------------------------------------------
 
@@ -217,10 +240,19 @@ class VirtualFabric:
         """Loop time."""
         return self.network.now_ps
 
+    def deadlock(self) -> list[tuple[int, int, int]]:
+        """(device id, port, priority) of queues that PFC will never let move again."""
+        return self.network.deadlock() if self.scheme.lossless else []
+
     def column(self, name: str) -> np.ndarray:
-        """A field of the senders' (`st_...`) or receivers' (`st_rx_...`) QPs, one element a connection."""
-        side = "receiver" if name.startswith("st_rx_") else "sender"
-        return self.hs.qp[name][np.array([getattr(one, side) for one in self.connections], np.int64)]
+        """A field of the senders' QPs, or of the receivers' (`st_rx_...`), one element a connection."""
+        rows = self.flows.receiver if name.startswith("st_rx_") else self.flows.sender
+        return self.hs.qp[name][rows]
+
+    def packets_by_path(self) -> tuple[int, int]:
+        """Data packets that were sent by shortest and by non-shortest paths, as the source port says."""
+        shortest, detours = path_packets(self.hs, self.flows.sender)
+        return int(shortest.sum()), int(detours.sum())
 
     def close(self) -> None:
         """Frees everything."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from detour.base.errors import DetourError
-from detour.control.policy import Amount, Ecn, RedMarking, StepMarking
+from detour.control.policy import Amount, Ecn, Policy, RedMarking, Routing, StepMarking
+from detour.engine.buffers import Buffers, headroom
 from detour.hosts.config import HostConfig
 
 US = 1_000_000
@@ -23,7 +24,7 @@ PACKET_BYTES = 1102
 
 Transport: TypeAlias = Literal["lerp", "gbn"]
 Control: TypeAlias = Literal["dctcp", "dcqcn"]
-Paths: TypeAlias = Literal["telemetry", "shortest"]
+Paths: TypeAlias = Literal["telemetry", "shortest", "detour"]
 
 
 @dataclass(frozen=True)
@@ -57,15 +58,31 @@ class Memory:
     reserve_bytes: int = 4096
     alpha: float = 1.0
 
+    def of_switch(self, ports: int, lossless: int, links: Links) -> Buffers:
+        """The memory of a switch with that many cabled ports.
+
+        Raises:
+            DetourError: PFC without headroom, or headroom beyond what there is.
+        """
+        room = headroom(links.rate_bps, links.longest_ps, PACKET_BYTES)
+        return Buffers(
+            self.port_bytes * ports,
+            lossless=lossless,
+            headroom_bytes=room if self.headroom_bytes is None else self.headroom_bytes,
+            reserve_bytes=self.reserve_bytes,
+            alpha=self.alpha,
+        )
+
 
 @dataclass(frozen=True)
 class Scheme:
     """How packets find their way, how losses are handled or prevented, and how senders slow down.
 
-    `program`: the P4 program. `paths`: `telemetry` (the sender probes and picks) or `shortest` (one source port; with
-    `adaptive` the switches decide nevertheless). `channels`: virtual channels, one a global hop. `reorder`:
-    the receiver puts packets in order before it looks at them. `threshold`: T of PiggyBack's rule, in packets.
-    `hosts`: changes to `HostConfig`, as pairs of name and value.
+    `paths`: how the sender picks source ports: `telemetry` (it probes), `shortest` (one that means a shortest path) or
+    `detour` (one that means a random non-shortest one). `routing`: what switches make of that (`Policy.routing`).
+    `channels`: virtual channels, one more with every global hop. `reorder`: the receiver puts packets in order
+    before it looks at them. `threshold`: T of PiggyBack's rule, in packets. `hosts`: changes to `HostConfig`, as
+    pairs of name and value.
     """
 
     name: str
@@ -73,7 +90,7 @@ class Scheme:
     control: Control
     paths: Paths
     ecn: Ecn
-    program: str = "fabric"
+    routing: Routing = "valiant"
     pfc: bool = False
     channels: int = 1
     reorder: bool = False
@@ -85,7 +102,7 @@ class Scheme:
             raise DetourError(f"scheme {self.name}: {self.channels} virtual channels; 1 to 3 are possible")
         if self.threshold < 0:
             raise DetourError(f"scheme {self.name}: T is {self.threshold} packets; it cannot be negative")
-        if self.program == "adaptive" and self.transport == "gbn" and not self.reorder:
+        if self.routing in ("adaptive", "random") and self.transport == "gbn" and not self.reorder:
             raise DetourError(
                 f"scheme {self.name}: switches that choose a path for every packet bring packets out of order, so "
                 "go-back-N needs a reordering receiver (section II-B)"
@@ -95,6 +112,17 @@ class Scheme:
     def lossless(self) -> int:
         """Bit mask of the priorities under PFC: those of the channels."""
         return (1 << self.channels) - 1 if self.pfc else 0
+
+    @property
+    def policy(self) -> Policy:
+        """What the planner has to know of it."""
+        return Policy(
+            ecn=self.ecn,
+            packet_bytes=PACKET_BYTES,
+            routing=self.routing,
+            threshold=self.threshold if self.routing == "adaptive" else 0,
+            channels=self.channels if self.channels > 1 else 0,
+        )
 
     def with_threshold(self, packets: int) -> Scheme:
         """The same with another T."""
@@ -109,9 +137,11 @@ RED = RedMarking(Amount(400_000, "bytes"), Amount(1_600_000, "bytes"), 0.2)
 TELEMETRY_LERP = Scheme("TelemetryLERP", "lerp", "dctcp", "telemetry", STEP)
 TELEMETRY_GBN = Scheme("TelemetryGBN", "gbn", "dcqcn", "telemetry", STEP)
 BENCHMARK = Scheme(
-    "Benchmark", "gbn", "dcqcn", "shortest", RED, program="adaptive", pfc=True, channels=3, reorder=True
+    "Benchmark", "gbn", "dcqcn", "shortest", RED, routing="adaptive", pfc=True, channels=3, reorder=True
 )  # fmt: skip
-SHORTEST_PATH = Scheme("ShortestPath", "gbn", "dcqcn", "shortest", RED, pfc=True, channels=3, reorder=True)
+SHORTEST_PATH = Scheme(
+    "ShortestPath", "gbn", "dcqcn", "shortest", RED, routing="minimal", pfc=True, channels=3, reorder=True
+)  # fmt: skip
 LERP_WITHOUT_PFC = Scheme("LERP", "lerp", "dctcp", "shortest", STEP)
 ROCE_WITH_PFC = Scheme("RoCEv2+PFC", "gbn", "dcqcn", "shortest", RED, pfc=True)
 """Table I's pair"""
@@ -134,12 +164,14 @@ def scheme(name: str) -> Scheme:
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything else about a run. `window`, `frames`: packets that a connection and the fabric may have under way."""
+    """Everything else about a run. `window`, `frames`: packets that a connection and the fabric may have under way.
+    `loss`: probability with which a link between switches loses a frame."""
 
     links: Links = field(default_factory=Links)
     memory: Memory = field(default_factory=Memory)
     window: int = 1024
     frames: int = 1 << 20
+    loss: float = 0.0
     seed: int = 1
 
     def host_config(self, chosen: Scheme) -> HostConfig:

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`reproduce`: the papers' tables and figures, ours beside theirs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from detour.base.errors import DetourError
+from detour.cli import reproduce_tables as show
+from detour.cli.output import emit, table
+from detour.cli.parser import Parser, byte_count, command, counts, delays
+
+if TYPE_CHECKING:
+    from detour.experiments.reproduce import Means
+    from detour.experiments.sweep import Report
+
+QUICK_SECONDS = 45.0
+"""what --quick may take, so that with starting up it stays below a minute"""
+
+
+def register(commands: Any) -> None:
+    """Adds these commands."""
+    reproduce: Parser = commands.add_parser("reproduce", help="the papers' tables and figures, ours beside theirs")
+    reproduce.add_argument("--list", action="store_true", help="list what can be reproduced")
+    reproduce.add_argument("--json", action="store_true", help="print exactly one JSON document")
+    reproduce.set_defaults(run=_list)
+    kinds = reproduce.add_subparsers(dest="experiment", metavar="WHAT")
+    _nonshortest(kinds)
+    _pfc_gain(kinds)
+    _deadlock(kinds)
+    _all(kinds)
+
+
+def _add(kinds: Any, name: str, text: str, run: Any) -> Parser:
+    parser = command(kinds, name, text, run)
+    extent = parser.add_mutually_exclusive_group()
+    extent.add_argument("--quick", action="store_true", help="what fits a minute")
+    extent.add_argument("--full", action="store_true", help="everything, and longer runs")
+    parser.add_argument("--processes", type=int, metavar="N", help="local processes (default: one a core)")
+    parser.add_argument("--ray", metavar="ADDRESS", help="a Ray cluster instead (auto: the one that runs)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where finished points are kept (default: the cache)")
+    return parser
+
+
+def _nonshortest(kinds: Any) -> None:
+    parser = _add(kinds, "nonshortest", "Figs. 5 to 7 and Table III of the non-shortest-path paper", _run_nonshortest)
+    parser.add_argument("--topology", default="D1", metavar="D1|D2|D3", help="or a topology like dragonfly:p=2,a=4,h=2")
+    parser.add_argument("--pattern", default="adv1", metavar="unf|adv1|adv2")
+    parser.add_argument("--pairs", type=counts, metavar="N[,N...]", help="numbers of connections (default: a spread)")
+    parser.add_argument("--scheme", default="all", metavar="all|NAME")
+    parser.add_argument("--seeds", type=int, default=1, metavar="K", help="draws of pairs (1)")
+    parser.add_argument(
+        "--threshold", metavar="best|N", help="T of Benchmark in packets (10; with --full the best of 0, 10, 20, 30)"
+    )
+    parser.add_argument(
+        "--delays", type=delays, default=(1.0, 1.0, 1.0), metavar="H,L,G", help="us, of links to hosts, local, global"
+    )
+    parser.add_argument("--headroom", type=int, metavar="BYTES", help="of PFC, a port and class (2*rate*delay + 2*MTU)")
+    parser.add_argument(
+        "--message", type=byte_count, default=0, metavar="BYTES", help="one message each: completion times"
+    )
+    parser.add_argument("--loss", type=float, default=0.0, metavar="P", help="links between switches lose frames (0)")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw throughput over connections (.png, .svg)")
+
+
+def _pfc_gain(kinds: Any) -> None:
+    parser = _add(kinds, "pfc-gain", "Table I: what removing PFC gains on a fat-tree", _run_pfc_gain)
+    parser.add_argument("--connections", type=counts, metavar="N[,N...]", help="(default: those of Table I)")
+    parser.add_argument("--seeds", type=int, default=1, metavar="K", help="draws of pairs (1)")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw throughput over connections (.png, .svg)")
+
+
+def _deadlock(kinds: Any) -> None:
+    parser = _add(kinds, "deadlock", "Fig. 2: a PFC deadlock, and what prevents it", _run_deadlock)
+    parser.add_argument("--seeds", type=int, default=1, metavar="K", help="(1)")
+
+
+def _all(kinds: Any) -> None:
+    parser = _add(kinds, "all", "docs/results.md with every number and figure", _run_all)
+    parser.add_argument("--folder", type=Path, default=Path("docs"), metavar="DIR", help="where results.md goes (docs)")
+
+
+# -- what they do -------------------------------------------------------------------------------------------
+
+
+def _list(options: argparse.Namespace) -> None:
+    from detour.experiments.reproduce import EXPERIMENTS
+
+    if not options.list:
+        raise DetourError(f"reproduce what? {', '.join(EXPERIMENTS)}, all (see `detour reproduce --list`)")
+    listed = [{"name": e.name, "text": e.text} for e in EXPERIMENTS.values()]
+    listed.append({"name": "all", "text": "docs/results.md with every number and figure"})
+    rows = [(e["name"], e["text"]) for e in listed]
+    emit({"experiments": listed}, options.json, lambda console: console.print(table(("name", "what it is"), rows)))
+
+
+def _means(options: argparse.Namespace, name: str) -> Means:
+    from detour.experiments.reproduce import Means, default_store
+
+    processes = os.cpu_count() or 1 if options.processes is None else options.processes
+    if processes < 1:
+        raise DetourError(f"{processes} processes; at least 1 is needed")
+    return Means(processes, options.ray, options.out or default_store(name), QUICK_SECONDS if options.quick else None)
+
+
+@contextmanager
+def _bar(text: str, as_json: bool) -> Iterator[Report]:
+    """A progress bar on standard error, if that is a terminal."""
+    console = Console(stderr=True)
+    if as_json or not console.is_terminal:
+        yield lambda done, failed, total: None
+        return
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(text, total=None)
+
+        def report(done: int, failed: int, total: int) -> None:
+            what = f"{text} ({failed} failed)" if failed else text
+            bar.update(task, completed=done + failed, total=total, description=what)
+
+        yield report
+
+
+def _carry_out(options: argparse.Namespace, name: str, points: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    from detour.experiments.reproduce import EXPERIMENTS, reproduce
+
+    with _bar(name, options.json) as report:
+        return reproduce(EXPERIMENTS[name], points, _means(options, name), report)
+
+
+def _extent(options: argparse.Namespace) -> str:
+    return "quick" if options.quick else "full" if options.full else "normal"
+
+
+def _run_nonshortest(options: argparse.Namespace) -> int:
+    from detour.experiments import nonshortest
+    from detour.fabric.virtual_scheme import SCHEMES, scheme
+
+    thresholds = _thresholds(options, nonshortest.THRESHOLDS, nonshortest.DEFAULT_THRESHOLD)
+    pairs = options.pairs or nonshortest.default_pairs(options.topology, options.pattern)
+    schemes = tuple(SCHEMES) if options.scheme == "all" else (scheme(options.scheme).name,)
+    points = nonshortest.select(
+        nonshortest.Selection(
+            options.topology,
+            options.pattern,
+            tuple(pairs),
+            schemes,
+            options.seeds,
+            thresholds,
+            _extent(options),
+            options.delays,
+            options.headroom,
+            options.message,
+            options.loss,
+        )
+    )
+    result = _carry_out(options, "nonshortest", points)
+    if options.plot:
+        from detour.experiments import figures
+
+        figures.throughput(result["points"], options.plot)
+    emit(result, options.json, lambda console: show.nonshortest(console, result))
+    return 1 if result["failures"] else 0
+
+
+def _thresholds(options: argparse.Namespace, swept: tuple[int, ...], default: int) -> tuple[int, ...]:
+    if options.threshold == "best" or (options.threshold is None and options.full):
+        return swept
+    if options.threshold is None:
+        return (default,)
+    if not options.threshold.isdecimal():
+        raise DetourError(f"--threshold {options.threshold!r} is neither `best` nor a number of packets")
+    return (int(options.threshold),)
+
+
+def _run_pfc_gain(options: argparse.Namespace) -> int:
+    from detour.experiments import pfc_gain
+
+    points = pfc_gain.select(options.connections or pfc_gain.CONNECTIONS, options.seeds, _extent(options))
+    result = _carry_out(options, "pfc-gain", points)
+    if options.plot:
+        from detour.experiments import figures
+
+        figures.pfc_gain(result["points"], options.plot)
+    emit(result, options.json, lambda console: show.pfc_gain(console, result))
+    return 1 if result["failures"] else 0
+
+
+def _run_deadlock(options: argparse.Namespace) -> int:
+    from detour.experiments import deadlock
+
+    result = _carry_out(options, "deadlock", deadlock.select(options.seeds))
+    emit(result, options.json, lambda console: show.deadlock(console, result))
+    return 1 if result["failures"] else 0
+
+
+def _run_all(options: argparse.Namespace) -> int:
+    from detour.experiments import results
+
+    with _bar("results", options.json) as report:
+        written = results.write(options.folder, _extent(options), _means(options, "results"), report)
+    emit(written, options.json, lambda console: console.print(f"{written['file']}: {written['points']} points"))
+    return 1 if written["failures"] else 0

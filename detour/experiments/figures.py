@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures: throughput over the number of connections, Table I as curves, throughput over time."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from detour.base.errors import DetourError
+from detour.experiments.paper import TABLE_1
+
+_STYLES = {
+    "TelemetryLERP": ("tab:blue", "x", "-"),
+    "TelemetryGBN": ("tab:red", "", "-"),
+    "Benchmark": ("tab:green", "s", "--"),
+    "ShortestPath": ("tab:gray", "^", ":"),
+}
+_NAMES = {"unf": "UNF", "adv1": "ADV1", "adv2": "ADV2"}
+
+
+def _figure(columns: int, width: float = 4.3) -> tuple[Any, Any, Any]:
+    """(matplotlib.pyplot, figure, list of axes) without a display."""
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise DetourError("plots need matplotlib: pip install 'detour[plot]'") from None
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, columns, figsize=(width * columns, 3.4), squeeze=False, layout="constrained")
+    return plt, figure, axes[0]
+
+
+def _save(plt: Any, figure: Any, file: Path) -> None:
+    if file.suffix not in (".png", ".svg", ".pdf"):
+        raise DetourError(f"{file}: plots are written as .png, .svg or .pdf")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # No dates and fixed names inside: the same numbers give the same file.
+        plt.rcParams["svg.hashsalt"] = "detour"
+        metadata = {"Date": None} if file.suffix == ".svg" else {}
+        figure.savefig(file, dpi=110, metadata=metadata)
+    except OSError as error:
+        raise DetourError(f"{file}: {error.strerror}") from None
+    finally:
+        plt.close(figure)
+
+
+def throughput(points: Sequence[dict[str, Any]], file: Path) -> None:
+    """Wire rate over the number of connections, one picture a pattern, as in Figs. 5 to 7; whiskers: seeds."""
+    patterns = [name for name in _NAMES if any(p["pattern"] == name for p in points)]
+    if not patterns:
+        raise DetourError("there is no finished point to draw")
+    plt, figure, axes = _figure(len(patterns))
+    for axis, pattern in zip(axes, patterns, strict=True):
+        mine = [p for p in points if p["pattern"] == pattern]
+        for name, (colour, marker, line) in _STYLES.items():
+            runs = _by_pairs([p for p in mine if p["scheme"] == name], "wire_gbps")
+            if runs:
+                x, y = list(runs), [statistics.fmean(values) for values in runs.values()]
+                spread = [[m - min(v) for m, v in zip(y, runs.values(), strict=True)],
+                          [max(v) - m for m, v in zip(y, runs.values(), strict=True)]]  # fmt: skip
+                axis.errorbar(x, y, spread, color=colour, marker=marker, linestyle=line, label=name, capsize=2)
+        most = _by_pairs([p for p in mine if p["scheme"] != "ShortestPath"], "ceiling_gbps")
+        if most:
+            means = [statistics.fmean(values) for values in most.values()]
+            axis.plot(list(most), means, color="black", linewidth=0.7, label="ceiling of these pairs")
+        axis.set(xscale="log", xlabel="connections", title=f"{mine[0]['topology']}, {_NAMES[pattern]}", ylim=(0, None))
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("wire rate, Gb/s")
+    axes[-1].legend(fontsize="x-small")
+    _save(plt, figure, file)
+
+
+def _by_pairs(points: Sequence[dict[str, Any]], field: str) -> dict[int, list[float]]:
+    found: dict[int, list[float]] = {}
+    for point in sorted(points, key=lambda p: p["pairs"]):
+        found.setdefault(point["pairs"], []).append(point[field])
+    return found
+
+
+def pfc_gain(points: Sequence[dict[str, Any]], file: Path) -> None:
+    """Table I: goodput over the number of connections, ours, the max-min bound and the paper's."""
+    if not points:
+        raise DetourError("there is no finished point to draw")
+    plt, figure, axes = _figure(1, 6.0)
+    axis, x = axes[0], [p["connections"] for p in points]
+    axis.plot(x, [p["lerp_gbps"] / 1e3 for p in points], "x-", color="tab:blue", label="LERP, no PFC")
+    axis.plot(x, [p["pfc_gbps"] / 1e3 for p in points], "s--", color="tab:green", label="RoCEv2 with PFC")
+    axis.plot(x, [p["bound_gbps"] / 1e3 for p in points], color="black", linewidth=0.7, label="max-min bound")
+    paper = [row for row in TABLE_1 if min(x) <= row[0] <= max(x)]
+    axis.plot([r[0] for r in paper], [r[2] / 1e3 for r in paper], ".", color="tab:blue", label="paper, without PFC")
+    axis.plot([r[0] for r in paper], [r[3] / 1e3 for r in paper], ".", color="tab:green", label="paper, with PFC")
+    axis.set(xscale="log", xlabel="connections", ylabel="goodput, Tb/s", ylim=(0, None))
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize="x-small")
+    _save(plt, figure, file)
+
+
+def over_time(points: Sequence[dict[str, Any]], file: Path) -> None:
+    """Wire rate over time, one picture for each topology and pattern, a line for each scheme."""
+    keys = list(dict.fromkeys((p["topology"], p["pattern"], p["pairs"]) for p in points))
+    if not keys:
+        raise DetourError("there is no finished point to draw")
+    plt, figure, axes = _figure(len(keys))
+    for axis, key in zip(axes, keys, strict=True):
+        for point in points:
+            if (point["topology"], point["pattern"], point["pairs"]) == key and "series" in point:
+                series = point["series"]
+                times = [series["interval_us"] * (k + 1) / 1e3 for k in range(len(series["wire_gbps"]))]
+                colour, _, line = _STYLES[point["scheme"]]
+                axis.plot(times, series["wire_gbps"], line, color=colour, linewidth=0.8, label=point["scheme"])
+        axis.set(xlabel="ms", title=f"{key[0]}, {_NAMES[key[1]]}, {key[2]} pairs", ylim=(0, None))
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("wire rate, Gb/s")
+    axes[-1].legend(fontsize="x-small")
+    _save(plt, figure, file)

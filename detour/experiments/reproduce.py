@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running the points of an experiment: which fit a budget, where results are kept, what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from detour.base.jit import cache_dir
+from detour.engine import warm
+from detour.experiments import deadlock, nonshortest, pfc_gain, sweep
+from detour.experiments.store import Point, Store, source_version
+
+Collect = Callable[[Iterable[dict[str, Any] | None]], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What can be reproduced. `seconds(point)`: its rough cost on one core."""
+
+    name: str
+    text: str
+    worker: str
+    collect: Collect
+    seconds: Callable[[Point], float]
+
+
+EXPERIMENTS = {
+    e.name: e
+    for e in (
+        Experiment(
+            "nonshortest",
+            "Figs. 5 to 7 and Table III: four schemes on Dragonflies D1 to D3, UNF, ADV1 and ADV2",
+            nonshortest.WORKER,
+            nonshortest.collect,
+            nonshortest.seconds,
+        ),
+        Experiment(
+            "pfc-gain",
+            "Table I: LERP without PFC against RoCEv2 with PFC on a 1:4 fat-tree with 512 hosts",
+            pfc_gain.WORKER,
+            pfc_gain.collect,
+            pfc_gain.seconds,
+        ),
+        Experiment(
+            "deadlock",
+            "Fig. 2: a circle of buffers, with PFC and one virtual channel, with three, and without PFC",
+            deadlock.WORKER,
+            deadlock.collect,
+            deadlock.seconds,
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Means:
+    """How points are run. `budget_s`: time that all points together may take; what does not fit is left out."""
+
+    processes: int = 1
+    ray: str | None = None
+    store: Path | None = None
+    budget_s: float | None = None
+
+
+def default_store(name: str) -> Path:
+    """Where the points of an experiment are kept unless a file is named."""
+    return cache_dir() / "results" / f"{name}.jsonl"
+
+
+def affordable(
+    points: Sequence[Point], seconds: Callable[[Point], float], budget_s: float | None, processes: int
+) -> tuple[list[Point], list[Point]]:
+    """(points to run, points left out): cheap ones first, as many as fit the budget; at least one is run."""
+    if budget_s is None:
+        return list(points), []
+    left, chosen = budget_s * processes, set()
+    for index in sorted(range(len(points)), key=lambda i: seconds(points[i])):
+        cost = seconds(points[index])
+        # The longest point must end in time as well, whatever else goes on beside it.
+        if not chosen or (cost <= left and cost <= budget_s):
+            chosen.add(index)
+            left -= cost
+    return [p for i, p in enumerate(points) if i in chosen], [p for i, p in enumerate(points) if i not in chosen]
+
+
+def reproduce(
+    experiment: Experiment, points: Sequence[Point], means: Means, report: sweep.Report | None = None
+) -> dict[str, Any]:
+    """Runs the points that are not in the store and collects all of them.
+
+    Besides what the experiment's `collect` says: `failures` (point and reason) and `left_out` (points beyond the
+    budget). Finished points are kept and not run again while the sources stay the same.
+    """
+    warm.ensure(lambda text: None)
+    store = Store(means.store, source_version())
+    missing = [point for point in points if point not in store]
+    now, later = affordable(missing, experiment.seconds, means.budget_s, means.processes)
+    wanted = [point for point in points if point in store or point in now]
+    # Long points first, so that no process is left alone with one at the end.
+    wanted.sort(key=experiment.seconds, reverse=True)
+    outcome = sweep.run(wanted, experiment.worker, store, processes=means.processes, ray=means.ray, report=report)
+    failures = [{"point": failure.point, "reason": failure.reason} for failure in outcome.failures]
+    return {
+        "experiment": experiment.name,
+        **experiment.collect(store.get(point) for point in points),
+        "failures": failures,
+        "left_out": later,
+    }
