@@ -33,10 +33,11 @@ def run(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
     names = seeds.corpus()
     random.Random(seed).shuffle(names)
     totals: dict[str, int] = dict.fromkeys(("packets", "programs", *_COUNTED), 0)
-    totals["programs"] = 1 + min(len(names), budget.count // (2 * PACKETS_PER_ROUND) if budget.count else len(names))
+    programs: set[str] = set()
     began, number, busy = time.monotonic(), budget.first, 0.0
     while not budget.spent(totals["packets"], began):
         name = seeds.FABRIC if number % 2 == 0 else names[number // 2 % len(names)]
+        programs.add(name)
         board.note(program=name, seed=seed, round=number)
         dice = random.Random(f"{seed} {number}")
         with guarded_state():
@@ -49,6 +50,7 @@ def run(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
         for field in _COUNTED:
             totals[field] += int(board.jobs[0][field])
         number += 1
+    totals["programs"] = len(programs)
     totals["packets_per_s"] = int(totals["packets"] / max(busy, 1e-9))
     return totals
 

@@ -14,7 +14,7 @@ SEED = int(os.environ.get("DETOUR_FUZZ_SEED", "1"))
 PACKETS = 10_000_000
 # A slow machine tries less of what is limited in time; this much is expected of any.
 _SECONDS = 15.0
-_MUTANTS, _CHANGES, _REQUESTS = 20, 500, 250
+_MUTANTS, _CHANGES, _REQUESTS = 5, 300, 250
 
 
 def _fuzz(target: str, seconds: float = 0.0, count: int = 0) -> Outcome:
