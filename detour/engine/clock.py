@@ -22,7 +22,12 @@ class RealTime:
 
 @dataclass(frozen=True)
 class Virtual:
-    """No pacing: `Network.run(until_ps)` executes events as fast as it can. Same inputs, same bytes out."""
+    """No pacing: `Network.run(until_ps)` executes events as fast as it can. Same inputs, same bytes out.
+
+    `divide`: large fabrics are executed switch by switch in short windows of time, which is faster and gives the same
+    results (`detour.engine.division`)."""
+
+    divide: bool = True
 
     tick_ps = 1_000
     """Default length of a P4 tick: 1 ns."""

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.engine import lossless, phv, sockets, stats
+from detour.engine import division, lossless, phv, sockets, stats
 from detour.engine.buffers import Buffers
 from detour.engine.capture import Capture
 from detour.engine.clock import Clock, RealTime, Virtual
@@ -63,22 +63,28 @@ class Network:
         *,
         hosts: Any = None,
         packets: int = 1 << 16,
-        frame_bytes: int = native_hosts.MAX_FRAME,
+        frame_bytes: int | None = None,
     ) -> None:
         """`clock`: `RealTime()` (default) or `Virtual()`. `tick_ps`: length of a P4 tick (default: the clock's).
         `seed`: everything random derives from it. `hosts`: the `Hosts` named tuple of native hosts.
-        `packets`: packets that may be in the fabric at once. `frame_bytes`: longest Ethernet frame."""
+        `packets`: packets that may be in the fabric at once. `frame_bytes`: longest Ethernet frame (default: of
+        native hosts; if they elide payload, what of a frame is stored at least)."""
         self.clock: Clock = clock or RealTime()
         self.tick_ps = tick_ps or self.clock.tick_ps
         self.seed = seed
         self.hosts = native_hosts.no_hosts() if hosts is None else hosts
+        elided = bool(self.hosts.cfg[0]["elide_payload"])
+        needed = native_hosts.STORED_BYTES if elided else native_hosts.MAX_FRAME
+        frame_bytes = needed if frame_bytes is None else frame_bytes
         if packets < 1 or frame_bytes < 64:
             raise DetourError(f"a pool of {packets} packets of {frame_bytes} bytes is too small")
-        if hosts is not None and frame_bytes < native_hosts.MAX_FRAME:
-            raise DetourError(f"frame_bytes is {frame_bytes}; native hosts need {native_hosts.MAX_FRAME}")
-        self._memory = Memory(packets, frame_bytes)
+        if hosts is not None and frame_bytes < needed:
+            raise DetourError(f"frame_bytes is {frame_bytes}; native hosts need {needed}")
+        self._memory = Memory(packets, frame_bytes, elided)
         self._memory.g["tick_ps"] = self.tick_ps
         self._virtual = isinstance(self.clock, Virtual)
+        self._may_divide = isinstance(self.clock, Virtual) and self.clock.divide
+        self._lookahead_ps = 0
         self._memory.g["inline_upcalls"] = int(self._virtual)
         self._wiring = Wiring(self._memory, seed, self.tick_ps)
         self._upcalls = Upcalls(inline=self._virtual)
@@ -96,12 +102,13 @@ class Network:
         priorities: int = 1,
         cpu_port: int = phv.CPU_PORT,
         drop_port: int = phv.DROP_PORT,
+        domain: int = -1,
     ) -> None:
         """Adds a switch without a program (it drops everything) with `priorities` queues a port.
 
-        `cpu_port` 0: none."""
+        `cpu_port` 0: none. `domain`: switches that share registers must have the same one (-1: shares nothing)."""
         name = name or f"s{device_id}"
-        self.call(lambda: self._wiring.add_switch(device_id, name, priorities, cpu_port, drop_port))
+        self.call(lambda: self._wiring.add_switch(device_id, name, priorities, cpu_port, drop_port, domain))
 
     def set_pipeline(self, switch: int, program: Any, state: Any) -> None:
         """Gives a switch its compiled `Program` and its `SwitchState`, also while traffic flows.
@@ -213,6 +220,7 @@ class Network:
         if not 0 <= until_ps < MAX_TIME:
             raise DetourError(f"run until {until_ps} ps: that is not a time")
         if self._virtual:
+            self._divide()
             self._runner.run_until(until_ps)
             return self.now_ps
         self._runner.start()
@@ -221,6 +229,15 @@ class Network:
         self._runner.call(lambda: None)
         self._upcalls.flush(_FLUSH_S)
         return self.now_ps
+
+    def _divide(self) -> None:
+        """Divides the fabric into nodes if that is possible and changes nothing but the speed."""
+        lookahead = division.lookahead_ps(self._wiring) if division.divisible(self._wiring) else 0
+        wanted = lookahead if self._may_divide else 0
+        if wanted != self._lookahead_ps:
+            self._lookahead_ps = wanted
+            nodes_of = (lambda: division.nodes_of_entities(self._wiring)) if wanted else None
+            self.call(lambda: self._memory.divide(nodes_of, wanted))
 
     def call(self, function: Callable[[], T]) -> T:
         """Runs `function` in the loop's thread between two slices; returns its result or raises its error."""

@@ -37,6 +37,7 @@ class Switch:
     cpu_port: int
     drop_port: int
     replication: Replication
+    domain: int
     program: Any = None
     state: Any = None
 
@@ -72,8 +73,12 @@ class Wiring:
         except KeyError:
             raise DetourError(f"there is no switch with device id {device_id}") from None
 
-    def add_switch(self, device_id: int, name: str, priorities: int, cpu_port: int, drop_port: int) -> Switch:
-        """A switch without a program, with its CPU port and the port for packets to ports that do not exist."""
+    def add_switch(
+        self, device_id: int, name: str, priorities: int, cpu_port: int, drop_port: int, domain: int = -1
+    ) -> Switch:
+        """A switch without a program, with its CPU port and the port for packets to ports that do not exist.
+
+        Switches of a domain share memory, so that they stay in one node; -1: one of its own."""
         if device_id in self.switches:
             raise DetourError(f"there is a switch with device id {device_id} already")
         if not 1 <= priorities <= 64:
@@ -81,7 +86,7 @@ class Wiring:
         memory = self.memory
         index = memory.add("switches", device_id=device_id, drop_port=drop_port, recirculate_ps=self._tick_ps)
         memory.add_port_map()
-        switch = Switch(device_id, name, index, priorities, cpu_port, drop_port, Replication())
+        switch = Switch(device_id, name, index, priorities, cpu_port, drop_port, Replication(), domain)
         row = memory.row("switches", index)
         row["input_limit"] = _INPUT_LIMIT
         row["input_line"] = self.add_line(layout.TO_INPUT, index)

@@ -3,6 +3,12 @@
 
 `run_slice` executes events until Python is needed: virtual time as fast as possible, real time when
 the wall clock says so, reading sockets and sleeping in between.
+
+Usually all entities are one node, and events are executed in order of time. In a large fabric in virtual time that
+is slow, since the processor's cache holds the tables and queues of a few switches only. So there every switch (with
+its hosts) may be a node, and a window of time no longer than the shortest link between nodes is executed node by
+node: what one does within the window cannot reach another one before it ends (conservative synchronisation, Chandy
+and Misra). Each node executes its own events in the same order either way, so the results are the same.
 """
 
 from __future__ import annotations
@@ -29,11 +35,14 @@ from detour.engine.loop.layout import (
     TO_PORT,
     WOKEN,
 )
-from detour.engine.loop.native import entity_at, global_at, heap_at, io_at, line_at, move_bytes, slot_at
+from detour.engine.loop.native import entity_at, global_at, heap_at, io_at, line_at, move_bytes, node_at, slot_at
 from detour.engine.loop.up import must_drain
 
 _NO_CLASS = np.int64(0)
 """Of frames from outside, which have left no queue."""
+
+_ONLY = np.int64(0)
+"""The one node of a fabric that is not divided."""
 
 _BATCH = 128
 """Events between two looks at what else there is to do."""
@@ -74,40 +83,61 @@ def _line_event(g: Any, data: Any, hs: Any, index: int) -> None:
 
 
 @inner()
-def _step(g: Any, data: Any, hs: Any) -> None:
-    """Executes the next event. It keeps its place in the heap until its entity moves or cancels it."""
-    top = heap_at(g.heap, 0)
+def _step(g: Any, data: Any, hs: Any, node: int) -> None:
+    """Executes a node's next event. It keeps its place in the heap until its entity moves or cancels it."""
+    top = heap_at(g.heap, node_at(g.nodes, node).first)
     g.now = top.time
     g.events += 1
-    sequence = top.sequence
     who = top.entity
     entity = entity_at(g.entities, who)
     kind = entity.kind
     if kind == ON_LINE:
         _line_event(g, data, hs, entity.index)
         return
+    stamp = entity.stamp
     if kind == ON_PORT:
         switch.serve(g, entity.index)
     elif kind == ON_NIC:
         nic.serve(g, data, hs, entity.index)
     elif kind == ON_TIMER:
         nic.timer(g, data, hs, entity.index)
-    if entity.position == 0 and heap_at(g.heap, 0).sequence == sequence:
+    if entity.stamp == stamp:
         heap.cancel(g, who)
 
 
 @inner()
 def _run_free(g: Any, data: Any, hs: Any, until: int, budget: int) -> int:
-    """Virtual time."""
+    """Virtual time, one node."""
     while budget > 0:
         for _ in range(_BATCH):
-            if heap.first_time(g) > until:
+            if heap.first_time(g, _ONLY) > until:
                 g.now = max(g.now, until)
                 return REACHED
-            _step(g, data, hs)
+            _step(g, data, hs, _ONLY)
             if must_drain(g):
                 return DRAIN
         budget -= _BATCH
+        if g.wake != 0:
+            return WOKEN
+    return BUDGET
+
+
+@inner()
+def _run_windows(g: Any, data: Any, hs: Any, until: int, budget: int) -> int:
+    """Virtual time, many nodes. Between two slices loop time is the end of a window."""
+    last = g.events + budget
+    while g.events < last:
+        begin = MAX_TIME
+        for node in range(g.node_count):
+            begin = min(begin, heap.first_time(g, node))
+        if begin > until:
+            g.now = max(g.now, until)
+            return REACHED
+        end = min(begin + g.lookahead_ps, until + 1)
+        for node in range(g.node_count):
+            while heap.first_time(g, node) < end:
+                _step(g, data, hs, node)
+        g.now = end - 1
         if g.wake != 0:
             return WOKEN
     return BUDGET
@@ -152,7 +182,7 @@ def _poll(g: Any, wall: int) -> None:
 def _due_until(g: Any, wall: int) -> int:
     """Loop time now, after noting how far the loop is behind; beyond `max_lag_ps` loop time is held back."""
     now = _loop_time(g, wall)
-    lag = max(0, now - heap.first_time(g))
+    lag = max(0, now - heap.first_time(g, _ONLY))
     excess = lag - g.max_lag_ps
     if excess > 0:
         g.slip_ps += excess
@@ -176,7 +206,7 @@ def _rest(g: Any) -> None:
     """Sleeps until the next event, a frame from outside, or Python's call."""
     g.lag_ps = 0
     duration = -1
-    first = heap.first_time(g)
+    first = heap.first_time(g, _ONLY)
     if first < MAX_TIME:
         duration = max(0, first - _loop_time(g, outside.wall_ns(g)) + 999) // 1000
     if g.backlog > 0 and (duration < 0 or duration > _RETRY_NS):
@@ -194,15 +224,15 @@ def _run_paced(g: Any, data: Any, hs: Any) -> int:
         wall = outside.wall_ns(g)
         now = _due_until(g, wall)
         for _ in range(_BATCH):
-            if heap.first_time(g) > now:
+            if heap.first_time(g, _ONLY) > now:
                 break
-            _step(g, data, hs)
+            _step(g, data, hs, _ONLY)
             if must_drain(g):
                 return DRAIN
-        due = heap.first_time(g) <= now
+        due = heap.first_time(g, _ONLY) <= now
         if not due or wall - g.polled_ns >= _POLL_NS:
             _poll(g, wall)
-            due = heap.first_time(g) <= now
+            due = heap.first_time(g, _ONLY) <= now
         if _wants_python(g, wall - started, due):
             return DRAIN
         # Python sets `wake` before it makes its descriptor readable, which _poll may just have read.
@@ -221,6 +251,8 @@ def run_slice(globals_: Any, data: Any, hs: Any, until: int, budget: int) -> int
     g = global_at(globals_.ctypes.data, 0)
     if g.real_time != 0:
         return _run_paced(g, data, hs)
+    if g.node_count > 1:
+        return _run_windows(g, data, hs, until, budget)
     return _run_free(g, data, hs, until, budget)
 
 

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pending events: a 4-ary heap ordered by (time, sequence) in which an entity stands at most once.
+"""Pending events: 4-ary heaps ordered by time in which an entity stands at most once.
 
 An entity is whoever may have an event pending: a line, a port, a host's uplink, a host's timer. Because each
 knows its place in the heap, an event can be moved or cancelled, and the heap never outgrows the fabric.
+
+Every entity belongs to a node, and every node has a heap of its own (`entry` says why). Events of the same time are
+ordered by a hash of time and entity: no port is favoured, and the order does not depend on who scheduled first, so
+it is the same however the fabric is divided into nodes.
 """
 
 from __future__ import annotations
@@ -11,102 +15,120 @@ from typing import Any
 
 from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import MAX_TIME
-from detour.engine.loop.native import entity_at, heap_at
+from detour.engine.loop.native import entity_at, heap_at, node_at
+
+_POSITIVE = (1 << 63) - 1
+_ENTITY_BITS = 24
+_A = 0x1E3779B97F4A7C15
+_B = 0x2545F4914F6CDD1D
 
 
 @inner(forceinline=True)
-def _place(g: Any, k: int, time: int, sequence: int, entity: int) -> None:
-    entry = heap_at(g.heap, k)
+def tie(time: int, entity: int) -> int:
+    """What orders events of the same time: 39 bits of a hash, then the entity, so that no two are equal."""
+    mixed = (((time + entity * _A) & _POSITIVE) * _B) & _POSITIVE
+    return ((mixed >> _ENTITY_BITS) << _ENTITY_BITS) | entity
+
+
+@inner(forceinline=True)
+def _place(g: Any, base: int, k: int, time: int, order: int, entity: int) -> None:
+    entry = heap_at(g.heap, base + k)
     entry.time = time
-    entry.sequence = sequence
+    entry.tie = order
     entry.entity = entity
     entity_at(g.entities, entity).position = k
 
 
 @inner()
-def _rise(g: Any, k: int, time: int, sequence: int, entity: int) -> None:
+def _rise(g: Any, base: int, k: int, time: int, order: int, entity: int) -> None:
     """Moves the hole at `k` towards the top until the event fits into it."""
     while k > 0:
         parent = (k - 1) >> 2
-        above = heap_at(g.heap, parent)
-        if above.time < time or (above.time == time and above.sequence < sequence):
+        above = heap_at(g.heap, base + parent)
+        if above.time < time or (above.time == time and above.tie < order):
             break
-        _place(g, k, above.time, above.sequence, above.entity)
+        _place(g, base, k, above.time, above.tie, above.entity)
         k = parent
-    _place(g, k, time, sequence, entity)
+    _place(g, base, k, time, order, entity)
 
 
 @inner()
-def _sink(g: Any, k: int, time: int, sequence: int, entity: int) -> None:
+def _sink(g: Any, base: int, size: int, k: int, time: int, order: int, entity: int) -> None:
     """Moves the hole at `k` towards the leaves until the event fits into it."""
-    size = g.heap_size
     while True:
         child = 4 * k + 1
         if child >= size:
             break
         best = child
-        best_time = heap_at(g.heap, child).time
-        best_sequence = heap_at(g.heap, child).sequence
+        best_time = heap_at(g.heap, base + child).time
+        best_tie = heap_at(g.heap, base + child).tie
         for other in range(child + 1, min(child + 4, size)):
-            entry = heap_at(g.heap, other)
-            if entry.time < best_time or (entry.time == best_time and entry.sequence < best_sequence):
+            entry = heap_at(g.heap, base + other)
+            if entry.time < best_time or (entry.time == best_time and entry.tie < best_tie):
                 best = other
                 best_time = entry.time
-                best_sequence = entry.sequence
-        if time < best_time or (time == best_time and sequence < best_sequence):
+                best_tie = entry.tie
+        if time < best_time or (time == best_time and order < best_tie):
             break
-        _place(g, k, best_time, best_sequence, heap_at(g.heap, best).entity)
+        _place(g, base, k, best_time, best_tie, heap_at(g.heap, base + best).entity)
         k = best
-    _place(g, k, time, sequence, entity)
+    _place(g, base, k, time, order, entity)
 
 
 @inner()
 def schedule(g: Any, entity: int, time: int) -> None:
-    """Sets the entity's event to `time`, after all others of that time; moves the one that it has."""
-    g.sequence += 1
-    k = entity_at(g.entities, entity).position
+    """Sets the entity's event to `time`; moves the one that it has."""
+    who = entity_at(g.entities, entity)
+    node = node_at(g.nodes, who.node)
+    who.stamp += 1
+    order = tie(time, entity)
+    k = who.position
     if k < 0:
-        k = g.heap_size
-        g.heap_size = k + 1
-        _rise(g, k, time, g.sequence, entity)
-    elif time < heap_at(g.heap, k).time:
-        _rise(g, k, time, g.sequence, entity)
+        k = node.pending
+        node.pending = k + 1
+        _rise(g, node.first, k, time, order, entity)
+    elif time < heap_at(g.heap, node.first + k).time:
+        _rise(g, node.first, k, time, order, entity)
     else:
-        _sink(g, k, time, g.sequence, entity)
+        _sink(g, node.first, node.pending, k, time, order, entity)
 
 
 @inner()
 def cancel(g: Any, entity: int) -> None:
     """Removes the entity's event, if it has one."""
-    k = entity_at(g.entities, entity).position
+    gone = entity_at(g.entities, entity)
+    k = gone.position
     if k < 0:
         return
-    entity_at(g.entities, entity).position = -1
-    last = g.heap_size - 1
-    g.heap_size = last
+    gone.position = -1
+    gone.stamp += 1
+    node = node_at(g.nodes, gone.node)
+    last = node.pending - 1
+    node.pending = last
     if k == last:
         return
-    moved = heap_at(g.heap, last)
-    time, sequence, who = moved.time, moved.sequence, moved.entity
-    removed = heap_at(g.heap, k)
-    if time < removed.time or (time == removed.time and sequence < removed.sequence):
-        _rise(g, k, time, sequence, who)
+    moved = heap_at(g.heap, node.first + last)
+    time, order, who = moved.time, moved.tie, moved.entity
+    removed = heap_at(g.heap, node.first + k)
+    if time < removed.time or (time == removed.time and order < removed.tie):
+        _rise(g, node.first, k, time, order, who)
     else:
-        _sink(g, k, time, sequence, who)
+        _sink(g, node.first, last, k, time, order, who)
 
 
 @inner(forceinline=True)
 def pending_time(g: Any, entity: int) -> int:
     """When the entity's event is due, `MAX_TIME` if it has none."""
-    k = entity_at(g.entities, entity).position
-    if k < 0:
+    who = entity_at(g.entities, entity)
+    if who.position < 0:
         return MAX_TIME
-    return heap_at(g.heap, k).time
+    return heap_at(g.heap, node_at(g.nodes, who.node).first + who.position).time
 
 
 @inner(forceinline=True)
-def first_time(g: Any) -> int:
-    """Time of the next event, `MAX_TIME` if there is none."""
-    if g.heap_size == 0:
+def first_time(g: Any, node: int) -> int:
+    """Time of a node's next event, `MAX_TIME` if there is none."""
+    row = node_at(g.nodes, node)
+    if row.pending == 0:
         return MAX_TIME
-    return heap_at(g.heap, 0).time
+    return heap_at(g.heap, row.first).time

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from detour.hosts.endpoint import MAX_FRAME, Hosts, deadline, expire, make_hosts, receive, transmit
+from detour.hosts.wire import MAX_OVERHEAD
 
 try:
     from detour.hosts.endpoint import pause
@@ -17,7 +18,11 @@ except ImportError:  # until the hosts have it
         """Nothing yet."""
 
 
-__all__ = ["MAX_FRAME", "Hosts", "deadline", "expire", "no_hosts", "pause", "receive", "transmit"]
+__all__ = ["MAX_FRAME", "STORED_BYTES", "Hosts", "deadline", "expire", "no_hosts", "pause", "receive", "transmit"]
+
+
+STORED_BYTES = MAX_OVERHEAD
+"""bytes of a frame's beginning that hosts write and read when they elide payload: all headers"""
 
 
 def no_hosts() -> Hosts:

@@ -20,6 +20,12 @@ MAX_TIME: Final = (1 << 62) - 1
 HEADROOM: Final = 256
 """Free bytes in front of an arriving frame, for headers that switches on its way add."""
 
+GROWTH_BYTES: Final = 512
+"""Headers that a packet may gain beyond the longest frame, as in simple_switch."""
+
+SPARE_BYTES: Final = 64
+"""Both of these in a fabric whose hosts elide payload: memory that is not touched is what makes it fast."""
+
 SCRATCH_BYTES: Final = 1 << 16
 """Room for the headers that one deparser writes, and for a digest."""
 
@@ -83,13 +89,14 @@ def _table(*fields: str) -> np.dtype:
 GLOBALS: Final = _table(
     # tables
     "slots", "phvs", "bytes", "heap", "entities", "lines", "ports", "queues", "switches", "port_map", "nics", "ios",
+    "nodes",
     "scratch", "up", "taken", "system",
     # sizes
-    "phv_stride", "byte_stride", "frame_bytes", "capacity", "up_size", "taken_size", "ios_count",
+    "phv_stride", "byte_stride", "frame_bytes", "headroom", "stored", "capacity", "up_size", "taken_size", "ios_count",
     # packet pool: free slots are a list, slots from `fresh` on were never used
     "free", "fresh", "used", "used_peak", "pool_drops", "phv_free", "phv_fresh",
     # events
-    "heap_size", "sequence", "now", "events",
+    "node_count", "lookahead_ps", "now", "events",
     # clock
     "tick_ps", "real_time", "epoch_ns", "slip_ps", "max_lag_ps", "lag_ps", "lag_peak_ps",
     # talk with Python
@@ -112,10 +119,18 @@ SLOT: Final = _table(
     "phv",  # its PHV, -1: none
 )
 
-HEAP_ENTRY: Final = _table("time", "sequence", "entity")
+HEAP_ENTRY: Final = _table("time", "tie", "entity")
+"""A pending event; `tie` orders those of the same time (`heap.tie`)."""
 
-ENTITY: Final = _table("position", "kind", "index")
-"""Who may have an event pending; each has at most one. `position` in the heap, -1: none."""
+NODE: Final = _table("first", "pending")
+"""A heap of its own: `pending` entries of the table `heap` from `first` on."""
+
+ENTITY: Final = _table(
+    "position",  # in the heap of its node, -1: no event
+    "kind", "index", "node",
+    "stamp",  # changes whenever its event does
+)  # fmt: skip
+"""Who may have an event pending; each has at most one."""
 
 LINE: Final = _table(
     # a sequence of frames with rising times: a link in flight, or frames waiting to come in

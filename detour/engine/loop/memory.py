@@ -3,17 +3,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from detour.engine.loop import layout
-from detour.engine.loop.layout import HEADROOM, MESSAGE_BYTES, PORTS_PER_SWITCH, SCRATCH_BYTES, SYSTEM_BYTES
+from detour.engine.loop.layout import (
+    GROWTH_BYTES,
+    HEADROOM,
+    MESSAGE_BYTES,
+    PORTS_PER_SWITCH,
+    SCRATCH_BYTES,
+    SPARE_BYTES,
+    SYSTEM_BYTES,
+)
 
 _LINE = 64
 _LOG_BYTES = 8 << 20
-_GROWTH_BYTES = 512
-"""Headers that a packet may gain beyond the longest frame, as in simple_switch."""
+
+NodesOf = Callable[[], np.ndarray]
 
 _TABLES: dict[str, np.dtype] = {
     "entities": layout.ENTITY,
@@ -24,6 +33,7 @@ _TABLES: dict[str, np.dtype] = {
     "switches": layout.SWITCH,
     "nics": layout.NIC,
     "ios": layout.IO,
+    "nodes": layout.NODE,
 }
 
 
@@ -52,29 +62,73 @@ class Memory:
     written as `memory.row("ports", i)["rx_packets"]`, whole columns as `memory.column("ports", "rx_packets")`.
     """
 
-    def __init__(self, packets: int, frame_bytes: int) -> None:
-        self.globals = np.zeros(1, layout.GLOBALS)
+    def __init__(self, packets: int, frame_bytes: int, elided: bool = False) -> None:
+        """`elided`: of a frame longer than `frame_bytes` that a native host sends only so many bytes are stored."""
+        self._globals = np.zeros(1, layout.GLOBALS)
+        self._nodes_of: NodesOf | None = None
+        self._settled = False
         self._tables: dict[str, np.ndarray] = {}
         self._count = dict.fromkeys(_TABLES, 0)
         for name, dtype in _TABLES.items():
             self._install(name, _zeros(16, dtype))
         self._port_map = np.full(0, -1, np.int32)
         self._messages: list[np.ndarray] = []
-        self._make_pool(packets, frame_bytes)
+        self._make_pool(packets, frame_bytes, elided)
         self._make_buffers()
 
     @property
     def g(self) -> Any:
         """The record of globals."""
-        return self.globals[0]
+        return self._globals[0]
+
+    @property
+    def globals(self) -> np.ndarray:
+        """The one-element array that compiled functions take, with every entity in its node's heap."""
+        if not self._settled:
+            self._settle()
+        return self._globals
+
+    def divide(self, nodes_of: NodesOf | None, lookahead_ps: int) -> None:
+        """Divides the entities into nodes, which nothing crosses in less than `lookahead_ps`; `None`: one node.
+
+        `nodes_of` gives the node of every entity; it is asked again when entities were added."""
+        self._nodes_of = nodes_of
+        self.g["lookahead_ps"] = lookahead_ps
+        self._settled = False
+
+    def _settle(self) -> None:
+        """Gives every node its part of the heap, with the events that are pending."""
+        count = self._count["entities"]
+        entities, heap = self._tables["entities"][:count], self._tables["heap"]
+        pending = np.flatnonzero(entities["position"] >= 0)
+        old_base = self._tables["nodes"]["first"][entities["node"][pending]]
+        events = heap[old_base + entities["position"][pending]].copy()
+        entities["node"] = 0 if self._nodes_of is None else self._nodes_of()
+        sizes = np.bincount(entities["node"], minlength=1)
+        while self._count["nodes"] < len(sizes):
+            self.add("nodes")
+        nodes = self._tables["nodes"][: len(sizes)]
+        nodes["first"] = np.cumsum(sizes) - sizes
+        node_of = entities["node"][events["entity"]]
+        nodes["pending"] = np.bincount(node_of, minlength=len(sizes))
+        # Sorted by time, a node's events are a heap already.
+        order = np.lexsort((events["tie"], events["time"], node_of))
+        events, node_of = events[order], node_of[order]
+        starts = np.cumsum(nodes["pending"]) - nodes["pending"]
+        position = np.arange(len(events)) - starts[node_of]
+        heap[nodes["first"][node_of] + position] = events
+        entities["position"][events["entity"]] = position
+        self.g["node_count"] = len(sizes)
+        self._settled = True
 
     def _install(self, name: str, array: np.ndarray) -> None:
         """Takes an array as the table `name`. The one before stays referenced until then."""
         self._tables[name] = array
         self.g[name] = array.ctypes.data
 
-    def _make_pool(self, packets: int, frame_bytes: int) -> None:
-        stride = _aligned(HEADROOM + frame_bytes + _GROWTH_BYTES)
+    def _make_pool(self, packets: int, frame_bytes: int, elided: bool) -> None:
+        headroom, growth = (SPARE_BYTES, SPARE_BYTES) if elided else (HEADROOM, GROWTH_BYTES)
+        stride = _aligned(headroom + frame_bytes + growth)
         # A generous pool costs nothing: what is never used is never touched.
         self._install("slots", _zeros(packets, layout.SLOT))
         self.bytes = _zeros(packets * stride)
@@ -82,6 +136,8 @@ class Memory:
         self.g["capacity"] = packets
         self.g["frame_bytes"] = frame_bytes
         self.g["byte_stride"] = stride
+        self.g["headroom"] = headroom
+        self.g["stored"] = frame_bytes
         self.g["free"] = -1
         self.g["phv_free"] = -1
         self.reserve_phv(1024)
@@ -144,6 +200,7 @@ class Memory:
     def add_entity(self, kind: int, index: int) -> int:
         """Someone who may have an event; the heap grows with them."""
         self.add("heap")
+        self._settled = False
         return self.add("entities", position=-1, kind=kind, index=index)
 
     def add_port_map(self) -> None:

@@ -39,7 +39,7 @@ def arrive(g: Any, data: Any, hs: Any, index: int, slot_index: int) -> None:
         return
     nic.rx_packets += 1
     nic.rx_bytes += frame.wire
-    receive(hs, nic.host, data, frame.start, frame.length, g.now)
+    receive(hs, nic.host, data, frame.start, frame.wire, g.now)
     pool.give_back(g, slot_index)
     serve(g, data, hs, index)
 
@@ -68,7 +68,7 @@ def _send_next(g: Any, data: Any, hs: Any, nic: Any) -> None:
     if length <= 0:
         pool.give_back(g, slot_index)
         return
-    frame.length = length
+    frame.length = min(length, g.stored)
     frame.wire = length
     frame.port = _class_of(g.bytes + frame.start)
     nic.tx_packets += 1

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from detour.engine.loop.jit import inner
-from detour.engine.loop.layout import HEADROOM, SLOT
+from detour.engine.loop.layout import SLOT
 from detour.engine.loop.native import load64, move_bytes, phv_at, prefetch, slot_at, store64
 
 _SLOT_SIZE = SLOT.itemsize
@@ -34,7 +34,7 @@ def take(g: Any) -> int:
         g.used_peak = g.used
     slot = slot_at(g.slots, index)
     slot.next = -1
-    slot.start = index * g.byte_stride + HEADROOM
+    slot.start = index * g.byte_stride + g.headroom
     slot.length = 0
     slot.wire = 0
     slot.origin = -1
@@ -110,7 +110,7 @@ def copy_frame(g: Any, source: int) -> int:
         return -1
     old = slot_at(g.slots, source)
     new = slot_at(g.slots, index)
-    new.start += old.start - (source * g.byte_stride + HEADROOM)
+    new.start += old.start - (source * g.byte_stride + g.headroom)
     new.length = old.length
     new.wire = old.wire
     new.time = old.time
@@ -161,7 +161,7 @@ def put_headers(g: Any, index: int, headers: int, length: int, payload: int, pay
     if start < low:
         # The head room is used up: move the payload, so that the next switch finds some again if it can.
         room = g.byte_stride - length - payload_length
-        start = low + min(room, HEADROOM)
+        start = low + min(room, g.headroom)
         move_bytes(g.bytes + start + length, g.bytes + payload, payload_length)
     move_bytes(g.bytes + start, headers, length)
     slot.wire += length + payload_length - slot.length

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from detour.base.jit import njit
 from detour.engine.loop import heap
 from detour.engine.loop.memory import Memory
-from detour.engine.loop.native import global_at, heap_at
+from detour.engine.loop.native import global_at, heap_at, node_at
 
 _ENTITIES = 12
 
@@ -27,11 +27,16 @@ def _cancel(globals_, entity):
 @njit
 def _pop(globals_):
     g = global_at(globals_.ctypes.data, 0)
-    if g.heap_size == 0:
+    if node_at(g.nodes, 0).pending == 0:
         return -1, -1
     time, entity = heap_at(g.heap, 0).time, heap_at(g.heap, 0).entity
     heap.cancel(g, entity)
     return time, entity
+
+
+@njit
+def _tie(time, entity):
+    return heap.tie(time, entity)
 
 
 _operation = st.one_of(
@@ -43,15 +48,15 @@ _operation = st.one_of(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(_operation, max_size=80))
-def test_order_is_time_then_sequence(operations):
+def test_order_is_time_then_tie(operations):
     memory = Memory(1, 64)
     for index in range(_ENTITIES):
         memory.add_entity(0, index)
     pending: dict[int, tuple[int, int]] = {}
-    for sequence, operation in enumerate([*operations, *[("pop",)] * _ENTITIES]):
+    for operation in [*operations, *[("pop",)] * _ENTITIES]:
         if operation[0] == "schedule":
             _schedule(memory.globals, operation[1], operation[2])
-            pending[operation[1]] = (operation[2], sequence)
+            pending[operation[1]] = (operation[2], _tie(operation[2], operation[1]))
         elif operation[0] == "cancel":
             _cancel(memory.globals, operation[1])
             pending.pop(operation[1], None)
@@ -59,4 +64,4 @@ def test_order_is_time_then_sequence(operations):
             first = min(pending, key=lambda e: pending[e], default=-1)
             time = pending.pop(first)[0] if first >= 0 else -1
             assert _pop(memory.globals) == (time, first)
-    assert memory.g["heap_size"] == 0
+    assert memory.row("nodes", 0)["pending"] == 0

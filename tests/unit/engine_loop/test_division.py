@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A divided fabric does the same as an undivided one, to the last byte."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from script_program import CrossProgram, ScriptState
+from test_native_hosts import GBIT, MS, US, Pair
+
+from detour.engine import division
+from detour.engine.buffers import Buffers, headroom
+from detour.engine.clock import Virtual
+from detour.engine.network import Network
+from detour.hosts.config import HostConfig
+
+_TABLES = ("host", "qp", "slot", "arrival", "wqe", "candidate", "cqe", "memory")
+
+
+def _nodes(net: Network) -> int:
+    return int(net._memory.g["node_count"])
+
+
+def _state(net: Network) -> dict[str, np.ndarray]:
+    hosts = {name: getattr(net.hosts, name).copy() for name in _TABLES}
+    hosts["qp"]["pd"] = 0  # protection domains are numbered throughout a process
+    ports = {k: v for k, v in net.port_stats().items() if k != "time_ps"}
+    nics = {k: v for k, v in net.host_stats().items() if k != "time_ps"}
+    return hosts | ports | nics | {"events": np.array([net.loop_stats()["events"]])}
+
+
+def _lossy(divide: bool) -> tuple[dict[str, np.ndarray], int]:
+    pair = Pair(Virtual(divide=divide), HostConfig())
+    with pair.net as net:
+        net.set_faults((1, 2), loss=0.03, duplicate=0.03, corrupt=0.03)
+        pair.post()
+        for until in (3 * US, 3 * US + 1, 50 * US, 100 * MS):
+            net.run(until)
+        assert pair.done()
+        return _state(net), _nodes(net)
+
+
+def test_same_results_with_faults():
+    whole, one = _lossy(False)
+    divided, many = _lossy(True)
+    assert (one, many) == (1, 2)
+    for name, table in whole.items():
+        assert np.array_equal(table, divided[name]), name
+
+
+def _congested(divide: bool) -> dict[str, np.ndarray]:
+    pair = Pair(Virtual(divide=divide), HostConfig(line_rate_start=True))
+    with pair.net as net:
+        net.set_rate((1, 2), 25 * GBIT)
+        room = headroom(100 * GBIT, US, 1102)
+        for device_id in (1, 2):
+            net.set_buffers(device_id, Buffers(2 * room + 60_000, lossless=1, headroom_bytes=room))
+        pair.post()
+        net.run(10 * MS)
+        assert pair.done()
+        assert net.buffer_stats(1)["pauses_sent"] > 0
+        return _state(net)
+
+
+def test_same_results_under_flow_control():
+    whole, divided = _congested(False), _congested(True)
+    for name, table in whole.items():
+        assert np.array_equal(table, divided[name]), name
+
+
+def test_whoever_watches_events_sees_them_in_order():
+    pair = Pair(Virtual(), HostConfig())
+    with pair.net as net:
+        net.run(US)
+        assert _nodes(net) == 2
+        net.on_packet_in(1, lambda frame, time: None)
+        net.run(2 * US)
+        assert _nodes(net) == 1
+        net.on_packet_in(1, None)
+        pair.post()
+        net.run(200 * US)
+        assert _nodes(net) == 2
+        assert pair.done()
+
+
+@pytest.mark.parametrize(("domains", "delays", "expected"), [
+    ((-1, -1, -1), (2, 3), (3, 2)), ((7, 7, -1), (2, 3), (2, 3)), ((7, 7, 7), (2, 3), (1, 0)), ((-1, -1, -1), (0, 3), (3, 0)),
+])  # fmt: skip
+def test_domains_and_the_shortest_cable_between_them(domains, delays, expected):
+    with Network(Virtual()) as net:
+        program = CrossProgram()
+        for device_id, domain in enumerate(domains, start=1):
+            net.add_switch(device_id, domain=domain)
+            net.set_pipeline(device_id, program, ScriptState())
+        net.connect((1, 2), (2, 1), GBIT, delays[0] * US)
+        net.connect((2, 2), (3, 1), GBIT, delays[1] * US)
+        nodes = division.nodes_of_switches(net._wiring)
+        assert (len(set(nodes.tolist())), division.lookahead_ps(net._wiring)) == (expected[0], expected[1] * US)
