@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from detour.hosts.jit import inner
-from detour.hosts.rows import cfg_row, cq_row, cqe_row, publish
+from detour.hosts.rows import cfg_row, cq_row, cqe_row, host_row, publish
 
 
 @inner
@@ -31,8 +31,19 @@ def release(hs: Any, cq: int) -> None:
 
 
 @inner
-def push(hs: Any, cq: int, wr_id: int, status: int, opcode: int, length: int, imm: int, qpn: int, flags: int) -> None:
-    """Fills a reserved entry."""
+def push(
+    hs: Any,
+    cq: int,
+    wr_id: int,
+    status: int,
+    opcode: int,
+    length: int,
+    imm: int,
+    qpn: int,
+    flags: int,
+    posted: int,
+) -> None:
+    """Fills a reserved entry; `posted` is when its work request was posted."""
     c = cq_row(hs, cq)
     e = cqe_row(hs, cq, c["tail"] & (cfg_row(hs)["cq_depth"] - 1))
     e["wr_id"] = wr_id
@@ -42,6 +53,8 @@ def push(hs: Any, cq: int, wr_id: int, status: int, opcode: int, length: int, im
     e["imm"] = imm
     e["qpn"] = qpn
     e["flags"] = flags
+    e["posted"] = posted
+    e["done"] = host_row(hs, c["host"])["now"]
     c["reserved"] -= 1
     publish()
     c["tail"] += 1

@@ -15,6 +15,7 @@ from detour.base.errors import DetourError
 
 US = 1_000_000
 MS = 1_000 * US
+MBPS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,10 @@ class HostConfig:
     """rate that the 75-MTU rule and line-rate start assume"""
     tick_ps: int = 1_000
     """length of a tick of the Transit Measurement option"""
+    data_dscp: int = 0
+    """DSCP of data packets and PTMs"""
+    data_priority: int = 0
+    """priority (0 to 7) whose pause stops data packets and PTMs; control is never paused"""
     elide_payload: bool = False
     """payload bytes, ICRC and UDP checksum are neither written nor read; lengths are as if they were"""
 
@@ -58,6 +63,33 @@ class HostConfig:
     dctcp_g: float = 1 / 16
     """gain of the marked fraction's estimate (RFC 8257, 3.3)"""
 
+    ack_every: int = 1
+    """go-back-N: data packets an ACK; the last of a message and marked ones are answered at once (with LERP all are)"""
+    cnp_interval_ps: int = 0
+    """DCQCN: shortest time between two CNPs of a QP; 0: none are sent, the CE bit of every ACK says it (HPCC's ns-3)"""
+    dcqcn_alpha_ps: int = 1 * US
+    """DCQCN: time between updates of alpha"""
+    dcqcn_decrease_ps: int = 4 * US
+    """time between checks whether a notification came, which cut the rate; 0: the notification itself cuts it"""
+    dcqcn_increase_ps: int = 300 * US
+    """time from a cut, or an increase, to the next increase"""
+    dcqcn_bytes: int = 0
+    """bytes from a cut, or an increase, to the next increase; 0: only time counts"""
+    dcqcn_g: float = 1 / 256
+    """gain of alpha"""
+    dcqcn_recovery: int = 1
+    """F: increases that are fast recovery"""
+    dcqcn_ai_bps: int = 20 * MBPS
+    """step of the additive increase"""
+    dcqcn_hai_bps: int = 200 * MBPS
+    """step of the hyper increase"""
+    dcqcn_min_bps: int = 1000 * MBPS
+    """floor of the rate, if the link has as much"""
+    dcqcn_clamp_target: bool = False
+    """every cut lowers the target to the rate, not only the first one after an increase by time"""
+    dcqcn_reroute_share: float = 0.1
+    """share of the link's rate at which a new path begins; the target is all of it (section III: "slow-start")"""
+
     delta1: float = 0.8
     """a better path's delay is below this share of the current one's (section III)"""
     delta2: int = 75
@@ -80,8 +112,11 @@ class HostConfig:
             raise DetourError(f"host parameter payload is {self.payload}; it must be at most {MAX_PAYLOAD}")
         if self.max_rto_ps < self.min_rto_ps:
             raise DetourError("host parameter max_rto_ps is below min_rto_ps; it must not be")
-        if not 0 < self.delta1 <= 1 or not 0 < self.dctcp_g <= 1:
-            raise DetourError("host parameters delta1 and dctcp_g must be above 0 and at most 1")
+        for name in _SHARES:
+            if not 0 < getattr(self, name) <= 1:
+                raise DetourError(f"host parameter {name} is {getattr(self, name)}; it must be above 0 and at most 1")
+        if self.data_dscp > 63 or self.data_priority > 7:
+            raise DetourError("host parameters data_dscp and data_priority must be at most 63 and 7")
 
     @classmethod
     def real_time(cls, link_rate_bps: int = 20_000_000, **changes: Any) -> HostConfig:
@@ -93,11 +128,30 @@ class HostConfig:
             "initial_rto_ps": 200 * MS,
             "max_rto_ps": 2_000 * MS,
             "min_probe_timeout_ps": 5 * MS,
+            "dcqcn_min_bps": max(1, link_rate_bps // 100),
+            "dcqcn_ai_bps": max(1, link_rate_bps // 5000),
+            "dcqcn_hai_bps": max(1, link_rate_bps // 500),
         }
         return cls(**(values | changes))
 
 
-_MAY_BE_ZERO = ("retry_count", "delta2", "initial_probes", "probe_backlog")
+DCQCN_VENDOR: dict[str, Any] = {
+    "cnp_interval_ps": 0, "dcqcn_alpha_ps": 1 * US, "dcqcn_decrease_ps": 4 * US, "dcqcn_increase_ps": 300 * US,
+    "dcqcn_bytes": 0, "dcqcn_g": 1 / 256, "dcqcn_recovery": 1, "dcqcn_ai_bps": 20 * MBPS, "dcqcn_hai_bps": 200 * MBPS,
+    "dcqcn_min_bps": 1000 * MBPS, "dcqcn_clamp_target": False,
+}  # fmt: skip
+"""DCQCN as HPCC's ns-3 has it for 100 Gb/s (`rdma-hw.cc`, `run.py --cc dcqcn`; no byte counter there); the defaults"""
+DCQCN_PAPER: dict[str, Any] = DCQCN_VENDOR | {
+    "cnp_interval_ps": 50 * US, "dcqcn_alpha_ps": 55 * US, "dcqcn_decrease_ps": 0, "dcqcn_increase_ps": 55 * US,
+    "dcqcn_bytes": 10_000_000, "dcqcn_recovery": 5, "dcqcn_clamp_target": True,
+}  # fmt: skip
+"""DCQCN of SIGCOMM 2015, sections 3.1 to 3.3 and 5: alpha's timer must be longer than the interval of CNPs"""
+
+_MAY_BE_ZERO = (
+    *("retry_count", "delta2", "initial_probes", "probe_backlog", "data_dscp", "data_priority"),
+    *("cnp_interval_ps", "dcqcn_decrease_ps", "dcqcn_bytes"),
+)
+_SHARES = ("delta1", "dctcp_g", "dcqcn_g", "dcqcn_reroute_share")
 MAX_PAYLOAD = 4096
 """bytes; the largest RDMA MTU (IBTA)"""
 

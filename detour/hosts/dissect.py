@@ -22,6 +22,7 @@ from detour.hosts.wire import (
     AETH,
     BTH,
     CE,
+    CNP_RESERVED,
     ETHERNET,
     ETHERTYPE_IPV6,
     ICRC,
@@ -156,6 +157,7 @@ def _roce(f: Any, buf: Any, at: int, size: int) -> int:
     pad: Any = np.int64(buf[at + 1] >> 4) & 3
     f["qpn"] = load32(buf, at + 4) & 0xFFFFFF
     low = load32(buf, at + 8)
+    f["ack_request"] = low >> 31
     f["count"] = (low >> 24) & 0x7F
     f["psn"] = low & 0xFFFFFF
     body = size - BTH - ICRC
@@ -163,7 +165,7 @@ def _roce(f: Any, buf: Any, at: int, size: int) -> int:
         return _write(f, buf, at + BTH, body, pad)
     if f["opcode"] == OP_ACK:
         return _ack(f, buf, at + BTH, body)
-    return IS_CNP if f["opcode"] == OP_CNP else MALFORMED
+    return IS_CNP if f["opcode"] == OP_CNP and body == CNP_RESERVED else MALFORMED
 
 
 @inner

@@ -33,7 +33,7 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.base.jit import njit
 from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, Hosts, deadline, expire, receive, transmit
-from detour.hosts.rows import host_row
+from detour.hosts.nic import has_work
 from detour.hosts.wire import ETHERTYPE_IPV6
 
 T = TypeVar("T")
@@ -71,8 +71,7 @@ def survey(hs: Any, hosts: Any, when: Any, busy: Any) -> None:
     most have nothing to do most of the time."""
     for k in range(len(hosts)):
         when[k] = deadline(hs, hosts[k])
-        h = host_row(hs, hosts[k])
-        busy[k] = h["ctl_head"] != h["ctl_tail"] or h["active_head"] >= 0
+        busy[k] = has_work(hs, hosts[k])
 
 
 def open_interface(name: str, netns: str | None = None) -> socket.socket:

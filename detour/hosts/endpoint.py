@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of a host: four native functions by which a loop or a driver runs it (docs/architecture.md).
+"""The contract of a host: five native functions by which a loop or a driver runs it (docs/architecture.md).
 
 All take the shared arrays and the index of a host; `buf` is a C-contiguous `uint8` array with room for
 `MAX_FRAME` bytes from `offset` on, `now` the time in ps, which must not run backwards.
@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from detour.base.jit import njit
-from detour.hosts import cc, dissect, lerp, nic, paths, responder, timers, wire
+from detour.hosts import cc, dissect, nic, paths, responder, sender, timers, wire
 from detour.hosts.config import MAX_PAYLOAD
 from detour.hosts.jit import inner
-from detour.hosts.rows import cfg_row, ctl_row, frame_row, host_row, qp_row
+from detour.hosts.rows import candidate_row, cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row
 from detour.hosts.state import FIRST_QPN, MAX_TIME, NIL, Hosts, make_hosts
 
-__all__ = ["MAX_FRAME", "MAX_TIME", "Hosts", "deadline", "expire", "make_hosts", "receive", "transmit"]
+__all__ = ["MAX_FRAME", "MAX_TIME", "Hosts", "deadline", "expire", "make_hosts", "pause", "receive", "transmit"]
 
 MAX_FRAME = wire.MAX_OVERHEAD + MAX_PAYLOAD
 """bytes of the longest frame that `transmit` writes"""
@@ -26,6 +26,7 @@ MAX_FRAME = wire.MAX_OVERHEAD + MAX_PAYLOAD
 def receive(hs: Any, host: int, buf: Any, offset: int, length: int, now: int) -> None:
     """A frame of `length` bytes came in."""
     h = host_row(hs, host)
+    h["now"] = now
     h["rx_frames"] += 1
     h["rx_bytes"] += length
     kind = dissect.dissect(hs, host, buf, offset, length)
@@ -38,7 +39,7 @@ def receive(hs: Any, host: int, buf: Any, offset: int, length: int, now: int) ->
         if i == NIL:
             h["rx_unknown_qp"] += 1
         elif kind == dissect.IS_DATA:
-            responder.on_data(hs, i, buf)
+            responder.on_data(hs, i, buf, now)
         else:
             _feedback(hs, i, qp_row(hs, i), kind, now)
 
@@ -47,13 +48,14 @@ def receive(hs: Any, host: int, buf: Any, offset: int, length: int, now: int) ->
 def _feedback(hs: Any, i: int, q: Any, kind: int, now: int) -> None:
     """Something that the sender of QP `i` is to know came in."""
     if kind == dissect.IS_ACK:
-        lerp.on_ack(hs, i, now)
+        sender.on_ack(hs, i, now)
     elif kind == dissect.IS_PTR:
         paths.on_ptr(hs, i, now)
     else:
         q["st_cnps"] += 1
-        cc.on_cnp(cfg_row(hs), q, now)
-    when = lerp.deadline(hs, i, q)
+        if frame_row(hs)["sport"] == candidate_row(hs, i, q["cand"])["sport"]:  # not about a path that was left
+            cc.on_cnp(cfg_row(hs), q, now)
+    when = sender.deadline(hs, i, q)
     if when < MAX_TIME:
         timers.advance(hs, i, q, when)
 
@@ -86,15 +88,12 @@ def _addressed(hs: Any, host: int) -> int:
 def transmit(hs: Any, host: int, buf: Any, offset: int, now: int) -> int:
     """Writes the next frame to send; returns its length, 0 if nothing may go now."""
     h = host_row(hs, host)
+    h["now"] = now
     length = 0
     while length == 0 and h["ctl_head"] != h["ctl_tail"]:
-        length = _control(hs, buf, offset, h, ctl_row(hs, host, nic.pop_control(hs, h)), now)
-    while length == 0 and h["active_head"] != NIL:
-        i = nic.take_active(hs, h)
-        q = qp_row(hs, i)
-        length = lerp.next_frame(hs, i, q, buf, offset, now)
-        if length and lerp.can_send(hs, q):
-            nic.activate(hs, i, q)
+        length = _control(hs, buf, offset, h, ctl_row(hs, host, nic.pop_control(hs, h)))
+    if length == 0 and nic.may_send_data(hs, h):
+        length = _data(hs, host, h, buf, offset, now)
     if length:
         h["tx_frames"] += 1
         h["tx_bytes"] += length
@@ -102,11 +101,28 @@ def transmit(hs: Any, host: int, buf: Any, offset: int, now: int) -> int:
 
 
 @inner
-def _control(hs: Any, buf: Any, offset: int, h: Any, m: Any, now: int) -> int:
+def _data(hs: Any, host: int, h: Any, buf: Any, offset: int, now: int) -> int:
+    """The next PTM or data packet."""
+    length = 0
+    while length == 0 and h["ptm_head"] != h["ptm_tail"]:
+        m = ptm_row(hs, host, nic.pop_ptm(hs, h))
+        if m["kind"] == nic.CTL_PTM:  # it is withdrawn when its QP is destroyed
+            length = paths.write_ptm(hs, buf, offset, h, m, now)
+    while length == 0 and h["active_head"] != NIL:
+        i = nic.take_active(hs, h)
+        q = qp_row(hs, i)
+        length = sender.next_frame(hs, i, q, buf, offset, now)
+        if length and sender.can_send(hs, q):
+            sender.continue_after(hs, i, q, length, now)
+    return length
+
+
+@inner
+def _control(hs: Any, buf: Any, offset: int, h: Any, m: Any) -> int:
     if m["kind"] == nic.CTL_ACK:
         return responder.write_ack(hs, buf, offset, m)
-    if m["kind"] == nic.CTL_PTM:
-        return paths.write_ptm(hs, buf, offset, h, m, now)
+    if m["kind"] == nic.CTL_CNP:
+        return wire.write_cnp(hs, buf, offset, qp_row(hs, m["qp"]), m)
     if m["kind"] == nic.CTL_PTR:
         return wire.write_probe(hs, buf, offset, h, m, wire.PTR)
     return 0  # withdrawn when its QP was destroyed
@@ -120,7 +136,7 @@ def deadline(hs: Any, host: int) -> int:
         if i == NIL:
             return MAX_TIME
         q = qp_row(hs, i)
-        when = lerp.deadline(hs, i, q)
+        when = sender.deadline(hs, i, q)
         if when <= q["heap_key"]:
             return q["heap_key"]
         if when == MAX_TIME:
@@ -132,9 +148,17 @@ def deadline(hs: Any, host: int) -> int:
 @njit
 def expire(hs: Any, host: int, now: int) -> None:
     """The deadline has passed. Harmless if it has not."""
+    host_row(hs, host)["now"] = now
     while deadline(hs, host) <= now:
         i = timers.top(hs, host)
-        lerp.on_deadline(hs, i, now)
+        sender.on_deadline(hs, i, now)
         if timers.top(hs, host) == i:
             # a key above `now` even if something is still due: it waits for `transmit` now
-            timers.postpone_top(hs, host, max(lerp.deadline(hs, i, qp_row(hs, i)), now + 1))
+            timers.postpone_top(hs, host, max(sender.deadline(hs, i, qp_row(hs, i)), now + 1))
+
+
+@njit
+def pause(hs: Any, host: int, mask: int) -> None:
+    """Priority p must not be sent while bit p of `mask` is set (PFC). Control goes on; data and PTMs are of
+    `data_priority`. When it is cleared there may be something to `transmit`."""
+    host_row(hs, host)["paused"] = mask

@@ -107,6 +107,26 @@ def lose(hs: Any, i: int, q: Any, index: int) -> None:
 
 
 @inner
+def rewind(hs: Any, i: int, q: Any) -> None:
+    """Go-back-N: moves all packets in flight to the front of the lost list, in order."""
+    while q["flight_tail"] != NIL:
+        index = q["flight_tail"]
+        _take_from_flight(hs, i, q, index)
+        head = q["lost_head"]
+        s = slot_row(hs, i, index)
+        s["state"] = SLOT_LOST
+        s["prev"] = NIL
+        s["next"] = head
+        if head == NIL:
+            q["lost_tail"] = index
+        else:
+            slot_row(hs, i, head)["prev"] = index
+        q["lost_head"] = index
+        q["n_lost"] += 1
+        q["st_lost"] += 1
+
+
+@inner
 def clear(q: Any) -> None:
     """Empties both lists."""
     q["flight_head"] = NIL

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a NIC decides: which QP sends next, and control messages before data.
+"""What a NIC decides: which QP sends next, control messages before data, and what a pause stops.
 
-Each host has a ring of control messages (ACK, NAK, PTM, PTR) and a list, linked through the QPs, of those that
-may have something to send; both cost O(1) a packet however many QPs there are.
+Each host has a ring of control messages (ACK, NAK, CNP, PTR), a ring of PTMs and a list, linked through the QPs, of
+those that may have something to send; all cost O(1) a packet however many QPs there are. PTMs travel in the class of
+data and are paused with it; so they have a ring of their own, where nothing waits behind them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from detour.hosts.jit import inner
 from detour.hosts.rows import cfg_row, host_row, qp_row
 from detour.hosts.state import NIL
 
-CTL_NONE, CTL_ACK, CTL_PTM, CTL_PTR = 0, 1, 2, 3
+CTL_NONE, CTL_ACK, CTL_PTM, CTL_PTR, CTL_CNP = 0, 1, 2, 3, 4
 
 
 @njit
@@ -66,6 +67,42 @@ def pop_control(hs: Any, h: Any) -> int:
     index = h["ctl_head"] & (cfg_row(hs)["control_depth"] - 1)
     h["ctl_head"] += 1
     return index
+
+
+@inner
+def push_ptm(hs: Any, host: int) -> int:
+    """`push_control` for the ring of PTMs."""
+    h = host_row(hs, host)
+    depth = cfg_row(hs)["control_depth"]
+    if h["ptm_tail"] - h["ptm_head"] >= depth:
+        h["control_dropped"] += 1
+        return NIL
+    index = h["ptm_tail"] & (depth - 1)
+    h["ptm_tail"] += 1
+    return index
+
+
+@inner
+def pop_ptm(hs: Any, h: Any) -> int:
+    """`pop_control` for the ring of PTMs."""
+    index = h["ptm_head"] & (cfg_row(hs)["control_depth"] - 1)
+    h["ptm_head"] += 1
+    return index
+
+
+@inner
+def may_send_data(hs: Any, h: Any) -> bool:
+    """Whether the priority of data is not paused."""
+    return h["paused"] == 0 or not (h["paused"] >> cfg_row(hs)["data_priority"]) & 1
+
+
+@njit
+def has_work(hs: Any, host: int) -> bool:
+    """Whether a host may have something to send now."""
+    h = host_row(hs, host)
+    if h["ctl_head"] != h["ctl_tail"]:
+        return True
+    return may_send_data(hs, h) and (h["active_head"] != NIL or h["ptm_head"] != h["ptm_tail"])
 
 
 @njit

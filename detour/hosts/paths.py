@@ -11,7 +11,7 @@ optionally a uSID list; the sender knows nothing of the topology behind it. Rule
 * The current path's queuing delay is that of its last acknowledged data packet.
 * A path is better if its delay is below `delta1` times the current one and the difference is above `delta2` MTU
   transmission times. Then the connection moves at once, with slow start; with selective repeat no idle time is
-  needed (section IV).
+  needed (section IV). With go-back-N the sender first waits for the difference of the two delays (section III).
 * A path on which `dead_path_rtos` timeouts in a row passed is dead (not in the paper): the connection moves to the
   candidate with the least known delay, to a random one if none is known, and starts a round.
 
@@ -28,8 +28,8 @@ import numpy as np
 from detour.base.jit import njit
 from detour.hosts import cc, rtt, timers, wire
 from detour.hosts.jit import inner
-from detour.hosts.nic import CTL_PTM, CTL_PTR, activate, push_control, random_below
-from detour.hosts.rows import candidate_row, cfg_row, ctl_row, frame_row, host_row, qp_row
+from detour.hosts.nic import CTL_PTM, CTL_PTR, activate, push_control, push_ptm, random_below
+from detour.hosts.rows import candidate_row, cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row, slot_row
 from detour.hosts.state import FIRST_QPN, MAX_TIME, NIL, QPS_RTS
 
 FIXED, AUTO = 0, 1
@@ -46,9 +46,23 @@ def is_better(cfg: Any, delay: int, current: int) -> bool:
     return (current - delay) * cfg["tick_ps"] > cfg["delta2"] * mtu_time
 
 
+@inner
+def _idle_time(hs: Any, i: int, q: Any, cand: int, now: int) -> int:
+    """How long a sender whose receiver wants order must wait, so that packets on candidate `cand` do not overtake
+    those on the current path: the difference of the queuing delays, ps. Of a path from which nothing has come back
+    yet, the time for which that has been so is all that is known."""
+    new = candidate_row(hs, i, cand)["delay"] * cfg_row(hs)["tick_ps"]
+    if not q["in_order"] or new < 0:
+        return 0
+    if q["delay"] >= 0:
+        return q["delay"] * cfg_row(hs)["tick_ps"] - new
+    return now - slot_row(hs, i, q["flight_head"])["sent"] - new if q["flight_head"] != NIL else 0
+
+
 @njit
 def move(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
     """The QP leaves its path for candidate `cand`: a new epoch, slow start."""
+    wait = _idle_time(hs, i, q, cand, now)
     rto = rtt.timeout(cfg_row(hs), q)
     leftovers = q["flight_head"] != q["epoch_head"]
     q["left_rto"] = max(rto, q["left_rto"]) if leftovers else rto
@@ -63,6 +77,8 @@ def move(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
     q["since_ptm"] = 0
     q["st_reroutes"] += 1
     cc.on_path(cfg_row(hs), q, np.float64(cfg_row(hs)["reroute_cwnd"]), now)
+    if wait > 0:
+        q["pace_next"] = now + wait
     activate(hs, i, q)
 
 
@@ -88,7 +104,8 @@ def after_data(hs: Any, i: int, q: Any, now: int) -> None:
     if q["mode"] != AUTO:
         return
     q["since_ptm"] += 1
-    if q["since_ptm"] < max(q["cwnd"], np.float64(cfg_row(hs)["delta3"])):
+    window = np.float64(q["inflight"]) if q["cc"] == cc.CC_DCQCN else q["cwnd"]
+    if q["since_ptm"] < max(window, np.float64(cfg_row(hs)["delta3"])):
         return
     q["since_ptm"] = 0
     q["rr_next"] = (q["rr_next"] + 1) % q["n_cand"]
@@ -115,12 +132,12 @@ def on_data_delay(hs: Any, i: int, q: Any, cand: int, delay: int, now: int) -> N
 @inner
 def send_ptm(hs: Any, i: int, q: Any, cand: int) -> None:
     """Queues a PTM on candidate `cand`."""
-    index = push_control(hs, q["host"])
+    index = push_ptm(hs, q["host"])
     if index == NIL:
         return
     c = candidate_row(hs, i, cand)
     listed = c["dst_hi"] != 0
-    m = ctl_row(hs, q["host"], index)
+    m = ptm_row(hs, q["host"], index)
     m["kind"] = CTL_PTM
     m["qp"] = i
     m["qpn"] = FIRST_QPN + i

@@ -1,8 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The receiving half of LERP: access check, direct placement, duplicates, one ACK for every data packet.
+"""The receiving half of both transports: access check, direct placement, duplicates, ACKs, CNPs.
 
-Packets are accepted in any order inside the window and go to memory at once (section I of the non-shortest-path
-paper); only counting messages and delivering immediates wait for order. A packet that violates access rights is
+LERP: packets are accepted in any order inside the window and go to memory at once (section I of the
+non-shortest-path paper); only counting messages and delivering immediates wait for order. Every one is answered.
+
+Go-back-N (FACTS 5): what comes early is dropped. One NAK (PSN sequence error) reports a gap; the next one can only
+come after the expected packet. With reordering, for networks that reorder but do not lose (section II-B of the
+paper), what comes early is held, in its place already, until the gap is filled; there is no NAK, and ACKs name only
+what came in order. They are sent for held packets too, because they tell the sender about marks. An ACK answers a
+packet that asks for one or is marked.
+
+DCQCN's notification point: a marked packet makes a CNP unless the last one of the QP is less than `cnp_interval_ps`
+ago. CNPs go back with the source port of the marked packet, so the sender knows which path they are about.
+
+A packet that violates access rights is
 refused with a NAK. From then on nothing behind it is accepted, while what is missing before it still is, so the
 requester sees its work requests complete in order up to the one that failed.
 
@@ -18,8 +29,9 @@ from typing import Any
 import numpy as np
 
 from detour.hosts import completion, wire, workqueue
+from detour.hosts.cc import CC_DCQCN
 from detour.hosts.jit import inner
-from detour.hosts.nic import CTL_ACK, push_control
+from detour.hosts.nic import CTL_ACK, CTL_CNP, push_control
 from detour.hosts.rows import arrival_row, cfg_row, ctl_row, frame_row, frame_to_memory, host_row, mr_row, qp_row
 from detour.hosts.state import (
     ACCESS_REMOTE_WRITE,
@@ -31,6 +43,7 @@ from detour.hosts.state import (
     QPS_ERR,
     QPS_RTR,
     QPS_RTS,
+    TR_LERP,
     WC_RECV_RDMA_WITH_IMM,
     WC_SUCCESS,
     WC_WITH_IMM,
@@ -42,6 +55,7 @@ from detour.hosts.wire import (
     SYNDROME_ACCESS,
     SYNDROME_ACK,
     SYNDROME_RNR,
+    SYNDROME_SEQUENCE,
     unwrap,
 )
 
@@ -66,7 +80,7 @@ def access_allowed(hs: Any, q: Any, rkey: int, va: int, length: int) -> bool:
 
 
 @inner
-def on_data(hs: Any, i: int, buf: Any) -> None:
+def on_data(hs: Any, i: int, buf: Any, now: int) -> None:
     """The data packet in `frame_row(hs)` came in for QP `i`."""
     f = frame_row(hs)
     q = qp_row(hs, i)
@@ -74,6 +88,8 @@ def on_data(hs: Any, i: int, buf: Any) -> None:
     if q["state"] != QPS_RTR and q["state"] != QPS_RTS and (q["state"] != QPS_ERR or q["rcv_refused"] < 0):
         host_row(hs, q["host"])["rx_wrong_state"] += 1
         return
+    if f["ce"] and q["cc"] == CC_DCQCN:
+        _notify(hs, i, q, f, now)
     window = cfg_row(hs)["window"]
     seq = unwrap(f["psn"], q["rcv_nxt"])
     if seq >= q["rcv_nxt"] + window:
@@ -86,6 +102,9 @@ def on_data(hs: Any, i: int, buf: Any) -> None:
     if q["rcv_refused"] >= 0 and seq >= q["rcv_refused"]:
         _acknowledge(hs, i, q, f, q["rcv_refused"], np.int64(SYNDROME_ACCESS))
         return
+    if seq > q["rcv_nxt"] and q["in_order"]:
+        _on_gap(hs, i, q, f, seq)
+        return
     if not access_allowed(hs, q, f["rkey"], f["va"], f["length"]):
         q["rcv_refused"] = seq
         q["st_rx_refused"] += 1
@@ -97,8 +116,37 @@ def on_data(hs: Any, i: int, buf: Any) -> None:
         _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_RNR))
         return
     _accept(hs, i, q, f, seq, buf)
-    _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_ACK))
+    if f["ack_request"] or f["ce"]:
+        _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_ACK))
     _check_refusal(hs, i, q)
+
+
+@inner
+def _on_gap(hs: Any, i: int, q: Any, f: Any, seq: int) -> None:
+    """Go-back-N: packet `seq` came before the expected one."""
+    q["st_rx_early_dropped"] += 1
+    if q["rcv_nak"]:
+        return
+    q["rcv_nak"] = 1
+    q["st_rx_naks"] += 1
+    _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_SEQUENCE))
+
+
+@inner
+def _notify(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
+    """A marked packet of a QP under DCQCN: queues a CNP if it is time for one."""
+    interval = cfg_row(hs)["cnp_interval_ps"]
+    if interval == 0 or now < q["cnp_next"]:
+        return
+    index = push_control(hs, q["host"])
+    if index == NIL:
+        return
+    q["cnp_next"] = now + interval
+    q["st_rx_cnps"] += 1
+    m = ctl_row(hs, q["host"], index)
+    m["kind"] = CTL_CNP
+    m["qp"] = i
+    m["sport"] = f["sport"]
 
 
 @inner
@@ -126,6 +174,9 @@ def _accept(hs: Any, i: int, q: Any, f: Any, seq: int, buf: Any) -> None:
         a["length"] = f["length"]
         a["imm"] = f["imm"]
         q["rcv_early"] += 1
+        q["rcv_held"] += f["length"]
+        q["st_rx_held_peak"] = max(q["st_rx_held_peak"], q["rcv_early"])
+        q["st_rx_held_bytes_peak"] = max(q["st_rx_held_bytes_peak"], q["rcv_held"])
         return
     _in_order(hs, i, q, flags, f["length"], f["imm"])
     while q["rcv_early"]:
@@ -133,6 +184,7 @@ def _accept(hs: Any, i: int, q: Any, f: Any, seq: int, buf: Any) -> None:
         if not a["flags"]:
             break
         q["rcv_early"] -= 1
+        q["rcv_held"] -= np.int64(a["length"])
         _in_order(hs, i, q, np.int64(a["flags"]), np.int64(a["length"]), np.int64(a["imm"]))
         a["flags"] = 0
 
@@ -141,7 +193,9 @@ def _accept(hs: Any, i: int, q: Any, f: Any, seq: int, buf: Any) -> None:
 def _in_order(hs: Any, i: int, q: Any, flags: int, length: int, imm: int) -> None:
     """The next packet in order is there: counts it, and the message if this was its last."""
     q["rcv_nxt"] += 1
+    q["rcv_nak"] = 0
     q["rcv_length"] += length
+    q["st_rx_delivered"] += length
     if flags & ARRIVED_IMM:
         completion.push(
             hs,
@@ -153,6 +207,7 @@ def _in_order(hs: Any, i: int, q: Any, flags: int, length: int, imm: int) -> Non
             imm,
             FIRST_QPN + i,
             np.int64(WC_WITH_IMM),
+            np.int64(0),
         )
     if flags & ARRIVED_LAST:
         q["rcv_msn"] = (q["rcv_msn"] + 1) & 0xFFFFFF
@@ -184,10 +239,16 @@ def write_ack(hs: Any, buf: Any, o: int, m: Any) -> int:
     q = qp_row(hs, i)
     base = max(q["rcv_nxt"], m["psn"] - SACK_BEHIND)
     bitmap = 0
-    if q["rcv_early"]:
+    if q["rcv_early"] and q["transport"] == TR_LERP:
         window = cfg_row(hs)["window"]
         for k in range(min(SACK_BITS, q["rcv_nxt"] + window - base)):
             if arrival_row(hs, i, (base + k) & (window - 1))["flags"]:
                 bitmap |= 1 << k
-    cum = q["rcv_nxt"] - 1 if m["syndrome"] == SYNDROME_ACK else m["psn"]
+    if m["syndrome"] == SYNDROME_SEQUENCE and not q["rcv_nak"]:
+        m["syndrome"] = SYNDROME_ACK  # what was missing has come meanwhile
+    cum = m["psn"]
+    if m["syndrome"] == SYNDROME_ACK:
+        cum = q["rcv_nxt"] - 1
+    elif m["syndrome"] == SYNDROME_SEQUENCE:
+        cum = q["rcv_nxt"]
     return wire.write_ack(hs, buf, o, q, m, cum, base, bitmap)

@@ -81,6 +81,11 @@ def ctl_row(hs: Any, host: int, index: int) -> Any:
     return hs.ctl[host, index]
 
 
+def ptm_row(hs: Any, host: int, index: int) -> Any:
+    """An entry of a host's ring of PTMs."""
+    return hs.ptm[host, index]
+
+
 def heap_row(hs: Any, host: int, place: int) -> Any:
     """A place in a host's heap of deadlines."""
     return hs.heap[host, place]
@@ -153,6 +158,7 @@ for _pure, _table, _arguments in (
     (candidate_row, "candidate", 3),
     (cqe_row, "cqe", 3),
     (ctl_row, "ctl", 3),
+    (ptm_row, "ptm", 3),
     (heap_row, "heap", 3),
 ):
     _native_row(_pure, _table, _arguments)

@@ -29,6 +29,8 @@ WC_REM_INV_REQ_ERR, WC_REM_ACCESS_ERR, WC_REM_OP_ERR, WC_RETRY_EXC_ERR = 9, 10, 
 WC_RDMA_WRITE, WC_RECV_RDMA_WITH_IMM = 1, 129
 WC_WITH_IMM = 2
 ACCESS_LOCAL_WRITE, ACCESS_REMOTE_WRITE = 1, 2
+TR_LERP, TR_GBN = 0, 1
+"""transports of a QP: selective repeat, go-back-N"""
 
 FIRST_QPN = 0x100
 """number of QP 0 of the arrays on the wire; lower ones are special in InfiniBand"""
@@ -51,6 +53,8 @@ HOST = np.dtype(
         "addr_hi addr_lo usid_hi usid_lo mac gateway rng "
         # round robin over QPs with data to send; ring of control messages; heap of deadlines
         "active_head active_tail ctl_head ctl_tail heap_size "
+        # ring of PTMs; mask of priorities that must not be sent; time of the last call, ps
+        "ptm_head ptm_tail paused now "
     )
     + _ints(HOST_COUNTERS)
 )
@@ -59,13 +63,17 @@ HOST = np.dtype(
 QP_COUNTERS = (
     # requester
     "st_bytes st_packets st_retransmitted st_lost st_spurious st_ecn_marked st_rtos st_tail_probes "
-    "st_reroutes st_ptms st_ptrs st_delay_samples st_delay_sum st_delay_min st_delay_max st_cnps "
-    # responder
-    "st_rx_packets st_rx_bytes st_rx_duplicates st_rx_ecn_marked st_rx_refused st_rx_not_ready"
+    "st_reroutes st_ptms st_ptrs st_delay_samples st_delay_sum st_delay_min st_delay_max st_cnps st_naks "
+    # times (ps) of the first and the last completion; 0: none yet
+    "st_first_done_ps st_last_done_ps "
+    # responder (delivered: bytes in order, whereas rx_bytes are in place)
+    "st_rx_packets st_rx_bytes st_rx_duplicates st_rx_ecn_marked st_rx_refused st_rx_not_ready "
+    "st_rx_delivered st_rx_early_dropped st_rx_naks st_rx_cnps st_rx_held_peak st_rx_held_bytes_peak"
 )
 QP = np.dtype(
     _ints(
-        "used host state pd send_cq recv_cq telemetry "
+        # in_order: the receiver drops what comes early (go-back-N without reordering)
+        "used host state pd send_cq recv_cq telemetry transport in_order "
         # connection: number, address and uSID address of the peer
         "peer_qpn peer_hi peer_lo "
         # requester: sequence numbers; work queue counters (index = counter mod depth)
@@ -79,7 +87,8 @@ QP = np.dtype(
         # probing round: 0 none, 1 before the first PTR, 2 until three times its round trip
         "probed round round_first round_start round_deadline round_open round_done "
         # responder
-        "rcv_nxt rcv_refused rcv_early rcv_msn rcv_length "
+        # (rcv_nak: the gap was reported; rcv_held: bytes that came early; cnp_next: time from which a CNP may go)
+        "rcv_nxt rcv_refused rcv_early rcv_msn rcv_length rcv_nak rcv_held cnp_next "
         # scheduling and deadlines
         "active active_next heap_pos heap_key "
     )
@@ -111,15 +120,16 @@ ARRIVAL = np.dtype([("flags", np.uint8), ("length", np.uint16), ("imm", np.uint3
 """one row a packet that arrived out of order; index = sequence number mod window"""
 ARRIVED, ARRIVED_LAST, ARRIVED_IMM = 1, 2, 4
 
-WQE = np.dtype(_ints("wr_id first packets local remote rkey length flags imm"))
-"""one row a posted work request"""
+WQE = np.dtype(_ints("wr_id first packets local remote rkey length flags imm posted"))
+"""one row a posted work request; `posted`: when, ps"""
 WQE_SIGNALED, WQE_IMM = 1, 2
 
 CANDIDATE = np.dtype(_ints("sport dst_hi dst_lo final_hi delay packets asked answered"))
 """one row a candidate path: UDP source port, uSID list as address (0: plain), last known delay (-1: none)"""
 
 CQ = np.dtype(_ints("used host head tail reserved"))
-CQE = np.dtype(_ints("wr_id status opcode length imm qpn flags"))
+CQE = np.dtype(_ints("wr_id status opcode length imm qpn flags posted done"))
+"""one row a completion; when its request was posted and completed, ps"""
 MR = np.dtype(_ints("used host pd base length access key"))
 
 CTL = np.dtype(_ints("kind qp psn count ce has_delay delay syndrome dst_hi dst_lo final_hi sport qpn cand"))
@@ -128,7 +138,7 @@ CTL = np.dtype(_ints("kind qp psn count ce has_delay delay syndrome dst_hi dst_l
 FRAME = np.dtype(
     _ints(
         "src_hi src_lo dst_hi dst_lo ce sport has_delay delay qpn psn opcode solicited count "
-        "va rkey dma_length imm payload length syndrome msn trigger base bitmap reflected cand end"
+        "va rkey dma_length imm payload length syndrome msn trigger base bitmap reflected cand end ack_request"
     )
 )
 """what the parser found in the frame that just came in"""
@@ -150,6 +160,7 @@ TABLES = {
     "candidate": CANDIDATE,
     "cqe": CQE,
     "ctl": CTL,
+    "ptm": CTL,
     "heap": HEAP,
     "memory": np.dtype(np.uint8),
 }
@@ -178,6 +189,7 @@ class Hosts(_Handle):
     candidate: Any
     cqe: Any
     ctl: Any
+    ptm: Any
     heap: Any
     memory: Any
 
@@ -265,7 +277,8 @@ def make_hosts(
     shapes: dict[str, tuple[int, ...]] = {"cfg": (1,), "frame": (1,), "host": (n_hosts,), "qp": (n_qps,)}
     shapes |= {"cq": (n_cqs,), "mr": (n_mrs,), "slot": (n_qps, window), "arrival": (n_qps, window)}
     shapes |= {"wqe": (n_qps, sq_depth), "candidate": (n_qps, max_candidates), "cqe": (n_cqs, cq_depth)}
-    shapes |= {"ctl": (n_hosts, control_depth), "heap": (n_hosts, min(n_qps, qps_per_host or n_qps))}
+    shapes |= {"ctl": (n_hosts, control_depth), "ptm": (n_hosts, control_depth)}
+    shapes |= {"heap": (n_hosts, min(n_qps, qps_per_host or n_qps))}
     shapes |= {"memory": (0 if config.elide_payload else arena_bytes,)}
     hs = Hosts(shapes)
     for name, value in sizes.items():

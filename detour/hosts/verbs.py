@@ -74,6 +74,14 @@ class CongestionControl(IntEnum):
 
     FIXED = cc.CC_FIXED
     DCTCP = cc.CC_DCTCP
+    DCQCN = cc.CC_DCQCN
+
+
+class Transport(IntEnum):
+    """how losses are found and repaired: selective repeat (LERP), or RoCEv2's go-back-N"""
+
+    LERP = state.TR_LERP
+    GO_BACK_N = state.TR_GBN
 
 
 @dataclass(frozen=True)
@@ -102,6 +110,8 @@ class Endpoint:
     qpn: int
     psn: int
     window: int
+    transport: int = Transport.LERP
+    reordering: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,7 +137,8 @@ class SendWR:
 
 @dataclass(frozen=True)
 class WC:
-    """Work completion. `byte_len` is the length of the message; `imm_data` only with RECV_RDMA_WITH_IMM."""
+    """Work completion. `byte_len` is the length of the message; `imm_data` only with RECV_RDMA_WITH_IMM, `posted_ps`
+    only with RDMA_WRITE; times on the clock of whoever runs the host."""
 
     wr_id: int
     status: WCStatus
@@ -135,6 +146,8 @@ class WC:
     byte_len: int
     qp_num: int
     imm_data: int | None = None
+    posted_ps: int = 0
+    done_ps: int = 0
 
 
 class Device:
@@ -155,6 +168,8 @@ class Device:
         self._free_qps = deque(range(len(hs.qp)))
         self._free_mrs = deque(range(len(hs.mr)))
         self._free_cqs = deque(range(len(hs.cq)))
+        self.rooms: dict[int, tuple[PD, CQ, MR]] = {}
+        """what `bulk` made, by host"""
 
     def call(self, function: Callable[[], T]) -> T:
         """Runs `function` where state may be changed."""
@@ -331,6 +346,8 @@ class CQ:
                     int(e["length"]),
                     int(e["qpn"]),
                     imm,
+                    int(e["posted"]),
+                    int(e["done"]),
                 )
             )
         c["head"] = head + len(taken)
@@ -346,17 +363,23 @@ class CQ:
 
 @dataclass
 class QPInitAttr:
-    """Optional attributes of a new QP. `psn`: its first PSN (default: random)."""
+    """Optional attributes of a new QP; both ends need the same transport, reordering and congestion control.
+
+    `psn`: its first PSN (default: random). `reordering`: the receiver holds what comes early instead of dropping it
+    (go-back-N only; LERP always does). `initial_cwnd`: packets; with DCQCN a bound that stays (default: the room for
+    what is in flight)."""
 
     recv_cq: CQ | None = None
     psn: int | None = None
     congestion_control: CongestionControl = CongestionControl.DCTCP
+    transport: Transport = Transport.LERP
+    reordering: bool = False
     telemetry: bool = True
     initial_cwnd: float | None = None
 
 
 class QP:
-    """Reliable connection that runs LERP."""
+    """Reliable connection that runs LERP or go-back-N."""
 
     def __init__(self, pd: PD, cq: CQ, attr: QPInitAttr | None = None) -> None:
         """`cq` gets completions of sends and, unless `attr` names another, of immediates."""
@@ -370,6 +393,8 @@ class QP:
                 raise DetourError(f"a QP of host {self.context.host} cannot use a CQ of host {queue.context.host}")
         if self.attr.psn is not None and not 0 <= self.attr.psn < 1 << 24:
             raise DetourError(f"PSN {self.attr.psn} must be 0 to {(1 << 24) - 1}")
+        if self.attr.reordering and self.attr.transport is not Transport.GO_BACK_N:
+            raise DetourError("a reordering receiver is for go-back-N; LERP takes packets in any order as it is")
         self.index = self.context.device.take("qp")
         self.psn = self.context.device.call(self._reset)
 
@@ -378,7 +403,7 @@ class QP:
     def _reset(self) -> int:
         """Prepares the row; returns the first PSN."""
         hs, q = self.context.hs, self._row()
-        hs.qp[self.index] = _FRESH
+        hs.qp[self.index] = FRESH
         _assign(
             q,
             {
@@ -388,6 +413,8 @@ class QP:
                 "recv_cq": self.recv_cq.index,
                 "telemetry": int(self.attr.telemetry),
                 "cc": int(self.attr.congestion_control),
+                "transport": int(self.attr.transport),
+                "in_order": int(self.attr.transport is Transport.GO_BACK_N and not self.attr.reordering),
             },
         )
         psn = self.attr.psn
@@ -400,7 +427,8 @@ class QP:
     def endpoint(self) -> Endpoint:
         """What the other side needs for `connect`."""
         window = self.context.hs.slot.shape[1]
-        return Endpoint(self.context.address, FIRST_QPN + self.index, self.psn, window)
+        kind = int(self.attr.transport), self.attr.reordering
+        return Endpoint(self.context.address, FIRST_QPN + self.index, self.psn, window, *kind)
 
     @property
     def qp_num(self) -> int:
@@ -429,6 +457,8 @@ class QP:
                 f"the peer's window is {remote.window} packets and ours {hs.slot.shape[1]}; "
                 "make_hosts must get the same on both sides"
             )
+        if (remote.transport, remote.reordering) != (self.attr.transport, self.attr.reordering):
+            raise DetourError("the peer's QP has another transport or receiver; both ends need the same")
         if path is not None and candidates is not None:
             raise DetourError("connect takes a path or candidates, not both")
         peer_hi, peer_lo = to_words(remote.address)
@@ -440,7 +470,7 @@ class QP:
                 choice = [Path(int(nic.random_below(hs.host[self.context.host], 1 << 15)))]
             self._set_candidates(choice, candidates is not None)
             cfg = hs.cfg[0]
-            window = self.attr.initial_cwnd or float(cc.initial_window(cfg))
+            window = self.attr.initial_cwnd or float(cc.initial_window(cfg, int(q["cc"])))
             cc.on_path(cfg, q, float(window), 0)
             q["state"] = state.QPS_RTS
 
@@ -522,31 +552,31 @@ class QP:
         for other in waiting[:-1]:
             if other != i:
                 nic.activate(hs, other, hs.qp[other])
-        ring = hs.ctl[self.context.host]
-        for at in range(int(h["ctl_head"]), int(h["ctl_tail"])):
-            m = ring[at & (len(ring) - 1)]
-            if m["qp"] == i and m["kind"] != nic.CTL_PTR:
-                m["kind"] = nic.CTL_NONE
+        for table, name in ((hs.ctl, "ctl"), (hs.ptm, "ptm")):
+            ring = table[self.context.host]
+            for at in range(int(h[f"{name}_head"]), int(h[f"{name}_tail"])):
+                m = ring[at & (len(ring) - 1)]
+                if m["qp"] == i and m["kind"] != nic.CTL_PTR:
+                    m["kind"] = nic.CTL_NONE
         _assign(q, {"used": 0, "state": state.QPS_RESET})
 
     # -- work ---------------------------------------------------------------------------------------------
 
-    def post_send(self, wr: SendWR) -> None:
-        """Posts an RDMA WRITE. Raises `DetourError` if the queue is full, the QP not connected, or the local
-        buffer not inside a region of this QP's protection domain."""
+    def post_send(self, wr: SendWR, now_ps: int = 0) -> None:
+        """Posts an RDMA WRITE. `now_ps`: the time, for `WC.posted_ps` (default: when the host was last looked at).
+        Raises `DetourError` if the queue is full, the QP not connected, or the local buffer not inside a region of
+        this QP's protection domain."""
         self._row()
         self._check_local(wr.sge)
         if not 0 <= wr.remote_addr < 1 << 63 or not 0 <= wr.rkey < 1 << 32:
             raise DetourError(f"remote address {wr.remote_addr:#x} or rkey {wr.rkey:#x} is out of range")
         flags = (state.WQE_SIGNALED if wr.signaled else 0) | (0 if wr.imm_data is None else state.WQE_IMM)
-        hs, i, s = self.context.hs, self.index, wr.sge
+        hs, i, s, imm = self.context.hs, self.index, wr.sge, (wr.imm_data or 0) & 0xFFFFFFFF
         result = self.context.device.call(
-            lambda: workqueue.post_write(
-                hs, i, wr.wr_id, s.addr, wr.remote_addr, wr.rkey, s.length, flags, (wr.imm_data or 0) & 0xFFFFFFFF
-            )
+            lambda: workqueue.post_write(hs, i, wr.wr_id, s.addr, wr.remote_addr, wr.rkey, s.length, flags, imm, now_ps)
         )
         if result:
-            raise DetourError(f"QP {self.qp_num:#x}: {_REFUSED[int(result)]}")
+            raise DetourError(f"QP {self.qp_num:#x}: {REFUSED[int(result)]}")
         self.context.device.kick(self.context.host)
 
     def _check_local(self, sge: SGE) -> None:
@@ -616,7 +646,7 @@ def random_candidates(context: Context, shortest: int, non_shortest: int) -> lis
     return [Path(sport) for sport in found]
 
 
-_REFUSED = {
+REFUSED = {
     workqueue.NOT_CONNECTED: "it is not connected",
     workqueue.SEND_QUEUE_FULL: "its send queue is full; poll completions first",
     workqueue.CQ_FULL: "its completion queue is full; poll it first",
@@ -637,4 +667,4 @@ def _assign(row: Any, values: dict[str, Any]) -> None:
         row[name] = value
 
 
-_FRESH = _fresh()
+FRESH = _fresh()

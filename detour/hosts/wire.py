@@ -7,16 +7,19 @@
   (opcode 0x0a) with a RETH of its own: address and length of *its* payload, so that it can be placed whatever
   arrived before it. The last packet of a message has the solicited-event bit set; if the message carries an
   immediate, its last packet is a WRITE ONLY WITH IMMEDIATE (0x0b, ImmDt 4 after the RETH). The responder thus
-  knows where messages end. The acknowledge-request bit is always set. The seven reserved bits after it count
-  the transmissions of this PSN before this one (0 in a packet that was never retransmitted, so such packets
-  are plain RoCEv2); ACKs return the count, which tells the sender *which* transmission arrived.
+  knows where messages end. The acknowledge-request bit asks for an answer; LERP always sets it. The seven
+  reserved bits after it count the transmissions of this PSN before this one (0 in a packet that was never
+  retransmitted, so such packets are plain RoCEv2); ACKs return the count, which tells the sender *which*
+  transmission arrived.
 * **ACK** (UDP 4791, one for every data packet): BTH opcode 0x11, PSN = last one received in order | AETH 4
   (syndrome 0x1f, MSN = messages complete in order) | SACK 20 | ICRC. SACK: flags (bit 7: version, always 1;
   bit 1: delay valid; bit 0: the packet was CE marked), PSN 3 of the packet that caused this ACK, its
   transmission count 1, first PSN of the bitmap 3, accumulated forward delay in ticks 4, bitmap 8 (bit i: first
   PSN + i has arrived).
 * **NAK**: the same with AETH syndrome 0x62 (remote access error), or 0x20 (receiver not ready: no room in the
-  completion queue for an immediate); PSN and the SACK's PSN are those of the refused packet.
+  completion queue for an immediate); PSN and the SACK's PSN are those of the refused packet. Go-back-N's NAK has
+  syndrome 0x60 (PSN sequence error), its PSN is the expected one, the SACK's that of the packet that came early.
+* **CNP** (UDP 4791): BTH opcode 0x81 with BECN set, PSN 0 | 16 bytes 0 | ICRC (IBTA annex A17), as control.
 * **PTM, PTR** (UDP 4793): magic "DT" 2, version 1 in one byte, type 1 (1 PTM, 2 PTR), requester's QPN 4,
   sequence 4, forward delay in ticks reflected by the PTR 4, candidate 2, reserved 2. PTMs carry the option and
   queue like data (DSCP 0, ECT(0)); PTRs carry it too, for the reverse path, and go as control (DSCP 48).
@@ -49,12 +52,14 @@ from detour.hosts.rows import cfg_row, host_row, memory_to_frame
 from detour.hosts.state import WQE_IMM
 
 ETHERNET, IPV6, TRANSIT, UDP, BTH, RETH, IMMDT, AETH, SACK, ICRC, PROBE = 14, 40, 8, 8, 12, 16, 4, 4, 20, 4, 20
+CNP_RESERVED = 16
+BECN = 0x40
 ETHERTYPE_IPV6 = 0x86DD
 NH_HOP_BY_HOP, NH_UDP = 0, 17
 OPTION_TRANSIT = 0x3E
 PORT_ROCE, PORT_PROBE = 4791, 4793
 OP_ACK, OP_WRITE_ONLY, OP_WRITE_ONLY_IMM, OP_CNP = 0x11, 0x0A, 0x0B, 0x81
-SYNDROME_ACK, SYNDROME_RNR, SYNDROME_ACCESS = 0x1F, 0x20, 0x62
+SYNDROME_ACK, SYNDROME_RNR, SYNDROME_SEQUENCE, SYNDROME_ACCESS = 0x1F, 0x20, 0x60, 0x62
 PROBE_MAGIC, PROBE_VERSION, PTM, PTR = 0x4454, 1, 1, 2
 SACK_VERSION, SACK_DELAY, SACK_CE = 0x80, 2, 1
 SACK_BITS = 64
@@ -64,7 +69,6 @@ PSN_MASK = 0xFFFFFF
 COUNT_MASK = 0x7F
 HOP_LIMIT = 64
 
-TCLASS_DATA = np.int64(ECT0)
 TCLASS_CONTROL = np.int64(DSCP_CONTROL << 2)
 
 MAX_OVERHEAD = ETHERNET + IPV6 + TRANSIT + UDP + BTH + RETH + IMMDT + 3 + ICRC
@@ -170,8 +174,9 @@ def seal(buf: Any, udp: int, length: int, src_hi: int, src_lo: int, dst_hi: int,
 
 
 @inner
-def write_data(hs: Any, buf: Any, o: int, q: Any, c: Any, w: Any, seq: int, count: int, packet: int) -> int:
-    """Writes packet number `packet` of work request `w` with sequence number `seq` for the `count`-th repeat.
+def write_data(hs: Any, buf: Any, o: int, q: Any, c: Any, w: Any, seq: int, low: int, packet: int) -> int:
+    """Writes packet number `packet` of work request `w` with sequence number `seq`; `low` is the BTH's byte with the
+    acknowledge request and the transmission count.
 
     `q` is the QP, `c` the candidate path. Returns the frame's length."""
     cfg = cfg_row(hs)
@@ -185,12 +190,13 @@ def write_data(hs: Any, buf: Any, o: int, q: Any, c: Any, w: Any, seq: int, coun
     listed = c["dst_hi"] != 0
     dst_hi = c["dst_hi"] if listed else q["peer_hi"]
     dst_lo = c["dst_lo"] if listed else q["peer_lo"]
+    tclass = (cfg["data_dscp"] << 2) | ECT0
     udp = put_ethernet_ipv6(
-        buf, o, h["gateway"], h["mac"], h["addr_hi"], h["addr_lo"], dst_hi, dst_lo, TCLASS_DATA, length, q["telemetry"]
+        buf, o, h["gateway"], h["mac"], h["addr_hi"], h["addr_lo"], dst_hi, dst_lo, tclass, length, q["telemetry"]
     )
     at = put_udp(buf, udp, c["sport"], PORT_ROCE, length)
     opcode = OP_WRITE_ONLY_IMM if with_imm else OP_WRITE_ONLY
-    at = put_bth(buf, at, opcode, last, pad, q["peer_qpn"], seq, 0x80 | (count & COUNT_MASK))
+    at = put_bth(buf, at, opcode, last, pad, q["peer_qpn"], seq, low)
     store64(buf, at, w["remote"] + start)
     store32(buf, at + 8, w["rkey"])
     store32(buf, at + 12, size)
@@ -249,11 +255,38 @@ def write_ack(hs: Any, buf: Any, o: int, q: Any, m: Any, cum: int, base: int, bi
 
 
 @inner
+def write_cnp(hs: Any, buf: Any, o: int, q: Any, m: Any) -> int:
+    """Writes the CNP of control message `m`. Returns the frame's length."""
+    h = host_row(hs, q["host"])
+    length = UDP + BTH + CNP_RESERVED + ICRC
+    udp = put_ethernet_ipv6(
+        buf,
+        o,
+        h["gateway"],
+        h["mac"],
+        h["addr_hi"],
+        h["addr_lo"],
+        q["peer_hi"],
+        q["peer_lo"],
+        TCLASS_CONTROL,
+        length,
+        np.int64(0),
+    )
+    at = put_udp(buf, udp, m["sport"], PORT_ROCE, length)
+    at = put_bth(buf, at, OP_CNP, 0, 0, (BECN << 24) | q["peer_qpn"], 0, 0)
+    store64(buf, at, 0)
+    store64(buf, at + 8, 0)
+    if not cfg_row(hs)["elide_payload"]:
+        seal(buf, udp, length, h["addr_hi"], h["addr_lo"], q["peer_hi"], q["peer_lo"], np.int64(1))
+    return udp + length - o
+
+
+@inner
 def write_probe(hs: Any, buf: Any, o: int, h: Any, m: Any, probe_type: int) -> int:
     """Writes the PTM or PTR of control message `m`. Returns the frame's length."""
     length = UDP + PROBE
     listed = m["final_hi"] != 0
-    tclass = TCLASS_DATA if probe_type == PTM else TCLASS_CONTROL
+    tclass = (cfg_row(hs)["data_dscp"] << 2) | ECT0 if probe_type == PTM else TCLASS_CONTROL
     udp = put_ethernet_ipv6(
         buf,
         o,

@@ -11,7 +11,7 @@ from detour.base.jit import njit
 from detour.hosts import completion, flight, paths, timers
 from detour.hosts.jit import inner
 from detour.hosts.nic import activate
-from detour.hosts.rows import cfg_row, qp_row, wqe_row
+from detour.hosts.rows import cfg_row, host_row, qp_row, wqe_row
 from detour.hosts.state import (
     FIRST_QPN,
     MAX_TIME,
@@ -33,6 +33,9 @@ def complete(hs: Any, i: int, q: Any, status: int) -> None:
     q["sq_una"] += 1
     if status == WC_SUCCESS:
         q["st_bytes"] += w["length"]
+        q["st_last_done_ps"] = host_row(hs, q["host"])["now"]
+        if q["st_first_done_ps"] == 0:
+            q["st_first_done_ps"] = q["st_last_done_ps"]
         if not w["flags"] & WQE_SIGNALED:
             completion.release(hs, q["send_cq"])
             return
@@ -46,6 +49,7 @@ def complete(hs: Any, i: int, q: Any, status: int) -> None:
         np.int64(0),
         FIRST_QPN + i,
         np.int64(0),
+        w["posted"],
     )
 
 
@@ -69,9 +73,10 @@ def fail(hs: Any, i: int, status: Any) -> None:
 
 @njit
 def post_write(
-    hs: Any, i: int, wr_id: int, local: int, remote: int, rkey: int, length: int, flags: int, imm: int
+    hs: Any, i: int, wr_id: int, local: int, remote: int, rkey: int, length: int, flags: int, imm: int, now: int
 ) -> int:
-    """Posts an RDMA WRITE of `length` bytes from arena offset `local` to `remote`.
+    """Posts an RDMA WRITE of `length` bytes from arena offset `local` to `remote` at time `now` (if that is before
+    the host's last call: then).
 
     Returns 0 or why it was refused. On a QP in error the request is flushed (IBTA 10.8.3)."""
     q = qp_row(hs, i)
@@ -93,6 +98,7 @@ def post_write(
     w["length"] = length
     w["flags"] = flags
     w["imm"] = imm
+    w["posted"] = max(now, host_row(hs, q["host"])["now"])
     q["snd_end"] += w["packets"]
     q["sq_end"] += 1
     if q["state"] == QPS_ERR:

@@ -238,7 +238,7 @@ def make_pair(
     **sizes: Any,
 ) -> Pair:
     """Hosts 0 and 1 with a region of `memory` bytes each, the middle of an arena, and connected QPs."""
-    hs = make_hosts(2, 16, 2 * memory + 4096, config=config, seed=seed, **sizes)
+    hs = make_hosts(2, 16, 2 * memory + 8192, config=config, seed=seed, **sizes)
     set_host(hs, 0, "fd00:0:0:1::1", usid=final_address([0x8000]))
     set_host(hs, 1, "fd00:0:1:2::1", usid=final_address([0x8001]))
     device = Device(hs)

@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from detour.hosts.addresses import to_words
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import MAX_FRAME, deadline, expire, receive, transmit
-from detour.hosts.verbs import QP, Path, QPInitAttr, QPState, SendWR
+from detour.hosts.verbs import QP, CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport
 from detour.hosts.wire import icrc, udp_checksum
 from tests.property.lossy import US, Pair, make_pair
 
@@ -82,14 +83,14 @@ def check(pair: Pair) -> None:
         assert q["rcv_early"] == np.count_nonzero(hs.arrival[i]["flags"])
 
 
-def renew(pair: Pair, source: random.Random) -> None:
+def renew(pair: Pair, source: random.Random, kind: dict[str, Any]) -> None:
     """Replaces the QPs by new ones if one of them has failed."""
     if QPState.ERR not in (pair.qp_a.state, pair.qp_b.state):
         return
     pair.qp_a.close()
     pair.qp_b.close()
-    pair.qp_a = QP(pair.pd_a, pair.cq_a, QPInitAttr(psn=source.choice([0, (1 << 24) - 5])))
-    pair.qp_b = QP(pair.pd_b, pair.cq_b)
+    pair.qp_a = QP(pair.pd_a, pair.cq_a, QPInitAttr(psn=source.choice([0, (1 << 24) - 5]), **kind))
+    pair.qp_b = QP(pair.pd_b, pair.cq_b, QPInitAttr(**kind))
     pair.qp_a.connect(pair.qp_b.endpoint, candidates=CANDIDATES)
     pair.qp_b.connect(pair.qp_a.endpoint)
 
@@ -107,11 +108,26 @@ def walk(slots: np.ndarray, head: int, tail: int, state: int) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_mutated_frames_with_valid_checksums(seed: int) -> None:
+GO_BACK_N = {"transport": Transport.GO_BACK_N, "congestion_control": CongestionControl.DCQCN}
+
+
+@pytest.mark.parametrize(
+    ("seed", "kind"),
+    [*((seed, {}) for seed in range(6)), *((seed, GO_BACK_N | {"reordering": seed > 7}) for seed in range(6, 10))],
+)
+def test_mutated_frames_with_valid_checksums(seed: int, kind: dict[str, Any]) -> None:
     source = random.Random(seed)
-    config = HostConfig(probe_backlog=2, delta3=5, retry_count=4, initial_rto_ps=100 * US, min_rto_ps=50 * US)
-    pair = make_pair(memory=1 << 16, config=config, seed=seed, connect={"candidates": CANDIDATES}, window=32)
+    config = HostConfig(
+        ack_every=1 + seed % 3,
+        cnp_interval_ps=seed % 2 * 50 * US,
+        probe_backlog=2,
+        delta3=5,
+        retry_count=4,
+        initial_rto_ps=100 * US,
+        min_rto_ps=50 * US,
+    )
+    attr = {"attr_a": QPInitAttr(**kind), "attr_b": QPInitAttr(**kind)}
+    pair = make_pair(memory=1 << 16, config=config, seed=seed, connect={"candidates": CANDIDATES}, window=32, **attr)
     allowed = np.zeros(len(pair.hs.memory), bool)
     allowed[pair.mr_b.addr : pair.mr_b.addr + pair.mr_b.length] = True
     before = pair.hs.memory.copy()
@@ -139,7 +155,7 @@ def test_mutated_frames_with_valid_checksums(seed: int) -> None:
         if step % 20 == 0:
             check(pair)
             assert pair.hs.qp[pair.qp_a.index]["srtt"] <= now
-            renew(pair, source)
+            renew(pair, source, kind)
     assert (before == pair.hs.memory)[~allowed].all()
     for cq in (pair.cq_a, pair.cq_b):
         assert 0 <= pair.hs.cq[cq.index]["reserved"] <= 10

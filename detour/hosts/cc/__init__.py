@@ -4,8 +4,9 @@
 The hooks below are all that a transport calls. They concern the QP's *current path*: what happens to packets of
 an earlier path epoch is not reported, for a window and its feedback must belong to the same path (section II-B
 of the non-shortest-path paper). `cfg` is the record of parameters, `q` the record of the QP, `nbytes` payload
-bytes, `txn` the place of the packet in question in the QP's order of transmissions; `q["next_txn"]` is the next
-one. When a hook for an acknowledged packet runs, that packet still counts in `q["inflight"]`.
+bytes, `length` those of a frame, `txn` the place of the packet in question in the QP's order of transmissions;
+`q["next_txn"]` is the next one. When a hook for an acknowledged packet runs, that packet still counts in
+`q["inflight"]`.
 
 The transport sends while `q["inflight"] < q["cwnd"]` (packets) and not before `q["pace_next"]`, and calls
 `on_timer` when `q["cc_timer"]` (`MAX_TIME`: never) has passed. An algorithm adds its fields to `CC_FIELDS`
@@ -19,10 +20,11 @@ from typing import Any
 import numpy as np
 
 from detour.base.jit import njit
-from detour.hosts.cc import dctcp
+from detour.hosts.cc import dcqcn, dctcp
 
-CC_FIXED, CC_DCTCP = 0, 1
-"""a window that never changes, for tests and baselines; RFC 8257"""
+CC_FIXED, CC_DCTCP, CC_DCQCN = 0, 1, 2
+"""a window that never changes, for tests and baselines; RFC 8257; SIGCOMM 2015, a rate beside a window that never
+changes"""
 
 NEVER = (1 << 63) - 1
 
@@ -34,6 +36,7 @@ CC_FIELDS: list[tuple[str, Any]] = [
     ("pace_next", np.int64),  # earliest time of the next packet, ps
     ("cc_timer", np.int64),  # when on_timer wants to be called, ps
     *dctcp.FIELDS,
+    *dcqcn.FIELDS,
 ]
 
 
@@ -43,18 +46,22 @@ def on_path(cfg: Any, q: Any, window: float, now: int) -> None:
     which it also comes back after idle times."""
     if q["cwnd_initial"] == 0:
         q["cwnd_initial"] = window
-    if q["cc"] != CC_FIXED or q["cwnd"] == 0:
+    if q["cc"] == CC_DCTCP or q["cwnd"] == 0:
         q["cwnd"] = max(np.float64(cfg["min_cwnd"]), window)
     q["ssthresh"] = np.inf
     q["pace_next"] = 0
     q["cc_timer"] = NEVER
     if q["cc"] == CC_DCTCP:
         dctcp.on_path(cfg, q)
+    elif q["cc"] == CC_DCQCN:
+        dcqcn.on_path(cfg, q, now)
 
 
 @njit
-def initial_window(cfg: Any) -> float:
-    """Packets that a connection starts with."""
+def initial_window(cfg: Any, algorithm: int) -> float:
+    """Packets that a connection starts with. With DCQCN only its rate limits it, and the room for what is in flight."""
+    if algorithm == CC_DCQCN:
+        return np.float64(cfg["window"])
     return np.float64(cfg["line_rate_cwnd"] if cfg["line_rate_start"] else cfg["initial_cwnd"])
 
 
@@ -66,8 +73,10 @@ def on_idle(cfg: Any, q: Any, now: int) -> None:
 
 
 @njit
-def on_sent(cfg: Any, q: Any, nbytes: int, txn: int, now: int) -> None:
+def on_sent(cfg: Any, q: Any, length: int, txn: int, now: int) -> None:
     """A packet goes out; a paced algorithm sets `pace_next` here."""
+    if q["cc"] == CC_DCQCN:
+        dcqcn.on_sent(cfg, q, length, now)
 
 
 @njit
@@ -82,6 +91,8 @@ def on_ecn(cfg: Any, q: Any, nbytes: int, txn: int, now: int) -> None:
     """A packet has arrived with a CE mark."""
     if q["cc"] == CC_DCTCP:
         dctcp.on_ecn(cfg, q, nbytes, txn)
+    elif q["cc"] == CC_DCQCN and cfg["cnp_interval_ps"] == 0:
+        dcqcn.on_notification(cfg, q, now)
 
 
 @njit
@@ -101,6 +112,8 @@ def on_rto(cfg: Any, q: Any, now: int) -> None:
 @njit
 def on_cnp(cfg: Any, q: Any, now: int) -> None:
     """A congestion notification packet has come (for rate-based algorithms)."""
+    if q["cc"] == CC_DCQCN:
+        dcqcn.on_notification(cfg, q, now)
 
 
 @njit

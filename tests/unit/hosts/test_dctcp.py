@@ -132,8 +132,8 @@ def test_idle_restart_remembers_where_it_was() -> None:
 
 
 def test_line_rate_start() -> None:
-    assert cc.initial_window(Flow(2).cfg) == 10
-    assert cc.initial_window(Flow(2, line_rate_start=True, line_rate_cwnd=333).cfg) == 333
+    assert cc.initial_window(Flow(2).cfg, cc.CC_DCTCP) == 10
+    assert cc.initial_window(Flow(2, line_rate_start=True, line_rate_cwnd=333).cfg, cc.CC_DCTCP) == 333
 
 
 def test_a_fixed_window_stays() -> None:

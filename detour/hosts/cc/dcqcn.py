@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DCQCN (Zhu et al., SIGCOMM 2015, 3.3) and the variant in HPCC's ns-3 (`rdma-hw.cc`); rates in bit/s (FACTS 5).
+
+State: rate, target, alpha. A notification (a CNP, or without CNPs the CE bit of an ACK) cuts: target <- rate (unless
+`dcqcn_clamp_target` is off and there was no increase by time since the last cut), rate <- rate (1 - alpha / 2), floor
+`dcqcn_min_bps`. Increases come `dcqcn_increase_ps` after a cut or an increase, and every `dcqcn_bytes` sent; T and B
+count them since the last cut. If both are below F: fast recovery, rate <- (rate + target) / 2. If both are above F:
+first target += `dcqcn_hai_bps`; else first target += `dcqcn_ai_bps`; never above the link's rate.
+
+* `dcqcn_decrease_ps` = 0 (the paper): a notification cuts at once, alpha <- (1 - g) alpha + g; alpha_ps later and
+  from then on every alpha_ps without one, alpha <- (1 - g) alpha.
+* above 0 (HPCC's ns-3): from the first notification on, rate is cut every `dcqcn_decrease_ps`, if there was a
+  notification since the last cut; alpha is updated every `dcqcn_alpha_ps`, with + g if there was one since the last
+  update. At the same moment increases come first, then alpha, then the cut.
+
+A flow begins at line rate with alpha = 1. On a new path it begins at a share of it and recovers as after a cut.
+
+There are no timer events. The rate matters only when a packet goes out, and what timers do in between depends on
+nothing but time, so it is made up for then (`catch_up`), or when a notification comes. Idle QPs cost nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from detour.hosts.jit import inner
+
+NEVER = (1 << 63) - 1
+
+FIELDS = [
+    ("dcqcn_rate", np.float64),
+    ("dcqcn_target", np.float64),
+    ("dcqcn_alpha", np.float64),
+    ("dcqcn_alpha_at", np.int64),  # times of the next update of alpha, check for a cut, increase; ps
+    ("dcqcn_cut_at", np.int64),
+    ("dcqcn_rise_at", np.int64),
+    ("dcqcn_seen_alpha", np.int64),  # whether a notification came since the last update, and the last check
+    ("dcqcn_seen_cut", np.int64),
+    ("dcqcn_by_time", np.int64),  # increases since the last cut: T and B
+    ("dcqcn_by_bytes", np.int64),
+    ("dcqcn_sent", np.int64),  # bytes since the last cut or increase by bytes
+]
+
+
+@inner
+def on_path(cfg: Any, q: Any, now: int) -> None:
+    """Starts afresh, on a path after the first one as after a cut."""
+    line = np.float64(cfg["link_rate_bps"])
+    first = q["epoch"] == 0
+    q["dcqcn_rate"] = line if first else _at_least_floor(cfg, line * cfg["dcqcn_reroute_share"])
+    q["dcqcn_target"] = line
+    q["dcqcn_alpha"] = 1.0
+    q["dcqcn_alpha_at"] = NEVER
+    q["dcqcn_cut_at"] = NEVER
+    q["dcqcn_rise_at"] = NEVER if first else now + cfg["dcqcn_increase_ps"]
+    q["dcqcn_seen_alpha"] = 0
+    q["dcqcn_seen_cut"] = 0
+    _restart_counts(q)
+
+
+@inner
+def on_sent(cfg: Any, q: Any, length: int, now: int) -> None:
+    """A frame of `length` bytes goes out: says when the next one may."""
+    catch_up(cfg, q, now)
+    if cfg["dcqcn_bytes"]:
+        q["dcqcn_sent"] += length
+        while q["dcqcn_sent"] >= cfg["dcqcn_bytes"]:
+            q["dcqcn_sent"] -= cfg["dcqcn_bytes"]
+            _increase(cfg, q)
+            q["dcqcn_by_bytes"] += 1
+    q["pace_next"] = now + np.int64(length * 8e12 / q["dcqcn_rate"])
+
+
+@inner
+def on_notification(cfg: Any, q: Any, now: int) -> None:
+    """A CNP, or an ACK that stands for one, came in."""
+    catch_up(cfg, q, now)
+    if cfg["dcqcn_decrease_ps"] == 0:
+        _cut(cfg, q, now)
+        q["dcqcn_alpha"] = (1.0 - cfg["dcqcn_g"]) * q["dcqcn_alpha"] + cfg["dcqcn_g"]
+        q["dcqcn_alpha_at"] = now + cfg["dcqcn_alpha_ps"]
+        return
+    q["dcqcn_seen_cut"] = 1
+    q["dcqcn_seen_alpha"] = 1
+    if q["dcqcn_alpha_at"] == NEVER:  # the first one
+        q["dcqcn_seen_alpha"] = 0
+        q["dcqcn_alpha_at"] = now + cfg["dcqcn_alpha_ps"]
+        q["dcqcn_cut_at"] = now + cfg["dcqcn_decrease_ps"]
+
+
+@inner
+def catch_up(cfg: Any, q: Any, now: int) -> None:
+    """Does what the timers would have done until `now`. At most one check finds a notification to act on, for
+    nothing came in since the last call."""
+    if q["dcqcn_cut_at"] <= now:
+        when = q["dcqcn_cut_at"]
+        if q["dcqcn_seen_cut"]:
+            q["dcqcn_seen_cut"] = 0
+            _rise_until(cfg, q, when)
+            _update_alpha_until(cfg, q, when)
+            _cut(cfg, q, when)
+        period = cfg["dcqcn_decrease_ps"]
+        q["dcqcn_cut_at"] = when + ((now - when) // period + 1) * period
+    _rise_until(cfg, q, now)
+    _update_alpha_until(cfg, q, now)
+
+
+@inner
+def _update_alpha_until(cfg: Any, q: Any, now: int) -> None:
+    if q["dcqcn_alpha_at"] > now:
+        return
+    times = (now - q["dcqcn_alpha_at"]) // cfg["dcqcn_alpha_ps"] + 1
+    q["dcqcn_alpha_at"] += times * cfg["dcqcn_alpha_ps"]
+    keep = 1.0 - cfg["dcqcn_g"]
+    if q["dcqcn_seen_alpha"]:  # only the first of these updates can have seen it
+        q["dcqcn_alpha"] = keep * q["dcqcn_alpha"] + cfg["dcqcn_g"]
+        q["dcqcn_seen_alpha"] = 0
+        times -= 1
+    if times < 8:
+        for _ in range(times):
+            q["dcqcn_alpha"] *= keep
+    else:
+        q["dcqcn_alpha"] *= keep ** np.float64(times)
+
+
+@inner
+def _rise_until(cfg: Any, q: Any, now: int) -> None:
+    line = np.float64(cfg["link_rate_bps"])
+    while q["dcqcn_rise_at"] <= now:
+        if q["dcqcn_rate"] > line * (1.0 - 1e-9):  # there is nowhere to go; an idle QP must not count for hours
+            q["dcqcn_rate"] = line
+            times = (now - q["dcqcn_rise_at"]) // cfg["dcqcn_increase_ps"] + 1
+            q["dcqcn_by_time"] += times
+            q["dcqcn_rise_at"] += times * cfg["dcqcn_increase_ps"]
+            return
+        _increase(cfg, q)
+        q["dcqcn_by_time"] += 1
+        q["dcqcn_rise_at"] += cfg["dcqcn_increase_ps"]
+
+
+@inner
+def _increase(cfg: Any, q: Any) -> None:
+    most = max(q["dcqcn_by_time"], q["dcqcn_by_bytes"])
+    least = min(q["dcqcn_by_time"], q["dcqcn_by_bytes"]) if cfg["dcqcn_bytes"] else q["dcqcn_by_time"]
+    if most >= cfg["dcqcn_recovery"]:
+        step = cfg["dcqcn_hai_bps"] if least > cfg["dcqcn_recovery"] else cfg["dcqcn_ai_bps"]
+        q["dcqcn_target"] = min(q["dcqcn_target"] + step, np.float64(cfg["link_rate_bps"]))
+    q["dcqcn_rate"] = q["dcqcn_rate"] / 2 + q["dcqcn_target"] / 2
+
+
+@inner
+def _cut(cfg: Any, q: Any, now: int) -> None:
+    if cfg["dcqcn_clamp_target"] or q["dcqcn_by_time"] > 0:
+        q["dcqcn_target"] = q["dcqcn_rate"]
+    q["dcqcn_rate"] = _at_least_floor(cfg, q["dcqcn_rate"] * (1.0 - q["dcqcn_alpha"] / 2))
+    q["dcqcn_rise_at"] = now + cfg["dcqcn_increase_ps"]
+    _restart_counts(q)
+
+
+@inner
+def _at_least_floor(cfg: Any, rate: float) -> float:
+    return max(rate, np.float64(min(cfg["dcqcn_min_bps"], cfg["link_rate_bps"])))
+
+
+@inner
+def _restart_counts(q: Any) -> None:
+    q["dcqcn_by_time"] = 0
+    q["dcqcn_by_bytes"] = 0
+    q["dcqcn_sent"] = 0

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever the network does, every combination of transport, receiver and congestion control delivers every message
+whole, once and in order (seeded)."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detour.hosts.config import HostConfig
+from detour.hosts.endpoint import pause
+from detour.hosts.verbs import CongestionControl, QPInitAttr, Transport, WCOpcode
+from tests.property.lossy import US, Network, Pair, Weather, make_pair
+from tests.property.test_lerp import (
+    COMMON,
+    MEMORY,
+    PATHS,
+    PATIENT,
+    Plan,
+    expect_success,
+    plans,
+    post_all,
+    run_with_moves,
+)  # fmt: skip
+
+
+@dataclass
+class Kind:
+    """What runs on a connection."""
+
+    transport: Transport
+    reordering: bool
+    control: CongestionControl
+    config: HostConfig
+
+    def attr(self, psn: int | None = None) -> QPInitAttr:
+        """Attributes of either end."""
+        return QPInitAttr(
+            psn=psn, transport=self.transport, reordering=self.reordering, congestion_control=self.control
+        )
+
+
+RECEIVERS = [(Transport.LERP, False), (Transport.GO_BACK_N, False), (Transport.GO_BACK_N, True)]
+
+
+@st.composite
+def kinds(draw: st.DrawFn) -> Kind:
+    """Any combination; go-back-N twice as often."""
+    transport, reordering = draw(st.sampled_from(RECEIVERS))
+    config = dataclasses.replace(
+        PATIENT,
+        ack_every=draw(st.sampled_from([1, 4, 1000])),
+        cnp_interval_ps=draw(st.sampled_from([0, 10 * US])),
+        dcqcn_decrease_ps=draw(st.sampled_from([0, 4 * US])),
+        dcqcn_increase_ps=20 * US,
+    )
+    return Kind(transport, reordering, draw(st.sampled_from(list(CongestionControl))), config)
+
+
+def start(plan: Plan, kind: Kind) -> tuple[Pair, Network]:
+    """Two hosts with a QP between them, and the network."""
+    connect = {"candidates": PATHS} if plan.auto else {"path": PATHS[0]}
+    ends = {"attr_a": kind.attr(plan.psn), "attr_b": kind.attr()}
+    pair = make_pair(memory=MEMORY, config=kind.config, seed=plan.seed, connect=connect, window=64, **ends)
+    if plan.black_hole:
+        begin, end = plan.black_hole
+        plan.weather.dead = lambda sport, now: sport == 0x0101 and begin <= now and (plan.auto or now < end)
+    return pair, Network(pair.hs, plan.weather, plan.seed)
+
+
+@settings(COMMON, max_examples=150)
+@given(plans(), kinds())
+def test_every_message_arrives_whole_once_and_in_order(plan: Plan, kind: Kind) -> None:
+    plan.weather.loss = min(plan.weather.loss, 0.1)  # go-back-N needs the timeout for every repeat that is lost
+    pair, net = start(plan, kind)
+    arena = pair.hs.memory.copy()
+    places = post_all(pair, plan)
+    done: list[int] = []
+    assert run_with_moves(pair, net, plan, done), f"{kind} not finished; {net.schedule()}"
+    assert done == list(range(len(plan.sizes))), f"{kind}: completions out of order: {done}; {net.schedule()}"
+
+    for source, target, size in places:
+        begin = pair.mr_b.addr + target
+        arena[begin : begin + size] = arena[pair.mr_a.addr + source : pair.mr_a.addr + source + size]
+    assert (arena == pair.hs.memory).all(), f"{kind}; {net.schedule()}"
+    received = pair.cq_b.poll(100)
+    assert [wc.opcode for wc in received] == [WCOpcode.RECV_RDMA_WITH_IMM] * sum(plan.imms), net.schedule()
+    expected = [(k * 1000 + 7, size) for k, size in enumerate(plan.sizes) if plan.imms[k]]
+    assert [(wc.imm_data, wc.byte_len) for wc in received] == expected, net.schedule()
+    check_books(pair, plan, net)
+
+
+def check_books(pair: Pair, plan: Plan, net: Network) -> None:
+    """Counters agree with what was sent, nothing is left over."""
+    sent, received = pair.qp_a.stats(), pair.qp_b.stats()
+    packets = sum(max(1, -(-size // 1000)) for size in plan.sizes)
+    assert sent["bytes"] == received["rx_bytes"] == received["rx_delivered"] == sum(plan.sizes), net.schedule()
+    assert received["rx_packets"] == packets, net.schedule()
+    assert sent["packets"] == packets + sent["retransmitted"], net.schedule()
+    assert sent["naks"] <= 2 * received["rx_naks"] <= 2 * received["rx_early_dropped"], net.schedule()
+    assert 0 < sent["first_done_ps"] <= sent["last_done_ps"] <= net.now
+    q, r = pair.hs.qp[pair.qp_a.index], pair.hs.qp[pair.qp_b.index]
+    assert q["snd_una"] == q["snd_nxt"] == q["snd_end"] == plan.psn + packets
+    assert (q["flight_head"], q["lost_head"], q["inflight"], q["n_lost"]) == (-1, -1, 0, 0), net.schedule()
+    assert (r["rcv_early"], r["rcv_held"], r["rcv_nak"]) == (0, 0, 0), net.schedule()
+
+
+@settings(COMMON, max_examples=40)
+@given(plans(), kinds())
+def test_in_fair_weather_nothing_is_repeated(plan: Plan, kind: Kind) -> None:
+    w = plan.weather
+    w.loss = w.duplicate = w.corrupt = w.reorder = 0.0
+    if kind.transport is Transport.GO_BACK_N:
+        # a change of path is safe only if delays are those that the queues report
+        plan.moves = []
+        w.delay_of = lambda sport: 5 * US + w.queue_of(sport) * 1000
+    plan.black_hole = None
+    pair, net = start(plan, kind)
+    post_all(pair, plan)
+    assert run_with_moves(pair, net, plan, []), f"{kind} not finished; {net.schedule()}"
+    stats = pair.qp_a.stats()
+    wasted = {name: stats[name] for name in ("retransmitted", "lost", "spurious", "rtos", "tail_probes", "naks")}
+    assert not any(wasted.values()), f"{kind}: {wasted}; {net.schedule()}"
+
+
+@pytest.mark.parametrize(("receiver", "control"), list(itertools.product(RECEIVERS, CongestionControl)))
+def test_random_pauses_are_harmless(receiver: tuple[Transport, bool], control: CongestionControl) -> None:
+    """Both hosts are paused and resumed at random in the middle of losses."""
+    kind = Kind(*receiver, control, PATIENT)
+    for seed in range(3):
+        weather = Weather(loss=0.02, duplicate=0.02, reorder=0.02, mark=0.1)
+        plan = Plan(seed, weather, [20_000] * 4, [True] * 4, 3, True, None)
+        pair, net = start(plan, kind)
+        post_all(pair, plan)
+        assert run_with_pauses(pair, net) == [0, 1, 2, 3], f"{kind}; {net.schedule()}"
+        check_books(pair, plan, net)
+
+
+def run_with_pauses(pair: Pair, net: Network) -> list[int]:
+    """Numbers of the completed work requests, four if all is well."""
+    done: list[int] = []
+
+    def all_done() -> bool:
+        done.extend(wc.wr_id for wc in pair.cq_a.poll() if expect_success(wc.status, net))
+        return len(done) == 4
+
+    for _ in range(200):
+        pause(pair.hs, net.random.randrange(2), net.random.choice([0, 0, 1, 0xFF]))
+        until = net.now + net.random.randrange(1, 30) * US
+        net.run(lambda until=until: net.now >= until or all_done())
+        if len(done) == 4:
+            break
+        net.now = max(net.now, until)
+    for host in range(2):
+        pause(pair.hs, host, 0)
+    net.run(all_done)
+    return done

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many connections at once: the same as one by one, and fast."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from detour.base.errors import DetourError
+from detour.base.jit import njit
+from detour.hosts.bulk import Flows, connect_many, counters, drain, draw_ports, path_packets, post_many
+from detour.hosts.config import HostConfig
+from detour.hosts.endpoint import Hosts, make_hosts, receive, transmit
+from detour.hosts.state import FIRST_QPN, WC_SUCCESS, set_host
+from detour.hosts.verbs import CongestionControl, Device, Transport
+
+ROOM = 2048
+
+
+def fabric(hosts: int, flows: int, **sizes: Any) -> Device:
+    """Hosts without anything between them."""
+    sizes = {"arena_bytes": 1 << 41, "window": 64, "max_candidates": 8, "sq_depth": 4} | sizes
+    hs = make_hosts(hosts, 2 * flows, config=HostConfig(elide_payload=True), **sizes)
+    for host in range(hosts):
+        set_host(hs, host, f"fd00:0:0:{host:x}::1")
+    return Device(hs)
+
+
+@njit
+def exchange(hs: Any, hosts: int, buf: Any, rounds: int, now: int) -> int:
+    """In every round every host sends a frame, which arrives at once; returns how many there were."""
+    frames = 0
+    for _ in range(rounds):
+        now += 100_000
+        for host in range(hosts):
+            length = transmit(hs, host, buf, 0, now)
+            if length > 0:
+                frames += 1
+                receive(hs, np.int64(buf[45]), buf, 0, length, now)  # low byte of the subnet: the host's number
+    return frames
+
+
+def run(device: Device, rounds: int, now: int = 0) -> int:
+    return int(exchange(device.hs, len(device.hs.host), np.zeros(2 * ROOM, np.uint8), rounds, now))
+
+
+def test_flows_deliver_what_was_posted() -> None:
+    device = fabric(4, 6)
+    flows = connect_many(device, [0, 0, 1, 1, 2, 2], [3, 3, 3, 2, 0, 1], non_shortest=3, seed=5)
+    lengths = np.array([5000, 1, 0, 12_345, 1000, 20_000])
+    post_many(flows, lengths, now_ps=7, wr_id=np.arange(6))
+    run(device, 200)
+    got = counters(device.hs, flows.receiver)
+    assert got["rx_delivered"].tolist() == got["rx_bytes"].tolist() == lengths.tolist()
+    sent = counters(device.hs, flows.sender)
+    assert sent["packets"].tolist() == [5, 1, 1, 13, 1, 20]
+    assert (sent["first_done_ps"] == sent["last_done_ps"]).all()
+    done = drain(device)
+    assert len(done) == 6
+    assert len(drain(device)) == 0
+    done = done[np.argsort(done["wr_id"])]
+    assert (done["qpn"] - FIRST_QPN).tolist() == flows.sender.tolist()
+    assert (done["status"] == WC_SUCCESS).all()
+    assert (done["posted"] == 7).all()
+    assert done["done"].tolist() == sent["last_done_ps"].tolist()
+    shortest, non_shortest = path_packets(device.hs, flows.sender)
+    assert (shortest + non_shortest).tolist() == sent["packets"].tolist()
+    assert non_shortest.sum() == 0, "the first path is a shortest one and nothing made them leave it"
+
+
+@pytest.mark.parametrize("control", list(CongestionControl))
+@pytest.mark.parametrize(("transport", "reordering"), [(0, False), (1, False), (1, True)])
+def test_every_combination(transport: int, reordering: bool, control: CongestionControl) -> None:
+    device = fabric(2, 10)
+    kind = {"transport": Transport(transport), "reordering": reordering, "congestion_control": control}
+    flows = connect_many(device, [0] * 10, [1] * 10, **kind)
+    post_many(flows, 30_000)
+    run(device, 1000)
+    assert (counters(device.hs, flows.receiver)["rx_delivered"] == 30_000).all()
+    assert counters(device.hs, flows.sender)["retransmitted"].sum() == 0
+
+
+def test_a_message_may_have_2_to_the_40_bytes() -> None:
+    device = fabric(2, 1)
+    flows = connect_many(device, [0], [1])
+    post_many(flows, 1 << 40)
+    run(device, 500)
+    assert counters(device.hs, flows.receiver)["rx_delivered"][0] > 400_000
+    q = device.hs.qp[flows.sender[0]]
+    assert q["snd_end"] - q["snd_una"] > 1_000_000_000
+    with pytest.raises(DetourError, match="too long"):
+        post_many(flows, (1 << 40) + 1)
+
+
+def test_candidates_are_distinct_and_begin_with_the_shortest() -> None:
+    ports = draw_ports(3000, 2, 30, seed=1)
+    assert ports.shape == (3000, 32)
+    assert (np.diff(np.sort(ports, axis=1), axis=1) > 0).all()
+    assert (ports[:, :2] < 0x8000).all()
+    assert (ports[:, 2:] >= 0x8000).all()
+    assert (draw_ports(3000, 2, 30, seed=1) == ports).all()
+    assert (draw_ports(3000, 2, 30, seed=2) != ports).any()
+
+
+def test_32768_connections_are_set_up_in_less_than_50_us_each() -> None:
+    count = 1 << 15
+    device = fabric(64, count, max_candidates=32, cq_depth=1 << 13)
+    source = np.random.default_rng(3)
+    pairs = source.integers(0, 64, (2, count))
+    connect_many(fabric(2, 1), [0], [1])  # compiles
+    begin = time.process_time()
+    flows = connect_many(device, pairs[0], pairs[1], shortest=1, non_shortest=31)
+    post_many(flows, 1 << 30)
+    assert (time.process_time() - begin) / count < 50e-6
+    assert (device.hs.qp["snd_end"][flows.sender] > device.hs.qp["snd_nxt"][flows.sender]).all()
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(DetourError, match="elide_payload"):
+        connect_many(Device(make_hosts(2, 2)), [0], [1])
+    device = fabric(2, 1)
+    with pytest.raises(DetourError, match="must be equal"):
+        connect_many(device, [0, 1], [1])
+    with pytest.raises(DetourError, match="hosts 0 to 2 must be 0 to 1"):
+        connect_many(device, [0], [2])
+    with pytest.raises(DetourError, match="reordering receiver is for go-back-N"):
+        connect_many(device, [0], [1], reordering=True)
+    with pytest.raises(DetourError, match="candidates"):
+        connect_many(device, [0], [1], non_shortest=300)
+    with pytest.raises(DetourError, match="candidate ports have shape"):
+        connect_many(device, [0], [1], ports=np.zeros((1, 9), np.int64))
+    with pytest.raises(DetourError, match="all 2 rows of the table qp"):
+        connect_many(device, [0, 0], [1, 1])
+
+
+def test_a_full_queue_is_told() -> None:
+    device = fabric(2, 2)
+    flows: Flows = connect_many(device, [0, 0], [1, 1])
+    for _ in range(4):
+        post_many(flows, 10)
+    with pytest.raises(DetourError, match="send queue is full"):
+        post_many(flows, 10)
+    assert isinstance(device.hs, Hosts)

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Go-back-N: one NAK a gap, back to the first missing packet, ACK coalescing, the wait before a change of path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from detour.base.errors import DetourError
+from detour.hosts.config import HostConfig
+from detour.hosts.dissect import decode
+from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, WCStatus
+from detour.hosts.wire import SYNDROME_SEQUENCE
+from tests.property.lossy import US, Network, Pair, Weather, make_pair
+
+
+def gbn(cwnd: float = 40, **changes: Any) -> dict[str, Any]:
+    """Attributes for both ends: go-back-N, a fixed window, PSN 0."""
+    values = {"psn": 0, "congestion_control": CongestionControl.FIXED, "initial_cwnd": cwnd} | changes
+    attr = QPInitAttr(transport=Transport.GO_BACK_N, **values)
+    return {"attr_a": attr, "attr_b": attr}
+
+
+def lose(**chosen: set[Any]) -> Callable[[int, bytes], bytes | None]:
+    """Filter that loses data packets given as (PSN, transmission count), and the first so many NAKs."""
+
+    def keep(_: int, frame: bytes) -> bytes | None:
+        f = decode(frame)
+        if f["kind"] == "data" and (f["psn"], f["count"]) in chosen.get("data", ()):
+            return None
+        if f["kind"] == "ack" and f["syndrome"] == SYNDROME_SEQUENCE and f["psn"] in chosen.get("naks", ()):
+            return None
+        return frame
+
+    return keep
+
+
+def transfer(pair: Pair, net: Network, packets: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Writes whole packets, checks them, returns the statistics of sender and receiver."""
+    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, packets * 1000), pair.mr_b.addr, pair.mr_b.rkey))
+    status: list[WCStatus] = []
+    assert net.run(lambda: bool(status.extend(wc.status for wc in pair.cq_a.poll()) or status)), net.schedule()
+    assert status == [WCStatus.SUCCESS], net.schedule()
+    assert pair.mr_b.read(packets * 1000) == pair.mr_a.read(packets * 1000)
+    received = pair.qp_b.stats()
+    assert received["rx_delivered"] == received["rx_bytes"] == packets * 1000, "every byte once"
+    return pair.qp_a.stats(), received
+
+
+def test_without_loss_nothing_is_repeated() -> None:
+    pair = make_pair(**gbn())
+    net = Network(pair.hs, Weather())
+    stats, received = transfer(pair, net, 200)
+    assert (stats["packets"], stats["retransmitted"], stats["lost"], stats["naks"]) == (200, 0, 0, 0)
+    assert received["rx_naks"] == 0
+    assert net.frames == 400, "one ACK for every data packet"
+
+
+def test_a_gap_costs_one_nak_and_everything_from_there_on() -> None:
+    pair = make_pair(**gbn())
+    net = Network(pair.hs, Weather(), filter=lose(data={(7, 0)}))
+    stats, received = transfer(pair, net, 30)
+    assert (stats["naks"], received["rx_naks"], received["rx_early_dropped"]) == (1, 1, 22), net.schedule()
+    assert (stats["retransmitted"], stats["rtos"]) == (23, 0), "7 to 29"
+    assert net.now < 25 * US, "one more round trip of 10 us, no timer"
+
+
+def test_the_expected_packet_rearms_the_nak() -> None:
+    pair = make_pair(**gbn())
+    net = Network(pair.hs, Weather(), filter=lose(data={(7, 0), (20, 1)}))
+    stats, received = transfer(pair, net, 30)
+    assert (stats["naks"], received["rx_naks"], stats["rtos"]) == (2, 2, 0), net.schedule()
+    assert stats["retransmitted"] == 23 + 10
+
+
+def test_a_lost_repeat_needs_the_timeout() -> None:
+    """The gap was reported, and the packet that would rearm the NAK is the missing one."""
+    pair = make_pair(**gbn())
+    net = Network(pair.hs, Weather(), filter=lose(data={(7, 0), (7, 1)}))
+    stats, received = transfer(pair, net, 30)
+    assert (received["rx_naks"], stats["rtos"], stats["retransmitted"]) == (1, 1, 2 * 23), net.schedule()
+    assert net.now > HostConfig().min_rto_ps
+
+
+def test_a_lost_nak_needs_the_timeout() -> None:
+    pair = make_pair(**gbn())
+    net = Network(pair.hs, Weather(), filter=lose(data={(7, 0)}, naks={7}))
+    stats, received = transfer(pair, net, 30)
+    assert (received["rx_naks"], stats["naks"], stats["rtos"]) == (1, 0, 1), net.schedule()
+
+
+def test_a_lost_tail_needs_the_timeout() -> None:
+    pair = make_pair(**gbn())
+    stats, _ = transfer(pair, Network(pair.hs, Weather(), filter=lose(data={(29, 0)})), 30)
+    assert (stats["rtos"], stats["tail_probes"], stats["retransmitted"]) == (1, 0, 1), "its NICs have no tail probe"
+
+
+def test_a_duplicate_nak_is_not_believed() -> None:
+    pair = make_pair(**gbn())
+    drop = lose(data={(7, 0)})
+    net = Network(pair.hs, Weather())
+
+    def twice(host: int, frame: bytes) -> bytes | None:
+        f = decode(frame)
+        if f["kind"] == "ack" and f["syndrome"] == SYNDROME_SEQUENCE:
+            net._schedule(net.now + 12 * US, frame)  # again, after the sender went back
+        return drop(host, frame)
+
+    net.filter = twice
+    stats, _ = transfer(pair, net, 60)
+    assert (stats["naks"], stats["rtos"]) == (2, 0), net.schedule()
+    assert stats["retransmitted"] == stats["lost"] == 40, "the window of 40 from 7 on, once"
+
+
+def test_psn_wraps() -> None:
+    first = (1 << 24) - 20
+    pair = make_pair(**gbn(psn=first))
+    lost = {((first + k) & 0xFFFFFF, 0) for k in (3, 19, 20, 44)}
+    stats, _ = transfer(pair, Network(pair.hs, Weather(), filter=lose(data=lost)), 100)
+    assert (stats["naks"], stats["rtos"]) == (2, 0), "19 and 20 are repeated together with 3"
+
+
+@pytest.mark.parametrize("every", [1, 8, 64])
+def test_ack_coalescing(every: int) -> None:
+    pair = make_pair(config=HostConfig(ack_every=every), window=1024, **gbn(cwnd=1000))
+    net = Network(pair.hs, Weather())
+    stats, _ = transfer(pair, net, 200)
+    asked = {k for k in range(200) if k % every == 0} | {199}
+    assert net.frames == 200 + len(asked)
+    assert stats["rtos"] == 0
+
+
+def test_a_small_window_asks_for_answers_in_time() -> None:
+    pair = make_pair(config=HostConfig(ack_every=1000), **gbn(cwnd=4))
+    net = Network(pair.hs, Weather())
+    stats, _ = transfer(pair, net, 100)
+    assert stats["rtos"] == 0, "a sender that has to wait asks"
+    assert net.now < 100 / 4 * 11 * US
+
+
+def test_marks_are_answered_at_once_and_counted_exactly() -> None:
+    pair = make_pair(config=HostConfig(ack_every=16), window=1024, **gbn(cwnd=1000))
+    net = Network(pair.hs, Weather(mark=0.3), seed=4)
+    stats, received = transfer(pair, net, 200)
+    assert stats["ecn_marked"] == received["rx_ecn_marked"] > 40
+
+
+def test_the_receive_window_bounds_what_is_sent() -> None:
+    pair = make_pair(window=32, **gbn(cwnd=1000))
+    net = Network(pair.hs, Weather(delay_of=lambda sport: 100 * US))
+    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 100_000), pair.mr_b.addr, pair.mr_b.rkey))
+    net.run(lambda: net.now > 50 * US)
+    assert pair.qp_a.stats()["packets"] == 32
+
+
+def test_dctcp_halves_once_a_gap() -> None:
+    pair = make_pair(**gbn(congestion_control=CongestionControl.DCTCP, initial_cwnd=40))
+    net = Network(pair.hs, Weather(), filter=lose(data={(7, 0)}))
+    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 60_000), pair.mr_b.addr, pair.mr_b.rkey))
+    q = pair.hs.qp[pair.qp_a.index]
+    windows = []
+    net.run(lambda: windows.append(float(q["cwnd"])) or q["st_naks"] == 1)
+    assert windows[-1] == pytest.approx(windows[-2] / 2)
+
+
+def test_a_dead_connection_fails() -> None:
+    config = HostConfig(retry_count=3)
+    pair = make_pair(config=config, **gbn())
+    net = Network(pair.hs, Weather(dead=lambda sport, now: now > 5 * US))
+    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 100_000), pair.mr_b.addr, pair.mr_b.rkey))
+    done: list[WCStatus] = []
+    assert net.run(lambda: bool(done.extend(wc.status for wc in pair.cq_a.poll()) or done))
+    assert done == [WCStatus.RETRY_EXC_ERR]
+    assert pair.qp_a.state is QPState.ERR
+
+
+# -- changes of path --------------------------------------------------------------------------------------------
+
+OLD, NEW = 0x0001, 0x8002
+QUEUE = {OLD: 50_000, NEW: 10_000}
+
+
+def reroute(transport: Transport, reordering: bool = False) -> tuple[Any, Any, dict[str, list[int]]]:
+    """A transfer that finds the second path better; its queues delay as they say. Statistics, and when packets of
+    the two paths were sent."""
+    attr = QPInitAttr(
+        psn=0, transport=transport, reordering=reordering, congestion_control=CongestionControl.FIXED, initial_cwnd=1000
+    )
+    candidates = [Path(OLD), Path(NEW)]
+    config = HostConfig(delta3=1 << 30)
+    pair = make_pair(memory=1 << 20, config=config, attr_a=attr, attr_b=attr, connect={"candidates": candidates})
+    sent: dict[str, list[int]] = {"old": [], "new": [], "ptr": []}
+    weather = Weather(delay_of=lambda s: 2 * US + QUEUE[s] * 1000, queue_of=lambda s: QUEUE[s])
+    net = Network(pair.hs, weather)
+
+    def watch(_: int, frame: bytes) -> bytes:
+        f = decode(frame)
+        if f["kind"] == "data":
+            sent["old" if f["sport"] == OLD else "new"].append(net.now)
+        return frame
+
+    net.filter = watch
+    stats, received = transfer(pair, net, 1000)
+    assert stats["reroutes"] == 1
+    return stats, received, sent
+
+
+def test_go_back_n_waits_for_the_difference_and_loses_nothing() -> None:
+    stats, received, sent = reroute(Transport.GO_BACK_N)
+    assert (received["rx_early_dropped"], stats["retransmitted"], stats["rtos"]) == (0, 0, 0)
+    assert min(sent["new"]) - max(sent["old"]) >= (QUEUE[OLD] - QUEUE[NEW]) * 1000
+
+
+def test_selective_repeat_and_a_reordering_receiver_do_not_wait() -> None:
+    for kind in ((Transport.LERP, False), (Transport.GO_BACK_N, True)):
+        stats, received, sent = reroute(*kind)
+        assert stats["retransmitted"] == 0
+        assert min(sent["new"]) - max(sent["old"]) < (QUEUE[OLD] - QUEUE[NEW]) * 1000
+        assert received["rx_held_peak"] > 0
+
+
+# -- beside LERP ------------------------------------------------------------------------------------------------
+
+
+def time_of(transport: Transport, loss: float, seed: int) -> int:
+    """Time to transfer 1 MB under DCTCP, ps."""
+    attr = QPInitAttr(psn=0, transport=transport, initial_cwnd=100)
+    pair = make_pair(memory=1 << 20, attr_a=attr, attr_b=attr, config=HostConfig(retry_count=50))
+    net = Network(pair.hs, Weather(loss=loss), seed=seed)
+    transfer(pair, net, 1000)
+    return net.now
+
+
+def test_the_transports_are_equal_without_loss_and_lerp_is_ahead_with_it() -> None:
+    assert time_of(Transport.LERP, 0.0, 1) == time_of(Transport.GO_BACK_N, 0.0, 1)
+    lerp = [time_of(Transport.LERP, 0.01, seed) for seed in range(5)]
+    gbn_times = [time_of(Transport.GO_BACK_N, 0.01, seed) for seed in range(5)]
+    assert sum(gbn_times) > 1.3 * sum(lerp), (lerp, gbn_times)
+
+
+# -- a receiver that holds --------------------------------------------------------------------------------------
+
+
+def holding(**changes: Any) -> dict[str, Any]:
+    """Attributes for both ends with a reordering receiver."""
+    return gbn(cwnd=60, reordering=True, **changes)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_reordering_costs_nothing(seed: int) -> None:
+    pair = make_pair(**holding())
+    net = Network(pair.hs, Weather(reorder=0.3), seed=seed)
+    stats, received = transfer(pair, net, 250)
+    assert (stats["retransmitted"], stats["naks"], stats["rtos"]) == (0, 0, 0), net.schedule()
+    assert 0 < received["rx_held_peak"] <= 60
+    assert received["rx_held_bytes_peak"] == 1000 * received["rx_held_peak"]
+    q = pair.hs.qp[pair.qp_b.index]
+    assert (q["rcv_early"], q["rcv_held"]) == (0, 0)
+
+
+def test_the_peak_is_what_waits_for_one_packet() -> None:
+    pair = make_pair(**holding())
+    net = Network(pair.hs, Weather())
+    late: list[bytes] = []
+
+    def hold_back(_: int, frame: bytes) -> bytes | None:
+        f = decode(frame)
+        if f["kind"] == "data" and f["psn"] == 5 and not late:
+            late.append(frame)
+            net._schedule(40 * US, frame)
+            return None
+        return frame
+
+    net.filter = hold_back
+    stats, received = transfer(pair, net, 100)
+    assert (received["rx_held_peak"], received["rx_held_bytes_peak"]) == (59, 59_000), "the window of 60 from PSN 5 on"
+    assert stats["retransmitted"] == 0
+
+
+def test_a_loss_behind_a_holding_receiver_needs_the_timeout() -> None:
+    pair = make_pair(**holding())
+    net = Network(pair.hs, Weather(), filter=lose(data={(7, 0)}))
+    stats, received = transfer(pair, net, 30)
+    assert (stats["naks"], stats["rtos"], received["rx_naks"]) == (0, 1, 0), net.schedule()
+
+
+def test_ends_that_do_not_match_are_refused() -> None:
+    with pytest.raises(DetourError, match="both ends need the same"):
+        make_pair(attr_a=gbn()["attr_a"])
+    with pytest.raises(DetourError, match="reordering receiver is for go-back-N"):
+        make_pair(attr_a=QPInitAttr(reordering=True))
