@@ -36,7 +36,7 @@ TABLE_2: Final = {
 
 Load = Literal["light", "heavy"]
 LOADS: Final[tuple[Load, ...]] = ("light", "heavy")
-TABLE_3: Final[dict[tuple[str, str, Load], float]] = {
+TABLE_3: Final[dict[tuple[str, str, str], float]] = {
     ("D1", "unf", "light"): 16, ("D2", "unf", "light"): 20, ("D3", "unf", "light"): 78,
     ("D1", "unf", "heavy"): 13, ("D2", "unf", "heavy"): 29, ("D3", "unf", "heavy"): 30,
     ("D1", "adv1", "light"): 20, ("D2", "adv1", "light"): 35, ("D3", "adv1", "light"): 92,

@@ -227,7 +227,7 @@ class VirtualFabric:
 
     def _done_ps(self) -> np.ndarray:
         rows = self.hs.qp[self.flows.sender]
-        return np.where(rows["sq_una"] == rows["sq_end"], rows["st_last_done"], 0)
+        return np.where(rows["sq_una"] == rows["sq_end"], rows["st_last_done_ps"], 0)
 
     # -- running ----------------------------------------------------------------------------------------
 
