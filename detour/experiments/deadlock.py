@@ -35,13 +35,10 @@ def case_scheme(case: str) -> Scheme:
 
 
 def circle(topology: Topology) -> list[Pair]:
-    """All pairs from each group to the one two further on, which a detour reaches by way of the next one."""
-    return [
-        (a.index, b.index)
-        for a in topology.hosts
-        for b in topology.hosts
-        if b.group == (a.group + 2) % topology.groups
-    ]  # fmt: skip
+    """A connection from every host to its counterpart two groups further on, which a detour reaches by way of the next
+    group."""
+    per_group = len(topology.hosts) // topology.groups
+    return [(h.index, (h.index + 2 * per_group) % len(topology.hosts)) for h in topology.hosts]
 
 
 def select(seeds: int = 1) -> list[Point]:

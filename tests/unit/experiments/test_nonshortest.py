@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Points of the non-shortest-path paper: what is run, what is refused, what comes beside the paper's numbers."""
+
+import pytest
+
+from detour.base.errors import DetourError
+from detour.experiments import nonshortest, paper, pfc_gain, reproduce, results
+from detour.experiments.nonshortest import Selection, collect, select
+
+
+def test_points_of_a_selection() -> None:
+    points = select(Selection("d1", "adv1", (4, 64), ("TelemetryLERP", "Benchmark"), seeds=2, thresholds=(0, 20)))
+    assert len(points) == 2 * 2 + 2 * 2 * 2
+    assert {p["topology"] for p in points} == {"D1"}
+    assert {(p["scheme"], p["threshold"]) for p in points} == {
+        ("TelemetryLERP", 0), ("Benchmark", 0), ("Benchmark", 20)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"pairs": (65,)}, "there are 1 to 64"),
+        ({"pattern": "adv3"}, "allowed: unf, adv1, adv2"),
+        ({"schemes": ("Best",)}, "allowed: all, TelemetryLERP, TelemetryGBN, Benchmark, ShortestPath"),
+        ({"topology": "D4"}, "there is no 'D4'"),
+        ({"topology": "leaf-spine:leaves=2,spines=2,hosts=2"}, "needs two groups"),
+        ({"topology": "dragonfly:p=2,a=1,h=1", "pairs": (1,)}, "third group"),
+        ({"topology": "dragonfly:p=2,a=1,h=1", "pairs": (1,), "schemes": ("Benchmark",)}, "third group"),
+        ({"schemes": ("ShortestPath",), "headroom_bytes": 0}, "PFC without headroom"),
+        ({"schemes": ("ShortestPath",), "headroom_bytes": 200_000}, "do not fit"),
+        ({"seeds": 0}, "0 seeds"),
+        ({"loss": 1.5}, "no probability"),
+        ({"delays_us": (1.0, -1.0, 1.0)}, "cannot be negative"),
+    ],
+)
+def test_refusals(changes: dict, rule: str) -> None:
+    values = {"topology": "D1", "pattern": "adv1", "pairs": (4,), "schemes": ("TelemetryLERP",)} | changes
+    with pytest.raises(DetourError, match=rule):
+        select(Selection(**values))
+
+
+def result(scheme: str, wire: float, threshold: int = 0, seed: int = 1) -> dict:
+    return {
+        "topology": "D1", "pattern": "adv1", "scheme": scheme, "pairs": 64, "seed": seed,
+        "threshold": threshold, "wire_gbps": wire,
+    }  # fmt: skip
+
+
+def test_benchmark_counts_with_its_best_threshold() -> None:
+    found = collect(
+        [
+            result("TelemetryLERP", 790.0),
+            result("TelemetryLERP", 770.0, seed=2),
+            *(result("Benchmark", wire, t) for t, wire in ((0, 700.0), (10, 750.0), (20, 600.0))),
+            None,
+        ]
+    )
+    assert len(found["points"]) == 3
+    best = found["points"][-1]
+    assert (best["threshold"], best["wire_gbps"]) == (10, 750.0)
+    assert best["wire_gbps_by_threshold"] == {"0": 700.0, "10": 750.0, "20": 600.0}
+    assert found["gains"] == [
+        {"topology": "D1", "pattern": "adv1", "pairs": 64, "gain": 4.0, "load": "heavy", "paper_gain": 3}
+    ]
+
+
+def test_table_1_needs_both_schemes() -> None:
+    runs = [
+        {"connections": 16, "scheme": "LERP", "seed": 1, "goodput_gbps": 1500.0, "bound_gbps": 1600.0},
+        {"connections": 16, "scheme": "RoCEv2+PFC", "seed": 1, "goodput_gbps": 1000.0, "bound_gbps": 1600.0},
+        {"connections": 32, "scheme": "LERP", "seed": 1, "goodput_gbps": 1000.0, "bound_gbps": 1600.0},
+    ]
+    points = pfc_gain.collect(runs)["points"]
+    assert [(p["connections"], p["gain"], p["paper_gain"]) for p in points] == [(16, 50.0, 5.59)]
+
+
+def test_paper_states_few_numbers() -> None:
+    assert paper.throughput("D3", "adv1", "ShortestPath", 7) == 100
+    assert paper.throughput("D1", "adv1", "TelemetryLERP", 64) == 800
+    assert paper.throughput("D1", "adv1", "TelemetryLERP", 16) is None
+    assert paper.throughput("D2", "unf", "Benchmark", 64) is None
+
+
+def test_a_budget_takes_what_fits() -> None:
+    points = [{"cost": cost} for cost in (50, 3, 10, 4)]
+    now, later = reproduce.affordable(points, lambda p: p["cost"], 10, processes=2)
+    assert now == [{"cost": 3}, {"cost": 10}, {"cost": 4}]
+    assert later == [{"cost": 50}]
+    now, _ = reproduce.affordable([{"cost": 99}], lambda p: p["cost"], 10, processes=1)
+    assert now == [{"cost": 99}]
+
+
+@pytest.mark.parametrize("extent", ["quick", "normal", "full"])
+def test_what_results_are_made_of(extent: str) -> None:
+    points = results.points_of(results.selections(extent))
+    keys = [tuple(sorted((k, str(v)) for k, v in point.items())) for point in points]
+    assert len(set(keys)) == len(keys)
+    assert {p["scheme"] for p in points} == {"TelemetryLERP", "TelemetryGBN", "Benchmark", "ShortestPath"}
+    if extent == "full":
+        assert results.left_out(extent) == []
+        assert {(p["topology"], p["pattern"]) for p in points} == set(paper.TABLE_2)
+
+
+def test_what_is_left_out_is_named_with_its_command() -> None:
+    missing = dict(results.left_out("normal"))
+    for topology, pattern in paper.TABLE_2:
+        for pairs in nonshortest.default_pairs(topology, pattern):
+            run = any(
+                (p["topology"], p["pattern"], p["pairs"]) == (topology, pattern, pairs)
+                for p in results.points_of(results.selections("normal"))
+            )
+            start = f"detour reproduce nonshortest --topology {topology} --pattern {pattern} --pairs "
+            commands = [c for c in missing.values() if c.startswith(start)]
+            named = any(str(pairs) in c.removeprefix(start).split(" ")[0].split(",") for c in commands)
+            assert run != named

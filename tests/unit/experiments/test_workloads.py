@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who sends to whom in UNF, ADV1 and ADV2, and what can arrive at most."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detour.base.errors import DetourError
+from detour.experiments import paper
+from detour.experiments.workloads import PATTERNS, Pair, ceiling, matching, pair_count, sample
+from detour.topo import parse_topology
+
+D1 = parse_topology("d1")
+
+
+@pytest.mark.parametrize("name", paper.TOPOLOGIES)
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_counts_are_those_of_table_2(name: str, pattern: str) -> None:
+    assert pair_count(parse_topology(paper.TOPOLOGIES[name]), pattern) == paper.TABLE_2[name, pattern]
+
+
+def groups(pairs: list[Pair]) -> set[tuple[int, int]]:
+    return {(D1.hosts[a].group, D1.hosts[b].group) for a, b in pairs}
+
+
+def test_all_pairs_are_drawn_once() -> None:
+    assert sorted(sample(D1, "unf", 4608, 3)) == [
+        (a.index, b.index) for a, b in product(D1.hosts, D1.hosts) if a.group != b.group
+    ]
+    assert len(set(sample(D1, "adv1", 64, 3))) == 64
+    assert len(set(sample(D1, "adv2", 512, 3))) == 512
+
+
+def test_groups_of_the_adversarial_patterns() -> None:
+    for seed in range(20):
+        assert len(groups(sample(D1, "adv1", 64, seed))) == 1
+        found = groups(sample(D1, "adv2", 512, seed))
+        assert len({to for _, to in found}) == 1
+        assert len(found) == 8
+    assert len({next(iter(groups(sample(D1, "adv1", 4, seed)))) for seed in range(50)}) > 30
+
+
+def test_draws_follow_the_seed() -> None:
+    assert sample(D1, "unf", 50, 7) == sample(D1, "unf", 50, 7)
+    assert sample(D1, "unf", 50, 7) != sample(D1, "unf", 50, 8)
+
+
+def test_sources_are_drawn_evenly() -> None:
+    counts = [0] * 72
+    for seed in range(40):
+        for source, _ in sample(D1, "unf", 72, seed):
+            counts[source] += 1
+    assert 15 < min(counts) <= max(counts) < 70  # 40 expected, 6.3 is the standard deviation
+
+
+@pytest.mark.parametrize(
+    ("pattern", "count", "rule"),
+    [
+        ("adv1", 65, r"1 to 64, hosts_per_group \* hosts_per_group \(Table II\)"),
+        ("adv2", 513, "1 to 512"),
+        ("unf", 4609, r"1 to 4608, total_hosts"),
+        ("adv1", 0, "0 pairs"),
+        ("adv3", 1, "allowed: unf, adv1, adv2"),
+    ],
+)
+def test_refusals(pattern: str, count: int, rule: str) -> None:
+    with pytest.raises(DetourError, match=rule):
+        sample(D1, pattern, count, 1)
+
+
+def test_one_group_is_refused() -> None:
+    with pytest.raises(DetourError, match="needs two groups"):
+        sample(parse_topology("leaf-spine:leaves=2,spines=2,hosts=2"), "unf", 1, 1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=14, unique=True))
+@settings(max_examples=200, deadline=None)
+def test_matching_is_the_largest(pairs: list[Pair]) -> None:
+    def best(rest: list[Pair]) -> int:
+        if not rest:
+            return 0
+        (a, b), others = rest[0], rest[1:]
+        return max(best(others), 1 + best([p for p in others if p[0] != a and p[1] != b]))
+
+    assert matching(pairs) == best(pairs)
+
+
+def test_ceilings_are_the_papers() -> None:
+    for name, most in (("D1", 800), ("D2", 1800), ("D3", 3200)):
+        topology = parse_topology(paper.TOPOLOGIES[name])
+        for pattern in ("adv1", "adv2"):
+            pairs = sample(topology, pattern, paper.TABLE_2[name, pattern], 1)
+            assert ceiling(topology, pairs).gbps(10**11) == most
+    one = sample(D1, "adv1", 64, 1)
+    assert ceiling(D1, one, shortest_only=True).gbps(10**11) == 100
+    assert ceiling(D1, one, shortest_only=True).bound == "direct links between groups"
+
+
+def test_few_pairs_are_bound_by_their_hosts() -> None:
+    hosts = [h.index for h in D1.hosts if h.group == 2]
+    assert ceiling(D1, [(0, hosts[0]), (0, hosts[1])]).links == 1
+    assert ceiling(D1, [(0, hosts[0]), (1, hosts[0]), (2, hosts[1])]).links == 2
+
+
+def test_fewer_global_links_than_hosts() -> None:
+    thin = parse_topology("dragonfly:p=4,a=2,h=1")
+    pairs = [(a.index, b.index) for a, b in product(thin.hosts, thin.hosts) if (a.group, b.group) == (0, 1)]
+    assert ceiling(thin, pairs).links == 2
+    assert "global links" in ceiling(thin, pairs).bound
