@@ -45,9 +45,20 @@ const bit<24> TRANSIT_MEASUREMENT_ONLY = 0x003e04;
 
 const bit<32> L2_AND_IPV6_BYTES = 54;
 
+// Segments of a routing header: more uSIDs than any path has switches, and few enough that packets stay small in memory.
+#define MAX_SEGMENTS 8
+#define MAX_SEGMENT_BITS 1024
+
 const bit<32> USID_BLOCK = 0xfcbbbb00;
 const bit<16> HOST_PREFIX = 0xfd00;
 const bit<16> USID_LOCAL_FUNCTIONS = 0xe000; // uSIDs from here on are functions (uA), not nodes
+
+// Flow label, adaptive.p4 only: bits 19 to 13 belong to the switches (19: a detour lies ahead, 18 to 13: by way of that group),
+// bits 12 to 0 to the sender. Hosts see zeros in the upper bits: whoever takes a packet in from a host sets them, the first
+// switch outside the source group clears them.
+const bit<7> DETOUR_AHEAD = 0x40; // bit 19
+
+#define MAX_GROUPS 64
 
 @controller_header("packet_in")
 header packet_in_t {
@@ -99,7 +110,7 @@ header srh_t {
 
 // The segment list is cut around the next segment, so that any length up to the maximum costs no header stack.
 header segments_t {
-    varbit<2048> list;
+    varbit<MAX_SEGMENT_BITS> list;
 }
 
 header segment_t {
@@ -113,27 +124,31 @@ header udp_t {
     bit<16> checksum;
 }
 
+// Not in the order of the wire, which is the deparser's business: what most packets have lies together in memory.
 struct headers_t {
-    packet_in_t  packet_in;
-    packet_out_t packet_out;
     ethernet_t   ethernet;
     ipv6_t       ipv6;
     transit_t    transit;
-    srh_t        srh;
-    segments_t   segments_before; // indices below Segments Left - 1
-    segment_t    next_segment;    // index Segments Left - 1
-    segments_t   segments_after;  // those already visited, and TLVs
+    udp_t        udp;
+    packet_in_t  packet_in;
+    packet_out_t packet_out;
     ipv6_t       inner_ipv6;
     transit_t    inner_transit;
-    udp_t        udp;
+    srh_t        srh;
+    segment_t    next_segment;    // index Segments Left - 1
+    segments_t   segments_before; // indices below Segments Left - 1
+    segments_t   segments_after;  // those already visited, and TLVs
 }
 
 struct metadata_t {
     @field_list(KEEP_ON_RECIRCULATION, KEEP_ON_COPY)
-    port_t  in_port;
+    port_t  in_port;        // where the packet came in first; a recirculated one has ingress_port 0
+    @field_list(KEEP_ON_RECIRCULATION)
+    bit<1>  copied;         // the controller has its copy
     @field_list(KEEP_ON_RECIRCULATION)
     bit<8>  passes;         // times that this packet was sent round
     bit<8>  verdict;
+    bit<1>  copy;           // an access rule wants a copy for the controller
     bit<1>  port_chosen;    // egress_spec is final: no routing
     bit<1>  hop_counted;    // the hop limit is already decremented at this switch
     bit<16> group;          // of this switch

@@ -9,19 +9,12 @@ error { BadSegmentList, BadVersion }
 parser FabricParser(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     state start {
         transition select(std.ingress_port) {
-            CPU_PORT: maybe_packet_out;
+            CPU_PORT: from_controller;
             default: ethernet;
         }
     }
 
-    // A recirculated packet keeps its ingress port, but has lost the controller's header.
-    state maybe_packet_out {
-        transition select(std.instance_type) {
-            INSTANCE_RECIRCULATED: ethernet;
-            default: from_controller;
-        }
-    }
-
+    // A recirculated packet, which has lost the controller's header, has ingress port 0 and does not come here.
     state from_controller {
         packet.extract(hdr.packet_out);
         transition ethernet;
@@ -74,7 +67,7 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout metadata_t meta, 
     state srh {
         packet.extract(hdr.srh);
         // An SRH is 8 octets and hdr_ext_len more units of 8; a segment takes two units.
-        verify(hdr.srh.hdr_ext_len <= 32, error.BadSegmentList);
+        verify(hdr.srh.hdr_ext_len <= 2 * MAX_SEGMENTS, error.BadSegmentList);
         transition select(hdr.srh.segments_left) {
             0: srh_done;
             default: srh_segments;

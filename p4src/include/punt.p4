@@ -40,12 +40,12 @@ control Acl(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
 
     action copy_to_cpu() {
         acl_counter.count();
-        clone_preserving_field_list(CloneType.I2E, CPU_COPY_SESSION, KEEP_ON_COPY);
+        meta.copy = 1;
     }
 
     table rules {
         key = {
-            std.ingress_port: ternary;
+            meta.in_port: ternary @name("std.ingress_port"); // holds in later rounds, too
             hdr.ethernet.ether_type: ternary;
             hdr.ipv6.src_addr: ternary;
             hdr.ipv6.dst_addr: ternary;
@@ -60,6 +60,12 @@ control Acl(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
 
     apply {
         rules.apply();
+        // One copy of a packet, however often it goes round. A packet of the controller's has lost its header after the
+        // first round, but BMv2 would parse the copy as if it still were there.
+        if (meta.copy == 1 && meta.copied == 0 && (meta.in_port != CPU_PORT || meta.passes == 0)) {
+            meta.copied = 1;
+            clone_preserving_field_list(CloneType.I2E, CPU_COPY_SESSION, KEEP_ON_COPY);
+        }
     }
 }
 

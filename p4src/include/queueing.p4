@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Priorities, accumulated queuing delay, ECN marks.
+// Priorities and virtual channels, accumulated queuing delay, ECN marks.
 
 #ifndef DETOUR_QUEUEING_P4
 #define DETOUR_QUEUEING_P4
 
-control Qos(inout headers_t hdr, inout standard_metadata_t std) {
+control Qos(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     action set_priority(bit<3> priority) {
         std.priority = priority;
     }
@@ -16,8 +16,30 @@ control Qos(inout headers_t hdr, inout standard_metadata_t std) {
         size = 64;
     }
 
+    action set_channel(bit<6> dscp, bit<3> priority) {
+        hdr.ipv6.dscp = dscp;
+        std.priority = priority;
+    }
+
+    // Where packets change to another lossless class between two ports: the virtual channel (DSCP) rises by one when a
+    // packet comes in over a global link. Overrules the priority of the DSCP that it came with.
+    table channel {
+        key = {
+            hdr.ipv6.dscp: exact;
+            meta.in_port: ternary;
+            std.egress_spec: ternary;
+        }
+        actions = { set_channel; @defaultonly NoAction; }
+        default_action = NoAction();
+        size = 4096;
+    }
+
     apply {
         dscp.apply();
+        // Not in the rounds before the last, nor on what the controller is to see as it came.
+        if (meta.verdict == FORWARD) {
+            channel.apply();
+        }
     }
 }
 

@@ -4,6 +4,28 @@
 #ifndef DETOUR_ROUTING_P4
 #define DETOUR_ROUTING_P4
 
+// What the choice among equal paths is hashed from: the low 15 bits of the UDP source port, or the sender's part of the flow
+// label, and this switch.
+control Spread(inout headers_t hdr, inout metadata_t meta) {
+    // A CRC is linear: over (path, node id) it would give the same choice, up to a swap, at every switch. The square of
+    // path makes the choices of successive switches independent.
+    action mix() {
+        bit<32> path = (bit<32>)meta.path;
+        bit<32> node_id = (bit<32>)meta.node_id;
+        meta.spread = path * (node_id * 0x9e3779b1 | 1) * (path + node_id);
+    }
+
+    apply {
+        if (hdr.udp.isValid() && !hdr.inner_ipv6.isValid()) {
+            meta.detour = hdr.udp.src_port[15:15];
+            meta.path = hdr.udp.src_port & 0x7fff;
+        } else {
+            meta.path = (bit<16>)hdr.ipv6.flow_label[12:0];
+        }
+        mix();
+    }
+}
+
 control Router(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     direct_counter(CounterType.packets_and_bytes) route_counter;
     @max_group_size(64)

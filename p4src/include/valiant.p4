@@ -32,14 +32,6 @@ control Valiant(inout headers_t hdr, inout metadata_t meta, inout standard_metad
         }
     }
 
-    // A CRC is linear: over (path, node id) it would give the same choice, up to a swap, at every switch. The square of
-    // path makes the choices of successive switches independent.
-    action mix() {
-        bit<32> path = (bit<32>)meta.path;
-        bit<32> node_id = (bit<32>)meta.node_id;
-        meta.spread = path * (node_id * 0x9e3779b1 | 1) * (path + node_id);
-    }
-
     action towards(port_t port) {
         std.egress_spec = port;
     }
@@ -68,13 +60,6 @@ control Valiant(inout headers_t hdr, inout metadata_t meta, inout standard_metad
     }
 
     apply {
-        if (hdr.udp.isValid() && !hdr.inner_ipv6.isValid()) {
-            meta.detour = hdr.udp.src_port[15:15];
-            meta.path = hdr.udp.src_port & 0x7fff;
-        } else {
-            meta.path = hdr.ipv6.flow_label[15:0] & 0x7fff;
-        }
-        mix();
         if (meta.detour == 1 && meta.groups > 2 && source_group == meta.group && destination_group != meta.group &&
             hdr.ipv6.src_addr[127:112] == HOST_PREFIX && hdr.ipv6.dst_addr[127:112] == HOST_PREFIX) {
             if (source_group < meta.groups && destination_group < meta.groups) {

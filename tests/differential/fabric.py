@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fabric.p4: entries that use every table and frames that reach every corner of it.
+"""fabric.p4 and adaptive.p4: entries that use every table and frames that reach every corner of them.
 
 One thing differs from run to run, the time that a packet spent in a queue, which is added to the Transit Measurement
 option; `canonical` takes it out again, if it is a plausible time. Queues are empty when a frame comes (one at a time),
-so that ECN marks and RED's dice have no say; the packet tests show those.
+so that ECN marks and RED's dice have no say; the packet tests show those. Nor does chance among groups: for every
+destination either T keeps packets on the direct link or there is one other group to go by.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tests.ptf.p4rt import Schema, clone_session
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "p4src" / "build"
-GOLDEN = Path(__file__).parent / "golden" / "fabric.json.xz"
+GOLDEN = Path(__file__).parent / "golden"
 
 NODE, GROUP, GROUPS = 3, 1, 6
 CPU_PORT = 510
@@ -50,9 +51,11 @@ def usids(ids: list[int]) -> int:
 class FabricMaker:
     """Makes entries and frames from one seed."""
 
+    program = "fabric"
+
     def __init__(self, seed: int) -> None:
-        self.dice = random.Random(f"fabric {seed}")
-        self.schema = Schema.load(BUILD / "fabric.p4info.txtpb")
+        self.dice = random.Random(f"{self.program} {seed}")
+        self.schema = Schema.load(BUILD / f"{self.program}.p4info.txtpb")
 
     # -- entries ----------------------------------------------------------------------------------------
 
@@ -111,10 +114,12 @@ class FabricMaker:
             ("deny", {"hdr.udp.dst_port": (53, 60)}),
             ("punt", {"hdr.ipv6.next_hdr": (58, 0xFF), "std.ingress_port": (2, 0x1FF)}),
             ("punt", {"hdr.ethernet.ether_type": (0x0806, 0xFFFF)}),
-            # From one port each: once a packet of the controller's has gone round, BMv2 parses the copy as if it had
-            # the controller's header still (it keeps nothing but the ingress port for its second parse of a clone),
-            # and a packet that goes round has ingress port 0.
-            ("copy_to_cpu", {"hdr.udp.dst_port": (4793, 4793), "std.ingress_port": (1, 0x1FF)}),
+            ("copy_to_cpu", {"hdr.udp.dst_port": (4793, 4793)}),
+            ("copy_to_cpu", {"hdr.ipv6.dst_addr": (usids([NODE, 4]), 0xFFFFFFFFFFFFFFFF << 64)}),
+            (
+                "deny",
+                {"hdr.ipv6.dst_addr": (usids([NODE, NODE]), 0xFFFFFFFFFFFFFFFF << 64), "std.ingress_port": (4, 0x1FF)},
+            ),
             ("copy_to_cpu", {"hdr.ipv6.dst_addr": (host(3, 0, 0), 0xFFFFFFFF << 96), "std.ingress_port": (3, 0x1FF)}),
             ("permit", {"hdr.udp.dst_port": (4791, 4791), "std.ingress_port": (1, 0x1FF)}),
         ]
@@ -132,6 +137,18 @@ class FabricMaker:
         for dscp, priority in priorities:
             action = ("set_priority", {"priority": priority})
             made.append(self.schema.entry("dscp", {"hdr.ipv6.dscp": dscp}, action=action))
+        return [*made, *self._channels()]
+
+    def _channels(self) -> list[p4r.Entity]:
+        made = []
+        for dscp in range(0, 64, 2):
+            match: dict[str, int | tuple[int, int]] = {"hdr.ipv6.dscp": dscp}
+            if dscp % 8 != 6:
+                match["meta.in_port"] = (self.dice.choice(PORTS), 0x1FF)
+            if dscp % 8 != 4:
+                match["std.egress_spec"] = (self.dice.choice(PORTS), 0x1F4)
+            action = ("set_channel", {"dscp": dscp + 1, "priority": dscp % 8})
+            made.append(self.schema.entry("channel", match, action=action, priority=1 + dscp))
         return made
 
     # -- frames -----------------------------------------------------------------------------------------
@@ -155,11 +172,14 @@ class FabricMaker:
             body, following = self._header(kind, following, body, depth, looping), PROTOCOLS[kind]
         length = len(body) if dice.random() < 0.97 else dice.randrange(1 << 16)
         version = 6 if dice.random() < 0.985 else dice.randrange(16)
-        word = version << 28 | dice.randrange(256) << 20 | dice.choice((0, 1, 5, dice.randrange(1 << 20)))
+        word = version << 28 | dice.randrange(256) << 20 | self._label()
         hop_limit = dice.choice((0, 1, 2, 3, 4, 64, 64, 64, 255))
         destination = usids([NODE]) if looping else self._destination()
         addresses = self._source().to_bytes(16, "big") + destination.to_bytes(16, "big")
         return struct.pack("!IHBB", word, length, following, hop_limit) + addresses + body
+
+    def _label(self) -> int:
+        return self.dice.choice((0, 1, 5, self.dice.randrange(1 << 20)))
 
     def _chain(self, depth: int) -> list[str]:
         dice = self.dice
@@ -217,19 +237,52 @@ class FabricMaker:
         dice = self.dice
         if looping:
             return struct.pack("!BBBBBBH", following, 16, 4, 8, 7, 0, 0) + usids([NODE]).to_bytes(16, "big") * 8
-        count = dice.choice((1, 1, 2, 2, 3, 5, 16))
+        count = dice.choice((1, 1, 2, 2, 3, 5, 8, 9))
         left = dice.randrange(count + 1) if dice.random() < 0.9 else dice.randrange(256)
         last = count - 1 if dice.random() < 0.95 else dice.randrange(256)
-        length = 2 * count if dice.random() < 0.93 else dice.randrange(40)
+        length = 2 * count if dice.random() < 0.93 else dice.randrange(24)
         head = struct.pack("!BBBBBBH", following, length, 4 if dice.random() < 0.95 else 3, left, last, 0, 0)
         return head + b"".join(self._destination().to_bytes(16, "big") for _ in range(count))
 
 
-def case(frames: int, seed: int) -> Case:
-    """A case for fabric.p4."""
-    maker = FabricMaker(seed)
-    text = (BUILD / "fabric.json").read_bytes()
-    return Case("fabric", text, maker.schema, maker.updates(), [maker.frame() for _ in range(frames)], batch=1)
+class AdaptiveMaker(FabricMaker):
+    """The same for adaptive.p4."""
+
+    program = "adaptive"
+
+    def _detours(self) -> list[p4r.Entity]:
+        made = []
+        for via in (0, 2, 3, 4):
+            choices = [(("towards", {"port": p}), 1) for p in self.dice.sample(PORTS, self.dice.choice((1, 2, 3)))]
+            made.append(self.schema.entry("towards_group", {"meta.via": via}, one_shot=choices))
+        modes = [
+            (0, ("ugal", {"usable": 0b111101, "t": 3})),
+            (2, ("ugal", {"usable": 0b001100, "t": 0})),
+            (3, ("random_group", {"usable": 0b010000})),
+            (4, ("random_group", {"usable": 0b110000})),  # group 5: nobody knows the way
+        ]
+        for group, mode in modes:
+            made.append(self.schema.entry("mode", {"destination_group": group}, action=mode))
+        made += [self.schema.entry("host_ports", {"meta.in_port": p}, action=("NoAction", {})) for p in PORTS[:3]]
+        return made
+
+    def _label(self) -> int:
+        return self.dice.choice((super()._label(), 1 << 19 | self.dice.randrange(GROUPS) << 13))
+
+
+MAKERS = {maker.program: maker for maker in (FabricMaker, AdaptiveMaker)}
+
+
+def case(frames: int, seed: int, program: str = "fabric") -> Case:
+    """A case for one of our programs."""
+    maker = MAKERS[program](seed)
+    text = (BUILD / f"{program}.json").read_bytes()
+    return Case(program, text, maker.schema, maker.updates(), [maker.frame() for _ in range(frames)], batch=1)
+
+
+def golden(program: str) -> Path:
+    """Where the recording of a program is."""
+    return GOLDEN / f"{program}.json.xz"
 
 
 def _delays(data: bytes, offset: int) -> list[int]:

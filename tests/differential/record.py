@@ -40,20 +40,22 @@ def _record(program: programs.Program) -> str:
     return f"{program.name}: {FRAMES} frames in, {leaving} leave, {changed} changed{notes}"
 
 
-def _record_fabric() -> str:
-    run = fabric.case(FABRIC_FRAMES, seed=0)
+def _record_ours(program: str) -> str:
+    run = fabric.case(FABRIC_FRAMES, 0, program)
     result = reference.run(run)
     found = case.differences(run, result, reference.run(run), fabric.canonical)
     if found:
-        raise RuntimeError("fabric.p4 does not repeat itself:\n" + "\n".join(found[:5]))
-    case.save(fabric.GOLDEN, run, fabric.strip(run, result))
-    return f"fabric: {FABRIC_FRAMES} frames in, {sum(1 for o in result.outputs if o)} leave"
+        raise RuntimeError(f"{program}.p4 does not repeat itself:\n" + "\n".join(found[:5]))
+    case.save(fabric.golden(program), run, fabric.strip(run, result))
+    return f"{program}: {FABRIC_FRAMES} frames in, {sum(1 for o in result.outputs if o)} leave"
 
 
 def main() -> int:
     """Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="programs of the corpus, or `fabric` (default: those that need it)")
+    parser.add_argument(
+        "names", nargs="*", help="programs of the corpus, `fabric` or `adaptive` (default: those that need it)"
+    )
     parser.add_argument("--all", action="store_true", help="record even what is valid")
     options = parser.parse_args()
     wanted = [p for p in programs.programs() if not options.names or p.name in options.names]
@@ -66,8 +68,7 @@ def main() -> int:
         print(f"compiled {name}")
     due = [p for p in wanted if options.all or not _is_valid(p)]
     jobs: list[Callable[[], str]] = [partial(_record, p) for p in due]
-    if not options.names or "fabric" in options.names:
-        jobs.append(_record_fabric)
+    jobs += [partial(_record_ours, name) for name in fabric.MAKERS if not options.names or name in options.names]
     return max(map(_report, jobs), default=0)
 
 

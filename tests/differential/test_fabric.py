@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fabric.p4: the engine against BMv2, valid, mutated and truncated packets."""
+"""Our own programs: the engine against BMv2, valid, mutated and truncated packets."""
 
 from __future__ import annotations
 
@@ -15,35 +15,39 @@ LIVE_FRAMES = int(os.environ.get("DETOUR_DIFF_FABRIC_FRAMES", "10000"))
 LIVE_SEED = int(os.environ.get("DETOUR_DIFF_SEED", "1"))
 
 
-def _golden() -> tuple[case.Case, case.Result]:
-    schema = Schema.load(fabric.BUILD / "fabric.p4info.txtpb")
-    return case.load(fabric.GOLDEN, (fabric.BUILD / "fabric.json").read_bytes(), schema)
+def _golden(program: str) -> tuple[case.Case, case.Result]:
+    schema = Schema.load(fabric.BUILD / f"{program}.p4info.txtpb")
+    return case.load(fabric.golden(program), (fabric.BUILD / f"{program}.json").read_bytes(), schema)
 
 
-def test_engine_does_what_bmv2_did() -> None:
-    run, recorded = _golden()
+@pytest.mark.parametrize("program", fabric.MAKERS)
+def test_engine_does_what_bmv2_did(program: str) -> None:
+    run, recorded = _golden(program)
     found = case.differences(run, recorded, fabric.strip(run, engine.run(run)))
     assert not found, f"{len(found)} differences:\n" + "\n".join(found[:5])
 
 
 @pytest.mark.bmv2
 @pytest.mark.slow
-def test_engine_does_what_bmv2_does() -> None:
+@pytest.mark.parametrize("program", fabric.MAKERS)
+def test_engine_does_what_bmv2_does(program: str) -> None:
     reason = reference.missing()
     if reason is not None:
         pytest.skip(reason)
-    run = fabric.case(LIVE_FRAMES, LIVE_SEED)
+    run = fabric.case(LIVE_FRAMES, LIVE_SEED, program)
     found = case.differences(run, reference.run(run), engine.run(run), fabric.canonical)
     assert not found, f"seed {LIVE_SEED}, {len(found)} differences:\n" + "\n".join(found[:5])
 
 
-def test_the_recording_reaches_every_verdict() -> None:
-    _, recorded = _golden()
+@pytest.mark.parametrize("program", fabric.MAKERS)
+def test_the_recording_reaches_every_verdict(program: str) -> None:
+    _, recorded = _golden(program)
     reasons = {int(line.split("[")[1].split("]")[0]) for line in recorded.counters if "verdict.reasons" in line}
     # 9 needs a meter that says no, 10 and 11 are reached by rules and by own uSIDs in a row.
     assert reasons >= {0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11}
     tables = Counter(line.split("(")[0] for line in recorded.counters if "(" in line)
-    for counter in ("acl.acl_counter", "usid.sid_counter", "valiant.detour_counter", "router.route_counter"):
+    ways = {"fabric": "valiant.detour_counter", "adaptive": "adaptive.towards_group_counter"}[program]
+    for counter in ("acl.acl_counter", "usid.sid_counter", ways, "router.route_counter"):
         assert tables[f"FabricIngress.{counter}"] >= 3, counter
 
 

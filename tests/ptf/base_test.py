@@ -52,13 +52,13 @@ Expected = Packet | bytes | Mask
 
 
 class Switch:
-    """The switch under test, with fabric.p4 and the routes of the barrier packets."""
+    """The switch under test, with one of our programs and the routes of the barrier packets."""
 
-    def __init__(self, platform: Platform) -> None:
+    def __init__(self, platform: Platform, program: str = "fabric") -> None:
         self.platform = platform
-        self.schema = Schema.load(BUILD / "fabric.p4info.txtpb")
+        self.schema = Schema.load(BUILD / f"{program}.p4info.txtpb")
         self.client = Client(platform.address).open()
-        self.client.set_pipeline(self.schema, (BUILD / "fabric.json").read_bytes())
+        self.client.set_pipeline(self.schema, (BUILD / f"{program}.json").read_bytes())
         self._sockets = {platform.sockets[p].fileno(): p for p in PORTS}
         self._received: dict[int, deque[bytes]] = {p: deque() for p in (*PORTS, CPU_PORT)}
         self._used: set[int] = set()

@@ -10,16 +10,17 @@ import pytest
 from tests.ptf import platforms
 from tests.ptf.base_test import Switch
 
+FOOTINGS = ["engine", pytest.param("bmv2", marks=pytest.mark.bmv2)]
 
-@pytest.fixture(params=["engine", pytest.param("bmv2", marks=pytest.mark.bmv2)])
-def switch(request: pytest.FixtureRequest) -> Iterator[Switch]:
-    """A switch with fabric.p4: node 1 in group 0 of 9, no routes but those of the barrier."""
-    reason = platforms.missing(request.param)
+
+def switch_with(footing: str, program: str) -> Iterator[Switch]:
+    """A switch with a program: node 1 in group 0 of 9, no routes but those of the barrier."""
+    reason = platforms.missing(footing)
     if reason is not None:
         pytest.skip(reason)
-    platform = platforms.make(request.param)
+    platform = platforms.make(footing)
     try:
-        under_test = Switch(platform)
+        under_test = Switch(platform, program)
         under_test.node()
         try:
             yield under_test
@@ -27,3 +28,21 @@ def switch(request: pytest.FixtureRequest) -> Iterator[Switch]:
             under_test.close()
     finally:
         platform.close()
+
+
+@pytest.fixture(params=FOOTINGS)
+def switch(request: pytest.FixtureRequest) -> Iterator[Switch]:
+    """A switch with fabric.p4: node 1 in group 0 of 9, no routes but those of the barrier."""
+    yield from switch_with(request.param, "fabric")
+
+
+@pytest.fixture(params=FOOTINGS)
+def adaptive(request: pytest.FixtureRequest) -> Iterator[Switch]:
+    """The same with adaptive.p4."""
+    yield from switch_with(request.param, "adaptive")
+
+
+@pytest.fixture
+def loaded() -> Iterator[Switch]:
+    """The same on the engine only: BMv2 has no registers over P4Runtime, so all links are idle there."""
+    yield from switch_with("engine", "adaptive")

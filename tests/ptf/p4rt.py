@@ -189,6 +189,13 @@ class Schema:
             entry.index.index = index
         return p4r.Entity(counter_entry=entry)
 
+    def register(self, name: str, index: int, value: int | None = None) -> p4r.Entity:
+        """A cell of a register of integers; with `value` to be written (MODIFY)."""
+        entry = p4r.RegisterEntry(register_id=self.id("registers", name), index=p4r.Index(index=index))
+        if value is not None:
+            entry.data.bitstring = encode(value)
+        return p4r.Entity(register_entry=entry)
+
     def meter(self, name: str, index: int, rates: tuple[int, int, int, int] | None) -> p4r.Entity:
         """A cell of an indirect meter; `rates` = (cir, committed burst, pir, peak burst), None: unlimited."""
         entry = p4r.MeterEntry(meter_id=self.id("meters", name), index=p4r.Index(index=index))

@@ -15,10 +15,10 @@ from tests.ptf.base_test import (
     verify_packets,
 )
 from tests.ptf.p4rt import clone_session
-from tests.ptf.packets import frame, host, ip, transit, udp, usids
+from tests.ptf.packets import frame, host, ip, number, transit, udp, usids
 from tests.ptf.platforms import CPU_PORT
 
-HOP_LIMIT, EXHAUSTED, PUNT_LIMIT, PUNTED = 6, 7, 9, 10
+DENIED, HOP_LIMIT, EXHAUSTED, PUNT_LIMIT, PUNTED = 5, 6, 7, 9, 10
 CPU_SESSION = 1
 
 
@@ -58,12 +58,14 @@ def test_packet_out_without_a_port_can_come_back(switch: Switch) -> None:
 
 
 def rule(switch: Switch, action: str, priority: int = 10, **match: object) -> object:
-    """An access rule; `match`: ingress_port or dst."""
+    """An access rule; `match`: port, dport (UDP) or dst (address)."""
     fields: dict[str, object] = {}
     if "port" in match:
         fields["std.ingress_port"] = (match["port"], 0x1FF)
     if "dport" in match:
         fields["hdr.udp.dst_port"] = (match["dport"], match["dport"])
+    if "dst" in match:
+        fields["hdr.ipv6.dst_addr"] = (number(str(match["dst"])), (1 << 128) - 1)
     return switch.insert("rules", fields, action=(action, {}), priority=priority)
 
 
@@ -122,6 +124,50 @@ def test_without_a_session_nothing_is_copied(switch: Switch) -> None:
     rule(switch, "copy_to_cpu", dport=179)
     send_packet(switch, 3, frame(ip(host(5)), udp(dport=179)))
     verify_packets(switch, frame(ip(host(5), hlim=63), udp(dport=179)), [4])
+
+
+@pytest.fixture
+def round_trip(switch: Switch) -> Switch:
+    """Node 1: packets for its uSIDs go round; node 2 is behind port 2."""
+    switch.client.insert(clone_session(CPU_SESSION, [(CPU_PORT, 1)]))
+    switch.local_sid(usids(1), 48, "un")
+    switch.route(usids(2), 48, [2])
+    return switch
+
+
+def test_a_rule_on_a_port_holds_in_later_rounds(round_trip: Switch) -> None:
+    rule(round_trip, "deny", port=3, dst=usids(1, 2))
+    packet = frame(ip(usids(1, 1, 2)), udp())
+    send_packet(round_trip, 3, packet)
+    verify_no_other_packets(round_trip, rounds=2)
+    assert round_trip.counter("reasons", DENIED)[0] == 1
+    send_packet(round_trip, 4, packet)
+    round_trip.barrier(rounds=2)
+    verify_packets(round_trip, frame(ip(usids(2), hlim=62), udp()), [2])
+
+
+def test_a_packet_is_copied_once_however_often_it_goes_round(round_trip: Switch) -> None:
+    rule(round_trip, "copy_to_cpu", dport=179)
+    packet = frame(ip(usids(1, 1, 1, 2)), udp(dport=179))
+    send_packet(round_trip, 3, packet)
+    verify_packet_in(round_trip, packet, 3, PUNTED)
+    round_trip.barrier(rounds=3)
+    verify_packets(round_trip, frame(ip(usids(2), hlim=61), udp(dport=179)), [2])
+
+
+def test_a_rule_may_copy_in_a_later_round(round_trip: Switch) -> None:
+    rule(round_trip, "copy_to_cpu", port=3, dst=usids(1, 2))
+    send_packet(round_trip, 3, frame(ip(usids(1, 1, 2)), udp()))
+    verify_packet_in(round_trip, frame(ip(usids(1, 2), hlim=63), udp()), 3, PUNTED)
+    round_trip.barrier(rounds=2)
+    verify_packets(round_trip, frame(ip(usids(2), hlim=62), udp()), [2])
+
+
+def test_the_controllers_own_packets_are_not_copied_in_later_rounds(round_trip: Switch) -> None:
+    rule(round_trip, "copy_to_cpu", dst=usids(1, 2))
+    round_trip.packet_out(bytes(frame(ip(usids(1, 1, 2)), udp())))
+    verify_packet(round_trip, frame(ip(usids(2), hlim=62), udp()), 2)
+    verify_no_other_packets(round_trip)
 
 
 def test_the_rule_with_the_highest_priority_decides(switch: Switch) -> None:

@@ -156,12 +156,18 @@ def test_going_round_has_a_bound(node: Switch) -> None:
     assert node.counter("reasons", SID_LOOP)[0] == 1
 
 
-@pytest.mark.parametrize(("segments", "left"), [(1, 1), (3, 1), (3, 2), (3, 3), (16, 9)])
+@pytest.mark.parametrize(("segments", "left"), [(1, 1), (3, 1), (3, 2), (3, 3), (8, 5), (8, 8)])
 def test_srh_advances_to_the_next_segment(node: Switch, segments: int, left: int) -> None:
     addresses = [f"2001:db8::{i}" for i in range(segments)]
     addresses[left - 1] = usids(2, HOST)
     send_packet(node, 1, steered(1, srh_and_more=(srh(addresses, left),)))
     verify_packets(node, steered(2, HOST, hlim=63, srh_and_more=(srh(addresses, left - 1),)), [2])
+
+
+def test_srh_of_more_than_eight_segments_is_dropped(node: Switch) -> None:
+    send_packet(node, 1, steered(1, srh_and_more=(srh([usids(2)] * 9, 1),)))
+    verify_no_other_packets(node)
+    assert node.counter("reasons", MALFORMED)[0] == 1
 
 
 @pytest.mark.parametrize("ids", [(0xE003,), (1, 0xE003)])
@@ -196,7 +202,7 @@ def test_srh_without_segments_left_is_exhausted(node: Switch) -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("segleft", 3), ("segleft", 255), ("lastentry", 0), ("len", 3), ("len", 33), ("len", 255)],
+    [("segleft", 3), ("segleft", 255), ("lastentry", 0), ("len", 3), ("len", 17), ("len", 255)],
 )
 def test_an_srh_that_contradicts_itself_is_dropped(node: Switch, field: str, value: int) -> None:
     packet = steered(1, srh_and_more=(srh([usids(2), usids(2)], 2),))

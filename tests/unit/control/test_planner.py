@@ -50,11 +50,24 @@ def ports(action: ActionSet) -> list[int]:
     return [member["port"] for member in action.members()]
 
 
-def test_names_are_those_of_the_p4info():
-    text = (BUILD / "fabric.p4info.txtpb").read_text()
-    names = set(re.findall(r'name: "([^"]+)"', text))
-    for entities in plan(parse_topology("d1"), Policy(ecn=parse_ecn("red:kmin=10,kmax=90,pmax=0.1"))).values():
-        for entity in entities:
+PROGRAMS = {
+    "fabric": [Policy(ecn=parse_ecn("red:kmin=10,kmax=90,pmax=0.1"), channels=3)],
+    "adaptive": [
+        Policy(routing="adaptive", threshold=9, channels=3), Policy(routing="minimal"), Policy(routing="random")
+    ],
+}  # fmt: skip
+
+
+def names_of(program: str) -> set[str]:
+    return set(re.findall(r'name: "([^"]+)"', (BUILD / f"{program}.p4info.txtpb").read_text()))
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_names_are_those_of_the_p4info(program):
+    names = names_of(program)
+    for policy in PROGRAMS[program]:
+        assert policy.program == program
+        for entity in (e for entities in plan(D1, policy, down(D1, "s0-s35")).values() for e in entities):
             if isinstance(entity, TableEntry):
                 assert {entity.table, *(name for name, _ in entity.match)} <= names
                 for action in entity.members():
@@ -63,12 +76,18 @@ def test_names_are_those_of_the_p4info():
                 assert {entity.table, entity.action.name, *dict(entity.action.params)} <= names
             elif isinstance(entity, MeterConfig):
                 assert entity.meter in names
+
+
+def test_every_name_is_in_a_program():
     constants = {value for name, value in vars(schema).items() if name.isupper() and isinstance(value, str)}
-    assert constants <= names
+    assert constants <= names_of("fabric") | names_of("adaptive")
+    assert all(".adaptive." in name for name in constants - names_of("fabric"))
+    assert all(".valiant." in name or name == schema.NO_ACTION for name in constants - names_of("adaptive"))
 
 
-def test_sizes_are_those_of_the_p4info():
-    text = (BUILD / "fabric.p4info.txtpb").read_text()
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_sizes_are_those_of_the_p4info(program):
+    text = (BUILD / f"{program}.p4info.txtpb").read_text()
     for block in re.split(r"^(?=tables \{|action_profiles \{)", text, flags=re.MULTILINE):
         name = re.search(r'name: "([^"]+)"', block)
         size = re.search(r"^  size: (\d+)", block, flags=re.MULTILINE)
@@ -97,6 +116,10 @@ def test_constants_are_those_of_the_p4_sources():
     assert constant("CPU_COPY_SESSION") == schema.CPU_COPY_SESSION
     reasons = tuple(constant(name) for name in ("PUNT_HOP_LIMIT", "PUNT_SID_EXHAUSTED", "PUNT_ACL"))
     assert reasons == schema.PUNT_REASONS
+    assert f"#define MAX_GROUPS {schema.MAX_GROUPS}\n" in text
+    decisions = (BUILD.parent / "include" / "adaptive.p4").read_text()
+    assert f"CHOSE_MIN = {schema.MIN_DECISION};" in decisions
+    assert f"CHOSE_VAL = {schema.VAL_DECISION};" in decisions
     assert f"meta.passes > {schema.MAX_PASSES}" in (BUILD.parent / "include" / "punt.p4").read_text()
 
 
@@ -233,6 +256,18 @@ def test_thresholds_in_bytes_become_packets():
         {"priorities": ((64, 1),)},
         {"priorities": ((1, 8),)},
         {"priorities": ((1, 1), (1, 2))},
+        {"routing": "shortest"},
+        {"threshold": 5},
+        {"threshold": 5, "routing": "minimal"},
+        {"threshold": -1, "routing": "adaptive"},
+        {"threshold": 65536, "routing": "adaptive"},
+        {"valiant": False, "routing": "adaptive"},
+        {"valiant": False, "routing": "random"},
+        {"channels": -1},
+        {"channels": 4},
+        {"channels": 2},
+        {"channels": 2, "routing": "adaptive"},
+        {"channels": 3, "priorities": ((2, 1),)},
     ],
 )
 def test_wrong_policies(arguments):

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two pipelines put together. The program says who chooses the way to other groups: control CHOOSER, called CHOOSER_NAME.
+
+#ifndef DETOUR_PIPELINE_P4
+#define DETOUR_PIPELINE_P4
+
+control FabricIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    counter(MAX_PORTS, CounterType.packets_and_bytes) port_rx;
+    counter(MAX_PORTS, CounterType.packets_and_bytes) port_enqueued;
+    Node() node;
+    Acl() acl;
+    Usid() usid;
+    Spread() spread;
+    CHOOSER() CHOOSER_NAME;
+    Router() router;
+    Qos() qos;
+    Verdict() verdict;
+
+    apply {
+        node.apply(meta);
+        if (hdr.packet_out.isValid() && hdr.packet_out.egress_port != 0) {
+            // The controller names the port: nothing else touches its packet.
+            std.egress_spec = (bit<9>)hdr.packet_out.egress_port;
+            hdr.packet_out.setInvalid();
+            return;
+        }
+        hdr.packet_out.setInvalid();
+        if (std.instance_type != INSTANCE_RECIRCULATED) {
+            meta.in_port = std.ingress_port;
+            port_rx.count((bit<32>)std.ingress_port);
+        }
+        if (std.parser_error != error.NoError) {
+            meta.verdict = DROP_MALFORMED;
+        } else if (!hdr.ipv6.isValid()) {
+            meta.verdict = DROP_NOT_IPV6;
+        } else if (std.packet_length < (bit<32>)hdr.ipv6.payload_len + L2_AND_IPV6_BYTES) {
+            meta.verdict = DROP_MALFORMED;
+        }
+        acl.apply(hdr, meta, std);
+        if (meta.verdict == FORWARD) {
+            usid.apply(hdr, meta, std);
+        }
+        if (meta.verdict == FORWARD && meta.port_chosen == 0) {
+            spread.apply(hdr, meta);
+            CHOOSER_NAME.apply(hdr, meta, std);
+        }
+        if (meta.verdict == FORWARD && meta.port_chosen == 0) {
+            router.apply(hdr, meta, std);
+        }
+        qos.apply(hdr, meta, std);
+        verdict.apply(hdr, meta, std);
+        if (std.egress_spec != DROP_PORT) {
+            port_enqueued.count((bit<32>)std.egress_spec);
+        }
+    }
+}
+
+control FabricEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    counter(MAX_PORTS, CounterType.packets_and_bytes) port_tx;
+    Telemetry() telemetry;
+    Ecn() ecn;
+
+    apply {
+        if (std.egress_port == RECIRCULATION_PORT) {
+            recirculate_preserving_field_list(KEEP_ON_RECIRCULATION);
+        } else if (std.egress_port == CPU_PORT) {
+            hdr.packet_in.setValid();
+            hdr.packet_in.ingress_port = (bit<16>)meta.in_port;
+            hdr.packet_in.reason = (bit<16>)meta.verdict;
+            if (std.instance_type == INSTANCE_INGRESS_CLONE) {
+                hdr.packet_in.reason = (bit<16>)PUNT_ACL;
+            }
+        } else {
+            telemetry.apply(hdr, std);
+            ecn.apply(hdr, std);
+        }
+        port_tx.count((bit<32>)std.egress_port);
+    }
+}
+
+control FabricVerifyChecksum(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+// IPv6 has no header checksum, and the senders compute UDP checksums over the final destination address.
+control FabricComputeChecksum(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+V1Switch(FabricParser(), FabricVerifyChecksum(), FabricIngress(), FabricEgress(), FabricComputeChecksum(),
+         FabricDeparser()) main;
+
+#endif

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""adaptive.p4: the first switch chooses between direct link and detour by the loads of its group's links.
+
+Where loads matter the engine alone is tested, with loads written over P4Runtime.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+from scapy.packet import Packet
+
+from tests.ptf.base_test import Switch, send_packet, verify_no_other_packets, verify_packet_in, verify_packets
+from tests.ptf.packets import frame, host, ip, udp
+
+GROUPS = 6
+DESTINATION = 5
+DIRECT = 1
+HOST_PORT = 6
+PORTS = {1: 2, 2: 3, 3: 4, 4: 5}
+"""intermediate group -> port"""
+ALL = 0b111110
+HOP_LIMIT = 6
+MIN, VAL = 0, 1
+
+
+def label(via: int | None, own: int = 0) -> int:
+    """The flow label of a packet that is to go by way of a group; `own` is the sender's part."""
+    return own if via is None else 1 << 19 | via << 13 | own
+
+
+def packet(via: int | None = None, own: int = 0, hlim: int = 64, sport: int = 77, src: int = 0, dst: int = 5) -> Packet:
+    """A packet between groups with the flow label of `via`."""
+    return frame(ip(host(dst), src=host(src), hlim=hlim, fl=label(via, own)), udp(sport=sport))
+
+
+def group(switch: Switch, number: int = 0, mode: tuple[str, dict[str, int]] | None = None) -> Switch:
+    """Makes the switch one of group `number`: group 5 behind port 1, the others behind PORTS, a host at port 6."""
+    switch.node(node_id=7, group=number, groups=GROUPS)
+    switch.route("fd00:5::", 32, [DIRECT])
+    for via, port in PORTS.items():
+        switch.insert("towards_group", {"meta.via": via}, one_shot=[(("towards", {"port": port}), 1)])
+    switch.insert("host_ports", {"meta.in_port": HOST_PORT}, action=("NoAction", {}))
+    if mode is not None:
+        switch.client.modify(switch.schema.entry("mode", action=mode, default=True))
+    return switch
+
+
+def ugal(t: int = 0, usable: int = ALL) -> tuple[str, dict[str, int]]:
+    """The action of adaptive routing."""
+    return "ugal", {"usable": usable, "t": t}
+
+
+def load(switch: Switch, loads: dict[int, int]) -> None:
+    """Writes the loads of the group's links."""
+    switch.client.modify(*(switch.schema.register("group_load", peer, value) for peer, value in loads.items()))
+
+
+def decisions(switch: Switch) -> tuple[int, int]:
+    """How often MIN and VAL were chosen."""
+    return switch.counter("decisions", MIN)[0], switch.counter("decisions", VAL)[0]
+
+
+def test_minimal_takes_the_direct_link(adaptive: Switch) -> None:
+    group(adaptive, mode=("minimal", {}))
+    for sport in (7, 0x8007):
+        send_packet(adaptive, HOST_PORT, packet(sport=sport))
+        verify_packets(adaptive, packet(sport=sport, hlim=63), [DIRECT])
+    assert decisions(adaptive) == (2, 0)
+
+
+def test_the_default_is_minimal(adaptive: Switch) -> None:
+    group(adaptive)
+    send_packet(adaptive, HOST_PORT, packet())
+    verify_packets(adaptive, packet(hlim=63), [DIRECT])
+
+
+@pytest.mark.parametrize("mode", [("random_group", {"usable": ALL}), ugal(t=0)], ids=["random", "ugal"])
+def test_idle_links_are_equally_likely(adaptive: Switch, mode: tuple[str, dict[str, int]]) -> None:
+    """With all loads and T 0, 0 < 0 + 0 + 0 does not hold: adaptive routing goes by way of a random group as well."""
+    group(adaptive, mode=mode)
+    for _ in range(10):
+        for _ in range(16):
+            send_packet(adaptive, HOST_PORT, packet())
+        adaptive.barrier()
+    seen = {port: adaptive.waiting(port) for port in (DIRECT, *PORTS.values())}
+    assert not seen[DIRECT]
+    for via, port in PORTS.items():
+        assert set(seen[port]) == {bytes(packet(via, hlim=63))}
+        # 40 are expected; fewer than 15 or more than 65 would be less than one in a hundred thousand.
+        assert 15 <= len(seen[port]) <= 65, {p: len(found) for p, found in seen.items()}
+    assert decisions(adaptive) == (0, 160)
+
+
+def test_t_keeps_packets_on_idle_direct_links(adaptive: Switch) -> None:
+    group(adaptive, mode=ugal(t=1))
+    for _ in range(5):
+        send_packet(adaptive, HOST_PORT, packet())
+        verify_packets(adaptive, packet(hlim=63), [DIRECT])
+    assert decisions(adaptive) == (5, 0)
+
+
+def test_other_switches_of_the_source_group_follow(adaptive: Switch) -> None:
+    group(adaptive, mode=ugal(t=1))
+    send_packet(adaptive, 2, packet(via=3))
+    verify_packets(adaptive, packet(via=3, hlim=63), [PORTS[3]])
+    send_packet(adaptive, 2, packet(via=None))
+    verify_packets(adaptive, packet(hlim=63), [DIRECT])
+    assert decisions(adaptive) == (0, 0)
+
+
+@pytest.mark.parametrize("number", [3, 5], ids=["intermediate", "destination"])
+def test_outside_the_source_group_the_detour_is_over(adaptive: Switch, number: int) -> None:
+    group(adaptive, number, mode=("random_group", {"usable": ALL}))
+    send_packet(adaptive, 2, packet(via=3, own=0x1ABC))
+    verify_packets(adaptive, packet(own=0x1ABC, hlim=63), [DIRECT])
+    assert decisions(adaptive) == (0, 0)
+
+
+def test_inside_one_group_nothing_is_chosen(adaptive: Switch) -> None:
+    group(adaptive, 5, mode=("random_group", {"usable": 0b11111}))
+    send_packet(adaptive, HOST_PORT, packet(src=5))
+    verify_packets(adaptive, packet(src=5, hlim=63), [DIRECT])
+    assert decisions(adaptive) == (0, 0)
+
+
+def test_hosts_own_the_lower_bits_of_the_flow_label_only(adaptive: Switch) -> None:
+    group(adaptive, mode=ugal(t=1))
+    send_packet(adaptive, HOST_PORT, packet(via=2, own=0x1FFF))
+    verify_packets(adaptive, packet(own=0x1FFF, hlim=63), [DIRECT])
+    adaptive.client.modify(adaptive.schema.entry("mode", action=ugal(usable=0b110000), default=True))
+    send_packet(adaptive, HOST_PORT, packet(via=2, own=0x1FFF))
+    verify_packets(adaptive, packet(via=4, own=0x1FFF, hlim=63), [PORTS[4]])
+
+
+def test_a_broken_direct_link_is_avoided(adaptive: Switch) -> None:
+    group(adaptive, mode=ugal(t=1000, usable=0b000100))
+    send_packet(adaptive, HOST_PORT, packet())
+    verify_packets(adaptive, packet(via=2, hlim=63), [PORTS[2]])
+
+
+@pytest.mark.parametrize("usable", [0, 1 << DESTINATION])
+def test_without_another_link_there_is_no_choice(adaptive: Switch, usable: int) -> None:
+    group(adaptive, mode=("random_group", {"usable": usable}))
+    send_packet(adaptive, HOST_PORT, packet())
+    verify_packets(adaptive, packet(hlim=63), [DIRECT])
+    assert decisions(adaptive) == (1, 0)
+
+
+def test_a_destination_may_have_its_own_links(adaptive: Switch) -> None:
+    group(adaptive, mode=("random_group", {"usable": 0b001010}))
+    adaptive.insert("mode", {"destination_group": 5}, action=("random_group", {"usable": 0b101000}))
+    send_packet(adaptive, HOST_PORT, packet())
+    verify_packets(adaptive, packet(via=3, hlim=63), [PORTS[3]])
+    send_packet(adaptive, HOST_PORT, packet(dst=3))
+    verify_packets(adaptive, packet(via=1, dst=3, hlim=63), [PORTS[1]])
+
+
+def test_a_group_that_nobody_knows_the_way_to_is_not_gone_by(adaptive: Switch) -> None:
+    adaptive.node(node_id=7, group=0, groups=GROUPS)
+    adaptive.route("fd00:5::", 32, [DIRECT])
+    send_packet(adaptive, 2, packet(via=3))
+    verify_packets(adaptive, packet(hlim=63), [DIRECT])
+
+
+@pytest.mark.parametrize("port", [HOST_PORT, 2], ids=["first", "second"])
+@pytest.mark.parametrize("hlim", [0, 1])
+def test_an_exceeded_hop_limit_goes_to_the_controller_as_it_came(adaptive: Switch, port: int, hlim: int) -> None:
+    group(adaptive, mode=("random_group", {"usable": ALL}))
+    via = None if port == HOST_PORT else 3
+    send_packet(adaptive, port, packet(via, hlim=hlim))
+    verify_packet_in(adaptive, packet(via, hlim=hlim), port, HOP_LIMIT)
+    verify_no_other_packets(adaptive)
+    assert decisions(adaptive) == (0, 0)
+
+
+def test_only_host_addresses_are_decided_upon(adaptive: Switch) -> None:
+    group(adaptive, mode=("random_group", {"usable": ALL}))
+    strange = {"src": "2001:db8::1", "fl": 0xFFFFF}
+    send_packet(adaptive, HOST_PORT, frame(ip(host(5), **strange), udp()))
+    verify_packets(adaptive, frame(ip(host(5), hlim=63, **strange), udp()), [DIRECT])
+
+
+CASES = [
+    # direct, others by group 1 to 4, T
+    (8, (5, 5, 3, 5), 0),
+    (9, (5, 5, 3, 5), 0),
+    (9, (5, 5, 3, 5), 1),
+    (10, (5, 5, 3, 5), 1),
+    (10, (5, 5, 3, 5), 2),
+    (1, (0, 0, 0, 0), 0),
+    (1, (0, 0, 0, 0), 1),
+    (2, (0, 0, 0, 0), 1),
+    (0, (9, 9, 9, 9), 0),
+    (375, (300, 280, 350, 375), 30),
+    (375, (9, 20, 10, 30), 30),
+    (65535, (65535, 65535, 65535, 65534), 0),
+]
+
+
+@pytest.mark.parametrize(("direct", "others", "t"), CASES)
+def test_the_papers_rule(loaded: Switch, direct: int, others: tuple[int, ...], t: int) -> None:
+    group(loaded, mode=ugal(t=t))
+    load(loaded, {DESTINATION: direct, **dict(enumerate(others, start=1))})
+    least, mean = min(others), Fraction(direct + sum(others), 5)
+    minimal = direct < least + mean + t
+    send_packet(loaded, HOST_PORT, packet())
+    if minimal:
+        verify_packets(loaded, packet(hlim=63), [DIRECT])
+    else:
+        loaded.barrier()
+        (via,) = [via for via, port in PORTS.items() if loaded.waiting(port)]
+        assert others[via - 1] == least
+        verify_packets(loaded, packet(via, hlim=63), [PORTS[via]])
+    assert decisions(loaded) == ((1, 0) if minimal else (0, 1))
+
+
+def test_ties_are_broken_at_random(loaded: Switch) -> None:
+    group(loaded, mode=ugal())
+    load(loaded, {DESTINATION: 50, 1: 2, 2: 7, 3: 2, 4: 2})
+    for _ in range(120):
+        send_packet(loaded, HOST_PORT, packet())
+    loaded.barrier()
+    seen = Counter({via: len(loaded.waiting(port)) for via, port in PORTS.items()})
+    assert seen[2] == 0
+    # 40 are expected of each.
+    assert all(15 <= seen[via] <= 65 for via in (1, 3, 4)), seen
+
+
+def test_links_that_are_not_usable_do_not_count(loaded: Switch) -> None:
+    """Neither for the least load nor for the mean."""
+    group(loaded, mode=ugal(usable=0b101100))
+    load(loaded, {DESTINATION: 10, 1: 0, 2: 4, 3: 5, 4: 900})
+    send_packet(loaded, HOST_PORT, packet())
+    verify_packets(loaded, packet(via=2, hlim=63), [PORTS[2]])
+    load(loaded, {2: 5})  # 10 < 5 + 20 / 3
+    send_packet(loaded, HOST_PORT, packet())
+    verify_packets(loaded, packet(hlim=63), [DIRECT])
+
+
+@pytest.mark.parametrize("via", [1, 8, 15, 16, 31, 32, 40, 55, 62, 63])
+def test_every_link_of_sixty_four_groups(loaded: Switch, via: int) -> None:
+    loaded.node(node_id=7, group=0, groups=64)
+    loaded.client.modify(loaded.schema.entry("mode", action=ugal(usable=(1 << 64) - 2), default=True))
+    loaded.insert("host_ports", {"meta.in_port": HOST_PORT}, action=("NoAction", {}))
+    loaded.insert("towards_group", {"meta.via": via}, one_shot=[(("towards", {"port": 3}), 1)])
+    load(loaded, {peer: 1 if peer == via else 1000 if peer == DESTINATION else 40 for peer in range(1, 64)})
+    send_packet(loaded, HOST_PORT, packet())
+    verify_packets(loaded, packet(via=via, hlim=63), [3])
+
+
+@pytest.mark.parametrize("groups", [3, 8, 9, 17, 25, 33, 41, 49, 57])
+def test_links_of_groups_there_are_not_are_not_looked_at(loaded: Switch, groups: int) -> None:
+    """The last group of each size is found; T is what idle links would pass."""
+    loaded.node(node_id=7, group=0, groups=groups)
+    last = groups - 1
+    loaded.client.modify(loaded.schema.entry("mode", action=ugal(usable=(1 << groups) - 2), default=True))
+    loaded.insert("host_ports", {"meta.in_port": HOST_PORT}, action=("NoAction", {}))
+    loaded.insert("towards_group", {"meta.via": last}, one_shot=[(("towards", {"port": 3}), 1)])
+    load(loaded, {peer: 1 if peer == last else 500 for peer in range(1, groups)})
+    send_packet(loaded, HOST_PORT, packet(dst=1))
+    verify_packets(loaded, packet(via=last, dst=1, hlim=63), [3])
