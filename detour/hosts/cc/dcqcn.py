@@ -94,17 +94,22 @@ def on_notification(cfg: Any, q: Any, now: int) -> None:
 def catch_up(cfg: Any, q: Any, now: int) -> None:
     """Does what the timers would have done until `now`. At most one check finds a notification to act on, for
     nothing came in since the last call."""
-    if q["dcqcn_cut_at"] <= now:
-        when = q["dcqcn_cut_at"]
-        if q["dcqcn_seen_cut"]:
+    period = cfg["dcqcn_decrease_ps"]
+    check = q["dcqcn_cut_at"]
+    cut = check <= now and q["dcqcn_seen_cut"] != 0
+    when = check if cut else now
+    while True:
+        _rise_until(cfg, q, when)
+        _update_alpha_until(cfg, q, when)
+        if cut:
             q["dcqcn_seen_cut"] = 0
-            _rise_until(cfg, q, when)
-            _update_alpha_until(cfg, q, when)
             _cut(cfg, q, when)
-        period = cfg["dcqcn_decrease_ps"]
-        q["dcqcn_cut_at"] = when + ((now - when) // period + 1) * period
-    _rise_until(cfg, q, now)
-    _update_alpha_until(cfg, q, now)
+            cut = False
+        if when == now:
+            break
+        when = now
+    if check <= now:
+        q["dcqcn_cut_at"] = check + ((now - check) // period + 1) * period
 
 
 @inner
