@@ -18,6 +18,9 @@ control FabricIngress(inout headers_t hdr, inout metadata_t meta, inout standard
 
     apply {
         node.apply(meta);
+        if (std.instance_type != INSTANCE_RECIRCULATED) {
+            meta.in_port = std.ingress_port;
+        }
         if (hdr.packet_out.isValid() && hdr.packet_out.egress_port != 0) {
             // The controller names the port: nothing else touches its packet.
             std.egress_spec = (bit<9>)hdr.packet_out.egress_port;
@@ -26,7 +29,6 @@ control FabricIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         }
         hdr.packet_out.setInvalid();
         if (std.instance_type != INSTANCE_RECIRCULATED) {
-            meta.in_port = std.ingress_port;
             port_rx.count((bit<32>)std.ingress_port);
         }
         if (std.parser_error != error.NoError) {

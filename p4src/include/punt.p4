@@ -62,7 +62,7 @@ control Acl(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
         rules.apply();
         // One copy of a packet, however often it goes round. A packet of the controller's has lost its header after the
         // first round, but BMv2 would parse the copy as if it still were there.
-        if (meta.copy == 1 && meta.copied == 0 && (meta.in_port != CPU_PORT || meta.passes == 0)) {
+        if (meta.copy == 1 && meta.copied == 0 && (meta.in_port != CPU_PORT || std.instance_type != INSTANCE_RECIRCULATED)) {
             meta.copied = 1;
             clone_preserving_field_list(CloneType.I2E, CPU_COPY_SESSION, KEEP_ON_COPY);
         }

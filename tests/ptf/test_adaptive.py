@@ -232,7 +232,7 @@ def test_ties_are_broken_at_random(loaded: Switch) -> None:
 def test_links_that_are_not_usable_do_not_count(loaded: Switch) -> None:
     """Neither for the least load nor for the mean."""
     group(loaded, mode=ugal(usable=0b101100))
-    load(loaded, {DESTINATION: 10, 1: 0, 2: 4, 3: 5, 4: 900})
+    load(loaded, {DESTINATION: 10, 1: 0, 2: 3, 3: 5, 4: 900})  # 10 >= 3 + 18 / 3
     send_packet(loaded, HOST_PORT, packet())
     verify_packets(loaded, packet(via=2, hlim=63), [PORTS[2]])
     load(loaded, {2: 5})  # 10 < 5 + 20 / 3

@@ -14,6 +14,8 @@ from tests.ptf.packets import frame, host, ip, udp, usids
 
 GLOBAL, LOCAL, OUT, OTHER_OUT = 1, 2, 3, 4
 PORT = 0x1FF
+FIRST = 8
+"""DSCP of the first channel in these tests; barrier packets have 0 and are to stay as they are."""
 EXHAUSTED = 7
 
 
@@ -40,11 +42,11 @@ def channel(switch: Switch, dscp: int, to: int, priority: int | None = None, **p
         match["meta.in_port"] = (ports["in_port"], PORT)
     if "out_port" in ports:
         match["std.egress_spec"] = (ports["out_port"], PORT)
-    action = ("set_channel", {"dscp": to, "priority": to if priority is None else priority})
+    action = ("set_channel", {"dscp": to, "priority": to & 7 if priority is None else priority})
     switch.insert("channel", match, action=action, priority=1)
 
 
-def packet(dscp: int = 0, ecn: int = 0, group: int = 5, hlim: int = 64, payload: bytes = b"payload") -> Packet:
+def packet(dscp: int = FIRST, ecn: int = 0, group: int = 5, hlim: int = 64, payload: bytes = b"payload") -> Packet:
     """A packet from another group with a DSCP."""
     return frame(ip(host(group), src=host(8), tc=dscp << 2 | ecn, hlim=hlim), udp(payload=payload))
 
@@ -56,9 +58,9 @@ def test_without_entries_the_dscp_stays(switch: Switch) -> None:
 
 
 def test_the_channel_rises_at_global_ports_only(switch: Switch) -> None:
-    channel(switch, 0, 1, in_port=GLOBAL)
-    channel(switch, 1, 2, in_port=GLOBAL)
-    for before, after in ((0, 1), (1, 2), (2, 2), (3, 3), (48, 48)):
+    channel(switch, 8, 9, in_port=GLOBAL)
+    channel(switch, 9, 10, in_port=GLOBAL)
+    for before, after in ((8, 9), (9, 10), (10, 10), (0, 0), (48, 48)):
         for ecn in (0, 1, 2, 3):
             send_packet(switch, GLOBAL, packet(before, ecn))
             verify_packets(switch, packet(after, ecn, hlim=63), [OUT])
@@ -67,16 +69,16 @@ def test_the_channel_rises_at_global_ports_only(switch: Switch) -> None:
 
 
 def test_the_pair_of_ports_decides(switch: Switch) -> None:
-    channel(switch, 0, 4, in_port=GLOBAL, out_port=OUT)
-    channel(switch, 0, 5, in_port=GLOBAL, out_port=OTHER_OUT)
-    for into, group, out, dscp in ((GLOBAL, 5, OUT, 4), (GLOBAL, 6, OTHER_OUT, 5), (LOCAL, 5, OUT, 0)):
+    channel(switch, FIRST, 4, in_port=GLOBAL, out_port=OUT)
+    channel(switch, FIRST, 5, in_port=GLOBAL, out_port=OTHER_OUT)
+    for into, group, out, dscp in ((GLOBAL, 5, OUT, 4), (GLOBAL, 6, OTHER_OUT, 5), (LOCAL, 5, OUT, FIRST)):
         send_packet(switch, into, packet(group=group))
         verify_packets(switch, packet(dscp, group=group, hlim=63), [out])
 
 
 def test_the_channels_priority_counts(switch: Switch) -> None:
     """A packet that changes into a channel of high priority overtakes those that wait in the old one."""
-    channel(switch, 0, 1, priority=6, in_port=GLOBAL)
+    channel(switch, FIRST, 9, priority=6, in_port=GLOBAL)
     switch.platform.slow_down(OUT, 50)
     for number in range(8):
         send_packet(switch, LOCAL, packet(payload=bytes([number] * 30)))
@@ -90,18 +92,18 @@ def test_the_channels_priority_counts(switch: Switch) -> None:
 def test_a_packet_that_goes_round_inside_the_switch_rises_once(switch: Switch) -> None:
     switch.local_sid(usids(1), 48, "un")
     switch.route(usids(2), 48, [OUT])
-    for dscp in (0, 1):
+    for dscp in (8, 9):
         channel(switch, dscp, dscp + 1, in_port=GLOBAL)
-    send_packet(switch, GLOBAL, frame(ip(usids(1, 1, 1, 2)), udp()))
+    send_packet(switch, GLOBAL, frame(ip(usids(1, 1, 1, 2), tc=8 << 2), udp()))
     for _ in range(3):
         switch.barrier()
-    verify_packets(switch, frame(ip(usids(2), hlim=61, tc=1 << 2), udp()), [OUT])
+    verify_packets(switch, frame(ip(usids(2), hlim=61, tc=9 << 2), udp()), [OUT])
 
 
 def test_what_goes_to_the_controller_stays_as_it_is(switch: Switch) -> None:
     switch.local_sid(usids(1), 48, "un")
-    channel(switch, 0, 1, in_port=GLOBAL)
-    exhausted = frame(ip(usids(1)), udp())
+    channel(switch, FIRST, 9, in_port=GLOBAL)
+    exhausted = frame(ip(usids(1), tc=FIRST << 2), udp())
     send_packet(switch, GLOBAL, exhausted)
     verify_packet_in(switch, exhausted, GLOBAL, EXHAUSTED)
     verify_no_other_packets(switch)
