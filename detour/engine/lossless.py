@@ -40,9 +40,9 @@ def set_buffers(wiring: Wiring, device_id: int, buffers: Buffers) -> None:
 
 def _cabled(wiring: Wiring, switch: Switch) -> Iterator[Port]:
     """Ports of a switch that lead to a switch or a native host."""
-    for port, cable in wiring.cables.items():
-        leads_to = wiring.memory.row("lines", cable.out_line)["kind"]
-        if port[0] == switch.device_id and leads_to in (layout.TO_PORT, layout.TO_HOST):
+    for port in switch.ports:
+        leads_to = wiring.memory.row("lines", wiring.cables[port].out_line)["kind"]
+        if leads_to in (layout.TO_PORT, layout.TO_HOST):
             yield port
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ class Switch:
     domain: int
     program: Any = None
     state: Any = None
+    ports: list[Port] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,7 @@ class Wiring:
         self.memory.set_port_index(switch.index, port[1], index)
         self.names[index] = f"{switch.name}-{port[1]}"
         self.cables[port] = Cable(line, -1)
+        switch.ports.append(port)
         return index
 
     # -- cables -----------------------------------------------------------------------------------------

@@ -46,6 +46,11 @@ CONTROL_PRIORITY = 7
 _ARENA = 1 << 40
 _STARTS = 64
 _ECMP_CANDIDATES = 8
+
+# Rings that wrap touch all of their memory, so they are no longer than they must be: a host sends its answers first,
+# and one answer goes out in a tenth of the time that a data packet takes to come in.
+_CONTROL_DEPTH = 256
+_CQ_DEPTH = 1024
 _TRANSPORT = {"lerp": Transport.LERP, "gbn": Transport.GO_BACK_N}
 _CONTROL = {"dctcp": CongestionControl.DCTCP, "dcqcn": CongestionControl.DCQCN}
 
@@ -109,9 +114,9 @@ class VirtualFabric:
             n_mrs=len(topology.hosts),
             window=self.settings.window,
             sq_depth=16,
-            cq_depth=1 << 12,
+            cq_depth=_CQ_DEPTH,
             max_candidates=max(topology.valiant_groups - 1, _ECMP_CANDIDATES),
-            control_depth=1 << 13,
+            control_depth=_CONTROL_DEPTH,
         )
         for host in topology.hosts:
             set_host(hs, host.index, ipv6_text(host.address), mac=host.mac)
@@ -123,7 +128,9 @@ class VirtualFabric:
         code = program(policy.program)
         for switch in self.topology.switches:
             device = switch.device_id
-            self.network.add_switch(device, switch.name, priorities=PRIORITIES)
+            # Switches that share a register must not run apart from each other.
+            domain = switch.group if self.scheme.routing == "adaptive" else -1
+            self.network.add_switch(device, switch.name, priorities=PRIORITIES, domain=domain)
             state = self.states[device] = SwitchState(code, self.settings.seed << 16 | device, self.network.tick_ps)
             load(self.network, device, state, entities[device])
             self.network.set_pipeline(device, code, state)
@@ -154,7 +161,7 @@ class VirtualFabric:
             states = [self.states[self.topology.switches[index].device_id] for index in self.topology.members[group]]
             loads = states[0].registers[schema.GROUP_LOAD]
             for state in states:
-                state.block[state.program.slots.registers[schema.GROUP_LOAD]] = loads.memory.ctypes.data
+                state.share_register(schema.GROUP_LOAD, states[0])
             for peer, port in group_links(self.topology, group).items():
                 self.network.mirror_load(port, loads.address(peer))
 

@@ -25,9 +25,35 @@ from detour.engine.network import Network
 from detour.engine.state import SwitchState
 
 
+class _Groups:
+    """Numbers of the groups that a switch has already. Planners share equal sets of actions among entries: looking
+    for the same object first spares hashing its contents."""
+
+    def __init__(self) -> None:
+        self._by_value: dict[tuple[str, ActionSet], int] = {}
+        self._by_object: dict[tuple[str, int], tuple[ActionSet, int]] = {}
+
+    def find(self, profile: str, choices: ActionSet) -> int | None:
+        """The group of a set of actions in a profile."""
+        known = self._by_object.get((profile, id(choices)))
+        if known is not None:
+            return known[1]
+        number = self._by_value.get((profile, choices))
+        if number is not None:
+            self._by_object[profile, id(choices)] = choices, number
+        return number
+
+    def new(self, profile: str, choices: ActionSet) -> int:
+        """A number for a set that has none."""
+        number = len(self._by_value) + 1
+        self._by_value[profile, choices] = number
+        self._by_object[profile, id(choices)] = choices, number
+        return number
+
+
 def load(network: Network, device: int, state: SwitchState, entities: Iterable[Entity]) -> int:
     """Writes the entities of a plan for one switch; returns how many they are."""
-    groups: dict[tuple[str, ActionSet], int] = {}
+    groups = _Groups()
     count = 0
     for count, entity in enumerate(entities, start=1):  # noqa: B007
         match entity:
@@ -48,7 +74,7 @@ def load(network: Network, device: int, state: SwitchState, entities: Iterable[E
     return count
 
 
-def _insert(state: SwitchState, entry: TableEntry, groups: dict[tuple[str, ActionSet], int]) -> None:
+def _insert(state: SwitchState, entry: TableEntry, groups: _Groups) -> None:
     table = state.tables[entry.table]
     given = dict(entry.match)
     key = tuple(_element(field, given.get(field.name)) for field in table.spec.key)
@@ -73,22 +99,21 @@ def _element(field: model.KeyField, value: Any) -> Any:
     return value
 
 
-def _group(
-    state: SwitchState, table: tables.MatchTable, choices: ActionSet, groups: dict[tuple[str, ActionSet], int]
-) -> int:
+def _group(state: SwitchState, table: tables.MatchTable, choices: ActionSet, groups: _Groups) -> int:
     """The group of a set of actions; equal sets of a table share one."""
     profile = table.profile
     assert profile is not None
-    key = profile.name, choices
-    if key not in groups:
-        first = len(list(profile.members())) + 1
-        members = []
-        for number, choice in enumerate(choices.choices, start=first):
-            profile.add_member(number, *_call(state, choice.action))
-            members.append(tables.GroupMember(number, choice.weight))
-        groups[key] = len(groups) + 1
-        profile.add_group(groups[key], members)
-    return groups[key]
+    number = groups.find(profile.name, choices)
+    if number is not None:
+        return number
+    first = len(list(profile.members())) + 1
+    members = []
+    for member, choice in enumerate(choices.choices, start=first):
+        profile.add_member(member, *_call(state, choice.action))
+        members.append(tables.GroupMember(member, choice.weight))
+    number = groups.new(profile.name, choices)
+    profile.add_group(number, members)
+    return number
 
 
 def _call(state: SwitchState, action: Action) -> tuple[str, tuple[int, ...]]:

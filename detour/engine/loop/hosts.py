@@ -3,20 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from detour.hosts.endpoint import MAX_FRAME, Hosts, deadline, expire, make_hosts, receive, transmit
+from detour.hosts.endpoint import MAX_FRAME, Hosts, deadline, expire, make_hosts, pause, receive, transmit
 from detour.hosts.wire import MAX_OVERHEAD
-
-try:
-    from detour.hosts.endpoint import pause
-except ImportError:  # until the hosts have it
-    from detour.engine.loop.jit import inner as _inner
-
-    @_inner()
-    def pause(hs: Any, host: int, mask: int) -> None:
-        """Nothing yet."""
-
 
 __all__ = ["MAX_FRAME", "STORED_BYTES", "Hosts", "deadline", "expire", "no_hosts", "pause", "receive", "transmit"]
 

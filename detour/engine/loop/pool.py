@@ -15,6 +15,7 @@ from detour.engine.loop.layout import SLOT
 from detour.engine.loop.native import load64, move_bytes, phv_at, prefetch, slot_at, store64
 
 _SLOT_SIZE = SLOT.itemsize
+_LINE = 64
 
 
 @inner()
@@ -100,6 +101,20 @@ def prefetch_next(g: Any, index: int) -> None:
     behind = slot_at(g.slots, index).next
     if behind >= 0:
         prefetch(g.slots + behind * _SLOT_SIZE)
+
+
+@inner(forceinline=True)
+def prefetch_egress(g: Any, index: int, phv_size: int) -> None:
+    """Asks the cache for the PHV and the frame of a packet that leaves its queue soon, and for the slot behind it."""
+    slot = slot_at(g.slots, index)
+    phv = g.phvs + slot.phv * g.phv_stride
+    for offset in range(0, phv_size, _LINE):
+        prefetch(phv + offset)
+    start = g.bytes + slot.start
+    prefetch(start)
+    prefetch(start + _LINE)
+    if slot.next >= 0:
+        prefetch(g.slots + slot.next * _SLOT_SIZE)
 
 
 @inner()

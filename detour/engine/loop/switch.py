@@ -298,6 +298,9 @@ def _send_next(g: Any, port: Any, port_index: int) -> bool:
             heap.schedule(g, port.entity, ready)
         return False
     slot = queues.leave(g, port_index, priority)
+    queue = queue_at(g.queues, port.queues + priority)
+    if queue.packets > 0:
+        pool.prefetch_egress(g, queue.head, switch_at(g.switches, port.switch).phv_size)
     # Even a packet that egress drops takes a turn, so that a clone that clones itself lets time pass.
     port.busy_until = g.now + UNLIMITED_PS
     if _egress(g, port, priority, slot):
