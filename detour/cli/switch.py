@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(parsed, end="")
             return 0
         # Only now: help and mistakes need no compiler.
-        from detour.engine.switch.run import run
+        from detour.engine.switch.process import run
 
         run(parsed)
     except DetourError as error:

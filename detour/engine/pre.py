@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from detour.base.errors import DetourError
 
@@ -20,6 +21,9 @@ Replica = tuple[int, int]
 MAX_GROUP = (1 << 16) - 1
 MAX_SESSION = (1 << 15) - 1
 _MAX_PORT = 511
+_HEAD = 2
+"""Words of a block before its replicas."""
+_FIRST_WORDS = 64
 
 
 @dataclass(frozen=True)
@@ -30,28 +34,72 @@ class CloneSession:
     length: int = 0
 
 
+class _Blocks:
+    """Blocks of words in one array that grows by doubling. A block has room for a power of two of words; one that is
+    given back is taken again for the next of its size."""
+
+    def __init__(self) -> None:
+        self.array = np.zeros(_FIRST_WORDS, np.int32)
+        self._end = 0
+        self._free: dict[int, list[int]] = {}
+
+    def put(self, words: Sequence[int]) -> int:
+        """Writes a new block and returns its offset."""
+        room = _room(len(words))
+        free = self._free.get(room)
+        if free:
+            offset = free.pop()
+        else:
+            offset, self._end = self._end, self._end + room
+            if self._end > len(self.array):
+                grown = np.zeros(max(self._end, 2 * len(self.array)), np.int32)
+                grown[:offset] = self.array[:offset]
+                self.array = grown
+        self.array[offset : offset + len(words)] = words
+        return offset
+
+    def give_back(self, offset: int, count: int) -> None:
+        """A block of `count` words is needed no more."""
+        self._free.setdefault(_room(count), []).append(offset)
+
+
+def _room(count: int) -> int:
+    return 1 << (count - 1).bit_length()
+
+
 class Replication:
     """Groups and sessions of one switch. Change them only while the loop stands (`Network.call`).
 
-    `group_offsets`, `session_offsets` and `blocks` are what compiled code reads; a change may move `blocks`.
+    `group_offsets`, `session_offsets` and `blocks` are what compiled code reads; a change may move `blocks`. It costs
+    as much as the replicas that it names, however many groups there are.
     """
 
     def __init__(self) -> None:
-        self.groups: dict[int, tuple[Replica, ...]] = {}
-        self.sessions: dict[int, CloneSession] = {}
         self.group_offsets = np.full(MAX_GROUP + 1, -1, np.int32)
         self.session_offsets = np.full(MAX_SESSION + 1, -1, np.int32)
-        self.blocks = np.zeros(0, np.int32)
+        self._forget()
+
+    def _forget(self) -> None:
+        self.groups: dict[int, tuple[Replica, ...]] = {}
+        self.sessions: dict[int, CloneSession] = {}
+        self._blocks = _Blocks()
+
+    @property
+    def blocks(self) -> NDArray[np.int32]:
+        """Where the offsets lead to."""
+        return self._blocks.array
 
     def set_group(self, group: int, replicas: Sequence[Replica] | None) -> None:
         """Sets a multicast group; `None` deletes it."""
         if not 1 <= group <= MAX_GROUP:
             raise DetourError(f"multicast group {group}: ids are 1 to {MAX_GROUP}")
-        if replicas is None:
+        checked = None if replicas is None else _checked(f"multicast group {group}", replicas)
+        old = self.groups.get(group)
+        self._replace(self.group_offsets, group, old, checked, 0)
+        if checked is None:
             self.groups.pop(group, None)
         else:
-            self.groups[group] = _checked(f"multicast group {group}", replicas)
-        self._rebuild()
+            self.groups[group] = checked
 
     def set_session(self, session: int, replicas: Sequence[Replica] | None, length: int = 0) -> None:
         """Sets a clone session; `None` deletes it."""
@@ -59,30 +107,31 @@ class Replication:
             raise DetourError(f"clone session {session}: ids are 0 to {MAX_SESSION}")
         if not 0 <= length < 1 << 31:
             raise DetourError(f"clone session {session}: length {length} is out of range")
-        if replicas is None:
+        checked = None if replicas is None else _checked(f"clone session {session}", replicas)
+        old = self.sessions.get(session)
+        self._replace(self.session_offsets, session, old.replicas if old else None, checked, length)
+        if checked is None:
             self.sessions.pop(session, None)
         else:
-            self.sessions[session] = CloneSession(_checked(f"clone session {session}", replicas), length)
-        self._rebuild()
+            self.sessions[session] = CloneSession(checked, length)
 
     def clear(self) -> None:
         """Deletes everything."""
-        self.groups.clear()
-        self.sessions.clear()
-        self._rebuild()
-
-    def _rebuild(self) -> None:
-        """Writes all blocks anew; changes are rare and groups are few."""
-        words: list[int] = []
         self.group_offsets.fill(-1)
         self.session_offsets.fill(-1)
-        for group, replicas in self.groups.items():
-            self.group_offsets[group] = len(words)
-            words += _block(replicas, 0)
-        for number, session in self.sessions.items():
-            self.session_offsets[number] = len(words)
-            words += _block(session.replicas, session.length)
-        self.blocks = np.array(words, np.int32)
+        self._forget()
+
+    def _replace(
+        self,
+        offsets: NDArray[np.int32],
+        number: int,
+        old: tuple[Replica, ...] | None,
+        new: tuple[Replica, ...] | None,
+        length: int,
+    ) -> None:
+        if old is not None:
+            self._blocks.give_back(int(offsets[number]), _HEAD + 2 * len(old))
+        offsets[number] = -1 if new is None else self._blocks.put(_block(new, length))
 
 
 def _checked(what: str, replicas: Sequence[Replica]) -> tuple[Replica, ...]:

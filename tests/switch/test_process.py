@@ -238,6 +238,37 @@ def test_signals_end_it_and_nothing_is_left(tmp_path: Path, number: signal.Signa
     assert os.listdir(tmp_path) == ["out"]
 
 
+def test_a_signal_while_it_compiles_ends_it_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    with Running(tmp_path, ["--no-p4"]) as switch:
+        switch.wait_for("compiling native code")
+        time.sleep(1)  # in the middle of it
+        begin = time.monotonic()
+        assert switch.end() == 0
+        assert time.monotonic() - begin < 15
+        assert "Traceback" not in switch.told()
+    assert sorted(os.listdir(tmp_path)) == ["cache", "out"]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.3, 0.6, 1.0, 1.5])
+def test_a_signal_while_it_starts_ends_it_without_a_word(tmp_path: Path, seconds: float) -> None:
+    (tmp_path / "a_in.pcap").write_bytes(pcap.header())
+    with Running(tmp_path, [str(TABLES), "--use-files", "0", "-i", "1@a"]) as switch:
+        wait_until(lambda: _blocks_signals(switch.process.pid), 60)
+        time.sleep(seconds)
+        assert switch.end() == 0
+        assert "Traceback" not in switch.told()
+    assert not (tmp_path / "p4runtime").exists()
+
+
+def _blocks_signals(pid: int) -> bool:
+    """Whether a process waits for SIGTERM already; before that it dies of it like any other."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    blocked = next(line.split()[1] for line in status.splitlines() if line.startswith("SigBlk:"))
+    return bool(int(blocked, 16) >> (signal.SIGTERM - 1) & 1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 import tutorial_exercises as exercises
 
+from detour.engine import warm
+
 
 def the_checkout(exercise: exercises.Exercise) -> Path:
     named = os.environ.get("DETOUR_TUTORIALS")
@@ -34,6 +36,8 @@ def the_checkout(exercise: exercises.Exercise) -> Path:
 
 def the_switch() -> Path:
     named = os.environ.get("DETOUR_TUTORIALS_SWITCH")
+    if not named:
+        warm.ensure(print)  # Mininet's own time-outs are for switches that start at once
     found = shutil.which(named) if named else str(Path(sys.executable).parent / "detour-switch-grpc")
     if found is None:
         pytest.skip(f"{named} is not on PATH")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin:/usr/local/sbin"
 TOOLS = ("make", "p4c-bm2-ss", "mn", "mnexec", "ping", "iperf", "ethtool")
-MODULES = ("mininet", "p4", "grpc", "psutil", "scapy")
+MODULES = ("mininet", "p4.v1", "p4.tmp.p4config_pb2", "grpc", "psutil", "scapy")
 
 
 @dataclass(frozen=True)
@@ -227,6 +227,8 @@ def run(exercise: Exercise, checkout: Path, switch: Path, folder: Path) -> Outco
     work = prepare(checkout, exercise, folder)
     path = f"{tools(folder / 'bin', switch)}:{SYSTEM_PATH}"
     environment = {"PATH": path, "HOME": os.environ.get("HOME", "/root"), "LANG": "C.UTF-8"}
+    if cache := os.environ.get("XDG_CACHE_HOME"):
+        environment["XDG_CACHE_HOME"] = cache
     command = ["make", "run", f"BMV2_SWITCH_EXE={switch.name}"]
     typed = "\n".join((*exercise.commands, "exit", ""))
     with subprocess.Popen(

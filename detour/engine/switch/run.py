@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import signal
 import socket
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,8 +29,7 @@ _SWITCH = 1
 _PACKETS = 4096
 _FRAME_BYTES = 65_550
 """A segment that the kernel has not cut yet (TSO), with its Ethernet header and a VLAN tag."""
-_LOG_POLL_S = 0.05
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LOG_POLL_S, _IDLE_S = 0.05, 0.5
 
 
 class _Logged(Network):
@@ -50,7 +48,7 @@ class _Logged(Network):
 
 
 class Switch:
-    """One switch, as the options ask; a context manager that runs it."""
+    """One switch, as the options ask."""
 
     def __init__(self, options: SwitchOptions) -> None:
         self.options = options
@@ -62,7 +60,16 @@ class Switch:
         self.notices = [*options.notices, *([notice] if notice else [])]
 
     def start(self) -> None:
-        """Attaches, programs, serves. `DetourError` if anything of that cannot be done."""
+        """Attaches, programs, serves. `DetourError` if anything of that cannot be done; then all is given back."""
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        for notice in self.notices:
+            _tell(notice)
+
+    def _start(self) -> None:
         options = self.options
         self.network.add_switch(
             _SWITCH, priorities=options.priorities, cpu_port=options.cpu_port or 0, drop_port=options.drop_port
@@ -91,21 +98,16 @@ class Switch:
             self._files.close()
             self._files = None
 
-    def wait(self, stop: threading.Event) -> None:
-        """Writes the log until `stop` is set."""
-        while not stop.wait(_LOG_POLL_S if self.network.ring is not None else 0.5):
+    def run(self, ended: Callable[[float], bool]) -> None:
+        """Writes the log until `ended(seconds)`, which waits at most that long, says that it is over."""
+        while not ended(_LOG_POLL_S if self.network.ring is not None else _IDLE_S):
             self._drain_log()
 
-    def __enter__(self) -> Switch:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.stop()
+    def abandon(self) -> None:
+        """For a process that ends without `stop`: removes what would be left behind."""
+        if self._address.startswith("unix:"):
+            with contextlib.suppress(OSError):
+                Path(self._address.removeprefix("unix:")).unlink()
 
     def _load(self, path: Path) -> None:
         """The program of the command line. P4Runtime wants its P4Info before it can be used there."""
@@ -168,32 +170,3 @@ def _exists(name: str) -> bool:
     except OSError:
         return False
     return True
-
-
-class _Ended(BaseException):
-    """A signal came while the switch was starting: that may take long, so it is not waited for."""
-
-
-def run(options: SwitchOptions) -> None:
-    """Runs a switch until a signal ends it."""
-    stop = threading.Event()
-    running = threading.Event()
-
-    def end(*_: object) -> None:
-        stop.set()
-        if not running.is_set():
-            raise _Ended
-
-    before = {number: signal.signal(number, end) for number in _SIGNALS}
-    try:
-        with Switch(options) as switch:
-            running.set()
-            for notice in switch.notices:
-                _tell(notice)
-            switch.wait(stop)
-    except _Ended:
-        pass
-    finally:
-        running.set()
-        for number, handler in before.items():
-            signal.signal(number, handler)
