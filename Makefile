@@ -37,6 +37,10 @@ lint: venv
 p4: venv
 	@$(VENV)/bin/python -m detour.base.p4build
 
+# docs/results.md with all its figures: about an hour on two cores.
+results: venv
+	@$(VENV)/bin/detour reproduce all
+
 # As long as you like: make fuzz FUZZ_ARGS="--minutes 60 --seed 7 --target json"
 fuzz: venv
 	@$(VENV)/bin/python -m tests.fuzz $(FUZZ_ARGS)

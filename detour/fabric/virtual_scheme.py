@@ -21,6 +21,9 @@ US = 1_000_000
 PAYLOAD = 1000
 PACKET_BYTES = 1102
 """a data packet from Ethernet header to ICRC"""
+LONGEST_BYTES = 1518
+"""the MTU of PFC's headroom. With `PACKET_BYTES` the formula leaves out the 64 bytes of the pause itself, and now and
+then a packet was lost."""
 
 Transport: TypeAlias = Literal["lerp", "gbn"]
 Control: TypeAlias = Literal["dctcp", "dcqcn"]
@@ -64,7 +67,7 @@ class Memory:
         Raises:
             DetourError: PFC without headroom, or headroom beyond what there is.
         """
-        room = headroom(links.rate_bps, links.longest_ps, PACKET_BYTES)
+        room = headroom(links.rate_bps, links.longest_ps, LONGEST_BYTES)
         return Buffers(
             self.port_bytes * ports,
             lossless=lossless,
@@ -134,16 +137,37 @@ STEP = StepMarking(Amount(80_000, "bytes"))
 RED = RedMarking(Amount(400_000, "bytes"), Amount(1_600_000, "bytes"), 0.2)
 """DCQCN's thresholds at 100 Gb/s (FACTS 5)"""
 
+PATIENT = (("min_rto_ps", 10_000 * US), ("initial_rto_ps", 10_000 * US))
+"""under PFC a pause is no loss: with the timeouts of lossy networks go-back-N would send again what only waits"""
+
 TELEMETRY_LERP = Scheme("TelemetryLERP", "lerp", "dctcp", "telemetry", STEP)
 TELEMETRY_GBN = Scheme("TelemetryGBN", "gbn", "dcqcn", "telemetry", STEP)
 BENCHMARK = Scheme(
-    "Benchmark", "gbn", "dcqcn", "shortest", RED, routing="adaptive", pfc=True, channels=3, reorder=True
-)  # fmt: skip
+    "Benchmark",
+    "gbn",
+    "dcqcn",
+    "shortest",
+    RED,
+    routing="adaptive",
+    pfc=True,
+    channels=3,
+    reorder=True,
+    hosts=PATIENT,
+)
 SHORTEST_PATH = Scheme(
-    "ShortestPath", "gbn", "dcqcn", "shortest", RED, routing="minimal", pfc=True, channels=3, reorder=True
-)  # fmt: skip
+    "ShortestPath",
+    "gbn",
+    "dcqcn",
+    "shortest",
+    RED,
+    routing="minimal",
+    pfc=True,
+    channels=3,
+    reorder=True,
+    hosts=PATIENT,
+)
 LERP_WITHOUT_PFC = Scheme("LERP", "lerp", "dctcp", "shortest", STEP)
-ROCE_WITH_PFC = Scheme("RoCEv2+PFC", "gbn", "dcqcn", "shortest", RED, pfc=True)
+ROCE_WITH_PFC = Scheme("RoCEv2+PFC", "gbn", "dcqcn", "shortest", RED, pfc=True, hosts=PATIENT)
 """Table I's pair"""
 
 SCHEMES = {s.name: s for s in (TELEMETRY_LERP, TELEMETRY_GBN, BENCHMARK, SHORTEST_PATH)}

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fabric in virtual time: connections deliver, schemes do what they are called, closed forms hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from detour.base.errors import DetourError
+from detour.control import schema
+from detour.control.adaptive import group_links
+from detour.control.policy import NoMarking
+from detour.experiments.measure import jain
+from detour.fabric.virtual import ENDLESS, VirtualFabric
+from detour.fabric.virtual_scheme import (
+    BENCHMARK,
+    LERP_WITHOUT_PFC,
+    PACKET_BYTES,
+    PAYLOAD,
+    ROCE_WITH_PFC,
+    SCHEMES,
+    SHORTEST_PATH,
+    TELEMETRY_LERP,
+    US,
+    Links,
+    Memory,
+    Scheme,
+    Settings,
+    scheme,
+)
+from detour.topo import parse_topology
+
+D1 = parse_topology("d1")
+LEAVES = parse_topology("leaf-spine:leaves=2,spines=2,hosts=4")
+RATE = 100_000_000_000
+PACKET_PS = PACKET_BYTES * 8 * 10**12 // RATE
+
+
+def delivered(fabric: VirtualFabric) -> np.ndarray:
+    return fabric.column("st_rx_bytes")
+
+
+@pytest.mark.parametrize("chosen", SCHEMES.values(), ids=SCHEMES)
+def test_every_scheme_delivers(chosen: Scheme) -> None:
+    with VirtualFabric(D1, chosen, queue_pairs=4) as fabric:
+        fabric.connect([(0, 8), (1, 8), (2, 71), (40, 3)])
+        fabric.send(200_000)
+        fabric.run(400 * US)
+        assert fabric.unfinished() == 0
+        assert delivered(fabric).tolist() == [200_000] * 4
+        assert len(fabric.completion_times_ps()) == 4
+        assert fabric.network.loop_stats()["pool_drops"] == 0
+
+
+def test_zero_load_latency_is_the_sum_of_its_parts() -> None:
+    """Host 0 to host 1 at the same switch, and across two leaves: links, delays, and nothing else."""
+    links = Links(host_delay_ps=500_000, local_delay_ps=2 * US)
+    for target, hops in ((1, ("host", "host")), (4, ("host", "local", "local", "host"))):
+        with VirtualFabric(LEAVES, LERP_WITHOUT_PFC, Settings(links), queue_pairs=1) as fabric:
+            fabric.connect([(0, target)])
+            fabric.send(PAYLOAD)
+            one_way = sum(links.delay_ps(kind) + PACKET_PS for kind in hops)
+            fabric.run(one_way - 1)
+            assert delivered(fabric).sum() == 0
+            fabric.run(one_way)
+            assert delivered(fabric).sum() == PAYLOAD
+
+
+def incast(chosen: Scheme, sources: int, memory: Memory, until: int, **changes: int) -> VirtualFabric:
+    """Hosts of one switch send to one more host of it."""
+    topology = parse_topology(f"leaf-spine:leaves=1,spines=1,hosts={sources + 1}")
+    chosen = replace(chosen, hosts=tuple(changes.items()))
+    fabric = VirtualFabric(topology, chosen, Settings(memory=memory), queue_pairs=sources)
+    fabric.connect([(host, sources) for host in range(sources)])
+    fabric.send(ENDLESS)
+    fabric.run(until)
+    return fabric
+
+
+@pytest.mark.parametrize("sources", [2, 6])
+def test_dctcp_flows_share_a_link(sources: int) -> None:
+    with incast(LERP_WITHOUT_PFC, sources, Memory(), 1_000 * US) as fabric:
+        before = delivered(fabric)
+        fabric.run(9_000 * US)
+        rates = (delivered(fabric) - before) * 8 / 8e6
+        assert rates.sum() == pytest.approx(100 * PAYLOAD / PACKET_BYTES, rel=0.01)
+        assert jain(rates) > 0.95
+        # the queue oscillates about K (80 kB), so it stays far from what the memory would hold
+        row = fabric.network.port_stats()
+        assert row["queue_bytes"].max() < 160_000
+
+
+def losses(fabric: VirtualFabric) -> int:
+    stats = [fabric.network.buffer_stats(switch.device_id) for switch in fabric.topology.switches]
+    return sum(s["buffer_drops"] + s["headroom_drops"] for s in stats)
+
+
+BLIND = replace(ROCE_WITH_PFC, ecn=NoMarking())
+"""no congestion control to speak of: PFC alone must hold the senders"""
+
+
+def test_pfc_loses_nothing_with_the_headroom_of_the_formula() -> None:
+    with incast(BLIND, 8, Memory(), 500 * US) as fabric:
+        stats = fabric.network.buffer_stats(1)
+        assert stats["pauses_sent"] > 8
+        assert stats["headroom_drops"] == 0
+        assert fabric.column("st_retransmitted").sum() == 0
+        assert delivered(fabric).sum() * 8 / 500e3 > 85
+        assert fabric.deadlock() == []
+
+
+def test_pfc_loses_with_too_little_headroom() -> None:
+    # 2 us of a link are 25 kB that are on their way when the pause is sent; 2 kB cannot take them
+    memory = Memory(port_bytes=30_000, headroom_bytes=2_000)
+    with incast(BLIND, 8, memory, 500 * US) as fabric:
+        assert fabric.network.buffer_stats(1)["headroom_drops"] > 0
+        assert fabric.column("st_retransmitted").sum() > 0
+
+
+def test_without_pfc_the_same_incast_loses() -> None:
+    with incast(replace(BLIND, pfc=False), 8, Memory(), 500 * US) as fabric:
+        assert losses(fabric) > 0
+        assert fabric.network.buffer_stats(1)["pauses_sent"] == 0
+
+
+def test_telemetry_leaves_the_full_direct_link() -> None:
+    pairs = [(source, 8 + target) for source in range(8) for target in (0, 3, 6)]
+    shares = {}
+    for chosen in (TELEMETRY_LERP, SHORTEST_PATH):
+        with VirtualFabric(D1, chosen, queue_pairs=len(pairs)) as fabric:
+            fabric.connect(pairs)
+            fabric.send(ENDLESS)
+            fabric.run(400 * US)
+            before = delivered(fabric).sum()
+            fabric.run(800 * US)
+            shares[chosen.name] = (delivered(fabric).sum() - before) * 8 / 400e3
+            shortest, detours = fabric.packets_by_path()
+            assert (detours > shortest) == (chosen is TELEMETRY_LERP)
+    assert shares["ShortestPath"] <= 100 * PAYLOAD / PACKET_BYTES * 1.001
+    assert shares["TelemetryLERP"] > 2 * shares["ShortestPath"]
+
+
+def test_switches_see_the_loads_of_their_group() -> None:
+    """Ideal PiggyBack: all switches of a group read the same numbers, those of the queues at its global links."""
+    pairs = [(source, 8 + target) for source in range(8) for target in range(8)]
+    with VirtualFabric(D1, BENCHMARK, queue_pairs=64) as fabric:
+        fabric.connect(pairs)
+        fabric.send(ENDLESS)
+        fabric.run(50 * US)
+        stats = fabric.network.port_stats()
+        queues = dict(zip(zip(stats["device_id"], stats["port"], strict=True), stats["queue_packets"], strict=True))
+        first = fabric.states[D1.switches[D1.members[0][0]].device_id]
+        loads = first.registers[schema.GROUP_LOAD]
+        seen = {peer: loads.read(peer) for peer in group_links(D1, 0)}
+        assert seen == {peer: int(queues[port]) for peer, port in group_links(D1, 0).items()}
+        assert sum(seen.values()) > 0
+        decided = first.counters[schema.DECISIONS]
+        assert decided.read(0)[0] > 0
+        assert decided.read(1)[0] > 0
+
+
+def run_once(seed: int) -> list[int]:
+    with VirtualFabric(D1, TELEMETRY_LERP, Settings(seed=seed), queue_pairs=16) as fabric:
+        fabric.connect([(a, 8 + (a * 3 + k) % 8) for a in range(8) for k in (0, 1)])
+        fabric.send(ENDLESS)
+        fabric.run(300 * US)
+        return [
+            *delivered(fabric).tolist(),
+            *fabric.column("st_reroutes").tolist(),
+            fabric.network.loop_stats()["events"],
+        ]
+
+
+def test_same_seed_same_run() -> None:
+    assert run_once(5) == run_once(5)
+    assert run_once(5) != run_once(6)
+
+
+def test_refusals() -> None:
+    with pytest.raises(DetourError, match="allowed: all, TelemetryLERP"):
+        scheme("fastest")
+    with pytest.raises(DetourError, match="T is -1"):
+        BENCHMARK.with_threshold(-1)
+    with pytest.raises(DetourError, match="needs a reordering receiver"):
+        replace(BENCHMARK, reorder=False)
+    with pytest.raises(DetourError, match="4 virtual channels"):
+        replace(SHORTEST_PATH, channels=4)
+    with pytest.raises(DetourError, match="no third group"):
+        VirtualFabric(parse_topology("dragonfly:p=2,a=1,h=1"), BENCHMARK)
+    with pytest.raises(DetourError, match="virtual channels rise at a Dragonfly's global links"):
+        VirtualFabric(LEAVES, SHORTEST_PATH)
+    with pytest.raises(DetourError, match="PFC without headroom"):
+        VirtualFabric(D1, SHORTEST_PATH, Settings(memory=Memory(headroom_bytes=0)))
+    with VirtualFabric(LEAVES, LERP_WITHOUT_PFC) as fabric, pytest.raises(DetourError, match="no connections yet"):
+        fabric.send(1)
