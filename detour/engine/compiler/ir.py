@@ -231,6 +231,10 @@ class Function:
         v = Value(wide, self.value(f"call i{wide} @llvm.bswap.i{wide}({v.typed})"))
         return self.resize(self.lshr(v, wide - a.bits), a.bits)
 
+    def trailing_zeros(self, a: Value) -> Value:
+        """The number of zeros below the lowest one of a value that is not zero."""
+        return Value(a.bits, self.value(f"call i{a.bits} @llvm.cttz.i{a.bits}({a.typed}, i1 true)"))
+
     # -- memory
 
     def at(self, base: str, offset: int | Value) -> str:
@@ -326,6 +330,8 @@ def _declarations(body: str) -> list[str]:
         width = name.rsplit(".", 1)[1]
         if name.startswith("llvm.bswap"):
             declared.append(f"declare {width} @{name}({width})")
+        elif name.startswith("llvm.cttz"):
+            declared.append(f"declare {width} @{name}({width}, i1)")
         elif name.startswith("llvm.memcpy"):
             declared.append(f"declare void @{name}(ptr, ptr, i64, i1)")
         elif name.startswith("llvm.memset"):

@@ -12,6 +12,9 @@ from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.model import KeyField, Table
 from detour.engine.compiler.slots import (
+    BLOCK_ENTRIES,
+    BLOCK_MASK,
+    BLOCK_MATRIX,
     DIRECT,
     GROUP_COUNT,
     GROUP_HEAD,
@@ -20,13 +23,18 @@ from detour.engine.compiler.slots import (
     HASH_HEAD,
     HASH_MASK,
     HASH_MULTIPLIER,
+    NIBBLE,
     NODE_HEAD,
     NODES,
     RECORDS,
     KeyLayout,
+    block_chunks,
     key_layout,
     record_words,
 )
+
+_TOGETHER = 2
+"""Words of a bit-sliced block that are ANDed before it is seen whether an entry is left."""
 
 
 def pack_key(ctx: Context, table: Table, layout: KeyLayout) -> list[Value]:
@@ -179,6 +187,11 @@ class _Lookup:
         f.branch(f.compare("ugt", top, f.load(64, rank, 8)), search, done)
         f.enter(search)
         base, mask, key = self._masked(row)
+        block, hashed = f.block("sliced"), f.block("hashed")
+        f.branch(f.compare("eq", mask, const(64, BLOCK_MASK)), block, hashed)
+        f.enter(block)
+        self._block(base, best, rank, following)
+        f.enter(hashed)
         hit = f.block("hit")
         where = self._probe(base, mask, key, hit, following)
         f.enter(hit)
@@ -198,6 +211,39 @@ class _Lookup:
         self._chain(value, best, rank, following)
         f.enter(done)
         f.ret(f"ptr {self._record(f.load(64, best, 8))}")
+
+    def _block(self, base: str, best: str, rank: str, following: str) -> None:
+        """ANDs the words that the key's nibbles select, then takes the highest rank of the entries that are left."""
+        f = self.f
+        left = const(64, BLOCK_MASK)
+        for number, (word, shift) in enumerate(block_chunks(self.layout, self.table.key)):
+            value = f.op("and", f.lshr(self.key[word], shift), const(64, NIBBLE - 1))
+            offset = f.op("add", f.shl(value, 3), const(64, 8 * (BLOCK_MATRIX + NIBBLE * number)))
+            left = f.op("and", left, f.load(64, f.at(base, offset), 8))
+            if number % _TOGETHER == _TOGETHER - 1:
+                more = f.block("more")
+                f.branch(f.compare("eq", left, const(64, 0)), following, more)
+                f.enter(more)
+        bits = f.alloca("i64")
+        f.store(left, bits, 8)
+        again, some, higher, take = (f.block(n) for n in ("again", "some", "higher", "take"))
+        f.enter(again)
+        b = f.load(64, bits, 8)
+        f.branch(f.compare("eq", b, const(64, 0)), following, some)
+        f.enter(some)
+        at = f.at(base, f.shl(f.trailing_zeros(b), 3))
+        f.store(f.op("and", b, f.op("sub", b, const(64, 1))), bits, 8)
+        r = f.load(64, f.at(at, 8 * BLOCK_ENTRIES), 8)
+        f.branch(f.compare("ugt", r, f.load(64, rank, 8)), higher, again)
+        f.enter(higher)
+        node = f.op("sub", f.load(64, at, 8), const(64, 1))
+        nodes = f.load_pointer(f.at("%sw", 8 * (self.slot + NODES)))
+        found = f.at(nodes, f.op("mul", node, const(64, 8 * (NODE_HEAD + 2 * self.hashed))))
+        f.branch(self._node_matches(f.at(found, 8 * NODE_HEAD)), take, again)
+        f.enter(take)
+        f.store(f.load(64, found, 8), best, 8)
+        f.store(r, rank, 8)
+        f.jump(again)
 
     def _chain(self, first: Value, best: str, rank: str, following: str) -> None:
         """Walks a chain, highest rank first, until a node matches or its rank is too low."""

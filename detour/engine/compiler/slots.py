@@ -14,6 +14,10 @@ A *hash slot* is `[value, rank, key words...]`, value 0 = empty. In exact and LP
 the record. In ternary and range tables it is `DIRECT | row`, or the number of a chain node (from 1):
 `[row, rank, next node or 0, key words, mask words, low words, high words]`.
 
+A group whose hash mask is `BLOCK_MASK` is no hash table but a bit-sliced block (`detour.engine.tables.sliced`):
+the nodes of up to 64 entries, their ranks, and for every nibble of the key (`block_chunks`) 16 words, each with a
+bit for every entry that this value of the nibble lets match.
+
 `rank` orders entries: priority, then the lower handle, as BMv2 breaks ties.
 """
 
@@ -48,6 +52,11 @@ GROUP_HEAD: Final = 3
 HASH_HEAD: Final = 2
 NODE_HEAD: Final = 3
 DIRECT: Final = 1 << 63
+
+BLOCK_ENTRIES: Final = 64
+BLOCK_MATRIX: Final = 2 * BLOCK_ENTRIES
+BLOCK_MASK: Final = (1 << 64) - 1
+NIBBLE: Final = 16  # values of four bits
 
 METER_WORDS: Final = 10  # configured, unused; peak, then committed: rate a tick (double), burst, tokens, last
 HASH_MULTIPLIER: Final = 0x9E3779B97F4A7C15
@@ -97,6 +106,16 @@ def key_layout(key: tuple[KeyField, ...]) -> KeyLayout:
             places[i] = Place(word, used[word], 1, f.bits)
             used[word] += f.bits
     return KeyLayout(max(len(used), 1), tuple(places[i] for i in range(len(key))), ranges, range_words)
+
+
+def block_chunks(layout: KeyLayout, key: tuple[KeyField, ...]) -> tuple[tuple[int, int], ...]:
+    """Word and shift of every nibble that the key's fields touch, over the hashed words and those of ranges."""
+    chunks: set[tuple[int, int]] = set()
+    for i, (field, place) in enumerate(zip(key, layout.places, strict=True)):
+        base = place.word + (layout.words if i in layout.ranges else 0)
+        for bit in range(place.shift, place.shift + field.bits):
+            chunks.add((base + bit // 64, bit % 64 // 4 * 4))
+    return tuple(sorted(chunks))
 
 
 def record_head(table: Table) -> int:

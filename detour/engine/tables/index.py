@@ -10,6 +10,10 @@ but covered by at most two aligned blocks whose size is a power of two; and once
 go to groups with coarser masks (tuple merging: Daly et al., "TupleMerge", 2017). A slot of such a group holds a
 chain of nodes, each with the whole key to compare, in order of rank. Chains are kept short: an entry that would
 make one too long goes to a group with a finer mask.
+
+Where many entries have masks of their own, groups would have an entry each. From some number of groups on such
+entries are *scattered* over bit-sliced blocks (`sliced.py`), which stand among the groups, until so many have the same
+mask that a group for it pays.
 """
 
 from __future__ import annotations
@@ -33,15 +37,19 @@ from detour.engine.compiler.slots import (
     NODES,
     KeyLayout,
     Place,
+    block_chunks,
 )
 from detour.engine.tables.hashing import HashGroup, Key
 from detour.engine.tables.rows import Handles, Rows
+from detour.engine.tables.sliced import Block, Blocks
 
 Bounds = tuple[tuple[int, int], ...]
 
 _MANY_GROUPS = 4  # from here on entries go to coarser groups
 _LONG_CHAIN = 8
-_MOST_GROUPS = 256  # from here on chains grow rather than groups: with that many masks either is slow
+_SPARSE_GROUPS = 24  # from here on a mask gets a group when enough entries have it
+_MOST_GROUPS = 256  # from here on no mask gets one
+_WORTH_A_GROUP = 24
 _REMEMBERED = 4096
 _WORD = 0xFFFFFFFFFFFFFFFF
 
@@ -84,6 +92,10 @@ class _Group:
         self.removed = 0
         self.buckets: dict[Key, list[tuple[int, int]]] = {}
 
+    def row(self, words: int) -> tuple[int, ...]:
+        """Its row in native memory."""
+        return (self.hash.address, self.hash.mask, self.top, *self.mask)
+
 
 class _Groups:
     """All groups of a table, in order of their highest rank, and their rows in native memory."""
@@ -92,11 +104,12 @@ class _Groups:
         self._sw, self._slot = sw, slot
         self._rows = Rows(sw, slot + GROUPS, GROUP_HEAD + words)
         self._by_identity: dict[tuple[Key, bool], _Group] = {}
-        self._order: list[_Group] = []
+        self._order: list[_Group | Block] = []
+        self._words = words
         sw[slot + GROUP_COUNT] = 0  # a table that was cleared had groups, and its new rows hold no addresses
 
     def __len__(self) -> int:
-        return len(self._order)
+        return len(self._by_identity)
 
     def find(self, mask: Key, chained: bool) -> _Group | None:
         """The group with that mask."""
@@ -132,20 +145,29 @@ class _Groups:
                 group.top = top
                 self._put_in(group)
 
-    def _position(self, group: _Group) -> int:
+    def ranked(self, block: Block, top: int) -> None:
+        """The highest rank of a block is another; 0: the block is empty and goes."""
+        if block.top != top:
+            if block.top:
+                self._take_out(block)
+            block.top = top
+            if top:
+                self._put_in(block)
+
+    def _position(self, group: _Group | Block) -> int:
         at = bisect.bisect_left(self._order, -group.top, key=_descending)
         while self._order[at] is not group:
             at += 1
         return at
 
-    def _take_out(self, group: _Group) -> None:
+    def _take_out(self, group: _Group | Block) -> None:
         at = self._position(group)
         del self._order[at]
         rows, count = self._rows.array, len(self._order)
         rows[at:count] = rows[at + 1 : count + 1]
         self._sw[self._slot + GROUP_COUNT] = count
 
-    def _put_in(self, group: _Group) -> None:
+    def _put_in(self, group: _Group | Block) -> None:
         at = bisect.bisect_left(self._order, -group.top, key=_descending)
         self._order.insert(at, group)
         count = len(self._order)
@@ -156,12 +178,10 @@ class _Groups:
         self._sw[self._slot + GROUP_COUNT] = count
 
     def _write(self, position: int) -> None:
-        group = self._order[position]
-        words = (group.hash.address, group.hash.mask, group.top, *group.mask)
-        self._rows.write(position * self._rows.stride, words)
+        self._rows.write(position * self._rows.stride, self._order[position].row(self._words))
 
 
-def _descending(group: _Group) -> int:
+def _descending(group: _Group | Block) -> int:
     return -group.top
 
 
@@ -194,6 +214,17 @@ class _Home(NamedTuple):
     value: int
 
 
+class _Scattered(NamedTuple):
+    """What an entry in a block was added with, to move it to a group. `mask` is that of its group."""
+
+    key: Key
+    mask: Key
+    bounds: Bounds
+    rank: int
+    group_mask: Key
+    node: int
+
+
 class RankedIndex:
     """Ternary and range tables. Words of a group's mask: the hashed fields, then the blocks of ranges."""
 
@@ -204,6 +235,9 @@ class RankedIndex:
         self._nodes = Rows(sw, slot + NODES, NODE_HEAD + 2 * self._words)
         self._node_handles = Handles()
         self._homes: dict[int, list[_Home]] = {}
+        self._blocks_of_bits = Blocks(block_chunks(layout, fields))
+        self._scattered: dict[int, _Scattered] = {}
+        self._by_mask: dict[Key, set[int]] = {}
         self._coarse: dict[tuple[Key, int], Key] = {}
 
     def add(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> None:
@@ -214,7 +248,8 @@ class RankedIndex:
             homes = [self._add_direct(key, mask, rank, row)]
         else:
             homes = self._add_chained(key, mask, bounds, rank, row)
-        self._homes[row] = homes
+        if homes:
+            self._homes[row] = homes
 
     def _add_direct(self, key: Key, mask: Key, rank: int, row: int) -> _Home:
         group = self._groups.find(mask, False) or self._groups.make(mask, False)
@@ -224,8 +259,12 @@ class RankedIndex:
         return _Home(group, key, DIRECT | row)
 
     def _add_chained(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> list[_Home]:
-        homes = []
-        for block_key, group in self._choose(key, mask, bounds):
+        """Returns no homes if the entry was scattered."""
+        homes: list[_Home] = []
+        chosen = self._choose(key, mask, bounds)
+        if not chosen:
+            self._scatter(key, mask, bounds, rank, row)
+        for block_key, group in chosen:
             node = self._new_node(key, mask, bounds, rank, row)
             bucket = group.buckets.setdefault(block_key, [])
             at = bisect.bisect_left(bucket, (rank, node))
@@ -237,6 +276,9 @@ class RankedIndex:
 
     def remove(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> None:
         """Undoes `add`."""
+        if row in self._scattered:
+            self._gather(row)
+            return
         for group, home_key, value in self._homes.pop(row):
             bucket = group.buckets[home_key]
             at = bisect.bisect_left(bucket, (rank, value))
@@ -255,23 +297,65 @@ class RankedIndex:
     # -- chains
 
     def _choose(self, key: Key, mask: Key, bounds: Bounds) -> list[tuple[Key, _Group]]:
-        """The coarsest masks under which the entry's chains stay short; the finest takes chains of any length.
+        """The coarsest masks under which the entry's chains stay short; none if the entry is to be scattered.
 
-        While groups are few, the finest mask is taken at once; when they are very many, no new one is made.
+        While groups are few, the finest mask is taken at once; when they are many, no new one is made.
         """
         coarse = 0 if len(self._groups) >= _MANY_GROUPS else 2
-        fallback: list[tuple[Key, _Group]] = []
         for level in range(coarse, 3):
             blocks = self._blocks(key, mask, bounds, level)
             group = self._groups.find(blocks[0][1], True)
+            if group is None and len(self._groups) >= _SPARSE_GROUPS:
+                continue
             longest = max(len(group.buckets.get(k, ())) if group else 0 for k, _ in blocks)
-            finest = level == 2 and (group is not None or len(self._groups) < _MOST_GROUPS or not fallback)
-            if finest or (longest < _LONG_CHAIN and (level < 2 or group)):
+            if longest < _LONG_CHAIN:
                 group = group or self._groups.make(blocks[0][1], True)
                 return [(k, group) for k, _ in blocks]
-            if group:
-                fallback = [(k, group) for k, _ in blocks]
-        return fallback
+        return []
+
+    # -- scattered entries
+
+    def _scatter(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> None:
+        """Puts an entry into a block, or gives its mask a group if enough others have the mask."""
+        group_mask = self._blocks(key, mask, bounds, 2)[0][1]
+        same = self._by_mask.setdefault(group_mask, set())
+        wanted = len(same) + 1 >= _WORTH_A_GROUP and len(self._groups) < _MOST_GROUPS
+        if wanted and self._groups.find(group_mask, True) is None:
+            self._groups.make(group_mask, True)
+            moving = [(*self._gather(other)[:4], other) for other in list(same)]
+            for entry in (*moving, (key, mask, bounds, rank, row)):
+                self.add(*entry)
+            return
+        node = self._new_node(key, mask, bounds, rank, row)
+        self._scattered[row] = _Scattered(key, mask, bounds, rank, group_mask, node)
+        same.add(row)
+        for block in self._blocks_of_bits.put(rank, *self._hull(key, mask, bounds), node):
+            self._groups.ranked(block, max(block.entries))
+
+    def _gather(self, row: int) -> _Scattered:
+        """Takes a scattered entry out of its block."""
+        entry = self._scattered.pop(row)
+        same = self._by_mask[entry.group_mask]
+        same.remove(row)
+        if not same:
+            del self._by_mask[entry.group_mask]
+        block = self._blocks_of_bits.find(entry.rank)
+        block.take(entry.rank)
+        self._node_handles.release(entry.node - 1)
+        self._groups.ranked(block, max(block.entries, default=0))
+        if not block.entries:
+            self._blocks_of_bits.drop(block)
+        return entry
+
+    def _hull(self, key: Key, mask: Key, bounds: Bounds) -> tuple[Key, Key]:
+        """Key and mask with the ranges as the prefixes that both of their ends have: what a block compares."""
+        keys, masks = key, mask
+        for (low, high), i in zip(bounds, self._layout.ranges, strict=True):
+            bits, words = self._fields[i].bits, self._layout.places[i].words
+            size = (low ^ high).bit_length()
+            prefix = ((1 << bits) - 1) >> size << size
+            keys, masks = keys + _split(low & prefix, words), masks + _split(prefix, words)
+        return keys, masks
 
     def _blocks(self, key: Key, mask: Key, bounds: Bounds, level: int) -> list[tuple[Key, Key]]:
         """Key and mask at a level, for every combination of blocks that cover the ranges."""

@@ -109,6 +109,47 @@ def test_lookups_with_few_groups(name: str, limits: tuple[int, int, int], monkey
     _compare(name, 77)
 
 
+@pytest.mark.parametrize("name", ["ternary_table", "range_table"])
+@pytest.mark.parametrize("limits", [(0, 0, 8, 1, 0), (0, 1, 1, 3, 1000), (1, 2, 2, 10, 4)])
+def test_lookups_with_scattered_entries(name: str, limits: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same with limits that send most entries to bit-sliced blocks, and some from there to groups."""
+    names = ("_MANY_GROUPS", "_SPARSE_GROUPS", "_LONG_CHAIN", "_WORTH_A_GROUP", "_MOST_GROUPS")
+    for limit, value in zip(names, limits, strict=True):
+        monkeypatch.setattr(index, limit, value)
+    for seed in range(3):
+        _compare(name, seed)
+
+
+@pytest.mark.parametrize("order", ["rising", "falling", "any"])
+def test_blocks_split_and_go(order: str) -> None:
+    """Masks that nobody shares, many times what a block takes, come and go in several orders."""
+    rng = random.Random(order)
+    switch = MiniSwitch(program("matching"))
+    t = table(switch, "ternary_table")
+    entries: dict[int, tuple[tuple[Any, ...], int, int]] = {}
+    priorities = sorted(rng.sample(range(1, 10_000), 400), reverse=order == "falling")
+    if order == "any":
+        rng.shuffle(priorities)
+    for priority in priorities:
+        key = tuple(_random_ternary(rng, f.bits) if f.match_type == "ternary" else 1 for f in t.spec.key)
+        handle = t.insert(key, "TheIngress.mark", (priority,), priority)
+        entries[handle] = (key, priority, priority)
+    while entries:
+        for _ in range(25):
+            entry = rng.choice(list(entries.values()))
+            packet = {f.field: e[0] if isinstance(e, tuple) else e for f, e in zip(t.spec.key, entry[0], strict=True)}
+            assert look(switch, "ternary_table", packet)["result"] == winner(t, entries, packet)
+        for handle in rng.sample(list(entries), min(40, len(entries))):
+            t.delete(handle)
+            del entries[handle]
+    assert look(switch, "ternary_table", random_packet(rng))["result"] == MISS
+
+
+def _random_ternary(rng: random.Random, bits: int) -> tuple[int, int]:
+    mask = rng.getrandbits(bits)
+    return rng.getrandbits(bits) & mask, mask
+
+
 def _compare(name: str, seed: int) -> None:
     rng = random.Random(f"{name}{seed}")
     switch = MiniSwitch(program("matching"))
