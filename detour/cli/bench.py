@@ -38,6 +38,9 @@ def register(commands: Any) -> None:
     p4runtime.add_argument("--entries", type=byte_count, default=100_000, metavar="N", help="in each table (100000)")
     p4runtime.add_argument("--batch", type=byte_count, default=2_000, metavar="N", help="updates a message (2000)")
     _add(kinds, "memory", "bytes a switch and bytes an entry", _memory)
+    sim = _add(kinds, "sim", "packet-hops a second in virtual time, and memory of 32,768 connections", _sim)
+    sim.add_argument("--k", type=byte_count, default=16, metavar="K", help="ports of the fat-tree's switches (16)")
+    sim.add_argument("--message", type=byte_count, default=2_000_000, metavar="BYTES", help="of each host (2000000)")
 
 
 def _add(kinds: Any, name: str, text: str, measure: Measure) -> Any:
@@ -97,3 +100,9 @@ def _memory(options: argparse.Namespace, tell: Tell) -> Report:
     from detour.experiments.bench import memory
 
     return memory.run(tell)
+
+
+def _sim(options: argparse.Namespace, tell: Tell) -> Report:
+    from detour.experiments.bench import sim
+
+    return sim.run(options.k, options.message, tell)

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour bench sim`: packet-hops a second in virtual time, with the P4 program run for every packet at every switch.
+
+The reference is a fat-tree of 1,024 hosts (k = 16) with links of 100 Gb/s and 1 us; every host sends 2 MB to
+another one, in packets of 4 KB (LERP, DCTCP, one path each). A packet-hop is the arrival of a packet, ACKs included,
+at a switch or a host. Time is the processor time of the thread from the first packet to the last ACK.
+
+Memory: D3 with 32,768 connections that all send (TelemetryLERP), in a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.base.p4build import BUILD
+from detour.control.policy import Amount, StepMarking
+from detour.engine.compiler.program import Program
+from detour.experiments.bench.report import Goal, Report
+from detour.experiments.bench.switch import Tell
+from detour.fabric.virtual import VirtualFabric
+from detour.fabric.virtual_scheme import TELEMETRY_LERP, US, Scheme, Settings
+from detour.topo import parse_topology
+
+GOAL_HOPS = 1.5e6
+GOAL_GIB = 4.0
+_PAYLOAD = 4096
+_WINDOW = 256
+_SCHEME = Scheme(
+    "sim",
+    "lerp",
+    "dctcp",
+    "shortest",
+    StepMarking(Amount(100_000, "bytes")),
+    hosts=(("payload", _PAYLOAD), ("mtu", _PAYLOAD)),
+)
+_STEP_PS = 50 * US
+_LIMIT_PS = 100_000 * US
+_CONNECTIONS = 32_768
+_MEMORY_RUN_PS = 100 * US
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What one run of the reference did."""
+
+    hosts: int
+    switches: int
+    hops: int
+    events: int
+    cpu_s: float
+    virtual_ps: int
+    retransmitted: int
+
+
+def derangement(n: int, seed: int) -> list[tuple[int, int]]:
+    """(host, its target) for a random permutation that sends nobody to itself."""
+    dice, targets = random.Random(seed), list(range(n))
+    while any(host == target for host, target in enumerate(targets)):
+        dice.shuffle(targets)
+    return list(enumerate(targets))
+
+
+def permutation(k: int, message: int, tell: Tell = lambda text: None, seed: int = 1) -> Speed:
+    """Runs the reference on a fat-tree of `k` ports with messages of that many bytes.
+
+    Raises:
+        DetourError: it does not end (a defect).
+    """
+    topology = parse_topology(f"fat-tree:k={k}")
+    with VirtualFabric(
+        topology, _SCHEME, Settings(window=_WINDOW, seed=seed), queue_pairs=len(topology.hosts)
+    ) as fabric:
+        fabric.connect(derangement(len(topology.hosts), seed))
+        fabric.run(1)  # loads native code
+        fabric.send(message)
+        tell(f"{len(topology.hosts)} hosts are ready")
+        begin = time.thread_time()
+        while fabric.unfinished():
+            if fabric.now_ps > _LIMIT_PS:
+                raise DetourError(f"{fabric.unfinished()} messages were not delivered within 100 ms of virtual time")
+            fabric.run(fabric.now_ps + _STEP_PS)
+            tell(f"{fabric.unfinished()} messages under way after {fabric.now_ps // US} us")
+        spent = time.thread_time() - begin
+        hops = fabric.network.switch_stats()["packets"].sum() + fabric.network.host_stats()["rx_packets"].sum()
+        return Speed(
+            len(topology.hosts),
+            len(topology.switches),
+            int(hops),
+            fabric.network.loop_stats()["events"],
+            spent,
+            fabric.last_done_ps,
+            int(fabric.column("st_retransmitted").sum()),
+        )
+
+
+def compile_seconds() -> float:
+    """Processor time to turn fabric.p4's JSON into machine code, from nothing."""
+    source = json.loads((BUILD / "fabric.json").read_text())
+    fresh = json.dumps(source | {"program": f"fabric-{time.time_ns()}.p4"})
+    begin = time.thread_time()
+    Program.from_json(fresh)
+    return time.thread_time() - begin
+
+
+# -- memory, in a process of its own -------------------------------------------------------------------------
+
+
+def _hold(connections: int) -> None:
+    """Prints the process's peak memory in bytes after all connections have sent for a while."""
+    topology = parse_topology("d3")
+    dice = np.random.default_rng(1)
+    source = dice.integers(0, len(topology.hosts), connections)
+    target = (source + 32 + dice.integers(0, len(topology.hosts) - 64, connections)) % len(topology.hosts)
+    with VirtualFabric(topology, TELEMETRY_LERP, Settings(window=_WINDOW), queue_pairs=connections) as fabric:
+        fabric.connect(list(zip(source.tolist(), target.tolist(), strict=True)))
+        fabric.send(1 << 30)
+        fabric.run(_MEMORY_RUN_PS)
+        delivered = int((fabric.column("st_rx_bytes") > 0).sum())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({"peak": peak, "delivered": delivered}))
+
+
+def memory(connections: int = _CONNECTIONS) -> tuple[int, int]:
+    """Peak resident bytes of D3 with that many connections, and how many of them delivered anything."""
+    command = [sys.executable, "-m", "detour.experiments.bench.sim", str(connections)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise DetourError(f"the process that is measured has ended: {done.stderr.strip().splitlines()[-1:]}")
+    found = json.loads(done.stdout)
+    return found["peak"], found["delivered"]
+
+
+def run(k: int = 16, message: int = 2_000_000, tell: Tell = lambda text: None) -> Report:
+    """Measures speed, compile time and memory."""
+    tell("compiling fabric.p4")
+    compile_s = compile_seconds()
+    speed = permutation(k, message, tell)
+    tell(f"D3 with {_CONNECTIONS:,} connections")
+    return report(speed, compile_s, *memory())
+
+
+def report(speed: Speed, compile_s: float, peak: int, delivered: int) -> Report:
+    """As issue 4 asks."""
+    hops_per_s, events_per_s = speed.hops / speed.cpu_s, speed.events / speed.cpu_s
+    gib = peak / (1 << 30)
+    rows = (
+        ("hosts, switches", f"{speed.hosts}, {speed.switches}"),
+        ("packet-hops", f"{speed.hops:,}"),
+        ("packet-hops a second of one core", f"{hops_per_s:,.0f}"),
+        ("events a second of one core", f"{events_per_s:,.0f}"),
+        ("processor time, s", f"{speed.cpu_s:.2f}"),
+        ("virtual time until all messages are there, us", f"{speed.virtual_ps / US:,.0f}"),
+        ("packets sent again", f"{speed.retransmitted:,}"),
+        ("compiling fabric.p4, s", f"{compile_s:.2f}"),
+        (f"D3, {_CONNECTIONS:,} connections: peak memory, GiB", f"{gib:.2f}"),
+        ("connections that delivered data by then", f"{delivered:,}"),
+    )
+    return Report(
+        name="sim",
+        numbers={
+            "packet_hops_per_s": hops_per_s,
+            "events_per_s": events_per_s,
+            "compile_s": compile_s,
+            "p4": True,
+            "packet_hops": speed.hops,
+            "virtual_us": speed.virtual_ps / US,
+            "memory_bytes": peak,
+            "memory_connections": _CONNECTIONS,
+        },
+        columns=("virtual time", "value"),
+        rows=rows,
+        goals=(
+            Goal("packet-hops a second", hops_per_s, GOAL_HOPS),
+            Goal(f"D3 with {_CONNECTIONS:,} connections: GiB,", gib, GOAL_GIB, most=True),
+        ),
+    )
+
+
+if __name__ == "__main__":
+    _hold(int(sys.argv[1]))
