@@ -27,6 +27,7 @@ def set_buffers(wiring: Wiring, device_id: int, buffers: Buffers) -> None:
     row["shared_bytes"] = buffers.shared_bytes(len(ports))
     row["buffer_bytes"] = buffers.total_bytes
     row["alpha"] = round(buffers.alpha * layout.ALPHA_ONE)
+    row["lossless"] = buffers.lossless
     row["headroom"] = buffers.headroom_bytes
     row["reserve"] = buffers.reserve_bytes
     row["xoff_shift"] = buffers.xoff_shift

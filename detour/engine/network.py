@@ -400,6 +400,8 @@ class Network:
                 for field, value in changes.items():
                     if value is not None:
                         row[field] = value
+            paced = any(row["interval_ps"] for row in self._wiring.queue_rows(port, None))
+            self._memory.row("ports", self._wiring.port_index(port))["paced"] = int(paced)
 
         self.call(change)
 

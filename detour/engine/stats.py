@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.engine.loop.layout import SWITCH_COUNTERS
+from detour.engine.loop.layout import PFC_BYTES, SWITCH_COUNTERS
 from detour.engine.loop.memory import Memory
 
 
@@ -21,8 +21,11 @@ def port_stats(memory: Memory) -> dict[str, np.ndarray]:
     first = column("ports", "queues")[real]
     priorities = column("ports", "priorities")[real]
     stats = {"device_id": column("switches", "device_id")[switch], "port": number[real]}
-    for name in ("rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "egress_drops"):
+    for name in ("rx_packets", "rx_bytes", "egress_drops"):
         stats[name] = column("ports", name)[real]
+    pauses = column("ports", "pauses_sent")[real]
+    stats["tx_packets"] = column("lines", "packets")[line] - pauses
+    stats["tx_bytes"] = column("lines", "bytes")[line] - PFC_BYTES * pauses
     stats["queue_packets"] = column("ports", "waiting")[real]
     stats["queue_bytes"] = column("ports", "waiting_bytes")[real]
     for name, field, combine in (

@@ -25,15 +25,15 @@ def _threshold(switch: Any) -> int:
 
 
 @inner(forceinline=True)
-def _is_lossless(g: Any, slot: Any) -> bool:
-    return slot.origin >= 0 and queue_at(g.queues, slot.origin).lossless != 0
+def _is_lossless(g: Any, switch: Any, slot: Any) -> bool:
+    return switch.lossless != 0 and slot.origin >= 0 and queue_at(g.queues, slot.origin).lossless != 0
 
 
 @inner()
 def admit(g: Any, switch: Any, queue: Any, slot: Any) -> bool:
     """Stores a packet that is about to join an output queue; False (counted) if there is no room for it."""
     wire = slot.wire
-    if _is_lossless(g, slot):
+    if _is_lossless(g, switch, slot):
         account = queue_at(g.queues, slot.origin)
         if not _charge(switch, account, wire):
             switch.headroom_drops += 1
@@ -79,7 +79,7 @@ def release(g: Any, switch: Any, slot: Any) -> None:
     """A packet leaves its output queue."""
     wire = slot.wire
     switch.buffer_used -= wire
-    if not _is_lossless(g, slot):
+    if not _is_lossless(g, switch, slot):
         switch.shared_used -= wire
         return
     account = queue_at(g.queues, slot.origin)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.engine.loop import heap, lines, nic, outside, pool, switch
+from detour.engine.loop import ahead, heap, lines, nic, outside, pool, switch
 from detour.engine.loop.jit import entry, inner
 from detour.engine.loop.layout import (
     BUDGET,
@@ -135,6 +135,8 @@ def _run_windows(g: Any, data: Any, hs: Any, until: int, budget: int) -> int:
             return REACHED
         end = min(begin + g.lookahead_ps, until + 1)
         for node in range(g.node_count):
+            if heap.first_time(g, node) < end:
+                ahead.look_ahead(g, node, end)
             while heap.first_time(g, node) < end:
                 _step(g, data, hs, node)
         g.now = end - 1

@@ -26,7 +26,7 @@ _B = 0x2545F4914F6CDD1D
 @inner(forceinline=True)
 def tie(time: int, entity: int) -> int:
     """What orders events of the same time: 39 bits of a hash, then the entity, so that no two are equal."""
-    mixed = (((time + entity * _A) & _POSITIVE) * _B) & _POSITIVE
+    mixed = (((int(time) + int(entity) * _A) & _POSITIVE) * _B) & _POSITIVE
     return ((mixed >> _ENTITY_BITS) << _ENTITY_BITS) | entity
 
 

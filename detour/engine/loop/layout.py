@@ -41,6 +41,9 @@ EPOLL_EVENTS: Final = 64
 CLASS_PFC: Any = np.int64(255)
 """Class of a PFC frame on a line; other frames have 0 to 63, the priority of the queue that they left."""
 
+PFC_BYTES: Final = 64
+"""Length of a PFC frame, the shortest of Ethernet, here without its FCS."""
+
 ALPHA_ONE: Final = 1 << 16
 """Scale of a switch's `alpha`."""
 
@@ -81,9 +84,20 @@ DRAIN: Final = 2  # there are records for Python
 BUDGET: Final = 3  # enough events for one slice
 
 
+CACHE_LINE: Final = 64
+"""Bytes. Tables that every packet touches have rows of whole lines, and first the fields that it needs."""
+
+
 def _table(*fields: str) -> np.dtype:
     """A record type of `int64` fields."""
     return np.dtype([(name, np.int64) for name in fields])
+
+
+def _lines(*fields: str) -> np.dtype:
+    """The same, filled up to a multiple of the processor's cache line."""
+    size = -(-8 * len(fields) // CACHE_LINE) * CACHE_LINE
+    offsets = [8 * number for number in range(len(fields))]
+    return np.dtype({"names": list(fields), "formats": [np.int64] * len(fields), "offsets": offsets, "itemsize": size})
 
 
 GLOBALS: Final = _table(
@@ -125,45 +139,47 @@ HEAP_ENTRY: Final = _table("time", "tie", "entity")
 NODE: Final = _table("first", "pending")
 """A heap of its own: `pending` entries of the table `heap` from `first` on."""
 
-ENTITY: Final = _table(
+ENTITY: Final = _lines(
     "position",  # in the heap of its node, -1: no event
     "kind", "index", "node",
     "stamp",  # changes whenever its event does
 )  # fmt: skip
 """Who may have an event pending; each has at most one."""
 
-LINE: Final = _table(
+LINE: Final = _lines(
     # a sequence of frames with rising times: a link in flight, or frames waiting to come in
-    "entity", "head", "tail", "count", "kind", "index",
-    "rate_bps", "delay_ps", "up",
-    "faulty", "loss", "corrupt", "duplicate", "random",  # probabilities scaled to 2**32
-    "packets", "bytes", "busy_ps", "lost", "corrupted", "duplicated", "cut",
+    "entity", "head", "tail", "count", "kind", "index", "rate_bps", "delay_ps",
+    "up", "faulty", "packets", "bytes", "busy_ps",
+    "loss", "corrupt", "duplicate", "random",  # probabilities scaled to 2**32
+    "lost", "corrupted", "duplicated", "cut",
 )  # fmt: skip
 
-PORT: Final = _table(
-    "entity", "switch", "number", "line", "queues", "priorities", "waiting", "waiting_bytes", "busy_until",
+PORT: Final = _lines(
+    "entity", "switch", "number", "line", "queues", "priorities", "busy_until", "waiting",
+    "waiting_bytes",
     "filled",  # bit p: the queue of priority p has packets
     "paused",  # bit p: the other end does not want priority p now (PFC)
     "signal",  # the other end must hear about classes that this port has paused or resumed
     "mirror",  # address of a 32-bit cell that always holds `waiting`, 0: none
-    "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "egress_drops",
-    "pauses_sent", "pauses_received", "paused_since", "paused_ps",
+    "paced",  # whether any of its queues has an `interval_ps`
+    "rx_packets", "rx_bytes",
+    "egress_drops", "pauses_sent", "pauses_received", "paused_since", "paused_ps",
 )  # fmt: skip
 
-QUEUE: Final = _table(
-    "head", "tail", "packets", "bytes", "limit_packets", "limit_bytes", "interval_ps", "last_ps",
-    "drops", "drop_bytes", "peak_packets", "peak_bytes", "total",
+QUEUE: Final = _lines(
+    "head", "tail", "packets", "bytes", "limit_packets", "limit_bytes", "peak_packets", "peak_bytes",
+    "interval_ps", "last_ps", "drops", "drop_bytes",
     # the other direction: what came in by this port in this class and waits somewhere in the switch
     "port", "lossless", "in_bytes", "in_headroom", "in_paused",
 )  # fmt: skip
 
-SWITCH: Final = _table(
+SWITCH: Final = _lines(
     "device_id", "ready", "parse", "ingress", "egress", "deparse", "preserve", "digest", "state", "phv_size",
     "drop_port", "void_port", "input_line", "input_limit", "recirculate_ps", "groups", "sessions", "replicas",
     "wants_packet_in", "wants_digest",
     # packet memory (detour.engine.buffers): `buffer_bytes` 0 means no limit but those of the queues
-    "buffer_bytes", "buffer_used", "buffer_peak", "alpha", "shared_bytes", "shared_used",
-    "headroom", "reserve", "xoff_shift", "xon_offset",
+    "buffer_bytes", "buffer_used", "buffer_peak", "alpha", "shared_bytes", "shared_used", "lossless", "headroom",
+    "reserve", "xoff_shift", "xon_offset",
     # counters
     "packets", "parser_errors", "faults", "ingress_drops", "egress_drops", "no_pipeline_drops", "no_port_drops",
     "priority_drops", "queue_drops", "pool_drops", "header_drops", "pipeline_drops", "input_drops",
@@ -174,7 +190,7 @@ SWITCH: Final = _table(
 
 SWITCH_COUNTERS: Final = tuple(SWITCH.names or ())[(SWITCH.names or ()).index("packets") :]
 
-NIC: Final = _table(
+NIC: Final = _lines(
     "host", "line", "entity", "timer", "busy_until", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "pool_waits",
     "paused", "pauses",
 )  # fmt: skip

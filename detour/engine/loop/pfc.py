@@ -11,13 +11,12 @@ from typing import Any
 
 from detour.engine.loop import lines, pool
 from detour.engine.loop.jit import inner
-from detour.engine.loop.layout import CLASS_PFC
+from detour.engine.loop.layout import CLASS_PFC, PFC_BYTES
 from detour.engine.loop.native import load8, port_at, queue_at, slot_at, store8, store64
 
 _RETRY_PS = 100_000
 """Time until another attempt when the pool is empty."""
 
-_BYTES = 64
 _CLASSES = 8
 _HEAD = (0x01, 0x80, 0xC2, 0x00, 0x00, 0x01, 0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x88, 0x08, 0x01, 0x01)
 """MAC control's group address, a source address, EtherType, opcode 0x0101"""
@@ -34,7 +33,7 @@ def send(g: Any, port_index: int) -> int:
         return g.now + _RETRY_PS
     slot = slot_at(g.slots, slot_index)
     at = g.bytes + slot.start
-    for offset in range(0, _BYTES, 8):
+    for offset in range(0, PFC_BYTES, 8):
         store64(at + offset, 0)
     for offset in range(16):
         store8(at + offset, _HEAD[offset])
@@ -47,8 +46,8 @@ def send(g: Any, port_index: int) -> int:
                 store8(at + _AT_TIMES + 2 * number, 0xFF)
                 store8(at + _AT_TIMES + 2 * number + 1, 0xFF)
     store8(at + _AT_ENABLE, enable)
-    slot.length = _BYTES
-    slot.wire = _BYTES
+    slot.length = PFC_BYTES
+    slot.wire = PFC_BYTES
     slot.port = CLASS_PFC
     port.signal = 0
     port.pauses_sent += 1

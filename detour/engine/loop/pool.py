@@ -11,11 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 from detour.engine.loop.jit import inner
-from detour.engine.loop.layout import SLOT
+from detour.engine.loop.layout import CACHE_LINE, SLOT
 from detour.engine.loop.native import load64, move_bytes, phv_at, prefetch, slot_at, store64
 
 _SLOT_SIZE = SLOT.itemsize
-_LINE = 64
+_PHV_BYTES = 448
+"""Of fabric.p4's PHV, what packets without a segment routing header use."""
 
 
 @inner()
@@ -93,28 +94,38 @@ def scratch_phv(g: Any) -> int:
 
 
 @inner(forceinline=True)
-def prefetch_next(g: Any, index: int) -> None:
-    """Asks the cache for the bytes of a frame that will be parsed soon, and for the slot of the one behind it."""
-    start = address(g, index)
-    prefetch(start)
-    prefetch(start + 64)
-    behind = slot_at(g.slots, index).next
-    if behind >= 0:
-        prefetch(g.slots + behind * _SLOT_SIZE)
+def prefetch_slot(g: Any, index: int) -> None:
+    """Asks the cache for a slot."""
+    prefetch(g.slots + index * _SLOT_SIZE)
 
 
 @inner(forceinline=True)
-def prefetch_egress(g: Any, index: int, phv_size: int) -> None:
-    """Asks the cache for the PHV and the frame of a packet that leaves its queue soon, and for the slot behind it."""
+def prefetch_frame(g: Any, index: int) -> None:
+    """Asks the cache for a frame's headers, where they are unless a switch made them longer or shorter."""
+    start = g.bytes + index * g.byte_stride + g.headroom
+    prefetch(start)
+    prefetch(start + CACHE_LINE)
+
+
+@inner(forceinline=True)
+def prefetch_next(g: Any, index: int) -> None:
+    """A frame (-1: none) will be parsed soon: its headers, and the slot of the one behind it."""
+    prefetch_frame(g, index)
+    behind = slot_at(g.slots, index).next
+    if behind >= 0:
+        prefetch_slot(g, behind)
+
+
+@inner(forceinline=True)
+def prefetch_egress(g: Any, index: int) -> None:
+    """A packet leaves its queue soon: the part of its PHV that most packets use, its frame, the slot behind it."""
     slot = slot_at(g.slots, index)
     phv = g.phvs + slot.phv * g.phv_stride
-    for offset in range(0, phv_size, _LINE):
+    for offset in range(0, min(g.phv_stride, _PHV_BYTES), CACHE_LINE):
         prefetch(phv + offset)
-    start = g.bytes + slot.start
-    prefetch(start)
-    prefetch(start + _LINE)
+    prefetch_frame(g, index)
     if slot.next >= 0:
-        prefetch(g.slots + slot.next * _SLOT_SIZE)
+        prefetch_slot(g, slot.next)
 
 
 @inner()

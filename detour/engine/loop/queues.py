@@ -37,8 +37,10 @@ def join(g: Any, port_index: int, priority: int, slot_index: int) -> bool:
         pool.give_back(g, slot_index)
         return False
     slot.next = -1
-    slot.time = max(g.now, queue.last_ps + queue.interval_ps) if queue.interval_ps != 0 else g.now
-    queue.last_ps = slot.time
+    slot.time = g.now
+    if port.paced != 0 and queue.interval_ps != 0:
+        slot.time = max(g.now, queue.last_ps + queue.interval_ps)
+        queue.last_ps = slot.time
     if queue.packets == 0:
         queue.head = slot_index
         port.filled |= 1 << priority
@@ -47,7 +49,6 @@ def join(g: Any, port_index: int, priority: int, slot_index: int) -> bool:
     queue.tail = slot_index
     queue.packets += 1
     queue.bytes += slot.wire
-    queue.total += 1
     queue.peak_packets = max(queue.peak_packets, queue.packets)
     queue.peak_bytes = max(queue.peak_bytes, queue.bytes)
     port.waiting += 1
@@ -65,7 +66,7 @@ def choose(g: Any, port_index: int) -> int:
     while candidates > 0:
         priority = highest_bit(candidates)
         queue = queue_at(g.queues, port.queues + priority)
-        if queue.interval_ps == 0 or slot_at(g.slots, queue.head).time <= g.now:
+        if port.paced == 0 or slot_at(g.slots, queue.head).time <= g.now:
             return priority
         candidates ^= 1 << priority
     return -1
@@ -73,10 +74,10 @@ def choose(g: Any, port_index: int) -> int:
 
 @inner()
 def next_ready(g: Any, port_index: int) -> int:
-    """When the first packet that waits and is not paused may leave (`MAX_TIME`: there is none)."""
+    """When the first packet may leave that its queue's rate holds back (`MAX_TIME`: there is none)."""
     port = port_at(g.ports, port_index)
-    candidates = port.filled & ~port.paused
     time = MAX_TIME
+    candidates = port.filled & ~port.paused if port.paced != 0 else 0
     while candidates > 0:
         priority = highest_bit(candidates)
         queue = queue_at(g.queues, port.queues + priority)

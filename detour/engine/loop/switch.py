@@ -300,7 +300,7 @@ def _send_next(g: Any, port: Any, port_index: int) -> bool:
     slot = queues.leave(g, port_index, priority)
     queue = queue_at(g.queues, port.queues + priority)
     if queue.packets > 0:
-        pool.prefetch_egress(g, queue.head, switch_at(g.switches, port.switch).phv_size)
+        pool.prefetch_egress(g, queue.head)
     # Even a packet that egress drops takes a turn, so that a clone that clones itself lets time pass.
     port.busy_until = g.now + UNLIMITED_PS
     if _egress(g, port, priority, slot):
@@ -315,8 +315,6 @@ def _send(g: Any, port: Any, port_index: int, slot_index: int) -> None:
         switch_at(g.switches, port.switch).no_port_drops += 1
         pool.give_back(g, slot_index)
         return
-    port.tx_packets += 1
-    port.tx_bytes += slot_at(g.slots, slot_index).wire
     if g.capturing != 0:
         take_down(g, UP_SENT, port_index, slot_index)
     port.busy_until = max(port.busy_until, lines.send(g, port.line, slot_index))

@@ -34,13 +34,15 @@ GOAL_HOPS = 1.5e6
 GOAL_GIB = 4.0
 _PAYLOAD = 4096
 _WINDOW = 256
+_BDP_PACKETS = 40
+"""100 Gb/s times the 13 us there and back across three tiers, in packets"""
 _SCHEME = Scheme(
     "sim",
     "lerp",
     "dctcp",
     "shortest",
     StepMarking(Amount(100_000, "bytes")),
-    hosts=(("payload", _PAYLOAD), ("mtu", _PAYLOAD)),
+    hosts=(("payload", _PAYLOAD), ("mtu", _PAYLOAD), ("line_rate_cwnd", _BDP_PACKETS)),
 )
 _STEP_PS = 50 * US
 _LIMIT_PS = 100_000 * US

@@ -128,9 +128,12 @@ def test_an_interface_that_goes_down_and_away(real, veth):
     real.net.start()
     _ip("link", "set", near, "down")
     real.net.inject((1, 2), frame(script.UNICAST, 1))
+    deadline = time.monotonic() + 5
+    while real.net.outside_stats()["tx_drops"][0] == 0:
+        time.sleep(0.01)
+        assert time.monotonic() < deadline
     _ip("link", "set", near, "up")
     with _raw(far) as sock:
-        deadline = time.monotonic() + 5
         while real.port(1)["rx_packets"] == 0:
             sock.send(frame(script.DROP, 1))
             time.sleep(0.02)
