@@ -16,6 +16,7 @@ _STYLES = {
     "TelemetryGBN": ("tab:red", "", "-"),
     "Benchmark": ("tab:green", "s", "--"),
     "ShortestPath": ("tab:gray", "^", ":"),
+    "TelemetryGBN-DCQCN": ("tab:orange", "+", "-"),
 }
 _NAMES = {"unf": "UNF", "adv1": "ADV1", "adv2": "ADV2"}
 

@@ -34,6 +34,9 @@ TIMES = {
     "full": {"least_us": 4_000, "most_us": 20_000, "tolerance": 0.01},
 }
 """virtual time of a run, see `measure.Rule`"""
+_SHORTER = {("D2", "unf"): 3, ("D3", "unf"): 5}
+"""UNF fills all of a fabric: what these times are divided by, but for `full`"""
+_LEAST_US = 800
 
 _HOPS_A_PACKET = 10
 """switches that a data packet and its ACK pass, roughly"""
@@ -69,7 +72,7 @@ def find_topology(name: str) -> tuple[str, Topology]:
 
 def default_pairs(topology: str, pattern: str) -> tuple[int, ...]:
     """Numbers of pairs from few to as many as Fig. 5 to 7 show ("between two and a few thousands")."""
-    most = min(pair_count(find_topology(topology)[1], pattern), 8_448)
+    most = min(pair_count(find_topology(topology)[1], pattern), 16_896)
     spread = [2 << (2 * k) for k in range(7) if 2 << (2 * k) < most]
     return (*spread, most)
 
@@ -124,7 +127,7 @@ def _point(name: str, what: Selection, chosen: Scheme, count: int, seed: int, th
         "seed": seed,
         "threshold": threshold,
         "delays_us": list(what.delays_us),
-        **TIMES[what.times],
+        **_times(name, what),
     }
     if what.headroom_bytes is not None:
         point["headroom_bytes"] = what.headroom_bytes
@@ -133,6 +136,14 @@ def _point(name: str, what: Selection, chosen: Scheme, count: int, seed: int, th
     if what.loss:
         point["loss"] = what.loss
     return point
+
+
+def _times(name: str, what: Selection) -> dict[str, float]:
+    times: dict[str, float] = TIMES[what.times]
+    shorter = 1 if what.times == "full" else _SHORTER.get((name, what.pattern), 1)
+    if shorter == 1:
+        return times
+    return times | {key: max(times[key] // shorter, _LEAST_US) for key in ("least_us", "most_us")}
 
 
 def _links(delays_us: Sequence[float]) -> Links:

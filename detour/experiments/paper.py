@@ -54,11 +54,11 @@ _HOSTS: Final = {"D1": 72, "D2": 342, "D3": 1056}
 def pairs_of_load(topology: str, pattern: str, load: Load) -> int:
     """The number of pairs that stands for a load in Table III. The paper does not give them; ours is a choice.
 
-    Light: as many connections as a group has hosts; for UNF one for every second host. Heavy: eight times the hosts
-    that can receive: of one group, or, for UNF, all.
+    ADV1, ADV2: light is as many connections as a group has hosts, heavy eight times that. UNF: light is four times,
+    heavy sixteen times the hosts (on D1 "1000 connections or more" are medium and high load, section IV-B).
     """
     if pattern == "unf":
-        return _HOSTS[topology] // 2 if load == "light" else 8 * _HOSTS[topology]
+        return _HOSTS[topology] * (4 if load == "light" else 16)
     return _HOSTS_PER_GROUP[topology] * (1 if load == "light" else 8)
 
 

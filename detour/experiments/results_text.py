@@ -73,9 +73,8 @@ def _table_3(curves: dict[str, Any]) -> str:
     swept = ", ".join(map(str, nonshortest.THRESHOLDS))
     text = (
         f"By how much TelemetryLERP's wire rate is ahead of Benchmark's. Benchmark was run with T = {swept} packets,\n"
-        "and the best one counts. The paper does not say which numbers of pairs its loads are; ours, in\n"
-        "brackets, are one connection a host of a group (UNF: one for every second host) and eight times the hosts\n"
-        "that can receive.\n"
+        "and the best one counts. The paper does not say which numbers of pairs its loads are; ours are in brackets:\n"
+        "ADV one and eight connections a host of the group, UNF four and sixteen a host.\n"
     )
     ahead = [g["gain"] for g in gains.values()]
     count = f"TelemetryLERP is ahead in {sum(gain > 0 for gain in ahead)} of the {len(ahead)} cells that were run.\n"

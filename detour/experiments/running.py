@@ -148,7 +148,8 @@ def counters(fabric: VirtualFabric) -> dict[str, Any]:
 
 
 def _min_share(fabric: VirtualFabric, sent: int) -> float | None:
-    """Share of the data packets that took a shortest path: by the senders' choice or by the switches'."""
+    """Share of the data packets that took a shortest path, by the senders' choice; where switches choose, of all
+    packets that they decided upon, ACKs and probes included."""
     if fabric.scheme.routing == "adaptive":
         decisions = [state.counters[schema.DECISIONS] for state in fabric.states.values()]
         shortest, detours = (sum(int(c.read(index)[0]) for c in decisions) for index in (0, 1))

@@ -141,7 +141,9 @@ PATIENT = (("min_rto_ps", 10_000 * US), ("initial_rto_ps", 10_000 * US))
 """under PFC a pause is no loss: with the timeouts of lossy networks go-back-N would send again what only waits"""
 
 TELEMETRY_LERP = Scheme("TelemetryLERP", "lerp", "dctcp", "telemetry", STEP)
-TELEMETRY_GBN = Scheme("TelemetryGBN", "gbn", "dcqcn", "telemetry", STEP)
+TELEMETRY_GBN = Scheme("TelemetryGBN", "gbn", "dctcp", "telemetry", STEP)
+"""Section III: "each connection uses an ECN-based congestion control, which is very similar to DCTCP"; section IV says
+"similar to DCQCN" of this scheme. With DCTCP it is, as in the figures, almost aligned with TelemetryLERP."""
 BENCHMARK = Scheme(
     "Benchmark",
     "gbn",
@@ -166,6 +168,8 @@ SHORTEST_PATH = Scheme(
     reorder=True,
     hosts=PATIENT,
 )
+TELEMETRY_GBN_DCQCN = Scheme("TelemetryGBN-DCQCN", "gbn", "dcqcn", "telemetry", STEP)
+"""the other reading of TelemetryGBN; not among those that are compared"""
 LERP_WITHOUT_PFC = Scheme("LERP", "lerp", "dctcp", "shortest", STEP)
 ROCE_WITH_PFC = Scheme("RoCEv2+PFC", "gbn", "dcqcn", "shortest", RED, pfc=True, hosts=PATIENT)
 """Table I's pair"""
@@ -175,15 +179,15 @@ SCHEMES = {s.name: s for s in (TELEMETRY_LERP, TELEMETRY_GBN, BENCHMARK, SHORTES
 
 
 def scheme(name: str) -> Scheme:
-    """One of the four schemes by its name, in any case.
+    """One of the four schemes, or TelemetryGBN-DCQCN, by its name, in any case.
 
     Raises:
         DetourError: there is no such scheme.
     """
-    for known in SCHEMES.values():
+    for known in (*SCHEMES.values(), TELEMETRY_GBN_DCQCN):
         if known.name.lower() == name.lower():
             return known
-    raise DetourError(f"there is no scheme {name!r}; allowed: all, {', '.join(SCHEMES)}")
+    raise DetourError(f"there is no scheme {name!r}; allowed: all, {', '.join(SCHEMES)}, {TELEMETRY_GBN_DCQCN.name}")
 
 
 @dataclass(frozen=True)
