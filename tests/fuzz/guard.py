@@ -13,14 +13,14 @@ from unittest import mock
 import numpy as np
 
 from detour.engine import state
-from detour.engine.tables import arrays, hashing, log, rows
+from detour.engine.tables import arrays, hashing, log, rows, sliced
 
 PAGE = mmap.PAGESIZE
 CANARY = 0xC5
 _NONE = 0
 _LARGE = 16 << 20  # arrays that are better left to the system, which gives zeros without touching them
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_STATEFUL = (state, arrays, hashing, log, rows)
+_STATEFUL = (state, arrays, hashing, log, rows, sliced)
 
 
 def _pages(size: int) -> int:

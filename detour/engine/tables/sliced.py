@@ -21,12 +21,13 @@ from detour.engine.compiler.slots import BLOCK_ENTRIES, BLOCK_MASK, BLOCK_MATRIX
 from detour.engine.tables.hashing import Key
 
 _HALF = BLOCK_ENTRIES // 2
+_ALL = (1 << BLOCK_ENTRIES) - 1
 
 
-def _patterns() -> NDArray[np.uint8]:
+def _patterns() -> NDArray[np.uint64]:
     """For the key and the mask of a nibble: which of its 16 values match, as 0 and 1."""
     key, mask, value = np.ogrid[:NIBBLE, :NIBBLE, :NIBBLE]
-    return ((value ^ key) & mask == 0).astype(np.uint8)  # [key, mask, value]
+    return ((value ^ key) & mask == 0).astype(np.uint64)  # [key, mask, value]
 
 
 _PATTERNS = _patterns()
@@ -44,7 +45,7 @@ class Block:
         self.array = np.zeros(BLOCK_MATRIX + NIBBLE * len(words), dtype=np.uint64)
         self._matrix = self.array[BLOCK_MATRIX:].reshape(len(words), NIBBLE)
         self.address = self.array.ctypes.data
-        self.entries: dict[int, tuple[int, Key, Key, int]] = {}  # rank -> bit, key, mask, node
+        self.entries: dict[int, int] = {}  # rank -> bit
         self.free = list(range(BLOCK_ENTRIES - 1, -1, -1))
 
     def row(self, words: int) -> tuple[int, ...]:
@@ -54,19 +55,29 @@ class Block:
     def put(self, rank: int, key: Key, mask: Key, node: int) -> None:
         """Adds an entry; there must be room."""
         bit = self.free.pop()
-        self.entries[rank] = bit, key, mask, node
+        self.entries[rank] = bit
         self.array[bit], self.array[BLOCK_ENTRIES + bit] = node, rank
         words, shifts = self._chunks
         keys = np.array(key, dtype=np.uint64)[words] >> shifts & np.uint64(NIBBLE - 1)
         masks = np.array(mask, dtype=np.uint64)[words] >> shifts & np.uint64(NIBBLE - 1)
-        self._matrix |= _PATTERNS[keys, masks].astype(np.uint64) << np.uint64(bit)
+        self._matrix |= _PATTERNS[keys, masks] << np.uint64(bit)
 
-    def take(self, rank: int) -> tuple[Key, Key, int]:
-        """Removes an entry; returns its key, mask and node."""
-        bit, key, mask, node = self.entries.pop(rank)
-        self._matrix &= np.uint64(~(1 << bit) & (1 << BLOCK_ENTRIES) - 1)
+    def take(self, rank: int) -> None:
+        """Removes an entry."""
+        bit = self.entries.pop(rank)
+        self._matrix &= np.uint64(_ALL ^ 1 << bit)
         self.free.append(bit)
-        return key, mask, node
+
+    def give(self, other: Block, ranks: list[int]) -> None:
+        """Moves entries to an empty block, where they keep their bits."""
+        other.array[:] = self.array
+        bits = [self.entries[rank] for rank in ranks]
+        moved = sum(1 << bit for bit in bits)
+        other._matrix &= np.uint64(moved)
+        self._matrix &= np.uint64(_ALL ^ moved)
+        other.entries = {rank: self.entries.pop(rank) for rank in ranks}
+        other.free = [bit for bit in range(BLOCK_ENTRIES) if not moved >> bit & 1]
+        self.free += bits
 
 
 class Blocks:
@@ -108,8 +119,7 @@ class Blocks:
             self._starts[at] = block.start
             return self._insert(at, start), None
         upper = self._insert(at + 1, ranks[_HALF])
-        for moved in ranks[_HALF:]:
-            upper.put(moved, *block.take(moved))
+        block.give(upper, ranks[_HALF:])
         return (upper, block) if rank > ranks[_HALF] else (block, upper)
 
     def _insert(self, at: int, start: int) -> Block:
