@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -41,6 +43,36 @@ def register(commands: Any) -> None:
     sim = _add(kinds, "sim", "packet-hops a second in virtual time, and memory of 32,768 connections", _sim)
     sim.add_argument("--k", type=byte_count, default=16, metavar="K", help="ports of the fat-tree's switches (16)")
     sim.add_argument("--message", type=byte_count, default=2_000_000, metavar="BYTES", help="of each host (2000000)")
+    everything = command(kinds, "all", "all of these, as a page with --write", _everything)
+    everything.add_argument("--write", type=Path, metavar="FILE", help="writes the page (Markdown) there")
+
+
+def _everything(options: argparse.Namespace) -> None:
+    """Runs every benchmark with its defaults."""
+    from detour.engine import warm
+    from detour.experiments.bench import fabric, memory, p4runtime, page, pipeline, sim, switch, tables
+
+    begin = time.monotonic()
+    with progress(options.json) as tell:
+        warm.ensure(tell)
+        reports = [
+            switch.run(tell=tell),
+            fabric.run(tell=tell),
+            pipeline.run(tell=tell),
+            p4runtime.run(tell=tell),
+            memory.run(tell=tell),
+            tables.run(tell=tell),
+            sim.run(tell=tell),
+        ]
+    if options.write is not None:
+        page.write(options.write, page.page(reports, time.monotonic() - begin))
+    numbers = {report.name: report.numbers for report in reports}
+    emit(numbers, options.json, lambda console: _show_all(console, reports))
+
+
+def _show_all(console: Console, reports: Sequence[Report]) -> None:
+    for report in reports:
+        _show(console, report)
 
 
 def _add(kinds: Any, name: str, text: str, measure: Measure) -> Any:

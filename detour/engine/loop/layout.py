@@ -185,7 +185,7 @@ SWITCH: Final = _lines(
     "priority_drops", "queue_drops", "pool_drops", "header_drops", "pipeline_drops", "input_drops",
     "unknown_groups", "unknown_sessions", "empty_groups",
     "multicast_copies", "clones", "resubmits", "recirculations", "digests", "digest_drops",
-    "packet_ins", "packet_in_drops", "buffer_drops", "headroom_drops",
+    "packet_ins", "packet_in_drops", "buffer_drops", "headroom_drops", "empty_drops",
 )  # fmt: skip
 
 SWITCH_COUNTERS: Final = tuple(SWITCH.names or ())[(SWITCH.names or ()).index("packets") :]

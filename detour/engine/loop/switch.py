@@ -370,6 +370,11 @@ def _deparse(g: Any, switch: Any, slot_index: int) -> bool:
     if std.truncate != 0:
         frame.length = min(frame.length, std.truncate)
         frame.wire = min(frame.wire, std.truncate)
+    if frame.length == 0:
+        # simple_switch hands it to libpcap, which refuses it.
+        switch.empty_drops += 1
+        pool.give_back(g, slot_index)
+        return False
     pool.give_back_phv(g, slot_index)
     return True
 

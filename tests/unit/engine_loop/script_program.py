@@ -115,7 +115,7 @@ def _deparse(sw: int, p: int, out: int, payload: int, payload_length: int) -> in
     operation = load8(p + _HEADER_AT)
     length = min(load32(p + phv.INGRESS_LENGTH), HEADER)
     if operation == SHRINK:
-        length = 8
+        length = 0 if load8(p + _HEADER_AT + 2) == 1 else 8
     move_bytes(out, p + _HEADER_AT, length)
     if operation == GROW:
         for _ in range(load8(p + _HEADER_AT + 2)):

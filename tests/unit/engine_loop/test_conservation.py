@@ -26,7 +26,7 @@ _frames = st.tuples(_operations, st.integers(0, 6), st.integers(0, 3), st.intege
 _DROPS = (
     "faults", "ingress_drops", "egress_drops", "no_pipeline_drops", "no_port_drops", "priority_drops", "queue_drops",
     "pool_drops", "header_drops", "pipeline_drops", "input_drops", "packet_ins", "packet_in_drops",
-    "empty_groups",
+    "empty_groups", "empty_drops",
 )  # fmt: skip
 
 

@@ -281,3 +281,12 @@ def test_wrong_switches_and_ports(one):
         net.inject((1, 1), b"")
     with pytest.raises(DetourError, match="need real time"):
         net.attach_unix((1, 7), "/tmp/x")
+
+
+def test_a_frame_of_nothing_is_not_sent(one):
+    one.net.inject((1, 1), frame(script.SHRINK, 2, 1, size=script.HEADER))
+    one.net.inject((1, 1), frame(script.SHRINK, 2, 1, size=script.HEADER + 5))
+    one.net.run(US)
+    assert [len(data) for data in one.frames(2)] == [5]
+    assert one.counter("empty_drops") == 1
+    assert one.net.loop_stats()["used"] == 0

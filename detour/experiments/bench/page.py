@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour bench all --write FILE`: every benchmark's own output as one page, with the machine and the date named."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from detour.experiments.bench.report import Goal, Report, machine
+
+Run = Callable[[], Report]
+
+_HEAD = """# Performance
+
+What `detour bench all --write docs/performance.md` measured and wrote. Nothing here is typed by hand; run it on your
+machine to get your figures, and see [engine.md](engine.md) for why they are what they are. A benchmark alone:
+`detour bench switch` (or another name below), with `--json` for the numbers behind its table.
+"""
+
+_ABOUT = {
+    "switch": "One switch with fabric.p4 and D1's entries: frames that are parsed, routed, marked, stamped and "
+    "written out again. In process counts the processor time of the loop; over veth, frames cross two Linux "
+    "interfaces and BMv2 gets the same frames. The best load without loss counts.",
+    "fabric": "The 36 switches of D1 in real time: the engine in one process, BMv2 as 36 processes. A packet-hop is a "
+    "packet that one switch has handled.",
+    "pipeline": "From `SetForwardingPipelineConfig` to the first packet through the new program.",
+    "p4runtime": "Entries written and read over gRPC by another process on the same machine.",
+    "memory": "Resident memory of a process with the 264 switches of D3.",
+    "tables": "Look-ups in tables of growing size, and in ternary tables with few masks and with many.",
+    "sim": "Virtual time, with the P4 program run for every packet at every switch.",
+}
+
+
+def page(reports: Iterable[Report], seconds: float) -> str:
+    """The page in Markdown."""
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    parts = [_HEAD, f"Measured on {today} in {seconds / 60:.0f} minutes on: {machine()}.\n"]
+    parts += [_section(report) for report in reports]
+    return "\n".join(parts)
+
+
+def _section(report: Report) -> str:
+    lines = [f"## bench {report.name}", "", _ABOUT.get(report.name, ""), ""]
+    lines += _table(report.columns, report.rows)
+    if report.goals:
+        lines += ["", *_table(("goal", "measured", ""), [_goal(goal) for goal in report.goals])]
+    for note in report.notes:
+        lines += ["", note]
+    return "\n".join(lines) + "\n"
+
+
+def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    head = [cell or " " for cell in columns]
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" + " ---: |" * (len(head) - 1)]
+    return lines + ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def _goal(goal: Goal) -> tuple[str, str, str]:
+    sign = "at most" if goal.most else "at least"
+    value = "not measured" if goal.value is None else f"{goal.value:,.4g}"
+    verdict = {True: "met", False: "**missed**", None: ""}[goal.met]
+    return f"{goal.text} {sign} {goal.target:,g}", value, verdict
+
+
+def write(path: Path, text: str) -> None:
+    """Writes the page."""
+    path.write_text(text, encoding="utf-8")
