@@ -40,7 +40,14 @@ _CURVES: dict[str, dict[tuple[str, str], tuple[int, ...]]] = {
         ("D3", "adv2"): (8, 32, 256),
     },
     "full": {
-        (topology, pattern): nonshortest.default_pairs(topology, pattern)
+        (topology, pattern): tuple(
+            sorted(
+                {
+                    *nonshortest.default_pairs(topology, pattern),
+                    *(paper.pairs_of_load(topology, pattern, load) for load in paper.LOADS),
+                }
+            )
+        )
         for topology in paper.TOPOLOGIES
         for pattern in _PATTERNS
     },

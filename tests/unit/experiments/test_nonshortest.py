@@ -4,7 +4,7 @@
 import pytest
 
 from detour.base.errors import DetourError
-from detour.experiments import nonshortest, paper, pfc_gain, reproduce, results
+from detour.experiments import paper, pfc_gain, reproduce, results, results_text
 from detour.experiments.nonshortest import Selection, collect, select
 
 
@@ -104,13 +104,37 @@ def test_what_results_are_made_of(extent: str) -> None:
 
 def test_what_is_left_out_is_named_with_its_command() -> None:
     missing = dict(results.left_out("normal"))
-    for topology, pattern in paper.TABLE_2:
-        for pairs in nonshortest.default_pairs(topology, pattern):
-            run = any(
-                (p["topology"], p["pattern"], p["pairs"]) == (topology, pattern, pairs)
-                for p in results.points_of(results.selections("normal"))
-            )
-            start = f"detour reproduce nonshortest --topology {topology} --pattern {pattern} --pairs "
-            commands = [c for c in missing.values() if c.startswith(start)]
-            named = any(str(pairs) in c.removeprefix(start).split(" ")[0].split(",") for c in commands)
-            assert run != named
+    run = {
+        (selection.topology, selection.pattern, pairs)
+        for selection in results.selections("normal")
+        for pairs in selection.pairs
+    }
+    for selection in results.selections("full"):
+        topology, pattern = selection.topology, selection.pattern
+        start = f"detour reproduce nonshortest --topology {topology} --pattern {pattern} --pairs "
+        named = [c.removeprefix(start).split(" ")[0].split(",") for c in missing.values() if c.startswith(start)]
+        for pairs in selection.pairs:
+            assert ((topology, pattern, pairs) in run) != any(str(pairs) in numbers for numbers in named)
+
+
+def test_the_document_sets_ours_beside_the_papers() -> None:
+    runs = []
+    for name, wire in (("TelemetryLERP", 780.0), ("Benchmark", 400.0)):
+        point = result(name, wire) | {
+            "ceiling_gbps": 800.0, "goodput_gbps": wire / 1.1, "paper": None, "deadlock": False, "converged": True,
+            "fairness": 0.9, "min_share": 0.2, "reroutes": 640, "marked": 10, "packets": 1000, "drops": 0,
+            "retransmitted": 5, "pauses": 7, "buffer_peak_bytes": 9000, "virtual_ms": 2.0, "loss": 0.0,
+        }  # fmt: skip
+        runs.append(point)
+    nothing = {"points": [], "failures": [], "left_out": []}
+    found = {
+        "curves": collect(runs) | {"failures": [], "left_out": [{"scheme": "x"}]},
+        "extras": nothing,
+        "table1": nothing | {"topology": pfc_gain.FAT_TREE},
+        "deadlock": nothing | {"topology": "t"},
+    }
+    text = results_text.document(found, "normal", {}, [("some", "detour reproduce nonshortest")])
+    assert "| ADV1 | heavy | +95 % (64) | +3 % |" in text
+    assert "| D1 ADV1 heavy | +95 % | +3 % | 98 | 50 | 5.00 | 80 | 7 |" in text
+    assert "- some: `detour reproduce nonshortest`" in text
+    assert "1 points beyond" in text
