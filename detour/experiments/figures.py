@@ -34,6 +34,17 @@ def _figure(columns: int, width: float = 4.3) -> tuple[Any, Any, Any]:
     return plt, figure, axes[0]
 
 
+def _connections(axis: Any) -> None:
+    """A logarithmic axis of connections with plain numbers."""
+    from matplotlib.ticker import NullLocator, ScalarFormatter
+
+    axis.set_xscale("log", base=2)
+    axis.set_xlabel("connections")
+    axis.xaxis.set_major_formatter(ScalarFormatter())
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.tick_params(axis="x", labelsize="x-small", rotation=45)
+
+
 def _save(plt: Any, figure: Any, file: Path) -> None:
     if file.suffix not in (".png", ".svg", ".pdf"):
         raise DetourError(f"{file}: plots are written as .png, .svg or .pdf")
@@ -68,7 +79,8 @@ def throughput(points: Sequence[dict[str, Any]], file: Path) -> None:
         if most:
             means = [statistics.fmean(values) for values in most.values()]
             axis.plot(list(most), means, color="black", linewidth=0.7, label="ceiling of these pairs")
-        axis.set(xscale="log", xlabel="connections", title=f"{mine[0]['topology']}, {_NAMES[pattern]}", ylim=(0, None))
+        _connections(axis)
+        axis.set(title=f"{mine[0]['topology']}, {_NAMES[pattern]}", ylim=(0, None))
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("wire rate, Gb/s")
     axes[-1].legend(fontsize="x-small")
@@ -94,7 +106,8 @@ def pfc_gain(points: Sequence[dict[str, Any]], file: Path) -> None:
     paper = [row for row in TABLE_1 if min(x) <= row[0] <= max(x)]
     axis.plot([r[0] for r in paper], [r[2] / 1e3 for r in paper], ".", color="tab:blue", label="paper, without PFC")
     axis.plot([r[0] for r in paper], [r[3] / 1e3 for r in paper], ".", color="tab:green", label="paper, with PFC")
-    axis.set(xscale="log", xlabel="connections", ylabel="goodput, Tb/s", ylim=(0, None))
+    _connections(axis)
+    axis.set(ylabel="goodput, Tb/s", ylim=(0, None))
     axis.grid(alpha=0.3)
     axis.legend(fontsize="x-small")
     _save(plt, figure, file)

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from detour.control.policy import RedMarking
 from detour.experiments import nonshortest, paper
 from detour.experiments.workloads import PATTERNS, pair_count
 from detour.fabric.virtual_scheme import LERP_WITHOUT_PFC, PACKET_BYTES, PAYLOAD, ROCE_WITH_PFC, SCHEMES, Links, Memory
@@ -266,18 +267,25 @@ def _parameters() -> str:
 
 def _describe(chosen: Any) -> str:
     parts = [chosen.transport.upper(), chosen.control.upper(), f"paths: {chosen.paths}", f"routing: {chosen.routing}"]
-    parts.append(f"ECN {chosen.ecn}")
+    parts.append(f"ECN {_ecn(chosen.ecn)}")
     parts.append(f"PFC, {chosen.channels} virtual channels" if chosen.pfc else "no PFC")
     if chosen.reorder:
         parts.append("reordering receiver")
     return ", ".join([*parts, *(f"{name} = {value}" for name, value in chosen.hosts)])
 
 
+def _ecn(ecn: Any) -> str:
+    """A marking rule of the schemes here, whose thresholds are bytes."""
+    if isinstance(ecn, RedMarking):
+        return f"{ecn.kmin.value / 1e3:g} to {ecn.kmax.value / 1e3:g} kB, {ecn.pmax:g}"
+    return f"above {ecn.k.value / 1e3:g} kB"
+
+
 def _missing(found: dict[str, Any], extent: str, left_out: list[tuple[str, str]]) -> str:
     lines = [f"- {what}: `{command}`" for what, command in left_out]
     beyond = sum(len(part["left_out"]) for part in found.values())
     if beyond:
-        lines.append(f"- {beyond} points beyond the time of --quick: `make results`")
+        lines.append(f"- {beyond} points of this extent for which there was no time: `make results`")
     failures = [
         f"- failed: {failure['point']}: {failure['reason']}" for part in found.values() for failure in part["failures"]
     ]

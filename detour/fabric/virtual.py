@@ -42,7 +42,6 @@ ENDLESS = 1 << 36
 """bytes of a message that no run ends: 5 s at 100 Gb/s"""
 
 PRIORITIES = 8
-CONTROL_PRIORITY = 7
 _ARENA = 1 << 40
 _STARTS = 64
 _ECMP_CANDIDATES = 8

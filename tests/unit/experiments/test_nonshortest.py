@@ -137,4 +137,4 @@ def test_the_document_sets_ours_beside_the_papers() -> None:
     assert "| ADV1 | heavy | +95 % (64) | +3 % |" in text
     assert "| D1 ADV1 heavy | +95 % | +3 % | 98 | 50 | 5.00 | 80 | 7 |" in text
     assert "- some: `detour reproduce nonshortest`" in text
-    assert "1 points beyond" in text
+    assert "- 1 points of this extent" in text
