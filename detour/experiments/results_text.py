@@ -27,7 +27,7 @@ Two things explain the cells below, and the columns measure them.
 
 *Benchmark is better here.* Its loads are exact at every packet and its packets spread over all links one by one, so in
 ADV1 and ADV2 it comes close to the ceiling by itself, and nothing that is further ahead exists. Its price, head-of-line
-blocking, shows where pauses are many: in UNF at heavy load, and with few connections a host in ADV2.
+blocking, shows where pauses are many: in UNF at heavy load, and in ADV2 with several connections a host.
 
 *TelemetryLERP moves too much at light load.* With few connections each is fast and probes another path every one or two
 round trips (a PTM every max(cwnd, 100) packets, section III). The delay of the current path is that of its last packet,
