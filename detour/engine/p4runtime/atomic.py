@@ -16,6 +16,7 @@ from typing import Any
 
 from finsy.proto import p4r
 
+from detour.engine.p4runtime.collector import HELD_OFF
 from detour.engine.p4runtime.entities import table_read
 from detour.engine.p4runtime.entities.common import DELETE, INSERT, MODIFY, Ids, Operation
 from detour.engine.p4runtime.errors import Code, Refused, log, refusal
@@ -32,12 +33,13 @@ _WHOLE = p4r.TableEntry(counter_data=p4r.CounterData(), meter_config=p4r.MeterCo
 def write_atomically(store: Store, updates: Sequence[p4r.Update], ids: Ids = None) -> list[Refused | None]:
     """Carries out a batch as a whole; returns what became of each update."""
     ready: list[Operation] = []
-    for i, update in enumerate(updates):
-        try:
-            ready.append(prepare(store, update, ids))
-        except Exception as e:
-            return _failed(len(updates), i, e)
-    return store.run(lambda: _carry_out(store, updates, ready))
+    with HELD_OFF:
+        for i, update in enumerate(updates):
+            try:
+                ready.append(prepare(store, update, ids))
+            except Exception as e:
+                return _failed(len(updates), i, e)
+        return store.run(lambda: _carry_out(store, updates, ready))
 
 
 def _failed(count: int, index: int, error: Exception) -> list[Refused | None]:

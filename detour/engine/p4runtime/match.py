@@ -116,8 +116,15 @@ class Ternary(FieldCodec):
     def decode(self, m: p4r.FieldMatch) -> tuple[int, int]:
         if not m.HasField("ternary"):
             raise self.wrong_kind(m)
-        value = decode(m.ternary.value, self.bits, self.what)
-        mask = decode(m.ternary.mask, self.bits, self.what)
+        ternary, bits = m.ternary, self.bits
+        data = ternary.value
+        value = int.from_bytes(data, "big")
+        if value >> bits or not data:
+            raise out_of_range(data, bits, self.what)
+        data = ternary.mask
+        mask = int.from_bytes(data, "big")
+        if mask >> bits or not data:
+            raise out_of_range(data, bits, self.what)
         if not mask:
             raise invalid(f"{self.what}: the mask is 0: leave the field out to match anything")
         if value & ~mask:

@@ -11,6 +11,7 @@ from finsy.proto import p4r, p4r_grpc
 
 from detour.engine.p4runtime import pipeline, stream
 from detour.engine.p4runtime.atomic import write_atomically
+from detour.engine.p4runtime.collector import HELD_OFF
 from detour.engine.p4runtime.config import Compiled, Compiler
 from detour.engine.p4runtime.device import Device
 from detour.engine.p4runtime.errors import Code, Refused, batch_status, refusal
@@ -96,7 +97,7 @@ class Service(p4r_grpc.P4RuntimeServicer):
     async def _read(self, device: Device, request: p4r.ReadRequest) -> tuple[Reader, list[p4r.ReadResponse]]:
         config = device.arbiter.role_config(request.role)
         reader = Reader(device.pipelines.store, request.entities, config.ids)
-        return reader, await self._work(lambda: list(reader.chunks()))
+        return reader, await self._work(lambda: _read_all(reader))
 
     async def SetForwardingPipelineConfig(
         self, request: p4r.SetForwardingPipelineConfigRequest, context: Any
@@ -139,6 +140,11 @@ class Service(p4r_grpc.P4RuntimeServicer):
         except Exception as e:
             await _abort(context, refusal(e))
         return p4r.CapabilitiesResponse(p4runtime_api_version=API_VERSION)
+
+
+def _read_all(reader: Reader) -> list[p4r.ReadResponse]:
+    with HELD_OFF:
+        return list(reader.chunks())
 
 
 async def _abort(context: Any, error: Refused) -> NoReturn:

@@ -19,6 +19,11 @@ class Arguments:
         self._everything = everything
         self._by_name: dict[str | int, Action] = {a.id: a for a in actions}
         self._by_name.update({a.name: a for a in reversed(actions)})
+        # Index, bits of the parameters, and whether each of them is unsigned and fits one word.
+        self._plans = {
+            name: (a.index, [p.bits for p in a.params], all(p.words == 1 and not p.signed for p in a.params))
+            for name, a in self._by_name.items()
+        }
 
     def action(self, name: str | int) -> Action:
         """The action with that name or JSON id."""
@@ -30,6 +35,16 @@ class Arguments:
 
     def encode(self, name: str | int, params: tuple[int, ...]) -> list[int]:
         """The action's index, then the words of its arguments."""
+        plan = self._plans.get(name)
+        if plan is not None and plan[2] and len(plan[1]) == len(params):
+            for value, bits in zip(params, plan[1], strict=True):
+                if value >> bits:
+                    break
+            else:
+                return [plan[0], *params]
+        return self._encode_checked(name, params)
+
+    def _encode_checked(self, name: str | int, params: tuple[int, ...]) -> list[int]:
         action = self.action(name)
         if len(params) != len(action.params):
             raise TableError(

@@ -63,7 +63,12 @@ class HashGroup:
     def _slot(self, key: Key) -> int:
         """Offset of the slot that has the key or, if none has, of the free one where it belongs."""
         flat, stride, mask = self.flat, self.stride, self.mask
-        at = hash_key(key) & mask
+        h = 0
+        for word in key:  # hash_key, without a call
+            h ^= word
+            h = ((h ^ (h >> 32)) * HASH_MULTIPLIER) & _WORD
+            h ^= h >> 32
+        at = h & mask
         if len(key) == 1:
             word = key[0]
             while flat[at * stride] and flat[at * stride + HASH_HEAD] != word:

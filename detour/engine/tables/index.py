@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import bisect
 from itertools import product
+from operator import and_
 from typing import NamedTuple
 
 import numpy as np
@@ -79,14 +80,14 @@ class ExactIndex:
 class _Group:
     """A hash group with what is known of its ranks. `top` may be too high after deletions, never too low.
 
-    A bucket is sorted (rank, value), the last one wins; its values are records or, in a chain, nodes.
+    A bucket is sorted (rank, value), the last one wins; its values are records or, in a chain, nodes. Groups of LPM
+    tables have no buckets: a key is in them once.
     """
 
-    __slots__ = ("buckets", "hash", "identity", "mask", "removed", "top")
+    __slots__ = ("buckets", "chained", "hash", "mask", "removed", "top")
 
-    def __init__(self, identity: tuple[Key, bool]) -> None:
-        self.identity = identity
-        self.mask = identity[0]
+    def __init__(self, mask: Key, chained: bool) -> None:
+        self.mask, self.chained = mask, chained
         self.hash = HashGroup(len(self.mask))
         self.top = 0
         self.removed = 0
@@ -103,21 +104,21 @@ class _Groups:
     def __init__(self, sw: NDArray[np.int64], slot: int, words: int) -> None:
         self._sw, self._slot = sw, slot
         self._rows = Rows(sw, slot + GROUPS, GROUP_HEAD + words)
-        self._by_identity: dict[tuple[Key, bool], _Group] = {}
+        self._by_mask: tuple[dict[Key, _Group], dict[Key, _Group]] = ({}, {})  # direct, chained
         self._order: list[_Group | Block] = []
         self._words = words
         sw[slot + GROUP_COUNT] = 0  # a table that was cleared had groups, and its new rows hold no addresses
 
     def __len__(self) -> int:
-        return len(self._by_identity)
+        return len(self._by_mask[0]) + len(self._by_mask[1])
 
     def find(self, mask: Key, chained: bool) -> _Group | None:
         """The group with that mask."""
-        return self._by_identity.get((mask, chained))
+        return self._by_mask[chained].get(mask)
 
     def make(self, mask: Key, chained: bool) -> _Group:
         """A new group; it appears in native memory with the first `raised`."""
-        group = self._by_identity[(mask, chained)] = _Group((mask, chained))
+        group = self._by_mask[chained][mask] = _Group(mask, chained)
         return group
 
     def raised(self, group: _Group, rank: int, moved: bool) -> None:
@@ -132,12 +133,12 @@ class _Groups:
 
     def lowered(self, group: _Group) -> None:
         """After a deletion: an empty group goes; now and then the highest rank is found again."""
-        if not group.buckets:
+        if not group.hash.count:
             self._take_out(group)
-            del self._by_identity[group.identity]
+            del self._by_mask[group.chained][group.mask]
             return
         group.removed += 1
-        if group.removed > len(group.buckets) // 2:
+        if group.buckets and group.removed > len(group.buckets) // 2:
             group.removed = 0
             top = max(bucket[-1][0] for bucket in group.buckets.values())
             if top < group.top:
@@ -194,14 +195,12 @@ class PrefixIndex:
     def add(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> None:
         """Makes packets that match `key` under `mask` find that record."""
         group = self._groups.find(mask, False) or self._groups.make(mask, False)
-        group.buckets[key] = [(rank, row)]
         self._groups.raised(group, rank, group.hash.put(key, row, rank))
 
     def remove(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> None:
         """Undoes `add`."""
         group = self._groups.find(mask, False)
         assert group is not None
-        del group.buckets[key]
         group.hash.remove(key)
         self._groups.lowered(group)
 
@@ -261,16 +260,21 @@ class RankedIndex:
     def _add_chained(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> list[_Home]:
         """Returns no homes if the entry was scattered."""
         homes: list[_Home] = []
-        chosen = self._choose(key, mask, bounds)
+        chosen = self._choose(key, mask, bounds) if bounds else self._choose_plain(key, mask)
         if not chosen:
             self._scatter(key, mask, bounds, rank, row)
         for block_key, group in chosen:
             node = self._new_node(key, mask, bounds, rank, row)
-            bucket = group.buckets.setdefault(block_key, [])
-            at = bisect.bisect_left(bucket, (rank, node))
-            bucket.insert(at, (rank, node))
-            moved = self._link(group, block_key, bucket, at)
-            self._groups.raised(group, rank, moved)
+            bucket = group.buckets.get(block_key)
+            if bucket is None:
+                group.buckets[block_key] = [(rank, node)]
+                moved = group.hash.put(block_key, node, rank)
+            else:
+                at = bisect.bisect_left(bucket, (rank, node))
+                bucket.insert(at, (rank, node))
+                moved = self._link(group, block_key, bucket, at)
+            if moved or rank > group.top:
+                self._groups.raised(group, rank, moved)
             homes.append(_Home(group, block_key, node))
         return homes
 
@@ -311,6 +315,22 @@ class RankedIndex:
             if longest < _LONG_CHAIN:
                 group = group or self._groups.make(blocks[0][1], True)
                 return [(k, group) for k, _ in blocks]
+        return []
+
+    def _choose_plain(self, key: Key, mask: Key) -> list[tuple[Key, _Group]]:
+        """As `_choose`, for an entry without ranges: it has one block at each level."""
+        groups = self._groups
+        few, sparse = len(groups) < _MANY_GROUPS, len(groups) >= _SPARSE_GROUPS
+        for level in (2,) if few else (0, 1, 2):
+            coarse = mask if level == 2 else self._coarsened(mask, level)
+            group = groups.find(coarse, True)
+            if group is None:
+                if sparse:
+                    continue
+                group = groups.make(coarse, True)
+            block_key = tuple(map(and_, key, coarse))
+            if len(group.buckets.get(block_key, ())) < _LONG_CHAIN:
+                return [(block_key, group)]
         return []
 
     # -- scattered entries
@@ -360,7 +380,7 @@ class RankedIndex:
     def _blocks(self, key: Key, mask: Key, bounds: Bounds, level: int) -> list[tuple[Key, Key]]:
         """Key and mask at a level, for every combination of blocks that cover the ranges."""
         coarse = mask if level == 2 else self._coarsened(mask, level)
-        keys = tuple([k & m for k, m in zip(key, coarse, strict=True)])
+        keys = tuple(map(and_, key, coarse))
         if not bounds:
             return [(keys, coarse)]
         choices = []
@@ -395,10 +415,11 @@ class RankedIndex:
         node = self._node_handles.take()
         self._nodes.reserve(node + 1)
         words = [row, rank, 0, *key, *mask]
-        places = [self._layout.places[i] for i in self._layout.ranges]
-        for i in (0, 1):
-            for bound, place in zip(bounds, places, strict=True):
-                words.extend(_split(bound[i], place.words))
+        if bounds:
+            places = [self._layout.places[i] for i in self._layout.ranges]
+            for i in (0, 1):
+                for bound, place in zip(bounds, places, strict=True):
+                    words.extend(_split(bound[i], place.words))
         self._nodes.write(node * self._nodes.stride, words)
         return node + 1
 

@@ -114,7 +114,7 @@ class MatchTable:
         self._index = kinds[self.spec.match_type](self._sw, self._slot, self._layout, self.spec.key)
         self._handles = Handles()
         self._matches: dict[int, tuple[Match, int]] = {}  # handle -> match, rank
-        self._by_key: dict[tuple[Any, int], int] = {}
+        self._by_key: dict[Any, int] = {}  # identity of the match -> handle
 
     def __len__(self) -> int:
         return len(self._matches)
@@ -127,13 +127,12 @@ class MatchTable:
         Raises EntryExists, TableFull or, for what does not fit the table, TableError.
         """
         self._check_mutable()
-        match = self._codec.encode(key)
         if not self._prioritised:
             priority = 0
-        elif not 0 <= priority <= _MAX_RANK_PRIORITY:
+        match = self._codec.encode(key, priority)
+        if not 0 <= priority <= _MAX_RANK_PRIORITY:
             raise TableError(f"{self.name}: priority {priority} is not in 0..{_MAX_RANK_PRIORITY}")
-        identity = (match.identity, priority)
-        if identity in self._by_key:
+        if match.identity in self._by_key:
             raise EntryExists(f"{self.name}: the entry {key} exists")
         if len(self._matches) >= self.size:
             raise TableFull(f"{self.name}: it takes {self.size} entries")
@@ -143,7 +142,7 @@ class MatchTable:
             rank = priority << 32 | (0xFFFFFFFF - handle)
         else:
             rank = match.prefix + 1
-        self._by_key[identity] = handle
+        self._by_key[match.identity] = handle
         self._matches[handle] = (match, rank)
         self._write_new(handle + 1, words)
         self._index.add(match.key, match.mask, match.bounds, rank, handle + 1)
@@ -164,13 +163,12 @@ class MatchTable:
         row = handle + 1
         self._index.remove(match.key, match.mask, match.bounds, rank, row)
         self._refer(self._rows.flat[row * self._rows.stride + ACTION], -1)
-        del self._matches[handle], self._by_key[(match.identity, self._priority(rank))]
+        del self._matches[handle], self._by_key[match.identity]
         self._handles.release(handle)
 
     def find(self, key: tuple[Any, ...], priority: int = 0) -> int:
         """The handle of the entry with this key (and, in ternary and range tables, this priority)."""
-        match = self._codec.encode(key)
-        handle = self._by_key.get((match.identity, priority if self._prioritised else 0))
+        handle = self._by_key.get(self._codec.encode(key, priority if self._prioritised else 0).identity)
         if handle is None:
             raise NoSuchEntry(f"{self.name}: there is no entry {key}")
         return handle
@@ -330,12 +328,10 @@ class MatchTable:
                 self._meter.resize(2 * row)
                 self._publish_meter()
             self._meter.configure(row, None)
-        at = row * self._rows.stride
-        flat = self._rows.flat
-        flat[at + TOUCHED] = int(self._sw[NOW])
-        if self.spec.with_counters:
-            flat[at + PACKETS] = flat[at + BYTES] = 0
-        self._write(row, words)
+        if self.profile is not None:
+            self._refer(words[0], 1)
+        words[1:1] = (self._sw.item(NOW), 0, 0)[: self._head - 1]  # TOUCHED, and the counter where there is one
+        self._rows.write(row * self._rows.stride, words)
 
     def _write(self, row: int, words: list[int]) -> None:
         self._refer(words[0], 1)

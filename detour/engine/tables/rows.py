@@ -20,7 +20,7 @@ def _packer(count: int) -> struct.Struct:
 class Rows:
     """`stride` words a row; `flat` is a memoryview: the fastest way to single words in Python."""
 
-    __slots__ = ("_bytes", "_slot", "_sw", "array", "flat", "stride")
+    __slots__ = ("_bytes", "_slot", "_sw", "array", "flat", "rows", "stride")
 
     def __init__(self, sw: NDArray[np.int64], slot: int, stride: int, rows: int = 4) -> None:
         self._sw, self._slot, self.stride = sw, slot, stride
@@ -28,6 +28,7 @@ class Rows:
 
     def _place(self, array: NDArray[np.uint64]) -> None:
         self.array = array
+        self.rows = len(array)
         self.flat = memoryview(array.reshape(-1))  # type: ignore[arg-type]
         self._bytes = self.flat.cast("B")
         self._sw[self._slot] = array.ctypes.data
@@ -38,7 +39,7 @@ class Rows:
 
     def reserve(self, rows: int) -> None:
         """Makes room for `rows` rows; grows by doubling, new rows are zero."""
-        have = len(self.array)
+        have = self.rows
         if rows > have:
             array = np.zeros((max(rows, 2 * have), self.stride), dtype=np.uint64)
             array[:have] = self.array

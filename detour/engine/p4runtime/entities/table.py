@@ -57,6 +57,8 @@ def prepare(store: Store, kind: int, entry: p4r.TableEntry) -> Operation:
     if kind == INSERT:
         if run is None:
             raise invalid(f"{info.where}: an entry needs an action")
+        if extras is _NOTHING and found.profile is None:  # most entries
+            return partial(found.engine.insert, key, run.target, run.params, priority)
         return partial(_insert, found, key, priority, run, extras)
     return partial(_modify, found, key, priority, run, extras)
 
