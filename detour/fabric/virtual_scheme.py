@@ -168,6 +168,15 @@ SHORTEST_PATH = Scheme(
     reorder=True,
     hosts=PATIENT,
 )
+TELEMETRY_LERP_OWN = Scheme(
+    "TelemetryLERP-own",
+    "lerp",
+    "dctcp",
+    "telemetry",
+    StepMarking(Amount(100_000, "bytes")),
+    hosts=(("own_share", True),),
+)
+"""a sender does not flee from its own queue (`hosts.paths.compared_delay`); not in the paper"""
 TELEMETRY_GBN_DCQCN = Scheme("TelemetryGBN-DCQCN", "gbn", "dcqcn", "telemetry", STEP)
 """the other reading of TelemetryGBN; not among those that are compared"""
 LERP_WITHOUT_PFC = Scheme("LERP", "lerp", "dctcp", "shortest", STEP)
@@ -176,18 +185,21 @@ ROCE_WITH_PFC = Scheme("RoCEv2+PFC", "gbn", "dcqcn", "shortest", RED, pfc=True, 
 
 SCHEMES = {s.name: s for s in (TELEMETRY_LERP, TELEMETRY_GBN, BENCHMARK, SHORTEST_PATH)}
 """the four schemes that section IV compares"""
+OTHERS = (TELEMETRY_GBN_DCQCN, TELEMETRY_LERP_OWN)
+"""for comparison, by name only"""
 
 
 def scheme(name: str) -> Scheme:
-    """One of the four schemes, or TelemetryGBN-DCQCN, by its name, in any case.
+    """One of the four schemes, or one of `OTHERS`, by its name, in any case.
 
     Raises:
         DetourError: there is no such scheme.
     """
-    for known in (*SCHEMES.values(), TELEMETRY_GBN_DCQCN):
+    for known in (*SCHEMES.values(), *OTHERS):
         if known.name.lower() == name.lower():
             return known
-    raise DetourError(f"there is no scheme {name!r}; allowed: all, {', '.join(SCHEMES)}, {TELEMETRY_GBN_DCQCN.name}")
+    names = [*SCHEMES, *(other.name for other in OTHERS)]
+    raise DetourError(f"there is no scheme {name!r}; allowed: all, {', '.join(names)}")
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,8 @@ class HostConfig:
     """and below it by more than this many MTU transmission times"""
     delta3: int = 100
     """a PTM is sent every max(cwnd, delta3) data packets"""
+    own_share: bool = False
+    """what a connection's own packets add to its path's delay does not count (not in the paper; see `paths`)"""
     initial_probes: int = 4
     """PTMs on random alternatives when a connection gets busy"""
     probe_backlog: int = 16

@@ -10,8 +10,9 @@ optionally a uSID list; the sender knows nothing of the topology behind it. Rule
 * Afterwards a PTM goes out every max(cwnd, `delta3`) data packets, round robin over all candidates.
 * The current path's queuing delay is that of its last acknowledged data packet.
 * A path is better if its delay is below `delta1` times the current one and the difference is above `delta2` MTU
-  transmission times. Then the connection moves at once, with slow start; with selective repeat no idle time is
-  needed (section IV). With go-back-N the sender first waits for the difference of the two delays (section III).
+  transmission times (`compared_delay` has an option). Then the connection moves at once, with slow start; with
+  selective repeat no idle time is needed (section IV). With go-back-N the sender first waits for the difference of
+  the two delays (section III).
 * A path on which `dead_path_rtos` timeouts in a row passed is dead (not in the paper): the connection moves to the
   candidate with the least known delay, to a random one if none is known, and starts a round.
 
@@ -44,6 +45,20 @@ def is_better(cfg: Any, delay: int, current: int) -> bool:
     if delay >= cfg["delta1"] * current:
         return False
     return (current - delay) * cfg["tick_ps"] > cfg["delta2"] * mtu_time
+
+
+@njit
+def compared_delay(cfg: Any, q: Any) -> Any:
+    """The current path's delay in ticks as it is compared with those of others.
+
+    Section III compares whole delays. With `own_share` the part that the connection's own packets cause does not
+    count: a queue belongs to those who fill it in proportion to their rates, and ours is what is in flight a round
+    trip. Without that a sender that has a path to itself flees from its own queue, to meet it again elsewhere."""
+    if cfg["own_share"] == 0 or q["delay"] < 0 or q["srtt"] <= 0:
+        return q["delay"]
+    in_flight = np.float64(q["inflight"] * (cfg["payload"] + wire.DATA_OVERHEAD) * 8)
+    own = in_flight * 1e12 / (np.float64(q["srtt"]) * cfg["link_rate_bps"])
+    return np.int64(q["delay"] * max(0.0, 1.0 - own))
 
 
 @inner
@@ -237,7 +252,7 @@ def on_ptr(hs: Any, i: int, now: int) -> None:
     if f["cand"] == q["cand"]:
         q["delay"] = f["reflected"]
     if q["round"] == ROUND_NONE:
-        if q["delay"] >= 0 and is_better(cfg_row(hs), c["delay"], q["delay"]):
+        if q["delay"] >= 0 and is_better(cfg_row(hs), c["delay"], compared_delay(cfg_row(hs), q)):
             move(hs, i, q, f["cand"], now)
         return
     place = (f["psn"] - q["round_first"]) & 0x7FFFFFFF
@@ -275,7 +290,7 @@ def _decide(hs: Any, i: int, q: Any, now: int) -> None:
     end_round(q)
     if best == NIL:
         return
-    if q["delay"] < 0 or is_better(cfg_row(hs), candidate_row(hs, i, best)["delay"], q["delay"]):
+    if q["delay"] < 0 or is_better(cfg_row(hs), candidate_row(hs, i, best)["delay"], compared_delay(cfg_row(hs), q)):
         move(hs, i, q, best, now)
 
 

@@ -71,6 +71,8 @@ HOP_LIMIT = 64
 
 TCLASS_CONTROL = np.int64(DSCP_CONTROL << 2)
 
+DATA_OVERHEAD = ETHERNET + IPV6 + TRANSIT + UDP + BTH + RETH + ICRC
+"""bytes of a data packet besides its payload, if it carries the option and no immediate"""
 MAX_OVERHEAD = ETHERNET + IPV6 + TRANSIT + UDP + BTH + RETH + IMMDT + 3 + ICRC
 
 

@@ -27,7 +27,7 @@ _ABOUT = {
     "pipeline": "From `SetForwardingPipelineConfig` to the first packet through the new program.",
     "p4runtime": "Entries written and read over gRPC by another process on the same machine.",
     "memory": "Resident memory of a process with the 264 switches of D3.",
-    "tables": "Look-ups in tables of growing size, and in ternary tables with few masks and with many.",
+    "tables": "Look-ups in tables of growing size; the ternary entries share 32 masks.",
     "sim": "Virtual time, with the P4 program run for every packet at every switch.",
 }
 

@@ -20,6 +20,21 @@ FIXED_WINDOW = QPInitAttr(psn=0, congestion_control=CongestionControl.FIXED, ini
 MTU_TICKS = 80  # 1000 bytes at 100 Gb/s, ticks of a nanosecond
 
 
+def test_own_packets_count_as_delay_unless_told_otherwise() -> None:
+    for own_share in (False, True):
+        hs = make_hosts(1, 1, 0, config=HostConfig(own_share=own_share))
+        q, cfg = hs.qp[0], hs.cfg[0]
+        q["delay"], q["srtt"] = 10_000, 20 * US
+        # A packet of 1102 bytes takes 88.16 ns; the path carries 226.9 of them a round trip.
+        for in_flight, expected in ((0, 10_000), (113, 5_018), (400, 0)):
+            q["inflight"] = in_flight
+            assert paths.compared_delay(cfg, q) == (expected if own_share else 10_000)
+        q["srtt"] = 0
+        assert paths.compared_delay(cfg, q) == 10_000, "without a round trip nothing is known of one's own share"
+        q["delay"] = -1
+        assert paths.compared_delay(cfg, q) == -1, "and an unknown delay stays unknown"
+
+
 class Probes:
     """A filter that watches probes and may lose or delay them."""
 
