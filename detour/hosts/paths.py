@@ -285,7 +285,14 @@ def _best(hs: Any, i: int, q: Any, answered: int) -> int:
 @inner
 def _decide(hs: Any, i: int, q: Any, now: int) -> None:
     """Ends the round: moves to the best path that answered if it is better than the current one, or if
-    nothing is known of the current one although others answered."""
+    nothing is known of the current one although others answered.
+
+    A sender whose receiver wants order cannot leave a path of unknown delay, as it would not know how long to wait:
+    its round goes on until the first data packet has reported."""
+    if q["in_order"] and q["delay"] < 0:
+        q["round_open"] = q["round_done"]
+        q["round_deadline"] = MAX_TIME
+        return
     best = _best(hs, i, q, q["round_first"])
     end_round(q)
     if best == NIL:
