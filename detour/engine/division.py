@@ -32,8 +32,8 @@ def nodes_of_entities(wiring: Wiring) -> np.ndarray:
     of_line = np.zeros(len(kind), np.int64)
     for number, table in ((layout.TO_HOST, of_nic), (layout.TO_INPUT, nodes)):
         of_line[kind == number] = table[index[kind == number]]
-    for number in (layout.TO_PORT, layout.TO_CPU, layout.TO_SINK, layout.TO_IO):
-        of_line[kind == number] = of_port[index[kind == number]] if number != layout.TO_IO else 0
+    for number in (layout.TO_PORT, layout.TO_CPU, layout.TO_SINK):
+        of_line[kind == number] = of_port[index[kind == number]]
     whose, which = memory.column("entities", "kind"), memory.column("entities", "index")
     result = np.zeros(len(whose), np.int64)
     tables = {layout.ON_LINE: of_line, layout.ON_PORT: of_port, layout.ON_NIC: of_nic, layout.ON_TIMER: of_nic}

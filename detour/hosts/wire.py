@@ -224,11 +224,8 @@ def write_data(hs: Any, buf: Any, o: int, q: Any, c: Any, w: Any, seq: int, low:
 
 
 @inner
-def write_ack(hs: Any, buf: Any, o: int, q: Any, m: Any, cum: int, base: int, bitmap: int) -> int:
-    """Writes the ACK or NAK of control message `m`: `cum` is the last sequence number received in order (or
-    the refused one), `base` and `bitmap` the SACK's. Returns the frame's length."""
-    h = host_row(hs, q["host"])
-    length = UDP + BTH + AETH + SACK + ICRC
+def _begin_answer(buf: Any, o: int, h: Any, q: Any, m: Any, length: int) -> int:
+    """Headers of an answer to the peer of `q`, UDP with `length` bytes included; returns where UDP begins."""
     udp = put_ethernet_ipv6(
         buf,
         o,
@@ -242,7 +239,26 @@ def write_ack(hs: Any, buf: Any, o: int, q: Any, m: Any, cum: int, base: int, bi
         length,
         np.int64(0),
     )
-    at = put_udp(buf, udp, m["sport"], PORT_ROCE, length)
+    put_udp(buf, udp, m["sport"], PORT_ROCE, length)
+    return udp
+
+
+@inner
+def _end_answer(hs: Any, buf: Any, o: int, h: Any, q: Any, udp: int, length: int) -> int:
+    """ICRC and checksum of an answer, unless payload is elided; returns the frame's length."""
+    if not cfg_row(hs)["elide_payload"]:
+        seal(buf, udp, length, h["addr_hi"], h["addr_lo"], q["peer_hi"], q["peer_lo"], np.int64(1))
+    return udp + length - o
+
+
+@inner
+def write_ack(hs: Any, buf: Any, o: int, q: Any, m: Any, cum: int, base: int, bitmap: int) -> int:
+    """Writes the ACK or NAK of control message `m`: `cum` is the last sequence number received in order (or
+    the refused one), `base` and `bitmap` the SACK's. Returns the frame's length."""
+    h = host_row(hs, q["host"])
+    length = UDP + BTH + AETH + SACK + ICRC
+    udp = _begin_answer(buf, o, h, q, m, length)
+    at = udp + UDP
     at = put_bth(buf, at, OP_ACK, 0, 0, q["peer_qpn"], cum, 0)
     store32(buf, at, (m["syndrome"] << 24) | (q["rcv_msn"] & 0xFFFFFF))
     at += AETH
@@ -251,9 +267,7 @@ def write_ack(hs: Any, buf: Any, o: int, q: Any, m: Any, cum: int, base: int, bi
     store32(buf, at + 4, (m["count"] << 24) | (base & PSN_MASK))
     store32(buf, at + 8, m["delay"])
     store64(buf, at + 12, bitmap)
-    if not cfg_row(hs)["elide_payload"]:
-        seal(buf, udp, length, h["addr_hi"], h["addr_lo"], q["peer_hi"], q["peer_lo"], np.int64(1))
-    return udp + length - o
+    return _end_answer(hs, buf, o, h, q, udp, length)
 
 
 @inner
@@ -261,26 +275,12 @@ def write_cnp(hs: Any, buf: Any, o: int, q: Any, m: Any) -> int:
     """Writes the CNP of control message `m`. Returns the frame's length."""
     h = host_row(hs, q["host"])
     length = UDP + BTH + CNP_RESERVED + ICRC
-    udp = put_ethernet_ipv6(
-        buf,
-        o,
-        h["gateway"],
-        h["mac"],
-        h["addr_hi"],
-        h["addr_lo"],
-        q["peer_hi"],
-        q["peer_lo"],
-        TCLASS_CONTROL,
-        length,
-        np.int64(0),
-    )
-    at = put_udp(buf, udp, m["sport"], PORT_ROCE, length)
+    udp = _begin_answer(buf, o, h, q, m, length)
+    at = udp + UDP
     at = put_bth(buf, at, OP_CNP, 0, 0, (BECN << 24) | q["peer_qpn"], 0, 0)
     store64(buf, at, 0)
     store64(buf, at + 8, 0)
-    if not cfg_row(hs)["elide_payload"]:
-        seal(buf, udp, length, h["addr_hi"], h["addr_lo"], q["peer_hi"], q["peer_lo"], np.int64(1))
-    return udp + length - o
+    return _end_answer(hs, buf, o, h, q, udp, length)
 
 
 @inner
