@@ -8,6 +8,8 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from detour.base.grpc_loop import GrpcLoop
+
 T = TypeVar("T")
 
 
@@ -15,7 +17,7 @@ class Background:
     """Runs coroutines in a thread of its own and waits for their results."""
 
     def __init__(self, name: str) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = GrpcLoop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 

@@ -24,6 +24,7 @@ import grpc
 from finsy.proto import p4r_grpc
 
 from detour.base.errors import DetourError
+from detour.base.grpc_loop import GrpcLoop
 from detour.engine.p4runtime.device import Device
 from detour.engine.p4runtime.errors import Code, Refused, log
 from detour.engine.p4runtime.service import Service
@@ -173,7 +174,8 @@ class P4RuntimeServer:
 
     def _main(self, credentials: Any, started: threading.Event, failure: list[BaseException]) -> None:
         try:
-            asyncio.run(self._serve(credentials, started))
+            with asyncio.Runner(loop_factory=GrpcLoop) as runner:
+                runner.run(self._serve(credentials, started))
         except BaseException as e:
             if started.is_set():
                 log.exception("the P4Runtime server ended")
