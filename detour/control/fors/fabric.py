@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fat-tree FT(2; M0, M1) of the paper, section 4: M1 leaves, each joined to M0 spines and to at most M0 servers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.topo.keyvalues import check_keys, split_spec, whole_number
+
+Link = tuple[int, int]
+"""A leaf and a spine."""
+
+_MOST = 256
+"""Spines or leaves of a fabric at most: 65,536 servers and more would need plans of 32 GB."""
+
+
+@dataclass(frozen=True)
+class FatTree2:
+    """FT(2; spines, leaves) with failed links.
+
+    Leaf g's servers are `g * spines + a` for a in 0..population[g]-1: the paper's numbers, with gaps where a leaf is
+    not full. A link fails in both directions.
+
+    Raises:
+        DetourError: a number is out of range.
+    """
+
+    spines: int
+    """M0"""
+    leaves: int
+    """M1"""
+    failed: frozenset[Link] = frozenset()
+    population: tuple[int, ...] = field(default=())
+    """servers of each leaf, at most `spines`; empty: all leaves are full"""
+
+    def __post_init__(self) -> None:
+        for name, value in (("m0", self.spines), ("m1", self.leaves)):
+            if not 1 <= value <= _MOST:
+                raise DetourError(f"fat-tree of two levels: {name}={value} is not in 1..{_MOST}")
+        if not self.population:
+            object.__setattr__(self, "population", (self.spines,) * self.leaves)
+        if len(self.population) != self.leaves or not all(0 <= n <= self.spines for n in self.population):
+            raise DetourError(f"{self.name}: the population is not {self.leaves} numbers in 0..{self.spines}")
+        for leaf, spine in sorted(self.failed):
+            if not (0 <= leaf < self.leaves and 0 <= spine < self.spines):
+                raise DetourError(
+                    f"{self.name} has no link {leaf}:{spine} (leaf 0..{self.leaves - 1}, spine 0..{self.spines - 1})"
+                )
+
+    @property
+    def name(self) -> str:
+        """`FT(2;20,18)`."""
+        return f"FT(2;{self.spines},{self.leaves})"
+
+    @property
+    def slots(self) -> int:
+        """P of the paper: places for servers."""
+        return self.spines * self.leaves
+
+    @property
+    def servers(self) -> int:
+        """Servers that are there."""
+        return sum(self.population)
+
+    @property
+    def full(self) -> bool:
+        """Whether every place has its server."""
+        return self.servers == self.slots
+
+    def alive(self) -> np.ndarray:
+        """(leaves, spines) bool: the links that work."""
+        alive = np.ones((self.leaves, self.spines), bool)
+        for leaf, spine in self.failed:
+            alive[leaf, spine] = False
+        return alive
+
+    def present(self) -> np.ndarray:
+        """(slots,) bool: the servers that are there."""
+        offsets = np.arange(self.slots) % self.spines
+        return offsets < np.repeat(np.array(self.population), self.spines)
+
+    @property
+    def reduction(self) -> int:
+        """f of the paper: the most failed links of a leaf (one that has servers)."""
+        lost = (~self.alive()).sum(axis=1)
+        return int(max((lost[leaf] for leaf, n in enumerate(self.population) if n), default=0))
+
+    def with_failed(self, links: Iterable[Link]) -> FatTree2:
+        """The same fabric with more failed links."""
+        return FatTree2(self.spines, self.leaves, self.failed | frozenset(links), self.population)
+
+    def unreachable(self) -> list[tuple[int, int]]:
+        """Pairs of leaves (lower first), both with servers, without a spine that both reach."""
+        alive = self.alive().astype(np.int64)
+        common = alive @ alive.T
+        here = np.array(self.population) > 0
+        found = np.argwhere((common == 0) & here[:, None] & here[None, :])
+        return [(int(u), int(v)) for u, v in found if u < v]
+
+
+def spread(spines: int, leaves: int, servers: int) -> tuple[int, ...]:
+    """A population of `servers`, as even as it can be, the first leaves one more.
+
+    Raises:
+        DetourError: there are not that many places.
+    """
+    if not 1 <= servers <= spines * leaves:
+        raise DetourError(f"FT(2;{spines},{leaves}) has places for 1..{spines * leaves} servers, not for {servers}")
+    each, more = divmod(servers, leaves)
+    return tuple(each + (leaf < more) for leaf in range(leaves))
+
+
+def parse_fabric(topo: str, fail: str | None = None, servers: int | None = None) -> FatTree2:
+    """The fabric of `ft:m0=20,m1=18` with failed links `0:0,5:1` (leaf:spine; `*:3` a whole spine).
+
+    Raises:
+        DetourError: what is wrong with the texts.
+    """
+    name, values = split_spec(topo)
+    if name.lower() != "ft":
+        raise DetourError(f"topology {topo!r}: FORS runs on fat-trees of two levels, like ft:m0=20,m1=18")
+    check_keys(topo, values, ("m0", "m1"))
+    spines, leaves = (whole_number(topo, key, values[key]) for key in ("m0", "m1"))
+    bare = FatTree2(spines, leaves)
+    population = () if servers is None else spread(spines, leaves, servers)
+    return FatTree2(spines, leaves, parse_links(bare, fail), population)
+
+
+def parse_links(fabric: FatTree2, text: str | None) -> frozenset[Link]:
+    """Links given as `leaf:spine,...`, with `*` for all leaves (a spine that is down).
+
+    Raises:
+        DetourError: a part is not of that form, or there is no such link.
+    """
+    links: set[Link] = set()
+    for part in (text or "").split(","):
+        if not part.strip():
+            if text:
+                raise DetourError(f"failed links {text!r}: an empty part; wanted: leaf:spine,leaf:spine")
+            continue
+        leaf, colon, spine = (piece.strip() for piece in part.partition(":"))
+        if not colon or not spine.isdecimal() or not (leaf == "*" or leaf.isdecimal()):
+            raise DetourError(f"failed links {text!r}: {part.strip()!r} is not leaf:spine, like 0:3")
+        leaves = range(fabric.leaves) if leaf == "*" else [int(leaf)]
+        links.update((one, int(spine)) for one in leaves)
+    return fabric.with_failed(links).failed
+
+
+def random_failures(fabric: FatTree2, count: int, seed: int, *, connected: bool = True) -> FatTree2:
+    """The fabric with `count` more links failed at random.
+
+    `connected`: every pair of leaves keeps a common spine; a link that would part one is not drawn.
+
+    Raises:
+        DetourError: there are not that many links that may fail.
+    """
+    dice = random.Random(f"fors failures {seed}")
+    links = [(u, c) for u in range(fabric.leaves) for c in range(fabric.spines) if (u, c) not in fabric.failed]
+    dice.shuffle(links)
+    if count > len(links):
+        raise DetourError(f"{fabric.name} has {len(links)} working links; {count} cannot fail")
+    alive = fabric.alive()
+    common = alive.astype(np.int64) @ alive.T.astype(np.int64)
+    chosen: set[Link] = set()
+    for leaf, spine in links:
+        if len(chosen) == count:
+            break
+        others = alive[:, spine].copy()
+        others[leaf] = False
+        if connected and (common[leaf, others] <= 1).any():
+            continue
+        common[leaf, others] -= 1
+        common[others, leaf] -= 1
+        alive[leaf, spine] = False
+        chosen.add((leaf, spine))
+    if len(chosen) < count:
+        raise DetourError(
+            f"{fabric.name}: only {len(chosen)} of {count} links can fail (seed {seed}) while every pair of leaves "
+            "keeps a common spine"
+        )
+    return fabric.with_failed(chosen)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans as CSV: `phase,src,dst,spine`, the spine empty for a flow inside a leaf."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.control.fors.fabric import FatTree2
+from detour.control.fors.plan import INSIDE, Plan
+
+HEADER = ["phase", "src", "dst", "spine"]
+_MOST = 2**31 - 1
+
+
+def write(plan: Plan, path: Path) -> None:
+    """Writes a plan.
+
+    Raises:
+        DetourError: the file cannot be written.
+    """
+    spine = np.where(plan.spine == INSIDE, "", plan.spine.astype(str))
+    lines = (
+        f"{phase},{src},{dst},{over}\n"
+        for phase, src, dst, over in zip(
+            plan.phase.tolist(), plan.src.tolist(), plan.dst.tolist(), spine.tolist(), strict=True
+        )
+    )
+    try:
+        with path.open("w") as file:
+            file.write(",".join(HEADER) + "\n")
+            file.writelines(lines)
+    except OSError as error:
+        raise DetourError(f"{path}: {error.strerror}") from error
+
+
+def read(fabric: FatTree2, path: Path, unreachable: tuple[tuple[int, int], ...] = ()) -> Plan:
+    """A plan from a file, rows in its order; phases are as many as it uses.
+
+    Raises:
+        DetourError: the file cannot be read, or a line is not of that form.
+    """
+    try:
+        with path.open(newline="") as file:
+            rows = list(_rows(path, file))
+    except OSError as error:
+        raise DetourError(f"{path}: {error.strerror}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DetourError(f"{path} is not a CSV file: {error}") from error
+    phase, src, dst, spine = np.array(rows, np.int32).reshape(-1, 4).T
+    phases = int(phase.max()) + 1 if len(phase) else 0
+    return Plan(fabric, phases, phase, src, dst, spine, method="file", unreachable=unreachable)
+
+
+def _rows(path: Path, file: Iterator[str]) -> Iterator[tuple[int, ...]]:
+    lines = csv.reader(file)
+    header = next(lines, [])
+    if [name.strip() for name in header] != HEADER:
+        raise DetourError(f"{path}, line 1: {','.join(header)!r} is not {','.join(HEADER)!r}")
+    for number, line in enumerate(lines, 2):
+        if line:
+            yield _row(path, number, line)
+
+
+def _row(path: Path, number: int, line: list[str]) -> tuple[int, ...]:
+    fields = [field.strip() for field in line]
+    if len(fields) == 4:
+        fields[3] = fields[3] or "-1"
+        inside = fields[3] == "-1"
+        if all(field.isdecimal() and int(field) <= _MOST for field in fields[: 3 if inside else 4]):
+            return tuple(int(field) for field in fields)
+    raise DetourError(f"{path}, line {number}: {','.join(line)!r} is not phase,src,dst,spine (numbers from 0 on)")

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is planned: who sends to whom in which phase, and over which spine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from detour.control.fors.fabric import FatTree2
+
+INSIDE = -1
+"""The spine of a flow that does not leave its leaf."""
+
+
+class Schedule(NamedTuple):
+    """Flows without spines. Servers are numbered as in `FatTree2`; nobody sends to itself here."""
+
+    phases: int
+    phase: np.ndarray
+    """(flows,) int32, 0..phases-1"""
+    src: np.ndarray
+    """(flows,) int32"""
+    dst: np.ndarray
+    """(flows,) int32"""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A schedule with its routing. Rows are sorted by phase, then source."""
+
+    fabric: FatTree2
+    phases: int
+    phase: np.ndarray
+    """(flows,) int32, 0..phases-1"""
+    src: np.ndarray
+    """(flows,) int32"""
+    dst: np.ndarray
+    """(flows,) int32"""
+    spine: np.ndarray
+    """(flows,) int32, 0..spines-1; `INSIDE` (-1) for a flow inside a leaf"""
+    method: str = ""
+    """how it was found: schedule/routing"""
+    lower_bound: int = 0
+    """phases that every plan needs"""
+    optimal: bool = False
+    """whether it is proven that no plan has fewer phases"""
+    unreachable: tuple[tuple[int, int], ...] = ()
+    """pairs of leaves without a common spine, whose flows are left out"""
+    seconds: dict[str, float] = field(default_factory=dict, compare=False)
+    """what `schedule` and `route` took"""
+
+    @property
+    def flows(self) -> int:
+        """Rows."""
+        return len(self.phase)
+
+
+def arranged(fabric: FatTree2, schedule: Schedule, spine: np.ndarray) -> Plan:
+    """A plan with its rows in order; method, bound and times are for the caller to add."""
+    order = np.argsort(schedule.phase.astype(np.int64) * fabric.slots + schedule.src)
+    phase, src, dst, spines = (
+        column[order].astype(np.int32) for column in (schedule.phase, schedule.src, schedule.dst, spine)
+    )
+    return Plan(fabric, schedule.phases, phase, src, dst, spines)
+
+
+def only_present(fabric: FatTree2, schedule: Schedule, unreachable: tuple[tuple[int, int], ...] = ()) -> Schedule:
+    """The schedule without servers that are not there and without pairs that nothing joins."""
+    keep = fabric.present()[schedule.src] & fabric.present()[schedule.dst]
+    if unreachable:
+        cut = np.zeros((fabric.leaves, fabric.leaves), bool)
+        for u, v in unreachable:
+            cut[u, v] = cut[v, u] = True
+        keep &= ~cut[schedule.src // fabric.spines, schedule.dst // fabric.spines]
+    return Schedule(schedule.phases, schedule.phase[keep], schedule.src[keep], schedule.dst[keep])

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""List edge colouring of bipartite multigraphs: Kempe chains first, then ejection with a short tabu list.
+
+Edge e goes from `source[e]` to `target[e]`. A colour may be used once at a source and once at a target, and only where
+`out_ok[source, colour]` and `in_ok[target, colour]` hold. Routing one phase is this with leaves and spines; so is
+finding idle phases for the flows inside a leaf. Deciding whether such a colouring exists is NP-complete in general:
+what is not found here may exist.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from detour.base.jit import njit
+
+_TENURE = 7
+"""An edge may not return to the colour it was driven from for this many steps, and some at random."""
+
+
+@njit
+def complete(
+    source: np.ndarray,
+    target: np.ndarray,
+    out_ok: np.ndarray,
+    in_ok: np.ndarray,
+    colour: np.ndarray,
+    budget: int,
+    seed: int,
+) -> int:
+    """Colours the edges whose `colour` is -1, in place; returns how many are left without one.
+
+    source, target, colour: (edges,) int32. out_ok: (sources, colours) bool, in_ok: (targets, colours) bool. Colours
+    that are there already must be consistent; they change only along the shortest Kempe chains, or where an edge is
+    driven out. `budget`: how many edges may drive others out before it is given up.
+    """
+    edges, colours = len(source), out_ok.shape[1]
+    out_at = np.full(out_ok.shape, -1, np.int32)
+    in_at = np.full(in_ok.shape, -1, np.int32)
+    stack = np.empty(edges, np.int32)
+    left = 0
+    for edge in range(edges - 1, -1, -1):
+        if colour[edge] < 0:
+            stack[left] = edge
+            left += 1
+        else:
+            out_at[source[edge], colour[edge]] = edge
+            in_at[target[edge], colour[edge]] = edge
+    tabu_colour = np.full(edges, -1, np.int32)
+    tabu_until = np.zeros(edges, np.int64)
+    chain = np.empty(out_ok.shape[0] + in_ok.shape[0] + 1, np.int32)
+    dice = np.int64(seed)
+    step = 0
+    while left > 0:
+        dice = _next(dice)
+        edge = stack[left - 1]
+        u, v = source[edge], target[edge]
+        found = _free_colour(u, v, out_ok, in_ok, out_at, in_at, dice % colours)
+        if found < 0:
+            found = _by_kempe_chain(u, v, source, target, out_ok, in_ok, out_at, in_at, colour, chain)
+        left -= 1
+        if found < 0:
+            step += 1
+            if step > budget:
+                return left + 1
+            tabu = tabu_colour[edge] if tabu_until[edge] >= step else -1
+            found = _least_driven(u, v, out_ok, in_ok, out_at, in_at, tabu, dice)
+            if found < 0:
+                return left + 1
+            # Who is driven out goes to the bottom of the stack's top: it is tried next.
+            for loser in (out_at[u, found], in_at[v, found]):
+                if loser >= 0 and colour[loser] >= 0:
+                    _remove(loser, source, target, out_at, in_at, colour)
+                    tabu_colour[loser] = found
+                    tabu_until[loser] = step + _TENURE + dice % _TENURE
+                    stack[left] = loser
+                    left += 1
+        colour[edge] = found
+        out_at[u, found] = edge
+        in_at[v, found] = edge
+    return 0
+
+
+@njit
+def _next(dice: int) -> int:
+    """A linear congruential generator (Park and Miller): repeatable, and good enough to break ties."""
+    return (dice * 48271 + 11) % 2147483647
+
+
+@njit
+def _remove(edge, source, target, out_at, in_at, colour):
+    out_at[source[edge], colour[edge]] = -1
+    in_at[target[edge], colour[edge]] = -1
+    colour[edge] = -1
+
+
+@njit
+def _free_colour(u, v, out_ok, in_ok, out_at, in_at, first) -> int:
+    """A colour that neither end uses, looking from `first` on; -1: none."""
+    colours = out_ok.shape[1]
+    for k in range(colours):
+        c = first + k
+        if c >= colours:
+            c -= colours
+        if out_at[u, c] < 0 and in_at[v, c] < 0 and out_ok[u, c] and in_ok[v, c]:
+            return c
+    return -1
+
+
+@njit
+def _by_kempe_chain(u, v, source, target, out_ok, in_ok, out_at, in_at, colour, chain) -> int:
+    """Frees a colour for an edge u -> v by exchanging two colours along the shortest chain; -1: there is none.
+
+    a is free at u, b is free at v. The chain of a and b that begins at v cannot come to u (it would arrive by a), the
+    one that begins at u cannot come to v; either may be exchanged if all its edges may have the other colour.
+    """
+    colours = out_ok.shape[1]
+    best, best_a, best_b, best_end = chain.shape[0] + 1, -1, -1, 0
+    for a in range(colours):
+        if not out_ok[u, a] or out_at[u, a] >= 0:
+            continue
+        for b in range(colours):
+            if not in_ok[v, b] or in_at[v, b] >= 0:
+                continue
+            if in_ok[v, a]:
+                length = _chain_from_target(v, a, b, source, target, out_ok, in_ok, out_at, in_at, chain)
+                if 0 <= length < best:
+                    best, best_a, best_b, best_end = length, a, b, 0
+            if out_ok[u, b]:
+                length = _chain_from_source(u, a, b, source, target, out_ok, in_ok, out_at, in_at, chain)
+                if 0 <= length < best:
+                    best, best_a, best_b, best_end = length, a, b, 1
+            if best == 1:
+                break
+        if best == 1:
+            break
+    if best_a < 0:
+        return -1
+    if best_end == 0:
+        length = _chain_from_target(v, best_a, best_b, source, target, out_ok, in_ok, out_at, in_at, chain)
+    else:
+        length = _chain_from_source(u, best_a, best_b, source, target, out_ok, in_ok, out_at, in_at, chain)
+    _exchange(chain[:length], best_a, best_b, source, target, out_at, in_at, colour)
+    return best_a if best_end == 0 else best_b
+
+
+@njit
+def _chain_from_target(v, a, b, source, target, out_ok, in_ok, out_at, in_at, chain) -> int:
+    """Length of the chain a, b, a, ... from v, written to `chain`; -1: one of its edges may not change its colour."""
+    length = 0
+    edge = in_at[v, a]
+    while edge >= 0:
+        chain[length] = edge
+        length += 1
+        u = source[edge]
+        if not out_ok[u, b]:
+            return -1
+        edge = out_at[u, b]
+        if edge < 0:
+            break
+        chain[length] = edge
+        length += 1
+        if not in_ok[target[edge], a]:
+            return -1
+        edge = in_at[target[edge], a]
+    return length
+
+
+@njit
+def _chain_from_source(u, a, b, source, target, out_ok, in_ok, out_at, in_at, chain) -> int:
+    """Length of the chain b, a, b, ... from u, written to `chain`; -1: one of its edges may not change its colour."""
+    length = 0
+    edge = out_at[u, b]
+    while edge >= 0:
+        chain[length] = edge
+        length += 1
+        v = target[edge]
+        if not in_ok[v, a]:
+            return -1
+        edge = in_at[v, a]
+        if edge < 0:
+            break
+        chain[length] = edge
+        length += 1
+        if not out_ok[source[edge], b]:
+            return -1
+        edge = out_at[source[edge], b]
+    return length
+
+
+@njit
+def _exchange(chain, a, b, source, target, out_at, in_at, colour):
+    for edge in chain:
+        out_at[source[edge], colour[edge]] = -1
+        in_at[target[edge], colour[edge]] = -1
+    for edge in chain:
+        new = b if colour[edge] == a else a
+        colour[edge] = new
+        out_at[source[edge], new] = edge
+        in_at[target[edge], new] = edge
+
+
+@njit
+def _least_driven(u, v, out_ok, in_ok, out_at, in_at, tabu, dice) -> int:
+    """The allowed colour, not `tabu`, that drives out fewest edges, ties by chance; -1: no colour is allowed."""
+    colours = out_ok.shape[1]
+    best, found, ties = 3, -1, 1
+    fallback = -1
+    for c in range(colours):
+        if not (out_ok[u, c] and in_ok[v, c]):
+            continue
+        if c == tabu:
+            fallback = c
+            continue
+        cost = (out_at[u, c] >= 0) + (in_at[v, c] >= 0)
+        if cost < best:
+            best, found, ties = cost, c, 1
+        elif cost == best:
+            ties += 1
+            dice = _next(dice)
+            if dice % ties == 0:
+                found = c
+    return found if found >= 0 else fallback

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schedules in closed form: Algorithm 1 of the paper, corrected, and the one for few failures.
+
+Both are *shifts*: in a phase, the a-th server of every leaf sends the same number of leaves further. So a phase's flows
+between leaves form a circulant multigraph, and there are few different ones. The number of a server is s = a + g * M0,
+P = M0 * M1; a server's own part takes a phase too (in which it does nothing here), as in MPI's all-to-all.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.control.fors.plan import Schedule
+from detour.control.fors.recolour import complete
+
+_TRIES = 20
+
+
+def phases_needed(spines: int, leaves: int, reduction: int) -> int:
+    """Phases of the schedule for f = `reduction`: P, or ceil(M0 (P - M0) / (M0 - f)) if that is more (section 4).
+
+    Raises:
+        DetourError: f is not in 0..M0-1.
+    """
+    if not 0 <= reduction < spines:
+        raise DetourError(f"a reduction of {reduction} links is not in 0..{spines - 1} (f < M0)")
+    return max(spines * leaves, -(-spines * (spines * leaves - spines) // (spines - reduction)))
+
+
+def schedule(spines: int, leaves: int, reduction: int) -> Schedule:
+    """All pairs on FT(2; M0, M1) in which no leaf sends or receives more than M0 - f flows a phase over spines."""
+    if reduction <= spines // leaves:
+        return closed_form(spines, leaves)
+    return algorithm_1(spines, leaves, reduction)
+
+
+def closed_form(spines: int, leaves: int) -> Schedule:
+    """The bandwidth-optimal schedule (Prisacari et al., ICS 2013): P phases, at most M0 - floor(M0/M1) flows of a leaf.
+
+    Right for every f <= floor(M0/M1).
+    """
+    slots = spines * leaves
+    p, a, g = np.ogrid[:slots, :spines, :leaves]
+    n = p + a
+    leaf = (g + (n + p // math.lcm(spines, leaves)) % leaves) % leaves
+    dst = leaf * spines + n % spines + 0 * g
+    src = g * spines + a + 0 * p
+    phase = p + 0 * src
+    return _without_self(slots, phase, src, dst)
+
+
+def algorithm_1(spines: int, leaves: int, reduction: int) -> Schedule:
+    """Algorithm 1, corrected, with the intra-leaf flows in the phases in which their servers are idle.
+
+    Raises:
+        DetourError: f is out of range or there are not enough idle phases (f <= floor(M0/M1): use `closed_form`).
+    """
+    phases = phases_needed(spines, leaves, reduction)
+    between = inter_leaf(spines, leaves, reduction)
+    inside = intra_leaf(spines, phases, between)
+    columns = (np.concatenate(pair) for pair in zip(between[1:], _all_leaves(spines, leaves, inside), strict=True))
+    return _without_self(phases, *columns)
+
+
+def inter_leaf(spines: int, leaves: int, reduction: int) -> Schedule:
+    """The flows between leaves (section 4): M0 (P - M0) a leaf, spread as evenly as can be over the phases.
+
+    The printed algorithm differs: theta needs a floor (line 10), the cycle's offset a floor and the leaf, not the
+    server, has to be shifted by it (lines 33 to 35).
+    """
+    phases = phases_needed(spines, leaves, reduction)
+    if leaves == 1:
+        return Schedule(phases, *(np.zeros(0, np.int32) for _ in range(3)))
+    left = spines - reduction
+    sends = spines * (leaves - 1)
+    a, i, g = np.ogrid[:spines, :sends, :leaves]
+    n = i + (a - 1) * left // spines + 1
+    phase = -(-n * spines // left) - a
+    leaf = (n + i // math.lcm(leaves - 1, spines)) % (leaves - 1)
+    dst = (leaf * spines + n % spines + (g + 1) * spines) % (spines * leaves)
+    src = g * spines + a + 0 * i
+    return _schedule(phases, phase + 0 * src, src, dst)
+
+
+def intra_leaf(spines: int, phases: int, between: Schedule) -> Schedule:
+    """One leaf's own M0 * M0 pairs (a server with itself among them) in the idle phases of leaf 0.
+
+    All leaves are idle in the same pattern, so leaf 0 stands for each. This is an edge colouring of K(M0, M0) in which
+    a sender and a receiver each have their own list of colours, the phases in which they are idle.
+
+    Raises:
+        DetourError: no such colouring was found.
+    """
+    sending = np.ones((spines, phases), bool)
+    receiving = np.ones((spines, phases), bool)
+    out = between.src < spines
+    sending[between.src[out], between.phase[out]] = False
+    into = between.dst < spines
+    receiving[between.dst[into], between.phase[into]] = False
+    senders, receivers = (part.ravel().astype(np.int32) for part in np.indices((spines, spines)))
+    for attempt in range(_TRIES):
+        phase = np.full(spines * spines, -1, np.int32)
+        if complete(senders, receivers, sending, receiving, phase, 20_000, attempt + 1) == 0:
+            return _schedule(phases, phase, senders, receivers)
+    raise DetourError(f"no intra-leaf schedule was found for {spines} servers in {phases} phases")
+
+
+def _all_leaves(spines: int, leaves: int, inside: Schedule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One leaf's flows for every leaf: phase, source, destination."""
+    offset = np.arange(leaves, dtype=np.int32)[:, None] * spines
+    return np.tile(inside.phase, leaves), (inside.src + offset).ravel(), (inside.dst + offset).ravel()
+
+
+def _schedule(phases: int, phase: np.ndarray, src: np.ndarray, dst: np.ndarray) -> Schedule:
+    return Schedule(phases, *(column.ravel().astype(np.int32) for column in (phase, src, dst)))
+
+
+def _without_self(phases: int, phase: np.ndarray, src: np.ndarray, dst: np.ndarray) -> Schedule:
+    """Nobody's own part goes over the fabric."""
+    phase, src, dst = (column.ravel() for column in (phase, src, dst))
+    keep = src != dst
+    return _schedule(phases, phase[keep], src[keep], dst[keep])

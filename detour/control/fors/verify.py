@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a plan is one: checked from its rows alone, with nothing of what made them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from detour.control.fors.fabric import FatTree2
+from detour.control.fors.plan import INSIDE, Plan
+
+
+def problems(plan: Plan, most: int = 10) -> list[str]:
+    """What is wrong with a plan, a line each, at most `most`; empty: it is right.
+
+    Checked: every ordered pair of servers exactly once (pairs that nothing joins may be absent only if the plan names
+    them, and it may name only such); a server sends at most once and receives at most once a phase; a link between
+    leaf and spine carries at most one flow a phase in each direction; no failed link is used; a flow inside a leaf
+    uses no spine and every other one uses one.
+    """
+    found = list(_ranges(plan))
+    if not found:
+        for check in (_pairs, _servers, _links, _unreachable):
+            found += check(plan)
+    return found[:most]
+
+
+def _ranges(plan: Plan) -> Iterator[str]:
+    """Indices out of range, servers that are not there: nothing else can be checked before this."""
+    fabric = plan.fabric
+    columns = {
+        "phase": (plan.phase, 0, plan.phases),
+        "src": (plan.src, 0, fabric.slots),
+        "dst": (plan.dst, 0, fabric.slots),
+        "spine": (plan.spine, INSIDE, fabric.spines),
+    }
+    for name, (column, low, high) in columns.items():
+        if len(column) != plan.flows:
+            yield f"{name}: {len(column)} values for {plan.flows} flows"
+            return
+        for row in np.flatnonzero((column < low) | (column >= high)):
+            yield f"row {row}: {name} {column[row]} is not in {low}..{high - 1}"
+            return
+    present = fabric.present()
+    for name, column in (("src", plan.src), ("dst", plan.dst)):
+        for row in np.flatnonzero(~present[column])[:1]:
+            yield f"row {row}: {name} {column[row]} is a place without server"
+
+
+def _flow(plan: Plan, row: np.intp) -> str:
+    return f"phase {plan.phase[row]}: {plan.src[row]} -> {plan.dst[row]}"
+
+
+def _cut(plan: Plan) -> np.ndarray:
+    """(leaves, leaves) bool: pairs that the plan says nothing joins."""
+    cut = np.zeros((plan.fabric.leaves, plan.fabric.leaves), bool)
+    for u, v in plan.unreachable:
+        cut[u, v] = cut[v, u] = True
+    return cut
+
+
+def _pairs(plan: Plan) -> Iterator[str]:
+    fabric = plan.fabric
+    count = np.bincount(plan.src.astype(np.int64) * fabric.slots + plan.dst, minlength=fabric.slots**2)
+    count = count.reshape(fabric.slots, fabric.slots)
+    present = fabric.present()
+    want = present[:, None] & present[None, :]
+    np.fill_diagonal(want, False)
+    want &= ~np.repeat(np.repeat(_cut(plan), fabric.spines, axis=0), fabric.spines, axis=1)
+    for src, dst in np.argwhere(count != want):
+        yield f"{src} -> {dst} is there {count[src, dst]} times instead of {int(want[src, dst])}"
+
+
+def _servers(plan: Plan) -> Iterator[str]:
+    for verb, column in (("sends", plan.src), ("receives", plan.dst)):
+        key = plan.phase.astype(np.int64) * plan.fabric.slots + column
+        for value in np.flatnonzero(np.bincount(key) > 1):
+            yield f"phase {value // plan.fabric.slots}: server {value % plan.fabric.slots} {verb} more than once"
+
+
+def _links(plan: Plan) -> Iterator[str]:
+    fabric = plan.fabric
+    ends = {"up": plan.src // fabric.spines, "down": plan.dst // fabric.spines}
+    outside = ends["up"] != ends["down"]
+    for row in np.flatnonzero(outside == (plan.spine == INSIDE)):
+        what = (
+            "leaves its leaf without a spine" if outside[row] else f"stays in its leaf, but has spine {plan.spine[row]}"
+        )
+        yield f"{_flow(plan, row)} {what}"
+    used = np.flatnonzero(outside & (plan.spine != INSIDE))
+    alive = fabric.alive()
+    for way, leaf in ends.items():
+        for row in used[~alive[leaf[used], plan.spine[used]]]:
+            yield f"{_flow(plan, row)} uses the failed link {leaf[row]}:{plan.spine[row]}"
+        key = (plan.phase[used].astype(np.int64) * fabric.leaves + leaf[used]) * fabric.spines + plan.spine[used]
+        for value in np.flatnonzero(np.bincount(key) > 1):
+            phase, link = divmod(int(value), fabric.slots)
+            yield f"phase {phase}: link {link // fabric.spines}:{link % fabric.spines} is used more than once ({way})"
+
+
+def _unreachable(plan: Plan) -> Iterator[str]:
+    alive = plan.fabric.alive()
+    for u, v in plan.unreachable:
+        if (alive[u] & alive[v]).any():
+            yield f"leaves {u} and {v} are called unreachable, but share spine {np.flatnonzero(alive[u] & alive[v])[0]}"
+
+
+def check_fabric(plan: Plan, fabric: FatTree2) -> list[str]:
+    """Problems of a plan on another fabric than it was made for (after one more failure, say)."""
+    return problems(Plan(fabric, plan.phases, plan.phase, plan.src, plan.dst, plan.spine, unreachable=plan.unreachable))
