@@ -16,7 +16,8 @@ PATHS = 1 << 15
 DETOUR_BIT = 1 << 15
 
 
-def _crc_table() -> tuple[int, ...]:
+def crc_table() -> tuple[int, ...]:
+    """The 256 steps of CRC-16/ARC, by the byte that goes in."""
     table = []
     for byte in range(256):
         crc = byte
@@ -26,7 +27,7 @@ def _crc_table() -> tuple[int, ...]:
     return tuple(table)
 
 
-_TABLE = _crc_table()
+_TABLE = crc_table()
 
 
 def crc16(data: bytes) -> int:

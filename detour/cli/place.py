@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`place`: a path for every flow of the jobs in a file, beside what ECMP would do with them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from detour.base.errors import DetourError
+from detour.cli.output import emit, progress, table
+from detour.cli.parser import byte_count, command
+
+_SHOWN = 16
+
+
+def register(commands: Any) -> None:
+    """Adds this command."""
+    place = command(commands, "place", "paths for the flows of AI jobs that share as few links as can be", _place)
+    place.add_argument("jobs", type=Path, metavar="JOBS", help="job file, YAML or JSON (docs/placement.md)")
+    place.add_argument("--topo", metavar="SPEC", help="leaf-spine:leaves=,spines=,hosts= or fat-tree:k=")
+    place.add_argument("--fail", action="append", default=[], metavar="LINK|SWITCH", help="is down; may be repeated")
+    place.add_argument("--seeds", type=byte_count, default=100, metavar="N", help="draws of ports for ECMP (100)")
+    place.add_argument("--out", type=Path, metavar="FILE", help="writes all assignments as JSON")
+    place.add_argument("--apply", action="store_true", help="give them to the fabric that is up, whose topology counts")
+
+
+def _place(options: argparse.Namespace) -> None:
+    if options.apply:
+        if options.topo or options.fail:
+            raise DetourError("with --apply topology and failures are those of the fabric that is up")
+        _apply(options)
+        return
+    if options.topo is None:
+        raise DetourError("place needs --topo SPEC, or --apply for the fabric that is up")
+    from detour.control.placement.jobs import read_jobs
+    from detour.control.placement.report import compare
+    from detour.topo import parse_failure, parse_topology
+
+    topology = parse_topology(options.topo)
+    failures = frozenset(parse_failure(topology, text) for text in options.fail)
+    flows = read_jobs(options.jobs, topology)
+    with progress(options.json) as tell:
+        found, report = compare(topology, flows, failures, max(1, options.seeds), tell)
+        # All of them, in any case: a list that does not fit an address is an error even if nobody looks at it.
+        rows = found.assignments() if options.out or len(flows) <= _SHOWN else None
+    if options.out:
+        _write(options.out, {"topology": topology.spec, "failures": options.fail, "assignments": rows})
+    emit(report, options.json, lambda console: _show(console, report, rows))
+
+
+def _write(file: Path, document: Any) -> None:
+    try:
+        file.write_text(json.dumps(document))
+    except OSError as error:
+        raise DetourError(f"{file}: {error.strerror}") from None
+
+
+def _show(console: Console, report: dict[str, Any], rows: list[dict[str, Any]] | None) -> None:
+    links = [(row["link"], row["flows"], row["ecmp_mean"]) for row in report["links"][:_SHOWN]]
+    busiest = f"{len(links)} of {len(report['links'])} links that are used, busiest under ECMP first"
+    console.print(table(("link", ">flows", ">with ECMP, mean"), links, busiest))
+    if rows is not None and len(rows) <= _SHOWN:
+        ways = [(r["job"], r["source"], r["target"], " ".join(r["path"]), ":".join(r["usids"])) for r in rows]
+        console.print(table(("job", "from", "to", "path", "uSIDs"), ways))
+    console.print(
+        f"{report['flows']} flows of {report['jobs']} jobs on {report['topology']}, by {report['method']} in "
+        f"{report['seconds']:.2f} s"
+    )
+    console.print(
+        f"collisions: {report['collisions']} (no placement can have less than {report['lower_bound']}); "
+        f"ECMP: {report['ecmp_mean']:.1f} on average, {report['ecmp_worst']} at worst of {report['seeds']} seeds"
+    )
+    console.print(
+        f"busiest link: {report['busiest']} flows; ECMP: {report['ecmp_busiest_mean']:.1f} on average, "
+        f"{report['ecmp_busiest_worst']} at worst"
+    )
+
+
+def _apply(options: argparse.Namespace) -> None:
+    from detour.fabric import daemon
+
+    with progress(options.json) as tell:
+        tell("placing")
+        report = daemon.ask("place", jobs=os.path.abspath(options.jobs))
+    text = (
+        f"{report['flows']} flows placed on {report['topology']} by {report['method']} in {report['seconds']:.2f} s: "
+        f"{report['collisions']} collisions (at least {report['lower_bound']})"
+    )
+    emit(report, options.json, lambda console: console.print(text))

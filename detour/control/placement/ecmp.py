@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What hashing does with the same flows: the choices of this fabric's own data plane, for source ports drawn at random.
+
+A flow's source port is drawn once, as a queue pair's is; every switch on its way hashes it (`hashes.pick_member`) and
+picks one of the members of its route's action set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from detour.base.jit import njit
+from detour.control.hashes import PATHS, crc_table
+from detour.control.placement.clos import Clos, Ints, collisions
+
+_TABLE = np.array(crc_table(), dtype=np.uint16)
+
+
+@dataclass(frozen=True)
+class Hashed:
+    """Collisions over all seeds. `load`: (links,) mean flows on every link; `busiest`: most flows on one, by seed."""
+
+    mean: float
+    worst: int
+    load: Any
+    busiest: tuple[int, ...]
+
+
+def hash_ports(clos: Clos, source: Ints, target: Ints, seed: int) -> Ints:
+    """(links,) flows on every link when source ports are drawn from `seed`."""
+    number, sizes, following = clos.next_hops
+    ports = np.random.default_rng([seed, len(source)]).integers(0, PATHS, len(source), dtype=np.int32)
+    a, b = clos.edge_of[source], clos.edge_of[target]
+    nodes = np.array([switch.node_id for switch in clos.topology.switches], np.uint32)
+    return _walk(a, b, ports, number, sizes, following, clos.link, nodes, _TABLE, clos.links)
+
+
+def hashed(clos: Clos, source: Ints, target: Ints, seeds: int, tell: Callable[[str], None]) -> Hashed:
+    """Collisions under ECMP with that many draws of source ports."""
+    counts, busiest = [], []
+    total = np.zeros(clos.links)
+    for seed in range(seeds):
+        load = hash_ports(clos, source, target, seed)
+        counts.append(collisions(load))
+        busiest.append(int(load.max(initial=0)))
+        total += load
+        tell(f"hashing: {100 * (seed + 1) // seeds}%")
+    return Hashed(sum(counts) / seeds, max(counts), total / seeds, tuple(busiest))
+
+
+@njit
+def pick(table: Any, path: int, node: int, size: int) -> Any:
+    """`hashes.pick_member` for native code; `node` and the arithmetic are of 32 bits."""
+    spread = np.uint32(np.uint32(path) * np.uint32(np.uint32(node) * np.uint32(0x9E3779B1) | np.uint32(1)))
+    spread = np.uint32(spread * np.uint32(np.uint32(path) + np.uint32(node)))
+    crc = np.uint32(0)
+    for shift in (24, 16, 8, 0):
+        byte = (spread >> np.uint32(shift)) & np.uint32(0xFF)
+        crc = (crc >> np.uint32(8)) ^ np.uint32(table[(crc ^ byte) & np.uint32(0xFF)])
+    return np.int64(crc) % size
+
+
+@njit
+def _walk(
+    a: Any, b: Any, ports: Any, number: Any, sizes: Any, following: Any, link: Any, nodes: Any, table: Any, links: int
+) -> Any:
+    """(links,) flows on every link."""
+    load = np.zeros(links, np.int32)
+    for flow in range(len(a)):
+        at, to = a[flow], b[flow]
+        while at != to:
+            choice = number[at, to]
+            after = following[choice, pick(table, ports[flow], nodes[at], sizes[choice])]
+            load[link[at, after]] += 1
+            at = after
+    return load

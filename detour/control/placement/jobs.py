@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Job files (YAML or JSON) and the flows that their collectives consist of (section II-A of the paper).
+
+    jobs:
+      - name: train                  # default: job0, job1...
+        collective: ring-all-reduce  # or tree, all-to-all, all-gather, reduce-scatter
+        hosts: h0-h63                # or [h5, h0, h8-h15], in the order of the ring; or all
+        connections: 2               # queue pairs for each pair of hosts (default 1)
+        shuffle: 7                   # the hosts in a random order with this seed, as a busy cluster allots them
+      - name: checkpoint
+        collective: point-to-point
+        pairs:
+          - [h0, h9]
+          - {from: h1, to: h10, path: [s0, s8, s2]}   # this one stays where it is
+
+All flows of all jobs count as simultaneous: that is what synchronous training does, and the worst case otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path as File
+from typing import Any
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from detour.base.errors import DetourError
+from detour.topo import Topology
+from detour.topo.paths import Path, path_usids
+
+MAX_FLOWS = 4_000_000
+"""what a placement may consist of: memory and time are linear in it"""
+
+_COMMON = {"name", "collective", "connections"}
+
+
+@dataclass(frozen=True)
+class FlowSet:
+    """Flows as arrays, one element each. `job` indexes `names`; `pinned`: flow -> the path that its job demands."""
+
+    source: NDArray[np.int32]
+    target: NDArray[np.int32]
+    job: NDArray[np.int32]
+    names: tuple[str, ...]
+    pinned: dict[int, Path] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def name(self, flow: int) -> str:
+        """`train: h0 to h1`, for messages."""
+        return f"{self.names[self.job[flow]]}: h{self.source[flow]} to h{self.target[flow]}"
+
+
+# -- collectives --------------------------------------------------------------------------------------------
+
+_Pairs = NDArray[np.int32]
+
+
+def ring(hosts: _Pairs) -> _Pairs:
+    """(n, 2): every host sends to the next one, as in every step of ring all-reduce, all-gather, reduce-scatter."""
+    return np.stack([hosts, np.roll(hosts, -1)], axis=1)
+
+
+def tree(hosts: _Pairs) -> _Pairs:
+    """(2n - 2, 2): every host to its parent in the binary tree (reduce), every parent to its children (broadcast)."""
+    children = np.arange(1, len(hosts))
+    parents = (children - 1) // 2
+    up = np.stack([hosts[children], hosts[parents]], axis=1)
+    return np.concatenate([up, up[:, ::-1]])
+
+
+def all_to_all(hosts: _Pairs) -> _Pairs:
+    """(n * (n - 1), 2): every host to every other one."""
+    a, b = np.meshgrid(hosts, hosts, indexing="ij")
+    return np.stack([a[a != b], b[a != b]], axis=1)
+
+
+COLLECTIVES: dict[str, Callable[[_Pairs], _Pairs]] = {
+    "ring-all-reduce": ring,
+    "tree": tree,
+    "all-to-all": all_to_all,
+    "all-gather": ring,
+    "reduce-scatter": ring,
+}
+POINT_TO_POINT = "point-to-point"
+
+
+# -- files --------------------------------------------------------------------------------------------------
+
+
+def read_jobs(file: File, topology: Topology) -> FlowSet:
+    """The flows of a job file.
+
+    Raises:
+        DetourError: it cannot be read, is malformed, or names hosts or paths that the topology does not have.
+    """
+    try:
+        text = file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise DetourError(f"job file {file}: {reason}") from None
+    try:
+        return flows_of(parse_text(text), topology)
+    except DetourError as error:
+        raise DetourError(f"job file {file}: {error}") from None
+
+
+def parse_text(text: str) -> Any:
+    """What a YAML or JSON text says.
+
+    Raises:
+        DetourError: it is neither; with the line.
+    """
+    if text.lstrip().startswith(("{", "[")):
+        with suppress(ValueError, RecursionError):
+            return json.loads(text)  # YAML would understand it as well, but slowly
+    try:
+        return yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        where = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        raise DetourError(f"{where}{error.problem or 'this is not YAML'}") from None
+    except (yaml.YAMLError, RecursionError, ValueError):
+        raise DetourError("this is neither YAML nor JSON") from None
+
+
+def flows_of(document: Any, topology: Topology) -> FlowSet:
+    """The flows of a parsed job file.
+
+    Raises:
+        DetourError: what is wrong, and in which job.
+    """
+    jobs = document.get("jobs") if isinstance(document, dict) else document
+    if not isinstance(jobs, list) or not jobs:
+        raise DetourError("there is no list `jobs` with at least one job")
+    if isinstance(document, dict) and (extra := set(document) - {"jobs"}):
+        raise DetourError(f"{_listed(extra)}: the only key besides the jobs is `jobs`")
+    parts: list[_Pairs] = []
+    names: list[str] = []
+    pinned: dict[int, Path] = {}
+    total = 0
+    for number, job in enumerate(jobs):
+        name = _name(job, number)
+        if name in names:
+            raise DetourError(f"job {name}: the name is there twice")
+        try:
+            pairs, paths = _job(job, topology)
+        except DetourError as error:
+            raise DetourError(f"job {name}: {error}") from None
+        pinned |= {total + place: path for place, path in paths.items()}
+        total += len(pairs)
+        if total > MAX_FLOWS:
+            raise DetourError(f"job {name}: more than {MAX_FLOWS} flows in all")
+        names.append(name)
+        parts.append(pairs)
+    pairs = np.concatenate(parts)
+    job_of = np.repeat(np.arange(len(parts), dtype=np.int32), [len(part) for part in parts])
+    return FlowSet(pairs[:, 0].copy(), pairs[:, 1].copy(), job_of, tuple(names), pinned)
+
+
+def _name(job: Any, number: int) -> str:
+    if not isinstance(job, dict):
+        raise DetourError(f"job number {number + 1} is no mapping with `collective` and `hosts`")
+    name = job.get("name", f"job{number}")
+    if not isinstance(name, str) or not name.strip() or len(name) > 80 or not name.isprintable():
+        raise DetourError(f"job number {number + 1}: its name is not a text of 1 to 80 characters")
+    return name
+
+
+def _job(job: dict[Any, Any], topology: Topology) -> tuple[_Pairs, dict[int, Path]]:
+    """(flows, 2) pairs of hosts, and the paths that are demanded."""
+    kind = job.get("collective")
+    if kind != POINT_TO_POINT and (not isinstance(kind, str) or kind not in COLLECTIVES):
+        raise DetourError(f"there is no collective {kind!r}; allowed: {', '.join(COLLECTIVES)}, {POINT_TO_POINT}")
+    wanted = "pairs" if kind == POINT_TO_POINT else "hosts"
+    allowed = _COMMON | ({"pairs"} if kind == POINT_TO_POINT else {"hosts", "shuffle"})
+    if extra := set(job) - allowed:
+        raise DetourError(f"{_listed(extra)}; allowed: {', '.join(sorted(allowed))}")
+    if wanted not in job:
+        raise DetourError(f"{kind} needs `{wanted}`")
+    times = job.get("connections", 1)
+    if type(times) is not int or not 1 <= times <= 1024:
+        raise DetourError(f"connections is {times!r}; it must be a whole number from 1 to 1024")
+    if kind == POINT_TO_POINT:
+        return _elephants(job["pairs"], times, topology)
+    hosts = _shuffled(_hosts(job["hosts"], topology), job.get("shuffle"))
+    count = len(hosts) * (len(hosts) - 1 if kind == "all-to-all" else 2) * times
+    if count > MAX_FLOWS:
+        raise DetourError(f"{count} flows; at most {MAX_FLOWS} are possible")
+    return np.repeat(COLLECTIVES[kind](hosts), times, axis=0), {}
+
+
+def _listed(keys: set[Any]) -> str:
+    return "unknown key " + ", ".join(f"`{key}`" for key in sorted(map(str, keys)))
+
+
+def _hosts(value: Any, topology: Topology) -> _Pairs:
+    """Indices in the order given; two at least, each once."""
+    if value == "all":
+        found = [host.index for host in topology.hosts]
+    else:
+        found = [index for part in _texts(value, "hosts") for index in _range(part, topology)]
+    if len(found) < 2:
+        raise DetourError("a collective needs at least two hosts")
+    if len(set(found)) != len(found):
+        twice = next(index for place, index in enumerate(found) if index in found[:place])
+        raise DetourError(f"h{twice} is there twice")
+    return np.array(found, np.int32)
+
+
+def _shuffled(hosts: _Pairs, seed: Any) -> _Pairs:
+    if seed is None:
+        return hosts
+    if type(seed) is not int or seed < 0:
+        raise DetourError(f"shuffle is {seed!r}; it must be a whole number from 0 on, a seed")
+    return np.random.default_rng(seed).permutation(hosts)
+
+
+def _texts(value: Any, what: str) -> Sequence[str]:
+    parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(parts, list) or not parts or not all(isinstance(part, str) for part in parts):
+        raise DetourError(f"{what} is {value!r:.60}; wanted is a list of names, like [h0, h4-h7], or all")
+    return parts
+
+
+def _range(text: str, topology: Topology) -> Iterator[int]:
+    first, dash, last = (part.strip() for part in text.partition("-"))
+    low = topology.host(first).index
+    high = topology.host(last).index if dash else low
+    if high < low:
+        raise DetourError(f"{text}: the range runs backwards")
+    yield from range(low, high + 1)
+
+
+def _elephants(value: Any, times: int, topology: Topology) -> tuple[_Pairs, dict[int, Path]]:
+    if not isinstance(value, list) or not value:
+        raise DetourError("`pairs` is no list of pairs like [h0, h9]")
+    found: list[tuple[int, int]] = []
+    paths: dict[int, Path] = {}
+    for entry in value:
+        pair, path = _elephant(entry, topology)
+        for _ in range(times):
+            if path is not None:
+                paths[len(found)] = path
+            found.append(pair)
+    return np.array(found, np.int32), paths
+
+
+def _elephant(entry: Any, topology: Topology) -> tuple[tuple[int, int], Path | None]:
+    names: Any = None
+    if isinstance(entry, dict) and {"from", "to"} <= set(entry) <= {"from", "to", "path"}:
+        ends, names = [entry["from"], entry["to"]], entry.get("path")
+    else:
+        ends = entry
+    if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
+        raise DetourError(f"{entry!r:.60} is no pair like [h0, h9] or {{from: h0, to: h9, path: [s0, s8, s2]}}")
+    a, b = topology.host(ends[0]), topology.host(ends[1])
+    if a == b:
+        raise DetourError(f"{ends[0]} would send to itself")
+    if names is None:
+        return (a.index, b.index), None
+    path = tuple(topology.switch(name).index for name in _texts(names, "path"))
+    if path[0] != a.switch:
+        raise DetourError(f"a path from {a.name} begins at s{a.switch}, not at s{path[0]}")
+    path_usids(topology, path, b)
+    return (a.index, b.index), path

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gives every flow a path so that as few flows as possible share links (section III-C of the paper).
+
+Two tiers: choosing a spine for every flow is colouring the edges of a bipartite multigraph of leaves, and a balanced
+colouring is optimal. Three tiers: the same twice, first aggregation switches for flows between edge switches, then, for
+the flows of each of these, cores for flows between pods. The second cannot always be balanced perfectly. Where this
+does not apply, a heuristic (`heuristic`), and in small networks a solver (`exact`), which also proves what is best.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.errors import DetourError
+from detour.control.placement import bound, exact
+from detour.control.placement.clos import LONGEST, Clos, Ints, collisions, loads
+from detour.control.placement.colouring import balanced
+from detour.control.placement.heuristic import Candidates, spread
+from detour.control.placement.jobs import FlowSet
+from detour.topo import Topology
+from detour.topo.failures import NONE, Failures, dead_links, dead_switches
+from detour.topo.paths import Path, path_usids
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A path for every flow. `ways`: (flows, 5) switches, filled up with -1. `method`: `colouring`, `solver` or
+    `heuristic`."""
+
+    clos: Clos
+    flows: FlowSet
+    ways: Ints
+    method: str
+
+    @cached_property
+    def load(self) -> Ints:
+        """(links,) flows on every directed link between switches."""
+        return loads(self.clos, self.ways)
+
+    @property
+    def collisions(self) -> int:
+        """Pairs of flows that share a link, summed over links."""
+        return collisions(self.load)
+
+    @cached_property
+    def lower_bound(self) -> int:
+        """What no placement of these flows can beat."""
+        return bound.lower_bound(self.clos, self.flows.source, self.flows.target)
+
+    def path(self, flow: int) -> Path:
+        """Switches that a flow passes."""
+        return tuple(int(switch) for switch in self.ways[flow] if switch >= 0)
+
+    def usids(self, flow: int) -> tuple[int, ...]:
+        """The uSID list of a flow: the uN of every switch after the first, as `control.sids` installs them, then the
+        host's."""
+        topology = self.clos.topology
+        return path_usids(topology, self.path(flow), topology.hosts[self.flows.target[flow]])
+
+    def assignments(self) -> list[dict[str, object]]:
+        """All flows, ready for JSON."""
+        rows = []
+        for flow in range(len(self.flows)):
+            rows.append(
+                {
+                    "job": self.flows.names[self.flows.job[flow]],
+                    "source": f"h{self.flows.source[flow]}",
+                    "target": f"h{self.flows.target[flow]}",
+                    "path": [f"s{switch}" for switch in self.path(flow)],
+                    "usids": [f"{usid:x}" for usid in self.usids(flow)],
+                }
+            )
+        return rows
+
+
+def place(topology: Topology, flows: FlowSet, failures: Failures = NONE) -> Placement:
+    """Places all flows.
+
+    Raises:
+        DetourError: no Clos network, or flows between hosts that are not connected (the first of them by name).
+    """
+    clos = Clos(topology, failures)
+    _check(clos, flows)
+    if not flows.pinned and clos.tops is not None:
+        return Placement(clos, flows, _coloured(clos, flows), "colouring")
+    ways = np.full((len(flows), LONGEST), -1, np.int32)
+    for flow, path in flows.pinned.items():
+        ways[flow, : len(path)] = path
+    free = np.setdiff1d(np.arange(len(flows)), list(flows.pinned))
+    method = _fill(clos, flows, ways, free)
+    return Placement(clos, flows, ways, method)
+
+
+def replace(old: Placement, failures: Failures) -> tuple[Placement, NDArray[np.intp]]:
+    """The placement after a change of failures, and which flows were moved: those only whose path has lost a link. What
+    is repaired attracts nobody; `place` anew for that.
+
+    Raises:
+        DetourError: flows between hosts that are not connected any more.
+    """
+    topology, flows = old.clos.topology, old.flows
+    clos = Clos(topology, failures)
+    _check(clos, flows)
+    ahead = old.ways[:, 1:]
+    broken = (ahead >= 0) & (clos.link[old.ways[:, :-1], ahead] < 0)
+    moved = np.flatnonzero(broken.any(axis=1))
+    if stuck := sorted(set(moved.tolist()) & set(flows.pinned)):
+        raise DetourError(f"{flows.name(stuck[0])}: the path that its job demands is down")
+    ways = old.ways.copy()
+    ways[moved] = -1
+    method = _fill(clos, flows, ways, moved) if len(moved) else old.method
+    return Placement(clos, flows, ways, method), moved
+
+
+def _check(clos: Clos, flows: FlowSet) -> None:
+    lost = clos.unreachable(flows.source, flows.target)
+    if len(lost):
+        more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
+        raise DetourError(f"{flows.name(int(lost[0]))}: there is no path between them{more}")
+    dead, down = dead_links(clos.topology, clos.failures), dead_switches(clos.failures)
+    for flow, path in flows.pinned.items() if dead or down else ():
+        if any(clos.link[a, b] < 0 for a, b in pairwise(path)):
+            raise DetourError(f"{flows.name(flow)}: the path that its job demands is down")
+
+
+def _fill(clos: Clos, flows: FlowSet, ways: Ints, free: NDArray[np.intp]) -> str:
+    """Places the flows `free`, whose ways are empty, among the others; returns the method."""
+    others = loads(clos, ways)
+    candidates = Candidates(clos, clos.edge_of[flows.source[free]], clos.edge_of[flows.target[free]])
+    reached = others.copy()
+    chosen, method = spread(candidates, reached), "heuristic"
+    floor = bound.lower_bound(clos, flows.source, flows.target)
+    if collisions(reached) > floor and exact.fits(candidates, others, reached):
+        proven = exact.solve(candidates, others, reached)
+        if proven is not None:
+            chosen, method = proven, "solver"
+    ways[free] = candidates.ways[chosen]
+    return method
+
+
+def _coloured(clos: Clos, flows: FlowSet) -> Ints:
+    """Ways of all flows in a network in which every switch has all its links up."""
+    a, b = clos.edge_of[flows.source], clos.edge_of[flows.target]
+    ways = np.full((len(flows), LONGEST), -1, np.int32)
+    ways[:, 0] = a
+    away = np.flatnonzero(a != b)
+    a, b = a[away], b[away]
+    tops = clos.tops
+    assert tops is not None
+    if clos.tiers == 2:
+        ways[away, 1] = tops[balanced(a, b, len(tops))]
+        ways[away, 2] = b
+        return ways
+    _three_tiers(clos, ways, away, a, b)
+    return ways
+
+
+def _three_tiers(clos: Clos, ways: Ints, away: NDArray[np.intp], a: Ints, b: Ints) -> None:
+    """Fills in the ways of the flows `away` from edge switches `a` to `b` of a fat-tree."""
+    half = int(clos.up_links.max())
+    pod, other = clos.group_of[a], clos.group_of[b]
+    far = pod != other
+    # Flows between pods are grouped together, so that they are spread evenly for themselves as well.
+    up = balanced(a, b, half, first=~far)
+    first = np.array([members[0] for members in clos.topology.members], np.int32)
+    ways[away, 1] = first[pod] + half + up
+    near = away[~far]
+    ways[near, 2] = b[~far]
+    # A pair of pod and aggregation switch is a vertex: all groups of cores are coloured at once.
+    core = balanced(pod[far] * half + up[far], other[far] * half + up[far], half)
+    across = away[far]
+    ways[across, 2] = first[-1] + up[far] * half + core
+    ways[across, 3] = first[other[far]] + half + up[far]
+    ways[across, 4] = b[far]

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `detour place` says: a placement beside its lower bound and beside ECMP."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from detour.control.placement.ecmp import hashed
+from detour.control.placement.jobs import FlowSet
+from detour.control.placement.place import Placement, place
+from detour.topo import Topology
+from detour.topo.failures import NONE, Failures
+
+SEEDS = 100
+
+
+def compare(
+    topology: Topology,
+    flows: FlowSet,
+    failures: Failures = NONE,
+    seeds: int = SEEDS,
+    tell: Callable[[str], None] = lambda text: None,
+) -> tuple[Placement, dict[str, Any]]:
+    """Places the flows; (placement, report ready for JSON).
+
+    `collisions`, `lower_bound`, `ecmp_mean`, `ecmp_worst`: pairs of flows that share a link, summed over directed links
+    between switches. `seconds`: for the placement, without ECMP. `links`: those that anybody uses, busiest first under
+    ECMP: flows placed there, and mean flows that hashing puts there.
+
+    Raises:
+        DetourError: see `place`.
+    """
+    tell("placing")
+    begin = time.monotonic()
+    found = place(topology, flows, failures)
+    count, floor = found.collisions, found.lower_bound
+    seconds = time.monotonic() - begin
+    chance = hashed(found.clos, flows.source, flows.target, seeds, tell)
+    order = np.argsort(-chance.load, kind="stable")
+    links = [
+        {"link": found.clos.names[i], "flows": int(found.load[i]), "ecmp_mean": round(float(chance.load[i]), 2)}
+        for i in order.tolist()
+        if found.load[i] or chance.load[i]
+    ]
+    return found, {
+        "topology": topology.spec,
+        "flows": len(flows),
+        "jobs": len(flows.names),
+        "method": found.method,
+        "collisions": count,
+        "lower_bound": floor,
+        "gap": round(count / floor - 1, 6) if floor else (0.0 if count == 0 else None),
+        "ecmp_mean": chance.mean,
+        "ecmp_worst": chance.worst,
+        "busiest": int(found.load.max(initial=0)),
+        "ecmp_busiest_mean": float(np.mean(chance.busiest)),
+        "ecmp_busiest_worst": max(chance.busiest),
+        "seeds": seeds,
+        "seconds": round(seconds, 3),
+        "links": links,
+    }

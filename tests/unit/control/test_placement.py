@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Path placement: colouring, bounds, ECMP as the data plane does it, repair, and the command."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detour import cli
+from detour.base.errors import DetourError
+from detour.control.hashes import PATHS, crc_table, pick_member
+from detour.control.placement import ecmp
+from detour.control.placement.bound import lower_bound
+from detour.control.placement.clos import Clos, collisions, loads
+from detour.control.placement.colouring import balanced
+from detour.control.placement.jobs import FlowSet, flows_of
+from detour.control.placement.place import Placement, place, replace
+from detour.control.placement.report import compare
+from detour.control.planner import plan
+from detour.control.trace import Tracer
+from detour.topo import parse_failure, parse_topology
+
+LEAVES = "leaf-spine:leaves=4,spines=3,hosts=3"
+FIGURE_1 = [["h0", "h9"], ["h1", "h10"], ["h3", "h11"]]
+
+
+def job(collective: str, **more: Any) -> dict[str, Any]:
+    return {"collective": collective} | ({"hosts": "all"} if "pairs" not in more else {}) | more
+
+
+def flows(topology: str, *jobs: dict[str, Any]) -> FlowSet:
+    named = [{"name": f"job{i}"} | each for i, each in enumerate(jobs)]
+    return flows_of({"jobs": named}, parse_topology(topology))
+
+
+def placed(topology: str, *jobs: dict[str, Any], down: tuple[str, ...] = ()) -> Placement:
+    network = parse_topology(topology)
+    return place(network, flows(topology, *jobs), frozenset(parse_failure(network, name) for name in down))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), max_size=60), st.integers(1, 7), st.integers(0, 2**20))
+def test_a_colouring_is_balanced_at_every_vertex(edges: list[tuple[int, int]], colours: int, seed: int) -> None:
+    ends = np.array(edges, np.int32).reshape(-1, 2)
+    ends = np.random.default_rng(seed).permutation(ends)
+    found = balanced(ends[:, 0].copy(), ends[:, 1].copy(), colours)
+    for side, vertices in ((0, 5), (1, 7)):
+        for vertex in range(vertices):
+            used = np.bincount(found[ends[:, side] == vertex], minlength=colours)
+            assert used.max() - used.min() <= 1
+            assert len(used) == colours
+
+
+def least(topology: str, pairs: FlowSet) -> int:
+    """Fewest collisions of all placements there are."""
+    clos = Clos(parse_topology(topology))
+    ends = zip(clos.edge_of[pairs.source].tolist(), clos.edge_of[pairs.target].tolist(), strict=True)
+    found = []
+    for paths in itertools.product(*(clos.candidates(a, b) for a, b in ends)):
+        ways = np.full((len(paths), 5), -1, np.int32)
+        for row, path in enumerate(paths):
+            ways[row, : len(path)] = path
+        found.append(collisions(loads(clos, ways)))
+    return min(found)
+
+
+@pytest.mark.parametrize(
+    ("topology", "pairs"),
+    [
+        (
+            "leaf-spine:leaves=3,spines=2,hosts=3",
+            [["h0", "h3"], ["h1", "h4"], ["h2", "h6"], ["h3", "h7"], ["h4", "h0"]],
+        ),
+        (LEAVES, [*FIGURE_1, ["h4", "h9"]]),
+        ("fat-tree:k=4", [["h0", "h4"], ["h1", "h5"], ["h2", "h8"], ["h4", "h0"], ["h6", "h1"]]),
+    ],
+)
+def test_colouring_reaches_what_trying_everything_finds(topology: str, pairs: list[list[str]]) -> None:
+    found = placed(topology, job("point-to-point", pairs=pairs))
+    assert found.collisions == found.lower_bound == least(topology, found.flows)
+
+
+SIZES = {
+    64: ("leaf-spine:leaves=8,spines=8,hosts=8", "leaf-spine:leaves=8,spines=4,hosts=8"),
+    128: ("fat-tree:k=8",),
+    256: ("leaf-spine:leaves=16,spines=16,hosts=16", "fat-tree:k=8,blocking=2"),
+    1024: ("leaf-spine:leaves=32,spines=32,hosts=32", "fat-tree:k=16"),
+}
+JOBS = {
+    "ring": [job("ring-all-reduce")],
+    "shuffled rings": [job("ring-all-reduce", shuffle=1, connections=3), job("reduce-scatter", shuffle=2)],
+    "tree": [job("tree", shuffle=4)],
+    "all-to-all": [job("all-to-all")],
+    "mixed": [job("all-to-all", hosts="h0-h40", shuffle=3), job("all-gather", shuffle=5), job("tree")],
+}
+
+
+@pytest.mark.parametrize("kind", JOBS)
+@pytest.mark.parametrize("topology", [name for names in SIZES.values() for name in names])
+def test_collisions_are_within_five_percent_of_the_bound(topology: str, kind: str) -> None:
+    found = placed(topology, *JOBS[kind])
+    assert len(found.clos.topology.hosts) in SIZES
+    assert found.lower_bound <= found.collisions <= 1.05 * found.lower_bound
+    if found.clos.tiers == 2:
+        assert found.collisions == found.lower_bound
+
+
+def test_figure_1() -> None:
+    topology = parse_topology(LEAVES)
+    found, report = compare(topology, flows(LEAVES, job("point-to-point", pairs=FIGURE_1)))
+    assert (report["collisions"], report["lower_bound"]) == (0, 0)
+    assert report["ecmp_worst"] == 4  # the number that the paper shows in Fig. 1a
+    assert len({found.path(flow)[1] for flow in range(3)}) == 3
+
+
+@pytest.mark.parametrize("topology", [LEAVES, "fat-tree:k=4"])
+def test_usids_lead_along_the_path_through_the_tables(topology: str) -> None:
+    network = parse_topology(topology)
+    tracer = Tracer(plan(network), network)
+    found = placed(topology, job("all-to-all"))
+    for flow in range(0, len(found.flows), 7):
+        a, b = (network.hosts[ends[flow]] for ends in (found.flows.source, found.flows.target))
+        way = tracer.trace(a, b, usids=found.usids(flow))
+        assert way.delivered
+        assert way.switches == found.path(flow)
+
+
+@pytest.mark.parametrize(("topology", "down"), [(LEAVES, ()), ("fat-tree:k=4", ()), ("fat-tree:k=4", ("s16", "s0-s3"))])
+def test_ecmp_is_what_the_tables_do(topology: str, down: tuple[str, ...]) -> None:
+    network = parse_topology(topology)
+    failures = frozenset(parse_failure(network, name) for name in down)
+    tracer = Tracer(plan(network, failures=failures), network, failures)
+    clos, pairs = Clos(network, failures), flows(topology, job("ring-all-reduce", shuffle=2))
+    ports = np.random.default_rng([9, len(pairs)]).integers(0, PATHS, len(pairs), dtype=np.int32)
+    wanted = np.zeros(clos.links, np.int64)
+    for flow, port in enumerate(ports.tolist()):
+        a, b = (network.hosts[ends[flow]] for ends in (pairs.source, pairs.target))
+        for one, other in itertools.pairwise(tracer.trace(a, b, port).switches):
+            wanted[clos.link[one, other]] += 1
+    assert ecmp.hash_ports(clos, pairs.source, pairs.target, 9).tolist() == wanted.tolist()
+
+
+def test_the_native_hash_is_the_one_of_the_data_plane() -> None:
+    table = np.array(crc_table(), np.uint16)
+    numbers = np.random.default_rng(5).integers(0, PATHS, (200, 2))
+    for path, node in numbers.tolist():
+        for size in (1, 3, 8, 64):
+            assert ecmp.pick(table, path, node + 1, size) == pick_member(path, node + 1, size)
+
+
+@pytest.mark.parametrize(
+    ("topology", "down"),
+    [(LEAVES, ("s4",)), (LEAVES, ("s0-s4", "s1-s5")), ("fat-tree:k=4", ("s16",)), ("fat-tree:k=4", ("s2", "s4-s7"))],
+)
+def test_damaged_networks_are_used_as_far_as_they_go(topology: str, down: tuple[str, ...]) -> None:
+    found = placed(topology, job("ring-all-reduce", shuffle=7), down=down)
+    assert loads(found.clos, found.ways).sum() == sum(len(found.path(flow)) - 1 for flow in range(len(found.flows)))
+    again = ecmp.hashed(found.clos, found.flows.source, found.flows.target, 20, lambda text: None)
+    assert found.lower_bound <= found.collisions <= again.mean
+
+
+def test_the_solver_proves_what_the_bound_cannot() -> None:
+    # h0 and h1 both must pass s4 in the end: two of the three spines have lost a leaf.
+    found = placed(LEAVES, job("point-to-point", pairs=[["h0", "h9"], ["h1", "h10"]]), down=("s3-s5", "s3-s6"))
+    assert (found.method, found.collisions, found.lower_bound) == ("solver", 2, 1)
+
+
+@pytest.mark.parametrize("topology", ["leaf-spine:leaves=8,spines=4,hosts=4", "fat-tree:k=4"])
+def test_a_failed_spine_moves_only_the_flows_that_used_it(topology: str) -> None:
+    before = placed(topology, job("ring-all-reduce", shuffle=1), job("tree", shuffle=2))
+    network = before.clos.topology
+    spine = next(s.index for s in reversed(network.switches) if s.tier == max(t.tier for t in network.switches))
+    after, moved = replace(before, frozenset({parse_failure(network, f"s{spine}")}))
+    used = {flow for flow in range(len(before.flows)) if spine in before.path(flow)}
+    assert used == set(moved.tolist())
+    assert used
+    for flow in range(len(before.flows)):
+        assert spine not in after.path(flow)
+        assert (after.path(flow) == before.path(flow)) == (flow not in used)
+    assert after.collisions >= after.lower_bound == lower_bound(after.clos, after.flows.source, after.flows.target)
+    assert after.collisions <= 1.5 * place(network, before.flows, after.clos.failures).collisions
+    assert replace(after, after.clos.failures)[1].tolist() == []
+
+
+def test_pinned_flows_stay_and_others_keep_away() -> None:
+    pairs = [{"from": "h0", "to": "h9", "path": ["s0", "s5", "s3"]}, ["h1", "h10"], ["h2", "h11"]]
+    found = placed(LEAVES, job("point-to-point", pairs=pairs))
+    assert found.path(0) == (0, 5, 3)
+    assert found.collisions == 0
+    with pytest.raises(DetourError, match=r"job0: h0 to h9: the path that its job demands is down"):
+        replace(found, frozenset({parse_failure(found.clos.topology, "s5")}))
+
+
+def test_pairs_without_a_path_are_named() -> None:
+    with pytest.raises(DetourError, match=r"job0: h0 to h9: there is no path between them \(and 1 more\)"):
+        placed(LEAVES, job("point-to-point", pairs=FIGURE_1), down=("s0",))
+    with pytest.raises(DetourError, match=r"h0 to h9: there is no path between them$"):
+        placed(LEAVES, job("point-to-point", pairs=FIGURE_1), down=("h9",))
+    with pytest.raises(DetourError, match="placement is for leaf-spine and fat-tree networks"):
+        placed("d1", job("ring-all-reduce"))
+
+
+# -- the command --------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    jobs, out = tmp_path / "jobs.json", tmp_path / "out.json"
+    jobs.write_text(json.dumps({"jobs": [job("ring-all-reduce", shuffle=3)]}))
+    assert cli.main(["place", str(jobs), "--topo", LEAVES, "--json", "--out", str(out), "--seeds", "10"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert {"flows", "collisions", "lower_bound", "ecmp_mean", "ecmp_worst", "seconds"} <= set(report)
+    assert (report["flows"], report["collisions"], report["lower_bound"]) == (12, 0, 0)
+    assert report["ecmp_worst"] >= report["ecmp_mean"] > 0
+    rows = json.loads(out.read_text())["assignments"]
+    assert len(rows) == 12
+    assert all(rows[0][key] for key in ("job", "source", "target", "path", "usids"))
+    assert cli.main(["place", str(jobs), "--topo", LEAVES, "--seeds", "3"]) == 0
+    assert "collisions: 0 (no placement can have less than 0)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("jobs: [", "line 1"),
+        ("{", "line 1: "),
+        ("", "no list `jobs`"),
+        ("jobs: 3", "no list `jobs`"),
+        ("jobs: []", "no list `jobs`"),
+        ("jobs: [3]", "job number 1 is no mapping"),
+        ("{jobs: [{collective: tree, hosts: all}], more: 1}", "unknown key `more`"),
+        ("jobs: [{collective: gossip, hosts: all}]", "there is no collective 'gossip'; allowed: ring-all-reduce"),
+        ("jobs: [{collective: [tree], hosts: all}]", "there is no collective"),
+        ("jobs: [{collective: tree}]", "job job0: tree needs `hosts`"),
+        ("jobs: [{collective: tree, hosts: all, size: 3}]", "unknown key `size`"),
+        ("jobs: [{collective: tree, hosts: h0}]", "at least two hosts"),
+        ("jobs: [{collective: tree, hosts: 7}]", "wanted is a list of names"),
+        ("jobs: [{collective: tree, hosts: [h0, h99]}]", "host 'h99'"),
+        ("jobs: [{collective: tree, hosts: [h0, h3-h1]}]", "runs backwards"),
+        ("jobs: [{collective: tree, hosts: [h0, h1, h0]}]", "h0 is there twice"),
+        ("jobs: [{collective: tree, hosts: all, connections: 0}]", "connections is 0"),
+        ("jobs: [{collective: tree, hosts: all, connections: yes}]", "connections is True"),
+        ("jobs: [{collective: tree, hosts: all, shuffle: x}]", "shuffle is 'x'"),
+        ("jobs: [{collective: tree, hosts: all, name: 3}]", "its name is not a text"),
+        ("jobs: [{collective: tree, hosts: all, name: a}, {collective: tree, hosts: all, name: a}]", "is there twice"),
+        ("jobs: [{collective: point-to-point, pairs: []}]", "no list of pairs"),
+        ("jobs: [{collective: point-to-point, pairs: [[h0]]}]", "is no pair"),
+        ("jobs: [{collective: point-to-point, pairs: [[h0, h0]]}]", "send to itself"),
+        ("jobs: [{collective: point-to-point, pairs: [{from: h0, to: h9, path: [s0, s1, s3]}]}]", "not neighbours"),
+        ("jobs: [{collective: point-to-point, pairs: [{from: h0, to: h9, path: [s1, s4, s3]}]}]", "begins at s0"),
+        (
+            "jobs: [{collective: point-to-point, pairs: [{from: h0, to: h9, path: [s0, s4, s1, s5, s2, s6, s3]}]}]",
+            "needs 7 uSIDs, at most 6",
+        ),
+    ],
+)
+def test_malformed_job_files_end_with_one_line(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = tmp_path / "jobs.yaml", tmp_path / "out.json"
+    file.write_text(text)
+    assert cli.main(["place", str(file), "--topo", LEAVES, "--out", str(out)]) == 2
+    printed = capsys.readouterr()
+    assert said in printed.err
+    assert len(printed.err.splitlines()) == 1
+    assert printed.out == ""
+    assert not out.exists()
+
+
+def test_other_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "jobs.yaml"
+    for arguments, said in (
+        ([str(file), "--topo", LEAVES], "No such file"),
+        ([str(file)], "needs --topo"),
+        ([str(file), "--apply", "--topo", LEAVES], "those of the fabric that is up"),
+    ):
+        assert cli.main(["place", *arguments]) == 2
+        assert said in capsys.readouterr().err
+    file.write_bytes(b"\xff\xfe\x00")
+    assert cli.main(["place", str(file), "--topo", LEAVES]) == 2
+    assert "it is no text" in capsys.readouterr().err
