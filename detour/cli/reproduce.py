@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from detour.base.errors import DetourError
+from detour.cli import reproduce_paths
 from detour.cli import reproduce_tables as show
 from detour.cli.output import emit, table
 from detour.cli.parser import Parser, byte_count, command, counts, delays
@@ -36,6 +37,8 @@ def register(commands: Any) -> None:
     _nonshortest(kinds)
     _pfc_gain(kinds)
     _deadlock(kinds)
+    paths = _add(kinds, "path-placement", "section IV: a throttled link, with and without rerouting", _run_paths)
+    reproduce_paths.options_of(paths)
     _all(kinds)
 
 
@@ -129,11 +132,13 @@ def _bar(text: str, as_json: bool) -> Iterator[Report]:
         yield report
 
 
-def _carry_out(options: argparse.Namespace, name: str, points: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _carry_out(
+    options: argparse.Namespace, name: str, points: Sequence[dict[str, Any]], means: Means | None = None
+) -> dict[str, Any]:
     from detour.experiments.reproduce import EXPERIMENTS, reproduce
 
     with _bar(name, options.json) as report:
-        return reproduce(EXPERIMENTS[name], points, _means(options, name), report)
+        return reproduce(EXPERIMENTS[name], points, means or _means(options, name), report)
 
 
 def _extent(options: argparse.Namespace) -> str:
@@ -200,6 +205,10 @@ def _run_deadlock(options: argparse.Namespace) -> int:
     result = _carry_out(options, "deadlock", deadlock.select(options.seeds))
     emit(result, options.json, lambda console: show.deadlock(console, result))
     return 1 if result["failures"] else 0
+
+
+def _run_paths(options: argparse.Namespace) -> int:
+    return reproduce_paths.run(options, _extent(options), _carry_out)
 
 
 def _run_all(options: argparse.Namespace) -> int:

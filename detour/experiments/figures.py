@@ -114,6 +114,37 @@ def pfc_gain(points: Sequence[dict[str, Any]], file: Path) -> None:
     _save(plt, figure, file)
 
 
+_REROUTING = {
+    "uncongested": ("tab:gray", ":", "link not throttled"),
+    "none": ("tab:blue", "-", "congestion control only"),
+    "controller": ("tab:orange", "-", "controller reroutes"),
+    "nic": ("tab:green", "--", "NIC reroutes"),
+}
+
+
+def rerouting(runs: Sequence[dict[str, Any]], file: Path) -> None:
+    """Throughput at the receiver over time, as Fig. 3 of the path placement paper; a vertical line where the link was
+    throttled."""
+    if not runs:
+        raise DetourError("there is no finished run to draw")
+    plt, figure, axes = _figure(1, 6.5)
+    axis = axes[0]
+    longest = max(run["series"]["seconds"][-1] for run in runs)
+    scale, unit = (1e3, "ms") if longest < 1 else (1, "s")
+    for run in runs:
+        colour, line, label = _REROUTING[run["mode"]]
+        times = [scale * when for when in run["series"]["seconds"]]
+        rates = [rate / 1e3 for rate in run["series"]["mbps"]]
+        axis.plot(times, rates, line, color=colour, linewidth=1.2, label=label)
+    onset = next((run["onset_s"] for run in runs if run["onset_s"] is not None), None)
+    if onset is not None:
+        axis.axvline(scale * onset, color="black", linewidth=0.7, linestyle="--")
+    axis.set(xlabel=unit, ylabel="payload that arrives, Gb/s", ylim=(0, None))
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize="x-small", loc="lower right")
+    _save(plt, figure, file)
+
+
 def over_time(points: Sequence[dict[str, Any]], file: Path) -> None:
     """Wire rate over time, one picture for each topology and pattern, a line for each scheme."""
     keys = list(dict.fromkeys((p["topology"], p["pattern"], p["pairs"]) for p in points))

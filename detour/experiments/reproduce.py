@@ -10,7 +10,7 @@ from typing import Any
 
 from detour.base.jit import cache_dir
 from detour.engine import warm
-from detour.experiments import deadlock, nonshortest, pfc_gain, sweep
+from detour.experiments import deadlock, nonshortest, path_placement, pfc_gain, sweep
 from detour.experiments.store import Point, Store, source_version
 
 Collect = Callable[[Iterable[dict[str, Any] | None]], dict[str, Any]]
@@ -50,6 +50,13 @@ EXPERIMENTS = {
             deadlock.WORKER,
             deadlock.collect,
             deadlock.seconds,
+        ),
+        Experiment(
+            "path-placement",
+            "SRv6 path placement, section IV: a throttled link, with and without rerouting by controller or NIC",
+            path_placement.WORKER,
+            path_placement.collect,
+            path_placement.seconds,
         ),
     )
 }

@@ -71,6 +71,10 @@ class Fabric(ABC):
         """Takes a link down or up."""
 
     @abstractmethod
+    def throttle(self, link: int, share: float) -> None:
+        """From now on a link carries that share of its rate, in both directions (1: all of it)."""
+
+    @abstractmethod
     def ports(self) -> dict[tuple[int, int], PortState]:
         """State of all ports that are connected: (device id, port)."""
 

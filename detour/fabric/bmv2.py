@@ -157,6 +157,14 @@ class Bmv2Fabric(Fabric):
         else:
             self._namespace.tc([change.format(_interface(*found.b))])
 
+    def throttle(self, link: int, share: float) -> None:
+        for device, port in self.link_ends(link):
+            thrift = self._switches[device - 1].thrift()
+            try:
+                thrift.set_queue_rate(port, max(1, round(self.settings.rate_pps * share)))
+            finally:
+                thrift.close()
+
     def ports(self) -> dict[tuple[int, int], PortState]:
         return {
             end: PortState(up=link.index not in self._dead)

@@ -31,6 +31,7 @@ DOWN_SECONDS = 30.0
 
 _OPERATIONS = (
     "provision", "verify", "entries", "status", "counters", "watch", "path", "fail", "heal", "send", "probe",
+    "flows", "reroute",
 )  # fmt: skip
 
 

@@ -86,6 +86,10 @@ class EngineFabric(Fabric):
     def set_link(self, link: int, up: bool) -> None:
         self.network.set_link(self.link_ends(link)[0], up)
 
+    def throttle(self, link: int, share: float) -> None:
+        for end in self.link_ends(link):
+            self.network.set_rate(end, max(1, round(self.settings.rate_bps * share)))
+
     def ports(self) -> dict[tuple[int, int], PortState]:
         stats = self.network.port_stats()
         names = ("device_id", "port", "up", "queue_packets", "queue_peak_packets", "queue_drops")

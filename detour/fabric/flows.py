@@ -43,16 +43,18 @@ POLL_SECONDS = 0.002
 
 @dataclass(frozen=True)
 class Choice:
-    """How a flow chooses its path: the only one there is, or, if there are several, by probing them."""
+    """How a flow chooses its path: the only one there is, or, if there are several, by probing them; with `react` it
+    stays on one until that is congested (`hosts.reroute`)."""
 
     paths: tuple[Path, ...]
+    react: bool = False
 
     def connect(self, qp: QP, remote: Endpoint) -> None:
         """Connects the sender's QP accordingly."""
         if len(self.paths) == 1:
             qp.connect(remote, path=self.paths[0])
         else:
-            qp.connect(remote, candidates=self.paths)
+            qp.connect(remote, candidates=self.paths, react=self.react)
 
 
 class HostQueues:
@@ -86,6 +88,7 @@ class Flow:
         self.peer.connect(self.qp.endpoint)
         choice.connect(self.qp, self.peer.endpoint)
         self._paths = {str(path): path for path in choice.paths}
+        self._earlier: dict[str, int] = {}
         self.posted = self._completed = self._received = 0
         self._lengths: dict[int, int] = {}
         self.bytes_sent = self.bytes_ok = self.bytes_wrong = 0
@@ -161,7 +164,17 @@ class Flow:
 
     def packets_by_path(self) -> dict[Path, int]:
         """Data packets on every path that was used."""
-        return {self._paths[name]: packets for name, packets in self.stats()["paths"].items()}
+        return {self._paths[name]: packets for name, packets in self._packets().items()}
+
+    def _packets(self) -> dict[str, int]:
+        now = self.stats()["paths"]
+        return {name: self._earlier.get(name, 0) + now.get(name, 0) for name in self._earlier | now}
+
+    def reroute(self, path: Path, now_ps: int) -> None:
+        """The sender takes this path from the next packet on, and no other."""
+        self._earlier = self._packets()
+        self._paths[str(path)] = path
+        self.qp.set_path(path, now_ps=now_ps)
 
     def close(self) -> None:
         """Ends the connection and frees its memory."""

@@ -27,6 +27,7 @@ from detour.control.verifier import verify
 from detour.fabric.background import Background
 from detour.fabric.base import Fabric, Tell, silent
 from detour.fabric.flows import Choice, Flow, Pump
+from detour.fabric.live import LiveFlows
 from detour.fabric.prober import probe
 from detour.fabric.streams import FileSink, FileSource, PatternSink, PatternSource
 from detour.fabric.workload import probing_choice, send_once
@@ -46,6 +47,7 @@ class Session:
         self.topology = fabric.topology
         self.policy = fabric.settings.policy()
         self.pump = Pump(fabric.device)
+        self.live = LiveFlows(fabric.hs, lambda: fabric.now_ps)
         self.failures: frozenset[Failure] = frozenset()
         self.started = time.time()
         self._loop = Background("control")
@@ -76,6 +78,7 @@ class Session:
     def close(self) -> None:
         """Ends connections and fabric. May be called twice."""
         client, self._client = self._client, None
+        self.live.stop()
         try:
             if client is not None:
                 self._loop.run(client.close())
@@ -326,6 +329,7 @@ class Session:
             stream = FileSource(File(file)), FileSink(File(file), None if store is None else File(store))
             length = stream[0].length
         flow = self.pump.open(a.index, b.index, choice, stream, slot_bytes=SLOT_BYTES)
+        name = self.live.open(flow)
         try:
             cancelled = cancelled or threading.Event()
             seconds = send_once(self.pump, flow, cancelled, _teller(tell, length))
@@ -335,6 +339,7 @@ class Session:
                 raise DetourError(f"{source} to {target}: cancelled after {flow.bytes_ok} bytes")
             return self._send_result(a, b, seconds, flow)
         finally:
+            self.live.close(name)
             self.pump.close_flow(flow)
 
     def _send_result(self, a: Host, b: Host, seconds: float, flow: Flow) -> dict[str, Any]:
@@ -351,6 +356,25 @@ class Session:
             "ecn_marked": stats["ecn_marked"],
             "queuing_delay_ns": stats["queuing_delay_ns"] or {"min": None, "mean": None, "max": None},
         }
+
+    def flows(self) -> dict[str, Any]:
+        """What sends now, as its receivers saw it in the last window."""
+        return {"window_s": self.live.window_s, "flows": self.live.rows()}
+
+    def reroute(self, flow: str, usid: str) -> dict[str, Any]:
+        """The sender of a flow takes another uSID list, if that leads to its destination.
+
+        Raises:
+            DetourError: no such flow or list, or packets with it would not arrive; the flow stays as it is.
+        """
+        live = self.live.find(flow).flow
+        a, b = self.topology.hosts[live.source_host], self.topology.hosts[live.target_host]
+        way = self._path(b, None, usid)
+        found = self._trace().trace(a, b, way.sport, way.usids)
+        if not found.delivered:
+            raise DetourError(f"flow {flow} stays: {way} {found.outcome}")
+        self.live.reroute(flow, way)
+        return {"flow": flow, "path": str(way), "switches": [f"s{switch}" for switch in found.switches]}
 
     def probe(self, source: str, target: str) -> dict[str, Any]:
         """Probes all candidate paths between two hosts and reports their queuing delays."""

@@ -105,6 +105,17 @@ class HostConfig:
     dead_path_rtos: int = 2
     """timeouts in a row on one path that make the sender leave it"""
 
+    react_delay_ps: int = 5 * US
+    """NIC rerouting: a packet that waits for so much longer than before is a sign of congestion, as its mark is"""
+    react_answers: int = 8
+    """NIC rerouting: bad answers in a row that make the sender leave a path"""
+    react_hold_ps: int = 20 * US
+    """NIC rerouting: time after a move in which nothing is judged (two round trips at least)"""
+    react_penalty_ps: int = 10 * MS
+    """NIC rerouting: time for which a path that was left is not taken again"""
+    monitor: bool = True
+    """receivers add up the queuing delays of data packets, for monitoring"""
+
     def __post_init__(self) -> None:
         for field in fields(self):
             value, least = getattr(self, field.name), 0 if field.name in _MAY_BE_ZERO else 1
@@ -130,6 +141,9 @@ class HostConfig:
             "initial_rto_ps": 200 * MS,
             "max_rto_ps": 2_000 * MS,
             "min_probe_timeout_ps": 5 * MS,
+            "react_delay_ps": 5 * MS,
+            "react_hold_ps": 50 * MS,
+            "react_penalty_ps": 5_000 * MS,
             "dcqcn_min_bps": max(1, link_rate_bps // 100),
             "dcqcn_ai_bps": max(1, link_rate_bps // 5000),
             "dcqcn_hai_bps": max(1, link_rate_bps // 500),

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.hosts import cc, flight, paths
+from detour.hosts import cc, flight, paths, reroute
 from detour.hosts.jit import inner
 from detour.hosts.progress import acked, measured_path, sample_round_trip, slide
 from detour.hosts.rows import cfg_row, slot_row
@@ -32,6 +32,7 @@ def on_positive(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
     _acked_before(hs, i, q, unwrap(f["psn"], q["snd_una"]) + 1, now)
     if measured != NIL:
         paths.on_data_delay(hs, i, q, measured, f["delay"], now)
+        reroute.on_answer(hs, i, q, f, now)
 
 
 @inner

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.hosts import cc, flight, paths
+from detour.hosts import cc, flight, paths, reroute
 from detour.hosts.jit import inner
 from detour.hosts.progress import acked, measured_path, sample_round_trip, slide
 from detour.hosts.rows import cfg_row, slot_row
@@ -44,6 +44,7 @@ def on_positive(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
     slide(hs, i, q)
     if measured != NIL:  # last, because it may make the QP leave the path that all this was about
         paths.on_data_delay(hs, i, q, measured, f["delay"], now)
+        reroute.on_answer(hs, i, q, f, now)
 
 
 @inner

@@ -163,6 +163,9 @@ def _accept(hs: Any, i: int, q: Any, f: Any, seq: int, buf: Any) -> None:
     q["st_rx_packets"] += 1
     q["st_rx_bytes"] += f["length"]
     q["st_rx_ecn_marked"] += f["ce"]
+    if f["has_delay"] and cfg_row(hs)["monitor"]:
+        q["st_rx_delay_sum"] += f["delay"]
+        q["st_rx_delay_samples"] += 1
     flags = np.int64(ARRIVED)
     if f["solicited"]:
         flags |= ARRIVED_LAST

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.hosts import cc, flight, gbn, lerp, paths, rtt, timers, wire
+from detour.hosts import cc, flight, gbn, lerp, paths, reroute, rtt, timers, wire
 from detour.hosts.jit import inner
 from detour.hosts.nic import activate
 from detour.hosts.progress import PROBE_DUE, PROBE_NONE, PROBE_SENT, on_refused
@@ -256,3 +256,4 @@ def _on_rto(hs: Any, i: int, q: Any, now: int) -> None:
     cc.on_rto(cfg, q, now)
     if q["epoch_rtos"] >= cfg["dead_path_rtos"]:
         paths.leave_dead_path(hs, i, q, now)
+        reroute.on_dead_path(hs, i, q, now)

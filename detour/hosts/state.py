@@ -68,7 +68,9 @@ QP_COUNTERS = (
     "st_first_done_ps st_last_done_ps "
     # responder (delivered: bytes in order, whereas rx_bytes are in place)
     "st_rx_packets st_rx_bytes st_rx_duplicates st_rx_ecn_marked st_rx_refused st_rx_not_ready "
-    "st_rx_delivered st_rx_early_dropped st_rx_naks st_rx_cnps st_rx_held_peak st_rx_held_bytes_peak"
+    "st_rx_delivered st_rx_early_dropped st_rx_naks st_rx_cnps st_rx_held_peak st_rx_held_bytes_peak "
+    # queuing delay of data packets in ticks, seen by the receiver (`HostConfig.monitor`)
+    "st_rx_delay_sum st_rx_delay_samples"
 )
 QP = np.dtype(
     _ints(
@@ -86,6 +88,8 @@ QP = np.dtype(
         "mode n_cand cand delay since_ptm rr_next ptm_seq "
         # probing round: 0 none, 1 before the first PTR, 2 until three times its round trip
         "probed round round_first round_start round_deadline round_open round_done "
+        # NIC rerouting: bad answers in a row, losses seen, least delay (ticks), until when nothing is judged, last move
+        "react_bad react_lost react_base react_hold react_moved "
         # responder
         # (rcv_nak: the gap was reported; rcv_held: bytes that came early; cnp_next: time from which a CNP may go)
         "rcv_nxt rcv_refused rcv_early rcv_msn rcv_length rcv_nak rcv_held cnp_next "

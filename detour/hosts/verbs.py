@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.hosts import cc, nic, paths, state, timers, workqueue
+from detour.hosts import cc, nic, paths, reroute, state, timers, workqueue
 from detour.hosts.addresses import final_address, to_text, to_words, usid_address
 from detour.hosts.state import FIRST_QPN, MAX_TIME, NIL, Hosts
 
@@ -445,9 +445,17 @@ class QP:
             raise DetourError("this QP is closed")
         return self.context.hs.qp[self.index]
 
-    def connect(self, remote: Endpoint, path: Path | None = None, candidates: Sequence[Path] | None = None) -> None:
+    def connect(
+        self,
+        remote: Endpoint,
+        path: Path | None = None,
+        candidates: Sequence[Path] | None = None,
+        *,
+        react: bool = False,
+    ) -> None:
         """Connects to the QP behind `remote` (RESET to RTS). `path`: all packets take this one. `candidates`: the
-        sender chooses among these by itself, beginning with the first. Neither: one random shortest path."""
+        sender chooses among these by itself, beginning with the first. Neither: one random shortest path. `react`: it
+        does not probe candidates, but leaves one for the next when that is congested (`reroute`)."""
         hs = self.context.hs
         q = self._row()
         if q["state"] != state.QPS_RESET:
@@ -468,7 +476,7 @@ class QP:
             choice = [path] if path else list(candidates or [])
             if path is None and candidates is None:
                 choice = [Path(int(nic.random_below(hs.host[self.context.host], 1 << 15)))]
-            self._set_candidates(choice, candidates is not None)
+            self._set_candidates(choice, candidates is not None, react)
             cfg = hs.cfg[0]
             window = self.attr.initial_cwnd or float(cc.initial_window(cfg, int(q["cc"])))
             cc.on_path(cfg, q, float(window), 0)
@@ -476,7 +484,7 @@ class QP:
 
         self.context.device.call(change)
 
-    def _set_candidates(self, choice: list[Path], auto: bool) -> None:
+    def _set_candidates(self, choice: list[Path], auto: bool, react: bool = False) -> None:
         hs = self.context.hs
         limit = hs.candidate.shape[1]
         if not 1 <= len(choice) <= limit:
@@ -490,7 +498,7 @@ class QP:
         _assign(
             q,
             {
-                "mode": paths.AUTO if auto else paths.FIXED,
+                "mode": reroute.REACT if auto and react else paths.AUTO if auto else paths.FIXED,
                 "n_cand": len(choice),
                 "cand": 0,
                 "rr_next": 0,

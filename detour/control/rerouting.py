@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller's half of rerouting (SRv6 path placement paper, section III-D): which flows are to leave which path.
+
+Receivers report a window of every flow. A flow is congested if its throughput dropped and its packets were marked or
+waited. Neither alone will do: a flow may have nothing to send, and marks and a queue that stands cost a flow nothing as
+long as its throughput is what it was. Which link is to blame is not told; so every link of a congested flow's path
+is suspect unless a flow that is well passes it too. A congested flow moves to the path with the fewest suspect links,
+and among these to the one whose links carry fewest flows.
+
+Pure: reports in, paths out. Whoever carries it out pushes the new uSID list to the sender and calls `moved`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from detour.topo import Topology
+from detour.topo.failures import NONE, Failures
+from detour.topo.paths import Path, shortest_paths
+
+Hop = tuple[int, int]
+"""a directed link: two switches"""
+
+
+@dataclass(frozen=True)
+class Report:
+    """One window of one flow at its receiver. `usual_bps`: what the flow had before; `delay_ps`: mean queuing delay of
+    its packets, 0 if none came."""
+
+    flow: str
+    rate_bps: float
+    usual_bps: float
+    ecn_share: float
+    delay_ps: float
+
+    @property
+    def drop(self) -> float:
+        """Share of the usual throughput that is missing."""
+        return max(0.0, 1.0 - self.rate_bps / self.usual_bps) if self.usual_bps > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """When a flow is congested. `hold_ps`: time after a move in which it is not moved again; its reports still speak of
+    packets that took the old path. `penalty_ps`: time for which a path that it left is not taken again."""
+
+    ecn_share: float = 0.1
+    delay_ps: float = 5e6
+    drop: float = 0.1
+    hold_ps: int = 100_000_000
+    penalty_ps: int = 10_000_000_000
+
+    def congested(self, report: Report) -> bool:
+        """Whether a report says so."""
+        return report.drop >= self.drop and (report.ecn_share >= self.ecn_share or report.delay_ps >= self.delay_ps)
+
+
+class Controller:
+    """Knows the flows' ends and paths, and decides."""
+
+    def __init__(self, topology: Topology, thresholds: Thresholds, failures: Failures = NONE) -> None:
+        self._topology = topology
+        self._thresholds = thresholds
+        self._failures = failures
+        self._paths: dict[str, Path] = {}
+        self._moved: dict[str, int] = {}
+        self._left: dict[tuple[str, Path], int] = {}
+
+    def add(self, flow: str, path: Path) -> None:
+        """A flow begins on a path, or is put on one by somebody else."""
+        self._paths[flow] = path
+
+    def remove(self, flow: str) -> None:
+        """A flow has ended."""
+        self._paths.pop(flow, None)
+        self._moved.pop(flow, None)
+        self._left = {key: when for key, when in self._left.items() if key[0] != flow}
+
+    def path(self, flow: str) -> Path:
+        """The path that a flow is on as far as is known here."""
+        return self._paths[flow]
+
+    def moved(self, flow: str, path: Path, now_ps: int) -> None:
+        """The sender has taken the path that `decide` proposed."""
+        self._left[flow, self._paths[flow]] = now_ps
+        self._moved[flow] = now_ps
+        self._paths[flow] = path
+
+    def decide(self, reports: Iterable[Report], now_ps: int) -> dict[str, Path]:
+        """New paths for the flows that should move; flows that have nowhere better to go stay."""
+        known = {report.flow: report for report in reports if report.flow in self._paths}
+        ill = {flow for flow, report in known.items() if self._thresholds.congested(report)}
+        suspect = {hop for flow in ill for hop in pairwise(self._paths[flow])}
+        suspect -= {hop for flow in known.keys() - ill for hop in pairwise(self._paths[flow])}
+        load = _load(self._paths)
+        found: dict[str, Path] = {}
+        for flow in sorted(ill):
+            if now_ps - self._moved.get(flow, -self._thresholds.hold_ps) < self._thresholds.hold_ps:
+                continue
+            path = self._better(flow, suspect, load, now_ps)
+            if path is not None:
+                found[flow] = path
+                for hops, change in ((pairwise(self._paths[flow]), -1), (pairwise(path), 1)):
+                    for hop in hops:
+                        load[hop] = load.get(hop, 0) + change
+        return found
+
+    def _better(self, flow: str, suspect: set[Hop], load: Mapping[Hop, int], now_ps: int) -> Path | None:
+        """The best path with fewer suspect links than the current one."""
+
+        def cost(path: Path) -> tuple[int, int]:
+            return sum(hop in suspect for hop in pairwise(path)), sum(load.get(hop, 0) for hop in pairwise(path))
+
+        here = self._paths[flow]
+        others = [path for path in self._candidates(flow, now_ps) if cost(path)[0] < cost(here)[0]]
+        return min(others, key=cost, default=None)
+
+    def _candidates(self, flow: str, now_ps: int) -> Iterator[Path]:
+        here = self._paths[flow]
+        for path in shortest_paths(self._topology, here[0], here[-1], self._failures):
+            left = self._left.get((flow, path))
+            if path != here and (left is None or now_ps - left >= self._thresholds.penalty_ps):
+                yield path
+
+
+def _load(paths: Mapping[str, Path]) -> dict[Hop, int]:
+    found: dict[Hop, int] = {}
+    for path in paths.values():
+        for hop in pairwise(path):
+            found[hop] = found.get(hop, 0) + 1
+    return found

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Section IV of the path placement paper: a throttled link, in virtual time and on the engine's wall clock."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from detour import cli
+from detour.base.errors import DetourError
+from detour.experiments import path_placement
+from detour.experiments.path_placement import Course, bins, describe, recovery
+
+
+@pytest.fixture(scope="module")
+def virtual() -> dict[str, dict[str, Any]]:
+    """A short run of every mode."""
+    points = path_placement.select("virtual", "quick", 0.004)
+    return {r["mode"]: r for r in path_placement.collect([path_placement.run(point) for point in points])["runs"]}
+
+
+def test_without_rerouting_the_throttle_costs_what_it_must(virtual: dict[str, dict[str, Any]]) -> None:
+    share = path_placement.THROTTLE
+    least = path_placement.ONSET + (1 - path_placement.ONSET) * share
+    assert virtual["uncongested"]["delivered_fraction"] == 1.0
+    assert virtual["none"]["delivered_fraction"] == pytest.approx(least, abs=0.01)
+    assert virtual["none"]["recovery_s"] is None
+    assert virtual["none"]["reroute_s"] is None
+
+
+@pytest.mark.parametrize("mode", ["controller", "nic"])
+def test_rerouting_saves_the_volume(virtual: dict[str, dict[str, Any]], mode: str) -> None:
+    run = virtual[mode]
+    assert run["reroutes"] == 1
+    assert run["delivered_fraction"] >= 0.99
+    assert run["recovery_s"] <= 200e-6, "the paper's 200 ms, a thousandth of it"
+
+
+def test_the_nic_reroutes_within_five_round_trips(virtual: dict[str, dict[str, Any]]) -> None:
+    assert 0 < virtual["nic"]["reroute_rtts"] <= 5
+    assert virtual["nic"]["reroute_s"] < virtual["controller"]["reroute_s"]
+
+
+def test_every_message_arrives_whole_once_and_in_order(virtual: dict[str, dict[str, Any]]) -> None:
+    assert list(virtual) == list(path_placement.MODES)
+    for run in virtual.values():
+        assert (run["lost_bytes"], run["duplicate_bytes"], run["in_order"]) == (0, 0, True)
+        assert run["messages"] > 100
+
+
+def test_the_same_run_gives_the_same_numbers(virtual: dict[str, dict[str, Any]]) -> None:
+    again = path_placement.run({"footing": "virtual", "mode": "nic", "seconds": 0.004})
+    assert again == {key: value for key, value in virtual["nic"].items() if key != "delivered_fraction"}
+
+
+@pytest.mark.parametrize("mode", ["controller", "nic"])
+def test_on_the_wall_clock_messages_survive_as_well(mode: str) -> None:
+    run = path_placement.run({"footing": "real", "mode": mode, "seconds": 3.0})
+    assert run["reroutes"] >= 1
+    assert (run["lost_bytes"], run["in_order"]) == (0, True)
+
+
+def course(rates: list[float]) -> Course:
+    times = np.arange(1, len(rates) + 1) * 0.1
+    return Course(times, np.array(rates), 0.45, [], 0, 0, 0, 0, 0, True, 0, 0, 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"), [([10, 10, 10], 0.0), ([5, 9, 10], 0.15), ([5, 10, 9.4, 10], 0.25), ([5, 5, 5], None)]
+)
+def test_recovered_is_when_the_last_low_bin_ends(after: list[float], expected: float | None) -> None:
+    found = recovery(course([2, 10, 10, 10, *after]))
+    assert found == (None if expected is None else pytest.approx(expected))
+
+
+def test_bins_count_every_byte_once() -> None:
+    ends, rates = bins([0.05, 0.1, 0.16, 0.3], [50, 100, 160, 300], 0.1)
+    assert ends.tolist() == pytest.approx([0.1, 0.2, 0.3])
+    assert rates.tolist() == pytest.approx([8000, 8000, 8000])
+    json.dumps(describe(course([10] * 5)))
+
+
+def test_refusals(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(DetourError, match="there is no footing 'moon'"):
+        path_placement.select("moon")
+    assert cli.main(["reproduce", "path-placement", "--seconds", "0.0001"]) == 2
+    assert "too short" in capsys.readouterr().err
+
+
+def test_the_command_prints_json_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plot = tmp_path / "figure.png"
+    arguments = [
+        "--seconds",
+        "0.002",
+        "--json",
+        "--plot",
+        str(plot),
+        "--out",
+        str(tmp_path / "points"),
+        "--processes",
+        "1",
+    ]
+    assert cli.main(["reproduce", "path-placement", *arguments]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    keys = {"mode", "delivered_fraction", "recovery_s", "lost_bytes", "duplicate_bytes"}
+    assert [run["mode"] for run in runs] == list(path_placement.MODES)
+    assert all(keys <= set(run) for run in runs)
+    assert plot.stat().st_size > 10_000

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Windows of flows and ports."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from detour.fabric.monitoring import FIELDS, PORT_FIELDS, FlowMonitor, PortMonitor, Ring
+from detour.hosts.config import HostConfig
+from detour.hosts.state import Hosts, make_hosts
+
+MS = 1_000_000_000
+
+
+def receive(hs: Hosts, row: int, packets: int, marked: int = 0, ticks: int = 0) -> None:
+    """The receiver of a QP counts packets of 1000 bytes, each of which waited `ticks`."""
+    q = hs.qp[row]
+    q["st_rx_packets"] += packets
+    q["st_rx_bytes"] += 1000 * packets
+    q["st_rx_ecn_marked"] += marked
+    q["st_rx_delay_sum"] += ticks * packets
+    q["st_rx_delay_samples"] += packets
+
+
+def test_a_ring_keeps_the_newest_rows() -> None:
+    ring = Ring(3, 2)
+    assert ring.read()[1].shape == (0, 2)
+    for k in range(5):
+        ring.put(k, np.array([k, -k], float))
+    times, rows = ring.read()
+    assert times.tolist() == [2, 3, 4]
+    assert rows.tolist() == [[2, -2], [3, -3], [4, -4]]
+
+
+def test_windows_of_flows() -> None:
+    hs = make_hosts(1, 4, 0, config=HostConfig())
+    monitor = FlowMonitor(hs, kept=4)
+    receive(hs, 2, 7)
+    monitor.add("a", 2)
+    monitor.add("b", 3)
+    receive(hs, 2, 100, marked=25, ticks=3_000)
+    (a, b) = monitor.sample(1 * MS)
+    assert (a.flow, b.flow) == ("a", "b")
+    assert a.rate_bps == 100 * 8000 / 1e-3, "what came before is left out"
+    assert (a.ecn_share, a.delay_ps, a.drop) == (0.25, 3_000_000, 0.0)
+    assert (b.rate_bps, b.ecn_share, b.delay_ps, b.drop) == (0.0, 0.0, 0.0, 0.0)
+    receive(hs, 2, 60)
+    (a, _) = monitor.sample(2 * MS)
+    assert a.drop == pytest.approx(0.4)
+    times, rows = monitor.series("a")
+    assert times.tolist() == [1 * MS, 2 * MS]
+    assert dict(zip(FIELDS, rows[1], strict=True)) == pytest.approx(
+        {"packets": 60, "bytes": 60_000, "rate_bps": 4.8e8, "drop": 0.4, "ecn_share": 0, "delay_ps": 0}
+    )
+    for k in range(3, 9):
+        monitor.sample(k * MS)
+    assert len(monitor.series("a")[0]) == 4, "bounded"
+    monitor.remove("a")
+    assert [totals.name for totals in monitor.totals()] == ["b"]
+    assert len(monitor.sample(9 * MS)) == 1
+
+
+def test_usual_throughput_follows_slowly_while_it_is_low() -> None:
+    hs = make_hosts(1, 1, 0, config=HostConfig())
+    monitor = FlowMonitor(hs)
+    monitor.add("a", 0)
+    receive(hs, 0, 100)
+    monitor.sample(MS)
+    for k in range(2, 22):
+        receive(hs, 0, 50)
+        (low,) = monitor.sample(k * MS)
+    assert low.drop > 0.3, "twenty windows later it is still remembered"
+    for k in range(22, 300):
+        receive(hs, 0, 50)
+        (low,) = monitor.sample(k * MS)
+    assert low.drop < 0.1, "and in the end it is the usual one"
+
+
+def test_windows_of_ports() -> None:
+    counts = np.array([[10, 10_000, 0, 0], [0, 0, 0, 0]])
+    waiting = np.array([0, 0])
+    monitor = PortMonitor([("s0-1", 0), ("s0-2", 1)], lambda: (counts.copy(), waiting.copy()), kept=8)
+    monitor.sample(0)
+    counts += np.array([[100, 125_000, 50, 2], [0, 0, 0, 0]])
+    waiting[0] = 12
+    monitor.sample(MS)
+    assert monitor.last["s0-1"] == {"tx_bps": 1e9, "queue_packets": 12, "marked_share": 0.5, "drops": 2}
+    assert monitor.last["s0-2"] == dict.fromkeys(PORT_FIELDS, 0.0)
+    times, rows = monitor.series()
+    assert times.tolist() == [MS]
+    assert rows.shape == (1, 2, 4)
