@@ -85,6 +85,7 @@ class Network:
         self._virtual = isinstance(self.clock, Virtual)
         self._may_divide = isinstance(self.clock, Virtual) and self.clock.divide
         self._lookahead_ps = 0
+        self._measured, self._longest_window_ps = (0, 0), 0
         self._memory.g["inline_upcalls"] = int(self._virtual)
         self._wiring = Wiring(self._memory, seed, self.tick_ps)
         self._upcalls = Upcalls(inline=self._virtual)
@@ -232,7 +233,10 @@ class Network:
 
     def _divide(self) -> None:
         """Divides the fabric into nodes if that is possible and changes nothing but the speed."""
-        lookahead = division.lookahead_ps(self._wiring) if division.divisible(self._wiring) else 0
+        size = len(self._wiring.switches), len(self._wiring.cables)
+        if size != self._measured:  # neither goes away, and a cable keeps its delay: runs may be short and many
+            self._measured, self._longest_window_ps = size, division.lookahead_ps(self._wiring)
+        lookahead = self._longest_window_ps if division.divisible(self._wiring) else 0
         wanted = lookahead if self._may_divide else 0
         if wanted != self._lookahead_ps:
             self._lookahead_ps = wanted

@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from detour.base.errors import DetourError
 from detour.control.entries import (
     Action,
     ActionSet,
     CloneSession,
     DefaultAction,
+    Difference,
     Entity,
     Lpm,
     MeterConfig,
@@ -29,7 +31,9 @@ class _Groups:
     """Numbers of the groups that a switch has already. Planners share equal sets of actions among entries: looking
     for the same object first spares hashing its contents."""
 
-    def __init__(self) -> None:
+    def __init__(self, taken: int = 0) -> None:
+        """`taken`: the highest number that is in use already."""
+        self._taken = taken
         self._by_value: dict[tuple[str, ActionSet], int] = {}
         self._by_object: dict[tuple[str, int], tuple[ActionSet, int]] = {}
 
@@ -45,7 +49,7 @@ class _Groups:
 
     def new(self, profile: str, choices: ActionSet) -> int:
         """A number for a set that has none."""
-        number = len(self._by_value) + 1
+        number = self._taken + len(self._by_value) + 1
         self._by_value[profile, choices] = number
         self._by_object[profile, id(choices)] = choices, number
         return number
@@ -74,14 +78,42 @@ def load(network: Network, device: int, state: SwitchState, entities: Iterable[E
     return count
 
 
-def _insert(state: SwitchState, entry: TableEntry, groups: _Groups) -> None:
-    table = state.tables[entry.table]
+def rewrite(state: SwitchState, change: Difference) -> None:
+    """Writes what two plans for a switch that has traffic differ in; of tables and default actions only. Groups that
+    nothing uses any more stay."""
+    numbers = [number for profile in state.action_profiles.values() for number in profile.groups()]
+    groups = _Groups(max(numbers, default=0))
+    for entity in (*change.insert, *change.modify):
+        match entity:
+            case TableEntry():
+                _insert(state, entity, groups, fresh=entity in change.insert)
+            case DefaultAction():
+                state.tables[entity.table].set_default(*_call(state, entity.action))
+            case _:
+                raise DetourError(f"{type(entity).__name__} cannot be changed while traffic flows")
+    for entity in change.delete:
+        if isinstance(entity, TableEntry):
+            table = state.tables[entity.table]
+            table.delete(table.find(_key(table, entity), entity.priority))
+
+
+def _key(table: tables.MatchTable, entry: TableEntry) -> tuple[Any, ...]:
     given = dict(entry.match)
-    key = tuple(_element(field, given.get(field.name)) for field in table.spec.key)
+    return tuple(_element(field, given.get(field.name)) for field in table.spec.key)
+
+
+def _insert(state: SwitchState, entry: TableEntry, groups: _Groups, *, fresh: bool = True) -> None:
+    """Writes an entry, or, if it is not `fresh`, gives the one that is there another action."""
+    table = state.tables[entry.table]
+    key = _key(table, entry)
     if isinstance(entry.action, ActionSet):
-        table.insert(key, tables.GroupRef(_group(state, table, entry.action, groups)), (), entry.priority)
+        target, params = tables.GroupRef(_group(state, table, entry.action, groups)), ()
     else:
-        table.insert(key, *_call(state, entry.action), entry.priority)
+        target, params = _call(state, entry.action)
+    if fresh:
+        table.insert(key, target, params, entry.priority)
+    else:
+        table.modify(table.find(key, entry.priority), target, params)
 
 
 def _element(field: model.KeyField, value: Any) -> Any:

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The routings of OpenSM that FORS is compared with (section 2.3): every leaf reaches a server over one spine, whoever
+sends and whenever. They balance destinations over links, not the flows of a phase.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.control.fors.fabric import FatTree2
+from detour.control.fors.plan import INSIDE
+
+Table = np.ndarray
+"""(leaves, slots) int32: the spine by which a leaf reaches a server; `INSIDE` for its own, and where there is none"""
+
+
+def ftree(fabric: FatTree2) -> Table:
+    """Ftree: servers in order take the spines in turn (the a-th server of a leaf spine a, if no spine is down).
+
+    A server's spine is one that its leaf has a link to; a leaf that has none to it takes its least used common one.
+    """
+    alive = fabric.alive()
+    down = np.full(fabric.slots, INSIDE, np.int32)
+    turn = 0
+    for server in np.flatnonzero(fabric.present()).tolist():
+        usable = np.flatnonzero(alive[server // fabric.spines])
+        if len(usable):
+            # The next one in turn among all spines that are still of use to somebody.
+            order = np.argsort((usable - turn) % fabric.spines)
+            down[server] = usable[order[0]]
+            turn = (int(down[server]) + 1) % fabric.spines
+    return _per_leaf(fabric, down)
+
+
+def _per_leaf(fabric: FatTree2, down: np.ndarray) -> Table:
+    alive = fabric.alive()
+    table = np.full((fabric.leaves, fabric.slots), INSIDE, np.int32)
+    for leaf in range(fabric.leaves):
+        away = np.flatnonzero((np.arange(fabric.slots) // fabric.spines != leaf) & (down != INSIDE))
+        direct = alive[leaf, down[away]]
+        table[leaf, away[direct]] = down[away[direct]]
+        used = np.bincount(down[away[direct]], minlength=fabric.spines)
+        for server in away[~direct].tolist():
+            table[leaf, server] = _least_used(used, alive[leaf] & alive[server // fabric.spines])
+    return table
+
+
+def min_hop(fabric: FatTree2) -> Table:
+    """Min-Hop: every leaf by itself, servers in order, each over the link with the fewest servers so far that is on a
+    shortest path; among equals the first."""
+    alive = fabric.alive()
+    table = np.full((fabric.leaves, fabric.slots), INSIDE, np.int32)
+    servers = np.flatnonzero(fabric.present())
+    for leaf in range(fabric.leaves):
+        used = np.zeros(fabric.spines, np.int64)
+        for server in servers[servers // fabric.spines != leaf].tolist():
+            table[leaf, server] = _least_used(used, alive[leaf] & alive[server // fabric.spines])
+    return table
+
+
+def _least_used(used: np.ndarray, usable: np.ndarray) -> int:
+    """The usable spine with the lowest count, which rises; `INSIDE` if there is none."""
+    choice = np.flatnonzero(usable)
+    if not len(choice):
+        return INSIDE
+    spine = int(choice[np.argmin(used[choice])])
+    used[spine] += 1
+    return spine
+
+
+def by_default(fabric: FatTree2) -> str:
+    """What OpenSM chooses: `ftree` while every spine has all its links or none, else `minhop` (section 3.1)."""
+    links = fabric.alive().sum(axis=0)
+    return "ftree" if np.isin(links, (0, fabric.leaves)).all() else "minhop"
+
+
+TABLES = {"ftree": ftree, "minhop": min_hop}
+
+
+def spines_of(fabric: FatTree2, table: Table, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+    """Spines (flows,) int32 of flows under a table.
+
+    Raises:
+        DetourError: a pair of leaves has no spine in common.
+    """
+    leaf = src // fabric.spines
+    outside = leaf != dst // fabric.spines
+    spine = np.where(outside, table[leaf, dst], INSIDE).astype(np.int32)
+    lost = np.flatnonzero(outside & (spine == INSIDE))
+    if len(lost):
+        u, v = int(leaf[lost[0]]), int(dst[lost[0]]) // fabric.spines
+        raise DetourError(f"{fabric.name}: leaves {u} and {v} have no common spine left")
+    return spine
+
+
+def contention(fabric: FatTree2, phase: np.ndarray, src: np.ndarray, dst: np.ndarray, spine: np.ndarray) -> np.ndarray:
+    """The most flows that share one link, in every phase that has flows; (phases,)."""
+    numbers, place = np.unique(phase, return_inverse=True)
+    worst = np.ones(len(numbers), np.int64)
+    away = spine != INSIDE
+    for leaf in (src // fabric.spines, dst // fabric.spines):
+        link = (place[away] * fabric.leaves + leaf[away]) * fabric.spines + spine[away]
+        load = np.bincount(link, minlength=len(numbers) * fabric.leaves * fabric.spines)
+        worst = np.maximum(worst, load.reshape(len(numbers), -1).max(axis=1))
+    return worst
