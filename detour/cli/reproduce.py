@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from detour.base.errors import DetourError
-from detour.cli import reproduce_paths
+from detour.cli import reproduce_fors, reproduce_paths
 from detour.cli import reproduce_tables as show
 from detour.cli.output import emit, table
 from detour.cli.parser import Parser, byte_count, command, counts, delays
@@ -39,6 +39,9 @@ def register(commands: Any) -> None:
     _deadlock(kinds)
     paths = _add(kinds, "path-placement", "section IV: a throttled link, with and without rerouting", _run_paths)
     reproduce_paths.options_of(paths)
+    reproduce_fors.options_of(
+        _add(kinds, "fors", "Figs. 3, 6, 7 of the FORS paper: all-to-all and failures", _run_fors)
+    )
     _all(kinds)
 
 
@@ -209,6 +212,10 @@ def _run_deadlock(options: argparse.Namespace) -> int:
 
 def _run_paths(options: argparse.Namespace) -> int:
     return reproduce_paths.run(options, _extent(options), _carry_out)
+
+
+def _run_fors(options: argparse.Namespace) -> int:
+    return reproduce_fors.run(options, _extent(options), _carry_out)
 
 
 def _run_all(options: argparse.Namespace) -> int:

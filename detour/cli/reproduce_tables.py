@@ -156,5 +156,16 @@ def rest(console: Console, result: dict[str, Any]) -> None:
 
 def describe(point: dict[str, Any]) -> str:
     """A point in a few words."""
-    names = ("topology", "pattern", "case", "scheme", "pairs", "connections", "threshold", "seed")
+    names = (
+        "topology",
+        "pattern",
+        "case",
+        "scheme",
+        "pairs",
+        "connections",
+        "threshold",
+        "scenario",
+        "routing",
+        "seed",
+    )
     return ", ".join(f"{name} {point[name]}" for name in names if name in point)

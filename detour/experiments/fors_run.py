@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One all-to-all exchange on a fat-tree under one of the FORS paper's routings, with links that fail before or during it."""
+"""One all-to-all exchange on a fat-tree under a routing of the FORS paper; links fail before it or during it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Report = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Run:
-    """What is to be run. `phases`: how many of the schedule's are executed, spread evenly (0: all of them).
+    """What is to be run. `phases`: how many of the schedule's are executed, drawn from all parts of it (0: all).
 
     `breaks`: what fails during the exchange; links that fail before it are `fabric`'s."""
 
@@ -37,6 +37,8 @@ class Run:
     pace: Pace = field(default_factory=Pace)
     tuning: Tuning = field(default_factory=Tuning)
     delays: Delays = field(default_factory=Delays)
+    look_ps: int = US
+    """time between two looks of a leaf at its queues (Ftree-AR)"""
 
     def __post_init__(self) -> None:
         if self.routing not in ROUTINGS:
@@ -74,7 +76,7 @@ def planner_of(routing: str) -> Planner:
 def execute(run: Run, report: Report | None = None) -> dict[str, Any]:
     """Runs an exchange and tells what happened: times, throughput, contention, losses, what was made of failures."""
     whole, phases = planned(run.fabric, run.routing)
-    messages = whole.every(run.phases) if run.phases else whole
+    messages = whole.sample(run.phases, run.tuning.seed) if run.phases else whole
     room = Exchange.connections(messages) + (Controller.connections(run.fabric) if run.breaks else 0)
     with PinnedFabric(run.fabric, run.tuning, connections=room) as fabric:
         exchange = Exchange(fabric, messages, run.pace)
@@ -83,7 +85,7 @@ def execute(run: Run, report: Report | None = None) -> dict[str, Any]:
             exchange.add(Breaks(run.breaks))
             controller = Controller(exchange, planner_of(run.routing), run.delays)
             exchange.add(controller)
-        adaptive = LeafAdaptive(exchange) if run.routing == "ftree-ar" else None
+        adaptive = LeafAdaptive(exchange, period_ps=run.look_ps) if run.routing == "ftree-ar" else None
         if adaptive:
             exchange.add(adaptive)
         for done in exchange.steps():
@@ -144,7 +146,7 @@ def _executed(exchange: Exchange) -> tuple[Rows, Rows, Rows, Rows]:
     return phase, messages.src[flights], messages.dst[flights], np.concatenate(exchange.phase_spines)
 
 
-def _spread(values: Rows) -> dict[str, float]:
+def _spread(values: np.ndarray) -> dict[str, float]:
     return {
         name: round(float(what(values)), 3)
         for name, what in (("mean", np.mean), ("min", np.min), ("median", np.median), ("max", np.max))

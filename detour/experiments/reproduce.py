@@ -10,7 +10,7 @@ from typing import Any
 
 from detour.base.jit import cache_dir
 from detour.engine import warm
-from detour.experiments import deadlock, nonshortest, path_placement, pfc_gain, sweep
+from detour.experiments import deadlock, fors, nonshortest, path_placement, pfc_gain, sweep
 from detour.experiments.store import Point, Store, source_version
 
 Collect = Callable[[Iterable[dict[str, Any] | None]], dict[str, Any]]
@@ -57,6 +57,13 @@ EXPERIMENTS = {
             path_placement.WORKER,
             path_placement.collect,
             path_placement.seconds,
+        ),
+        Experiment(
+            "fors",
+            "FORS: Figs. 3, 6 and 7, and computation times, on FT(2;20,18) under nine failure scenarios",
+            fors.WORKER,
+            fors.collect,
+            fors.seconds,
         ),
     )
 }

@@ -2,9 +2,9 @@
 """A barrier among hosts as a tree of real messages (Hensgen, Finkel and Manber 1988, as the FORS paper's DAQ has it).
 
 A host that is done and has heard from its children tells its parent; the root then releases everybody down the tree.
-Every message is an RDMA WRITE of its own connection; a host sees one in its memory when it polls, so what a barrier costs
-is what its messages take, plus a poll at every step. Children are hosts of the same leaf as far as possible: the hosts of
-a leaf form a k-ary tree, and so do their roots.
+Every message is an RDMA WRITE of its own connection; a host sees one in its memory when it polls, so a barrier costs
+what its messages take, plus a poll at every step. Children are hosts of the same leaf where possible: the hosts of a
+leaf form a k-ary tree, and so do their roots.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ftree-AR: a leaf moves flows from a congested link up to the one with the shortest queue (FORS, section 3.1).
 
-Flows begin on Ftree's spine, so without congestion this is Ftree. At every look a leaf takes the flow away that waits
-behind the longest queue above `least_bytes`, if another link that leads to the flow's leaf has at most half as much; one
-flow for each congested link. A leaf sees its own queues only, not those of the spines. The paper says no more of
-InfiniBand's adaptive routing than that it balances by load; moving whole flows keeps packets in order, as LERP has it
-on a path.
+Flows begin on Ftree's spine, so without congestion this is Ftree. At every look a leaf takes flows away from the queues
+above `least_bytes`, the longest first, if another link that leads to the flow's leaf has at most half as much; one flow
+stays. A leaf sees its own queues only, not those of the spines. The paper says no more of InfiniBand's adaptive routing
+than that it balances by load; moving whole flows keeps packets in order, which LERP takes for granted on a path.
 """
 
 from __future__ import annotations

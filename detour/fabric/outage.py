@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Links that break during an exchange, and the controller that notices and plans anew.
 
-A break is noticed in two ways. Ports that are down are seen when the controller looks at the switches (`look_ps`). A link
-that only loses frames is found by probes (PTM and PTR of the path measurement): every leaf has two hosts send each
-other one over every spine, by a uSID list that leads up one link and down the same again; `patience` of them in a row
-without an answer condemn it. Then, one after the other: hosts are told which links to avoid (`tell_ps`), the switches'
-routes change, and after the time that planning takes (`plan_ps`) the new plan waits for the end of the phase. Hosts
-get it with the release of the next one.
+A break is noticed in two ways. Ports that are down are seen when the controller looks at the switches (`look_ps`). A
+link that only loses frames is found by probes (PTM and PTR of the path measurement): over every spine a host of a leaf
+sends another of that leaf a probe, by a uSID list that leads up one link and down the same again; `patience` of them
+in a row without an answer condemn it. Then, one after the other: hosts are told which links to avoid (`tell_ps`) and
+the switches' routes change, and after the time that planning takes (`plan_ps`) the new plan waits for the end of the
+phase. Hosts get it with the release of the next one.
 """
 
 from __future__ import annotations

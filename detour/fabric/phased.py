@@ -52,12 +52,15 @@ class Messages:
         """Phases, those in which nobody sends not counted."""
         return len(np.unique(self.phase))
 
-    def every(self, count: int) -> Messages:
-        """`count` of the phases, spread evenly; all of them if there are no more."""
+    def sample(self, count: int, seed: int) -> Messages:
+        """`count` of the phases, one drawn from each of so many equal parts of the schedule; all if there are no more.
+
+        Drawn, because a schedule's phases repeat with the number of spines: every n-th one would be of one kind."""
         numbers = np.unique(self.phase)
         if count >= len(numbers):
             return self
-        chosen = numbers[(np.arange(count) * len(numbers)) // count]
+        edges = (np.arange(count + 1) * len(numbers)) // count
+        chosen = numbers[np.random.default_rng([seed, 11]).integers(edges[:-1], edges[1:])]
         kept = np.isin(self.phase, chosen)
         return Messages(self.phase[kept], self.src[kept], self.dst[kept], self.spine[kept])
 
@@ -82,10 +85,13 @@ class Pace:
 class Actor(Protocol):
     """Something beside the hosts that acts at a time: a fault, or a controller."""
 
-    due_ps: int
+    @property
+    def due_ps(self) -> int:
+        """When it wants to act next."""
+        ...
 
     def act(self, exchange: Exchange) -> None:
-        """Its time has come; sets `due_ps` anew."""
+        """Its time has come."""
 
 
 @dataclass
@@ -180,8 +186,8 @@ class Exchange:
         return bool(self._queue)
 
     def _advance(self) -> None:
-        """To the next poll, or to when somebody wants to act. While nobody can be done with a message yet hosts poll less
-        often: what they could hear of is only that others have nothing to send."""
+        """To the next poll, or to when somebody wants to act. While nobody can be done with a message yet hosts poll
+        less often: what they could hear of is only that others have nothing to send."""
         now, step = self.fabric.now_ps, self.pace.poll_ps
         if now + 5 * step < self._coarse_until:
             step *= 5
@@ -274,7 +280,7 @@ class Exchange:
         self._plan_bytes = PLAN_ENTRY_BYTES * np.bincount(self.messages.src[planned], minlength=self.fabric.tree.slots)
 
     def links_changed(self, up: Flags) -> None:
-        """The hosts have been told which links are up: what is under way and what comes takes others, the plan stays."""
+        """Hosts have been told which links are up: what is under way and what comes takes others, the plan stays."""
         self.up = up.copy()
         self.barrier.repin(up)
         sent = np.flatnonzero(self.state == self.SENT)

@@ -43,8 +43,8 @@ class Tuning:
     """What the paper's network leaves open, for the whole fabric.
 
     200 Gb/s is HDR InfiniBand's rate (section 2.3). Delays are of a cable and the switch behind it: an HDR switch takes
-    130 ns from port to port, cables of some metres the rest. `payload` is the largest RDMA MTU. The fabric is lossy and its
-    buffers deep, so that nothing is lost unless something breaks; congestion control marks above `mark_packets`.
+    130 ns from port to port, cables of some metres the rest. `payload` is the largest RDMA MTU. The fabric is lossy and
+    its buffers deep, so that nothing is lost unless something breaks; packets are marked above `mark_packets`.
     """
 
     rate_bps: int = 200_000_000_000
@@ -144,8 +144,8 @@ class PinnedFabric(VirtualFabric):
         candidate["final_hi"][senders, 0] = np.where(away, self._finals[dst], 0)
 
     def move(self, senders: Rows, dst: Rows, spine: Rows) -> None:
-        """`pin` for connections in the middle of a message: what is on the old path counts as left behind, and LERP sends
-        again what does not arrive."""
+        """`pin` for connections in the middle of a message: what is on the old path counts as left behind, and LERP
+        sends again what does not arrive."""
         self.pin(senders, dst, spine)
         now = self.now_ps
 

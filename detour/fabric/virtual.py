@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -264,7 +264,7 @@ class VirtualFabric:
         """Frees everything."""
         self.network.stop()
 
-    def __enter__(self) -> VirtualFabric:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:

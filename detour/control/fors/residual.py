@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is left of an exchange when links fail: phases and spines for it that keep as much of the plan as they can.
 
-Every phase that is left is routed again over the links that work, beginning with the spines it had. Where a leaf has more
-flows than links, the surplus is put off: first the flows that relieve a leaf at either end, among these those whose servers
-have least put off so far, because what is put off becomes phases of its own and a server can only do one thing in each.
-Such flows go into later phases where both servers rest, if links allow, and the rest into new phases at the end.
+Every phase that is left is routed again over the links that work, beginning with the spines it had. Where a leaf has
+more flows than links, the surplus is put off: first flows that relieve a leaf at either end, among these those whose
+servers have least put off so far, because what is put off becomes phases of its own, in which a server can do one thing
+only. Such flows go into other phases where both servers rest, if links allow, and the rest into new ones at the end.
 """
 
 from __future__ import annotations

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`fors run`: an all-to-all exchange in virtual time, with links that fail before it or in its midst."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from detour.base.errors import DetourError
+from detour.cli.output import emit, progress, table
+from detour.cli.parser import byte_count, command
+
+if TYPE_CHECKING:
+    from detour.control.fors import FatTree2
+    from detour.fabric.outage import Break
+
+_TIME = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s)")
+_UNITS = {"us": 10**6, "ms": 10**9, "s": 10**12}
+
+
+def register(kinds: Any) -> None:
+    """Adds `run` to the commands of `fors`."""
+    parser = command(kinds, "run", "run the exchange on a fabric in virtual time", _run)
+    parser.add_argument("--topo", default="ft:m0=20,m1=18", metavar="SPEC", help="m0 spines, m1 leaves (m0=20,m1=18)")
+    parser.add_argument("--servers", type=int, metavar="N", help="servers that are there (default: m0*m1)")
+    parser.add_argument("--fail", metavar="LEAF:SPINE[,...]", help="links that fail; *:3 spine 3, 3:* leaf 3")
+    parser.add_argument(
+        "--fail-at", nargs="+", type=_time, metavar="TIME", help="when, like 500us: one time, or one for every part"
+    )
+    parser.add_argument("--silent", action="store_true", help="failing links lose frames, but their ports stay up")
+    parser.add_argument("--random-failures", type=int, default=0, metavar="N", help="links failed from the beginning")
+    parser.add_argument("--routing", default="fors", metavar="fors|ftree|minhop|ftree-ar")
+    parser.add_argument("--message", type=byte_count, default=600_000, metavar="BYTES", help="of every message (600k)")
+    parser.add_argument("--rate", type=byte_count, default=200 * 10**9, metavar="BPS", help="of every link (200G)")
+    parser.add_argument(
+        "--phases", type=int, default=0, metavar="N", help="so many, drawn from all parts (default: all)"
+    )
+    parser.add_argument("--arity", type=int, default=4, metavar="K", help="children a node of the barrier's tree (4)")
+    parser.add_argument("--plan-time", type=_time, default=10**9, metavar="TIME", help="what planning takes (1ms)")
+    parser.add_argument("--seed", type=int, default=1, metavar="S")
+
+
+def _time(text: str) -> int:
+    """Picoseconds."""
+    found = _TIME.fullmatch(text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time like 500us, 1.5ms or 1s")
+    return round(float(found[1]) * _UNITS[found[2]])
+
+
+def _run(options: argparse.Namespace) -> int:
+    from detour.control.fors import parse_fabric, random_failures
+    from detour.experiments.fors_run import Run, execute
+    from detour.fabric.outage import Delays
+    from detour.fabric.phased import Pace
+    from detour.fabric.pinned import Tuning
+
+    fabric = parse_fabric(options.topo, None, options.servers)
+    if options.random_failures:
+        fabric = random_failures(fabric, options.random_failures, options.seed)
+    parts = _parts(fabric, options.fail)
+    breaks = _breaks(parts, options.fail_at, options.silent) if options.fail_at else ()
+    if not breaks:
+        if any(leaves for _, leaves in parts) or options.silent:
+            raise DetourError("--silent and leaves that fail (3:*) need --fail-at: when it happens")
+        fabric = fabric.with_failed({link for links, _ in parts for link in links})
+    run = Run(
+        fabric,
+        options.routing,
+        breaks,
+        options.phases,
+        Pace(message=options.message, arity=options.arity),
+        Tuning(rate_bps=options.rate, seed=options.seed),
+        Delays(plan_ps=options.plan_time),
+    )
+    with progress(options.json) as tell:
+        result = execute(run, lambda done, total: tell(f"phase {done} of {total}"))
+    emit(result, options.json, lambda console: _show(console, result))
+    counts = result["exchange"]
+    return 1 if counts["missing"] or counts["repeated"] else 0
+
+
+Part = tuple[frozenset[tuple[int, int]], frozenset[int]]
+"""links and leaves"""
+
+
+def _parts(fabric: FatTree2, text: str | None) -> list[Part]:
+    """What every part of `--fail` breaks."""
+    from detour.control.fors.fabric import parse_links
+
+    parts: list[Part] = []
+    for part in text.split(",") if text else []:
+        leaf, _, spine = part.strip().partition(":")
+        if spine == "*" and leaf.isdecimal():
+            if int(leaf) >= fabric.leaves:
+                raise DetourError(f"{fabric.name} has no leaf {leaf} (0..{fabric.leaves - 1})")
+            parts.append((frozenset(), frozenset({int(leaf)})))
+        else:
+            parts.append((parse_links(fabric, part) - fabric.failed, frozenset()))
+    return parts
+
+
+def _breaks(parts: list[Part], times: list[int], silent: bool) -> tuple[Break, ...]:
+    from detour.fabric.outage import Break
+
+    if not parts:
+        raise DetourError("--fail-at says when, and --fail what fails; the latter is missing")
+    if len(times) not in (1, len(parts)):
+        raise DetourError(f"--fail-at has {len(times)} times for {len(parts)} parts of --fail; it takes 1 or as many")
+    each = times * len(parts) if len(times) == 1 else times
+    return tuple(Break(at, links, leaves, silent) for at, (links, leaves) in zip(each, parts, strict=True))
+
+
+def _show(console: Console, result: dict[str, Any]) -> None:
+    counts, phase, barrier = result["exchange"], result["phase_us"], result["barrier_us"]
+    crowd = result["most_flows_on_a_link"]
+    rows = [
+        ("fabric", f"{result['topology']}, {result['servers']} servers, {result['failed_links']} links failed before"),
+        ("routing", result["routing"]),
+        ("throughput a server", f"{result['throughput_gbps']:.1f} of {result['rate_gbps']:g} Gb/s"),
+        ("phases", f"{result['phases']}, executed {result['phases_executed']}"),
+        ("exchange", f"{result['ms']:.3f} ms"),
+        ("a phase", f"{phase['mean']:.2f} us ({phase['min']:.2f} to {phase['max']:.2f})"),
+        ("of that its barrier", f"{barrier['mean']:.2f} us"),
+        ("flows on the fullest link", f"{crowd['mean']:.2f} on average, at most {crowd['max']}"),
+        ("messages delivered once", f"{counts['delivered']} of {counts['messages']}"),
+        ("missing, repeated, given up", f"{counts['missing']}, {counts['repeated']}, {counts['given_up']}"),
+        ("packets sent again", str(counts["retransmitted_packets"])),
+    ]
+    for story in result["detections"]:
+        rows.append((f"links {', '.join(story['links'][:6])}", _story(story)))
+    console.print(table(("what", "measured"), rows))
+
+
+def _story(story: dict[str, Any]) -> str:
+    text = f"{story['detected_by']}: noticed at {story['detected_us']:.1f} us"
+    if story["hosts_told_us"] is not None:
+        text += f", hosts told at {story['hosts_told_us']:.1f} us"
+    if story["in_force_us"] is None:
+        return text + ", the exchange was over before the new plan"
+    return text + f", new plan in force at {story['in_force_us']:.1f} us from phase {story['in_force_from_phase']} on"

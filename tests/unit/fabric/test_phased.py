@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exchanges in phases on small fat-trees: barrier, spines, breaks in their midst, every message exactly once."""
+
+import numpy as np
+import pytest
+
+from detour.base.errors import DetourError
+from detour.control.fors import FatTree2, solve
+from detour.experiments.fors_run import Run, execute, planned
+from detour.fabric.barrier import tree_parents
+from detour.fabric.outage import Break, Delays
+from detour.fabric.phased import Exchange, Messages, Pace, split
+from detour.fabric.pinned import PinnedFabric
+from detour.fabric.virtual_scheme import US
+
+FABRIC = FatTree2(4, 3)
+PACE = Pace(message=200_000)
+QUICKLY = Delays(plan_ps=20 * US)
+
+
+def test_a_tree_joins_all_members_and_leaves_a_leaf_once() -> None:
+    parents = tree_parents(range(24), 8, 2)
+    assert set(parents) == set(range(1, 24))
+    for host in parents:
+        seen = {host}
+        while host in parents:
+            host = parents[host]
+            assert host not in seen
+            seen.add(host)
+        assert host == 0
+    assert sum(host // 8 != parent // 8 for host, parent in parents.items()) == 2
+    assert max(np.bincount(list(parents.values()))) <= 4
+
+
+@pytest.mark.parametrize(("members", "arity", "rule"), [([], 2, "needs hosts"), ([0, 1], 0, "at least 1")])
+def test_trees_that_are_refused(members: list[int], arity: int, rule: str) -> None:
+    with pytest.raises(DetourError, match=rule):
+        tree_parents(members, 4, arity)
+
+
+def test_phases_are_drawn_from_all_parts_of_a_schedule() -> None:
+    messages, phases = planned(FABRIC, "ftree")
+    assert (len(messages), phases) == (132, 11)
+    part = messages.sample(3, seed=5)
+    drawn = np.unique(part.phase)
+    assert [1 <= drawn[0] < 4, 4 <= drawn[1] < 8, 8 <= drawn[2] < 12] == [True] * 3
+    assert len({tuple(np.unique(messages.sample(3, seed).phase)) for seed in range(20)}) > 10
+    assert messages.sample(11, seed=5) is messages
+    assert [len(one) for one in split(part.phase)] == [12, 12, 12]
+
+
+def exchange_of(fabric: PinnedFabric, routing: str = "fors") -> Exchange:
+    return Exchange(fabric, planned(fabric.tree, routing)[0], PACE)
+
+
+def test_nobody_sends_before_the_last_phase_has_been_acknowledged_and_spines_carry_what_the_plan_says() -> None:
+    messages, _ = planned(FABRIC, "fors")
+    with PinnedFabric(FABRIC, connections=Exchange.connections(messages)) as fabric:
+        exchange = Exchange(fabric, messages, PACE)
+        for done in exchange.steps():
+            posted = int((exchange.state == Exchange.DELIVERED).sum())
+            assert posted == sum(map(len, exchange.phase_flights[:done]))
+            assert not (exchange.state == Exchange.SENT).any()
+        assert exchange.check()["delivered"] == len(messages) == 132
+        stats = fabric.network.port_stats()
+        rx = dict(zip(zip(stats["device_id"], stats["port"], strict=True), stats["rx_bytes"], strict=True))
+        for spine in range(FABRIC.spines):
+            device = fabric.topology.switches[FABRIC.leaves + spine].device_id
+            for leaf in range(FABRIC.leaves):
+                through = (messages.src // FABRIC.spines == leaf) & (messages.spine == spine)
+                payload = int(through.sum()) * PACE.message
+                assert payload <= rx[device, leaf + 1] <= payload * 1.12 + 100_000  # headers, answers, barrier
+
+
+def test_a_phase_costs_a_message_and_a_barrier() -> None:
+    result = execute(Run(FABRIC, "ftree", pace=PACE))
+    wire_us = PACE.message * 8 / 200e3
+    assert result["most_flows_on_a_link"]["max"] == 1
+    assert wire_us < result["phase_us"]["min"] <= result["phase_us"]["max"] < wire_us + 10
+    assert 0 < result["barrier_us"]["mean"] < 4
+    assert result["throughput_gbps"] == pytest.approx(11 / 12 * 8 * 200e3 / 1e3 * 12 / result["ms"] / 1e3, rel=0.01)
+
+
+def test_shared_links_take_min_hop_longer_than_fors() -> None:
+    failed = FABRIC.with_failed({(0, 0)})
+    fors, minhop = (execute(Run(failed, name, pace=PACE)) for name in ("fors", "minhop"))
+    assert fors["most_flows_on_a_link"]["max"] == 1 < minhop["most_flows_on_a_link"]["max"]
+    assert fors["throughput_gbps"] > 1.2 * minhop["throughput_gbps"]
+    assert {r["exchange"]["delivered"] for r in (fors, minhop)} == {132}
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    broken = Break(25 * US, frozenset({(1, 2)}))
+    first, second = (execute(Run(FABRIC, "fors", (broken,), pace=PACE, delays=QUICKLY)) for _ in range(2))
+    del first["planning_seconds"], second["planning_seconds"]
+    assert first == second
+
+
+@pytest.mark.parametrize("routing", ["fors", "minhop", "ftree-ar"])
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_link_that_breaks_in_the_midst_costs_no_message(routing: str, silent: bool) -> None:
+    broken = Break(31 * US, frozenset({(0, 0), (1, 3)}), silent=silent)
+    result = execute(Run(FABRIC, routing, (broken,), pace=PACE, delays=QUICKLY))
+    counts = result["exchange"]
+    assert counts["delivered"] == counts["messages"] == 132
+    assert (counts["missing"], counts["repeated"], counts["given_up"]) == (0, 0, 0)
+    assert counts["retransmitted_packets"] > 0  # something was under way there
+    story = result["detections"][0]
+    assert story["detected_by"] == ("probe" if silent else "port")
+    assert sorted(link for one in result["detections"] for link in one["links"]) == ["0:0", "1:3"]
+    assert 31 < story["detected_us"] < story["hosts_told_us"] < story["planned_us"] <= story["in_force_us"]
+
+
+def test_after_the_new_plan_phases_are_as_short_as_before() -> None:
+    broken = Break(31 * US, frozenset({(0, 0)}))
+    result = execute(Run(FABRIC, "fors", (broken,), pace=PACE, delays=QUICKLY))
+    lengths, first = result["phase_lengths_us"], result["detections"][0]["in_force_from_phase"]
+    assert 2 < first < len(lengths) - 3
+    assert max(lengths[first + 1 :]) < min(lengths[:2]) + 2
+
+
+def test_a_spine_that_dies_costs_no_message() -> None:
+    broken = Break(45 * US, frozenset((leaf, 1) for leaf in range(3)))
+    result = execute(Run(FABRIC, "fors", (broken,), pace=PACE, delays=QUICKLY))
+    assert result["exchange"]["delivered"] == 132
+    assert result["detections"][0]["links"] == ["0:1", "1:1", "2:1"]
+
+
+def test_one_break_after_another() -> None:
+    breaks = tuple(Break(at * US, frozenset({link})) for at, link in ((31, (0, 0)), (120, (0, 1)), (124, (2, 2))))
+    result = execute(Run(FABRIC, "fors", breaks, pace=PACE, delays=QUICKLY))
+    assert result["exchange"]["delivered"] == 132
+    assert sum(len(one["links"]) for one in result["detections"]) == 3
+
+
+def test_the_hosts_of_a_leaf_that_dies_are_left_out_and_the_others_go_on() -> None:
+    broken = Break(31 * US, leaves=frozenset({0}))  # the root of the barrier is on it
+    result = execute(Run(FABRIC, "fors", (broken,), pace=PACE, delays=QUICKLY))
+    counts = result["exchange"]
+    assert result["detections"][0]["hosts_lost"] == [0, 1, 2, 3]
+    assert counts["missing"] == counts["repeated"] == 0
+    assert 0 < counts["given_up"] <= 132 - 56
+    assert counts["delivered"] + counts["given_up"] == 132
+
+
+def test_servers_that_are_not_there_take_no_part() -> None:
+    fabric = FatTree2(4, 3, population=(4, 2, 3))
+    result = execute(Run(fabric, "fors", pace=PACE))
+    assert result["exchange"]["delivered"] == 9 * 8
+
+
+def test_a_plan_may_not_repeat_or_invent_messages() -> None:
+    messages, _ = planned(FABRIC, "fors")
+    with PinnedFabric(FABRIC, connections=Exchange.connections(messages)) as fabric:
+        exchange = exchange_of(fabric)
+        steps = exchange.steps()
+        next(steps)
+        sent = exchange.phase_flights[0][:1]
+        waiting = exchange.waiting()
+        for phases in ([sent], [waiting[0], waiting[0]]):
+            with pytest.raises(DetourError, match="not been sent yet"):
+                exchange.replace(phases, exchange.spine)
+
+
+@pytest.mark.parametrize(
+    ("values", "rule"),
+    [({"routing": "ecmp"}, "there are fors, ftree"), ({"phases": -1}, "0 means all")],
+)
+def test_refused_runs(values: dict, rule: str) -> None:
+    with pytest.raises(DetourError, match=rule):
+        Run(FABRIC, **values)
+
+
+def test_messages_to_oneself_need_no_network() -> None:
+    plan = solve(FatTree2(2, 2))
+    assert len(Messages.of(plan)) == 12
+    with pytest.raises(DetourError, match="at least 1"):
+        Pace(message=0)
