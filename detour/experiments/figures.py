@@ -17,7 +17,7 @@ _STYLES = {
     "Benchmark": ("tab:green", "s", "--"),
     "ShortestPath": ("tab:gray", "^", ":"),
     "TelemetryGBN-DCQCN": ("tab:orange", "+", "-"),
-    "TelemetryLERP-own": ("tab:purple", "P", "-"),
+    "TelemetryLERP-literal": ("tab:purple", "P", "-"),
 }
 _NAMES = {"unf": "UNF", "adv1": "ADV1", "adv2": "ADV2"}
 

@@ -19,6 +19,7 @@ from detour.experiments.measure import Rule
 from detour.experiments.store import Point
 from detour.experiments.workloads import ceiling, pair_count, sample
 from detour.fabric.virtual_scheme import BENCHMARK, PACKET_BYTES, SCHEMES, US, Links, Memory, Scheme, scheme
+from detour.hosts.config import HostConfig
 from detour.topo import Topology, parse_topology
 
 WORKER = "detour.experiments.nonshortest:run"
@@ -37,6 +38,7 @@ TIMES = {
 _SHORTER = {("D2", "unf"): 3, ("D3", "unf"): 5}
 """UNF fills all of a fabric: what these times are divided by, but for `full`"""
 _LEAST_US = 800
+_SCAN_MOST_US = 8_000
 
 _HOPS_A_PACKET = 10
 """switches that a data packet and its ACK pass, roughly"""
@@ -99,7 +101,7 @@ def select(what: Selection) -> list[Point]:
         for count in what.pairs:
             for seed in range(1, what.seeds + 1):
                 for threshold in what.thresholds if chosen.routing == "adaptive" else (0,):
-                    points.append(_point(name, what, chosen, count, seed, threshold))
+                    points.append(_point(name, topology, what, chosen, count, seed, threshold))
     return points
 
 
@@ -117,7 +119,9 @@ def _check(topology: Topology, chosen: Scheme, what: Selection) -> None:
         buffers.shared_bytes(cabled)
 
 
-def _point(name: str, what: Selection, chosen: Scheme, count: int, seed: int, threshold: int) -> Point:
+def _point(
+    name: str, topology: Topology, what: Selection, chosen: Scheme, count: int, seed: int, threshold: int
+) -> Point:
     point: Point = {
         "experiment": "nonshortest",
         "topology": name,
@@ -127,7 +131,7 @@ def _point(name: str, what: Selection, chosen: Scheme, count: int, seed: int, th
         "seed": seed,
         "threshold": threshold,
         "delays_us": list(what.delays_us),
-        **_times(name, what),
+        **_times(name, topology, chosen, what, count),
     }
     if what.headroom_bytes is not None:
         point["headroom_bytes"] = what.headroom_bytes
@@ -138,12 +142,23 @@ def _point(name: str, what: Selection, chosen: Scheme, count: int, seed: int, th
     return point
 
 
-def _times(name: str, what: Selection) -> dict[str, float]:
-    times: dict[str, float] = TIMES[what.times]
+def _times(name: str, topology: Topology, chosen: Scheme, what: Selection, count: int) -> dict[str, float]:
+    times: dict[str, float] = dict(TIMES[what.times])
     shorter = 1 if what.times == "full" else _SHORTER.get((name, what.pattern), 1)
-    if shorter == 1:
-        return times
-    return times | {key: max(times[key] // shorter, _LEAST_US) for key in ("least_us", "most_us")}
+    if shorter > 1:
+        times |= {key: max(times[key] // shorter, _LEAST_US) for key in ("least_us", "most_us")}
+    if chosen.paths == "telemetry" and what.pattern != "unf" and what.times != "quick":
+        scan = min(_scan_us(topology, count), _SCAN_MOST_US)
+        times |= {"least_us": max(times["least_us"], scan), "most_us": max(times["most_us"], 3 * scan // 2)}
+    return times
+
+
+def _scan_us(topology: Topology, count: int) -> int:
+    """Time in which a connection with its share of the ceiling of ADV1 and ADV2 has probed all candidates once: before
+    that it cannot have found the path that is free. With D3's 1024 pairs of ADV1 that is 9 ms."""
+    candidates = topology.groups - 1
+    gbps = candidates * Links().rate_bps / 1e9 / count
+    return round(candidates * HostConfig().delta3 * PACKET_BYTES * 8 / gbps / 1e3)
 
 
 def _links(delays_us: Sequence[float]) -> Links:

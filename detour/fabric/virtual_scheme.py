@@ -133,15 +133,25 @@ class Scheme:
 
 
 STEP = StepMarking(Amount(80_000, "bytes"))
-"""DCTCP's K; a reroute needs 75 KB of queue difference, so a smaller K could never trigger one (FACTS 6)"""
+"""DCTCP's K where nothing else is said. A reroute needs 75 KB of queue difference, so a smaller K could never trigger
+one (FACTS 6)."""
 RED = RedMarking(Amount(400_000, "bytes"), Amount(1_600_000, "bytes"), 0.2)
 """DCQCN's thresholds at 100 Gb/s (FACTS 5)"""
 
 PATIENT = (("min_rto_ps", 10_000 * US), ("initial_rto_ps", 10_000 * US))
 """under PFC a pause is no loss: with the timeouts of lossy networks go-back-N would send again what only waits"""
 
-TELEMETRY_LERP = Scheme("TelemetryLERP", "lerp", "dctcp", "telemetry", STEP)
-TELEMETRY_GBN = Scheme("TelemetryGBN", "gbn", "dctcp", "telemetry", STEP)
+STEADY_STEP = StepMarking(Amount(150_000, "bytes"))
+"""K of the telemetry schemes: twice the 75 MTUs of a reroute, so that one of two senders that share a path leaves it
+for an empty one although it takes half of the queue for its own"""
+STEADY: tuple[tuple[str, Any], ...] = (
+    ("own_share", True), ("standing_delay", True), ("confirmations", 3), ("reroute_cwnd", 64),
+)  # fmt: skip
+"""what keeps senders from moves that gain nothing (`hosts.paths`). Without it, by the letter of section III, a sender
+flees from its own queue: `TelemetryLERP-literal`, and docs/experiments.md for what each part is worth"""
+
+TELEMETRY_LERP = Scheme("TelemetryLERP", "lerp", "dctcp", "telemetry", STEADY_STEP, hosts=STEADY)
+TELEMETRY_GBN = Scheme("TelemetryGBN", "gbn", "dctcp", "telemetry", STEADY_STEP, hosts=STEADY)
 """Section III: "each connection uses an ECN-based congestion control, which is very similar to DCTCP"; section IV says
 "similar to DCQCN" of this scheme. With DCTCP it is, as in the figures, almost aligned with TelemetryLERP."""
 BENCHMARK = Scheme(
@@ -168,16 +178,9 @@ SHORTEST_PATH = Scheme(
     reorder=True,
     hosts=PATIENT,
 )
-TELEMETRY_LERP_OWN = Scheme(
-    "TelemetryLERP-own",
-    "lerp",
-    "dctcp",
-    "telemetry",
-    StepMarking(Amount(100_000, "bytes")),
-    hosts=(("own_share", True),),
-)
-"""a sender does not flee from its own queue (`hosts.paths.compared_delay`); not in the paper"""
-TELEMETRY_GBN_DCQCN = Scheme("TelemetryGBN-DCQCN", "gbn", "dcqcn", "telemetry", STEP)
+TELEMETRY_LERP_LITERAL = Scheme("TelemetryLERP-literal", "lerp", "dctcp", "telemetry", STEP)
+"""section III with nothing added"""
+TELEMETRY_GBN_DCQCN = Scheme("TelemetryGBN-DCQCN", "gbn", "dcqcn", "telemetry", STEADY_STEP, hosts=STEADY)
 """the other reading of TelemetryGBN; not among those that are compared"""
 LERP_WITHOUT_PFC = Scheme("LERP", "lerp", "dctcp", "shortest", STEP)
 ROCE_WITH_PFC = Scheme("RoCEv2+PFC", "gbn", "dcqcn", "shortest", RED, pfc=True, hosts=PATIENT)
@@ -185,7 +188,7 @@ ROCE_WITH_PFC = Scheme("RoCEv2+PFC", "gbn", "dcqcn", "shortest", RED, pfc=True, 
 
 SCHEMES = {s.name: s for s in (TELEMETRY_LERP, TELEMETRY_GBN, BENCHMARK, SHORTEST_PATH)}
 """the four schemes that section IV compares"""
-OTHERS = (TELEMETRY_GBN_DCQCN, TELEMETRY_LERP_OWN)
+OTHERS = (TELEMETRY_GBN_DCQCN, TELEMETRY_LERP_LITERAL)
 """for comparison, by name only"""
 
 

@@ -98,6 +98,11 @@ class HostConfig:
     """a PTM is sent every max(cwnd, delta3) data packets"""
     own_share: bool = False
     """what a connection's own packets add to its path's delay does not count (not in the paper; see `paths`)"""
+    standing_delay: bool = False
+    """the current path is judged by the least delay of its last one to two windows of data packets instead of the last
+    packet's, and not before it has carried a window (not in the paper; see `paths`)"""
+    confirmations: int = 0
+    """further PTMs in a row that must find a path better before the connection moves to it (section III: none)"""
     initial_probes: int = 4
     """PTMs on random alternatives when a connection gets busy"""
     probe_backlog: int = 16
@@ -164,7 +169,7 @@ DCQCN_PAPER: dict[str, Any] = DCQCN_VENDOR | {
 """DCQCN of SIGCOMM 2015, sections 3.1 to 3.3 and 5: alpha's timer must be longer than the interval of CNPs"""
 
 _MAY_BE_ZERO = (
-    *("retry_count", "delta2", "initial_probes", "probe_backlog", "data_dscp", "data_priority"),
+    *("retry_count", "delta2", "confirmations", "initial_probes", "probe_backlog", "data_dscp", "data_priority"),
     *("cnp_interval_ps", "dcqcn_decrease_ps", "dcqcn_bytes"),
 )
 _SHARES = ("delta1", "dctcp_g", "dcqcn_g", "dcqcn_reroute_share")

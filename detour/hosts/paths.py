@@ -10,9 +10,11 @@ optionally a uSID list; the sender knows nothing of the topology behind it. Rule
 * Afterwards a PTM goes out every max(cwnd, `delta3`) data packets, round robin over all candidates.
 * The current path's queuing delay is that of its last acknowledged data packet.
 * A path is better if its delay is below `delta1` times the current one and the difference is above `delta2` MTU
-  transmission times (`compared_delay` has an option). Then the connection moves at once, with slow start; with
-  selective repeat no idle time is needed (section IV). With go-back-N the sender first waits for the difference of
-  the two delays (section III).
+  transmission times. Then the connection moves at once, with slow start; with selective repeat no idle time is
+  needed (section IV). With go-back-N the sender first waits for the difference of the two delays (section III).
+* Three options, not in the paper, keep a sender from moves that gain nothing: its own part of a queue does not count
+  (`own_share`), nor do passing queues (`standing_delay`), and a probe that found a better path is repeated
+  (`confirmations`). docs/experiments.md has what each is worth.
 * A path on which `dead_path_rtos` timeouts in a row passed is dead (not in the paper): the connection moves to the
   candidate with the least known delay, to a random one if none is known, and starts a round.
 
@@ -34,6 +36,8 @@ from detour.hosts.rows import candidate_row, cfg_row, ctl_row, frame_row, host_r
 from detour.hosts.state import FIRST_QPN, MAX_TIME, NIL, QPS_RTS
 
 FIXED, AUTO = 0, 1
+_LEAST_WINDOW = 16.0
+"""packets of which the least delay says something, however small the window"""
 ROUND_NONE, ROUND_FIRST, ROUND_ALL = 0, 1, 2
 """no round; waiting for the first PTR; waiting for the others"""
 
@@ -54,11 +58,54 @@ def compared_delay(cfg: Any, q: Any) -> Any:
     Section III compares whole delays. With `own_share` the part that the connection's own packets cause does not
     count: a queue belongs to those who fill it in proportion to their rates, and ours is what is in flight a round
     trip. Without that a sender that has a path to itself flees from its own queue, to meet it again elsewhere."""
-    if cfg["own_share"] == 0 or q["delay"] < 0 or q["srtt"] <= 0:
-        return q["delay"]
+    delay = standing_delay(q)
+    if cfg["own_share"] == 0 or delay < 0 or q["srtt"] <= 0:
+        return delay
     in_flight = np.float64(q["inflight"] * (cfg["payload"] + wire.DATA_OVERHEAD) * 8)
     own = in_flight * 1e12 / (np.float64(q["srtt"]) * cfg["link_rate_bps"])
-    return np.int64(q["delay"] * max(0.0, 1.0 - own))
+    return np.int64(delay * max(0.0, 1.0 - own))
+
+
+@njit
+def standing_delay(q: Any) -> int:
+    """The least delay in ticks of the window of packets that is full and of the one that fills; -1: not known.
+
+    A queue that empties now and then is none to escape from (as in RFC 8289, section 3.2): what a burst leaves for a
+    moment does not count. A window is full only after the path has carried some packets, so that slow start on a new
+    path ends before it is judged."""
+    if q["low"] < 0:
+        return q["low_before"]
+    if q["low_before"] < 0:
+        return q["low"]
+    return min(q["low"], q["low_before"])
+
+
+@inner
+def _window(q: Any) -> float:
+    """Packets a round trip."""
+    return np.float64(q["inflight"]) if q["cc"] == cc.CC_DCQCN else q["cwnd"]
+
+
+@njit
+def begin_path(cfg: Any, q: Any, delay: int) -> None:
+    """A path begins, of which a probe said `delay` (-1: nothing is known)."""
+    q["delay"] = delay
+    q["low"] = NIL
+    q["low_before"] = NIL if cfg["standing_delay"] else delay
+    q["low_count"] = 0
+
+
+@njit
+def note_delay(cfg: Any, q: Any, delay: int) -> None:
+    """A packet on the current path waited for `delay` ticks."""
+    q["delay"] = delay
+    if q["low"] < 0 or delay < q["low"]:
+        q["low"] = delay
+    q["low_count"] += 1
+    if cfg["standing_delay"] == 0 or q["low_count"] >= max(_window(q), _LEAST_WINDOW):
+        q["low_before"] = q["low"]
+        q["low"] = NIL
+        q["low_count"] = 0
 
 
 @inner
@@ -83,7 +130,7 @@ def move(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
     q["left_rto"] = max(rto, q["left_rto"]) if leftovers else rto
     q["epoch"] += 1
     q["cand"] = cand
-    q["delay"] = candidate_row(hs, i, cand)["delay"]
+    begin_path(cfg_row(hs), q, candidate_row(hs, i, cand)["delay"])
     q["epoch_head"] = NIL
     q["inflight"] = 0
     q["epoch_rtos"] = 0
@@ -119,8 +166,7 @@ def after_data(hs: Any, i: int, q: Any, now: int) -> None:
     if q["mode"] != AUTO:
         return
     q["since_ptm"] += 1
-    window = np.float64(q["inflight"]) if q["cc"] == cc.CC_DCQCN else q["cwnd"]
-    if q["since_ptm"] < max(window, np.float64(cfg_row(hs)["delta3"])):
+    if q["since_ptm"] < max(_window(q), np.float64(cfg_row(hs)["delta3"])):
         return
     q["since_ptm"] = 0
     q["rr_next"] = (q["rr_next"] + 1) % q["n_cand"]
@@ -130,7 +176,7 @@ def after_data(hs: Any, i: int, q: Any, now: int) -> None:
 @inner
 def on_data_delay(hs: Any, i: int, q: Any, cand: int, delay: int, now: int) -> None:
     """An ACK reflected the delay that a data packet of the current epoch accumulated."""
-    q["delay"] = delay
+    note_delay(cfg_row(hs), q, delay)
     candidate_row(hs, i, cand)["delay"] = delay
     if q["st_delay_samples"] == 0 or delay < q["st_delay_min"]:
         q["st_delay_min"] = delay
@@ -250,10 +296,9 @@ def on_ptr(hs: Any, i: int, now: int) -> None:
     c["delay"] = f["reflected"]
     q["st_ptrs"] += 1
     if f["cand"] == q["cand"]:
-        q["delay"] = f["reflected"]
+        note_delay(cfg_row(hs), q, f["reflected"])
     if q["round"] == ROUND_NONE:
-        if q["delay"] >= 0 and is_better(cfg_row(hs), c["delay"], compared_delay(cfg_row(hs), q)):
-            move(hs, i, q, f["cand"], now)
+        _consider(hs, i, q, f["cand"], now)
         return
     place = (f["psn"] - q["round_first"]) & 0x7FFFFFFF
     if place >= q["round_open"]:
@@ -266,6 +311,20 @@ def on_ptr(hs: Any, i: int, now: int) -> None:
         timers.advance(hs, i, q, q["round_deadline"])
     if q["round_done"] == q["round_open"] and q["delay"] >= 0:
         _decide(hs, i, q, now)
+
+
+@inner
+def _consider(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
+    """A PTR outside a round came in on `cand`: moves there if that is better and has been so often enough in a row."""
+    cfg, c = cfg_row(hs), candidate_row(hs, i, cand)
+    if q["low_before"] < 0 or not is_better(cfg, c["delay"], compared_delay(cfg, q)):
+        c["better"] = 0
+    elif c["better"] < cfg["confirmations"]:
+        c["better"] += 1
+        send_ptm(hs, i, q, cand)
+    else:
+        c["better"] = 0
+        move(hs, i, q, cand, now)
 
 
 @inner
@@ -311,7 +370,7 @@ def leave_dead_path(hs: Any, i: int, q: Any, now: int) -> None:
     if best == NIL:
         best = (q["cand"] + 1 + random_below(host_row(hs, q["host"]), q["n_cand"] - 1)) % q["n_cand"]
     move(hs, i, q, best, now)
-    q["delay"] = NIL  # what was known is from before; an answer to the probes beats it
+    begin_path(cfg_row(hs), q, np.int64(NIL))  # what was known is from before; an answer to the probes beats it
     start_round(hs, i, q, now)
 
 

@@ -84,8 +84,9 @@ QP = np.dtype(
         "flight_head flight_tail epoch_head lost_head lost_tail inflight n_lost next_txn epoch "
         # round trip and timeouts (left_rto: of the paths that were left)
         "srtt rttvar rtt_epoch left_rto last_progress last_sent retries epoch_rtos tail_probe "
-        # path: candidates, the current one, its queuing delay in ticks (-1: not known yet)
-        "mode n_cand cand delay since_ptm rr_next ptm_seq "
+        # path: candidates, the current one, its queuing delay in ticks (-1: not known yet); the least delay of the
+        # window that fills and of the one before it, packets in the former
+        "mode n_cand cand delay low low_before low_count since_ptm rr_next ptm_seq "
         # probing round: 0 none, 1 before the first PTR, 2 until three times its round trip
         "probed round round_first round_start round_deadline round_open round_done "
         # NIC rerouting: bad answers in a row, losses seen, least delay (ticks), until when nothing is judged, last move
@@ -128,8 +129,9 @@ WQE = np.dtype(_ints("wr_id first packets local remote rkey length flags imm pos
 """one row a posted work request; `posted`: when, ps"""
 WQE_SIGNALED, WQE_IMM = 1, 2
 
-CANDIDATE = np.dtype(_ints("sport dst_hi dst_lo final_hi delay packets asked answered"))
-"""one row a candidate path: UDP source port, uSID list as address (0: plain), last known delay (-1: none)"""
+CANDIDATE = np.dtype(_ints("sport dst_hi dst_lo final_hi delay packets asked answered better"))
+"""one row a candidate path: UDP source port, uSID list as address (0: plain), last known delay (-1: none),
+`better`: probes in a row that found it better than the current path"""
 
 CQ = np.dtype(_ints("used host head tail reserved"))
 CQE = np.dtype(_ints("wr_id status opcode length imm qpn flags posted done"))

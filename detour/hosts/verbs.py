@@ -493,7 +493,7 @@ class QP:
             dst = to_words(usid_address(path.usids)) if path.usids else (0, 0)
             final = to_words(final_address(path.usids))[0] if path.usids else 0
             # sport, dst, final address, then what is known of the path: nothing
-            hs.candidate[self.index, place] = (path.sport, *dst, final, NIL, 0, NIL, NIL)
+            hs.candidate[self.index, place] = (path.sport, *dst, final, NIL, 0, NIL, NIL, 0)
         q = self._row()
         _assign(
             q,
@@ -504,6 +504,9 @@ class QP:
                 "rr_next": 0,
                 "probed": 0,
                 "delay": NIL,
+                "low": NIL,
+                "low_before": NIL,
+                "low_count": 0,
                 "round": 0,
                 "round_deadline": MAX_TIME,
             },
@@ -664,8 +667,8 @@ REFUSED = {
 def _fresh() -> Any:
     """The row of a QP in RESET."""
     q = np.zeros(1, state.QP)[0]
-    none = "flight_head flight_tail epoch_head lost_head lost_tail nak_seq rcv_refused heap_pos active_next delay"
-    _assign(q, dict.fromkeys(none.split(), NIL))
+    chains = "flight_head flight_tail epoch_head lost_head lost_tail heap_pos active_next"
+    _assign(q, dict.fromkeys(f"{chains} nak_seq rcv_refused delay low low_before".split(), NIL))
     _assign(q, {"used": 1, "state": state.QPS_RESET, "round_deadline": MAX_TIME, "cc_timer": MAX_TIME})
     return q
 

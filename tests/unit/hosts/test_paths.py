@@ -24,14 +24,15 @@ def test_own_packets_count_as_delay_unless_told_otherwise() -> None:
     for own_share in (False, True):
         hs = make_hosts(1, 1, 0, config=HostConfig(own_share=own_share))
         q, cfg = hs.qp[0], hs.cfg[0]
-        q["delay"], q["srtt"] = 10_000, 20 * US
+        paths.begin_path(cfg, q, 10_000)
+        q["srtt"] = 20 * US
         # A packet of 1102 bytes takes 88.16 ns; the path carries 226.9 of them a round trip.
         for in_flight, expected in ((0, 10_000), (113, 5_018), (400, 0)):
             q["inflight"] = in_flight
             assert paths.compared_delay(cfg, q) == (expected if own_share else 10_000)
         q["srtt"] = 0
         assert paths.compared_delay(cfg, q) == 10_000, "without a round trip nothing is known of one's own share"
-        q["delay"] = -1
+        paths.begin_path(cfg, q, -1)
         assert paths.compared_delay(cfg, q) == -1, "and an unknown delay stays unknown"
 
 
@@ -194,6 +195,63 @@ def test_a_path_that_gets_congested_is_left_with_slow_start() -> None:
     assert stats["retransmitted"] == 0
     assert set(stats["paths"]) == {"sport:0x0001", str(CANDIDATES[current(pair)])}
     assert sum(stats["paths"].values()) == 1000
+
+
+def test_a_path_is_judged_by_the_least_delay_of_its_last_packets() -> None:
+    hs = make_hosts(1, 1, 0, config=HostConfig(standing_delay=True))
+    q, cfg = hs.qp[0], hs.cfg[0]
+    q["cwnd"] = 20
+    paths.begin_path(cfg, q, 500)
+    seen = []
+    for delay in (*range(900, 700, -10), *range(1000, 1400, 10)):
+        paths.note_delay(cfg, q, delay)
+        seen.append((paths.standing_delay(q), q["low_before"] >= 0))
+    assert seen[18:20] == [(720, False), (710, True)], "nothing counts before a window is full"
+    assert seen[20] == seen[38] == (710, True), "the window before and the one that fills"
+    assert seen[39] == seen[58] == (1000, True)
+    assert seen[59] == (1200, True)
+
+
+def test_by_the_letter_a_path_is_judged_by_its_last_packet() -> None:
+    hs = make_hosts(1, 1, 0, config=HostConfig())
+    q, cfg = hs.qp[0], hs.cfg[0]
+    paths.begin_path(cfg, q, 500)
+    assert paths.standing_delay(q) == 500
+    for delay in (900, 800, 1000):
+        paths.note_delay(cfg, q, delay)
+        assert paths.standing_delay(q) == delay
+
+
+@pytest.mark.parametrize("standing", [False, True])
+def test_a_burst_moves_only_those_who_look_at_single_packets(standing: bool) -> None:
+    data = [0]
+
+    def queue(sport: int) -> int:
+        data[0] += sport == 1
+        return 30_000 if sport == 1 and data[0] % 30 < 20 else 0
+
+    config = HostConfig(initial_probes=0, delta3=20, standing_delay=standing)
+    pair, net = start(1000, Weather(queue_of=queue), config=config)
+    assert (finish(pair, net)["reroutes"] > 0) != standing
+
+
+@pytest.mark.parametrize("confirmations", [0, 2])
+def test_a_better_path_is_probed_again_as_often_as_asked(confirmations: int) -> None:
+    probes = Probes()
+    config = HostConfig(initial_probes=0, confirmations=confirmations)
+    pair, net = start(700, Weather(queue_of=lambda s: 30_000 if s == 1 else 0), probes, config=config)
+    assert finish(pair, net)["reroutes"] == 1
+    first = next(cand for cand in probes.ptms() if cand != 0)
+    assert probes.ptms().count(first) == 1 + confirmations
+    assert current(pair) == first
+
+
+def test_a_path_that_was_better_only_once_is_not_taken() -> None:
+    answers = iter([0] + [29_000] * 1000)
+    queue = {1: lambda: 30_000, 0x8001: lambda: next(answers)}
+    weather = Weather(queue_of=lambda s: queue[s]() if s in queue else 29_000)
+    pair, net = start(1000, weather, config=HostConfig(initial_probes=0, confirmations=1))
+    assert finish(pair, net)["reroutes"] == 0
 
 
 def test_queuing_delay_is_reported_per_connection() -> None:
