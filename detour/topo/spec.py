@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from detour.base.errors import DetourError
 from detour.topo.clos import fat_tree, leaf_spine
 from detour.topo.dragonfly import dragonfly
+from detour.topo.expander import booted
 from detour.topo.keyvalues import check_keys, split_spec, whole_number
 from detour.topo.topology import Topology
 
@@ -32,6 +33,11 @@ FAMILIES = {
     "dragonfly": _Family(dragonfly, ("p", "a", "h"), ("g", "wiring"), ("wiring",)),
     "leaf-spine": _Family(leaf_spine, ("leaves", "spines", "hosts")),
     "fat-tree": _Family(fat_tree, ("k",), ("blocking",)),
+    "fcplus": _Family(booted.fcplus, ("n", "s"), ("v", "hosts", "p", "seed")),
+    "fc": _Family(booted.fc, ("n", "s", "k"), ("hosts", "p", "seed")),
+    "jellyfish": _Family(booted.jellyfish, ("n", "s"), ("hosts", "p", "seed")),
+    "xpander": _Family(booted.xpander, ("n", "s"), ("hosts", "p", "seed")),
+    "equal-cost-clos": _Family(booted.equal_cost_clos, ("servers", "switches"), ("p",)),
 }
 
 

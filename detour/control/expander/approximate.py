@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Maximum concurrent flow over given paths, from both sides, without an LP solver.
+
+Garg and Koenemann (FOCS 1998) and Fleischer (SIAM J. Discrete Math. 2000) give channels a price that grows
+exponentially with their load and send every demand over its cheapest paths. The same idea as a game between flows
+and prices, played with optimistic multiplicative weights (Rakhlin and Sridharan, NIPS 2013), comes within epsilon after
+order 1/epsilon rounds instead of 1/epsilon^2. After every round both sides hold what they have shown: the mean of all
+flows loads no channel more than 1/lower times, and under the mean of all prices the demands cost at least 1/upper.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.jit import njit
+
+MAX_ROUNDS = 20_000
+_CHECK = 20
+"""rounds between two looks at the bounds"""
+
+
+class Bounds(NamedTuple):
+    """`lower` <= the largest theta <= `upper`; `rounds` that were played."""
+
+    lower: float
+    upper: float
+    rounds: int
+
+
+@njit
+def _loads(first, begin, channels, demand, share, load):
+    """What every channel carries if the demands are split as `share` says."""
+    load[:] = 0.0
+    for i in range(demand.size):
+        for row in range(first[i], first[i + 1]):
+            flow = demand[i] * share[row]
+            for j in range(begin[row], begin[row + 1]):
+                load[channels[j]] += flow
+
+
+@njit
+def _cheapest(first, begin, channels, demand, price):
+    """What all demands cost if each takes its cheapest path."""
+    total = 0.0
+    for i in range(demand.size):
+        least = np.inf
+        for row in range(first[i], first[i + 1]):
+            cost = 0.0
+            for j in range(begin[row], begin[row + 1]):
+                cost += price[channels[j]]
+            least = min(least, cost)
+        total += demand[i] * least
+    return total
+
+
+@njit
+def _move_flows(first, begin, channels, guess, step, share, mean, weight):
+    """Every demand shifts towards paths that are cheap under the guessed prices; `mean` takes part of it in."""
+    for i in range(first.size - 1):
+        low, high = first[i], first[i + 1]
+        least = np.inf
+        for row in range(low, high):
+            cost = 0.0
+            for j in range(begin[row], begin[row + 1]):
+                cost += guess[channels[j]]
+            share[row] = np.log(max(share[row], 1e-30)) - step * cost
+            least = min(least, -share[row])
+        total = 0.0
+        for row in range(low, high):
+            share[row] = np.exp(share[row] + least)
+            total += share[row]
+        for row in range(low, high):
+            share[row] /= total
+            mean[row] += weight * (share[row] - mean[row])
+
+
+def bounds_of(
+    first: NDArray[np.int64],
+    begin: NDArray[np.int64],
+    channels: NDArray[np.int32],
+    demand: NDArray[np.float64],
+    flows: NDArray[np.float64],
+    prices: NDArray[np.float64],
+) -> Bounds:
+    """What any flows and prices show: scaled to the demand, the flows load some channel 1/lower times; in units of all
+    prices the demands cost 1/upper at least.
+
+    Args:
+        first: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1.
+        begin: (paths + 1,) channels of path r are channels[begin[r]:begin[r+1]].
+        channels: numbers from 0, every one in use; each carries 1.
+        demand: (pairs,).
+        flows: (paths,) of any scale; a pair without flow is taken to split evenly.
+        prices: (channels,) of any scale.
+    """
+    flows = np.maximum(flows, 0.0)
+    of_pair = np.add.reduceat(flows, first[:-1])
+    count = np.diff(first)
+    share = np.where(np.repeat(of_pair, count) > 0, flows / np.repeat(np.where(of_pair > 0, of_pair, 1.0), count), 0)
+    share = np.where(np.repeat(of_pair, count) > 0, share, 1.0 / np.repeat(count, count))
+    load = np.zeros(prices.size)
+    _loads(first, begin, channels, demand, share, load)
+    cost = _cheapest(first, begin, channels, demand, np.ascontiguousarray(prices / prices.sum()))
+    return Bounds(float(1.0 / load.max()), float(1.0 / cost), 0)
+
+
+def solve(
+    first: NDArray[np.int64],
+    begin: NDArray[np.int64],
+    channels: NDArray[np.int32],
+    demand: NDArray[np.float64],
+    gap: float,
+    rounds: int = MAX_ROUNDS,
+) -> Bounds:
+    """Plays until upper / lower - 1 <= gap or the rounds are over.
+
+    Args:
+        first: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1.
+        begin: (paths + 1,) channels of path r are channels[begin[r]:begin[r+1]].
+        channels: channel numbers; each carries 1.
+        demand: (pairs,).
+        gap: how close the bounds are to come.
+        rounds: at most.
+    """
+    used, renumbered = np.unique(channels, return_inverse=True)
+    channels = renumbered.astype(np.int32)
+    share = np.repeat(1.0 / np.diff(first), np.diff(first))
+    flows, load, before = share.copy(), np.zeros(used.size), np.zeros(used.size)
+    _loads(first, begin, channels, demand, share, load)
+    scale = float(load.max())
+    price = np.full(used.size, 1.0 / used.size)
+    prices = price.copy()
+    log_price = np.log(price)
+    lower, upper, began = 0.0, np.inf, 0
+    step_price, step_flow = _steps(used.size, scale)
+    guess = price.copy()
+    for k in range(1, rounds + 1):
+        weight = 1.0 / (k - began)
+        _move_flows(first, begin, channels, guess, step_flow, share, flows, weight)
+        before[:] = load
+        _loads(first, begin, channels, demand, share, load)
+        old = price
+        log_price += step_price * (2 * load - before)
+        log_price -= log_price.max()
+        price = np.exp(log_price)
+        price /= price.sum()
+        guess = 2 * price - old
+        prices += weight * (price - prices)
+        if k % _CHECK == 0 or k == rounds:
+            now = np.empty(used.size)
+            _loads(first, begin, channels, demand, flows, now)
+            lower = max(lower, 1.0 / now.max())
+            upper = min(upper, 1.0 / _cheapest(first, begin, channels, demand, prices))
+            if upper <= lower * (1 + gap):
+                return Bounds(lower, upper, k)
+    return Bounds(lower, upper, rounds)
+
+
+def _steps(channels: int, scale: float) -> tuple[float, float]:
+    """Steps of prices and of flows."""
+    return 0.5 / scale, 0.5 * channels

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traffic between switches (FC+, section V-A): all-to-all, uniform random, near-worst; and the TUB bound.
+
+A demand of 1 is what one server sends at line rate; every switch sends as much as it has servers. A link carries 1.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from detour.base.errors import DetourError
+from detour.base.jit import njit
+from detour.topo.expander.network import Expander
+
+FAN_OUT = 0.125
+"""share of all other switches that a switch sends to under uniform random traffic"""
+
+
+class Demand(NamedTuple):
+    """`pairs` (P, 2) source and destination switch; `amount` (P,) servers' line rates."""
+
+    pairs: NDArray[np.int32]
+    amount: NDArray[np.float64]
+
+
+@njit
+def _breadth_first(source, neighbour, distance, queue):
+    distance[:] = -1
+    distance[source] = 0
+    queue[0], head, tail = source, 0, 1
+    while head < tail:
+        x = queue[head]
+        head += 1
+        for c in range(neighbour.shape[1]):
+            y = neighbour[x, c]
+            if y >= 0 and distance[y] < 0:
+                distance[y] = distance[x] + 1
+                queue[tail] = y
+                tail += 1
+
+
+@njit
+def _all_distances(neighbour, found):
+    queue = np.empty(neighbour.shape[0], np.int64)
+    for source in range(neighbour.shape[0]):
+        _breadth_first(source, neighbour, found[source], queue)
+
+
+def hop_distances(network: Expander) -> NDArray[np.int32]:
+    """(switches, switches) links of the shortest path, whatever its layers.
+
+    Raises:
+        DetourError: the network is in parts.
+    """
+    found = np.empty((network.size, network.size), np.int32)
+    _all_distances(np.ascontiguousarray(network.channels.neighbour), found)
+    if (found < 0).any():
+        a, b = np.argwhere(found < 0)[0]
+        raise DetourError(f"{network.spec}: there is no path from s{a} to s{b}")
+    return found
+
+
+def all_to_all(network: Expander) -> Demand:
+    """Every switch sends to every other one, in proportion to the servers there."""
+    tors = network.tors
+    hosts = network.hosts[tors].astype(np.float64)
+    a, b = np.repeat(np.arange(tors.size), tors.size), np.tile(np.arange(tors.size), tors.size)
+    a, b = a[a != b], b[a != b]
+    amount = hosts[a] * hosts[b] / (hosts.sum() - hosts[a])
+    return Demand(np.stack([tors[a], tors[b]], axis=1), amount)
+
+
+def uniform_random(network: Expander, seed: int = 1, fan_out: float = FAN_OUT) -> Demand:
+    """Every switch sends equally to a share of all switches, drawn at random for each."""
+    rng, tors = np.random.default_rng([seed, 0xF0]), network.tors
+    count = max(1, round(fan_out * tors.size))
+    pairs, amount = [], []
+    for i, source in enumerate(tors.tolist()):
+        others = np.delete(tors, i)
+        for target in rng.choice(others, count, replace=False).tolist():
+            pairs.append((source, target))
+            amount.append(network.hosts[source] / count)
+    return Demand(np.array(pairs, np.int32), np.array(amount))
+
+
+def near_worst(network: Expander, distance: NDArray[np.int32] | None = None) -> Demand:
+    """Every switch sends all to one other: the permutation of the largest sum of distance * min(hosts) (Namyar et al.,
+    SIGCOMM 2021)."""
+    distance = hop_distances(network) if distance is None else distance
+    tors = network.tors
+    hosts = network.hosts[tors].astype(np.float64)
+    weight = distance[np.ix_(tors, tors)] * np.minimum.outer(hosts, hosts)
+    np.fill_diagonal(weight, -1e6)
+    rows, columns = linear_sum_assignment(weight, maximize=True)
+    return Demand(np.stack([tors[rows], tors[columns]], axis=1), np.minimum(hosts[rows], hosts[columns]))
+
+
+PATTERNS = ("all-to-all", "uniform", "near-worst")
+
+
+def demand_of(pattern: str, network: Expander, seed: int = 1) -> Demand:
+    """The demand of that name.
+
+    Raises:
+        DetourError: there is none.
+    """
+    if pattern == "all-to-all":
+        return all_to_all(network)
+    if pattern == "uniform":
+        return uniform_random(network, seed)
+    if pattern == "near-worst":
+        return near_worst(network)
+    raise DetourError(f"pattern {pattern!r}; there are {', '.join(PATTERNS)}")
+
+
+def upper_bound(network: Expander, demand: Demand, distance: NDArray[np.int32] | None = None) -> float:
+    """TUB, eq. (6): no routing carries more than 2E / sum(demand * distance) times the demand."""
+    distance = hop_distances(network) if distance is None else distance
+    load = demand.amount * distance[demand.pairs[:, 0], demand.pairs[:, 1]]
+    return 2 * len(network.links) / float(load.sum())

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shortest paths of one source, length by length, as native code (FC+, section III-B).
+
+All simple paths of 1, 2, 3... links are walked depth first; a branch is cut where it goes down and up again more
+often than there are priorities left, and where no destination that still lacks paths is near enough. A destination
+is done with the length at which it has K paths; of the paths of that length those are taken that share links least.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from detour.base.jit import njit
+from detour.topo.expander.network import Channels
+
+PLAIN, DIVERSE, DISJOINT = 0, 1, 2
+"""which of the paths of equal length are taken: the first ones; those that share least; only such as share no link"""
+
+FREE = 1 << 30
+"""as many down-ups as a path likes: KSP"""
+
+
+@njit
+def distances_to(wanted, neighbour, found, queue):
+    """Links from every switch to the nearest wanted one, into `found`."""
+    n, width = neighbour.shape
+    head = tail = 0
+    for x in range(n):
+        found[x] = 0 if wanted[x] else n
+        if wanted[x]:
+            queue[tail] = x
+            tail += 1
+    while head < tail:
+        x = queue[head]
+        head += 1
+        for c in range(width):
+            y = neighbour[x, c]
+            if y >= 0 and found[y] > found[x] + 1:
+                found[y] = found[x] + 1
+                queue[tail] = y
+                tail += 1
+
+
+@njit
+def _grown(array):
+    bigger = np.empty((2 * array.shape[0], array.shape[1]), array.dtype)
+    bigger[: array.shape[0]] = array
+    return bigger
+
+
+@njit
+def walk(source, hops, budget, wanted, near, ch, on_path, ends, columns):
+    """All simple paths of exactly `hops` links from a source to wanted switches, with at most `budget` down-ups.
+
+    Args:
+        near: (switches,) links to the nearest wanted switch.
+        on_path: (switches,) all False; so again afterwards.
+        ends: (capacity, 1) destinations are put there.
+        columns: (capacity, at least hops) the columns that a path takes.
+
+    Returns:
+        (number of paths, ends, columns); the arrays may have been replaced by larger ones.
+    """
+    width = ch.neighbour.shape[1]
+    at = np.empty(hops + 1, np.int64)
+    position = np.zeros(hops + 1, np.int64)
+    down_ups = np.zeros(hops + 1, np.int64)
+    turn = np.zeros(hops + 1, np.int64)
+    found, depth = 0, 0
+    at[0] = source
+    on_path[source] = True
+    while depth >= 0:
+        x, c = at[depth], turn[depth]
+        last = depth + 1 == hops
+        if last and found + width > ends.shape[0]:
+            ends, columns = _grown(ends), _grown(columns)
+        here, spent = position[depth], down_ups[depth]
+        while c < width:
+            y = ch.neighbour[x, c]
+            more = spent + (ch.leave[x, c] < here)
+            c += 1
+            if y < 0 or more > budget or on_path[y]:
+                continue
+            if last:
+                if wanted[y]:
+                    ends[found, 0] = y
+                    for d in range(depth):
+                        columns[found, d] = turn[d] - 1
+                    columns[found, depth] = c - 1
+                    found += 1
+            elif near[y] < hops - depth:
+                turn[depth] = c
+                depth += 1
+                at[depth], position[depth], down_ups[depth], turn[depth] = y, ch.enter[x, c - 1], more, 0
+                on_path[y] = True
+                break
+        else:
+            on_path[x] = False
+            depth -= 1
+    return found, ends, columns
+
+
+@njit
+def _use(source, path, hops, ch, use, by_link, count):
+    """Counts the channels (or links) of a path, or forgets them (count False)."""
+    width = ch.neighbour.shape[1]
+    x = source
+    for d in range(hops):
+        c = path[d]
+        i = ch.link[x, c] if by_link else x * width + c
+        use[i] = use[i] + 1 if count else 0
+        x = ch.neighbour[x, c]
+
+
+@njit
+def _things(source, candidates, columns, hops, ch, by_link, used):
+    """The channels (or links) of every candidate, into `used` (candidates, hops)."""
+    width = ch.neighbour.shape[1]
+    for i in range(candidates.size):
+        x = source
+        for d in range(hops):
+            c = columns[candidates[i], d]
+            used[i, d] = ch.link[x, c] if by_link else x * width + c
+            x = ch.neighbour[x, c]
+
+
+@njit
+def choose(used, hops, room, ties, use, chosen):
+    """Marks in `chosen` which candidates are taken, at most `room`.
+
+    `use` counts the channels (DISJOINT: the links) of paths taken before; what is taken now is added. In DIVERSE
+    order a path is taken in round m if its channels are in use m times in all, at most, by then.
+    """
+    total = used.shape[0]
+    limit = min(room, total)
+    chosen[:total] = False
+    if ties == PLAIN or (ties == DIVERSE and limit == total):
+        chosen[:limit] = True
+        return
+    taken, most = 0, 0
+    while taken < limit:
+        for i in range(total):
+            if chosen[i]:
+                continue
+            shared = 0
+            for d in range(hops):
+                shared += use[used[i, d]]
+            if shared <= most:
+                chosen[i] = True
+                taken += 1
+                for d in range(hops):
+                    use[used[i, d]] += 1
+                if taken == limit:
+                    break
+        if ties == DISJOINT:
+            break
+        most += 1
+
+
+@njit
+def _by_end(ends, found, n, start, order):
+    """Sorts paths by destination, stably: those to y are order[start[y]:start[y+1]]."""
+    start[:] = 0
+    for i in range(found):
+        start[ends[i, 0] + 1] += 1
+    for y in range(n):
+        start[y + 1] += start[y]
+    fill = start[:n].copy()
+    for i in range(found):
+        y = ends[i, 0]
+        order[fill[y]] = i
+        fill[y] += 1
+
+
+@njit
+def paths_from(source, wanted, k, budget, ties, max_hops, ch, have, length, kept):
+    """The first K paths from a source to every wanted switch.
+
+    Args:
+        wanted: (switches,) destinations; all False afterwards but for those that lack paths.
+        have: (switches,) all 0; becomes the number of paths.
+        length: (switches, k) becomes their lengths.
+        kept: (switches, k, max_hops) becomes their columns.
+    """
+    n, width = ch.neighbour.shape
+    near, queue = np.empty(n, np.int64), np.empty(n, np.int64)
+    on_path = np.zeros(n, np.bool_)
+    start = np.zeros(n + 1, np.int64)
+    ends, columns = np.empty((4096, 1), np.int32), np.empty((4096, max_hops), np.uint8)
+    use = np.zeros(n * width, np.int32)
+    chosen, used = np.empty(1, np.bool_), np.empty((1, max_hops), np.int32)
+    by_link = ties == DISJOINT
+    for hops in range(1, max_hops + 1):
+        if not wanted.any():
+            break
+        distances_to(wanted, ch.neighbour, near, queue)
+        found, ends, columns = walk(source, hops, budget, wanted, near, ch, on_path, ends, columns)
+        order = np.empty(found, np.int64)
+        _by_end(ends, found, n, start, order)
+        for y in range(n):
+            candidates = order[start[y] : start[y + 1]]
+            if candidates.size == 0:
+                continue
+            if chosen.size < candidates.size:
+                chosen, used = (
+                    np.empty(2 * candidates.size, np.bool_),
+                    np.empty((2 * candidates.size, max_hops), np.int32),
+                )
+            before = have[y]
+            for i in range(before):
+                _use(source, kept[y, i], length[y, i], ch, use, by_link, True)
+            _things(source, candidates, columns, hops, ch, by_link, used)
+            choose(used[: candidates.size], hops, k - before, ties, use, chosen)
+            for i in range(before):
+                _use(source, kept[y, i], length[y, i], ch, use, by_link, False)
+            for i in range(candidates.size):
+                if chosen[i]:
+                    kept[y, have[y], :hops] = columns[candidates[i], :hops]
+                    length[y, have[y]] = hops
+                    have[y] += 1
+                for d in range(hops):
+                    use[used[i, d]] = 0
+            wanted[y] = have[y] < k
+
+
+@njit
+def paths_of_sources(sources, wanted, k, budget, ties, max_hops, ch, count, lengths, columns):
+    """`paths_from` for several sources; the paths of source i to y begin behind those to smaller y.
+
+    Args:
+        wanted: (sources, switches).
+        count: (sources, switches) becomes the number of paths.
+        lengths: (rows,) and columns: (rows, max_hops) become the paths, one after the other.
+
+    Returns:
+        rows written.
+    """
+    n = ch.neighbour.shape[0]
+    length = np.empty((n, k), np.uint8)
+    kept = np.empty((n, k, max_hops), np.uint8)
+    row = 0
+    for i in range(sources.size):
+        want = wanted[i].copy()
+        paths_from(sources[i], want, k, budget, ties, max_hops, ch, count[i], length, kept)
+        for y in range(n):
+            for j in range(count[i, y]):
+                lengths[row] = length[y, j]
+                columns[row] = kept[y, j]
+                row += 1
+    return row
+
+
+def native(ch: Channels) -> Channels:
+    """The same tables with contiguous rows, as the search wants them."""
+    return Channels(*(np.ascontiguousarray(part, dtype=np.int32) for part in ch))

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deadlock freedom, checked: the channel dependency graph of the routes themselves (Dally and Seitz, 1988).
+
+A channel is a link in one direction and a lossless priority: the buffer behind the link that PFC can block. It depends
+on the channel that a packet in it wants next. Routes cannot deadlock if nothing depends on itself, however
+indirectly. Nothing of how the routes were made is used here: priorities are followed hop by hop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.jit import njit
+from detour.control.expander.enumeration import native
+from detour.control.expander.routes import Routes
+from detour.topo.expander.network import Expander
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One priority: channels in use, dependencies among them, and a cycle (channels in order) if there is one."""
+
+    priority: int
+    channels: int
+    dependencies: int
+    cycle: tuple[int, ...]
+
+    @property
+    def acyclic(self) -> bool:
+        return not self.cycle
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was found for every priority, and whether a priority ever falls back to a lower one."""
+
+    network: Expander
+    priorities: tuple[Layer, ...]
+    between: int
+    """dependencies of a channel on one of the next higher priority"""
+
+    @property
+    def deadlock_free(self) -> bool:
+        """Every priority is acyclic; between priorities a packet only rises, which adds no cycle."""
+        return all(layer.acyclic for layer in self.priorities)
+
+    @property
+    def channels(self) -> int:
+        return sum(layer.channels for layer in self.priorities)
+
+    @property
+    def dependencies(self) -> int:
+        return sum(layer.dependencies for layer in self.priorities) + self.between
+
+
+@njit
+def _mark(source, first, last, length, columns, ch, flat, inside, rising, used):
+    """Marks the dependencies of rows first to last-1.
+
+    inside[p, x, c, d]: channel c of switch x in priority p depends on column d behind it in the same priority;
+    rising: on that column in priority p + 1. used[p, x, c]: some path takes the channel.
+    """
+    for row in range(first, last):
+        x, position, p = source, 0, 0
+        before_x, before_c, before_p = -1, -1, 0
+        for i in range(length[row]):
+            c = columns[row, i]
+            if not flat and ch.leave[x, c] < position:
+                p += 1
+            used[p, x, c] = True
+            if before_x >= 0:
+                if p == before_p:
+                    inside[p, before_x, before_c, c] = True
+                else:
+                    rising[before_p, before_x, before_c, c] = True
+            before_x, before_c, before_p = x, c, p
+            position = ch.enter[x, c]
+            x = ch.neighbour[x, c]
+
+
+@njit
+def _mark_all(source, first, length, columns, ch, flat, inside, rising, used):
+    for i in range(source.size):
+        _mark(source[i], first[i], first[i + 1], length, columns, ch, flat, inside, rising, used)
+
+
+@njit
+def _strip(depends, ch, degree, stack):
+    """Removes channels on which nothing depends until none is left or every one is (Kahn); returns how many remain.
+
+    degree[x, c] becomes the number of remaining channels that depend on the channel, -1 if it was removed.
+    """
+    n, width = ch.neighbour.shape
+    degree[:] = 0
+    for x in range(n):
+        for c in range(width):
+            y = ch.neighbour[x, c]
+            if y >= 0:
+                for d in range(width):
+                    degree[y, d] += depends[x, c, d]
+    top, left = 0, n * width
+    for x in range(n):
+        for c in range(width):
+            if degree[x, c] == 0:
+                stack[top] = x * width + c
+                top += 1
+    while top:
+        top -= 1
+        x, c = stack[top] // width, stack[top] % width
+        degree[x, c] = -1
+        left -= 1
+        y = ch.neighbour[x, c]
+        if y >= 0:
+            for d in range(width):
+                if depends[x, c, d]:
+                    degree[y, d] -= 1
+                    if degree[y, d] == 0:
+                        stack[top] = y * width + d
+                        top += 1
+    return left
+
+
+def find_cycle(depends: NDArray[np.bool_], network: Expander) -> tuple[int, ...]:
+    """A cycle of dependencies, () if there is none.
+
+    Args:
+        depends: (switches, width, width) whether channel (x, c) depends on column d of the switch behind it.
+        network: whose channels they are.
+
+    Returns:
+        Channel numbers x * width + c, each depending on the next, the last on the first.
+    """
+    ch = native(network.channels)
+    n, width = ch.neighbour.shape
+    degree = np.zeros((n, width), np.int64)
+    if _strip(depends, ch, degree, np.empty(n * width, np.int64)) == 0:
+        return ()
+    # Every remaining channel has a remaining one that depends on it: walking backwards must come round.
+    left = degree > 0
+    before: dict[int, int] = {}
+    for x, c in zip(*(axis.tolist() for axis in np.nonzero(left)), strict=True):
+        for d in np.flatnonzero(depends[x, c]).tolist():
+            before.setdefault(int(ch.neighbour[x, c]) * width + d, x * width + c)
+    at = int(np.flatnonzero(left.ravel())[0])
+    seen: dict[int, int] = {}
+    walk: list[int] = []
+    while at not in seen:
+        seen[at] = len(walk)
+        walk.append(at)
+        at = before[at]
+    return tuple(reversed(walk[seen[at] :]))
+
+
+def prove(routes: Routes) -> Proof:
+    """Builds the dependencies of every priority from the routes and looks for cycles."""
+    network, count = routes.network, max(1, routes.policy.priorities)
+    ch = native(network.channels)
+    n, width = ch.neighbour.shape
+    inside = np.zeros((count, n, width, width), np.bool_)
+    rising = np.zeros((count, n, width, width), np.bool_)
+    used = np.zeros((count, n, width), np.bool_)
+    flat = routes.policy.priorities == 0
+    source = np.ascontiguousarray(routes.pairs[:, 0].astype(np.int64))
+    _mark_all(source, routes.first, routes.length, routes.columns, ch, flat, inside, rising, used)
+    layers = tuple(
+        Layer(p, int(used[p].sum()), int(inside[p].sum()), find_cycle(inside[p], network)) for p in range(count)
+    )
+    return Proof(network, layers, int(rising.sum()))
+
+
+def channel_names(network: Expander, cycle: tuple[int, ...]) -> list[str]:
+    """`s3>s17` for every channel."""
+    neighbour = network.channels.neighbour
+    width = neighbour.shape[1]
+    return [f"s{i // width}>s{neighbour[i // width, i % width]}" for i in cycle]

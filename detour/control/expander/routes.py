@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The routes of a network: DF-KSP with n lossless priorities, plain KSP, and FC's edge-disjoint up-down paths."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.errors import DetourError
+from detour.base.jit import njit
+from detour.control.expander import enumeration
+from detour.control.expander.enumeration import DISJOINT, DIVERSE, FREE, PLAIN
+from detour.topo.expander.network import Channels, Expander
+
+Report = Callable[[int, int], None]
+"""called with (sources done, sources in all)"""
+
+TIES = {"diverse": DIVERSE, "plain": PLAIN}
+MAX_HOPS = 12
+"""longest path that is looked for; with 18 and more links a switch no pair of 2000 switches needs as many"""
+_CHUNK_ROWS = 4_000_000
+"""paths computed between two reports at most"""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Which paths: the `k` shortest with at most `priorities` - 1 down-ups (0 priorities: any path, KSP).
+
+    `ties`: among equal lengths, "diverse" or "plain". `disjoint`: only paths that share no link (FC).
+    """
+
+    k: int = 32
+    priorities: int = 1
+    ties: str = "diverse"
+    disjoint: bool = False
+    max_hops: int = MAX_HOPS
+
+    @property
+    def budget(self) -> int:
+        return self.priorities - 1 if self.priorities else FREE
+
+    @property
+    def rule(self) -> int:
+        return DISJOINT if self.disjoint else TIES[self.ties]
+
+    def check(self, network: Expander) -> None:
+        """Refuses what makes no sense.
+
+        Raises:
+            DetourError: which value, and what would do.
+        """
+        if not 1 <= self.k <= 1024:
+            raise DetourError(f"k={self.k} paths a pair; 1 to 1024 are possible")
+        if not 0 <= self.priorities <= 8:
+            raise DetourError(f"{self.priorities} priorities; 1 to 8 are possible (0: KSP, with no regard to deadlock)")
+        if self.ties not in TIES:
+            raise DetourError(f"ties {self.ties!r}; there are {', '.join(TIES)}")
+        if not 1 <= self.max_hops <= 32:
+            raise DetourError(f"paths of at most {self.max_hops} hops; 1 to 32 are possible")
+        if self.priorities and not network.layers:
+            raise DetourError(
+                f"{network.spec} has no layers, so no path is up-down; only KSP (0 priorities) is possible"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Routes:
+    """Paths of (source, destination) pairs. Those of pair i are rows first[i] to first[i+1]-1, the shortest first.
+
+    `pairs` (P, 2) switches; `first` (P + 1,); `length` (R,) links of a path; `columns` (R, longest) the column of
+    `network.channels` taken at every switch, anything behind the length.
+    """
+
+    network: Expander
+    policy: Policy
+    pairs: NDArray[np.int32]
+    first: NDArray[np.int64]
+    length: NDArray[np.uint8]
+    columns: NDArray[np.uint8]
+
+    @property
+    def total(self) -> int:
+        """Number of paths."""
+        return int(self.length.size)
+
+    @property
+    def mean_length(self) -> float:
+        """Links of a path, mean over all."""
+        return float(self.length.mean()) if self.total else 0.0
+
+    @property
+    def mean_paths(self) -> float:
+        """Paths of a pair, mean over all."""
+        return self.total / max(1, len(self.pairs))
+
+    def path(self, row: int, source: int) -> tuple[list[int], list[int]]:
+        """(switches, lossless priority of every hop from 0) of a path."""
+        ch = self.network.channels
+        switches, priorities, position = [source], [], 0
+        for d in range(int(self.length[row])):
+            x, c = switches[-1], int(self.columns[row, d])
+            rises = int(ch.leave[x, c]) < position
+            priorities.append((priorities[-1] if priorities else 0) + rises)
+            position = int(ch.enter[x, c])
+            switches.append(int(ch.neighbour[x, c]))
+        if not self.policy.priorities:
+            priorities = [0] * len(priorities)
+        return switches, priorities
+
+    def of(self, source: int, target: int) -> list[tuple[list[int], list[int]]]:
+        """All paths of a pair, as `path` gives them.
+
+        Raises:
+            DetourError: there are none.
+        """
+        hit = np.flatnonzero((self.pairs[:, 0] == source) & (self.pairs[:, 1] == target))
+        if not hit.size:
+            raise DetourError(f"no routes were computed from s{source} to s{target}")
+        return [self.path(row, source) for row in range(int(self.first[hit[0]]), int(self.first[hit[0] + 1]))]
+
+    def __iter__(self) -> Iterator[tuple[int, int, list[int], list[int]]]:
+        """(source, destination, switches, priorities) of every path."""
+        for i, (source, target) in enumerate(self.pairs.tolist()):
+            for row in range(int(self.first[i]), int(self.first[i + 1])):
+                yield source, target, *self.path(row, source)
+
+
+def all_pairs(network: Expander) -> NDArray[np.int32]:
+    """(P, 2) every switch with hosts to every other one, by source, then destination."""
+    tors = network.tors
+    a, b = np.repeat(tors, tors.size), np.tile(tors, tors.size)
+    return np.stack([a, b], axis=1)[a != b]
+
+
+def compute(
+    network: Expander, policy: Policy, pairs: NDArray[np.int32] | None = None, report: Report | None = None
+) -> Routes:
+    """The routes of some pairs (None: all of them, of which half are computed and the others are their reverses).
+
+    A reverse has as many down-ups and is as long. A pair that has fewer than K paths within `policy.max_hops` gets
+    those that there are.
+
+    Raises:
+        DetourError: the policy makes no sense, or a pair has no path at all.
+    """
+    policy.check(network)
+    both_ways = pairs is None
+    if pairs is None:
+        pairs = all_pairs(network)
+    wanted = pairs[pairs[:, 0] < pairs[:, 1]] if both_ways else pairs
+    sources = np.unique(wanted[:, 0])
+    ch = enumeration.native(network.channels)
+    per_chunk = max(1, _CHUNK_ROWS // (policy.k * network.size))
+    parts, counts = [], np.zeros((network.size, network.size), np.int32)
+    if report:
+        report(0, sources.size)
+    for begin in range(0, sources.size, per_chunk):
+        some = sources[begin : begin + per_chunk].astype(np.int64)
+        parts.append(_chunk(some, wanted, policy, ch, counts))
+        if report:
+            report(min(begin + per_chunk, sources.size), sources.size)
+    longest = max(part[1].shape[1] for part in parts)
+    length = np.concatenate([part[0] for part in parts])
+    columns = np.concatenate([_widened(part[1], longest) for part in parts])
+    routes = _assembled(network, policy, pairs, counts, length, columns, both_ways, ch)
+    _check_connected(routes)
+    return routes
+
+
+def _chunk(
+    sources: NDArray[np.int64], wanted: NDArray[np.int32], policy: Policy, ch: Channels, counts: NDArray[np.int32]
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Lengths and columns of the paths of some sources; fills in their rows of `counts`."""
+    want = np.zeros((sources.size, ch.neighbour.shape[0]), np.bool_)
+    row = np.searchsorted(sources, wanted[:, 0])
+    mine = (row < sources.size) & (sources[np.minimum(row, sources.size - 1)] == wanted[:, 0])
+    want[row[mine], wanted[mine, 1]] = True
+    most = int(want.sum()) * policy.k
+    length, columns = np.empty(most, np.uint8), np.empty((most, policy.max_hops), np.uint8)
+    count = np.zeros(want.shape, np.int32)
+    rows = enumeration.paths_of_sources(
+        sources, want, policy.k, policy.budget, policy.rule, policy.max_hops, ch, count, length, columns
+    )
+    counts[sources] = count
+    return length[:rows].copy(), columns[:rows, : max(1, int(length[:rows].max(initial=1)))].copy()
+
+
+def _widened(columns: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
+    if columns.shape[1] == width:
+        return columns
+    wide = np.zeros((columns.shape[0], width), np.uint8)
+    wide[:, : columns.shape[1]] = columns
+    return wide
+
+
+def _assembled(
+    network: Expander,
+    policy: Policy,
+    pairs: NDArray[np.int32],
+    counts: NDArray[np.int32],
+    length: NDArray[np.uint8],
+    columns: NDArray[np.uint8],
+    both_ways: bool,
+    ch: Channels,
+) -> Routes:
+    """Puts paths in the order of the pairs, and with `both_ways` their reverses."""
+    start = np.zeros(counts.size + 1, np.int64)
+    np.cumsum(counts.ravel(), out=start[1:])
+    begin = start[:-1].reshape(counts.shape)
+    a, b = pairs[:, 0], pairs[:, 1]
+    low, high = (np.minimum(a, b), np.maximum(a, b)) if both_ways else (a, b)
+    first = np.zeros(len(pairs) + 1, np.int64)
+    np.cumsum(counts[low, high], out=first[1:])
+    new_length, new_columns = np.empty(first[-1], np.uint8), np.empty((first[-1], columns.shape[1]), np.uint8)
+    turned = np.ascontiguousarray((a > b) & both_ways)
+    _arrange(first, begin[low, high], low.astype(np.int64), turned, length, columns, ch, new_length, new_columns)
+    return Routes(network, policy, pairs, first, new_length, new_columns)
+
+
+@njit
+def _arrange(first, begin, low, turned, length, columns, ch, new_length, new_columns):
+    for i in range(first.size - 1):
+        for j in range(first[i + 1] - first[i]):
+            old, new = begin[i] + j, first[i] + j
+            hops = length[old]
+            new_length[new] = hops
+            if not turned[i]:
+                new_columns[new] = columns[old]
+                continue
+            x = low[i]
+            for d in range(hops):
+                c = columns[old, d]
+                new_columns[new, hops - 1 - d] = ch.back[x, c]
+                x = ch.neighbour[x, c]
+
+
+def _check_connected(routes: Routes) -> None:
+    none = np.flatnonzero(np.diff(routes.first) == 0)
+    if none.size:
+        a, b = routes.pairs[none[0]]
+        raise DetourError(
+            f"{routes.network.spec}: no path from s{a} to s{b} within {routes.policy.max_hops} hops and"
+            f" {routes.policy.priorities or 'any'} priorities ({none.size} pairs have none)"
+        )
+
+
+def write_csv(routes: Routes, file: Path) -> None:
+    """One path a line: source, destination, hops, switches and the lossless priority of every hop, counted from 1.
+
+    Raises:
+        DetourError: the file cannot be written.
+    """
+    try:
+        with file.open("w", newline="") as out:
+            writer = csv.writer(out, lineterminator="\n")
+            writer.writerow(("source", "destination", "hops", "switches", "priorities"))
+            for source, target, switches, priorities in routes:
+                text = " ".join(map(str, switches)), " ".join(str(1 + p) for p in priorities)
+                writer.writerow((source, target, len(priorities), *text))
+    except OSError as error:
+        raise DetourError(f"{file}: {error.strerror}") from None

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Throughput: the largest factor by which all demands can grow while the paths carry them (multi-commodity flow).
+
+    maximise theta  so that  sum of a pair's flows = theta * demand  and  flows over a channel <= 1
+
+Exactly with HiGHS; for what is too large for it, from both sides with `approximate`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.errors import DetourError
+from detour.base.jit import njit
+from detour.control.expander import approximate
+from detour.control.expander.demand import Demand
+from detour.control.expander.enumeration import native
+from detour.control.expander.routes import Policy, Report, Routes, compute
+from detour.topo.expander.network import Expander
+
+EXACT_PATHS = 150_000
+"""paths that HiGHS is given at most unless it is asked for by name"""
+CROSSOVER_PATHS = 5_000
+"""beyond, interior point without crossover: less exact in the last digits and much faster"""
+METHODS = ("auto", "exact", "approximate")
+
+
+class Throughput(NamedTuple):
+    """`theta` is attained; the largest throughput of these routes is at most `theta` * (1 + `gap`)."""
+
+    theta: float
+    gap: float
+    method: str
+
+
+@njit
+def _to_channels(source, first, length, columns, neighbour, begin, found):
+    width = neighbour.shape[1]
+    for i in range(source.size):
+        for row in range(first[i], first[i + 1]):
+            x = source[i]
+            for d in range(length[row]):
+                c = columns[row, d]
+                found[begin[row] + d] = x * width + c
+                x = neighbour[x, c]
+
+
+def channels_of(routes: Routes) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """(begin (R + 1,), channels): path r takes channels[begin[r]:begin[r+1]], numbered x * width + column."""
+    begin = np.zeros(routes.total + 1, np.int64)
+    np.cumsum(routes.length, out=begin[1:])
+    found = np.empty(begin[-1], np.int32)
+    source = np.ascontiguousarray(routes.pairs[:, 0].astype(np.int64))
+    _to_channels(
+        source, routes.first, routes.length, routes.columns, native(routes.network.channels).neighbour, begin, found
+    )
+    return begin, found
+
+
+def exact(routes: Routes, demand: Demand) -> approximate.Bounds:
+    """Theta by linear programming, as bounds that are computed from HiGHS's flows and prices and hold by themselves.
+
+    Raises:
+        DetourError: HiGHS ends with nothing that could be used.
+    """
+    begin, channels = channels_of(routes)
+    used, rows = np.unique(channels, return_inverse=True)
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)
+    solver.setOptionValue("solver", "ipm")
+    if routes.total > CROSSOVER_PATHS:
+        solver.setOptionValue("run_crossover", "off")
+    solver.passModel(_model(routes.first, begin, rows, used.size, demand.amount))
+    solver.run()
+    status, solution = solver.getModelStatus(), solver.getSolution()
+    flows, prices = np.array(solution.col_value)[1:], np.abs(np.array(solution.row_dual)[: used.size])
+    # Without crossover HiGHS may call a solution unknown that misses its tolerances: the bounds tell how good it is.
+    if flows.size != routes.total or flows.max(initial=0) <= 0 or prices.max(initial=0) <= 0:
+        raise DetourError(f"HiGHS stopped with {solver.modelStatusToString(status)!r} on {routes.total} paths")
+    return approximate.bounds_of(routes.first, begin, rows.astype(np.int32), demand.amount, flows, prices)
+
+
+def _model(
+    first: NDArray[np.int64],
+    begin: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    channels: int,
+    amount: NDArray[np.float64],
+) -> highspy.HighsLp:
+    """Column 0 is theta, then the paths. Rows: channels (<= 1), then pairs (flows - theta * demand = 0)."""
+    pairs, total, length = amount.size, begin.size - 1, np.diff(begin)
+    at = np.concatenate([[0], pairs + np.cumsum(np.concatenate([[0], length + 1]))])
+    index, value = np.empty(at[-1], np.int64), np.ones(at[-1])
+    index[:pairs], value[:pairs] = channels + np.arange(pairs), -amount
+    last = at[2:] - 1
+    index[last] = channels + np.repeat(np.arange(pairs), np.diff(first))
+    inner = np.ones(at[-1], np.bool_)
+    inner[:pairs], inner[last] = False, False
+    index[inner] = rows
+    model = highspy.HighsLp()
+    model.num_col_, model.num_row_ = total + 1, channels + pairs
+    model.sense_ = highspy.ObjSense.kMaximize
+    model.col_cost_ = np.concatenate([[1.0], np.zeros(total)])
+    model.col_lower_, model.col_upper_ = np.zeros(total + 1), np.full(total + 1, highspy.kHighsInf)
+    model.row_lower_ = np.concatenate([np.full(channels, -highspy.kHighsInf), np.zeros(pairs)])
+    model.row_upper_ = np.concatenate([np.ones(channels), np.zeros(pairs)])
+    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = at, index, value
+    return model
+
+
+def solve(routes: Routes, demand: Demand, method: str = "auto", gap: float = 0.01) -> Throughput:
+    """Theta of a demand over given routes (of the same pairs, in the same order).
+
+    Args:
+        routes: paths of the demand's pairs.
+        demand: what is to be carried.
+        method: "exact", "approximate", or "auto" by size.
+        gap: how far apart the bounds of the approximation may be.
+
+    Raises:
+        DetourError: the method is unknown, or HiGHS fails.
+    """
+    if method not in METHODS:
+        raise DetourError(f"method {method!r}; there are {', '.join(METHODS)}")
+    if not np.array_equal(routes.pairs, demand.pairs):
+        raise DetourError("routes and demand are of different pairs")
+    if method == "exact" or (method == "auto" and routes.total <= EXACT_PATHS):
+        bounds, how = exact(routes, demand), "exact"
+    else:
+        begin, channels = channels_of(routes)
+        bounds, how = approximate.solve(routes.first, begin, channels, demand.amount, gap), "approximate"
+    return Throughput(bounds.lower, max(0.0, bounds.upper / bounds.lower - 1), how)
+
+
+def throughput(
+    network: Expander,
+    policy: Policy,
+    demand: Demand,
+    method: str = "auto",
+    gap: float = 0.01,
+    report: Report | None = None,
+) -> Throughput:
+    """Computes the routes that a demand needs, then its theta."""
+    return solve(compute(network, policy, demand.pairs, report), demand, method, gap)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Expanders without layers: Jellyfish (Singla et al., NSDI 2012) and Xpander (Valadarsky et al., CoNEXT 2016)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.topo.expander.layered import PORTS
+from detour.topo.expander.network import Expander, Ints, switch_count
+from detour.topo.expander.wiring import regular
+
+
+def jellyfish(n: int, s: int, hosts: int | None = None, p: int = PORTS, seed: int = 1) -> Expander:
+    """A random graph of n switches with s links each.
+
+    Raises:
+        DetourError: the rule that the parameters break.
+    """
+    hosts = p - s if hosts is None else hosts
+    switch_count("jellyfish", n, s, hosts)
+    if n * s % 2:
+        raise DetourError(f"jellyfish: n*s={n}*{s} is odd, but every link has two ends")
+    spec = f"jellyfish:n={n},s={s},hosts={hosts},seed={seed}"
+    a, b = regular(n, s, np.random.default_rng(seed), spec)
+    return _flat("jellyfish", spec, n, hosts, np.stack([a, b], axis=1))
+
+
+def xpander(n: int, s: int, hosts: int | None = None, p: int = PORTS, seed: int = 1) -> Expander:
+    """A random lift of the complete graph of s+1 nodes: s+1 metanodes, each two of them joined by a random matching.
+
+    Raises:
+        DetourError: the rule that the parameters break.
+    """
+    hosts = p - s if hosts is None else hosts
+    switch_count("xpander", n, s, hosts)
+    if n % (s + 1):
+        raise DetourError(f"xpander: n={n} is not divisible by s+1={s + 1} metanodes of equal size")
+    spec = f"xpander:n={n},s={s},hosts={hosts},seed={seed}"
+    rng, size = np.random.default_rng(seed), n // (s + 1)
+    members = np.arange(n, dtype=np.int32).reshape(s + 1, size)
+    links = [
+        np.stack([members[a], rng.permutation(members[b])], axis=1) for a in range(s + 1) for b in range(a + 1, s + 1)
+    ]
+    return _flat("xpander", spec, n, hosts, np.concatenate(links).astype(np.int32))
+
+
+def _flat(family: str, spec: str, n: int, hosts: int, links: Ints) -> Expander:
+    none = np.zeros_like(links)
+    return Expander(family, spec, np.full(n, hosts, np.int32), links, none, none, 0).checked()

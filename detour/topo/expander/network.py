@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An expander as arrays: links with the virtual switches and layers at their ends, and channels for routing.
+
+Positions (FC+, section III): of a switch with k layers, position l (1..k) is layer l on the way up, position
+2k + 1 - l is layer l on the way down. A path may go from a link to another one of the same switch for nothing if the
+second one leaves at a position that is no smaller than that at which the first one entered; otherwise the path goes
+down and up again there, and its lossless priority must rise. A link enters at a greater position than it leaves, so
+links that follow one another in one priority have growing positions: there can be no cycle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.errors import DetourError
+from detour.topo.builder import Builder, check_limits
+from detour.topo.topology import Topology
+
+Ints = NDArray[np.int32]
+
+
+class Channels(NamedTuple):
+    """Directed links, by switch s and column c (in the order of the links). Channel number: s * width + c."""
+
+    neighbour: Ints  # (switches, width) switch behind the link, -1 for none
+    back: Ints  # (switches, width) column of the same link there
+    link: Ints  # (switches, width) index of the link
+    leave: Ints  # (switches, width) position at which it leaves, 0 in a flat network
+    enter: Ints  # (switches, width) position at which it enters, 0 in a flat network
+
+
+@dataclass(frozen=True, eq=False)
+class Expander:
+    """Switches that are wired directly. Two expanders with the same `spec` are the same.
+
+    `links` (E, 2) switches; `virtual` (E, 2) virtual switch and `layer` (E, 2) virtual layer at either end, both from
+    1, both 0 in a flat network; `hosts` (N,) hosts of every switch; `layers` k, 0 in a flat network.
+    """
+
+    family: str
+    spec: str
+    hosts: Ints
+    links: Ints
+    virtual: Ints
+    layer: Ints
+    layers: int
+
+    def __hash__(self) -> int:
+        return hash(self.spec)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expander) and self.spec == other.spec
+
+    @property
+    def size(self) -> int:
+        """Number of switches."""
+        return int(self.hosts.size)
+
+    @cached_property
+    def tors(self) -> Ints:
+        """Switches that have hosts."""
+        return np.flatnonzero(self.hosts > 0).astype(np.int32)
+
+    @cached_property
+    def degrees(self) -> Ints:
+        """(N,) links of every switch."""
+        return np.bincount(self.links.ravel(), minlength=self.size).astype(np.int32)
+
+    @cached_property
+    def channels(self) -> Channels:
+        """The links in both directions."""
+        width = int(self.degrees.max(initial=1))
+        table = Channels(*(np.full((self.size, width), -1, np.int32) for _ in range(5)))
+        used = np.zeros(self.size, np.int64)
+        turn = 2 * self.layers + 1
+        for index, ((a, b), (la, lb)) in enumerate(zip(self.links.tolist(), self.layer.tolist(), strict=True)):
+            ca, cb = int(used[a]), int(used[b])
+            used[a] += 1
+            used[b] += 1
+            up = la < lb
+            for s, c, peer, column, here, there, rises in ((a, ca, b, cb, la, lb, up), (b, cb, a, ca, lb, la, not up)):
+                flat = self.layers == 0
+                leave, enter = (0, 0) if flat else (here, there) if rises else (turn - here, turn - there)
+                for array, value in zip(table, (peer, column, index, leave, enter), strict=True):
+                    array[s, c] = value
+        return table
+
+    def checked(self) -> Expander:
+        """The network with its links in the order of their ends, so that a switch's columns and ports go by neighbour.
+
+        Raises:
+            DetourError: naming the first switch or link that is wrong.
+        """
+        ends = np.sort(self.links, axis=1)
+        loops = ends[ends[:, 0] == ends[:, 1]]
+        if loops.size:
+            raise DetourError(f"{self.spec}: s{loops[0, 0]} has a link to itself")
+        pairs, count = np.unique(ends, axis=0, return_counts=True)
+        if (count > 1).any():
+            a, b = pairs[count > 1][0]
+            raise DetourError(f"{self.spec}: s{a} and s{b} have {count.max()} links")
+        order = np.lexsort((ends[:, 1], ends[:, 0]))
+        parts = {name: getattr(self, name)[order].astype(np.int32) for name in ("links", "virtual", "layer")}
+        return replace(self, **parts)
+
+    @cached_property
+    def topology(self) -> Topology:
+        """The same network with numbered ports (hosts, then links in the order of `channels`), ready to be booted.
+
+        Raises:
+            DetourError: it is larger than addresses or port numbers can hold.
+        """
+        ports = int((self.hosts + self.degrees).max())
+        check_limits(self.spec, self.size, int(self.hosts.sum()), ports)
+        builder = Builder(self.family, self.spec)
+        for s, count in enumerate(self.hosts.tolist()):
+            builder.add_switch(group=0, position=s, tier=self._tier(s))
+            builder.add_hosts(s, count)
+        used = self.hosts.astype(np.int64)
+        for a, b in self.links.tolist():
+            used[a] += 1
+            used[b] += 1
+            builder.connect("local", (a, int(used[a])), (b, int(used[b])))
+        return builder.build(groups=1)
+
+    def _tier(self, switch: int) -> int:
+        """0 where hosts are; in a Clos one less than the layer."""
+        if self.hosts[switch]:
+            return 0
+        return int(self.layer[self.links == switch][0]) - 1
+
+
+def switch_count(family: str, n: int, degree: int, hosts: int) -> None:
+    """Refuses numbers that no network of this family can have.
+
+    Raises:
+        DetourError: the rule that is broken.
+    """
+    if degree < 2:
+        raise DetourError(f"{family}: s={degree} is less than 2 links between switches")
+    if hosts < 1:
+        raise DetourError(f"{family}: {hosts} hosts a switch; p - s must leave at least 1 port (or give hosts=)")
+    if n <= degree:
+        raise DetourError(f"{family}: n={n} switches have at most {n - 1} different neighbours, s={degree} are wanted")

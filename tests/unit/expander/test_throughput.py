@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Demands, bounds, and throughput against cases that can be worked out by hand and against each other."""
+
+import numpy as np
+import pytest
+
+from detour.base.errors import DetourError
+from detour.control.expander.demand import all_to_all, demand_of, hop_distances, near_worst, uniform_random, upper_bound
+from detour.control.expander.routes import Policy, compute
+from detour.control.expander.throughput import exact, solve, throughput
+from detour.topo.expander import equal_cost_clos, fcplus, xpander
+
+NETWORK = fcplus(30, 10, 4, hosts=5, seed=4)
+
+
+def test_two_neighbours_of_a_complete_graph():
+    # K4, one server a switch, all to all: 3 demands of 1/3 over direct links only, 3 links each: theta = 3.
+    network = xpander(4, 3, hosts=1)
+    found = throughput(network, Policy(1, 0), all_to_all(network))
+    assert found.theta == pytest.approx(3)
+    assert upper_bound(network, all_to_all(network)) == pytest.approx(3)
+
+
+def test_a_permutation_on_a_complete_graph():
+    # K4 in pairs: the direct link and two detours of two links. Every detour takes links that the other pair's detours
+    # take in the same direction: x direct + 2y, y <= 1/2: theta = 2.
+    network = xpander(4, 3, hosts=1)
+    demand = near_worst(network)._replace(pairs=np.array([[0, 1], [1, 0], [2, 3], [3, 2]], np.int32))
+    assert throughput(network, Policy(3, 0), demand).theta == pytest.approx(2)
+
+
+@pytest.mark.parametrize("pattern", ["near-worst", "uniform", "all-to-all"])
+def test_the_approximation_encloses_the_exact_result(pattern):
+    demand = demand_of(pattern, NETWORK, 3)
+    routes = compute(NETWORK, Policy(8, 2), demand.pairs)
+    best = exact(routes, demand)
+    assert best.upper / best.lower - 1 < 1e-4
+    near = solve(routes, demand, "approximate", 0.01)
+    assert near.gap <= 0.01
+    assert best.lower * 0.99 <= near.theta <= best.upper * (1 + 1e-9)
+    assert best.upper <= near.theta * (1 + near.gap) * (1 + 1e-9)
+    assert near.theta <= upper_bound(NETWORK, demand)
+
+
+def test_more_priorities_and_more_paths_carry_more():
+    demand = near_worst(NETWORK)
+    theta = [throughput(NETWORK, Policy(k, p), demand).theta for k, p in ((2, 1), (8, 1), (8, 2), (32, 2))]
+    assert theta == sorted(theta)
+
+
+def test_every_switch_sends_what_its_servers_can():
+    for network in (NETWORK, equal_cost_clos(60, 40, 8)):
+        for demand in (all_to_all(network), uniform_random(network, 5), near_worst(network)):
+            sent = np.bincount(demand.pairs[:, 0], demand.amount, network.size)
+            assert (sent <= network.hosts + 1e-9).all()
+            assert sent.sum() >= 0.9 * network.hosts.sum()
+            assert (demand.pairs[:, 0] != demand.pairs[:, 1]).all()
+
+
+def test_uniform_random_is_an_eighth_of_the_switches_and_seeded():
+    one, two = uniform_random(NETWORK, 5), uniform_random(NETWORK, 5)
+    assert np.array_equal(one.pairs, two.pairs)
+    assert not np.array_equal(one.pairs, uniform_random(NETWORK, 6).pairs)
+    assert np.bincount(one.pairs[:, 0]).tolist() == [4] * 30
+
+
+def test_near_worst_is_the_farthest_permutation():
+    demand, distance = near_worst(NETWORK), hop_distances(NETWORK)
+    assert sorted(demand.pairs[:, 1].tolist()) == list(range(30))
+    mine = distance[demand.pairs[:, 0], demand.pairs[:, 1]].sum()
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        other = rng.permutation(30)
+        assert distance[np.arange(30), other].sum() <= mine
+
+
+def test_goal_near_worst_of_table_eight():
+    network = fcplus(120, 22, seed=1)
+    demand = near_worst(network)
+    assert throughput(network, Policy(32, 1), demand).theta >= 0.645
+    assert throughput(network, Policy(32, 2), demand).theta >= 0.72
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(DetourError, match="there are all-to-all"):
+        demand_of("worst", NETWORK)
+    demand = near_worst(NETWORK)
+    with pytest.raises(DetourError, match="there are auto"):
+        throughput(NETWORK, Policy(4), demand, "guess")
+    with pytest.raises(DetourError, match="different pairs"):
+        solve(compute(NETWORK, Policy(4)), demand)
