@@ -116,7 +116,7 @@ def spread(spines: int, leaves: int, servers: int) -> tuple[int, ...]:
 
 
 def parse_fabric(topo: str, fail: str | None = None, servers: int | None = None) -> FatTree2:
-    """The fabric of `ft:m0=20,m1=18` with failed links `0:0,5:1` (leaf:spine; `*:3` a whole spine).
+    """The fabric of `ft:m0=20,m1=18` with failed links `0:0,5:1` (leaf:spine; `*:3`: spine 3).
 
     Raises:
         DetourError: what is wrong with the texts.
@@ -132,22 +132,19 @@ def parse_fabric(topo: str, fail: str | None = None, servers: int | None = None)
 
 
 def parse_links(fabric: FatTree2, text: str | None) -> frozenset[Link]:
-    """Links given as `leaf:spine,...`, with `*` for all leaves (a spine that is down).
+    """Links given as `leaf:spine,...`, with `*` for all leaves or all spines (a switch that is down).
 
     Raises:
         DetourError: a part is not of that form, or there is no such link.
     """
     links: set[Link] = set()
-    for part in (text or "").split(","):
-        if not part.strip():
-            if text:
-                raise DetourError(f"failed links {text!r}: an empty part; wanted: leaf:spine,leaf:spine")
-            continue
+    for part in text.split(",") if text is not None else ():
         leaf, colon, spine = (piece.strip() for piece in part.partition(":"))
-        if not colon or not spine.isdecimal() or not (leaf == "*" or leaf.isdecimal()):
+        if not colon or not all(end == "*" or (end.isascii() and end.isdecimal()) for end in (leaf, spine)):
             raise DetourError(f"failed links {text!r}: {part.strip()!r} is not leaf:spine, like 0:3")
         leaves = range(fabric.leaves) if leaf == "*" else [int(leaf)]
-        links.update((one, int(spine)) for one in leaves)
+        spines = range(fabric.spines) if spine == "*" else [int(spine)]
+        links.update((u, c) for u in leaves for c in spines)
     return fabric.with_failed(links).failed
 
 

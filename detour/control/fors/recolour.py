@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List edge colouring of bipartite multigraphs: Kempe chains first, then ejection with a short tabu list.
+"""List edge colouring of bipartite multigraphs: ejection chains, Kempe chains, and ejection with a short tabu list.
 
 Edge e goes from `source[e]` to `target[e]`. A colour may be used once at a source and once at a target, and only where
 `out_ok[source, colour]` and `in_ok[target, colour]` hold. Routing one phase is this with leaves and spines; so is
@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from detour.base.jit import njit
+from detour.control.fors.jit import inner
 
 _TENURE = 7
 """An edge may not return to the colour it was driven from for this many steps, and some at random."""
@@ -30,8 +31,8 @@ def complete(
     """Colours the edges whose `colour` is -1, in place; returns how many are left without one.
 
     source, target, colour: (edges,) int32. out_ok: (sources, colours) bool, in_ok: (targets, colours) bool. Colours
-    that are there already must be consistent; they change only along the shortest Kempe chains, or where an edge is
-    driven out. `budget`: how many edges may drive others out before it is given up.
+    that are there already must be consistent; they change along the shortest chains that can be found, and only where
+    there are none further. `budget`: how many edges may drive others out before it is given up.
     """
     edges, colours = len(source), out_ok.shape[1]
     out_at = np.full(out_ok.shape, -1, np.int32)
@@ -47,7 +48,9 @@ def complete(
             in_at[target[edge], colour[edge]] = edge
     tabu_colour = np.full(edges, -1, np.int32)
     tabu_until = np.zeros(edges, np.int64)
-    chain = np.empty(out_ok.shape[0] + in_ok.shape[0] + 1, np.int32)
+    chain = np.empty(max(edges, out_ok.shape[0] + in_ok.shape[0]) + 1, np.int32)
+    parent = np.empty(edges, np.int32)
+    wanted = np.empty(edges, np.int32)
     dice = np.int64(seed)
     step = 0
     while left > 0:
@@ -55,6 +58,10 @@ def complete(
         edge = stack[left - 1]
         u, v = source[edge], target[edge]
         found = _free_colour(u, v, out_ok, in_ok, out_at, in_at, dice % colours)
+        if found < 0:
+            found = _by_ejection_chain(
+                edge, source, target, out_ok, in_ok, out_at, in_at, colour, chain, parent, wanted
+            )
         if found < 0:
             found = _by_kempe_chain(u, v, source, target, out_ok, in_ok, out_at, in_at, colour, chain)
         left -= 1
@@ -80,20 +87,20 @@ def complete(
     return 0
 
 
-@njit
+@inner
 def _next(dice: int) -> int:
     """A linear congruential generator (Park and Miller): repeatable, and good enough to break ties."""
     return (dice * 48271 + 11) % 2147483647
 
 
-@njit
+@inner
 def _remove(edge, source, target, out_at, in_at, colour):
     out_at[source[edge], colour[edge]] = -1
     in_at[target[edge], colour[edge]] = -1
     colour[edge] = -1
 
 
-@njit
+@inner
 def _free_colour(u, v, out_ok, in_ok, out_at, in_at, first) -> int:
     """A colour that neither end uses, looking from `first` on; -1: none."""
     colours = out_ok.shape[1]
@@ -106,7 +113,74 @@ def _free_colour(u, v, out_ok, in_ok, out_at, in_at, first) -> int:
     return -1
 
 
-@njit
+@inner
+def _by_ejection_chain(edge, source, target, out_ok, in_ok, out_at, in_at, colour, queue, parent, wanted) -> int:
+    """The colour for an edge after the fewest others have each gone to another colour; -1: none was found.
+
+    Breadth first over edges: one takes a colour that a single other edge has at one of its ends, that one has to find
+    another colour in turn, until one finds a free colour. `wanted[e]` is the colour that e takes from its successor.
+    """
+    colours = out_ok.shape[1]
+    parent[:] = -2
+    parent[edge] = -1
+    queue[0] = edge
+    first, last = 0, 1
+    while first < last:
+        x = queue[first]
+        first += 1
+        a, b = source[x], target[x]
+        for c in range(colours):
+            if c == colour[x] or not (out_ok[a, c] and in_ok[b, c]):
+                continue
+            above, below = out_at[a, c], in_at[b, c]
+            if above >= 0 and below >= 0:
+                continue
+            y = max(above, below)
+            if y >= 0 and parent[y] != -2:
+                continue
+            if _taken(x, c, source, target, parent, wanted):
+                continue
+            if y < 0:
+                return _shift(x, c, source, target, out_at, in_at, colour, parent, wanted)
+            parent[y] = x
+            wanted[y] = c
+            queue[last] = y
+            last += 1
+    return -1
+
+
+@inner
+def _taken(x, c, source, target, parent, wanted):
+    """Whether an edge before x on its chain takes colour c at an end of x."""
+    below = x
+    at = parent[x]
+    while at >= 0:
+        if wanted[below] == c and (source[at] == source[x] or target[at] == target[x]):
+            return True
+        below = at
+        at = parent[at]
+    return False
+
+
+@inner
+def _shift(x, c, source, target, out_at, in_at, colour, parent, wanted):
+    """Carries out a chain whose last edge x takes c; returns the colour that its first edge is to have."""
+    at = x
+    while parent[at] >= 0:
+        out_at[source[at], colour[at]] = -1
+        in_at[target[at], colour[at]] = -1
+        at = parent[at]
+    at, new = x, c
+    while parent[at] >= 0:
+        colour[at] = new
+        out_at[source[at], new] = at
+        in_at[target[at], new] = at
+        new = wanted[at]
+        at = parent[at]
+    return new
+
+
+@inner
 def _by_kempe_chain(u, v, source, target, out_ok, in_ok, out_at, in_at, colour, chain) -> int:
     """Frees a colour for an edge u -> v by exchanging two colours along the shortest chain; -1: there is none.
 
@@ -143,7 +217,7 @@ def _by_kempe_chain(u, v, source, target, out_ok, in_ok, out_at, in_at, colour, 
     return best_a if best_end == 0 else best_b
 
 
-@njit
+@inner
 def _chain_from_target(v, a, b, source, target, out_ok, in_ok, out_at, in_at, chain) -> int:
     """Length of the chain a, b, a, ... from v, written to `chain`; -1: one of its edges may not change its colour."""
     length = 0
@@ -165,7 +239,7 @@ def _chain_from_target(v, a, b, source, target, out_ok, in_ok, out_at, in_at, ch
     return length
 
 
-@njit
+@inner
 def _chain_from_source(u, a, b, source, target, out_ok, in_ok, out_at, in_at, chain) -> int:
     """Length of the chain b, a, b, ... from u, written to `chain`; -1: one of its edges may not change its colour."""
     length = 0
@@ -187,7 +261,7 @@ def _chain_from_source(u, a, b, source, target, out_ok, in_ok, out_at, in_at, ch
     return length
 
 
-@njit
+@inner
 def _exchange(chain, a, b, source, target, out_at, in_at, colour):
     for edge in chain:
         out_at[source[edge], colour[edge]] = -1
@@ -199,7 +273,7 @@ def _exchange(chain, a, b, source, target, out_at, in_at, colour):
         in_at[target[edge], new] = edge
 
 
-@njit
+@inner
 def _least_driven(u, v, out_ok, in_ok, out_at, in_at, tabu, dice) -> int:
     """The allowed colour, not `tabu`, that drives out fewest edges, ties by chance; -1: no colour is allowed."""
     colours = out_ok.shape[1]

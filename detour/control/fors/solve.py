@@ -9,14 +9,15 @@ from dataclasses import replace
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.control.fors.exact import fewest_phases, seated
 from detour.control.fors.fabric import FatTree2
-from detour.control.fors.plan import Plan, arranged, only_present
+from detour.control.fors.plan import Plan, arranged
 from detour.control.fors.routing import algorithm_2, recoloured
-from detour.control.fors.schedule import schedule
+from detour.control.fors.schedule import phases_needed, schedule
 
 
-def leaf_bound(fabric: FatTree2) -> int:
-    """Phases that any plan needs by counting: a server's messages and its own part, a leaf's flows over its links."""
+def counting_bound(fabric: FatTree2) -> int:
+    """Phases that any plan needs, by counting: a server's messages with its own part, a leaf's flows over its links."""
     population = np.array(fabric.population)
     alive = fabric.alive()
     joined = (alive.astype(np.int64) @ alive.T.astype(np.int64) > 0) & (population > 0)
@@ -28,34 +29,59 @@ def leaf_bound(fabric: FatTree2) -> int:
 
 
 def solve(fabric: FatTree2, *, skip_unreachable: bool = False) -> Plan:
-    """The plan with the fewest phases.
+    """The plan with the fewest phases, and whether that is proven.
+
+    The chain: the schedule in closed form or by Algorithm 1 (if its phases meet the lower bound) with spines by
+    Algorithm 2, where it applies, or by recolouring; where that finds none, and for fabrics that are not full, the
+    integer programme with Koenig's colourings. `skip_unreachable`: pairs of leaves without a common spine are left
+    out and named in the plan.
 
     Raises:
-        DetourError: two leaves have no common spine left and `skip_unreachable` is not set.
+        DetourError: two leaves have no common spine left and `skip_unreachable` is not set; fewer than two servers.
     """
     lost = tuple(fabric.unreachable())
     if lost and not skip_unreachable:
         raise DetourError(unreachable_text(fabric, lost))
+    if not fabric.servers:
+        raise DetourError(f"{fabric.name} has no servers")
+    bound = counting_bound(fabric)
+    plan = None if lost or not fabric.full else _by_closed_forms(fabric, bound)
+    return plan or _exactly(fabric, bound, lost)
+
+
+def _by_closed_forms(fabric: FatTree2, bound: int) -> Plan | None:
+    """Algorithm 1 or the closed form, if their phases are the bound and spines are found."""
+    reduction = fabric.reduction
+    if phases_needed(fabric.spines, fabric.leaves, reduction) != bound:
+        return None
     begin = time.perf_counter()
-    flows = only_present(fabric, schedule(fabric.spines, fabric.leaves, min(fabric.reduction, fabric.spines - 1)), lost)
+    flows = schedule(fabric.spines, fabric.leaves, reduction)
     scheduled = time.perf_counter()
-    name = "closed form" if fabric.reduction <= fabric.spines // fabric.leaves else "algorithm 1"
-    routing = "algorithm 2"
+    name, routing = "closed-form" if reduction <= fabric.spines // fabric.leaves else "algorithm-1", "algorithm-2"
     spine = algorithm_2(fabric, flows)
     if spine is None:
         routing = "recolouring"
         spine = recoloured(fabric, flows)
     if spine is None:
-        raise DetourError("no routing found")
-    bound = leaf_bound(fabric)
+        return None
+    seconds = {"schedule": scheduled - begin, "route": time.perf_counter() - scheduled}
+    plan = arranged(fabric, flows, spine)
+    return replace(plan, method=f"{name}/{routing}", lower_bound=bound, optimal=True, seconds=seconds)
+
+
+def _exactly(fabric: FatTree2, bound: int, lost: tuple[tuple[int, int], ...]) -> Plan:
+    begin = time.perf_counter()
+    paths = fewest_phases(fabric, bound)
     routed = time.perf_counter()
+    flows, spine = seated(fabric, paths)
+    seconds = {"schedule": time.perf_counter() - routed, "route": routed - begin}
     return replace(
         arranged(fabric, flows, spine),
-        method=f"{name}/{routing}",
-        lower_bound=bound,
-        optimal=flows.phases == bound,
+        method="exact/integer-programme",
+        lower_bound=paths.lower_bound,
+        optimal=paths.phases == paths.lower_bound,
         unreachable=lost,
-        seconds={"schedule": scheduled - begin, "route": routed - scheduled},
+        seconds=seconds,
     )
 
 

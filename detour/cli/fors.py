@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`fors`: phases and spines for all-to-all exchanges on two-level fat-trees with failed links."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from detour.base.errors import DetourError
+from detour.cli.output import emit, progress, table
+from detour.cli.parser import Parser, command
+
+if TYPE_CHECKING:
+    from detour.control.fors import FatTree2, Plan
+
+_SCHEDULES = ("fors", "linear-shift", "xor", "bandwidth-optimal")
+
+
+def register(commands: Any) -> None:
+    """Adds these commands."""
+    fors = commands.add_parser("fors", help="all-to-all exchanges on fat-trees with failed links, without contention")
+    kinds = fors.add_subparsers(dest="fors", metavar="WHAT", required=True)
+    schedule = _add(kinds, "schedule", "phases of an exchange, as few as there can be", _schedule)
+    schedule.add_argument(
+        "--algorithm", choices=_SCHEDULES, default="fors", help="the others know of no failures; Ftree routes them"
+    )
+    route = _add(kinds, "route", "spines for the flows of an exchange", _route)
+    route.add_argument(
+        "--keep", type=Path, metavar="FILE", help="a plan from before more links failed: move as few flows as possible"
+    )
+    verify = _add(kinds, "verify", "check a plan: every pair once, no contention, no failed link", _verify, out=False)
+    verify.add_argument("file", type=Path, metavar="FILE", help="CSV with phase,src,dst,spine")
+
+
+def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Parser:
+    parser = command(kinds, name, text, run)
+    parser.add_argument("--topo", default="ft:m0=20,m1=18", metavar="SPEC", help="m0 spines, m1 leaves (m0=20,m1=18)")
+    parser.add_argument("--servers", type=int, metavar="N", help="servers that are there, spread evenly (m0*m1)")
+    parser.add_argument("--fail", metavar="LEAF:SPINE[,...]", help="links that are down; *:3 spine 3, 3:* leaf 3")
+    parser.add_argument("--random-failures", type=int, metavar="N", help="more links; leaves keep a common spine")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of these failures (1)")
+    parser.add_argument("--skip-unreachable", action="store_true", help="leave out leaves that no spine joins any more")
+    if out:
+        parser.add_argument("--out", type=Path, metavar="FILE", help="write the plan as CSV: phase,src,dst,spine")
+    return parser
+
+
+def _fabric(options: argparse.Namespace) -> FatTree2:
+    """The fabric that the options describe.
+
+    Raises:
+        DetourError: they do not describe one, or pairs of its leaves cannot reach each other and may not be skipped.
+    """
+    from detour.control.fors import parse_fabric, random_failures
+    from detour.control.fors.solve import unreachable_text
+
+    fabric = parse_fabric(options.topo, options.fail, options.servers)
+    if options.random_failures is not None:
+        fabric = random_failures(fabric, options.random_failures, options.seed)
+    lost = fabric.unreachable()
+    if lost and not options.skip_unreachable:
+        raise DetourError(unreachable_text(fabric, tuple(lost)))
+    return fabric
+
+
+def _schedule(options: argparse.Namespace) -> int:
+    if options.algorithm == "fors":
+        return _finish(options, *_plan(options))
+    from detour.control.fors.baselines import SCHEDULES, ftree
+
+    fabric = _fabric(options)
+    begin = time.perf_counter()
+    flows = SCHEDULES[options.algorithm](fabric)
+    scheduled = time.perf_counter()
+    plan = ftree(fabric, flows)
+    seconds = {"schedule": scheduled - begin, "route": time.perf_counter() - scheduled}
+    return _finish(options, replace(plan, method=f"{options.algorithm}/ftree", seconds=seconds))
+
+
+def _route(options: argparse.Namespace) -> int:
+    if options.keep is None:
+        return _finish(options, *_plan(options))
+    from detour.control.fors import files
+    from detour.control.fors.incremental import reroute
+    from detour.control.fors.solve import counting_bound
+
+    fabric = _fabric(options)
+    healthy = replace(fabric, failed=frozenset())
+    old = files.read(healthy, options.keep, tuple(fabric.unreachable()))
+    change = reroute(replace(old, lower_bound=counting_bound(fabric)), fabric)
+    plan = replace(change.plan, optimal=change.plan.phases == change.plan.lower_bound)
+    return _finish(options, plan, {"moved": change.moved, "anew": change.anew, "reroute": change.seconds})
+
+
+def _plan(options: argparse.Namespace) -> tuple[Plan]:
+    from detour.control.fors import solve
+
+    with progress(options.json) as tell:
+        fabric = _fabric(options)
+        tell(f"{fabric.name}: planning {fabric.servers} servers, {len(fabric.failed)} failed links")
+        return (solve(fabric, skip_unreachable=options.skip_unreachable),)
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from detour.control.fors import files
+    from detour.control.fors.solve import counting_bound
+
+    fabric = _fabric(options)
+    plan = files.read(fabric, options.file, tuple(fabric.unreachable()))
+    bound = counting_bound(fabric)
+    return _finish(options, replace(plan, lower_bound=bound, optimal=plan.phases == bound))
+
+
+def _finish(options: argparse.Namespace, plan: Plan, more: dict[str, Any] | None = None) -> int:
+    """Verifies, writes and shows a plan; 1 if it is not right."""
+    from detour.control.fors import files
+    from detour.control.fors.verify import problems
+
+    begin = time.perf_counter()
+    found = problems(plan)
+    seconds = {"schedule": 0.0, "route": 0.0} | plan.seconds | {"verify": time.perf_counter() - begin}
+    if getattr(options, "out", None) is not None:
+        files.write(plan, options.out)
+    result = {
+        "fabric": plan.fabric.name,
+        "servers": plan.fabric.servers,
+        "failed": [f"{leaf}:{spine}" for leaf, spine in sorted(plan.fabric.failed)],
+        "reduction": plan.fabric.reduction,
+        "flows": plan.flows,
+        "phases": plan.phases,
+        "lower_bound": plan.lower_bound,
+        "optimal": plan.optimal and not found,
+        "method": plan.method,
+        "verified": not found,
+        "problems": found,
+        "unreachable": [list(pair) for pair in plan.unreachable],
+        "seconds": seconds,
+    } | (more or {})
+    emit(result, options.json, lambda console: _show(console, result))
+    return 1 if found else 0
+
+
+def _show(console: Console, result: dict[str, Any]) -> None:
+    """A line about each thing that was found."""
+    seconds = ", ".join(f"{name} {1000 * value:.1f} ms" for name, value in result["seconds"].items())
+    optimal = "optimal" if result["optimal"] else "not proven optimal"
+    rows = [
+        ("fabric", f"{result['fabric']}, {result['servers']} servers, {len(result['failed'])} failed links"),
+        ("phases", f"{result['phases']} (at least {result['lower_bound']} are needed: {optimal})"),
+        ("flows", f"{result['flows']:,}"),
+        ("method", result["method"]),
+        ("verified", "yes" if result["verified"] else "NO"),
+        ("took", seconds),
+    ]
+    if "moved" in result:
+        rows.append(("moved", f"{result['moved']:,} flows" + (" (planned anew)" if result["anew"] else "")))
+    if result["unreachable"]:
+        rows.append(("left out", ", ".join(f"leaves {u} and {v}" for u, v in result["unreachable"])))
+    rows += [("problem", text) for text in result["problems"]]
+    console.print(table(("", ""), rows))

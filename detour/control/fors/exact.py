@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans with the least number of phases for any failures and any population.
+
+`loads.py` says how many flows of each pair of leaves go over each spine, `phasing.py` when, `seating.py` between which
+servers. The second and third step succeed whenever the first one does, so the integer programme alone decides.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.control.fors.fabric import FatTree2
+from detour.control.fors.loads import Demand, fractional, lower_bound, whole
+from detour.control.fors.phasing import phases_of
+from detour.control.fors.plan import INSIDE, Schedule
+from detour.control.fors.seating import seats
+
+_MORE = 20
+
+
+class Paths(NamedTuple):
+    """Which flows of which leaves go over which spine: rows sorted by source and target leaf."""
+
+    phases: int
+    source: np.ndarray
+    """(flows,) leaves"""
+    target: np.ndarray
+    """(flows,) leaves"""
+    spine: np.ndarray
+    """(flows,), `INSIDE` for a leaf's own flows (a server's own part among them)"""
+    lower_bound: int
+    """phases that every plan needs, proven"""
+
+
+def fewest_phases(fabric: FatTree2, bound: int) -> Paths:
+    """Spines that allow as few phases as there can be. Pairs that nothing joins are left out.
+
+    `bound`: phases known to be needed. The solver gets about twenty seconds for each number of phases; where that is
+    not enough for a proof, the result has more phases than its `lower_bound`.
+
+    Raises:
+        DetourError: the solver found nothing in time.
+    """
+    demand = Demand.of(fabric)
+    near = fractional(demand, bound)
+    if near is None:
+        bound = max(bound, lower_bound(demand))
+        near = fractional(demand, bound)
+    proven = True
+    for phases in range(bound, bound + _MORE):
+        found = whole(demand, phases, near)
+        if found.ways is not None:
+            return _paths(fabric, demand, found.ways, phases, bound)
+        proven = proven and found.infeasible
+        bound = phases + 1 if proven else bound
+        near = fractional(demand, phases + 1)
+    raise DetourError(f"{fabric.name}: the solver found no loads of links for {phases} phases or less in time")
+
+
+def _paths(fabric: FatTree2, demand: Demand, ways: np.ndarray, phases: int, bound: int) -> Paths:
+    """A row for every flow, those inside leaves included."""
+    u, v = demand.pairs[demand.way_pair].T
+    leaves = np.arange(fabric.leaves)
+    times = np.concatenate([ways[:, 0], ways[:, 1], np.array(fabric.population) ** 2])
+    columns = (
+        np.concatenate([u, v, leaves]),
+        np.concatenate([v, u, leaves]),
+        np.concatenate([demand.way_spine, demand.way_spine, np.full(fabric.leaves, INSIDE)]),
+    )
+    source, target, spine = columns
+    order = np.lexsort((spine, target, source))
+    source, target, spine = (np.repeat(column[order], times[order]).astype(np.int32) for column in columns)
+    return Paths(phases, source, target, spine, bound)
+
+
+def seated(fabric: FatTree2, paths: Paths) -> tuple[Schedule, np.ndarray]:
+    """The schedule of paths, and its spines (flows,) int32."""
+    population = np.array(fabric.population, np.int32)
+    phase = phases_of(paths.phases, paths.source, paths.target, paths.spine, population, fabric.spines)
+    first, second = seats(paths.phases, paths.source, paths.target, phase, population)
+    src, dst = paths.source * fabric.spines + first, paths.target * fabric.spines + second
+    keep = src != dst
+    return Schedule(paths.phases, phase[keep], src[keep], dst[keep]), paths.spine[keep]

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plan after more failures: as few flows as possible move, and the others stay in their phase on their spine."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.control.fors.fabric import FatTree2
+from detour.control.fors.plan import INSIDE, Plan, Schedule, arranged
+from detour.control.fors.recolour import complete
+from detour.control.fors.solve import counting_bound, solve
+
+_TRIES = 4
+_BUDGET = 300
+_ELSEWHERE = 60
+"""Phases that a flow without spine is offered."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A plan and what it changed."""
+
+    plan: Plan
+    moved: int
+    """flows with another phase or spine than before"""
+    seconds: float
+    anew: bool
+    """the plan could not be kept: all was planned anew"""
+
+
+def reroute(plan: Plan, fabric: FatTree2) -> Change:
+    """The plan for `fabric`, the same as its own but for failures.
+
+    Every flow over a failed link gets another spine in its phase, others making room along shortest Kempe chains; who
+    finds none goes to a phase in which both servers are idle. Phases and servers stay. Where more phases are needed
+    (the reduction grew) or this finds no way, all is planned anew.
+
+    Raises:
+        DetourError: another fabric, or two leaves lost their last common spine.
+    """
+    same = (plan.fabric.spines, plan.fabric.leaves, plan.fabric.population)
+    if same != (fabric.spines, fabric.leaves, fabric.population):
+        raise DetourError(
+            f"a plan for {plan.fabric.name} with {plan.fabric.servers} servers cannot be kept on another fabric"
+        )
+    begin = time.perf_counter()
+    lost = tuple(fabric.unreachable())
+    kept = None
+    if lost == plan.unreachable and counting_bound(fabric) <= plan.phases:
+        kept = _kept(plan, fabric)
+    if kept is None:
+        new = solve(fabric, skip_unreachable=lost == plan.unreachable)
+        return Change(new, _moved(plan, new), time.perf_counter() - begin, anew=True)
+    return Change(*kept, time.perf_counter() - begin, anew=False)
+
+
+def _moved(old: Plan, new: Plan) -> int:
+    """Flows of `old` that are not in `new` just as they were."""
+
+    def keys(plan: Plan) -> np.ndarray:
+        pair = plan.src.astype(np.int64) * plan.fabric.slots + plan.dst
+        return (pair * (plan.fabric.spines + 1) + plan.spine + 1) * max(old.phases, new.phases) + plan.phase
+
+    return old.flows - len(np.intersect1d(keys(old), keys(new), assume_unique=True))
+
+
+def _kept(plan: Plan, fabric: FatTree2) -> tuple[Plan, int] | None:
+    """The plan with new spines where links failed and how many flows moved, or None."""
+    alive = fabric.alive()
+    source = (plan.src // fabric.spines).astype(np.int32)
+    target = (plan.dst // fabric.spines).astype(np.int32)
+    spine, phase = plan.spine.copy(), plan.phase.copy()
+    outside = source != target
+    dead = outside & ((spine < 0) | ~(alive[source, spine] & alive[target, spine]))
+    bounds = np.searchsorted(plan.phase, np.arange(plan.phases + 1))
+    homeless: list[int] = []
+    for p in np.unique(plan.phase[dead]):
+        rows = bounds[p] + np.flatnonzero(outside[bounds[p] : bounds[p + 1]])
+        colour = np.where(dead[rows], -1, spine[rows])
+        new = _recoloured(source[rows], target[rows], alive, colour)
+        if new is None:
+            homeless += rows[dead[rows]].tolist()
+        else:
+            spine[rows] = new
+    spine[homeless] = INSIDE
+    for row in homeless:
+        if not _rehouse(row, fabric, plan, source, target, alive, phase, spine):
+            return None
+    moved = int(np.count_nonzero((phase != plan.phase) | (spine != plan.spine)))
+    if (phase != plan.phase).any():
+        kept = arranged(fabric, Schedule(plan.phases, phase, plan.src, plan.dst), spine)
+    else:
+        kept = replace(plan, fabric=fabric, spine=spine)
+    # More failures never need fewer phases: what was optimal still is.
+    optimal = plan.optimal and fabric.failed >= plan.fabric.failed
+    return replace(kept, method="incremental", optimal=optimal, seconds={}), moved
+
+
+def _recoloured(source: np.ndarray, target: np.ndarray, alive: np.ndarray, colour: np.ndarray) -> np.ndarray | None:
+    for attempt in range(_TRIES):
+        new = colour.astype(np.int32)
+        if complete(source, target, alive, alive, new, _BUDGET, attempt + 1) == 0:
+            return new
+    return None
+
+
+def _rehouse(
+    row: int,
+    fabric: FatTree2,
+    plan: Plan,
+    source: np.ndarray,
+    target: np.ndarray,
+    alive: np.ndarray,
+    phase: np.ndarray,
+    spine: np.ndarray,
+) -> bool:
+    """Finds a phase and a spine for one flow that has none; changes `phase` and `spine`."""
+    busy = np.zeros(plan.phases, bool)
+    busy[phase[(plan.src == plan.src[row]) | (plan.dst == plan.dst[row])]] = True
+    for p in np.flatnonzero(~busy)[:_ELSEWHERE]:
+        rows = np.flatnonzero((phase == p) & (spine >= 0))
+        rows = np.append(rows, row)
+        new = _recoloured(source[rows], target[rows], alive, spine[rows])
+        if new is not None:
+            phase[row] = p
+            spine[rows] = new
+            return True
+    return False

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many flows of each pair of leaves go over each spine: the integer programme that decides the number of phases.
+
+Minimise T over integers x[u, v, c] >= 0 with sum_c x[u, v, c] = n_u * n_v for all u != v, x = 0 on failed links, and no
+link with more than T flows in either direction. T phases are then enough (`phasing.py`, `seating.py`), and fewer never.
+What u sends to v may be taken to be what v sends to u: then there is one variable for both, and a solution of the
+linear programme loses nothing by it (average x with its transpose).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from detour.control.fors.fabric import FatTree2
+
+_SCALE = 1 << 40
+"""Duals become integers of this size: the lower bound is computed without rounding."""
+_EPSILON = 1e-6
+_WINDOW_SECONDS = 1.0
+_WHOLE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Flows between leaves and the ways they may take. A way is a pair of leaves u < v and a spine."""
+
+    alive: np.ndarray
+    """(leaves, spines) bool"""
+    pairs: np.ndarray
+    """(pairs, 2) int: u < v"""
+    flows: np.ndarray
+    """(pairs,) int: from u to v, and as many back"""
+    way_pair: np.ndarray
+    """(ways,) int: index into `pairs`"""
+    way_spine: np.ndarray
+    """(ways,) int"""
+
+    @classmethod
+    def of(cls, fabric: FatTree2) -> Demand:
+        """All pairs of leaves that a spine joins."""
+        alive, population = fabric.alive(), np.array(fabric.population)
+        u, v = np.triu_indices(fabric.leaves, 1)
+        both = alive[u] & alive[v]
+        kept = both.any(axis=1) & (population[u] * population[v] > 0)
+        pairs = np.stack([u[kept], v[kept]], axis=1)
+        way_pair, way_spine = np.nonzero(both[kept])
+        return cls(alive, pairs, population[pairs[:, 0]] * population[pairs[:, 1]], way_pair, way_spine)
+
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """(ways,) indices leaf * spines + spine of the two links of each way."""
+        spines = self.alive.shape[1]
+        pair = self.pairs[self.way_pair]
+        return pair[:, 0] * spines + self.way_spine, pair[:, 1] * spines + self.way_spine
+
+
+@dataclass(frozen=True)
+class Loads:
+    """Integers x, or that there are none."""
+
+    ways: np.ndarray | None
+    """(ways, 2) int: flows from u to v and from v to u"""
+    infeasible: bool = False
+    """proven to have no solution"""
+
+
+def lower_bound(demand: Demand) -> int:
+    """The linear programme's least T, rounded up. Proven by its dual prices in integer arithmetic.
+
+    Any prices y >= 0 of links give a bound: every flow of u, v pays at least min_c (y[u, c] + y[v, c]), and the links
+    can take in at most T * sum(y).
+    """
+    if not len(demand.pairs):
+        return 0
+    model = _Programme(demand, None)
+    model.run("ipm")
+    prices = np.clip(-model.duals()[len(demand.pairs) :], 0.0, 1.0)
+    whole = [int(price * _SCALE) for price in prices.tolist()]
+    cheapest: list[int] = [2 * _SCALE] * len(demand.pairs)
+    ends = (model.link_rows[end].tolist() for end in demand.ends())
+    for pair, one, other in zip(demand.way_pair.tolist(), *ends, strict=True):
+        cheapest[pair] = min(cheapest[pair], whole[one] + whole[other])
+    paid = sum(flows * price for flows, price in zip(demand.flows.tolist(), cheapest, strict=True))
+    total = sum(whole)
+    return -(-paid // total) if total else 0
+
+
+def fractional(demand: Demand, most: int) -> np.ndarray | None:
+    """(ways,) a solution of the linear programme with T = `most` from the middle of all solutions; None: there is none.
+
+    From the middle, because it leaves `whole` most room: a vertex has integers where they need not be.
+    """
+    model = _Programme(demand, most)
+    return model.values() if model.run("ipm") == "optimal" else None
+
+
+def whole(demand: Demand, most: int, near: np.ndarray | None) -> Loads:
+    """Integers with T = `most`: next to a fractional solution, else any, else with x unlike its transpose."""
+    if near is not None:
+        model = _Programme(demand, most, integer=True)
+        model.between(np.floor(near + _EPSILON), np.ceil(near - _EPSILON))
+        if model.run(seconds=_WINDOW_SECONDS) == "optimal":
+            return Loads(_both_ways(model.integers()))
+    model = _Programme(demand, most, integer=True)
+    if model.run(seconds=_WHOLE_SECONDS) == "optimal":
+        return Loads(_both_ways(model.integers()))
+    directed = _Programme(demand, most, integer=True, directed=True)
+    status = directed.run(seconds=_WHOLE_SECONDS)
+    if status == "optimal":
+        return Loads(directed.integers().reshape(2, -1).T)
+    return Loads(None, infeasible=status == "infeasible")
+
+
+def _both_ways(values: np.ndarray) -> np.ndarray:
+    return np.stack([values, values], axis=1)
+
+
+class _Programme:
+    """The programme in HiGHS: a row for each pair's flows, one for each link's load. T is given or the last column.
+
+    `directed`: variables for both directions, those from u to v first; the rows twice as well.
+    """
+
+    def __init__(self, demand: Demand, most: int | None, *, integer: bool = False, directed: bool = False) -> None:
+        # Here, so that whoever plans nothing by it does not wait for it. With OR-Tools in the same process it
+        # would have to be imported first.
+        import highspy
+
+        self.highspy = highspy
+        self.demand = demand
+        links = np.unique(np.concatenate(demand.ends()))
+        self.link_rows = np.full(demand.alive.size, -1)
+        self.link_rows[links] = np.arange(len(links))
+        self.solver = highspy.Highs()
+        for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 1)):
+            self.solver.setOptionValue(option, value)
+        self.solver.passModel(self._model(len(links), most, integer, directed))
+
+    def _model(self, links: int, most: int | None, integer: bool, directed: bool):
+        highspy, demand = self.highspy, self.demand
+        pairs, ways = len(demand.pairs), len(demand.way_pair)
+        one, other = (self.link_rows[end] + pairs for end in demand.ends())
+        columns = [demand.way_pair, one, other]
+        index = np.stack(columns, axis=1)
+        rows, sides = pairs + links, 1
+        if directed:
+            # Directions are two blocks of rows: loads up and down of a link. A flow from v to u goes up at v.
+            forth = np.stack([demand.way_pair, one, other + links], axis=1)
+            back = np.stack([demand.way_pair + pairs + 2 * links, other, one + links], axis=1)
+            index = np.concatenate([forth, back])
+            rows, sides = 2 * pairs + 2 * links, 2
+        model = highspy.HighsLp()
+        values = np.ones(index.size)
+        starts = np.arange(0, index.size + 1, 3)
+        index = index.ravel()
+        extra = most is None
+        if extra:
+            index = np.concatenate([index, np.arange(pairs, pairs + links)])
+            values = np.concatenate([values, -np.ones(links)])
+            starts = np.append(starts, len(index))
+        lower, upper = np.full(rows, -highspy.kHighsInf), np.full(rows, 0.0 if extra else float(most or 0))
+        for first in [0, pairs + 2 * links][:sides]:
+            lower[first : first + pairs] = upper[first : first + pairs] = demand.flows
+        count = ways * sides + extra
+        model.num_col_, model.num_row_ = count, rows
+        model.col_cost_ = np.append(np.zeros(ways), 1.0) if extra else np.zeros(count)
+        model.col_lower_, model.col_upper_ = np.zeros(count), np.full(count, highspy.kHighsInf)
+        model.row_lower_, model.row_upper_ = lower, upper
+        model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = starts, index, values
+        if integer:
+            model.integrality_ = [highspy.HighsVarType.kInteger] * count
+        return model
+
+    def between(self, lower: np.ndarray, upper: np.ndarray) -> None:
+        """Bounds of the columns."""
+        self.solver.changeColsBounds(len(lower), np.arange(len(lower), dtype=np.int32), np.maximum(lower, 0), upper)
+
+    def run(self, method: str = "choose", seconds: float = 60.0) -> str:
+        """`optimal`, `infeasible` or `unknown`."""
+        self.solver.setOptionValue("solver", method)
+        if method == "ipm":
+            self.solver.setOptionValue("run_crossover", "off")
+        self.solver.setOptionValue("time_limit", seconds)
+        self.solver.run()
+        status = self.solver.getModelStatus()
+        known = self.highspy.HighsModelStatus
+        return {known.kOptimal: "optimal", known.kInfeasible: "infeasible"}.get(status, "unknown")
+
+    def values(self) -> np.ndarray:
+        """The columns' values."""
+        return np.array(self.solver.getSolution().col_value)
+
+    def integers(self) -> np.ndarray:
+        """The columns' values as integers."""
+        return np.rint(self.values()).astype(np.int64)
+
+    def duals(self) -> np.ndarray:
+        """The rows' prices."""
+        return np.array(self.solver.getSolution().row_dual)

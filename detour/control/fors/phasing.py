@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Phases for flows whose leaves and spines are known.
+
+A flow belongs to four sets: the flows out of its leaf and those out of it over its spine, and the same at the other
+end (a flow inside a leaf has no spine and belongs to two). A phase may hold one flow of a set of the second kind and
+n_u of the first kind, n_u being the leaf's servers. Sets of one end contain each other or are disjoint (two laminar
+families), so T phases are enough whenever no set has more than T times that many flows (de Werra's balanced colourings;
+the constraints are totally unimodular). Koenig's theorem is the case without the sets of the first kind.
+
+How: flows are paired inside the smallest sets, left-over ones inside the larger ones, at both ends. The pairs of both
+ends together make paths and even cycles; going along them and dealing flows left and right in turn divides every set
+as evenly as can be. That halves an even number of phases. With an odd number some flows find no place at first; they
+are brought in later, one by one, by dividing anew two or four phases that together have room.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.base.jit import njit
+from detour.control.fors.jit import inner
+
+_ROUNDS = 50
+
+
+def phases_of(
+    phases: int, source: np.ndarray, target: np.ndarray, spine: np.ndarray, population: np.ndarray, spines: int
+) -> np.ndarray:
+    """(flows,) int32: a phase for each flow from leaf `source` to leaf `target` over `spine` (-1: inside a leaf).
+
+    Raises:
+        DetourError: the flows do not fit (a set is too large).
+    """
+    inside = spine < 0
+    links = np.stack([np.where(inside, -1, leaf * spines + spine) for leaf in (source, target)]).astype(np.int32)
+    leaves = np.stack([source, target]).astype(np.int32)
+    room = np.asarray(population, np.int32)
+    for end in range(2):
+        over = np.bincount(links[end][~inside], minlength=1).max(initial=0) > phases
+        if over or (np.bincount(leaves[end], minlength=len(room)) > phases * room).any():
+            raise DetourError(f"these flows do not fit into {phases} phases")
+    phase = np.full(len(source), -1, np.int32)
+    _divide(phases, links, leaves, room, spines, phase)
+    if not _bring_in(phases, links, leaves, room, spines, phase):
+        raise DetourError(f"{np.count_nonzero(phase < 0)} flows found no place in {phases} phases")
+    return phase
+
+
+@inner
+def _pair(members, link, leaf, open_link, open_leaf, mate):
+    """Pairs members inside links, then inside leaves; `mate` gets positions in `members`, -1 for who stays alone."""
+    for k in range(len(members)):
+        mate[k] = -1
+        at = link[members[k]]
+        if at >= 0:
+            if open_link[at] >= 0:
+                mate[k] = open_link[at]
+                mate[open_link[at]] = k
+                open_link[at] = -1
+            else:
+                open_link[at] = k
+    for k in range(len(members)):
+        if mate[k] >= 0:
+            continue
+        if link[members[k]] >= 0:
+            open_link[link[members[k]]] = -1
+        at = leaf[members[k]]
+        if open_leaf[at] >= 0:
+            mate[k] = open_leaf[at]
+            mate[open_leaf[at]] = k
+            open_leaf[at] = -1
+        else:
+            open_leaf[at] = k
+    for k in range(len(members)):
+        open_leaf[leaf[members[k]]] = -1
+
+
+@inner
+def _deal(count, mates, side):
+    """Sides 0 and 1 in turn along the paths and cycles of mates."""
+    side[:count] = -1
+    first = 0
+    for start in range(count):
+        if side[start] >= 0:
+            continue
+        side[start] = first
+        length = 1
+        for end in range(2):
+            at, by = start, end
+            while True:
+                to = mates[by, at]
+                if to < 0 or side[to] >= 0:
+                    break
+                side[to] = 1 - side[at]
+                at, by = to, 1 - by
+                length += 1
+        if length % 2:
+            first = 1 - first
+
+
+@inner
+def _halve(members, links, leaves, open_link, open_leaf, mates, side):
+    """Divides members (a slice of flows, rearranged in place); returns how many are in the first half."""
+    count = len(members)
+    for end in range(2):
+        _pair(members, links[end], leaves[end], open_link, open_leaf, mates[end])
+    _deal(count, mates, side)
+    second = np.empty(count, members.dtype)
+    left, right = 0, 0
+    for k in range(count):
+        if side[k] == 0:
+            members[left] = members[k]
+            left += 1
+        else:
+            second[right] = members[k]
+            right += 1
+    members[left:] = second[:right]
+    return left
+
+
+@njit
+def _divide(phases, links, leaves, room, spines, phase):
+    """Gives phases to all flows but some that a division into parts of different size leaves out (they keep -1)."""
+    flows = links.shape[1]
+    members = np.arange(flows).astype(np.int32)
+    open_link = np.full(len(room) * spines, -1, np.int32)
+    open_leaf = np.full(len(room), -1, np.int32)
+    mates = np.empty((2, flows), np.int32)
+    side = np.empty(flows, np.int8)
+    todo = [(0, flows, 0, phases)]
+    while len(todo) > 0:
+        begin, end, first, count = todo.pop()
+        if count == 1:
+            for k in range(begin, end):
+                phase[members[k]] = first
+            continue
+        part = 1
+        while 2 * part < count:
+            part *= 2
+        # In proportion to part : count - part, by halving as often as the fraction has binary digits.
+        low, high, rest = begin, end, part
+        while rest > 0 and low < high:
+            middle = low + _halve(members[low:high], links, leaves, open_link, open_leaf, mates, side)
+            rest *= 2
+            if rest >= count:
+                rest -= count
+                low = middle
+            else:
+                high = middle
+        middle = low
+        if 2 * part != count:
+            middle, end = _relieve(members, begin, middle, end, part, count - part, links, leaves, room, spines, side)
+        todo.append((begin, middle, first, part))
+        todo.append((middle, end, first + part, count - part))
+
+
+@inner
+def _relieve(members, begin, middle, end, one, other, links, leaves, room, spines, side):
+    """Two parts of `one` and `other` phases: moves flows of sets with too many to the other part, or out of both.
+
+    Returns where the parts end; who is out comes behind. Flows that are too many at both ends go first, they help most.
+    """
+    per_link = np.zeros((2, 2, len(room) * spines), np.int32)  # part, end
+    per_leaf = np.zeros((2, 2, len(room)), np.int32)
+    phases = (one, other)
+    count = end - begin
+    for k in range(count):
+        side[k] = begin + k >= middle
+        _count(members[begin + k], side[k], 1, links, leaves, per_link, per_leaf)
+    for wanted in range(2, -1, -1):
+        for k in range(count):
+            if side[k] > 1:
+                continue
+            flow, part = members[begin + k], side[k]
+            over = 0
+            for at in range(2):
+                over += _over(flow, part, at, phases[part], links, leaves, room, per_link, per_leaf)
+            if over == 0 or over < wanted:
+                continue
+            if _fits(flow, 1 - part, phases[1 - part], links, leaves, room, per_link, per_leaf):
+                side[k] = 1 - part
+                _count(flow, side[k], 1, links, leaves, per_link, per_leaf)
+            elif wanted == 0:
+                side[k] = 2
+            if side[k] != part:
+                _count(flow, part, -1, links, leaves, per_link, per_leaf)
+    old = members[begin:end].copy()
+    bounds = np.zeros(3, np.int64)
+    at = begin
+    for part in range(3):
+        for k in range(count):
+            if side[k] == part:
+                members[at] = old[k]
+                at += 1
+        bounds[part] = at
+    return bounds[0], bounds[1]
+
+
+@inner
+def _count(flow, part, by, links, leaves, per_link, per_leaf):
+    for at in range(2):
+        per_leaf[part, at, leaves[at, flow]] += by
+        if links[at, flow] >= 0:
+            per_link[part, at, links[at, flow]] += by
+
+
+@inner
+def _over(flow, part, at, phases, links, leaves, room, per_link, per_leaf):
+    """1 if one of a flow's sets at one end has more in a part of so many phases than they can hold, else 0."""
+    leaf, link = leaves[at, flow], links[at, flow]
+    if per_leaf[part, at, leaf] > phases * room[leaf] or (link >= 0 and per_link[part, at, link] > phases):
+        return 1
+    return 0
+
+
+@inner
+def _fits(flow, part, phases, links, leaves, room, per_link, per_leaf):
+    """Whether a part of so many phases has room for one more in all sets of a flow."""
+    for at in range(2):
+        leaf, link = leaves[at, flow], links[at, flow]
+        if per_leaf[part, at, leaf] >= phases * room[leaf] or (link >= 0 and per_link[part, at, link] >= phases):
+            return False
+    return True
+
+
+@njit
+def _bring_in(phases, links, leaves, room, spines, phase):
+    """Finds phases for the flows that have none; whether all got one.
+
+    A flow needs room in its two sets at each end. Up to four phases that have it between them, divided anew together
+    with the flow, hold everything again: four times a set's room is not exceeded, and four is a power of two.
+    """
+    total = 0
+    for n in room:
+        total += n
+    at_link = np.zeros((2, phases, len(room) * spines), np.bool_)
+    at_leaf = np.zeros((2, phases, len(room)), np.int32)
+    held = np.empty((phases, max(total, 1)), np.int32)
+    size = np.zeros(phases, np.int32)
+    for flow in range(len(phase)):
+        if phase[flow] >= 0:
+            _enter(flow, phase[flow], links, leaves, at_link, at_leaf, held, size)
+    open_link = np.full(len(room) * spines, -1, np.int32)
+    open_leaf = np.full(len(room), -1, np.int32)
+    mates = np.empty((2, 4 * total + 1), np.int32)
+    side = np.empty(4 * total + 1, np.int8)
+    chosen = np.empty(4, np.int32)
+    for flow in range(len(phase)):
+        if phase[flow] >= 0:
+            continue
+        count = _choose(flow, phases, links, leaves, room, at_link, at_leaf, chosen)
+        if count == 0:
+            return False
+        members = np.empty(4 * total + 1, np.int32)
+        members[0] = flow
+        taken = 1
+        for k in range(count):
+            p = chosen[k]
+            for j in range(size[p]):
+                members[taken] = held[p, j]
+                taken += 1
+            _clear(p, links, leaves, at_link, at_leaf, held, size)
+        bounds = np.zeros(5, np.int64)
+        bounds[count] = taken
+        step = count
+        while step > 1:
+            for k in range(0, count, step):
+                part = members[bounds[k] : bounds[k + step]]
+                left = _halve(part, links, leaves, open_link, open_leaf, mates, side)
+                bounds[k + step // 2] = bounds[k] + left
+            step //= 2
+        for k in range(count):
+            for j in range(bounds[k], bounds[k + 1]):
+                phase[members[j]] = chosen[k]
+                _enter(members[j], chosen[k], links, leaves, at_link, at_leaf, held, size)
+    return True
+
+
+@inner
+def _enter(flow, p, links, leaves, at_link, at_leaf, held, size):
+    held[p, size[p]] = flow
+    size[p] += 1
+    for end in range(2):
+        at_leaf[end, p, leaves[end, flow]] += 1
+        if links[end, flow] >= 0:
+            at_link[end, p, links[end, flow]] = True
+
+
+@inner
+def _clear(p, links, leaves, at_link, at_leaf, held, size):
+    for k in range(size[p]):
+        for end in range(2):
+            at_leaf[end, p, leaves[end, held[p, k]]] = 0
+            if links[end, held[p, k]] >= 0:
+                at_link[end, p, links[end, held[p, k]]] = False
+    size[p] = 0
+
+
+@inner
+def _choose(flow, phases, links, leaves, room, at_link, at_leaf, chosen):
+    """One, two or four phases that together have room for a flow in all its sets; returns how many (0: there are none).
+
+    For each end: a phase with room in both sets, else one with room in the one and another with room in the other.
+    """
+    need = np.full(4, -1, np.int32)
+    for end in range(2):
+        leaf, link = leaves[end, flow], links[end, flow]
+        both, by_link, by_leaf = -1, -1, -1
+        for p in range(phases):
+            link_free = link < 0 or not at_link[end, p, link]
+            leaf_free = at_leaf[end, p, leaf] < room[leaf]
+            if link_free and leaf_free:
+                both = p
+                other_leaf, other_link = leaves[1 - end, flow], links[1 - end, flow]
+                other_free = other_link < 0 or not at_link[1 - end, p, other_link]
+                if other_free and at_leaf[1 - end, p, other_leaf] < room[other_leaf]:
+                    chosen[0] = p
+                    return 1
+            if link_free:
+                by_link = p
+            if leaf_free:
+                by_leaf = p
+        if both >= 0:
+            need[2 * end] = both
+        else:
+            if by_link < 0 or by_leaf < 0:
+                return 0
+            need[2 * end], need[2 * end + 1] = by_link, by_leaf
+    count = 0
+    for p in need:
+        if p >= 0 and not (chosen[:count] == p).any():
+            chosen[count] = p
+            count += 1
+    if count == 3:
+        for p in range(phases):
+            if not (chosen[:count] == p).any():
+                chosen[count] = p
+                count += 1
+                break
+    return 0 if count == 3 else count
