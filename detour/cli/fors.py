@@ -5,18 +5,22 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.table import Table
 
 from detour.base.errors import DetourError
-from detour.cli.output import emit, progress, table
+from detour.cli.output import emit, progress
 from detour.cli.parser import Parser, command
 
 if TYPE_CHECKING:
     from detour.control.fors import FatTree2, Plan
+    from detour.fabric.base import Tell
 
 _SCHEDULES = ("fors", "linear-shift", "xor", "bandwidth-optimal")
 
@@ -70,8 +74,9 @@ def _fabric(options: argparse.Namespace) -> FatTree2:
 
 def _schedule(options: argparse.Namespace) -> int:
     if options.algorithm == "fors":
-        return _finish(options, *_plan(options))
+        return _finish(options, _plan(options))
     from detour.control.fors.baselines import SCHEDULES, ftree
+    from detour.control.fors.solve import proven_bound
 
     fabric = _fabric(options)
     begin = time.perf_counter()
@@ -79,40 +84,58 @@ def _schedule(options: argparse.Namespace) -> int:
     scheduled = time.perf_counter()
     plan = ftree(fabric, flows)
     seconds = {"schedule": scheduled - begin, "route": time.perf_counter() - scheduled}
-    return _finish(options, replace(plan, method=f"{options.algorithm}/ftree", seconds=seconds))
+    bound = proven_bound(fabric)
+    optimal = plan.phases == bound
+    plan = replace(plan, method=f"{options.algorithm}/ftree", lower_bound=bound, optimal=optimal, seconds=seconds)
+    return _finish(options, plan)
 
 
 def _route(options: argparse.Namespace) -> int:
     if options.keep is None:
-        return _finish(options, *_plan(options))
+        return _finish(options, _plan(options))
     from detour.control.fors import files
     from detour.control.fors.incremental import reroute
-    from detour.control.fors.solve import counting_bound
+    from detour.control.fors.solve import proven_bound
 
-    fabric = _fabric(options)
-    healthy = replace(fabric, failed=frozenset())
-    old = files.read(healthy, options.keep, tuple(fabric.unreachable()))
-    change = reroute(replace(old, lower_bound=counting_bound(fabric)), fabric)
-    plan = replace(change.plan, optimal=change.plan.phases == change.plan.lower_bound)
-    return _finish(options, plan, {"moved": change.moved, "anew": change.anew, "reroute": change.seconds})
+    with _warm(options):
+        fabric = _fabric(options)
+        healthy = replace(fabric, failed=frozenset())
+        change = reroute(files.read(healthy, options.keep, tuple(fabric.unreachable())), fabric)
+    plan = change.plan
+    if not change.anew:
+        bound = proven_bound(fabric)
+        optimal = plan.phases == bound
+        plan = replace(plan, lower_bound=bound, optimal=optimal, seconds={"route": change.seconds})
+    return _finish(options, plan, {"moved": change.moved, "anew": change.anew})
 
 
-def _plan(options: argparse.Namespace) -> tuple[Plan]:
+def _plan(options: argparse.Namespace) -> Plan:
     from detour.control.fors import solve
 
+    fabric = _fabric(options)
+    with _warm(options) as tell:
+        tell(f"planning {fabric.servers} servers on {fabric.name} with {len(fabric.failed)} failed links")
+        return solve(fabric, skip_unreachable=options.skip_unreachable)
+
+
+@contextmanager
+def _warm(options: argparse.Namespace) -> Iterator[Tell]:
+    """Native code is loaded, and compiled if need be, before anything is timed."""
+    from detour.control.fors.warm import warm
+
     with progress(options.json) as tell:
-        fabric = _fabric(options)
-        tell(f"{fabric.name}: planning {fabric.servers} servers, {len(fabric.failed)} failed links")
-        return (solve(fabric, skip_unreachable=options.skip_unreachable),)
+        tell("loading native code")
+        warm()
+        yield tell
 
 
 def _verify(options: argparse.Namespace) -> int:
     from detour.control.fors import files
-    from detour.control.fors.solve import counting_bound
+    from detour.control.fors.solve import proven_bound
 
     fabric = _fabric(options)
     plan = files.read(fabric, options.file, tuple(fabric.unreachable()))
-    bound = counting_bound(fabric)
+    bound = proven_bound(fabric)
     return _finish(options, replace(plan, lower_bound=bound, optimal=plan.phases == bound))
 
 
@@ -162,4 +185,7 @@ def _show(console: Console, result: dict[str, Any]) -> None:
     if result["unreachable"]:
         rows.append(("left out", ", ".join(f"leaves {u} and {v}" for u, v in result["unreachable"])))
     rows += [("problem", text) for text in result["problems"]]
-    console.print(table(("", ""), rows))
+    grid = Table.grid(padding=(0, 2))
+    for row in rows:
+        grid.add_row(*row)
+    console.print(grid)

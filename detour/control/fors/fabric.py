@@ -159,7 +159,7 @@ def random_failures(fabric: FatTree2, count: int, seed: int, *, connected: bool 
     dice = random.Random(f"fors failures {seed}")
     links = [(u, c) for u in range(fabric.leaves) for c in range(fabric.spines) if (u, c) not in fabric.failed]
     dice.shuffle(links)
-    if count > len(links):
+    if not 0 <= count <= len(links):
         raise DetourError(f"{fabric.name} has {len(links)} working links; {count} cannot fail")
     alive = fabric.alive()
     common = alive.astype(np.int64) @ alive.T.astype(np.int64)

@@ -9,15 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.control.fors.exchange import Exchange, recoloured
 from detour.control.fors.fabric import FatTree2
 from detour.control.fors.plan import INSIDE, Plan, Schedule, arranged
-from detour.control.fors.recolour import complete
 from detour.control.fors.solve import counting_bound, solve
-
-_TRIES = 4
-_BUDGET = 300
-_ELSEWHERE = 60
-"""Phases that a flow without spine is offered."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +30,9 @@ class Change:
 def reroute(plan: Plan, fabric: FatTree2) -> Change:
     """The plan for `fabric`, the same as its own but for failures.
 
-    Every flow over a failed link gets another spine in its phase, others making room along shortest Kempe chains; who
-    finds none goes to a phase in which both servers are idle. Phases and servers stay. Where more phases are needed
-    (the reduction grew) or this finds no way, all is planned anew.
+    Every flow over a failed link gets another spine in its phase, others making room along shortest chains. Where a
+    phase has more flows of a leaf than links are left, or resists, it exchanges a few flows with another phase. Where
+    more phases are needed (the reduction grew) or this finds no way, all is planned anew.
 
     Raises:
         DetourError: another fabric, or two leaves lost their last common spine.
@@ -77,18 +72,21 @@ def _kept(plan: Plan, fabric: FatTree2) -> tuple[Plan, int] | None:
     outside = source != target
     dead = outside & ((spine < 0) | ~(alive[source, spine] & alive[target, spine]))
     bounds = np.searchsorted(plan.phase, np.arange(plan.phases + 1))
-    homeless: list[int] = []
-    for p in np.unique(plan.phase[dead]):
+    spine[dead] = INSIDE
+    links = alive.sum(axis=1)
+    crowded: list[int] = []
+    for p in np.unique(plan.phase[dead]).tolist():
         rows = bounds[p] + np.flatnonzero(outside[bounds[p] : bounds[p + 1]])
-        colour = np.where(dead[rows], -1, spine[rows])
-        new = _recoloured(source[rows], target[rows], alive, colour)
+        u, v = source[rows], target[rows]
+        full = any((np.bincount(leaf, minlength=fabric.leaves) > links).any() for leaf in (u, v))
+        new = None if full else recoloured(u, v, alive, spine[rows])
         if new is None:
-            homeless += rows[dead[rows]].tolist()
+            crowded.append(p)
         else:
             spine[rows] = new
-    spine[homeless] = INSIDE
-    for row in homeless:
-        if not _rehouse(row, fabric, plan, source, target, alive, phase, spine):
+    if crowded:
+        exchange = Exchange(plan, fabric, phase, spine)
+        if not all(exchange.resolve(p) for p in crowded):
             return None
     moved = int(np.count_nonzero((phase != plan.phase) | (spine != plan.spine)))
     if (phase != plan.phase).any():
@@ -98,35 +96,3 @@ def _kept(plan: Plan, fabric: FatTree2) -> tuple[Plan, int] | None:
     # More failures never need fewer phases: what was optimal still is.
     optimal = plan.optimal and fabric.failed >= plan.fabric.failed
     return replace(kept, method="incremental", optimal=optimal, seconds={}), moved
-
-
-def _recoloured(source: np.ndarray, target: np.ndarray, alive: np.ndarray, colour: np.ndarray) -> np.ndarray | None:
-    for attempt in range(_TRIES):
-        new = colour.astype(np.int32)
-        if complete(source, target, alive, alive, new, _BUDGET, attempt + 1) == 0:
-            return new
-    return None
-
-
-def _rehouse(
-    row: int,
-    fabric: FatTree2,
-    plan: Plan,
-    source: np.ndarray,
-    target: np.ndarray,
-    alive: np.ndarray,
-    phase: np.ndarray,
-    spine: np.ndarray,
-) -> bool:
-    """Finds a phase and a spine for one flow that has none; changes `phase` and `spine`."""
-    busy = np.zeros(plan.phases, bool)
-    busy[phase[(plan.src == plan.src[row]) | (plan.dst == plan.dst[row])]] = True
-    for p in np.flatnonzero(~busy)[:_ELSEWHERE]:
-        rows = np.flatnonzero((phase == p) & (spine >= 0))
-        rows = np.append(rows, row)
-        new = _recoloured(source[rows], target[rows], alive, spine[rows])
-        if new is not None:
-            phase[row] = p
-            spine[rows] = new
-            return True
-    return False

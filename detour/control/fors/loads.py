@@ -91,12 +91,16 @@ def fractional(demand: Demand, most: int) -> np.ndarray | None:
 
     From the middle, because it leaves `whole` most room: a vertex has integers where they need not be.
     """
+    if not len(demand.pairs):
+        return np.zeros(0)
     model = _Programme(demand, most)
     return model.values() if model.run("ipm") == "optimal" else None
 
 
 def whole(demand: Demand, most: int, near: np.ndarray | None) -> Loads:
     """Integers with T = `most`: next to a fractional solution, else any, else with x unlike its transpose."""
+    if not len(demand.pairs):
+        return Loads(np.zeros((0, 2), np.int64))
     if near is not None:
         model = _Programme(demand, most, integer=True)
         model.between(np.floor(near + _EPSILON), np.ceil(near - _EPSILON))

@@ -49,7 +49,11 @@ def phases_of(
 
 @inner
 def _pair(members, link, leaf, open_link, open_leaf, mate):
-    """Pairs members inside links, then inside leaves; `mate` gets positions in `members`, -1 for who stays alone."""
+    """Pairs members inside links, then those left over inside leaves; `mate` gets positions, -1 for who stays alone.
+
+    Those left over are paired with each other before flows that stay inside: so a leaf's flows over spines are evenly
+    spread as well.
+    """
     for k in range(len(members)):
         mate[k] = -1
         at = link[members[k]]
@@ -60,18 +64,20 @@ def _pair(members, link, leaf, open_link, open_leaf, mate):
                 open_link[at] = -1
             else:
                 open_link[at] = k
-    for k in range(len(members)):
-        if mate[k] >= 0:
-            continue
-        if link[members[k]] >= 0:
-            open_link[link[members[k]]] = -1
-        at = leaf[members[k]]
-        if open_leaf[at] >= 0:
-            mate[k] = open_leaf[at]
-            mate[open_leaf[at]] = k
-            open_leaf[at] = -1
-        else:
-            open_leaf[at] = k
+    for inside in range(2):
+        for k in range(len(members)):
+            at = link[members[k]]
+            if mate[k] >= 0 or (at < 0) != (inside == 1):
+                continue
+            if at >= 0:
+                open_link[at] = -1
+            at = leaf[members[k]]
+            if open_leaf[at] >= 0:
+                mate[k] = open_leaf[at]
+                mate[open_leaf[at]] = k
+                open_leaf[at] = -1
+            else:
+                open_leaf[at] = k
     for k in range(len(members)):
         open_leaf[leaf[members[k]]] = -1
 

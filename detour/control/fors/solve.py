@@ -11,6 +11,7 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.control.fors.exact import fewest_phases, seated
 from detour.control.fors.fabric import FatTree2
+from detour.control.fors.loads import Demand, lower_bound
 from detour.control.fors.plan import Plan, arranged
 from detour.control.fors.routing import algorithm_2, recoloured
 from detour.control.fors.schedule import phases_needed, schedule
@@ -28,6 +29,11 @@ def counting_bound(fabric: FatTree2) -> int:
     return int(max(peers[population > 0].max(), (-(-flows // links)).max()))
 
 
+def proven_bound(fabric: FatTree2) -> int:
+    """Phases that any plan needs, by counting and by the linear programme."""
+    return max(counting_bound(fabric), lower_bound(Demand.of(fabric)))
+
+
 def solve(fabric: FatTree2, *, skip_unreachable: bool = False) -> Plan:
     """The plan with the fewest phases, and whether that is proven.
 
@@ -37,7 +43,7 @@ def solve(fabric: FatTree2, *, skip_unreachable: bool = False) -> Plan:
     out and named in the plan.
 
     Raises:
-        DetourError: two leaves have no common spine left and `skip_unreachable` is not set; fewer than two servers.
+        DetourError: two leaves have no common spine left and `skip_unreachable` is not set; there are no servers.
     """
     lost = tuple(fabric.unreachable())
     if lost and not skip_unreachable:

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flows that leave their phase: two phases exchange some, and every server still sends and receives once at most.
+
+The flows of two phases, seen as edges between senders and receivers, make paths and even cycles. Exchanging one of
+these components takes its flows of one phase to the other and back; whoever sends or receives in it does so once a
+phase still. The smallest ones are tried first: a single flow whose two servers rest in the other phase.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from detour.base.jit import njit
+from detour.control.fors.fabric import FatTree2
+from detour.control.fors.jit import inner
+from detour.control.fors.plan import Plan
+from detour.control.fors.recolour import complete
+
+_TRIES = 2
+_BUDGET = 150
+_LONGEST = 160
+"""Flows of a component at most."""
+_CANDIDATES = 32
+"""Components that are tried for one phase."""
+_ROUNDS = 6
+
+
+def recoloured(source: np.ndarray, target: np.ndarray, alive: np.ndarray, colour: np.ndarray) -> np.ndarray | None:
+    """Spines for one phase, as many as can be the given ones (-1: none yet), or None."""
+    for attempt in range(_TRIES):
+        new = colour.astype(np.int32)
+        if complete(source, target, alive, alive, new, _BUDGET, attempt + 1) == 0:
+            return new
+    return None
+
+
+class Exchange:
+    """Phases and spines of a plan while flows go from phase to phase. `phase` and `spine` are changed in place."""
+
+    def __init__(self, plan: Plan, fabric: FatTree2, phase: np.ndarray, spine: np.ndarray) -> None:
+        self.phase, self.spine = phase, spine
+        self.alive = fabric.alive()
+        self.links = self.alive.sum(axis=1).astype(np.int32)
+        self.src, self.dst = plan.src, plan.dst
+        self.leaves = np.stack([plan.src // fabric.spines, plan.dst // fabric.spines]).astype(np.int32)
+        self.at = np.full((2, plan.phases, fabric.slots), -1, np.int32)
+        self.loads = np.zeros((2, plan.phases, fabric.leaves), np.int32)
+        rows = np.arange(plan.flows, dtype=np.int32)
+        outside = self.leaves[0] != self.leaves[1]
+        for end, server in enumerate((plan.src, plan.dst)):
+            self.at[end, phase, server] = rows
+            np.add.at(self.loads[end], (phase[outside], self.leaves[end, outside]), 1)
+
+    def resolve(self, p: int) -> bool:
+        """Spines for all flows of phase p, some of which may go to other phases; whether it succeeded."""
+        for _ in range(_ROUNDS):
+            over = [load[p] > self.links for load in self.loads]
+            crowded = bool(over[0].any() or over[1].any())
+            if not crowded and self._route(p):
+                return True
+            rows = self.at[0, p][self.at[0, p] >= 0]
+            u, v = self.leaves[:, rows]
+            wanted = (over[0][u] | over[1][v]) & (u != v) if crowded else (self.spine[rows] < 0) & (u != v)
+            if not self._relieve(p, rows[wanted]):
+                return False
+        return False
+
+    def _relieve(self, p: int, rows: np.ndarray) -> bool:
+        """Exchanges a component with one of these rows, so that the other phase can be routed."""
+        found = np.empty((_CANDIDATES, 3), np.int32)
+        count = _components(
+            p,
+            rows,
+            self.phase,
+            self.src,
+            self.dst,
+            self.spine,
+            self.alive,
+            self.leaves,
+            self.at,
+            self.loads,
+            self.links,
+            _LONGEST,
+            found,
+        )
+        crowded = any((load[p] > self.links).any() for load in self.loads)
+        for _, row, q in found[:count][np.argsort(found[:count, 0], kind="stable")]:
+            members = np.empty(_LONGEST, np.int32)
+            size = _component(row, p, q, self.src, self.dst, self.at, members)
+            both = self.at[0, [p, q]].ravel()
+            both = both[both >= 0]
+            before = self.spine[both]
+            self._move(members[:size], p, q)
+            self.spine[members[:size]] = -1
+            # With one flow less without spine, the next round has less to do.
+            if self._route(q) and (crowded or size == 1 or self._route(p)):
+                return True
+            self._move(members[:size], p, q)
+            self.spine[both] = before
+        return False
+
+    def _move(self, members: np.ndarray, p: int, q: int) -> None:
+        """Takes members of p to q and those of q to p."""
+        for end, server in enumerate((self.src, self.dst)):
+            for phase in (p, q):
+                self.at[end, phase, server[members]] = -1
+        self.phase[members] = p + q - self.phase[members]
+        outside = members[self.leaves[0, members] != self.leaves[1, members]]
+        for end, server in enumerate((self.src, self.dst)):
+            self.at[end, self.phase[members], server[members]] = members
+            np.add.at(self.loads[end], (self.phase[outside], self.leaves[end, outside]), 1)
+            np.add.at(self.loads[end], (p + q - self.phase[outside], self.leaves[end, outside]), -1)
+
+    def _route(self, p: int) -> bool:
+        """Spines for the flows of phase p that have none."""
+        rows = self.at[0, p][self.at[0, p] >= 0]
+        u, v = self.leaves[:, rows]
+        rows, u, v = rows[u != v], u[u != v], v[u != v]
+        new = recoloured(u, v, self.alive, self.spine[rows])
+        if new is None:
+            return False
+        self.spine[rows] = new
+        return True
+
+
+@njit
+def _components(p, rows, phase, src, dst, spine, alive, leaves, at, loads, links, longest, found):
+    """Components that a row of phase p and another phase's flows make and that may be exchanged: cost, row, phase.
+
+    They must not crowd the other phase, nor p at a leaf that is not crowded yet. The cost is the length, and more where
+    the row would not find a free spine. Returns how many were found.
+    """
+    members = np.empty(longest, np.int32)
+    phases = at.shape[1]
+    stride = 7 if phases % 7 else 1
+    count = 0
+    for most in (1, 3, 7, 24, longest):
+        for free in (True, False):
+            q = p
+            for _ in range(1, phases):
+                q = (q + stride) % phases
+                for row in rows:
+                    if not _room(row, p, q, leaves, loads, links):
+                        continue
+                    if free != _finds_spine(row, q, spine, alive, leaves, at):
+                        continue
+                    size = _component(row, p, q, src, dst, at, members)
+                    if size < 1 or size > most or not _fits(members[:size], p, q, phase, leaves, loads, links):
+                        continue
+                    found[count, 0], found[count, 1], found[count, 2] = size + 4 * (not free), row, q
+                    count += 1
+                    break
+                if count == len(found):
+                    return count
+        if 2 * count >= len(found):
+            return count
+    return count
+
+
+@inner
+def _room(row, p, q, leaves, loads, links):
+    """Whether q can take in a row at an end where p is crowded: what p gives away there, q gets."""
+    for end in range(2):
+        leaf = leaves[end, row]
+        if loads[end, p, leaf] > links[leaf] and loads[end, q, leaf] >= links[leaf]:
+            return False
+    return True
+
+
+@inner
+def _finds_spine(row, q, spine, alive, leaves, at):
+    """Whether a spine is free in phase q at both ends of a row."""
+    spines = alive.shape[1]
+    u, v = leaves[0, row], leaves[1, row]
+    free = alive[u] & alive[v]
+    for k in range(spines):
+        for end in range(2):
+            other = at[end, q, leaves[end, row] * spines + k]
+            if other >= 0 and spine[other] >= 0:
+                free[spine[other]] = False
+    return free.any()
+
+
+@njit
+def _component(row, p, q, src, dst, at, members):
+    """The rows of phases p and q that hang together with `row` of phase p; returns how many, -1: too many."""
+    size = 1
+    members[0] = row
+    for direction in range(2):
+        # From a receiver of p to who sends to it in q, to whom that one sends in p; or from a sender the other way.
+        there = row
+        while True:
+            server = dst[there] if direction == 0 else src[there]
+            back = at[1 - direction, q, server]
+            if back < 0:
+                break
+            if size + 2 > len(members):
+                return -1
+            members[size] = back
+            size += 1
+            server = src[back] if direction == 0 else dst[back]
+            there = at[direction, p, server]
+            if there < 0:
+                break
+            if there == row:
+                return size
+            members[size] = there
+            size += 1
+    return size
+
+
+@inner
+def _fits(members, p, q, phase, leaves, loads, links):
+    """Whether an exchange leaves q with enough links and p no worse than it is."""
+    _shift(members, p, q, phase, leaves, loads, 1)
+    fits = True
+    for row in members:
+        if leaves[0, row] == leaves[1, row]:
+            continue
+        for end in range(2):
+            leaf = leaves[end, row]
+            came = q if phase[row] == p else p
+            if loads[end, came, leaf] > links[leaf]:
+                fits = False
+    _shift(members, p, q, phase, leaves, loads, -1)
+    return fits
+
+
+@inner
+def _shift(members, p, q, phase, leaves, loads, by):
+    for row in members:
+        if leaves[0, row] != leaves[1, row]:
+            for end in range(2):
+                leaf = leaves[end, row]
+                loads[end, phase[row], leaf] -= by
+                loads[end, p + q - phase[row], leaf] += by

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour fors`: what it prints, writes and refuses."""
+
+import json
+
+import pytest
+
+from detour import cli
+
+SMALL = ["--topo", "ft:m0=4,m1=5"]
+
+
+def run(capsys, *arguments: object) -> tuple[int, str, str]:
+    code = cli.main(["fors", *map(str, arguments)])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.mark.parametrize("command", ["schedule", "route"])
+def test_json(capsys, command):
+    code, out, _ = run(capsys, command, *SMALL, "--fail", "0:0,1:1", "--json")
+    result = json.loads(out)
+    assert code == 0
+    assert (result["phases"], result["lower_bound"], result["optimal"]) == (22, 22, True)
+    assert result["verified"] is True
+    assert result["method"] == "algorithm-1/recolouring"
+    assert set(result["seconds"]) == {"schedule", "route", "verify"}
+    assert result["failed"] == ["0:0", "1:1"]
+
+
+def test_a_plan_goes_through_a_file(capsys, tmp_path):
+    path = tmp_path / "plan.csv"
+    options = [*SMALL, "--random-failures", "4", "--seed", "3", "--servers", "17"]
+    assert run(capsys, "route", *options, "--out", path)[0] == 0
+    assert path.read_text().startswith("phase,src,dst,spine\n")
+    code, out, _ = run(capsys, "verify", path, *options, "--json")
+    assert (code, json.loads(out)["verified"]) == (0, True)
+    code, out, _ = run(capsys, "verify", path, *options, "--fail", "*:2")
+    assert code == 1
+    assert "uses the failed link" in out
+    spoilt = path.read_text().splitlines()
+    path.write_text("\n".join([*spoilt[:-1], ""]))
+    code, out, _ = run(capsys, "verify", path, *options, "--json")
+    assert code == 1
+    assert json.loads(out)["problems"][0].endswith("is there 0 times instead of 1")
+
+
+def test_a_plan_is_kept(capsys, tmp_path):
+    path, after = tmp_path / "plan.csv", tmp_path / "after.csv"
+    assert run(capsys, "route", *SMALL, "--fail", "0:0", "--out", path)[0] == 0
+    code, out, _ = run(capsys, "route", *SMALL, "--fail", "0:0,3:1", "--keep", path, "--out", after, "--json")
+    result = json.loads(out)
+    assert (code, result["method"], result["anew"], result["optimal"]) == (0, "incremental", False, True)
+    assert 0 < result["moved"] < 200
+    old, new = (set(file.read_text().splitlines()) for file in (path, after))
+    assert len(old - new) == result["moved"]
+    assert run(capsys, "verify", after, *SMALL, "--fail", "0:0,3:1")[0] == 0
+
+
+def test_leaves_that_nothing_joins(capsys):
+    lost = [*SMALL, "--fail", "0:0,0:1,2:2,2:3"]
+    code, out, err = run(capsys, "schedule", *lost)
+    assert (code, out) == (2, "")
+    assert "no common spine is left for leaves 0 and 2" in err
+    assert len(err.splitlines()) == 1
+    code, out, _ = run(capsys, "schedule", *lost, "--skip-unreachable", "--json")
+    result = json.loads(out)
+    assert (code, result["unreachable"], result["verified"], result["flows"]) == (0, [[0, 2]], True, 20 * 19 - 32)
+
+
+@pytest.mark.parametrize("algorithm", ["linear-shift", "xor", "bandwidth-optimal"])
+def test_schedules_that_know_of_no_failures(capsys, algorithm):
+    code, out, _ = run(capsys, "schedule", "--topo", "ft:m0=4,m1=4", "--algorithm", algorithm, "--json")
+    result = json.loads(out)
+    assert (code, result["phases"], result["verified"], result["method"]) == (0, 16, True, f"{algorithm}/ftree")
+    code, out, _ = run(capsys, "schedule", "--topo", "ft:m0=4,m1=4", "--fail", "0:0", "--algorithm", algorithm)
+    assert code == 1
+    assert "uses the failed link 0:0" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["schedule", "--topo", "leaf-spine:leaves=2,spines=2,hosts=2"], "ft:m0=20,m1=18"),
+        (["schedule", "--topo", "ft:m0=4"], "m1 missing"),
+        (["route", *SMALL, "--fail", "9:0"], "no link 9:0"),
+        (["route", *SMALL, "--fail", "x"], "'x' is not leaf:spine"),
+        (["route", *SMALL, "--servers", "0"], "1..20 servers, not for 0"),
+        (["route", *SMALL, "--random-failures", "-1"], "-1 cannot fail"),
+        (["route", *SMALL, "--random-failures", "19"], "can fail"),
+        (["route", *SMALL, "--keep", "/nowhere.csv"], "No such file"),
+        (["route", *SMALL, "--out", "/nowhere/plan.csv"], "No such file"),
+        (["verify", "/nowhere.csv"], "No such file"),
+        (["schedule", "--algorithm", "best"], "invalid choice"),
+        (["schedule", "--seed", "x"], "invalid int value"),
+        ([], "required"),
+    ],
+)
+def test_what_is_refused(capsys, arguments, error):
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert error in err
+    assert len(err.splitlines()) == 1

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FORS: plans are right and have as few phases as there can be; who says otherwise is found out."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from detour.base.errors import DetourError
+from detour.control.fors import FatTree2, Plan, files, parse_fabric, random_failures, solve
+from detour.control.fors.exact import fewest_phases, seated
+from detour.control.fors.incremental import reroute
+from detour.control.fors.loads import Demand, fractional, lower_bound, whole
+from detour.control.fors.phasing import phases_of
+from detour.control.fors.plan import INSIDE, arranged
+from detour.control.fors.solve import counting_bound, proven_bound
+from detour.control.fors.verify import problems
+from tests.unit.control.fors_oracle import feasible
+
+DAQ = "ft:m0=20,m1=18"
+SW_0_5_11 = "0:0,0:1,0:2,5:3,5:4,5:5,11:6,11:7,11:8"
+# FACTS of the paper's errors: Algorithm 1 claims 9 and 36 phases.
+COUNTEREXAMPLES = [("ft:m0=3,m1=3", "0:0,1:0,2:1", 18), ("ft:m0=6,m1=6", "1:0,2:0,3:0,4:0,5:0,0:3", 45)]
+
+
+def exactly(fabric: FatTree2) -> Plan:
+    paths = fewest_phases(fabric, counting_bound(fabric))
+    plan = arranged(fabric, *seated(fabric, paths))
+    return replace(plan, lower_bound=paths.lower_bound, unreachable=tuple(fabric.unreachable()))
+
+
+@pytest.mark.parametrize(
+    ("fail", "phases", "method"),
+    [
+        (None, 360, "closed-form/algorithm-2"),
+        ("0:0", 360, "closed-form/algorithm-2"),
+        ("0:0,5:1,11:2", 360, "closed-form/recolouring"),
+        ("0:0,0:1", 378, "algorithm-1/algorithm-2"),
+        ("*:0,*:1", 378, "algorithm-1/algorithm-2"),
+        ("0:0,0:1,5:2,5:3,11:4,11:5", 378, "algorithm-1/recolouring"),
+        (SW_0_5_11, 400, "algorithm-1/recolouring"),
+        ("*:0,*:1,*:4,*:5", 425, "algorithm-1/algorithm-2"),
+    ],
+)
+def test_scenarios_of_the_paper(fail, phases, method):
+    plan = solve(parse_fabric(DAQ, fail))
+    assert problems(plan) == []
+    assert (plan.phases, plan.lower_bound, plan.optimal, plan.method) == (phases, phases, True, method)
+    assert plan.flows == 360 * 359
+
+
+@pytest.mark.parametrize(("topo", "fail", "phases"), COUNTEREXAMPLES)
+def test_counterexamples_to_the_paper(topo, fail, phases):
+    plan = solve(parse_fabric(topo, fail))
+    assert problems(plan) == []
+    assert (plan.phases, plan.lower_bound, plan.optimal) == (phases, phases, True)
+    assert plan.method == "exact/integer-programme"
+
+
+@pytest.mark.parametrize("failures", [1, 2, 5, 10, 20, 40, 70, 100, 140, 180])
+def test_random_failures_of_the_daq_network(failures):
+    plan = solve(random_failures(parse_fabric(DAQ), failures, seed=failures))
+    assert problems(plan) == []
+    assert plan.phases == plan.lower_bound == proven_bound(plan.fabric)
+    assert plan.optimal
+
+
+@pytest.mark.parametrize("failures", [0, 1, 9, 60])
+def test_the_exact_way_agrees_with_the_closed_forms(failures):
+    fabric = random_failures(parse_fabric(DAQ), failures, seed=failures)
+    plan = exactly(fabric)
+    assert problems(plan) == []
+    assert plan.phases == plan.lower_bound == solve(fabric).phases
+
+
+def test_as_few_phases_as_there_can_be():
+    """Against an integer programme of the whole problem: our phases are enough, one less is not."""
+    dice = random.Random("fors tiny")
+    checked = 0
+    while checked < 25:
+        spines, leaves = dice.choice([(2, 2), (2, 3), (3, 2), (3, 3), (2, 4)])
+        population = tuple(dice.randint(max(1, spines - 1), spines) for _ in range(leaves))
+        fabric = FatTree2(spines, leaves, population=population)
+        links = [(u, c) for u in range(leaves) for c in range(spines) if dice.random() < 0.25]
+        fabric = fabric.with_failed(links)
+        if fabric.unreachable():
+            continue
+        plan = solve(fabric)
+        assert problems(plan) == []
+        assert plan.optimal
+        assert not feasible(fabric, plan.phases - 1), fabric
+        checked += 1
+
+
+def test_some_servers_only():
+    fabric = parse_fabric(DAQ, SW_0_5_11, servers=326)
+    plan = solve(fabric)
+    assert problems(plan) == []
+    # 19 servers, each with 307 outside its leaf, over 17 links.
+    assert plan.phases == plan.lower_bound == -(-19 * 307 // 17)
+    assert plan.flows == 326 * 325
+    empty = solve(FatTree2(4, 4, frozenset({(0, 0), (0, 1), (0, 2), (0, 3)}), (0, 4, 1, 3)))
+    assert (empty.phases, problems(empty)) == (8, [])
+
+
+def test_single_servers_and_leaves():
+    for fabric in (FatTree2(1, 1), FatTree2(1, 5), FatTree2(5, 1), FatTree2(4, 3, population=(1, 0, 0))):
+        plan = solve(fabric)
+        assert (plan.phases, problems(plan), plan.optimal) == (fabric.servers, [], True)
+    with pytest.raises(DetourError, match="no servers"):
+        solve(FatTree2(2, 2, population=(0, 0)))
+
+
+def test_leaves_that_nothing_joins():
+    fabric = parse_fabric("ft:m0=4,m1=4", "0:0,0:1,1:2,1:3,3:*")
+    with pytest.raises(DetourError, match="no common spine is left for leaves 0 and 1, 0 and 3, 1 and 3, 2 and 3"):
+        solve(fabric)
+    plan = solve(fabric, skip_unreachable=True)
+    assert plan.unreachable == ((0, 1), (0, 3), (1, 3), (2, 3))
+    assert problems(plan) == []
+    assert plan.flows == 4 * 12 + 2 * 2 * 16
+    assert (plan.phases, plan.optimal) == (12, True)  # a server of leaf 2 has 11 peers and its own part
+
+
+def test_the_lower_bound_needs_no_tolerance():
+    for topo, fail, phases in COUNTEREXAMPLES:
+        fabric = parse_fabric(topo, fail)
+        demand = Demand.of(fabric)
+        assert lower_bound(demand) == phases
+        assert counting_bound(fabric) < phases
+        assert fractional(demand, phases - 1) is None
+        assert whole(demand, phases - 1, None).infeasible
+
+
+def test_solutions_unlike_their_transpose():
+    """Three leaves that pairwise share one spine more than they need: odd flows, which no symmetric x can halve."""
+    from detour.control.fors.loads import _Programme
+
+    fabric = parse_fabric("ft:m0=6,m1=6", "1:0,2:0,3:0,4:0,5:0,0:3")
+    demand = Demand.of(fabric)
+    model = _Programme(demand, 45, integer=True, directed=True)
+    assert model.run() == "optimal"
+    forth, back = model.integers().reshape(2, -1)
+    one, other = demand.ends()
+    for way in (forth, back):
+        assert (np.bincount(demand.way_pair, way) == demand.flows).all()
+    links = demand.alive.size
+    up = np.bincount(one, forth, links) + np.bincount(other, back, links)
+    down = np.bincount(other, forth, links) + np.bincount(one, back, links)
+    assert max(up.max(), down.max()) <= 45
+
+
+def test_flows_that_do_not_fit():
+    one = np.zeros(3, np.int32)
+    with pytest.raises(DetourError, match="do not fit into 2 phases"):
+        phases_of(2, one, one + 1, one, np.array([2, 2]), 2)
+    with pytest.raises(DetourError, match="do not fit into 2 phases"):
+        phases_of(2, one, one, one - 1, np.array([1, 1]), 2)
+
+
+def faults(plan: Plan) -> dict[str, Plan]:
+    """Plans with one thing wrong each, and what is to be said of it."""
+    outside = np.flatnonzero(plan.spine >= 0)
+    inside = np.flatnonzero(plan.spine == INSIDE)
+    a, b = outside[0], outside[-1]
+    leaf = plan.src // plan.fabric.spines
+    twin = next(k for k in outside[1:] if leaf[k] == leaf[a] and plan.phase[k] == plan.phase[a])
+
+    def change(column: str, row: int, value: int) -> Plan:
+        values = getattr(plan, column).copy()
+        values[row] = value
+        return replace(plan, **{column: values})
+
+    def rows(keep: np.ndarray) -> Plan:
+        columns = {name: getattr(plan, name)[keep] for name in ("phase", "src", "dst", "spine")}
+        return replace(plan, **columns)
+
+    everything = np.arange(plan.flows)
+    failed_leaf, failed_spine = sorted(plan.fabric.failed)[0]
+    over_failed = next(k for k in outside if leaf[k] == failed_leaf)
+    return {
+        "is there 0 times": rows(everything[everything != b]),
+        "is there 2 times": rows(np.append(everything, a)),
+        "instead of 0": change("dst", a, int(plan.src[a])),
+        "sends more than once": change("phase", b, int(plan.phase[plan.src == plan.src[b]][0])),
+        "receives more than once": change("phase", b, int(plan.phase[plan.dst == plan.dst[b]][0])),
+        "is used more than once (up)": change("spine", a, int(plan.spine[twin])),
+        "uses the failed link": change("spine", over_failed, failed_spine),
+        "leaves its leaf without a spine": change("spine", a, INSIDE),
+        "stays in its leaf, but has spine": change("spine", int(inside[0]), 1),
+        "spine 9 is not in": change("spine", a, 9),
+        "phase -1 is not in": change("phase", a, -1),
+        "src 99 is not in": change("src", a, 99),
+        "3 values for": replace(plan, dst=plan.dst[:3]),
+        "are called unreachable, but share": replace(plan, unreachable=((0, 1),)),
+    }
+
+
+@pytest.mark.parametrize("fault", faults(solve(FatTree2(4, 5, frozenset({(1, 2)})))))
+def test_the_verifier_finds_every_fault(fault):
+    plan = solve(FatTree2(4, 5, frozenset({(1, 2)})))
+    assert problems(plan) == []
+    assert any(fault in text for text in problems(faults(plan)[fault], most=10_000))
+
+
+def test_links_down_are_checked_as_well():
+    """Two flows to one leaf over one spine, from different leaves: only the way down is shared."""
+    plan = solve(FatTree2(4, 5))
+    leaf = plan.src // 4, plan.dst // 4
+    first = int(np.flatnonzero(plan.spine >= 0)[0])
+    other = next(
+        k
+        for k in np.flatnonzero((plan.spine >= 0) & (plan.phase == plan.phase[first]) & (leaf[1] == leaf[1][first]))
+        if leaf[0][k] != leaf[0][first]
+    )
+    spine = plan.spine.copy()
+    spine[other] = spine[first]
+    assert any("(down)" in text for text in problems(replace(plan, spine=spine)))
+
+
+def test_servers_that_are_not_there():
+    plan = solve(FatTree2(3, 3))
+    partial = FatTree2(3, 3, population=(3, 3, 2))
+    assert (
+        problems(replace(plan, fabric=partial)) == ["row 14: dst 8 is a place without server"]
+        or "place without" in (problems(replace(plan, fabric=partial))[0])
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_one_more_failure_moves_few_flows(seed):
+    dice = random.Random(f"fors one more {seed}")
+    fabric = random_failures(parse_fabric(DAQ, servers=326 if seed % 4 == 3 else None), 6 + 15 * seed, seed)
+    plan = solve(fabric)
+    links = [(u, c) for u in range(18) for c in range(20) if (u, c) not in fabric.failed]
+    dice.shuffle(links)
+    after = next(
+        worse
+        for worse in (fabric.with_failed([link]) for link in links)
+        if worse.reduction == fabric.reduction and not worse.unreachable() and proven_bound(worse) == plan.phases
+    )
+    change = reroute(plan, after)
+    assert problems(change.plan) == []
+    assert change.plan.fabric == after
+    assert not change.anew
+    assert (change.plan.phases, change.plan.optimal) == (plan.phases, True)
+    same = (change.plan.phase == plan.phase) & (change.plan.spine == plan.spine)
+    assert change.moved == np.count_nonzero(~same) <= 0.05 * plan.flows
+
+
+def test_failures_that_need_more_phases():
+    plan = solve(FatTree2(6, 5))
+    change = reroute(plan, plan.fabric.with_failed({(0, 0), (0, 1), (0, 2)}))
+    assert change.anew
+    assert change.moved > 0
+    assert (change.plan.phases, problems(change.plan)) == (48, [])
+    with pytest.raises(DetourError, match="no common spine"):
+        reroute(plan, plan.fabric.with_failed((0, c) for c in range(6)))
+    with pytest.raises(DetourError, match="another fabric"):
+        reroute(plan, FatTree2(6, 4))
+
+
+def test_a_flow_without_spine_in_its_phase_goes_to_another_phase():
+    """FT(2;2,3): leaves 0 and 1 keep spine 1 only, so two flows between them cannot share a phase any more."""
+    fabric = FatTree2(3, 3)
+    plan = solve(fabric)
+    for link in ((0, 0), (1, 1), (2, 2)):
+        change = reroute(plan, fabric.with_failed({link}))
+        assert problems(change.plan) == []
+
+
+def test_files(tmp_path):
+    plan = solve(parse_fabric("ft:m0=4,m1=5", "1:2"))
+    path = tmp_path / "plan.csv"
+    files.write(plan, path)
+    lines = path.read_text().splitlines()
+    assert lines[0] == "phase,src,dst,spine"
+    assert len(lines) == 1 + 20 * 19
+    assert sum(line.endswith(",") for line in lines) == 20 * 3
+    again = files.read(plan.fabric, path)
+    assert problems(again) == []
+    for name in ("phase", "src", "dst", "spine"):
+        assert (getattr(again, name) == getattr(plan, name)).all()
+    # As spreadsheets write it: other line ends, blanks, an empty line, quotes.
+    loose = "\r\n".join(["phase, src, dst, spine", *lines[1:], ""]).replace(",1\r", ', "1"\r')
+    path.write_bytes(loose.encode())
+    assert problems(files.read(plan.fabric, path)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "line 1: '' is not 'phase,src,dst,spine'"),
+        ("a,b\n", "line 1: 'a,b'"),
+        ("phase,src,dst,spine\n0,1,2\n", "line 2: '0,1,2' is not phase,src,dst,spine"),
+        ("phase,src,dst,spine\n0,1,2,\n0,1,x,3\n", "line 3"),
+        ("phase,src,dst,spine\n0,1,-2,3\n", "line 2"),
+        ("phase,src,dst,spine\n0,,2,3\n", "line 2"),
+        ("phase,src,dst,spine\n0,1,2,99999999999\n", "line 2"),
+    ],
+)
+def test_files_that_are_no_plans(tmp_path, text, error):
+    path = tmp_path / "plan.csv"
+    path.write_text(text)
+    with pytest.raises(DetourError, match=error):
+        files.read(FatTree2(2, 2), path)
+
+
+def test_files_that_are_not_there(tmp_path):
+    with pytest.raises(DetourError, match="No such file"):
+        files.read(FatTree2(2, 2), tmp_path / "none.csv")
+    with pytest.raises(DetourError, match="No such file"):
+        files.write(solve(FatTree2(2, 2)), tmp_path / "none" / "plan.csv")
+    (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DetourError, match="not a CSV file"):
+        files.read(FatTree2(2, 2), tmp_path / "binary.csv")

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FORS: schedules in closed form, Algorithm 1 and 2, and what it is compared with."""
+
+import numpy as np
+import pytest
+
+from detour.base.errors import DetourError
+from detour.control.fors.baselines import SCHEDULES, ftree, linear_shift
+from detour.control.fors.fabric import FatTree2, parse_fabric, random_failures, spread
+from detour.control.fors.plan import INSIDE, arranged
+from detour.control.fors.routing import algorithm_2, recoloured
+from detour.control.fors.schedule import algorithm_1, closed_form, inter_leaf, phases_needed, schedule
+from detour.control.fors.verify import problems
+
+
+def spines_down(spines: int, leaves: int, count: int) -> FatTree2:
+    return FatTree2(spines, leaves, frozenset((g, c) for g in range(leaves) for c in range(count)))
+
+
+@pytest.mark.parametrize("spines", [2, 3, 4, 5, 6, 8, 9, 12, 13])
+def test_every_reduction_has_a_schedule_that_algorithm_2_routes(spines):
+    for leaves in range(1, 12):
+        for reduction in range(spines):
+            fabric = spines_down(spines, leaves, reduction)
+            flows = schedule(spines, leaves, reduction)
+            assert flows.phases == phases_needed(spines, leaves, reduction)
+            spine = algorithm_2(fabric, flows)
+            assert spine is not None
+            assert problems(arranged(fabric, flows, spine)) == [], (spines, leaves, reduction)
+
+
+def test_phases_of_the_paper():
+    assert [phases_needed(20, 18, f) for f in range(6)] == [360, 360, 378, 400, 425, 454]
+    assert phases_needed(6, 6, 2) == 45
+    assert phases_needed(3, 3, 1) == 9
+
+
+def test_figure_4():
+    """FT(2;6,6) with f = 2: a server sends in two phases of three, the next one a phase earlier."""
+    flows = inter_leaf(6, 6, 2)
+    sends = np.zeros((6, flows.phases), bool)
+    sends[flows.src[flows.src < 6], flows.phase[flows.src < 6]] = True
+    for a in range(6):
+        # T(i) = ceil(6 i / 4) = 0, 2, 3, 5, 6, ...: not 1, 4, 7, ...
+        assert [p for p in range(6) if sends[a, p]] == [p for p in range(6) if (p + a) % 3 != 1]
+
+
+def test_no_leaf_has_more_flows_than_links():
+    for spines, leaves, reduction in ((20, 18, 3), (20, 18, 1), (7, 5, 4), (6, 6, 1)):
+        flows = schedule(spines, leaves, reduction)
+        outside = flows.src // spines != flows.dst // spines
+        for end in (flows.src, flows.dst):
+            count = np.bincount((flows.phase * leaves + end // spines)[outside])
+            assert count.max() <= spines - reduction
+
+
+def test_what_algorithm_1_needs():
+    with pytest.raises(DetourError, match=r"0\.\.3 \(f < M0\)"):
+        algorithm_1(4, 4, 4)
+    assert closed_form(4, 4).phases == 16
+
+
+def test_algorithm_2_declines_when_too_many_spines_are_impacted():
+    fabric = FatTree2(4, 4, frozenset({(0, 0), (1, 1), (2, 1), (2, 0)}))
+    assert algorithm_2(fabric, schedule(4, 4, 2)) is not None
+    fabric = fabric.with_failed({(3, 2)})
+    assert fabric.reduction == 2
+    assert algorithm_2(fabric, schedule(4, 4, 2)) is None
+
+
+def test_recolouring_where_algorithm_2_does_not_apply():
+    """The paper's hardest scenario, 3F SW0,5,11: nine spines impacted, f = 3."""
+    fabric = parse_fabric("ft:m0=20,m1=18", "0:0,0:1,0:2,5:3,5:4,5:5,11:6,11:7,11:8")
+    flows = schedule(20, 18, fabric.reduction)
+    assert algorithm_2(fabric, flows) is None
+    spine = recoloured(fabric, flows)
+    assert spine is not None
+    assert problems(arranged(fabric, flows, spine)) == []
+
+
+def test_baselines_on_a_whole_fabric():
+    for name, make in SCHEDULES.items():
+        plan = ftree(FatTree2(4, 8), make(FatTree2(4, 8)))
+        assert plan.flows == 32 * 31
+        assert (plan.phases, problems(plan)) == (32, []), name
+
+
+def test_baselines_do_not_know_of_failures():
+    fabric = parse_fabric("ft:m0=4,m1=8", "2:1")
+    for make in SCHEDULES.values():
+        assert all("failed link 2:1" in text for text in problems(ftree(fabric, make(fabric))))
+
+
+def test_baselines_with_some_servers_only():
+    fabric = FatTree2(4, 3, population=(4, 0, 3))
+    for name, phases in (("linear-shift", 7), ("xor", 8), ("bandwidth-optimal", 12)):
+        flows = SCHEDULES[name](fabric)
+        assert flows.phases == phases
+        pairs = sorted(zip(flows.src.tolist(), flows.dst.tolist(), strict=True))
+        servers = [0, 1, 2, 3, 8, 9, 10]
+        assert pairs == [(s, d) for s in servers for d in servers if s != d]
+    assert linear_shift(fabric).dst[linear_shift(fabric).src == 3].tolist() == [8, 9, 10, 0, 1, 2]
+
+
+def test_flows_inside_a_leaf_have_no_spine():
+    plan = ftree(FatTree2(3, 2), linear_shift(FatTree2(3, 2)))
+    assert ((plan.spine == INSIDE) == (plan.src // 3 == plan.dst // 3)).all()
+
+
+def test_fabrics_as_text():
+    fabric = parse_fabric("ft:m0=4,m1=3", "0:1, *:3,2:*", 10)
+    assert fabric.failed == {(0, 1), (0, 3), (1, 3)} | {(2, c) for c in range(4)}
+    assert fabric.population == (4, 3, 3)
+    assert (fabric.reduction, fabric.servers, fabric.slots, fabric.name) == (4, 10, 12, "FT(2;4,3)")
+    assert fabric.unreachable() == [(0, 2), (1, 2)]
+    assert np.flatnonzero(~fabric.present()).tolist() == [7, 11]
+    assert spread(20, 18, 326) == (19, 19, *(18,) * 16)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("leaf-spine:leaves=2", None), "ft:m0=20,m1=18"),
+        (("ft:m0=4", None), "m1 missing"),
+        (("ft:m0=4,m1=0", None), r"m1=0 is not in 1\.\.256"),
+        (("ft:m0=4,m1=3", "3:0"), "no link 3:0"),
+        (("ft:m0=4,m1=3", "0:4"), "no link 0:4"),
+        (("ft:m0=4,m1=3", "0"), "'0' is not leaf:spine"),
+        (("ft:m0=4,m1=3", "0:1,"), "'' is not leaf:spine"),
+        (("ft:m0=4,m1=3", "-1:0"), "'-1:0' is not leaf:spine"),
+        (("ft:m0=4,m1=3", None, 13), r"1\.\.12 servers, not for 13"),
+    ],
+)
+def test_what_is_no_fabric(arguments, text):
+    with pytest.raises(DetourError, match=text):
+        parse_fabric(*arguments)
+
+
+def test_random_failures():
+    fabric = FatTree2(20, 18, frozenset({(0, 0)}))
+    for count in (0, 1, 50, 179):
+        found = random_failures(fabric, count, seed=4)
+        assert len(found.failed) == count + 1
+        assert found.unreachable() == []
+        assert found == random_failures(fabric, count, seed=4)
+    assert random_failures(fabric, 5, seed=4) != random_failures(fabric, 5, seed=5)
+    with pytest.raises(DetourError, match="has 359 working links; 360 cannot fail"):
+        random_failures(fabric, 360, seed=1)
+    with pytest.raises(DetourError, match="only 2 of 3 links can fail"):
+        random_failures(FatTree2(2, 2), 3, seed=1)
