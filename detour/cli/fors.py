@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from detour.base.errors import DetourError
+from detour.cli import fors_run
 from detour.cli.output import emit, progress
 from detour.cli.parser import Parser, command
 
@@ -39,6 +40,7 @@ def register(commands: Any) -> None:
     )
     verify = _add(kinds, "verify", "check a plan: every pair once, no contention, no failed link", _verify, out=False)
     verify.add_argument("file", type=Path, metavar="FILE", help="CSV with phase,src,dst,spine")
+    fors_run.register(kinds)
 
 
 def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Parser:
