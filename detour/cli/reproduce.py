@@ -74,6 +74,10 @@ def _nonshortest(kinds: Any) -> None:
         "--message", type=byte_count, default=0, metavar="BYTES", help="one message each: completion times"
     )
     parser.add_argument("--loss", type=float, default=0.0, metavar="P", help="links between switches lose frames (0)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the hosts (may be repeated)"
+    )
+    parser.add_argument("--step", type=byte_count, metavar="BYTES", help="K of the schemes that mark by steps")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw throughput over connections (.png, .svg)")
 
 
@@ -151,6 +155,7 @@ def _extent(options: argparse.Namespace) -> str:
 def _run_nonshortest(options: argparse.Namespace) -> int:
     from detour.experiments import nonshortest
     from detour.fabric.virtual_scheme import SCHEMES, scheme
+    from detour.hosts.config import host_changes
 
     thresholds = _thresholds(options, nonshortest.THRESHOLDS, nonshortest.DEFAULT_THRESHOLD)
     pairs = options.pairs or nonshortest.default_pairs(options.topology, options.pattern)
@@ -168,6 +173,8 @@ def _run_nonshortest(options: argparse.Namespace) -> int:
             options.headroom,
             options.message,
             options.loss,
+            host_changes(options.set),
+            options.step,
         )
     )
     result = _carry_out(options, "nonshortest", points)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from detour.base.errors import DetourError
 from detour.control.adaptive import check_routing
+from detour.control.policy import Amount, StepMarking
 from detour.experiments import paper, running
 from detour.experiments.measure import Rule
 from detour.experiments.store import Point
@@ -51,7 +52,8 @@ class Selection:
     """What to run. `thresholds`: T of Benchmark. `seeds`: that many draws of pairs, from seed 1 on.
     `times`: a key of `TIMES`. `delays_us`: of links to hosts, inside groups, between groups.
     `message_bytes`: 0: endless connections; else one message each and completion times. `loss`: probability with which
-    a link between switches loses a frame."""
+    a link between switches loses a frame. `hosts`: changes to `HostConfig` on top of a scheme's own (`host_changes`).
+    `step_bytes`: K of the schemes that mark by steps, `None`: theirs."""
 
     topology: str
     pattern: str
@@ -64,6 +66,8 @@ class Selection:
     headroom_bytes: int | None = None
     message_bytes: int = 0
     loss: float = 0.0
+    hosts: tuple[tuple[str, Any], ...] = ()
+    step_bytes: int | None = None
 
 
 def find_topology(name: str) -> tuple[str, Topology]:
@@ -90,6 +94,7 @@ def select(what: Selection) -> list[Point]:
         raise DetourError(f"{what.seeds} seeds; at least 1 is needed")
     if min(what.delays_us) < 0:
         raise DetourError("delays of links cannot be negative")
+    HostConfig(**dict(what.hosts))
     if not 0 <= what.loss < 1:
         raise DetourError(f"a loss of {what.loss} is no probability below 1")
     for count in what.pairs:
@@ -139,6 +144,10 @@ def _point(
         point["message_bytes"] = what.message_bytes
     if what.loss:
         point["loss"] = what.loss
+    if what.hosts:
+        point["hosts"] = dict(what.hosts)
+    if what.step_bytes is not None:
+        point["step_bytes"] = what.step_bytes
     return point
 
 
@@ -180,10 +189,18 @@ def seconds(point: Point) -> float:
     return _START_SECONDS + len(topology.switches) / 50 + packets * _HOPS_A_PACKET / _HOPS_A_SECOND
 
 
+def _changed(chosen: Scheme, point: Point) -> Scheme:
+    """The scheme with what the point changes about it."""
+    chosen = replace(chosen, hosts=(*chosen.hosts, *point.get("hosts", {}).items()))
+    if "step_bytes" in point and isinstance(chosen.ecn, StepMarking):
+        chosen = replace(chosen, ecn=StepMarking(Amount(point["step_bytes"], "bytes")))
+    return chosen
+
+
 def run(point: Point) -> dict[str, Any]:
     """Computes a point."""
     topology = find_topology(point["topology"])[1]
-    chosen = scheme(point["scheme"]).with_threshold(point["threshold"])
+    chosen = _changed(scheme(point["scheme"]).with_threshold(point["threshold"]), point)
     pairs = sample(topology, point["pattern"], point["pairs"], point["seed"])
     memory = Memory(headroom_bytes=point.get("headroom_bytes"))
     settings = running.settings(len(pairs), point["seed"], _links(point["delays_us"]), memory, point.get("loss", 0.0))

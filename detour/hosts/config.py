@@ -6,6 +6,7 @@ What a paper or RFC leaves open is a named parameter here. Times are picoseconds
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -155,6 +156,30 @@ class HostConfig:
         }
         return cls(**(values | changes))
 
+
+def host_changes(texts: Sequence[str]) -> tuple[tuple[str, Any], ...]:
+    """Pairs of name and value from texts like `delta3=200` or `own_share=no`.
+
+    Raises:
+        DetourError: no such parameter, or no value of its kind.
+    """
+    kinds, found = {field.name: str(field.type) for field in fields(HostConfig)}, []
+    for text in texts:
+        name, _, value = text.partition("=")
+        if name not in kinds:
+            raise DetourError(f"there is no host parameter {name!r}; see HostConfig in detour/hosts/config.py")
+        try:
+            found.append((name, _VALUES[kinds[name]](value.strip().lower())))
+        except (KeyError, ValueError):
+            raise DetourError(f"host parameter {name} is {kinds[name]}; {value!r} is none") from None
+    return tuple(found)
+
+
+_VALUES: dict[str, Callable[[str], Any]] = {
+    "int": int,
+    "float": float,
+    "bool": {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}.__getitem__,
+}
 
 DCQCN_VENDOR: dict[str, Any] = {
     "cnp_interval_ps": 0, "dcqcn_alpha_ps": 1 * US, "dcqcn_decrease_ps": 4 * US, "dcqcn_increase_ps": 300 * US,
