@@ -189,7 +189,7 @@ def seconds(point: Point) -> float:
     return _START_SECONDS + len(topology.switches) / 50 + packets * _HOPS_A_PACKET / _HOPS_A_SECOND
 
 
-def _changed(chosen: Scheme, point: Point) -> Scheme:
+def changed(chosen: Scheme, point: Point) -> Scheme:
     """The scheme with what the point changes about it."""
     chosen = replace(chosen, hosts=(*chosen.hosts, *point.get("hosts", {}).items()))
     if "step_bytes" in point and isinstance(chosen.ecn, StepMarking):
@@ -200,7 +200,7 @@ def _changed(chosen: Scheme, point: Point) -> Scheme:
 def run(point: Point) -> dict[str, Any]:
     """Computes a point."""
     topology = find_topology(point["topology"])[1]
-    chosen = _changed(scheme(point["scheme"]).with_threshold(point["threshold"]), point)
+    chosen = changed(scheme(point["scheme"]).with_threshold(point["threshold"]), point)
     pairs = sample(topology, point["pattern"], point["pairs"], point["seed"])
     memory = Memory(headroom_bytes=point.get("headroom_bytes"))
     settings = running.settings(len(pairs), point["seed"], _links(point["delays_us"]), memory, point.get("loss", 0.0))

@@ -4,8 +4,11 @@
 import pytest
 
 from detour.base.errors import DetourError
+from detour.control.policy import StepMarking
 from detour.experiments import paper, pfc_gain, reproduce, results, results_text
-from detour.experiments.nonshortest import Selection, collect, select
+from detour.experiments.nonshortest import Selection, changed, collect, select
+from detour.fabric.virtual_scheme import scheme
+from detour.hosts.config import host_changes
 
 
 def test_points_of_a_selection() -> None:
@@ -45,6 +48,42 @@ def result(scheme: str, wire: float, threshold: int = 0, seed: int = 1) -> dict:
         "topology": "D1", "pattern": "adv1", "scheme": scheme, "pairs": 64, "seed": seed,
         "threshold": threshold, "wire_gbps": wire,
     }  # fmt: skip
+
+
+def test_changes_to_hosts_and_step_are_part_of_a_point() -> None:
+    plain, others = (
+        select(Selection("D1", "adv1", (8,), ("TelemetryLERP", "Benchmark"), hosts=hosts, step_bytes=step))
+        for hosts, step in (((), None), (host_changes(["own_share=no", "delta3=50"]), 90_000))
+    )
+    assert all("hosts" not in point and "step_bytes" not in point for point in plain)
+    for point, marks in zip(others, (90_000, None), strict=True):
+        found = changed(scheme(point["scheme"]), point)
+        assert dict(found.hosts)["own_share"] is False
+        assert dict(found.hosts)["delta3"] == 50
+        assert (found.ecn.k.value if isinstance(found.ecn, StepMarking) else None) == marks
+    assert dict(scheme("TelemetryLERP").hosts)["own_share"] is True, "the scheme itself stays as it is"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("speed=3", "no host parameter 'speed'"),
+        ("delta3=x", "delta3 is int; 'x' is none"),
+        ("delta1", "delta1 is float; '' is none"),
+        ("own_share=perhaps", "own_share is bool"),
+    ],
+)
+def test_changes_to_hosts_that_are_none(text: str, said: str) -> None:
+    with pytest.raises(DetourError, match=said):
+        host_changes([text])
+
+
+def test_connections_get_time_to_probe_all_candidates() -> None:
+    def least(pairs: int, name: str) -> float:
+        return select(Selection("D3", "adv1", (pairs,), (name,)))[0]["least_us"]
+
+    assert least(8, "TelemetryLERP") == least(1024, "Benchmark") == 2_000
+    assert least(1024, "TelemetryLERP") == 8_000, "32 candidates, a probe every 100 packets, 3.1 Gb/s: 9 ms"
 
 
 def test_benchmark_counts_with_its_best_threshold() -> None:
