@@ -9,8 +9,10 @@ that raises, or whose process dies (native code can crash), is reported as faile
 from __future__ import annotations
 
 import importlib
+import logging
 import multiprocessing
 import signal
+import socket
 import time
 import traceback
 from collections import deque
@@ -89,6 +91,8 @@ def run(
     return Outcome(results, failures, len(missing) - len(failures))
 
 
+_RAY_TIMEOUT_S = 5.0
+
 Finished = tuple[Point, Any, Failure | None, float]
 
 
@@ -164,12 +168,27 @@ def _on_processes(points: list[Point], worker: str, processes: int) -> Iterator[
             one.end()
 
 
+def check_ray_address(address: str) -> None:
+    """Ray itself would try an address where nobody listens for minutes."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdecimal() or "://" in address:
+        return  # `auto` or another form, which Ray judges at once
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_RAY_TIMEOUT_S).close()
+    except (OSError, OverflowError) as error:
+        raise DetourError(f"--ray {address}: no Ray cluster there ({error})") from None
+
+
 def _on_ray(points: list[Point], worker: str, address: str) -> Iterator[Finished]:
     try:
         import ray  # type: ignore[import-not-found]
     except ImportError:
         raise DetourError("--ray needs Ray: pip install 'detour[ray]'") from None
-    ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
+    check_ray_address(address)
+    try:
+        ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, logging_level=logging.WARNING)
+    except (ConnectionError, ValueError) as error:
+        raise DetourError(f"--ray {address}: {str(error).strip().splitlines()[0]}") from None
 
     @ray.remote(max_retries=0)
     def task(point: Point) -> tuple[Any, float]:

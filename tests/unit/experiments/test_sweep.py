@@ -4,6 +4,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -105,3 +106,24 @@ def test_resumes_after_a_kill(tmp_path):
 def test_no_processes_is_refused(tmp_path):
     with pytest.raises(DetourError, match="at least 1 process"):
         sweep.run([], WORKER, Store(None, "v"), processes=0)
+
+
+def test_an_address_without_a_ray_cluster_is_refused_at_once():
+    with socket.socket() as taken:  # bound, but nobody listens
+        taken.bind(("127.0.0.1", 0))
+        with pytest.raises(DetourError, match="no Ray cluster there"):
+            sweep.check_ray_address(f"127.0.0.1:{taken.getsockname()[1]}")
+
+
+def test_a_ray_cluster_runs_the_points(tmp_path):
+    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'detour[ray]'")
+    ray.init(num_cpus=2, include_dashboard=False, _node_ip_address="127.0.0.1", logging_level="ERROR")
+    try:
+        work = points(tmp_path / "log")
+        work[1]["fail"] = True
+        outcome = sweep.run(work, WORKER, Store(None, "v"), ray="auto")
+        assert [result and result["square"] for result in outcome.results] == [0, None, 4, 9, 16, 25]
+        assert [failure.point["x"] for failure in outcome.failures] == [1]
+        assert "cannot square 1" in outcome.failures[0].reason
+    finally:
+        ray.shutdown()
