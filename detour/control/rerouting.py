@@ -26,19 +26,15 @@ Hop = tuple[int, int]
 
 @dataclass(frozen=True)
 class Report:
-    """One window of one flow at its receiver. `usual_bps`: what the flow had before; `delay_ps`: mean queuing delay of
-    its packets, 0 if none came."""
+    """One window of one flow at its receiver. `usual_bps`: what the flow has otherwise; `drop`: share of that which was
+    missing; `delay_ps`: mean queuing delay of its packets, 0 if none came."""
 
     flow: str
     rate_bps: float
     usual_bps: float
+    drop: float
     ecn_share: float
     delay_ps: float
-
-    @property
-    def drop(self) -> float:
-        """Share of the usual throughput that is missing."""
-        return max(0.0, 1.0 - self.rate_bps / self.usual_bps) if self.usual_bps > 0 else 0.0
 
 
 @dataclass(frozen=True)

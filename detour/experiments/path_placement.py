@@ -42,7 +42,7 @@ ONSET = 1 / 6
 PAPER_GB = {"none": 69.81, "controller": 98.00}
 PAPER_SECONDS = 30.0
 PAPER_REROUTE_S = 0.2
-RECOVERED = 0.95
+RECOVERED = 0.9
 """share of the rate before the congestion at which a flow counts as recovered"""
 
 
@@ -72,7 +72,7 @@ FOOTINGS = {
         100_000_000_000, 30e-3, 6e-3, 20e-6, 100e-6, 5e-6, 100e-6, "engine in virtual time, all times a thousandth"
     ),
     "real": Footing(20_000_000, 30.0, 6.0, 10e-3, 100e-3, 2e-3, 100e-3, "engine in real time"),
-    "bmv2": Footing(1_102_000, 30.0, 12.0, 100e-3, 500e-3, 50e-3, 1.0, "simple_switch_grpc"),
+    "bmv2": Footing(1_102_000, 30.0, 12.0, 100e-3, 1.0, 50e-3, 1.0, "simple_switch_grpc"),
 }
 """virtual: a thirtieth of a second of 100 Gb/s is as many packets as a laptop simulates in seconds"""
 
@@ -110,7 +110,7 @@ def select(footing: str, extent: str = "normal", seconds: float | None = None) -
         raise DetourError(f"there is no footing {footing!r}; allowed: {', '.join(FOOTINGS)}")
     how = FOOTINGS[footing]
     length = seconds or (how.quick_seconds if extent == "quick" else how.seconds)
-    least = 20 * how.bin_s
+    least = 12 * how.bin_s
     if length < least:
         raise DetourError(f"a run of {length:g} s is too short on the footing {footing}; at least {least:g} s")
     return [{"experiment": "path-placement", "footing": footing, "mode": mode, "seconds": length} for mode in MODES]

@@ -53,6 +53,7 @@ def _settings(how: Footing, base: Settings) -> Settings:
         react_hold_ps=round(how.hold_s * 1e12),
         react_penalty_ps=how.thresholds.penalty_ps,
         min_rto_ps=2 * full_queue_ps,
+        min_probe_timeout_ps=full_queue_ps,
         max_rto_ps=max(base.hosts.max_rto_ps, 8 * full_queue_ps),
     )
     return replace(base, hosts=hosts)

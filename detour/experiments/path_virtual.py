@@ -110,10 +110,10 @@ class _Run:
     def window(self) -> tuple[int, Path, Any] | None:
         """Ends a window of the monitor; (time of the push, new path, its switches) if the controller wants one."""
         now = self.fabric.now_ps
-        reports = self.monitor.sample(now)
+        self.monitor.sample(now)
         if self.mode != "controller":
             return None
-        for way in self.controller.decide(reports, now).values():
+        for way in self.controller.decide(self.monitor.reports(), now).values():
             usids = path_usids(self.topology, way, self.topology.hosts[RECEIVER])
             self.controller.moved(_FLOW, way, now)
             return now + PUSH_PS, Path(0, usids), way

@@ -57,6 +57,8 @@ class LiveFlows:
             stem = f"h{flow.source_host}-h{flow.target_host}"
             names = (stem if copy == 1 else f"{stem}#{copy}" for copy in range(1, len(self._flows) + 2))
             name = next(name for name in names if name not in self._flows)
+            if not self._flows:
+                self.monitor.sample(self._now_ps())  # a window begins
             self._flows[name] = LiveFlow(name, flow, placed)
             self.monitor.add(name, flow.peer.index)
             if self._thread is None:
@@ -90,7 +92,8 @@ class LiveFlows:
                 continue
             with self._lock:
                 now = self._now_ps()
-                reports = self.monitor.sample(now)
+                self.monitor.sample(now)
+                reports = self.monitor.reports() if self.listeners else []
             for listener in list(self.listeners):
                 listener(reports, now)
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.jit import njit
 from detour.control.rerouting import Report
 from detour.hosts.state import Hosts
 
@@ -25,27 +26,6 @@ KEPT = 600
 
 _STEADY_GAIN, _DROPPED_GAIN, _DROP = 1 / 4, 1 / 64, 0.1
 """how fast `usual` follows the rate: quickly while it is usual or better, slowly while it is below"""
-
-
-class Ring:
-    """Rows of numbers with their times; the oldest ones are overwritten."""
-
-    def __init__(self, kept: int, columns: int) -> None:
-        self._times = np.zeros(kept, np.int64)
-        self._rows = np.zeros((kept, columns))
-        self._count = 0
-
-    def put(self, now_ps: int, row: NDArray[np.float64]) -> None:
-        """Appends a row, shape (columns,)."""
-        place = self._count % len(self._times)
-        self._times[place], self._rows[place] = now_ps, row
-        self._count += 1
-
-    def read(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """(rows,) times and (rows, columns) numbers, oldest first."""
-        kept = min(self._count, len(self._times))
-        order = (np.arange(self._count - kept, self._count)) % len(self._times)
-        return self._times[order], self._rows[order]
 
 
 @dataclass(frozen=True)
@@ -67,90 +47,130 @@ class FlowTotals:
 _COUNTS = ("st_rx_packets", "st_rx_bytes", "st_rx_ecn_marked", "st_rx_delay_sum", "st_rx_delay_samples")
 FIELDS = ("packets", "bytes", "rate_bps", "drop", "ecn_share", "delay_ps")
 """what is kept of every window and flow"""
+_RATE, _DROP_AT, _ECN, _DELAY = 2, 3, 4, 5
 
 
 class FlowMonitor:
-    """The module at the receiving side. Not for several threads at once."""
+    """The module at the receiving side. Not for several threads at once.
+
+    Every flow has a place, a column of all arrays; places of flows that have ended are used again."""
 
     def __init__(self, hs: Hosts, kept: int = KEPT) -> None:
         self._hs = hs
-        self._kept = kept
-        self._names: list[str] = []
-        self._rows = np.zeros(0, np.int64)
+        self._columns = tuple(hs.qp[name] for name in _COUNTS)
+        self._place: dict[str, int] = {}
+        self._begin: dict[str, int] = {}
+        self._count = 0
+        self._then = 0
+        self._times = np.zeros(kept, np.int64)
+        self._rows = np.zeros(0, np.int64)  # of the table of QPs; -1: nobody's place
         self._before = np.zeros((0, len(_COUNTS)), np.int64)
         self._usual = np.zeros(0)
-        self._last = np.zeros((0, len(FIELDS)))
-        self._rings: list[Ring] = []
-        self._then = 0
+        self._windows = np.zeros((kept, 0, len(FIELDS)))
 
     def add(self, name: str, receiver: int) -> None:
         """Watches the flow whose receiving QP is row `receiver`; what it has counted before is left out."""
-        self._names.append(name)
-        self._rows = np.append(self._rows, receiver)
-        self._before = np.vstack([self._before, self._counts()[-1:]])
-        self._usual = np.append(self._usual, 0.0)
-        self._last = np.vstack([self._last, np.zeros((1, len(FIELDS)))])
-        self._rings.append(Ring(self._kept, len(FIELDS)))
+        free = np.flatnonzero(self._rows < 0)
+        if not len(free):
+            self._grow(max(4, 2 * len(self._rows)))
+            free = np.flatnonzero(self._rows < 0)
+        place = int(free[0])
+        self._place[name], self._begin[name] = place, self._count
+        self._rows[place] = receiver
+        self._before[place] = [column[receiver] for column in self._columns]
+        self._usual[place] = -1.0  # it may begin in the middle of a window, which then says nothing
+        self._windows[:, place] = 0.0
+
+    def _grow(self, places: int) -> None:
+        more = places - len(self._rows)
+        self._rows = np.append(self._rows, np.full(more, -1))
+        self._before = np.vstack([self._before, np.zeros((more, len(_COUNTS)), np.int64)])
+        self._usual = np.append(self._usual, np.zeros(more))
+        self._windows = np.concatenate([self._windows, np.zeros((len(self._times), more, len(FIELDS)))], axis=1)
 
     def remove(self, name: str) -> None:
         """Forgets a flow."""
-        place = self._names.index(name)
-        del self._names[place], self._rings[place]
-        self._rows, self._usual = np.delete(self._rows, place), np.delete(self._usual, place)
-        self._before, self._last = np.delete(self._before, place, axis=0), np.delete(self._last, place, axis=0)
+        self._rows[self._place.pop(name)] = -1
+        del self._begin[name]
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._place)
 
-    def _counts(self) -> NDArray[np.int64]:
-        """(flows, counters)"""
-        qp = self._hs.qp
-        return np.stack([qp[name][self._rows] for name in _COUNTS], axis=1)
+    def sample(self, now_ps: int) -> None:
+        """Ends a window of all flows."""
+        place = self._count % len(self._times)
+        window, tick = max(now_ps - self._then, 1), int(self._hs.cfg[0]["tick_ps"])
+        _sample(*self._columns, self._rows, self._before, self._usual, self._windows[place], window, tick)
+        self._times[place] = self._then = now_ps
+        self._count += 1
 
-    def sample(self, now_ps: int) -> list[Report]:
-        """Ends a window; what it says of every flow."""
-        seconds = max(now_ps - self._then, 1) / 1e12
-        self._then = now_ps
-        counts = self._counts()
-        packets, size, marked, delay, samples = (counts - self._before).T.astype(np.float64)
-        self._before = counts
-        rate = size * 8 / seconds
-        with np.errstate(divide="ignore", invalid="ignore"):
-            drop = np.where(self._usual > 0, np.maximum(0.0, 1.0 - rate / self._usual), 0.0)
-            share = np.where(packets > 0, marked / packets, 0.0)
-            mean = np.where(samples > 0, delay / samples, 0.0) * float(self._hs.cfg[0]["tick_ps"])
-        usual = self._usual
-        first = usual == 0
-        gain = np.where(drop > _DROP, _DROPPED_GAIN, _STEADY_GAIN)
-        self._usual = np.where(first, rate, usual + gain * (rate - usual))
-        self._last = np.stack([packets, size, rate, drop, share, mean], axis=1)
-        for ring, row in zip(self._rings, self._last, strict=True):
-            ring.put(now_ps, row)
-        lists = (values.tolist() for values in (rate, usual, share, mean))
-        return [Report(name, *values) for name, *values in zip(self._names, *lists, strict=True)]
+    def _last(self, name: str) -> tuple[float, ...]:
+        """The last window, in the order of `FIELDS`."""
+        if self._count == self._begin[name]:
+            return (0.0,) * len(FIELDS)
+        return tuple(self._windows[(self._count - 1) % len(self._times), self._place[name]].tolist())
+
+    def reports(self) -> list[Report]:
+        """What the last window says of every flow."""
+        found = []
+        for name, place in self._place.items():
+            last = self._last(name)
+            usual = max(0.0, float(self._usual[place]))
+            found.append(Report(name, last[_RATE], usual, last[_DROP_AT], last[_ECN], last[_DELAY]))
+        return found
 
     def series(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """(windows,) times at which they ended, ps, and (windows, fields) what they were, in the order of `FIELDS`."""
-        return self._rings[self._names.index(name)].read()
+        first = max(self._begin[name], self._count - len(self._times))
+        order = np.arange(first, self._count) % len(self._times)
+        return self._times[order], self._windows[order, self._place[name]]
 
     def totals(self) -> Iterator[FlowTotals]:
         """Counters so far and the last window of every flow."""
-        qp = self._hs.qp
-        for place, (name, row) in enumerate(zip(self._names, self._rows.tolist(), strict=True)):
-            _, _, rate, drop, share, delay = self._last[place].tolist()
-            q = qp[row]
+        for name, place in self._place.items():
+            q, last = self._hs.qp[self._rows[place]], self._last(name)
             yield FlowTotals(
                 name,
                 int(q["st_rx_packets"]),
                 int(q["st_rx_bytes"]),
                 int(q["st_rx_duplicates"]),
                 int(q["st_rx_ecn_marked"]),
-                rate,
-                float(self._usual[place]),
-                drop,
-                share,
-                delay,
+                last[_RATE],
+                max(0.0, float(self._usual[place])),
+                last[_DROP_AT],
+                last[_ECN],
+                last[_DELAY],
             )
+
+
+@njit
+def _sample(
+    packets: Any, size: Any, marked: Any, waited: Any, samples: Any, rows: Any, before: Any, usual: Any, out: Any,
+    window_ps: int, tick_ps: int,
+) -> None:  # fmt: skip
+    """One window of all flows: `out[flow]` is what the counters at `rows[flow]` have grown by since `before[flow]`."""
+    for flow in range(len(rows)):
+        row = rows[flow]
+        if row < 0:
+            continue
+        then = before[flow]
+        count = packets[row] - then[0]
+        rate = (size[row] - then[1]) * 8e12 / window_ps
+        low = max(0.0, 1.0 - rate / usual[flow]) if usual[flow] > 0 else 0.0
+        answered = samples[row] - then[4]
+        out[flow, 0] = count
+        out[flow, 1] = size[row] - then[1]
+        out[flow, 2] = rate
+        out[flow, 3] = low
+        out[flow, 4] = (marked[row] - then[2]) / count if count > 0 else 0.0
+        out[flow, 5] = (waited[row] - then[3]) * tick_ps / answered if answered > 0 else 0.0
+        gain = _DROPPED_GAIN if low > _DROP else _STEADY_GAIN
+        if usual[flow] < 0:
+            usual[flow] = 0.0
+        else:
+            usual[flow] = usual[flow] + gain * (rate - usual[flow]) if usual[flow] > 0 else rate
+        then[0], then[1], then[2] = packets[row], size[row], marked[row]
+        then[3], then[4] = waited[row], samples[row]
 
 
 PORT_FIELDS = ("tx_bps", "queue_packets", "marked_share", "drops")
@@ -173,7 +193,9 @@ class PortMonitor:
         self._before = np.zeros((len(ports), 4), np.int64)
         self._then: int | None = None
         self._last = np.zeros((len(ports), len(PORT_FIELDS)))
-        self._ring = Ring(kept, len(ports) * len(PORT_FIELDS))
+        self._times = np.zeros(kept, np.int64)
+        self._windows = np.zeros((kept, len(ports), len(PORT_FIELDS)))
+        self._count = 0
 
     def sample(self, now_ps: int) -> NDArray[np.float64]:
         """Ends a window; (ports, fields) what it was. The first call only begins one."""
@@ -185,13 +207,15 @@ class PortMonitor:
         seconds = max(now_ps - then, 1) / 1e12
         share = np.divide(marked, packets, out=np.zeros_like(marked), where=packets > 0)
         self._last = np.stack([size * 8 / seconds, waiting.astype(np.float64), share, drops], axis=1)
-        self._ring.put(now_ps, self._last.ravel())
+        place = self._count % len(self._times)
+        self._times[place], self._windows[place] = now_ps, self._last
+        self._count += 1
         return self._last
 
     def series(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """(windows,) times and (windows, ports, fields)."""
-        times, rows = self._ring.read()
-        return times, rows.reshape(len(times), len(self.names), len(PORT_FIELDS))
+        order = np.arange(max(0, self._count - len(self._times)), self._count) % len(self._times)
+        return self._times[order], self._windows[order]
 
     @property
     def last(self) -> dict[str, dict[str, Any]]:

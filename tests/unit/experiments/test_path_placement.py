@@ -70,7 +70,7 @@ def course(rates: list[float]) -> Course:
 
 
 @pytest.mark.parametrize(
-    ("after", "expected"), [([10, 10, 10], 0.0), ([5, 9, 10], 0.15), ([5, 10, 9.4, 10], 0.25), ([5, 5, 5], None)]
+    ("after", "expected"), [([10, 10, 10], 0.0), ([5, 8.9, 10], 0.15), ([5, 10, 8.9, 10], 0.25), ([5, 5, 5], None)]
 )
 def test_recovered_is_when_the_last_low_bin_ends(after: list[float], expected: float | None) -> None:
     found = recovery(course([2, 10, 10, 10, *after]))
