@@ -16,7 +16,9 @@ from detour import __version__
 from detour.base.errors import DetourError
 from detour.cli.parser import Parser
 
-_GROUPS = ("lifecycle", "tables", "paths", "traffic", "place", "fors", "demo", "bench", "reproduce", "fcplus")
+_GROUPS = (
+    "lifecycle", "tables", "paths", "traffic", "place", "metrics", "fors", "demo", "bench", "reproduce", "fcplus",
+)  # fmt: skip
 
 # Commands with a command line of their own, which argparse could not describe: module and help.
 _OWN = {

@@ -64,3 +64,9 @@ def show_change(console: Console, result: dict[str, Any]) -> None:
         f"{what}: {result['inserted']} entries inserted, {result['modified']} modified, {result['deleted']} deleted "
         f"in {result['seconds']:.2f} s{still}"
     )
+    if "placement" in result:
+        placed = result["placement"]
+        console.print(
+            f"placement: {placed['moved']} of {placed['flows']} flows moved, {placed['without_path']} without a path, "
+            f"{placed['collisions']} collisions (at least {placed['lower_bound']})"
+        )

@@ -31,7 +31,7 @@ DOWN_SECONDS = 30.0
 
 _OPERATIONS = (
     "provision", "verify", "entries", "status", "counters", "watch", "path", "fail", "heal", "send", "probe",
-    "flows", "reroute",
+    "flows", "reroute", "place", "placement", "metrics",
 )  # fmt: skip
 
 

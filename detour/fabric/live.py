@@ -27,14 +27,13 @@ Listener = Callable[[list[Report], int], None]
 """called with the reports of a window and the fabric's time in ps, in the monitor's thread"""
 
 
-@dataclass(frozen=True)
+@dataclass
 class LiveFlow:
-    """A flow that sends."""
+    """A flow that sends. `placed`: the flow of the fabric's placement that it is, if it is one."""
 
     name: str
     flow: Flow
-    placed: bool
-    """whether its path comes from a placement"""
+    placed: int | None
 
 
 class LiveFlows:
@@ -51,7 +50,7 @@ class LiveFlows:
         self.monitor = FlowMonitor(hs)
         self.listeners: list[Listener] = []
 
-    def open(self, flow: Flow, placed: bool = False) -> str:
+    def open(self, flow: Flow, placed: int | None = None) -> str:
         """Watches a flow from now on; returns its name, like `h0-h9`, or `h0-h9#2` beside another one."""
         with self._lock:
             stem = f"h{flow.source_host}-h{flow.target_host}"
@@ -59,12 +58,12 @@ class LiveFlows:
             name = next(name for name in names if name not in self._flows)
             if not self._flows:
                 self.monitor.sample(self._now_ps())  # a window begins
+                self._wake.set()
             self._flows[name] = LiveFlow(name, flow, placed)
             self.monitor.add(name, flow.peer.index)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, name="flow monitor", daemon=True)
                 self._thread.start()
-        self._wake.set()
         return name
 
     def close(self, name: str) -> None:
@@ -83,9 +82,11 @@ class LiveFlows:
 
     def _watch(self) -> None:
         due = time.monotonic()
-        while not self._ended:
+        while True:
             due = max(due + self.window_s, time.monotonic())
             self._wake.clear()
+            if self._ended:  # looked at after the flag is cleared, which `stop` sets afterwards
+                return
             # Without flows there is nothing to do until one begins; then a whole window passes.
             if self._wake.wait(due - time.monotonic() if len(self.monitor) else None):
                 due = time.monotonic()
@@ -128,5 +129,5 @@ class LiveFlows:
         """What is known of every flow, ready for JSON."""
         with self._lock:
             totals = {each.name: asdict(each) for each in self.monitor.totals()}
-            paths = {name: (str(live.flow.current_path), live.placed) for name, live in self._flows.items()}
+            paths = {name: (str(live.flow.current_path), live.placed is not None) for name, live in self._flows.items()}
         return [row | {"path": paths[name][0], "placed": paths[name][1]} for name, row in totals.items()]

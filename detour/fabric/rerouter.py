@@ -9,6 +9,7 @@ lists to senders through their interface, `{"do": "reroute", "with": {"flow": ..
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from pathlib import Path as File
 
@@ -19,7 +20,7 @@ from detour.topo.paths import Path
 
 _log = logging.getLogger(__name__)
 
-Push = Callable[[str, str], None]
+Push = Callable[[str, str], object]
 """called with a flow's name and a uSID list as text; raises `DetourError` if the sender does not take it"""
 
 
@@ -44,26 +45,36 @@ class Rerouter:
         self._controller = controller
         self._push = push
         self._targets: dict[str, int] = {}
+        self._lock = threading.Lock()
         self.pushed: list[tuple[int, str, Path]] = []
         """time in ps at which the window ended, flow, new path"""
 
     def add(self, flow: str, path: Path, target: int) -> None:
         """A flow to host `target` that is on a path of switches now."""
-        self._targets[flow] = target
-        self._controller.add(flow, path)
+        with self._lock:
+            self._targets[flow] = target
+            self._controller.add(flow, path)
 
     def remove(self, flow: str) -> None:
         """A flow has ended."""
-        self._targets.pop(flow, None)
-        self._controller.remove(flow)
+        with self._lock:
+            self._targets.pop(flow, None)
+            self._controller.remove(flow)
 
     def listen(self, reports: list[Report], now_ps: int) -> None:
         """A window has ended."""
-        for flow, path in self._controller.decide(reports, now_ps).items():
+        with self._lock:
+            wanted = [(flow, path, self._targets[flow]) for flow, path in self._decide(reports, now_ps)]
+        for flow, path, target in wanted:
             try:
-                self._push(flow, usid_text(path, self._targets[flow]))
+                self._push(flow, usid_text(path, target))
             except DetourError as error:
                 _log.warning("%s stays where it is: %s", flow, error)
                 continue
-            self._controller.moved(flow, path, now_ps)
+            with self._lock:
+                if flow in self._targets:
+                    self._controller.moved(flow, path, now_ps)
             self.pushed.append((now_ps, flow, path))
+
+    def _decide(self, reports: list[Report], now_ps: int) -> list[tuple[str, Path]]:
+        return list(self._controller.decide(reports, now_ps).items())

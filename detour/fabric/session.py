@@ -19,16 +19,20 @@ from detour.control.client import FabricClient
 from detour.control.describe import TABLES, entity_dict
 from detour.control.entries import Plan
 from detour.control.monitor import PORT_COUNTERS, REASONS, Monitor, Sample
+from detour.control.placement.jobs import read_jobs
 from detour.control.planner import plan
 from detour.control.punt import Responder
 from detour.control.reconcile import Written, reconcile
 from detour.control.trace import Tracer
 from detour.control.verifier import verify
+from detour.fabric import metrics
 from detour.fabric.background import Background
 from detour.fabric.base import Fabric, Tell, silent
 from detour.fabric.flows import Choice, Flow, Pump
 from detour.fabric.live import LiveFlows
+from detour.fabric.port_watch import PortWatch
 from detour.fabric.prober import probe
+from detour.fabric.steering import Steering
 from detour.fabric.streams import FileSink, FileSource, PatternSink, PatternSource
 from detour.fabric.workload import probing_choice, send_once
 from detour.hosts.verbs import Path
@@ -48,6 +52,8 @@ class Session:
         self.policy = fabric.settings.policy()
         self.pump = Pump(fabric.device)
         self.live = LiveFlows(fabric.hs, lambda: fabric.now_ps)
+        self.steering = Steering(fabric.topology, self.live, self.reroute)
+        self._port_watch = PortWatch(fabric, self.sample)
         self.failures: frozenset[Failure] = frozenset()
         self.started = time.time()
         self._loop = Background("control")
@@ -79,6 +85,7 @@ class Session:
         """Ends connections and fabric. May be called twice."""
         client, self._client = self._client, None
         self.live.stop()
+        self._port_watch.stop()
         try:
             if client is not None:
                 self._loop.run(client.close())
@@ -293,10 +300,14 @@ class Session:
         self.failures = failures
         # What is dead goes down first, as in life; what comes back is up before anybody sends there.
         self.fabric.apply_failures(failures)
+        # Senders that choose their path by themselves can leave dead links before the tables know of them.
+        repaired = None if healing else self.steering.repair(failures)
         written = self._reconcile()
+        repaired = self.steering.repair(failures) if healing else repaired
         names = [failure_name(self.topology, f) for f in sorted(failures)]
         key = "healed" if healing else "failed"
-        return {key: changed, "failures": names, "seconds": _since(begin)} | _counts(written)
+        result = {key: changed, "failures": names, "seconds": _since(begin)} | _counts(written)
+        return result | ({"placement": repaired} if repaired else {})
 
     # -- traffic ----------------------------------------------------------------------------------------
 
@@ -312,7 +323,8 @@ class Session:
         tell: Tell = silent,
         cancelled: threading.Event | None = None,
     ) -> dict[str, Any]:
-        """Sends a message, or a file, and checks what arrives.
+        """Sends a message, or a file, and checks what arrives: on the path that is given, or that the placement has for
+        these hosts, or on one of several that are probed.
 
         Raises:
             DetourError: no such host, path or file, the connection fails, or `cancelled` is set.
@@ -320,8 +332,13 @@ class Session:
         a, b = self._ends(source, target)
         if length < 1:
             raise DetourError(f"{length} bytes cannot be sent; at least 1")
-        fixed = None if sport is None and usid is None else self._path(b, sport, usid)
-        choice = probing_choice(self.topology, a, b, self._dice) if fixed is None else Choice((fixed,))
+        placed = self.steering.next_path(a.index, b.index) if sport is None and usid is None else None
+        if placed is not None:
+            choice = Choice((placed[1],))
+        elif sport is None and usid is None:
+            choice = probing_choice(self.topology, a, b, self._dice)
+        else:
+            choice = Choice((self._path(b, sport, usid),))
         seed = self._dice.randrange(1 << 63)
         if file is None:
             stream = PatternSource(seed, length), PatternSink(seed)
@@ -329,7 +346,8 @@ class Session:
             stream = FileSource(File(file)), FileSink(File(file), None if store is None else File(store))
             length = stream[0].length
         flow = self.pump.open(a.index, b.index, choice, stream, slot_bytes=SLOT_BYTES)
-        name = self.live.open(flow)
+        name = self.live.open(flow, placed[0] if placed else None)
+        self.steering.opened(name, placed[0] if placed else None)
         try:
             cancelled = cancelled or threading.Event()
             seconds = send_once(self.pump, flow, cancelled, _teller(tell, length))
@@ -339,6 +357,7 @@ class Session:
                 raise DetourError(f"{source} to {target}: cancelled after {flow.bytes_ok} bytes")
             return self._send_result(a, b, seconds, flow)
         finally:
+            self.steering.closed(name)
             self.live.close(name)
             self.pump.close_flow(flow)
 
@@ -357,6 +376,31 @@ class Session:
             "queuing_delay_ns": stats["queuing_delay_ns"] or {"min": None, "mean": None, "max": None},
         }
 
+    def place(self, jobs: str, reroute: bool = False) -> dict[str, Any]:
+        """Places the flows of a job file; connections between their hosts take these paths from now on. `reroute`: the
+        controller moves them when they are congested.
+
+        Raises:
+            DetourError: the file is wrong or the flows cannot be placed; what was placed before stays.
+        """
+        with self._change:
+            begin = time.monotonic()
+            report = self.steering.apply(read_jobs(File(jobs), self.topology), self.failures)
+            self.steering.reroute(reroute)
+        return report | {"topology": self.topology.spec, "rerouting": reroute, "seconds": _since(begin)}
+
+    def placement(self) -> dict[str, Any]:
+        """The placement as it is now."""
+        return self.steering.report()
+
+    def metrics(self) -> dict[str, Any]:
+        """Flows, ports, verdicts and placement as metrics (`fabric.metrics`)."""
+        windows = self._port_watch.last()
+        ports = metrics.port_rows(self.topology, windows, self.sample(), self.fabric.ports())
+        found = metrics.flow_metrics(self.live.rows()) + metrics.port_metrics(ports)
+        found.append(metrics.verdict_metric(self.topology, self.sample()))
+        return {"metrics": found + metrics.placement_metrics(self.steering.report())}
+
     def flows(self) -> dict[str, Any]:
         """What sends now, as its receivers saw it in the last window."""
         return {"window_s": self.live.window_s, "flows": self.live.rows()}
@@ -374,6 +418,7 @@ class Session:
         if not found.delivered:
             raise DetourError(f"flow {flow} stays: {way} {found.outcome}")
         self.live.reroute(flow, way)
+        self.steering.rerouted(flow, found.switches)
         return {"flow": flow, "path": str(way), "switches": [f"s{switch}" for switch in found.switches]}
 
     def probe(self, source: str, target: str) -> dict[str, Any]:

@@ -23,14 +23,14 @@ from detour.control.placement.colouring import balanced
 from detour.control.placement.heuristic import Candidates, spread
 from detour.control.placement.jobs import FlowSet
 from detour.topo import Topology
-from detour.topo.failures import NONE, Failures, dead_links, dead_switches
+from detour.topo.failures import NONE, Failures
 from detour.topo.paths import Path, path_usids
 
 
 @dataclass(frozen=True)
 class Placement:
-    """A path for every flow. `ways`: (flows, 5) switches, filled up with -1. `method`: `colouring`, `solver` or
-    `heuristic`."""
+    """A path for every flow. `ways`: (flows, 5) switches, filled up with -1; after failures a flow may have none.
+    `method`: `colouring`, `solver` or `heuristic`."""
 
     clos: Clos
     flows: FlowSet
@@ -49,11 +49,12 @@ class Placement:
 
     @cached_property
     def lower_bound(self) -> int:
-        """What no placement of these flows can beat."""
-        return bound.lower_bound(self.clos, self.flows.source, self.flows.target)
+        """What no placement of these flows, as far as they have paths, can beat."""
+        placed = self.ways[:, 0] >= 0
+        return bound.lower_bound(self.clos, self.flows.source[placed], self.flows.target[placed])
 
     def path(self, flow: int) -> Path:
-        """Switches that a flow passes."""
+        """Switches that a flow passes; none if it has no path."""
         return tuple(int(switch) for switch in self.ways[flow] if switch >= 0)
 
     def usids(self, flow: int) -> tuple[int, ...]:
@@ -96,25 +97,36 @@ def place(topology: Topology, flows: FlowSet, failures: Failures = NONE) -> Plac
     return Placement(clos, flows, ways, method)
 
 
-def replace(old: Placement, failures: Failures) -> tuple[Placement, NDArray[np.intp]]:
-    """The placement after a change of failures, and which flows were moved: those only whose path has lost a link. What
-    is repaired attracts nobody; `place` anew for that.
+@dataclass(frozen=True)
+class Repair:
+    """A placement after a change of failures. `moved`: flows with another path than before; `lost`: flows without one,
+    because their hosts are cut off or the path that their job demands is down."""
 
-    Raises:
-        DetourError: flows between hosts that are not connected any more.
-    """
-    topology, flows = old.clos.topology, old.flows
-    clos = Clos(topology, failures)
-    _check(clos, flows)
-    ahead = old.ways[:, 1:]
-    broken = (ahead >= 0) & (clos.link[old.ways[:, :-1], ahead] < 0)
-    moved = np.flatnonzero(broken.any(axis=1))
-    if stuck := sorted(set(moved.tolist()) & set(flows.pinned)):
-        raise DetourError(f"{flows.name(stuck[0])}: the path that its job demands is down")
+    placement: Placement
+    moved: NDArray[np.intp]
+    lost: NDArray[np.intp]
+
+
+def repair(old: Placement, failures: Failures) -> Repair:
+    """Moves the flows whose path has lost a link, and gives flows that had none one if they can have it. All others
+    stay: what comes back attracts nobody; `place` anew for that."""
+    flows = old.flows
+    clos = Clos(old.clos.topology, failures)
     ways = old.ways.copy()
-    ways[moved] = -1
-    method = _fill(clos, flows, ways, moved) if len(moved) else old.method
-    return Placement(clos, flows, ways, method), moved
+    for flow, path in flows.pinned.items():
+        ways[flow, : len(path)] = path
+    ahead = ways[:, 1:]
+    broken = (ways[:, 0] < 0) | ((ahead >= 0) & (clos.link[ways[:, :-1], ahead] < 0)).any(axis=1)
+    cut = np.zeros(len(flows), np.bool_)
+    cut[clos.unreachable(flows.source, flows.target)] = True
+    free = broken & ~cut
+    free[list(flows.pinned)] = False
+    ways[broken | cut] = -1
+    method = old.method
+    if free.any():
+        method = _fill(clos, flows, ways, np.flatnonzero(free))
+    moved = (ways[:, 0] >= 0) & (ways != old.ways).any(axis=1)
+    return Repair(Placement(clos, flows, ways, method), np.flatnonzero(moved), np.flatnonzero(ways[:, 0] < 0))
 
 
 def _check(clos: Clos, flows: FlowSet) -> None:
@@ -122,8 +134,7 @@ def _check(clos: Clos, flows: FlowSet) -> None:
     if len(lost):
         more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
         raise DetourError(f"{flows.name(int(lost[0]))}: there is no path between them{more}")
-    dead, down = dead_links(clos.topology, clos.failures), dead_switches(clos.failures)
-    for flow, path in flows.pinned.items() if dead or down else ():
+    for flow, path in flows.pinned.items():
         if any(clos.link[a, b] < 0 for a, b in pairwise(path)):
             raise DetourError(f"{flows.name(flow)}: the path that its job demands is down")
 
@@ -134,7 +145,9 @@ def _fill(clos: Clos, flows: FlowSet, ways: Ints, free: NDArray[np.intp]) -> str
     candidates = Candidates(clos, clos.edge_of[flows.source[free]], clos.edge_of[flows.target[free]])
     reached = others.copy()
     chosen, method = spread(candidates, reached), "heuristic"
-    floor = bound.lower_bound(clos, flows.source, flows.target)
+    known = ways[:, 0] >= 0
+    known[free] = True
+    floor = bound.lower_bound(clos, flows.source[known], flows.target[known])
     if collisions(reached) > floor and exact.fits(candidates, others, reached):
         proven = exact.solve(candidates, others, reached)
         if proven is not None:

@@ -21,7 +21,7 @@ from detour.control.placement.bound import lower_bound
 from detour.control.placement.clos import Clos, collisions, loads
 from detour.control.placement.colouring import balanced
 from detour.control.placement.jobs import FlowSet, flows_of
-from detour.control.placement.place import Placement, place, replace
+from detour.control.placement.place import Placement, place, repair
 from detour.control.placement.report import compare
 from detour.control.planner import plan
 from detour.control.trace import Tracer
@@ -177,7 +177,9 @@ def test_a_failed_spine_moves_only_the_flows_that_used_it(topology: str) -> None
     before = placed(topology, job("ring-all-reduce", shuffle=1), job("tree", shuffle=2))
     network = before.clos.topology
     spine = next(s.index for s in reversed(network.switches) if s.tier == max(t.tier for t in network.switches))
-    after, moved = replace(before, frozenset({parse_failure(network, f"s{spine}")}))
+    repaired = repair(before, frozenset({parse_failure(network, f"s{spine}")}))
+    after, moved = repaired.placement, repaired.moved
+    assert repaired.lost.tolist() == []
     used = {flow for flow in range(len(before.flows)) if spine in before.path(flow)}
     assert used == set(moved.tolist())
     assert used
@@ -186,7 +188,8 @@ def test_a_failed_spine_moves_only_the_flows_that_used_it(topology: str) -> None
         assert (after.path(flow) == before.path(flow)) == (flow not in used)
     assert after.collisions >= after.lower_bound == lower_bound(after.clos, after.flows.source, after.flows.target)
     assert after.collisions <= 1.5 * place(network, before.flows, after.clos.failures).collisions
-    assert replace(after, after.clos.failures)[1].tolist() == []
+    for failures in (after.clos.failures, frozenset()):
+        assert repair(after, failures).moved.tolist() == [], "nobody moves without need"
 
 
 def test_pinned_flows_stay_and_others_keep_away() -> None:
@@ -194,8 +197,25 @@ def test_pinned_flows_stay_and_others_keep_away() -> None:
     found = placed(LEAVES, job("point-to-point", pairs=pairs))
     assert found.path(0) == (0, 5, 3)
     assert found.collisions == 0
+    down = frozenset({parse_failure(found.clos.topology, "s5")})
+    repaired = repair(found, down)
+    assert repaired.lost.tolist() == [0]
+    assert repaired.placement.path(0) == ()
+    assert repair(repaired.placement, frozenset()).moved.tolist() == [0]
     with pytest.raises(DetourError, match=r"job0: h0 to h9: the path that its job demands is down"):
-        replace(found, frozenset({parse_failure(found.clos.topology, "s5")}))
+        placed(LEAVES, job("point-to-point", pairs=pairs), down=("s5",))
+
+
+def test_flows_that_are_cut_off_come_back() -> None:
+    before = placed(LEAVES, job("ring-all-reduce", shuffle=1))
+    cut = repair(before, frozenset({parse_failure(before.clos.topology, "s0")}))
+    ends = before.clos.edge_of[before.flows.source], before.clos.edge_of[before.flows.target]
+    assert cut.lost.tolist() == np.flatnonzero((ends[0] == 0) | (ends[1] == 0)).tolist()
+    assert cut.moved.tolist() == []
+    assert cut.placement.collisions == cut.placement.lower_bound == 0
+    back = repair(cut.placement, frozenset())
+    assert back.moved.tolist() == cut.lost.tolist()
+    assert back.placement.collisions == 0
 
 
 def test_pairs_without_a_path_are_named() -> None:

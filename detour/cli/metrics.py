@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`metrics`, `flows`, `reroute`: what flows and ports do, for Prometheus, and another path for a flow."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from rich.console import Console
+
+from detour.base.errors import DetourError
+from detour.cli.output import emit, progress, table
+from detour.cli.parser import command
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def register(commands: Any) -> None:
+    """Adds these commands."""
+    metrics = command(commands, "metrics", "flows and ports of the fabric in Prometheus' text format", _metrics)
+    metrics.add_argument("--serve", metavar="[HOST]:PORT", help="answer Prometheus over HTTP until Ctrl-C")
+    command(commands, "flows", "what sends now, as its receivers see it", _flows)
+    reroute = command(commands, "reroute", "give a flow that sends another uSID list", _reroute)
+    reroute.add_argument("flow", metavar="FLOW", help="like h0-h9, as `detour flows` names it")
+    reroute.add_argument("usid", metavar="LIST", help="uSIDs to pass, like s9,s3 (completed with those of the target)")
+
+
+def _ask(*arguments: Any, **more: Any) -> Any:
+    from detour.fabric.daemon import ask
+
+    return ask(*arguments, **more)
+
+
+def _metrics(options: argparse.Namespace) -> None:
+    if options.serve is not None:
+        _serve(options.serve)
+        return
+    result = _ask("metrics")
+    if options.json:
+        emit(result, True, lambda console: None)
+    else:
+        sys.stdout.write(_text(result))
+
+
+def _text(result: dict[str, Any]) -> str:
+    from detour.fabric.metrics import text
+
+    return text(result["metrics"])
+
+
+class _Scrape(BaseHTTPRequestHandler):
+    """Asks the fabric anew for every request."""
+
+    def do_GET(self) -> None:
+        """`/metrics`; the path does not matter."""
+        try:
+            status, body = 200, _text(_ask("metrics"))
+        except DetourError as error:
+            status, body = 503, f"{error}\n"
+        data = body.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", CONTENT_TYPE)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nobody wants a line for each."""
+
+
+def make_server(where: str) -> ThreadingHTTPServer:
+    """An HTTP server for Prometheus at `host:port` or `:port` (loopback).
+
+    Raises:
+        DetourError: that is no address, or it is taken.
+    """
+    host, _, port = where.rpartition(":")
+    if not (port.isascii() and port.isdigit() and int(port) < 65536):
+        raise DetourError(f"--serve {where!r}: wanted is an address like :9464 or 127.0.0.1:9464")
+    try:
+        return ThreadingHTTPServer((host or "127.0.0.1", int(port)), _Scrape)
+    except OSError as error:
+        raise DetourError(f"--serve {where}: {error.strerror}") from None
+
+
+def _serve(where: str) -> None:
+    with make_server(where) as server, progress(as_json=False, log=True) as tell:
+        tell(f"serving metrics at http://{server.server_address[0]}:{server.server_address[1]}/metrics")
+        server.serve_forever()
+
+
+def _flows(options: argparse.Namespace) -> None:
+    result = _ask("flows")
+
+    def render(console: Console) -> None:
+        rows = [
+            (r["name"], r["path"], "yes" if r["placed"] else "no", f"{r['rate_bps'] / 1e6:.2f}", f"{r['drop']:.0%}",
+             f"{r['ecn_share']:.0%}", f"{r['delay_ps'] / 1e9:.2f}", r["bytes"], r["duplicates"])
+            for r in result["flows"]
+        ]  # fmt: skip
+        names = ("flow", "path", "placed", ">Mb/s", ">drop", ">ECN", ">delay, ms", ">bytes", ">repeated packets")
+        console.print(table(names, rows, f"windows of {result['window_s'] * 1e3:g} ms"))
+
+    emit(result, options.json, render)
+
+
+def _reroute(options: argparse.Namespace) -> None:
+    result = _ask("reroute", flow=options.flow, usid=options.usid)
+    text = f"{result['flow']} goes by {' '.join(result['switches'])} ({result['path']})"
+    emit(result, options.json, lambda console: console.print(text))

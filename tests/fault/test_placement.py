@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A placement on a running fabric: held, repaired when a spine fails, rerouted when a link is congested."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from detour.base.errors import DetourError
+from detour.cli import metrics as metrics_command
+from detour.fabric.daemon import UpOptions, boot
+from detour.fabric.session import Session
+
+TOPOLOGY = "leaf-spine:leaves=3,spines=3,hosts=2"
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def booted() -> Iterator[Session]:
+    session = boot(UpOptions("engine", TOPOLOGY))
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def session(booted: Session, tmp_path: Path) -> Iterator[Session]:
+    """With a placement of a ring."""
+    booted.place(str(jobs(tmp_path, {"collective": "ring-all-reduce", "hosts": "all"})))
+    yield booted
+    booted.heal()
+
+
+def jobs(folder: Path, job: dict[str, Any]) -> Path:
+    file = folder / "jobs.json"
+    file.write_text(json.dumps([job]))
+    return file
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    """What the condition returns once it is true."""
+    end = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    return found
+
+
+class Sending:
+    """A message on its way from h1 to h2; leaving the context cancels what is left of it."""
+
+    def __init__(self, session: Session, length: int) -> None:
+        self._session = session
+        self._result: dict[str, Any] = {}
+        self._cancelled = threading.Event()
+        self._thread = threading.Thread(target=self._send, args=(length,), daemon=True)
+
+    def __enter__(self) -> Sending:
+        self._thread.start()
+        until(lambda: any(row["bytes"] > 0 for row in self._session.flows()["flows"]))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._cancelled.set()
+        self._thread.join(PATIENCE_S)
+
+    def _send(self, length: int) -> None:
+        with suppress(DetourError):
+            self._result = self._session.send("h1", "h2", length, cancelled=self._cancelled)
+
+    def path(self) -> str:
+        """The uSID list that the sender uses."""
+        (row,) = self._session.flows()["flows"]
+        assert row["placed"]
+        return row["path"]
+
+    def result(self) -> dict[str, Any]:
+        self._thread.join(PATIENCE_S)
+        return self._result
+
+
+def test_a_failed_spine_moves_the_flows_that_used_it_while_they_send(session: Session) -> None:
+    with Sending(session, 5_000_000) as sending:
+        before = sending.path()
+        (spine,) = (f"s{k}" for k in (3, 4, 5) if f":{k + 1}:" in before)
+        changed = session.fail(spine)["placement"]
+        assert 0 < changed["moved"] < changed["flows"] == 6
+        assert (changed["without_path"], changed["collisions"]) == (0, 0)
+        assert sending.path() != before
+        result = sending.result()
+        assert result["bytes_ok"] == 5_000_000
+        assert len(result["paths"]) == 2
+        assert session.heal()["placement"]["moved"] == 0, "nobody moves back"
+
+
+def test_a_leaf_that_fails_takes_its_flows_along_until_it_is_back(session: Session) -> None:
+    changed = session.fail("s0")["placement"]
+    assert (changed["moved"], changed["without_path"]) == (0, 3)
+    assert session.placement()["without_path"] == 3
+    assert session.heal()["placement"] | {"method": None} == {
+        "flows": 6, "collisions": 0, "lower_bound": 0, "without_path": 0, "method": None, "moved": 3
+    }  # fmt: skip
+
+
+def test_what_is_refused_leaves_the_placement_as_it_was(session: Session, tmp_path: Path) -> None:
+    before = session.placement()
+    with pytest.raises(DetourError, match="host 'h99'"):
+        session.place(str(jobs(tmp_path, {"collective": "tree", "hosts": ["h0", "h99"]})))
+    session.fail("s2")
+    with pytest.raises(DetourError, match="there is no path between them"):
+        session.place(str(jobs(tmp_path, {"collective": "tree", "hosts": "all"})))
+    session.heal("s2")
+    assert session.placement() | {"method": None} == before | {"method": None}
+
+
+def test_a_sender_takes_a_new_list_only_if_it_leads_to_its_receiver(session: Session) -> None:
+    with Sending(session, 4_000_000) as sending:
+        before = sending.path()
+        for wrong, said in (("s77", "s77"), ("s4,s2,h5", "stays"), ("s3,s1,s4,s1,s5,s1", "1 to 6"), ("", "uSID")):
+            with pytest.raises(DetourError, match=said):
+                session.reroute("h1-h2", wrong)
+            assert sending.path() == before
+        other = next(f"s{k}" for k in (3, 4, 5) if f":{k + 1}:" not in before)
+        assert session.reroute("h1-h2", other)["switches"] == ["s0", other, "s1"]
+        assert sending.path() != before
+        assert sending.result()["bytes_ok"] == 4_000_000
+        with pytest.raises(DetourError, match="there is no flow 'h1-h2'; there are: none"):
+            session.reroute("h1-h2", other)
+
+
+def test_the_controller_moves_a_flow_off_a_throttled_link(session: Session, tmp_path: Path) -> None:
+    session.place(str(jobs(tmp_path, {"collective": "ring-all-reduce", "hosts": "all"})), reroute=True)
+    with Sending(session, 4_000_000) as sending:
+        before = sending.path()
+        until(lambda: session.flows()["flows"][0]["usual_bps"] > 1e7)
+        (spine,) = (k for k in (3, 4, 5) if f":{k + 1}:" in before)
+        link = session.topology.link(f"s0-s{spine}").index
+        session.fabric.throttle(link, 0.3)
+        until(lambda: sending.path() != before)
+        assert sending.result()["bytes_ok"] == 4_000_000
+        session.fabric.throttle(link, 1.0)
+
+
+def test_metrics_are_what_prometheus_reads(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Sending(session, 8_000_000):
+        monkeypatch.setattr(metrics_command, "_ask", lambda do: getattr(session, do)())
+        server = metrics_command.make_server("127.0.0.1:0")
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{server.server_address[1]}/metrics", timeout=30) as answer:
+                page = answer.read().decode()
+        finally:
+            server.shutdown()
+            server.server_close()
+        found = {family.name: family for family in text_string_to_metric_families(page)}
+        (packets,) = found["detour_flow_received_packets"].samples
+        assert packets.labels["flow"] == "h1-h2"
+        assert packets.value > 0
+        ports = {(s.labels["switch"], s.labels["port"]) for s in found["detour_port_queue_packets"].samples}
+        assert len(ports) == 2 * 9 + 6
+        assert found["detour_placement_flows"].samples[0].value == 6
+        for name in ("throughput_bps", "throughput_drop_ratio", "ecn_ratio", "queuing_delay_seconds"):
+            assert len(found[f"detour_flow_{name}"].samples) == 1
+        with pytest.raises(DetourError, match="wanted is an address"):
+            metrics_command.make_server("nowhere")
