@@ -43,6 +43,7 @@ def register(commands: Any) -> None:
     sim = _add(kinds, "sim", "packet-hops a second in virtual time, and memory of 32,768 connections", _sim)
     sim.add_argument("--k", type=byte_count, default=16, metavar="K", help="ports of the fat-tree's switches (16)")
     sim.add_argument("--message", type=byte_count, default=2_000_000, metavar="BYTES", help="of each host (2000000)")
+    _add(kinds, "monitor", "what monitoring costs, beside the host stack's own time", _monitor)
     everything = command(kinds, "all", "all of these, as a page with --write", _everything)
     everything.add_argument("--write", type=Path, metavar="FILE", help="writes the page (Markdown) there")
 
@@ -132,6 +133,12 @@ def _memory(options: argparse.Namespace, tell: Tell) -> Report:
     from detour.experiments.bench import memory
 
     return memory.run(tell)
+
+
+def _monitor(options: argparse.Namespace, tell: Tell) -> Report:
+    from detour.experiments.bench import monitor
+
+    return monitor.run(tell=tell)
 
 
 def _sim(options: argparse.Namespace, tell: Tell) -> Report:

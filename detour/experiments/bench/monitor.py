@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour bench monitor`: what monitoring costs, beside what the host stack itself costs.
+
+Two hosts exchange data packets and ACKs directly, without switches, so that nothing but the host stack takes time. Two
+parts are measured: what receivers add up for every packet (`HostConfig.monitor` on and off, in turns), and the call
+that ends a window of all flows (`FlowMonitor.sample`). The window is 100 us of 100 Gb/s, a thousandth of the 100 ms
+of the wall clock; the longer the window, the less the second part counts.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from detour.base.jit import njit
+from detour.experiments.bench.report import Goal, Report
+from detour.experiments.bench.switch import Tell
+from detour.fabric.monitoring import FlowMonitor
+from detour.hosts.bulk import connect_many, post_many
+from detour.hosts.config import HostConfig
+from detour.hosts.endpoint import deadline, expire, make_hosts, receive, transmit
+from detour.hosts.state import Hosts, set_host
+from detour.hosts.verbs import CongestionControl, Device
+
+GOAL_SHARE = 2.0
+PACKETS = 300_000
+TURNS = 9
+FLOWS = (1, 16, 64)
+WINDOW_PS = 100_000_000
+_PACKET_PS = 88_160
+"""a data packet of 1102 bytes at 100 Gb/s"""
+_ENDLESS = 1 << 36
+
+
+@njit
+def _exchange(hs: Any, buf: Any, packets: int, now: int) -> int:
+    """Host 0 sends so many packets, host 1 answers each; returns the time then."""
+    for _ in range(packets):
+        length = transmit(hs, 0, buf, 0, now)
+        if length > 0:
+            receive(hs, 1, buf, 0, length, now)
+            length = transmit(hs, 1, buf, 0, now)
+            if length > 0:
+                receive(hs, 0, buf, 0, length, now)
+        elif deadline(hs, 0) <= now:
+            expire(hs, 0, now)
+        now += _PACKET_PS
+    return now
+
+
+class _Pair:
+    """Two hosts with flows from one to the other."""
+
+    def __init__(self, flows: int) -> None:
+        self.hs: Hosts = make_hosts(2, 2 * flows, 1 << 40, config=HostConfig(elide_payload=True), n_cqs=2, n_mrs=2)
+        set_host(self.hs, 0, "fd00:0:0:1::1")
+        set_host(self.hs, 1, "fd00:0:1:2::1")
+        device = Device(self.hs)
+        ends = np.zeros(flows, np.int64), np.ones(flows, np.int64)
+        self.flows = connect_many(device, *ends, congestion_control=CongestionControl.FIXED, initial_cwnd=64.0)
+        post_many(self.flows, _ENDLESS)
+        self.buffer = np.zeros(4096, np.uint8)
+        self.now = 0
+
+    def seconds(self, packets: int, monitor: bool) -> float:
+        """Processor time of so many packets."""
+        self.hs.cfg[0]["monitor"] = int(monitor)
+        begin = time.thread_time()
+        self.now = int(_exchange(self.hs, self.buffer, packets, self.now))
+        return time.thread_time() - begin
+
+    def window_seconds(self, windows: int) -> float:
+        """Processor time of the end of a window."""
+        monitor = FlowMonitor(self.hs)
+        for flow, row in enumerate(self.flows.receiver.tolist()):
+            monitor.add(str(flow), row)
+        monitor.sample(1)
+        begin = time.thread_time()
+        for k in range(windows):
+            monitor.sample(2 + k)
+        return (time.thread_time() - begin) / windows
+
+
+def run(packets: int = PACKETS, tell: Tell = lambda text: None) -> Report:
+    """Measures for several numbers of flows."""
+    rows, numbers, worst = [], [], 0.0
+    for flows in FLOWS:
+        tell(f"{flows} flows")
+        pair = _Pair(flows)
+        pair.seconds(packets // 10, True)
+        # In turns, and the fastest of each: whatever else the machine does meanwhile slows both down.
+        times = [(pair.seconds(packets, False), pair.seconds(packets, True)) for _ in range(TURNS)]
+        off, on = (min(column) / packets for column in zip(*times, strict=True))
+        window = min(pair.window_seconds(2_000) for _ in range(TURNS))
+        stack = off * WINDOW_PS / _PACKET_PS
+        share = 100 * (max(0.0, on - off) / off + window / stack)
+        worst = max(worst, share)
+        rows.append(
+            (str(flows), f"{off * 1e9:.0f}", f"{(on - off) * 1e9:+.1f}", f"{window * 1e6:.2f}", f"{stack * 1e6:.0f}",
+             f"{share:.2f} %")
+        )  # fmt: skip
+        numbers.append(
+            {"flows": flows, "packet_ns": off * 1e9, "packet_monitor_ns": (on - off) * 1e9, "window_us": window * 1e6,
+             "stack_us_per_window": stack * 1e6, "share_percent": share}
+        )  # fmt: skip
+    return Report(
+        "monitor",
+        {"window_us": WINDOW_PS / 1e6, "points": numbers, "share_percent": worst},
+        ("flows", "host stack, ns a packet", "+ monitoring, ns", "end of a window, us", "stack a window, us", "share"),
+        tuple(rows),
+        (Goal("share of the host stack's time, percent,", worst, GOAL_SHARE, most=True),),
+        ("host stack: both ends, data and ACK; windows of 100 us at 100 Gb/s",),
+    )
