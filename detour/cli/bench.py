@@ -44,8 +44,23 @@ def register(commands: Any) -> None:
     sim.add_argument("--k", type=byte_count, default=16, metavar="K", help="ports of the fat-tree's switches (16)")
     sim.add_argument("--message", type=byte_count, default=2_000_000, metavar="BYTES", help="of each host (2000000)")
     _add(kinds, "monitor", "what monitoring costs, beside the host stack's own time", _monitor)
+    fors = command(kinds, "fors", "planning of all-to-all exchanges with failed links, against its goals", _fors)
+    fors.add_argument("--sets", type=byte_count, default=200, metavar="N", help="random failure sets (200)")
+    fors.add_argument("--phases", type=int, default=24, metavar="N", help="of exchanges in virtual time (24; 0: none)")
     everything = command(kinds, "all", "all of these, as a page with --write", _everything)
     everything.add_argument("--write", type=Path, metavar="FILE", help="writes the page (Markdown) there")
+
+
+def _fors(options: argparse.Namespace) -> None:
+    """Needs the engine only for the exchanges."""
+    from detour.engine import warm
+    from detour.experiments.bench import fors
+
+    with progress(options.json) as tell:
+        if options.phases > 0:
+            warm.ensure(tell)
+        report = fors.run(options.sets, max(options.phases, 0), tell)
+    emit(report.numbers, options.json, lambda console: _show(console, report))
 
 
 def _everything(options: argparse.Namespace) -> None:

@@ -13,23 +13,25 @@ import numpy as np
 from detour.base.jit import njit
 from detour.control.fors.fabric import FatTree2
 from detour.control.fors.jit import inner
-from detour.control.fors.plan import Plan
+from detour.control.fors.plan import INSIDE, Plan
 from detour.control.fors.recolour import complete
 
-_TRIES = 2
-_BUDGET = 150
+TRIES = 2
+"""Attempts to route a phase"""
+BUDGET = 60
+"""and how many flows may drive others out in each."""
 _LONGEST = 160
 """Flows of a component at most."""
-_CANDIDATES = 32
-"""Components that are tried for one phase."""
+_FEW, _MANY = 32, 256
+"""Components that are tried for one phase: at first, and if none of these will do."""
 _ROUNDS = 6
 
 
 def recoloured(source: np.ndarray, target: np.ndarray, alive: np.ndarray, colour: np.ndarray) -> np.ndarray | None:
     """Spines for one phase, as many as can be the given ones (-1: none yet), or None."""
-    for attempt in range(_TRIES):
+    for attempt in range(TRIES):
         new = colour.astype(np.int32)
-        if complete(source, target, alive, alive, new, _BUDGET, attempt + 1) == 0:
+        if complete(source, target, alive, alive, new, BUDGET, attempt + 1) == 0:
             return new
     return None
 
@@ -44,12 +46,14 @@ class Exchange:
         self.src, self.dst = plan.src, plan.dst
         self.leaves = np.stack([plan.src // fabric.spines, plan.dst // fabric.spines]).astype(np.int32)
         self.at = np.full((2, plan.phases, fabric.slots), -1, np.int32)
-        self.loads = np.zeros((2, plan.phases, fabric.leaves), np.int32)
+        self.loads = np.empty((2, plan.phases, fabric.leaves), np.int32)
         rows = np.arange(plan.flows, dtype=np.int32)
         outside = self.leaves[0] != self.leaves[1]
         for end, server in enumerate((plan.src, plan.dst)):
             self.at[end, phase, server] = rows
-            np.add.at(self.loads[end], (phase[outside], self.leaves[end, outside]), 1)
+            key = phase[outside] * fabric.leaves + self.leaves[end, outside]
+            count = np.bincount(key, minlength=plan.phases * fabric.leaves)
+            self.loads[end] = count.reshape(plan.phases, fabric.leaves)
 
     def resolve(self, p: int) -> bool:
         """Spines for all flows of phase p, some of which may go to other phases; whether it succeeded."""
@@ -67,36 +71,45 @@ class Exchange:
 
     def _relieve(self, p: int, rows: np.ndarray) -> bool:
         """Exchanges a component with one of these rows, so that the other phase can be routed."""
-        found = np.empty((_CANDIDATES, 3), np.int32)
-        count = _components(
-            p,
-            rows,
-            self.phase,
-            self.src,
-            self.dst,
-            self.spine,
-            self.alive,
-            self.leaves,
-            self.at,
-            self.loads,
-            self.links,
-            _LONGEST,
-            found,
-        )
-        crowded = any((load[p] > self.links).any() for load in self.loads)
-        for _, row, q in found[:count][np.argsort(found[:count, 0], kind="stable")]:
-            members = np.empty(_LONGEST, np.int32)
-            size = _component(row, p, q, self.src, self.dst, self.at, members)
-            both = self.at[0, [p, q]].ravel()
-            both = both[both >= 0]
-            before = self.spine[both]
-            self._move(members[:size], p, q)
-            self.spine[members[:size]] = -1
-            # With one flow less without spine, the next round has less to do.
-            if self._route(q) and (crowded or size == 1 or self._route(p)):
+        tried = 0
+        for candidates in (_FEW, _MANY):
+            found = np.empty((candidates, 3), np.int32)
+            count = _components(
+                p,
+                rows,
+                self.phase,
+                self.src,
+                self.dst,
+                self.spine,
+                self.alive,
+                self.leaves,
+                self.at,
+                self.loads,
+                self.links,
+                _LONGEST,
+                found,
+            )
+            new = found[tried:count]
+            if any(self._try(p, q, row) for _, row, q in new[np.argsort(new[:, 0], kind="stable")].tolist()):
                 return True
-            self._move(members[:size], p, q)
-            self.spine[both] = before
+            tried = count
+        return False
+
+    def _try(self, p: int, q: int, row: int) -> bool:
+        """Exchanges the component of one row with phase q, if phase q can be routed then."""
+        crowded = any((load[p] > self.links).any() for load in self.loads)
+        members = np.empty(_LONGEST, np.int32)
+        size = _component(row, p, q, self.src, self.dst, self.at, members)
+        both = self.at[0, [p, q]].ravel()
+        both = both[both >= 0]
+        before = self.spine[both]
+        self._move(members[:size], p, q)
+        self.spine[members[:size]] = INSIDE
+        # With one flow less without spine, the next round has less to do.
+        if self._route(q) and (crowded or size == 1 or self._route(p)):
+            return True
+        self._move(members[:size], p, q)
+        self.spine[both] = before
         return False
 
     def _move(self, members: np.ndarray, p: int, q: int) -> None:

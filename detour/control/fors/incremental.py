@@ -9,10 +9,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.control.fors.exchange import Exchange, recoloured
+from detour.base.jit import njit
+from detour.control.fors.exchange import BUDGET, TRIES, Exchange
 from detour.control.fors.fabric import FatTree2
 from detour.control.fors.plan import INSIDE, Plan, Schedule, arranged
+from detour.control.fors.recolour import complete
 from detour.control.fors.solve import counting_bound, solve
+
+_TRIES = 6
+"""Attempts to move few flows of a phase"""
 
 
 @dataclass(frozen=True)
@@ -73,17 +78,10 @@ def _kept(plan: Plan, fabric: FatTree2) -> tuple[Plan, int] | None:
     dead = outside & ((spine < 0) | ~(alive[source, spine] & alive[target, spine]))
     bounds = np.searchsorted(plan.phase, np.arange(plan.phases + 1))
     spine[dead] = INSIDE
-    links = alive.sum(axis=1)
-    crowded: list[int] = []
-    for p in np.unique(plan.phase[dead]).tolist():
-        rows = bounds[p] + np.flatnonzero(outside[bounds[p] : bounds[p + 1]])
-        u, v = source[rows], target[rows]
-        full = any((np.bincount(leaf, minlength=fabric.leaves) > links).any() for leaf in (u, v))
-        new = None if full else recoloured(u, v, alive, spine[rows])
-        if new is None:
-            crowded.append(p)
-        else:
-            spine[rows] = new
+    phases = np.unique(plan.phase[dead])
+    left = np.empty(len(phases), np.int32)
+    count = _recolour_phases(phases, bounds, source, target, alive, spine, left)
+    crowded = left[:count].tolist()
     if crowded:
         exchange = Exchange(plan, fabric, phase, spine)
         if not all(exchange.resolve(p) for p in crowded):
@@ -96,3 +94,38 @@ def _kept(plan: Plan, fabric: FatTree2) -> tuple[Plan, int] | None:
     # More failures never need fewer phases: what was optimal still is.
     optimal = plan.optimal and fabric.failed >= plan.fabric.failed
     return replace(kept, method="incremental", optimal=optimal, seconds={}), moved
+
+
+@njit
+def _recolour_phases(phases, bounds, source, target, alive, spine, left):
+    """Finds spines for flows of these phases that have none (-1); `left` gets the phases that resist, the result is how
+    many. A phase's flows are rows bounds[phase] to bounds[phase + 1].
+    """
+    links = alive.sum(axis=1)
+    resisting = 0
+    for p in phases:
+        begin, end = bounds[p], bounds[p + 1]
+        rows = begin + np.flatnonzero(source[begin:end] != target[begin:end])
+        u, v = source[rows], target[rows]
+        out, into = np.zeros(len(links), np.int64), np.zeros(len(links), np.int64)
+        for k in range(len(rows)):
+            out[u[k]] += 1
+            into[v[k]] += 1
+        old = spine[rows]
+        missing = (old < 0).sum()
+        best = len(rows) + 1
+        if (out <= links).all() and (into <= links).all():
+            for attempt in range(_TRIES):
+                colour = old.copy()
+                if complete(u, v, alive, alive, colour, BUDGET, attempt + 1) == 0:
+                    changed = (colour != old).sum()
+                    if changed < best:
+                        best = changed
+                        spine[rows] = colour
+                # One more for each that has to move is hard to beat.
+                if best <= 2 * missing or (attempt >= TRIES and best > len(rows)):
+                    break
+        if best > len(rows):
+            left[resisting] = p
+            resisting += 1
+    return resisting

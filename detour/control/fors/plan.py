@@ -57,9 +57,17 @@ class Plan:
         return len(self.phase)
 
 
+def by_phase(phase: np.ndarray, key: np.ndarray) -> np.ndarray:
+    """The order by phase, then key. Radix sorts, where the numbers are small enough for NumPy's."""
+    if phase.max(initial=0) >= 1 << 16 or key.max(initial=0) >= 1 << 16:
+        return np.lexsort((key, phase))
+    order = np.argsort(key.astype(np.uint16), kind="stable")
+    return order[np.argsort(phase[order].astype(np.uint16), kind="stable")]
+
+
 def arranged(fabric: FatTree2, schedule: Schedule, spine: np.ndarray) -> Plan:
     """A plan with its rows in order; method, bound and times are for the caller to add."""
-    order = np.argsort(schedule.phase.astype(np.int64) * fabric.slots + schedule.src)
+    order = by_phase(schedule.phase, schedule.src)
     phase, src, dst, spines = (
         column[order].astype(np.int32) for column in (schedule.phase, schedule.src, schedule.dst, spine)
     )

@@ -32,14 +32,16 @@ def complete(
 
     source, target, colour: (edges,) int32. out_ok: (sources, colours) bool, in_ok: (targets, colours) bool. Colours
     that are there already must be consistent; they change along the shortest chains that can be found, and only where
-    there are none further. `budget`: how many edges may drive others out before it is given up.
+    there are none further. `budget`: how many edges may drive others out before it is given up. `seed`: an odd one
+    takes the edges in their order, an even one in the opposite order.
     """
     edges, colours = len(source), out_ok.shape[1]
     out_at = np.full(out_ok.shape, -1, np.int32)
     in_at = np.full(in_ok.shape, -1, np.int32)
     stack = np.empty(edges, np.int32)
     left = 0
-    for edge in range(edges - 1, -1, -1):
+    for k in range(edges):
+        edge = edges - 1 - k if seed % 2 else k
         if colour[edge] < 0:
             stack[left] = edge
             left += 1
@@ -60,7 +62,7 @@ def complete(
         found = _free_colour(u, v, out_ok, in_ok, out_at, in_at, dice % colours)
         if found < 0:
             found = _by_ejection_chain(
-                edge, source, target, out_ok, in_ok, out_at, in_at, colour, chain, parent, wanted
+                edge, source, target, out_ok, in_ok, out_at, in_at, colour, chain, parent, wanted, dice % colours
             )
         if found < 0:
             found = _by_kempe_chain(u, v, source, target, out_ok, in_ok, out_at, in_at, colour, chain)
@@ -114,11 +116,12 @@ def _free_colour(u, v, out_ok, in_ok, out_at, in_at, first) -> int:
 
 
 @inner
-def _by_ejection_chain(edge, source, target, out_ok, in_ok, out_at, in_at, colour, queue, parent, wanted) -> int:
+def _by_ejection_chain(edge, source, target, out_ok, in_ok, out_at, in_at, colour, queue, parent, wanted, start) -> int:
     """The colour for an edge after the fewest others have each gone to another colour; -1: none was found.
 
     Breadth first over edges: one takes a colour that a single other edge has at one of its ends, that one has to find
-    another colour in turn, until one finds a free colour. `wanted[e]` is the colour that e takes from its successor.
+    another colour in turn, until one finds a free colour. `wanted[e]` is the colour that e loses to its parent,
+    `start` the first one to look at.
     """
     colours = out_ok.shape[1]
     parent[:] = -2
@@ -129,7 +132,10 @@ def _by_ejection_chain(edge, source, target, out_ok, in_ok, out_at, in_at, colou
         x = queue[first]
         first += 1
         a, b = source[x], target[x]
-        for c in range(colours):
+        for k in range(colours):
+            c = start + k
+            if c >= colours:
+                c -= colours
             if c == colour[x] or not (out_ok[a, c] and in_ok[b, c]):
                 continue
             above, below = out_at[a, c], in_at[b, c]

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from detour.control.fors.fabric import FatTree2
-from detour.control.fors.plan import INSIDE, Schedule
+from detour.control.fors.plan import INSIDE, Schedule, by_phase
 from detour.control.fors.recolour import complete
 
 _TRIES = 6
@@ -25,10 +25,10 @@ def algorithm_2(fabric: FatTree2, schedule: Schedule) -> np.ndarray | None:
     healthy = np.flatnonzero(fabric.alive().all(axis=0)).astype(np.int32)
     src_leaf, dst_leaf = schedule.src // fabric.spines, schedule.dst // fabric.spines
     rows = np.flatnonzero(src_leaf != dst_leaf)
-    key = schedule.phase[rows].astype(np.int64) * fabric.slots + schedule.src[rows]
-    rows = rows[np.argsort(key)]
+    rows = rows[by_phase(schedule.phase[rows], schedule.src[rows])]
     group = schedule.phase[rows].astype(np.int64) * fabric.leaves + src_leaf[rows]
-    index = np.arange(len(rows)) - np.searchsorted(group, group)
+    begins = np.flatnonzero(np.diff(group, prepend=-1))
+    index = np.arange(len(rows)) - np.repeat(begins, np.diff(begins, append=len(rows)))
     if len(rows) and index.max() >= len(healthy):
         return None
     spine = np.full(len(schedule.phase), INSIDE, np.int32)
@@ -45,7 +45,7 @@ def recoloured(fabric: FatTree2, schedule: Schedule, seed: int = 1) -> np.ndarra
     src_leaf, dst_leaf = schedule.src // fabric.spines, schedule.dst // fabric.spines
     rows = np.flatnonzero(src_leaf != dst_leaf)
     pair = src_leaf[rows] * fabric.leaves + dst_leaf[rows]
-    order = np.argsort(schedule.phase[rows].astype(np.int64) * fabric.leaves**2 + pair)
+    order = by_phase(schedule.phase[rows], pair)
     rows, pair = rows[order], np.ascontiguousarray(pair[order], np.int32)
     bounds = np.searchsorted(schedule.phase[rows], np.arange(schedule.phases + 1))
     alive = fabric.alive()

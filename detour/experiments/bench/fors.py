@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FORS: how long planning takes and what the plans are worth, against the goals set for it.
+
+Times are of schedule, routing and, where it is said, verification of all phases in this process, with native code
+loaded: what Numba compiles once for a machine is not counted.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from detour.control.fors import FatTree2, Plan, parse_fabric, random_failures, solve
+from detour.control.fors.incremental import Change, reroute
+from detour.control.fors.solve import counting_bound, proven_bound
+from detour.control.fors.verify import problems
+from detour.control.fors.warm import warm
+from detour.experiments.bench.report import Goal, Report
+
+Tell = Callable[[str], None]
+
+DAQ = "ft:m0=20,m1=18"
+HARDEST = "0:0,0:1,0:2,5:3,5:4,5:5,11:6,11:7,11:8"
+"""3F SW0,5,11"""
+COUNTEREXAMPLES = (("ft:m0=3,m1=3", "0:0,1:0,2:1", 18), ("ft:m0=6,m1=6", "1:0,2:0,3:0,4:0,5:0,0:3", 45))
+SETS, MOST_FAILED = 200, 180
+_REPEATS = 5
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """A plan and the seconds it took."""
+
+    plan: Plan
+    seconds: float
+    verify: float
+    right: bool
+
+
+def run(sets: int = SETS, phases: int = 24, tell: Tell = lambda text: None) -> Report:
+    """Measures all goals. `sets`: random failure sets; `phases`: of the two exchanges in virtual time (0: none run)."""
+    tell("loading native code")
+    warm()
+    goals = [
+        *_hardest(tell),
+        *_random_sets(sets, tell),
+        *_counterexamples(),
+        *_one_more(sets // 2, tell),
+        *_large(tell),
+    ]
+    goals += _throughput(phases, tell)
+    lines = [
+        {"name": goal.text, "value": goal.value, "goal": goal.target, "at_most": goal.most, "met": goal.met}
+        for goal in goals
+    ]
+    met = sum(goal.met is True for goal in goals)
+    rows = (("goals met", f"{met} of {len(goals)}"), ("random failure sets", str(sets)))
+    return Report("fors", {"goals": lines, "sets": sets}, ("what", "value"), rows, tuple(goals))
+
+
+def _timed(fabric: FatTree2) -> _Timed:
+    begin = time.perf_counter()
+    plan = solve(fabric)
+    solved = time.perf_counter()
+    right = problems(plan) == []
+    return _Timed(plan, solved - begin, time.perf_counter() - solved, right)
+
+
+def _hardest(tell: Tell) -> Iterator[Goal]:
+    """3F SW0,5,11, the best of some repetitions: others may be using this machine."""
+    tell("3F SW0,5,11")
+    found = [_timed(parse_fabric(DAQ, HARDEST)) for _ in range(_REPEATS)]
+    assert all(one.right and one.plan.phases == 400 for one in found), "3F SW0,5,11: a plan is wrong"
+    yield Goal(
+        "3F SW0,5,11: seconds to schedule, route and verify",
+        round(min(one.seconds + one.verify for one in found), 4),
+        1.0,
+        most=True,
+    )
+    yield Goal(
+        "3F SW0,5,11: seconds to route", round(min(one.plan.seconds["route"] for one in found), 4), 0.05, most=True
+    )
+
+
+def _random_sets(sets: int, tell: Tell) -> Iterator[Goal]:
+    """Failures of 1 to 180 links; every pair of leaves keeps a common spine."""
+    found = []
+    for number in range(sets):
+        tell(f"random failures: {100 * number // sets}%")
+        found.append(
+            _timed(random_failures(parse_fabric(DAQ), 1 + number * (MOST_FAILED - 1) // max(sets - 1, 1), number))
+        )
+    seconds = [one.seconds for one in found]
+    fewest = sum(one.plan.phases == one.plan.lower_bound == proven_bound(one.plan.fabric) for one in found)
+    yield Goal("random failures: sets with a right plan", sum(one.right for one in found), sets)
+    yield Goal("random failures: sets with phases = lower bound", fewest, sets)
+    yield Goal("random failures: median seconds", round(statistics.median(seconds), 4), 0.5, most=True)
+    yield Goal("random failures: most seconds", round(max(seconds), 4), 10.0, most=True)
+
+
+def _counterexamples() -> Iterator[Goal]:
+    for topo, fail, phases in COUNTEREXAMPLES:
+        plan = solve(parse_fabric(topo, fail))
+        assert problems(plan) == [], f"{plan.fabric.name}: a plan is wrong"
+        yield Goal(f"{plan.fabric.name}, counterexample: phases", plan.phases, phases, most=True)
+
+
+def _one_more(draws: int, tell: Tell) -> Iterator[Goal]:
+    """One more failed link, at a leaf that has lost fewer than f: neither f nor the phases that are needed change."""
+    seconds, shares = [], []
+    for number in range(draws):
+        tell(f"one more failure: {100 * number // draws}%")
+        fabric = random_failures(parse_fabric(DAQ), 1 + number * (MOST_FAILED // 2) // draws, 1000 + number)
+        after = one_more(fabric, number)
+        if after is None:
+            continue
+        plan = solve(fabric)
+        change: Change = reroute(plan, after)
+        assert problems(change.plan) == [], f"one more failure, draw {number}: a plan is wrong"
+        seconds.append(change.seconds)
+        shares.append(change.moved / plan.flows)
+    yield Goal("one more failure: median seconds", round(statistics.median(seconds), 4), 0.05, most=True)
+    yield Goal("one more failure: most seconds", round(max(seconds), 4), 0.05, most=True)
+    yield Goal("one more failure: largest share of flows that move", round(max(shares), 4), 0.05, most=True)
+
+
+def one_more(fabric: FatTree2, seed: int) -> FatTree2 | None:
+    """The fabric with one more failed link but the same f and the same number of phases, or None."""
+    links = [(u, c) for u in range(fabric.leaves) for c in range(fabric.spines) if (u, c) not in fabric.failed]
+    random.Random(f"one more {seed}").shuffle(links)
+    phases = proven_bound(fabric)
+    for link in links:
+        after = fabric.with_failed([link])
+        if after.reduction == fabric.reduction and not after.unreachable() and proven_bound(after) == phases:
+            return after
+    return None
+
+
+def _large(tell: Tell) -> Iterator[Goal]:
+    """FT(2;32,32): eight links of every leaf, drawn at random, and of three leaves each eight others."""
+    tell("FT(2;32,32)")
+    dice = random.Random("fors large")
+    everywhere = frozenset((leaf, spine) for leaf in range(32) for spine in dice.sample(range(32), 8))
+    three = frozenset((leaf, 8 * k + spine) for k, leaf in enumerate((0, 5, 11)) for spine in range(8))
+    worst = 0.0
+    for failed in (three, everywhere):
+        one = _timed(FatTree2(32, 32, failed))
+        assert one.right, "FT(2;32,32): a plan is wrong"
+        assert one.plan.phases == counting_bound(one.plan.fabric), "FT(2;32,32): a plan has too many phases"
+        worst = max(worst, one.seconds + one.verify)
+    yield Goal("FT(2;32,32), f = 8: seconds to schedule, route and verify", round(worst, 4), 3.0, most=True)
+
+
+def _throughput(phases: int, tell: Tell) -> Iterator[Goal]:
+    """Virtual time at 200 Gb/s: an exchange with one failed link beside one without."""
+    value = None
+    if phases:
+        from detour.experiments.fors_run import Run, execute
+
+        gbps = []
+        for fail in (None, "0:0"):
+            tell(f"exchange with {'one failed link' if fail else 'all links'} in virtual time")
+            gbps.append(execute(Run(parse_fabric(DAQ, fail), phases=phases))["throughput_gbps"])
+        value = round(gbps[1] / gbps[0], 4)
+    yield Goal("throughput with one failed link, relative to none", value, 0.97)
