@@ -10,16 +10,18 @@ flows loads no channel more than 1/lower times, and under the mean of all prices
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.jit import njit
 
-MAX_ROUNDS = 20_000
+MAX_ROUNDS = 5_000
 _CHECK = 20
 """rounds between two looks at the bounds"""
+_PRICE_STEP, _FLOW_STEP = 1.0, 2.0
+"""steps to begin with; both are halved when flows and prices begin to chase each other"""
 
 
 class Bounds(NamedTuple):
@@ -126,39 +128,61 @@ def solve(
         rounds: at most.
     """
     used, renumbered = np.unique(channels, return_inverse=True)
-    channels = renumbered.astype(np.int32)
-    share = np.repeat(1.0 / np.diff(first), np.diff(first))
-    flows, load, before = share.copy(), np.zeros(used.size), np.zeros(used.size)
-    _loads(first, begin, channels, demand, share, load)
-    scale = float(load.max())
-    price = np.full(used.size, 1.0 / used.size)
-    prices = price.copy()
-    log_price = np.log(price)
-    lower, upper, began = 0.0, np.inf, 0
-    step_price, step_flow = _steps(used.size, scale)
-    guess = price.copy()
+    game = _Game(first, begin, renumbered.astype(np.int32), demand, used.size)
+    best = even = game.bounds()
     for k in range(1, rounds + 1):
-        weight = 1.0 / (k - began)
-        _move_flows(first, begin, channels, guess, step_flow, share, flows, weight)
-        before[:] = load
-        _loads(first, begin, channels, demand, share, load)
-        old = price
-        log_price += step_price * (2 * load - before)
-        log_price -= log_price.max()
-        price = np.exp(log_price)
-        price /= price.sum()
-        guess = 2 * price - old
-        prices += weight * (price - prices)
+        game.play()
         if k % _CHECK == 0 or k == rounds:
-            now = np.empty(used.size)
-            _loads(first, begin, channels, demand, flows, now)
-            lower = max(lower, 1.0 / now.max())
-            upper = min(upper, 1.0 / _cheapest(first, begin, channels, demand, prices))
-            if upper <= lower * (1 + gap):
-                return Bounds(lower, upper, k)
-    return Bounds(lower, upper, rounds)
+            now = game.bounds()
+            best = Bounds(max(best.lower, now.lower), min(best.upper, now.upper), k)
+            if best.upper <= best.lower * (1 + gap):
+                break
+            if now.lower < 0.7 * even.lower:
+                game.begin(0.5)
+    return best
 
 
-def _steps(channels: int, scale: float) -> tuple[float, float]:
-    """Steps of prices and of flows."""
-    return 0.5 / scale, 0.5 * channels
+class _Game:
+    """Flows (shares of every pair's paths) against prices of channels, and the means of both."""
+
+    def __init__(self, first: Any, begin: Any, channels: Any, demand: Any, count: int) -> None:
+        self.paths, self.demand, self.count = (first, begin, channels), demand, count
+        self.flow_step = _FLOW_STEP * count
+        self.load = np.empty(count)
+        self.price_step = _PRICE_STEP
+        self.begin(1.0)
+        self.price_step /= float(self.load.max())
+
+    def begin(self, factor: float) -> None:
+        """Begins (again, if flows and prices only chase each other) with steps that are so much smaller."""
+        self.flow_step *= factor
+        self.price_step *= factor
+        first = self.paths[0]
+        self.share = np.repeat(1.0 / np.diff(first), np.diff(first))
+        self.flows = self.share.copy()
+        self.price = np.full(self.count, 1.0 / self.count)
+        self.prices, self.guess, self.log_price = self.price.copy(), self.price.copy(), np.log(self.price)
+        self.played = 0
+        _loads(*self.paths, self.demand, self.share, self.load)
+
+    def play(self) -> None:
+        """One round: both sides move against what they expect the other one to do next."""
+        self.played += 1
+        weight = 1.0 / self.played
+        _move_flows(*self.paths, self.guess, self.flow_step, self.share, self.flows, weight)
+        before = self.load.copy()
+        _loads(*self.paths, self.demand, self.share, self.load)
+        old = self.price
+        self.log_price += self.price_step * (2 * self.load - before)
+        self.log_price -= self.log_price.max()
+        self.price = np.exp(self.log_price)
+        self.price /= self.price.sum()
+        self.guess = 2 * self.price - old
+        self.prices += weight * (self.price - self.prices)
+
+    def bounds(self) -> Bounds:
+        """What the means show."""
+        load = np.empty(self.count)
+        _loads(*self.paths, self.demand, self.flows, load)
+        cost = float(_cheapest(*self.paths, self.demand, self.prices))
+        return Bounds(float(1.0 / load.max()), 1.0 / max(cost, 1e-12), self.played)
