@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from detour.base.errors import DetourError
-from detour.cli import reproduce_fors, reproduce_paths
+from detour.cli import reproduce_fcplus, reproduce_fors, reproduce_paths
 from detour.cli import reproduce_tables as show
 from detour.cli.output import emit, table
 from detour.cli.parser import Parser, byte_count, command, counts, delays
@@ -41,6 +41,9 @@ def register(commands: Any) -> None:
     reproduce_paths.options_of(paths)
     reproduce_fors.options_of(
         _add(kinds, "fors", "Figs. 3, 6, 7 of the FORS paper: all-to-all and failures", _run_fors)
+    )
+    reproduce_fcplus.options_of(
+        _add(kinds, "fcplus", "Tables I to VIII and Figs. 3 to 6 of the FC+ paper: expanders", _run_fcplus)
     )
     _all(kinds)
 
@@ -223,6 +226,10 @@ def _run_paths(options: argparse.Namespace) -> int:
 
 def _run_fors(options: argparse.Namespace) -> int:
     return reproduce_fors.run(options, _extent(options), _carry_out)
+
+
+def _run_fcplus(options: argparse.Namespace) -> int:
+    return reproduce_fcplus.run(options, _extent(options), _carry_out)
 
 
 def _run_all(options: argparse.Namespace) -> int:

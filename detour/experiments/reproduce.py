@@ -10,7 +10,7 @@ from typing import Any
 
 from detour.base.jit import cache_dir
 from detour.engine import warm
-from detour.experiments import deadlock, fors, nonshortest, path_placement, pfc_gain, sweep
+from detour.experiments import deadlock, fcplus, fors, nonshortest, path_placement, pfc_gain, sweep
 from detour.experiments.store import Point, Store, source_version
 
 Collect = Callable[[Iterable[dict[str, Any] | None]], dict[str, Any]]
@@ -57,6 +57,13 @@ EXPERIMENTS = {
             path_placement.WORKER,
             path_placement.collect,
             path_placement.seconds,
+        ),
+        Experiment(
+            "fcplus",
+            "Tables I to VIII and Figs. 3 to 6 of the FC+ paper: paths and throughput of expanders",
+            fcplus.WORKER,
+            fcplus.collect,
+            fcplus.seconds,
         ),
         Experiment(
             "fors",

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`reproduce fcplus`: its options, its run and its tables."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from detour.cli.output import emit, table
+from detour.cli.parser import Parser
+from detour.cli.reproduce_tables import rest
+
+CarryOut = Callable[[argparse.Namespace, str, list[dict[str, Any]]], dict[str, Any]]
+
+
+def options_of(parser: Parser) -> None:
+    """Adds the options of this experiment."""
+    parser.add_argument("--seeds", type=int, default=1, metavar="K", help="wirings of Tables V and VIII (1)")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw Figs. 3 to 6 (.png, .svg)")
+
+
+def run(options: argparse.Namespace, extent: str, carry_out: CarryOut) -> int:
+    """Runs the points, draws and prints; the exit code."""
+    from detour.experiments import fcplus
+
+    result = carry_out(options, "fcplus", fcplus.select(extent, options.seeds))
+    if options.plot:
+        from detour.experiments import fcplus_figures
+
+        fcplus_figures.draw(result["points"], options.plot)
+    emit(result, options.json, lambda console: show(console, result))
+    return 1 if result["failures"] else 0
+
+
+def show(console: Console, result: dict[str, Any]) -> None:
+    """Tables I to VIII, ours beside the paper's."""
+
+    def tell(
+        key: str, title: str, columns: tuple[str, ...], cells: Callable[[dict[str, Any]], tuple[Any, ...]]
+    ) -> None:
+        if result[key]:
+            console.print(table(columns, [cells(row) for row in result[key]], title))
+
+    def paired(ours: list[float], theirs: list[float]) -> tuple[Any, ...]:
+        return tuple(value for pair in zip(ours, theirs, strict=True) for value in pair)
+
+    fc = (">switches", ">k", ">edge-disjoint", ">paper")
+    tell("table_1", "Table I: paths of FC", (*fc, ">up-down", ">paper"), lambda r: (
+        r["n"], r["layers"], r["disjoint"], r["paper_disjoint"], r["up_down"], r["paper_up_down"]))  # fmt: skip
+    tell(
+        "table_2", "Table II: K2", (">switches", ">K", ">K2", ">paper"), lambda r: (r["n"], r["k"], r["k2"], r["paper"])
+    )
+    counts = (">N_P", ">paper", ">N_P6", ">paper", ">N_P4", ">paper")
+    tell("table_3", "Table III: up-down paths of FC", (">switches", ">k", *counts), lambda r: (
+        r["n"], r["layers"], *paired([r["n_p"], r["n_p6"], r["n_p4"]], r["paper"])))  # fmt: skip
+    counts = (">P max", ">paper", ">P min", ">paper", ">N_P4", ">paper")
+    tell("table_4", "Table IV: paths of FC+ by v", (">switches", ">v", *counts), lambda r: (
+        r["n"], r["v"], *paired([r["longest"], r["shortest"], r["n_p4"]], r["paper"])))  # fmt: skip
+    flows = (">plain", ">diverse", ">paper")
+    tell("table_5", "Table V: near-worst throughput by v, 400 switches", (">v", *flows), lambda r: (
+        r["v"], r["plain"], r["diverse"], r["paper"]))  # fmt: skip
+    for key, title in (("table_6", "Table VI: paths of FC, s = 18"), ("table_7", "Table VII: paths of FC, s = 22")):
+        tell(key, title, fc, lambda r: (r["n"], r["layers"], r["disjoint"], r["paper_disjoint"]))
+    tell("table_8", "Table VIII: throughput, 120 switches", ("network", "pattern", *flows), lambda r: (
+        r["network"], r["pattern"], r["plain"], r["diverse"], r["paper"]))  # fmt: skip
+    rest(console, result)
