@@ -2,10 +2,10 @@
 """The controller's half of rerouting (SRv6 path placement paper, section III-D): which flows are to leave which path.
 
 Receivers report a window of every flow. A flow is congested if its throughput dropped and its packets were marked or
-waited. Neither alone will do: a flow may have nothing to send, and marks and a queue that stands cost a flow nothing as
-long as its throughput is what it was. Which link is to blame is not told; so every link of a congested flow's path
-is suspect unless a flow that is well passes it too. A congested flow moves to the path with the fewest suspect links,
-and among these to the one whose links carry fewest flows.
+waited longer than usual. Neither alone will do: a flow may have nothing to send, and marks and a queue that stands
+cost a flow nothing as long as its throughput is what it was. Which link is to blame is not told; so every link of a
+congested flow's path is suspect unless a flow that is well passes it too. A congested flow moves to the path with the
+fewest suspect links, and among these to the one whose links carry fewest flows.
 
 Pure: reports in, paths out. Whoever carries it out pushes the new uSID list to the sender and calls `moved`.
 """
@@ -27,7 +27,8 @@ Hop = tuple[int, int]
 @dataclass(frozen=True)
 class Report:
     """One window of one flow at its receiver. `usual_bps`: what the flow has otherwise; `drop`: share of that which was
-    missing; `delay_ps`: mean queuing delay of its packets, 0 if none came."""
+    missing; `delay_ps`: mean queuing delay of its packets, 0 if none came; `more_delay_ps`: by how much it was longer
+    than usual."""
 
     flow: str
     rate_bps: float
@@ -35,12 +36,14 @@ class Report:
     drop: float
     ecn_share: float
     delay_ps: float
+    more_delay_ps: float
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """When a flow is congested. `hold_ps`: time after a move in which it is not moved again; its reports still speak of
-    packets that took the old path. `penalty_ps`: time for which a path that it left is not taken again."""
+    """When a flow is congested. `delay_ps`: what its packets wait longer than usual. `hold_ps`: time after a move in
+    which it is not moved again; its reports still speak of packets that took the old path. `penalty_ps`: time for
+    which a path that it left is not taken again."""
 
     ecn_share: float = 0.1
     delay_ps: float = 5e6
@@ -50,7 +53,8 @@ class Thresholds:
 
     def congested(self, report: Report) -> bool:
         """Whether a report says so."""
-        return report.drop >= self.drop and (report.ecn_share >= self.ecn_share or report.delay_ps >= self.delay_ps)
+        signs = report.ecn_share >= self.ecn_share or report.more_delay_ps >= self.delay_ps
+        return report.drop >= self.drop and signs
 
 
 class Controller:

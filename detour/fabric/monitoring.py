@@ -26,6 +26,8 @@ KEPT = 600
 
 _STEADY_GAIN, _DROPPED_GAIN, _DROP = 1 / 4, 1 / 64, 0.1
 """how fast `usual` follows the rate: quickly while it is usual or better, slowly while it is below"""
+_CALM_GAIN = 1 / 4
+"""how fast the usual delay rises; it falls at once"""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,9 @@ class FlowMonitor:
         self._times = np.zeros(kept, np.int64)
         self._rows = np.zeros(0, np.int64)  # of the table of QPs; -1: nobody's place
         self._before = np.zeros((0, len(_COUNTS)), np.int64)
-        self._usual = np.zeros(0)
+        self._usual = np.zeros(0)  # bits a second; 0: not known yet, -1: the flow's first window has not ended
+        self._calm = np.zeros(0)  # usual delay, ps
+        self._more = np.zeros(0)  # delay of the last window beyond that
         self._windows = np.zeros((kept, 0, len(FIELDS)))
 
     def add(self, name: str, receiver: int) -> None:
@@ -79,13 +83,16 @@ class FlowMonitor:
         self._rows[place] = receiver
         self._before[place] = [column[receiver] for column in self._columns]
         self._usual[place] = -1.0  # it may begin in the middle of a window, which then says nothing
+        self._calm[place] = self._more[place] = 0.0
         self._windows[:, place] = 0.0
 
     def _grow(self, places: int) -> None:
         more = places - len(self._rows)
         self._rows = np.append(self._rows, np.full(more, -1))
         self._before = np.vstack([self._before, np.zeros((more, len(_COUNTS)), np.int64)])
-        self._usual = np.append(self._usual, np.zeros(more))
+        self._usual, self._calm, self._more = (
+            np.append(values, np.zeros(more)) for values in (self._usual, self._calm, self._more)
+        )
         self._windows = np.concatenate([self._windows, np.zeros((len(self._times), more, len(FIELDS)))], axis=1)
 
     def remove(self, name: str) -> None:
@@ -100,7 +107,8 @@ class FlowMonitor:
         """Ends a window of all flows."""
         place = self._count % len(self._times)
         window, tick = max(now_ps - self._then, 1), int(self._hs.cfg[0]["tick_ps"])
-        _sample(*self._columns, self._rows, self._before, self._usual, self._windows[place], window, tick)
+        usual = self._usual, self._calm, self._more
+        _sample(*self._columns, self._rows, self._before, *usual, self._windows[place], window, tick)
         self._times[place] = self._then = now_ps
         self._count += 1
 
@@ -116,7 +124,8 @@ class FlowMonitor:
         for name, place in self._place.items():
             last = self._last(name)
             usual = max(0.0, float(self._usual[place]))
-            found.append(Report(name, last[_RATE], usual, last[_DROP_AT], last[_ECN], last[_DELAY]))
+            more = float(self._more[place])
+            found.append(Report(name, last[_RATE], usual, last[_DROP_AT], last[_ECN], last[_DELAY], more))
         return found
 
     def series(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -145,8 +154,8 @@ class FlowMonitor:
 
 @njit
 def _sample(
-    packets: Any, size: Any, marked: Any, waited: Any, samples: Any, rows: Any, before: Any, usual: Any, out: Any,
-    window_ps: int, tick_ps: int,
+    packets: Any, size: Any, marked: Any, waited: Any, samples: Any, rows: Any, before: Any, usual: Any, calm: Any,
+    more: Any, out: Any, window_ps: int, tick_ps: int,
 ) -> None:  # fmt: skip
     """One window of all flows: `out[flow]` is what the counters at `rows[flow]` have grown by since `before[flow]`."""
     for flow in range(len(rows)):
@@ -163,7 +172,11 @@ def _sample(
         out[flow, 2] = rate
         out[flow, 3] = low
         out[flow, 4] = (marked[row] - then[2]) / count if count > 0 else 0.0
-        out[flow, 5] = (waited[row] - then[3]) * tick_ps / answered if answered > 0 else 0.0
+        delay = (waited[row] - then[3]) * tick_ps / answered if answered > 0 else 0.0
+        out[flow, 5] = delay
+        more[flow] = max(0.0, delay - calm[flow]) if answered > 0 else 0.0
+        if answered > 0:
+            calm[flow] = min(delay, calm[flow] + _CALM_GAIN * (delay - calm[flow]))
         gain = _DROPPED_GAIN if low > _DROP else _STEADY_GAIN
         if usual[flow] < 0:
             usual[flow] = 0.0

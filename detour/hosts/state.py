@@ -66,11 +66,10 @@ QP_COUNTERS = (
     "st_reroutes st_ptms st_ptrs st_delay_samples st_delay_sum st_delay_min st_delay_max st_cnps st_naks "
     # times (ps) of the first and the last completion; 0: none yet
     "st_first_done_ps st_last_done_ps "
-    # responder (delivered: bytes in order, whereas rx_bytes are in place)
-    "st_rx_packets st_rx_bytes st_rx_duplicates st_rx_ecn_marked st_rx_refused st_rx_not_ready "
-    "st_rx_delivered st_rx_early_dropped st_rx_naks st_rx_cnps st_rx_held_peak st_rx_held_bytes_peak "
-    # queuing delay of data packets in ticks, seen by the receiver (`HostConfig.monitor`)
-    "st_rx_delay_sum st_rx_delay_samples"
+    # responder (delivered: bytes in order, whereas rx_bytes are in place; delay: of data packets in queues, ticks, with
+    # `HostConfig.monitor`); first what every packet changes, so that it shares cache lines
+    "st_rx_packets st_rx_bytes st_rx_ecn_marked st_rx_delay_sum st_rx_delay_samples st_rx_delivered st_rx_duplicates "
+    "st_rx_refused st_rx_not_ready st_rx_early_dropped st_rx_naks st_rx_cnps st_rx_held_peak st_rx_held_bytes_peak"
 )
 QP = np.dtype(
     _ints(

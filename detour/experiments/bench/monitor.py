@@ -27,6 +27,7 @@ from detour.hosts.verbs import CongestionControl, Device
 GOAL_SHARE = 2.0
 PACKETS = 300_000
 TURNS = 9
+WINDOWS = 2_000
 FLOWS = (1, 16, 64)
 WINDOW_PS = 100_000_000
 _PACKET_PS = 88_160
@@ -83,7 +84,7 @@ class _Pair:
         return (time.thread_time() - begin) / windows
 
 
-def run(packets: int = PACKETS, tell: Tell = lambda text: None) -> Report:
+def run(packets: int = PACKETS, turns: int = TURNS, windows: int = WINDOWS, tell: Tell = lambda text: None) -> Report:
     """Measures for several numbers of flows."""
     rows, numbers, worst = [], [], 0.0
     for flows in FLOWS:
@@ -91,9 +92,9 @@ def run(packets: int = PACKETS, tell: Tell = lambda text: None) -> Report:
         pair = _Pair(flows)
         pair.seconds(packets // 10, True)
         # In turns, and the fastest of each: whatever else the machine does meanwhile slows both down.
-        times = [(pair.seconds(packets, False), pair.seconds(packets, True)) for _ in range(TURNS)]
+        times = [(pair.seconds(packets, False), pair.seconds(packets, True)) for _ in range(turns)]
         off, on = (min(column) / packets for column in zip(*times, strict=True))
-        window = min(pair.window_seconds(2_000) for _ in range(TURNS))
+        window = min(pair.window_seconds(windows) for _ in range(turns))
         stack = off * WINDOW_PS / _PACKET_PS
         share = 100 * (max(0.0, on - off) / off + window / stack)
         worst = max(worst, share)

@@ -79,6 +79,21 @@ def test_usual_throughput_follows_slowly_while_it_is_low() -> None:
     assert low.drop < 0.1, "and in the end it is the usual one"
 
 
+def test_a_queue_that_grows_is_more_delay_and_one_that_stands_soon_is_not() -> None:
+    hs = make_hosts(1, 1, 0, config=HostConfig())
+    monitor = FlowMonitor(hs)
+    monitor.add("a", 0)
+    more = []
+    for k, ticks in enumerate([0, 0, 3000, 9000, *[9000] * 20, 1000, 2000]):
+        receive(hs, 0, 100, ticks=ticks)
+        (found,) = sample(monitor, (k + 1) * MS)
+        assert found.delay_ps == ticks * 1000
+        more.append(found.more_delay_ps / 1e6)
+    assert more[:4] == pytest.approx([0, 0, 3, 8.25])
+    assert more[-3] < 0.1, "9 us for twenty windows are usual"
+    assert more[-2:] == pytest.approx([0, 1]), "and forgotten at once"
+
+
 def test_windows_of_ports() -> None:
     counts = np.array([[10, 10_000, 0, 0], [0, 0, 0, 0]])
     waiting = np.array([0, 0])
