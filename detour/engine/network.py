@@ -247,6 +247,10 @@ class Network:
         """Runs `function` in the loop's thread between two slices; returns its result or raises its error."""
         return self._runner.call(function)
 
+    def check(self) -> None:
+        """Raises DetourError if the loop's thread has died (a defect): nothing is forwarded any more."""
+        self._runner.check()
+
     @property
     def now_ps(self) -> int:
         """Loop time."""

@@ -190,6 +190,11 @@ class Runner:
             except BaseException as error:
                 self._failure = error
 
+    def check(self) -> None:
+        """Raises DetourError if an error (a defect) has ended the real-time thread."""
+        if self._failure is not None:
+            raise DetourError(f"the network's loop has ended: {self._failure!r}") from self._failure
+
     def stop(self) -> None:
         """Ends the real-time thread. An error that ended it before is raised here."""
         thread = self._thread

@@ -87,6 +87,9 @@ class Fabric(ABC):
     def capture(self, folder: Path | None) -> None:
         """Writes a pcapng file a port from now on (None: stops and completes them)."""
 
+    def check(self) -> None:  # noqa: B027  (most targets have nothing to look at)
+        """Raises DetourError if the fabric cannot forward any more."""
+
     @abstractmethod
     def details(self) -> dict[str, Any]:
         """What else `detour status` may say."""

@@ -28,6 +28,7 @@ from detour.fabric.targets import make_fabric
 from detour.topo import parse_topology
 
 DOWN_SECONDS = 30.0
+_LOOK_S = 1.0
 
 _OPERATIONS = (
     "provision", "verify", "entries", "status", "counters", "watch", "path", "fail", "heal", "send", "probe",
@@ -125,7 +126,8 @@ def _serve(session: Session, state: StateDir, ready: Callable[[dict[str, Any]], 
     try:
         server.start()
         ready(session.status())
-        end.wait()
+        while not end.wait(_LOOK_S):
+            session.fabric.check()
     finally:
         server.stop()
 

@@ -104,5 +104,8 @@ class EngineFabric(Fabric):
         if self._network is not None:
             self._network.capture(folder)
 
+    def check(self) -> None:
+        self.network.check()
+
     def details(self) -> dict[str, Any]:
         return {"lag_ms": self.network.lag_ps / 1e9}

@@ -101,6 +101,7 @@ class Switch:
     def run(self, ended: Callable[[float], bool]) -> None:
         """Writes the log until `ended(seconds)`, which waits at most that long, says that it is over."""
         while not ended(_LOG_POLL_S if self.network.ring is not None else _IDLE_S):
+            self.network.check()
             self._drain_log()
 
     def abandon(self) -> None:

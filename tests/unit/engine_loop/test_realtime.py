@@ -164,6 +164,21 @@ def test_call_from_many_threads(real):
     assert seen == [owner] * 400
 
 
+def test_a_loop_that_died_is_noticed(real, monkeypatch):
+    def break_down(until_ps):
+        raise RuntimeError("planted")
+
+    real.net.start()
+    real.net.check()
+    monkeypatch.setattr(real.net._runner, "_slice", break_down)
+    real.net._runner._wake()
+    real.net._runner._thread.join(5)
+    with pytest.raises(DetourError, match=r"the network's loop has ended: RuntimeError\('planted'\)"):
+        real.net.check()
+    with pytest.raises(RuntimeError, match="planted"):
+        real.net.stop()
+
+
 def test_call_raises_what_the_function_raises(real):
     def fail() -> None:
         raise KeyError("x")
