@@ -60,6 +60,7 @@ def show(console: Console, result: dict[str, Any]) -> None:
         *("failed", ">phases", ">FORS", ">paper", ">to 0F", "OpenSM's", ">its", ">paper", ">to FORS 0F", ">Ftree-AR"),
     )
     console.print(table(columns, rows, f"{result['topology']}: throughput a server, Gb/s"))
+    _breaks(console, result["breaks"])
     times = [
         (t["scenario"], t["phases"], t["lower_bound"], t["method"], *(f"{v * 1e3:.1f}" for v in t["seconds"].values()))
         for t in result["times"]
@@ -75,3 +76,22 @@ def show(console: Console, result: dict[str, Any]) -> None:
     columns = ("fabric", ">f", ">phases", ">paper's formula", ">factor", ">paper's")
     console.print(table(columns, shown, "phases with f failed links at a leaf (Fig. 7)"))
     rest(console, result)
+
+
+def _breaks(console: Console, runs: list[dict[str, Any]]) -> None:
+    rows = []
+    for found in runs:
+        story, lengths, counts = found["detections"][0], found["phase_lengths_us"], found["exchange"]
+        first = story["in_force_from_phase"]
+        after = lengths[first + 1 :] if first is not None else []
+        before = next(k for k in range(len(lengths)) if sum(lengths[: k + 1]) > found["broke_us"])
+        mean = [f"{sum(part) / len(part):.1f}" if part else "-" for part in (lengths[:before], after)]
+        times = [f"{story[name]:.0f}" if story[name] is not None else "-" for name in _STEPS]
+        delivered = f"{counts['delivered']} of {counts['messages']}"
+        rows.append((found["routing"], f"{found['broke_us']:.0f}", *times, *mean, delivered, counts["repeated"]))
+    columns = ("routing", ">broke", ">noticed", ">told", ">in force", ">phase before", ">after", ">delivered", ">twice")
+    if rows:
+        console.print(table(columns, rows, "a link breaks in the midst of an exchange, us"))
+
+
+_STEPS = ("detected_us", "hosts_told_us", "in_force_us")

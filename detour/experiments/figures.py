@@ -173,12 +173,14 @@ _FORS = (
 
 
 def fors(result: dict[str, Any], file: Path) -> None:
-    """FORS: throughput a server in every scenario (Figs. 3 and 6), and factors of phases (Fig. 7)."""
+    """FORS: throughput a server in every scenario (Figs. 3 and 6), factors of phases (Fig. 7), and how long phases take
+    when a link breaks."""
     rows = result["throughput"]
     if not rows:
         raise DetourError("there is no finished point to draw")
-    plt, figure, axes = _figure(2, 7.0)
+    plt, figure, axes = _figure(3, 6.0)
     _fors_throughput(axes[0], rows)
+    _fors_break(axes[2], result["breaks"])
     for k, entry in enumerate(result["phases"]):
         most = max(entry["reduction"])
         axes[1].plot(entry["reduction"], entry["factor"], ".-", color=f"C{k}", label=entry["topology"])
@@ -190,6 +192,23 @@ def fors(result: dict[str, Any], file: Path) -> None:
     axes[1].grid(alpha=0.3)
     axes[1].legend(fontsize="x-small")
     _save(plt, figure, file)
+
+
+def _fors_break(axis: Any, runs: Sequence[dict[str, Any]]) -> None:
+    for run in runs:
+        lengths = run["phase_lengths_us"]
+        begins = [sum(lengths[:k]) for k in range(len(lengths))]
+        label, colour = {"fors": ("FORS", "tab:blue"), "minhop": ("Min-Hop", "tab:orange")}[run["routing"]]
+        axis.step(begins, lengths, where="post", color=colour, label=label)
+        story = run["detections"][0]
+        marks = (("broke_us", run["broke_us"], ":"), ("in_force_us", story["in_force_us"], "--"))
+        for _, when, line in [mark for mark in marks if mark[1] is not None]:
+            axis.axvline(when, color=colour, linestyle=line, linewidth=0.8)
+    axis.set(xlabel="us", ylabel="length of a phase, us", ylim=(0, None))
+    axis.set_title("one link breaks (dotted), the new plan is in force (dashed)", fontsize="small")
+    axis.grid(alpha=0.3)
+    if runs:
+        axis.legend(fontsize="x-small")
 
 
 def _fors_throughput(axis: Any, rows: Sequence[dict[str, Any]]) -> None:
