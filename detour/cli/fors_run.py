@@ -40,7 +40,8 @@ def register(kinds: Any) -> None:
     )
     parser.add_argument("--arity", type=int, default=4, metavar="K", help="children a node of the barrier's tree (4)")
     parser.add_argument("--plan-time", type=_time, default=10**9, metavar="TIME", help="what planning takes (1ms)")
-    parser.add_argument("--seed", type=int, default=1, metavar="S")
+    parser.add_argument("--skip-unreachable", action="store_true", help="leave out leaves that no spine joins")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of phases drawn, failures, host stacks (1)")
 
 
 def _time(text: str) -> int:
@@ -53,6 +54,9 @@ def _time(text: str) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from detour.control.fors import parse_fabric, random_failures
+    from detour.control.fors import warm as plans
+    from detour.control.fors.fabric import parse_links
+    from detour.engine import warm
     from detour.experiments.fors_run import Run, execute
     from detour.fabric.outage import Delays
     from detour.fabric.phased import Pace
@@ -61,12 +65,13 @@ def _run(options: argparse.Namespace) -> int:
     fabric = parse_fabric(options.topo, None, options.servers)
     if options.random_failures:
         fabric = random_failures(fabric, options.random_failures, options.seed)
-    parts = _parts(fabric, options.fail)
-    breaks = _breaks(parts, options.fail_at, options.silent) if options.fail_at else ()
-    if not breaks:
-        if any(leaves for _, leaves in parts) or options.silent:
-            raise DetourError("--silent and leaves that fail (3:*) need --fail-at: when it happens")
-        fabric = fabric.with_failed({link for links, _ in parts for link in links})
+    breaks: tuple[Break, ...] = ()
+    if options.fail_at:
+        breaks = _breaks(_parts(fabric, options.fail), options.fail_at, options.silent)
+    elif options.silent:
+        raise DetourError("--silent needs --fail-at: links that have failed before are known to everybody")
+    else:
+        fabric = fabric.with_failed(parse_links(fabric, options.fail))
     run = Run(
         fabric,
         options.routing,
@@ -75,8 +80,12 @@ def _run(options: argparse.Namespace) -> int:
         Pace(message=options.message, arity=options.arity),
         Tuning(rate_bps=options.rate, seed=options.seed),
         Delays(plan_ps=options.plan_time),
+        skip_unreachable=options.skip_unreachable,
     )
     with progress(options.json) as tell:
+        warm.ensure(tell)
+        if breaks:
+            plans.warm()  # so that the time of planning is not that of compiling
         result = execute(run, lambda done, total: tell(f"phase {done} of {total}"))
     emit(result, options.json, lambda console: _show(console, result))
     counts = result["exchange"]
@@ -99,7 +108,7 @@ def _parts(fabric: FatTree2, text: str | None) -> list[Part]:
                 raise DetourError(f"{fabric.name} has no leaf {leaf} (0..{fabric.leaves - 1})")
             parts.append((frozenset(), frozenset({int(leaf)})))
         else:
-            parts.append((parse_links(fabric, part) - fabric.failed, frozenset()))
+            parts.append((parse_links(fabric, part), frozenset()))
     return parts
 
 

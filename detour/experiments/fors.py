@@ -40,7 +40,7 @@ PAPER = {
     ("1F SW0", "default"): 87.0,
     ("1F SW0", "fors"): 137.0,
     ("1F SW0,5,11", "fors"): 137.0,
-    ("SW18,19,22,23", "fors"): 132.0,
+    ("SW18,19", "fors"): 132.0,
 }
 """Gb/s a server, where the text names them (sections 3.2, 6.1 and 8); the figures' bars carry no numbers"""
 PAPER_SECONDS = {"mean": 29.72, "min": 27.399, "max": 37.554}

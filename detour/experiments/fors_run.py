@@ -12,11 +12,13 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.control.fors import FatTree2, Plan, opensm, solve
 from detour.control.fors.baselines import linear_shift
+from detour.control.fors.plan import only_present
 from detour.control.fors.residual import residual
+from detour.control.fors.solve import unreachable_text
 from detour.fabric.leaf_adaptive import LeafAdaptive
 from detour.fabric.outage import Break, Breaks, Controller, Delays, Planner
-from detour.fabric.phased import Exchange, Messages, Pace
-from detour.fabric.pinned import PinnedFabric, Rows, Tuning
+from detour.fabric.phased import NONE, Exchange, Messages, Pace
+from detour.fabric.pinned import LOCAL, PinnedFabric, Rows, Tuning
 from detour.fabric.virtual_scheme import US
 
 ROUTINGS = ("fors", "ftree", "minhop", "ftree-ar")
@@ -39,6 +41,8 @@ class Run:
     delays: Delays = field(default_factory=Delays)
     look_ps: int = US
     """time between two looks of a leaf at its queues (Ftree-AR)"""
+    skip_unreachable: bool = False
+    """messages between leaves that no spine joins are left out; else that is an error"""
 
     def __post_init__(self) -> None:
         if self.routing not in ROUTINGS:
@@ -47,12 +51,24 @@ class Run:
             raise DetourError(f"{self.phases} phases; 0 means all")
 
 
-def planned(fabric: FatTree2, routing: str) -> tuple[Messages, int]:
-    """All messages with phases and spines, and the number of phases that the schedule takes."""
+def planned(fabric: FatTree2, routing: str, *, skip_unreachable: bool = False) -> tuple[Messages, int]:
+    """All messages with phases and spines, and the number of phases that the schedule takes.
+
+    Raises:
+        DetourError: a leaf has no link left, or two leaves no common spine and these are not to be skipped.
+    """
+    lost = tuple(fabric.unreachable())
+    if lost and not skip_unreachable:
+        raise DetourError(unreachable_text(fabric, lost))
+    alone = [leaf for leaf, n in enumerate(fabric.population) if n and not fabric.alive()[leaf].any()]
+    if alone and fabric.servers > fabric.population[alone[0]]:
+        raise DetourError(
+            f"{fabric.name}: leaf {alone[0]} has no link left, so its servers cannot keep step with others"
+        )
     if routing == "fors":
-        plan = solve(fabric)
+        plan = solve(fabric, skip_unreachable=skip_unreachable)
         return Messages.of(plan), plan.phases
-    schedule = linear_shift(fabric)
+    schedule = only_present(fabric, linear_shift(fabric), lost)
     table = opensm.TABLES["ftree" if routing == "ftree-ar" else routing](fabric)
     spine = opensm.spines_of(fabric, table, schedule.src, schedule.dst)
     messages = Messages.of(Plan(fabric, schedule.phases, schedule.phase, schedule.src, schedule.dst, spine))
@@ -68,14 +84,16 @@ def planner_of(routing: str) -> Planner:
 
     def by_table(fabric: FatTree2, phase: Rows, src: Rows, dst: Rows, spine: Rows) -> tuple[Rows, Rows]:
         table = opensm.TABLES["ftree" if routing == "ftree-ar" else routing](fabric)
-        return phase, opensm.spines_of(fabric, table, src, dst).astype(np.int64)
+        leaf, far = src // fabric.spines, dst // fabric.spines
+        lost = (leaf != far) & (table[leaf, dst] == LOCAL)
+        return np.where(lost, NONE, phase), np.where(leaf == far, LOCAL, table[leaf, dst]).astype(np.int64)
 
     return fors if routing == "fors" else by_table
 
 
 def execute(run: Run, report: Report | None = None) -> dict[str, Any]:
     """Runs an exchange and tells what happened: times, throughput, contention, losses, what was made of failures."""
-    whole, phases = planned(run.fabric, run.routing)
+    whole, phases = planned(run.fabric, run.routing, skip_unreachable=run.skip_unreachable)
     messages = whole.sample(run.phases, run.tuning.seed) if run.phases else whole
     room = Exchange.connections(messages) + (Controller.connections(run.fabric) if run.breaks else 0)
     with PinnedFabric(run.fabric, run.tuning, connections=room) as fabric:
@@ -95,6 +113,8 @@ def execute(run: Run, report: Report | None = None) -> dict[str, Any]:
             controller.finish(exchange)
         result = _result(run, exchange, len(whole), phases)
         result["moves"] = adaptive.moves if adaptive else 0
+        dead = controller.known if controller else run.fabric.failed
+        result["unreachable_leaves"] = [list(pair) for pair in run.fabric.with_failed(dead).unreachable()]
         result["detections"] = [story.as_dict() for story in controller.stories] if controller else []
         result["planning_seconds"] = [round(s.planning_seconds, 4) for s in controller.stories] if controller else []
         return result

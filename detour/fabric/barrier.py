@@ -68,14 +68,13 @@ class Barrier:
         return 2 * max(hosts - 1, 0)
 
     def _spines(self, up: NDArray[np.bool_]) -> Rows:
-        """A live spine for every edge, in turn."""
+        """A live spine for every edge, in turn. Leaves without a common one leave it to the switches' routes, which
+        know a longer way (plain address)."""
         tree = self._fabric.tree
         spines = np.full(len(self.child), LOCAL, np.int64)
         for edge, (a, b) in enumerate(zip(self.child // tree.spines, self.parent // tree.spines, strict=True)):
-            if a != b:
-                usable = np.flatnonzero(up[a] & up[b])
-                if not len(usable):
-                    raise DetourError(f"leaves {a} and {b} have no spine in common; the barrier cannot join them")
+            usable = np.flatnonzero(up[a] & up[b])
+            if a != b and len(usable):
                 spines[edge] = usable[edge % len(usable)]
         return spines
 

@@ -68,12 +68,12 @@ class Messages:
 @dataclass(frozen=True)
 class Pace:
     """`message`: bytes. `arity`: of the barrier's tree. `poll_ps`: time between two looks of a host's software at its
-    memory and its completions; `limit_ps`: time after which an exchange that does not end is given up."""
+    memory and its completions; `limit_ps`: time after which a phase that does not end is given up."""
 
     message: int = 400_000
     arity: int = 4
     poll_ps: int = 200_000
-    limit_ps: int = 10_000_000 * US
+    limit_ps: int = 100_000 * US
 
     def __post_init__(self) -> None:
         if self.message < 1:
@@ -162,7 +162,6 @@ class Exchange:
 
     def steps(self) -> Iterator[int]:
         """The same phase by phase: yields how many phases are over."""
-        give_up = self.fabric.now_ps + self.pace.limit_ps
         self._begin_phase()
         while True:
             self._advance()
@@ -175,10 +174,10 @@ class Exchange:
                 if not self.more():
                     return
                 self._begin_phase()
-            if self.fabric.now_ps > give_up:
+            if self.fabric.now_ps > self.times.start_ps[-1] + self.pace.limit_ps:
                 raise DetourError(
-                    f"the exchange did not end within {self.pace.limit_ps / US / 1e3:g} ms of virtual time: phase "
-                    f"{len(self.times.end_ps)} has {int((self.state == self.SENT).sum())} messages under way"
+                    f"phase {len(self.times.end_ps)} of the exchange did not end within {self.pace.limit_ps / US:g} us "
+                    f"of virtual time: {int((self.state == self.SENT).sum())} messages are under way"
                 )
 
     def more(self) -> bool:

@@ -176,3 +176,33 @@ def test_messages_to_oneself_need_no_network() -> None:
     assert len(Messages.of(plan)) == 12
     with pytest.raises(DetourError, match="at least 1"):
         Pace(message=0)
+
+
+def test_leaves_without_a_common_spine_are_named_and_may_be_skipped() -> None:
+    parted = FatTree2(2, 3, frozenset({(0, 0), (1, 1)}))
+    with pytest.raises(DetourError, match="leaves 0 and 1"):
+        execute(Run(parted, "minhop", pace=PACE))
+    for routing in ("fors", "minhop"):  # the barrier goes the longer way, by leaf 2
+        result = execute(Run(parted, routing, pace=PACE, skip_unreachable=True))
+        assert result["exchange"]["delivered"] == 30 - 8
+        assert result["unreachable_leaves"] == [[0, 1]]
+    with pytest.raises(DetourError, match="leaf 1 has no link left"):
+        planned(FatTree2(2, 3, frozenset({(1, 0), (1, 1)})), "fors", skip_unreachable=True)
+
+
+@pytest.mark.parametrize("routing", ["fors", "minhop"])
+def test_messages_that_lose_their_last_common_spine_are_given_up_and_the_others_delivered(routing: str) -> None:
+    breaks = (Break(20 * US, frozenset({(0, 0)})), Break(25 * US, frozenset({(1, 1)})))
+    result = execute(Run(FatTree2(2, 3), routing, breaks, pace=PACE, delays=QUICKLY))
+    counts = result["exchange"]
+    assert counts["missing"] == counts["repeated"] == 0
+    assert 0 < counts["given_up"] <= 8
+    assert counts["delivered"] + counts["given_up"] == counts["messages"] == 30
+    assert result["unreachable_leaves"] == [[0, 1]]
+
+
+def test_a_phase_that_cannot_end_is_given_up() -> None:
+    broken = Break(5 * US, frozenset((0, spine) for spine in range(4)))
+    slow = Delays(look_ps=10_000 * US, probe_ps=0, plan_ps=10_000 * US)
+    with pytest.raises(DetourError, match="phase 0 of the exchange did not end within 500 us"):
+        execute(Run(FABRIC, "fors", (broken,), pace=Pace(message=200_000, limit_ps=500 * US), delays=slow))

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour fors run`: what it prints, what it refuses."""
+
+import json
+
+import pytest
+
+from detour.cli import main
+
+SMALL = ("fors", "run", "--topo", "ft:m0=3,m1=3", "--message", "100k")
+
+
+def test_a_break_in_the_midst_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, "--fail", "0:0,1:2", "--fail-at", "20us", "70us", "--plan-time", "10us", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["exchange"]["delivered"] == found["exchange"]["messages"] == 72
+    assert [one["links"] for one in found["detections"]] == [["0:0"], ["1:2"]]
+    assert [one["detected_by"] for one in found["detections"]] == ["port", "port"]
+    assert len(found["planning_seconds"]) == 2
+
+
+def test_links_that_failed_before_and_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, "--fail", "*:1", "--routing", "ftree", "--phases", "3"]) == 0
+    text = capsys.readouterr().out
+    assert "3 links failed before" in text
+    assert "8, executed 3" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        (("--routing", "ecmp"), "there are fors, ftree, minhop, ftree-ar"),
+        (("--fail", "9:0"), "no link 9:0"),
+        (("--fail", "9:*", "--fail-at", "1us"), "no leaf 9"),
+        (("--fail", "0:0,1:1", "--fail-at", "1us", "2us", "3us"), "3 times for 2 parts"),
+        (("--fail-at", "1us"), "what fails; the latter is missing"),
+        (("--fail", "0:0", "--fail-at", "soon"), "not a time like 500us"),
+        (("--fail", "0:0", "--silent"), "--silent needs --fail-at"),
+        (("--fail", "0:0,0:1,1:2"), "leaves 0 and 1"),
+        (("--fail", "0:*", "--skip-unreachable"), "leaf 0 has no link left"),
+        (("--topo", "ft:m0=3", "--phases", "2"), "m1"),
+        (("--arity", "0"), "at least 1"),
+        (("--rate", "1000"), "less than 1 Mb/s"),
+    ],
+)
+def test_refusals_are_one_line(options: tuple[str, ...], rule: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, *options]) == 2
+    text = capsys.readouterr().err
+    assert rule in text
+    assert text.count("\n") == 1
