@@ -227,6 +227,6 @@ def _fors_throughput(axis: Any, rows: Sequence[dict[str, Any]]) -> None:
         axis.plot([x for x, _ in paper], [y for _, y in paper], "kD", markersize=4)
     axis.plot([], [], "kD", markersize=4, label="paper (text)")
     axis.set_xticks(range(len(rows)), [row["scenario"] for row in rows], rotation=30, fontsize="x-small", ha="right")
-    axis.set(ylabel="throughput a server, Gb/s", ylim=(0, 160), title="throughput; bars: slowest and fastest phase")
+    axis.set(ylabel="throughput a server, Gb/s", ylim=(0, 185), title="throughput; bars: slowest and fastest phase")
     axis.grid(alpha=0.3, axis="y")
     axis.legend(fontsize="x-small", ncols=2)

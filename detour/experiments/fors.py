@@ -28,7 +28,7 @@ PHASES = {"quick": 6, "normal": 24, "full": 0}
 """phases of every exchange that are executed, 0: all"""
 BREAK_PHASES = {"quick": 14, "normal": 32, "full": 0}
 BREAK_LINK = (0, 0)
-BREAK_US, PLAN_US = 200, 100
+BREAK_US, PLAN_US = 203, 100
 """when a link breaks in the midst of an exchange, and what planning is taken to last"""
 SCENARIOS = (
     *("0F", "1F SW0", "2F SW0", "3F SW0", "1F SW0,5,11", "2F SW0,5,11", "3F SW0,5,11"),
