@@ -134,7 +134,7 @@ def _show(console: Console, result: dict[str, Any]) -> None:
         ("exchange", f"{result['ms']:.3f} ms"),
         ("a phase", f"{phase['mean']:.2f} us ({phase['min']:.2f} to {phase['max']:.2f})"),
         ("of that its barrier", f"{barrier['mean']:.2f} us"),
-        ("flows on the fullest link", f"{crowd['mean']:.2f} on average, at most {crowd['max']}"),
+        ("flows on the fullest link, as planned", f"{crowd['mean']:.2f} on average, at most {crowd['max']}"),
         ("messages delivered once", f"{counts['delivered']} of {counts['messages']}"),
         ("missing, repeated, given up", f"{counts['missing']}, {counts['repeated']}, {counts['given_up']}"),
         ("packets sent again", str(counts["retransmitted_packets"])),
