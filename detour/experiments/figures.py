@@ -131,15 +131,16 @@ def rerouting(runs: Sequence[dict[str, Any]], file: Path) -> None:
     axis = axes[0]
     longest = max(run["series"]["seconds"][-1] for run in runs)
     scale, unit = (1e3, "ms") if longest < 1 else (1, "s")
+    large = max(max(run["series"]["mbps"]) for run in runs) >= 1000
     for run in runs:
         colour, line, label = _REROUTING[run["mode"]]
         times = [scale * when for when in run["series"]["seconds"]]
-        rates = [rate / 1e3 for rate in run["series"]["mbps"]]
+        rates = [rate / 1e3 if large else rate for rate in run["series"]["mbps"]]
         axis.plot(times, rates, line, color=colour, linewidth=1.2, label=label)
     onset = next((run["onset_s"] for run in runs if run["onset_s"] is not None), None)
     if onset is not None:
         axis.axvline(scale * onset, color="black", linewidth=0.7, linestyle="--")
-    axis.set(xlabel=unit, ylabel="payload that arrives, Gb/s", ylim=(0, None))
+    axis.set(xlabel=unit, ylabel=f"payload that arrives, {'Gb/s' if large else 'Mb/s'}", ylim=(0, None))
     axis.grid(alpha=0.3)
     axis.legend(fontsize="x-small", loc="lower right")
     _save(plt, figure, file)
