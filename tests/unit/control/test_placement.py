@@ -20,7 +20,7 @@ from detour.control.placement import ecmp
 from detour.control.placement.bound import lower_bound
 from detour.control.placement.clos import Clos, collisions, loads
 from detour.control.placement.colouring import balanced
-from detour.control.placement.jobs import FlowSet, flows_of
+from detour.control.placement.jobs import FlowSet, flows_of, read_jobs
 from detour.control.placement.place import Placement, place, repair
 from detour.control.placement.report import compare
 from detour.control.planner import plan
@@ -291,6 +291,15 @@ def test_malformed_job_files_end_with_one_line(
     assert len(printed.err.splitlines()) == 1
     assert printed.out == ""
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    "file", sorted((Path(__file__).parents[3] / "docs" / "jobs").glob("*.yaml")), ids=lambda f: f.stem
+)
+def test_the_examples_say_with_which_command_they_work(file: Path) -> None:
+    command = next((line.split() for line in file.read_text().splitlines() if line.startswith("# detour place")), None)
+    topology = parse_topology(command[-1] if command else LEAVES)
+    assert len(read_jobs(file, topology)) > 0
 
 
 def test_other_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
