@@ -98,11 +98,17 @@ def _route(options: argparse.Namespace) -> int:
     from detour.control.fors import files
     from detour.control.fors.incremental import reroute
     from detour.control.fors.solve import proven_bound
+    from detour.control.fors.verify import problems
 
     with _warm(options):
         fabric = _fabric(options)
-        healthy = replace(fabric, failed=frozenset())
-        change = reroute(files.read(healthy, options.keep, tuple(fabric.unreachable())), fabric)
+        if fabric.unreachable():
+            raise DetourError("a plan cannot be kept where leaves have no common spine left: plan without --keep")
+        old = files.read(replace(fabric, failed=frozenset()), options.keep)
+        # What is wrong with it for other reasons than failures cannot be mended by moving flows.
+        for text in problems(old, most=1):
+            raise DetourError(f"{options.keep} is no plan for {fabric.name} with {fabric.servers} servers: {text}")
+        change = reroute(old, fabric)
     plan = change.plan
     if not change.anew:
         bound = proven_bound(fabric)

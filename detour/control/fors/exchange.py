@@ -99,7 +99,8 @@ class Exchange:
         """Exchanges the component of one row with phase q, if phase q can be routed then."""
         crowded = any((load[p] > self.links).any() for load in self.loads)
         members = np.empty(_LONGEST, np.int32)
-        size = _component(row, p, q, self.src, self.dst, self.at, members)
+        # The types that native code calls it with: for others it would be compiled once more.
+        size = _component(np.int32(row), p, q, self.src, self.dst, self.at, members)
         both = self.at[0, [p, q]].ravel()
         both = both[both >= 0]
         before = self.spine[both]

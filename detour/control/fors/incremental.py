@@ -12,7 +12,7 @@ from detour.base.errors import DetourError
 from detour.base.jit import njit
 from detour.control.fors.exchange import BUDGET, TRIES, Exchange
 from detour.control.fors.fabric import FatTree2
-from detour.control.fors.plan import INSIDE, Plan, Schedule, arranged
+from detour.control.fors.plan import INSIDE, Plan, Schedule, arranged, by_phase
 from detour.control.fors.recolour import complete
 from detour.control.fors.solve import counting_bound, solve
 
@@ -76,12 +76,8 @@ def _kept(plan: Plan, fabric: FatTree2) -> tuple[Plan, int] | None:
     spine, phase = plan.spine.copy(), plan.phase.copy()
     outside = source != target
     dead = outside & ((spine < 0) | ~(alive[source, spine] & alive[target, spine]))
-    bounds = np.searchsorted(plan.phase, np.arange(plan.phases + 1))
     spine[dead] = INSIDE
-    phases = np.unique(plan.phase[dead])
-    left = np.empty(len(phases), np.int32)
-    count = _recolour_phases(phases, bounds, source, target, alive, spine, left)
-    crowded = left[:count].tolist()
+    crowded = _recolour_phases(fabric, phase, source, target, spine, np.unique(phase[dead]))
     if crowded:
         exchange = Exchange(plan, fabric, phase, spine)
         if not all(exchange.resolve(p) for p in crowded):
@@ -96,36 +92,57 @@ def _kept(plan: Plan, fabric: FatTree2) -> tuple[Plan, int] | None:
     return replace(kept, method="incremental", optimal=optimal, seconds={}), moved
 
 
-@njit
-def _recolour_phases(phases, bounds, source, target, alive, spine, left):
-    """Finds spines for flows of these phases that have none (-1); `left` gets the phases that resist, the result is how
-    many. A phase's flows are rows bounds[phase] to bounds[phase + 1].
+def _recolour_phases(
+    fabric: FatTree2, phase: np.ndarray, source: np.ndarray, target: np.ndarray, spine: np.ndarray, which: np.ndarray
+) -> list[int]:
+    """Finds spines, in place, for flows of these phases that have none (-1); returns the phases that resist.
+
+    Phases with the same flows between leaves over the same spines are recoloured once.
     """
-    links = alive.sum(axis=1)
-    resisting = 0
-    for p in phases:
-        begin, end = bounds[p], bounds[p + 1]
-        rows = begin + np.flatnonzero(source[begin:end] != target[begin:end])
-        u, v = source[rows], target[rows]
-        out, into = np.zeros(len(links), np.int64), np.zeros(len(links), np.int64)
-        for k in range(len(rows)):
-            out[u[k]] += 1
-            into[v[k]] += 1
-        old = spine[rows]
-        missing = (old < 0).sum()
-        best = len(rows) + 1
-        if (out <= links).all() and (into <= links).all():
-            for attempt in range(_TRIES):
-                colour = old.copy()
-                if complete(u, v, alive, alive, colour, BUDGET, attempt + 1) == 0:
-                    changed = (colour != old).sum()
-                    if changed < best:
-                        best = changed
-                        spine[rows] = colour
-                # One more for each that has to move is hard to beat.
-                if best <= 2 * missing or (attempt >= TRIES and best > len(rows)):
-                    break
-        if best > len(rows):
-            left[resisting] = p
-            resisting += 1
+    wanted = np.zeros(int(phase.max(initial=0)) + 1, bool)
+    wanted[which] = True
+    rows = np.flatnonzero((source != target) & wanted[phase])
+    key = (source[rows] * fabric.leaves + target[rows]) * (fabric.spines + 1) + spine[rows] + 1
+    order = by_phase(phase[rows], key)
+    rows, key = rows[order], key[order]
+    alive = fabric.alive()
+    known: dict[bytes, np.ndarray | None] = {}
+    resisting = []
+    for p, begin, end in zip(which.tolist(), *np.searchsorted(phase[rows], [which, which + 1]).tolist(), strict=True):
+        name, part = key[begin:end].tobytes(), rows[begin:end]
+        if name not in known:
+            colour = spine[part]
+            found = _fewest_moves(source[part], target[part], alive, colour)
+            known[name] = colour if found else None
+        colour = known[name]
+        if colour is None:
+            resisting.append(p)
+        else:
+            spine[part] = colour
     return resisting
+
+
+@njit
+def _fewest_moves(u, v, alive, colour):
+    """Colours the flows of one phase, in place, moving as few as in the best of some attempts; whether it succeeded."""
+    links = alive.sum(axis=1)
+    out, into = np.zeros(len(links), np.int64), np.zeros(len(links), np.int64)
+    for k in range(len(u)):
+        out[u[k]] += 1
+        into[v[k]] += 1
+    if (out > links).any() or (into > links).any():
+        return False
+    old = colour.copy()
+    missing = (old < 0).sum()
+    best = len(u) + 1
+    for attempt in range(_TRIES):
+        new = old.copy()
+        if complete(u, v, alive, alive, new, np.int64(BUDGET), attempt + 1) == 0:
+            changed = (new != old).sum()
+            if changed < best:
+                best = changed
+                colour[:] = new
+        # One more for each that has to move is hard to beat.
+        if best <= 2 * missing or (attempt >= TRIES and best > len(u)):
+            break
+    return best <= len(u)

@@ -73,10 +73,11 @@ def _pairs(plan: Plan) -> Iterator[str]:
 
 
 def _servers(plan: Plan) -> Iterator[str]:
+    names, phase = np.unique(plan.phase, return_inverse=True)  # a file may number its phases as it likes
     for verb, column in (("sends", plan.src), ("receives", plan.dst)):
-        key = plan.phase.astype(np.int64) * plan.fabric.slots + column
-        for value in np.flatnonzero(np.bincount(key) > 1):
-            yield f"phase {value // plan.fabric.slots}: server {value % plan.fabric.slots} {verb} more than once"
+        for value in np.flatnonzero(np.bincount(phase * plan.fabric.slots + column) > 1):
+            number, server = divmod(int(value), plan.fabric.slots)
+            yield f"phase {names[number]}: server {server} {verb} more than once"
 
 
 def _links(plan: Plan) -> Iterator[str]:
@@ -90,13 +91,15 @@ def _links(plan: Plan) -> Iterator[str]:
         yield f"{_flow(plan, row)} {what}"
     used = np.flatnonzero(outside & (plan.spine != INSIDE))
     alive = fabric.alive()
+    names, phase = np.unique(plan.phase[used], return_inverse=True)
     for way, leaf in ends.items():
         for row in used[~alive[leaf[used], plan.spine[used]]]:
             yield f"{_flow(plan, row)} uses the failed link {leaf[row]}:{plan.spine[row]}"
-        key = (plan.phase[used].astype(np.int64) * fabric.leaves + leaf[used]) * fabric.spines + plan.spine[used]
+        key = (phase * fabric.leaves + leaf[used]) * fabric.spines + plan.spine[used]
         for value in np.flatnonzero(np.bincount(key) > 1):
-            phase, link = divmod(int(value), fabric.slots)
-            yield f"phase {phase}: link {link // fabric.spines}:{link % fabric.spines} is used more than once ({way})"
+            number, link = divmod(int(value), fabric.slots)
+            name = f"link {link // fabric.spines}:{link % fabric.spines}"
+            yield f"phase {names[number]}: {name} is used more than once ({way})"
 
 
 def _unreachable(plan: Plan) -> Iterator[str]:

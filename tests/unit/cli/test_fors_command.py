@@ -57,6 +57,21 @@ def test_a_plan_is_kept(capsys, tmp_path):
     assert run(capsys, "verify", after, *SMALL, "--fail", "0:0,3:1")[0] == 0
 
 
+def test_what_cannot_be_kept(capsys, tmp_path):
+    path = tmp_path / "plan.csv"
+    assert run(capsys, "route", *SMALL, "--out", path)[0] == 0
+    code, _, err = run(capsys, "route", *SMALL, "--fail", "0:0,0:1,2:2,2:3", "--skip-unreachable", "--keep", path)
+    assert (code, "plan without --keep" in err) == (2, True)
+    code, _, err = run(capsys, "route", *SMALL, "--servers", "19", "--keep", path)
+    assert (code, "is no plan for FT(2;4,5) with 19 servers" in err) == (2, True)
+    path.write_text("phase,src,dst,spine\n2147483647,0,99999999,1\n")
+    code, _, err = run(capsys, "route", *SMALL, "--keep", path)
+    assert (code, "dst 99999999 is not in 0..19" in err) == (2, True)
+    path.write_text("phase,src,dst,spine\n2147483646,0,1,\n")
+    code, out, _ = run(capsys, "verify", path, *SMALL)
+    assert (code, "is there 0 times instead of 1" in out) == (1, True)
+
+
 def test_leaves_that_nothing_joins(capsys):
     lost = [*SMALL, "--fail", "0:0,0:1,2:2,2:3"]
     code, out, err = run(capsys, "schedule", *lost)
