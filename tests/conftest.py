@@ -4,10 +4,18 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 
 from detour.fabric.bmv2_switch import missing
+
+
+def pytest_configure() -> None:
+    """A shell starts what it puts into the background with SIGINT ignored, and all its children inherit that; here some
+    are to be interrupted."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
