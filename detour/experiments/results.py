@@ -24,7 +24,6 @@ DOCUMENT = "results.md"
 FIGURES = "figures"
 _PATTERNS = ("unf", "adv1", "adv2")
 _ALL = tuple(SCHEMES)
-_PAIR = ("TelemetryLERP", "Benchmark")
 
 _CURVES: dict[str, dict[tuple[str, str], tuple[int, ...]]] = {
     "quick": {("D1", "adv1"): (8, 64)},

@@ -202,11 +202,11 @@ def _by_kempe_chain(u, v, source, target, out_ok, in_ok, out_at, in_at, colour, 
             if not in_ok[v, b] or in_at[v, b] >= 0:
                 continue
             if in_ok[v, a]:
-                length = _chain_from_target(v, a, b, source, target, out_ok, in_ok, out_at, in_at, chain)
+                length = _chain(v, a, b, target, source, in_ok, out_ok, in_at, out_at, chain)
                 if 0 <= length < best:
                     best, best_a, best_b, best_end = length, a, b, 0
             if out_ok[u, b]:
-                length = _chain_from_source(u, a, b, source, target, out_ok, in_ok, out_at, in_at, chain)
+                length = _chain(u, b, a, source, target, out_ok, in_ok, out_at, in_at, chain)
                 if 0 <= length < best:
                     best, best_a, best_b, best_end = length, a, b, 1
             if best == 1:
@@ -216,54 +216,33 @@ def _by_kempe_chain(u, v, source, target, out_ok, in_ok, out_at, in_at, colour, 
     if best_a < 0:
         return -1
     if best_end == 0:
-        length = _chain_from_target(v, best_a, best_b, source, target, out_ok, in_ok, out_at, in_at, chain)
+        length = _chain(v, best_a, best_b, target, source, in_ok, out_ok, in_at, out_at, chain)
     else:
-        length = _chain_from_source(u, best_a, best_b, source, target, out_ok, in_ok, out_at, in_at, chain)
+        length = _chain(u, best_b, best_a, source, target, out_ok, in_ok, out_at, in_at, chain)
     _exchange(chain[:length], best_a, best_b, source, target, out_at, in_at, colour)
     return best_a if best_end == 0 else best_b
 
 
 @inner
-def _chain_from_target(v, a, b, source, target, out_ok, in_ok, out_at, in_at, chain) -> int:
-    """Length of the chain a, b, a, ... from v, written to `chain`; -1: one of its edges may not change its colour."""
+def _chain(end, first, second, here, there, here_ok, there_ok, here_at, there_at, chain) -> int:
+    """Length of the chain first, second, first, ... of edges from `end`, written to `chain`; -1: one of its edges may
+    not change its colour. `here`: arrays of the side that `end` is on (sources or targets), `there`: of the other."""
     length = 0
-    edge = in_at[v, a]
+    edge = here_at[end, first]
     while edge >= 0:
         chain[length] = edge
         length += 1
-        u = source[edge]
-        if not out_ok[u, b]:
+        other = there[edge]
+        if not there_ok[other, second]:
             return -1
-        edge = out_at[u, b]
+        edge = there_at[other, second]
         if edge < 0:
             break
         chain[length] = edge
         length += 1
-        if not in_ok[target[edge], a]:
+        if not here_ok[here[edge], first]:
             return -1
-        edge = in_at[target[edge], a]
-    return length
-
-
-@inner
-def _chain_from_source(u, a, b, source, target, out_ok, in_ok, out_at, in_at, chain) -> int:
-    """Length of the chain b, a, b, ... from u, written to `chain`; -1: one of its edges may not change its colour."""
-    length = 0
-    edge = out_at[u, b]
-    while edge >= 0:
-        chain[length] = edge
-        length += 1
-        v = target[edge]
-        if not in_ok[v, a]:
-            return -1
-        edge = in_at[v, a]
-        if edge < 0:
-            break
-        chain[length] = edge
-        length += 1
-        if not out_ok[source[edge], b]:
-            return -1
-        edge = out_at[source[edge], b]
+        edge = here_at[here[edge], first]
     return length
 
 
