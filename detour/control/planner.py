@@ -53,7 +53,7 @@ def plan_switch(topology: Topology, policy: Policy, failures: Failures, switch: 
     elif groups:
         entities += plan_detours(topology, failures, switch)
     entities += plan_priorities(policy)
-    entities += plan_channels(switch, policy)
+    entities += plan_channels(topology, switch, policy)
     entities += plan_marking(switch, policy)
     entities += plan_punting(policy)
     _check_sizes(switch, entities)

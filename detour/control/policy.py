@@ -75,7 +75,8 @@ class Policy:
 
     `valiant` False allows no detours at all. `threshold` is T of adaptive routing, in packets. `channels` above 1 are
     virtual channels for lossless classes: a packet with DSCP v has priority v, and v rises by one whenever it comes in
-    over a global link. 3 is what detours need to be free of deadlock, 2 is enough for shortest paths.
+    over a global link. 3 is what detours need to be free of deadlock, 2 is enough for shortest paths. In FC+ and FC v
+    rises where a path has come down and goes up again: `channels` are the lossless priorities of the routes there.
     """
 
     ecn: Ecn = field(default_factory=lambda: StepMarking(Amount(100_000, "bytes")))

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Action, CloneSession, MeterConfig, Replica, TableEntry, Ternary
+from detour.control.expander.rising import plan_rising
 from detour.control.policy import Ecn, NoMarking, Policy, RedMarking, StepMarking
-from detour.topo.topology import Switch
+from detour.topo.expander.booted import FAMILIES, network_of
+from detour.topo.topology import Switch, Topology
 
 CPU_PORT = 510
 
@@ -22,13 +24,17 @@ def plan_priorities(policy: Policy) -> Iterator[TableEntry]:
         yield TableEntry(schema.DSCP, ((schema.DSCP_FIELD, dscp),), action)
 
 
-def plan_channels(switch: Switch, policy: Policy) -> Iterator[TableEntry]:
-    """A packet that comes in over a global link goes on in the next channel; the last one keeps it.
+def plan_channels(topology: Topology, switch: Switch, policy: Policy) -> Iterator[TableEntry]:
+    """Where packets go on in the next channel; the last one keeps them.
 
-    A shortest path passes one global link and a detour two, each with at most one local link before, between and
-    after. So in every channel packets wait for local links, then for a global one, then for the next channel: no
-    cycle. Detours around failed links may be longer, and then stay in the last channel.
+    In an expander with layers that is where a path has come down and goes up again (`expander.rising`). Elsewhere it
+    is behind a global link: a shortest path passes one and a detour two, each with at most one local link before,
+    between and after. So in every channel packets wait for local links, then for a global one, then for the next
+    channel: no cycle. Detours around failed links may be longer, and then stay in the last channel.
     """
+    if policy.channels > 1 and topology.family in FAMILIES:
+        yield from plan_rising(network_of(topology.spec), switch.index, policy.channels)
+        return
     for port, peer in enumerate(switch.ports, start=1):
         if peer is not None and peer.kind == "global":
             for v in range(policy.channels - 1):

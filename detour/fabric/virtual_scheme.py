@@ -27,7 +27,7 @@ then a packet was lost."""
 
 Transport: TypeAlias = Literal["lerp", "gbn"]
 Control: TypeAlias = Literal["dctcp", "dcqcn"]
-Paths: TypeAlias = Literal["telemetry", "shortest", "detour"]
+Paths: TypeAlias = Literal["telemetry", "shortest", "detour", "pinned"]
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,11 @@ class Memory:
 class Scheme:
     """How packets find their way, how losses are handled or prevented, and how senders slow down.
 
-    `paths`: how the sender picks source ports: `telemetry` (it probes), `shortest` (one that means a shortest path) or
-    `detour` (one that means a random non-shortest one). `routing`: what switches make of that (`Policy.routing`).
-    `channels`: virtual channels, one more with every global hop. `reorder`: the receiver puts packets in order
-    before it looks at them. `threshold`: T of PiggyBack's rule, in packets. `hosts`: changes to `HostConfig`, as
-    pairs of name and value.
+    `paths`: how the sender picks source ports: `telemetry` (it probes), `shortest` (one that means a shortest path),
+    `detour` (one that means a random non-shortest one) or `pinned` (any; uSID lists say the path). `routing`: what
+    switches make of that (`Policy.routing`). `channels`: virtual channels, one more with every global hop, or in FC+
+    the lossless priorities. `reorder`: the receiver puts packets in order before it looks at them. `threshold`: T of
+    PiggyBack's rule, in packets. `hosts`: changes to `HostConfig`, as pairs of name and value.
     """
 
     name: str
@@ -122,6 +122,7 @@ class Scheme:
         return Policy(
             ecn=self.ecn,
             packet_bytes=PACKET_BYTES,
+            valiant=self.paths != "pinned",
             routing=self.routing,
             threshold=self.threshold if self.routing == "adaptive" else 0,
             channels=self.channels if self.channels > 1 else 0,

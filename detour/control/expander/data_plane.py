@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What switches and senders must know to use the routes: uSID lists of paths, and where the lossless priority rises.
-
-The priority rises by (in-port, out-port) alone (section III-D): that pair tells whether a packet has come down and goes
-up again. A switch needs no more than the set of these pairs.
-"""
+"""What senders must know to use the routes: the uSID lists of paths. What switches must know is in `rising`."""
 
 from __future__ import annotations
 
@@ -12,10 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.control import schema
-from detour.control.entries import Action, TableEntry, Ternary
 from detour.control.expander.routes import Routes
-from detour.topo.expander.network import Expander
 from detour.topo.paths import path_usids
 from detour.topo.topology import Host
 
@@ -61,40 +54,3 @@ def check_lengths(routes: Routes) -> None:
             path_usids(topology, tuple(switches), topology.hosts_of[target][0])
         except DetourError as error:
             raise DetourError(f"{error}; fewer paths (k), more priorities or max_hops=5 avoid it") from None
-
-
-def rising_ports(network: Expander) -> list[list[tuple[int, int]]]:
-    """For every switch the (in-port, out-port) at which the lossless priority rises by one, ascending.
-
-    Ports as in `network.topology`; a packet that a host sends in never rises.
-    """
-    ch, found = network.channels, []
-    for switch in range(network.size):
-        first = int(network.hosts[switch]) + 1
-        columns = np.flatnonzero(ch.neighbour[switch] >= 0)
-        entered = np.array([ch.enter[ch.neighbour[switch, c], ch.back[switch, c]] for c in columns])
-        left = ch.leave[switch, columns]
-        pairs = np.argwhere(left[None, :] < entered[:, None])
-        found.append([(first + int(columns[i]), first + int(columns[o])) for i, o in pairs if i != o])
-    return found
-
-
-def plan_rising(network: Expander, priorities: int) -> list[list[TableEntry]]:
-    """For every switch the entries of `channel` that raise a packet's priority (its DSCP) by one at `rising_ports`.
-
-    A packet in the last priority keeps it; `routes.compute` makes no path that would need more.
-    """
-    found = []
-    for pairs in rising_ports(network):
-        entries = []
-        for into, out in pairs:
-            for v in range(priorities - 1):
-                match = {
-                    schema.DSCP_FIELD: v,
-                    schema.IN_PORT: Ternary(into, schema.PORT_MASK),
-                    schema.EGRESS_SPEC: Ternary(out, schema.PORT_MASK),
-                }
-                action = Action.of(schema.SET_CHANNEL, dscp=v + 1, priority=v + 1)
-                entries.append(TableEntry.of(schema.CHANNEL, match, action, priority=1))
-        found.append(entries)
-    return found

@@ -7,10 +7,13 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control import schema
-from detour.control.expander.data_plane import check_lengths, plan_rising, rising_ports, sid_paths
+from detour.control.expander.data_plane import check_lengths, sid_paths
+from detour.control.expander.rising import plan_rising, rising_ports
 from detour.control.expander.routes import Policy, compute
+from detour.control.planner import plan
+from detour.control.policy import Policy as FabricPolicy
 from detour.topo import parse_topology
-from detour.topo.expander import fc, fcplus
+from detour.topo.expander import fc, fcplus, jellyfish
 
 NETWORK = fcplus(24, 10, 4, hosts=2, seed=7)
 
@@ -21,7 +24,7 @@ def port_to(switch: int, neighbour: int) -> int:
 
 
 def test_the_priority_rises_where_the_routes_say():
-    rising = [set(pairs) for pairs in rising_ports(NETWORK)]
+    rising = [set(rising_ports(NETWORK, switch)) for switch in range(24)]
     routes = compute(NETWORK, Policy(12, 2))
     seen = 0
     for source in range(0, 24, 5):
@@ -36,9 +39,8 @@ def test_the_priority_rises_where_the_routes_say():
 
 
 def test_uncrossed_pairs_never_rise_and_no_port_returns():
-    for switch, pairs in enumerate(rising_ports(NETWORK)):
-        hosts = int(NETWORK.hosts[switch])
-        assert all(i > hosts and o > hosts and i != o for i, o in pairs)
+    for switch, hosts in enumerate(NETWORK.hosts.tolist()):
+        assert all(i > hosts and o > hosts and i != o for i, o in rising_ports(NETWORK, switch))
 
 
 def test_sid_lists_name_the_switches_and_the_host():
@@ -58,8 +60,26 @@ def test_paths_of_more_than_six_usids_are_refused():
         check_lengths(routes)
 
 
-def test_table_entries_raise_every_priority_but_the_last():
-    planned, rising = plan_rising(NETWORK, 3), rising_ports(NETWORK)
-    assert [len(entries) for entries in planned] == [2 * len(pairs) for pairs in rising]
-    assert plan_rising(NETWORK, 1) == [[] for _ in range(24)]
-    assert max(map(len, plan_rising(fcplus(120, 22), 3))) < schema.TABLE_SIZE[schema.CHANNEL]
+def channel_entries(topology, policy):
+    planned = plan(topology, policy)
+    return [[e for e in planned[s.device_id] if getattr(e, "table", "") == schema.CHANNEL] for s in topology.switches]
+
+
+def test_the_planner_raises_every_priority_but_the_last():
+    topology = NETWORK.topology
+    counts = [2 * len(rising_ports(NETWORK, switch)) for switch in range(24)]
+    planned = channel_entries(topology, FabricPolicy(valiant=False, channels=3))
+    assert [len(entries) for entries in planned] == counts
+    assert planned[5] == list(plan_rising(NETWORK, 5, 3))
+    assert channel_entries(topology, FabricPolicy(valiant=False)) == [[]] * 24
+
+
+def test_three_priorities_fit_the_table_of_the_papers_switch():
+    network = fcplus(120, 22)
+    most = max(len(list(plan_rising(network, switch, 3))) for switch in range(network.size))
+    assert 200 < most < schema.TABLE_SIZE[schema.CHANNEL]
+
+
+def test_a_network_without_layers_has_no_priorities_to_rise_between():
+    with pytest.raises(DetourError, match="has no layers"):
+        plan(jellyfish(12, 4, hosts=1).topology, FabricPolicy(valiant=False, channels=2))

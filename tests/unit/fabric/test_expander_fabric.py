@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An FC+ fabric in virtual time: paths are followed as planned, and the lossless priority rises where they turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from scapy.layers.inet6 import IPv6
+from scapy.utils import rdpcap
+
+from detour.control.expander.routes import Policy, Routes, compute
+from detour.fabric.expander import BY_ADDRESS, ExpanderFabric, lists_of, scheme_of
+from detour.fabric.virtual_scheme import US, Settings
+from detour.topo.expander import fcplus
+
+NETWORK = fcplus(12, 6, 3, hosts=2, seed=3)
+TWO = compute(NETWORK, Policy(12, 2, max_hops=5))
+
+
+def turning_rows(routes: Routes, count: int) -> list[tuple[int, int, int]]:
+    """(row, source, destination switch) of paths that go down and up again, long ones first."""
+    found = []
+    for i, (source, target) in enumerate(routes.pairs.tolist()):
+        for row in range(int(routes.first[i]), int(routes.first[i + 1])):
+            switches, priorities = routes.path(row, source)
+            if priorities[-1] == 1:
+                found.append((-len(switches), row, source, target))
+    return [(row, source, target) for _, row, source, target in sorted(found)[:count]]
+
+
+def dscps_on(folder: Path, switch: int, port: int) -> list[int]:
+    """DSCPs of the packets with uSID lists that a port saw."""
+    packets = rdpcap(str(folder / f"s{switch}-{port}.pcapng"))
+    return [p[IPv6].tc >> 2 for p in packets if IPv6 in p and p[IPv6].dst.startswith("fcbb:bb00")]
+
+
+def port_between(a: int, b: int) -> int:
+    ports = NETWORK.topology.switches[a].ports
+    return next(n for n, peer in enumerate(ports, 1) if peer and peer.kind != "host" and peer.index == b)
+
+
+def run(routes: Routes, rows: Sequence[tuple[int, int, int]], bytes_each: int, folder: Path | None) -> ExpanderFabric:
+    topology = routes.network.topology
+    pairs = [(topology.hosts_of[a][0].index, topology.hosts_of[b][1].index) for _, a, b in rows]
+    fabric = ExpanderFabric(routes.network, scheme_of("2L", 2), Settings(), queue_pairs=len(pairs))
+    fabric.connect_routed(pairs, lists_of(routes, pairs, [row for row, _, _ in rows]))
+    if folder:
+        fabric.network.capture(folder)
+    fabric.send(bytes_each)
+    fabric.run(2_000 * US)
+    return fabric
+
+
+def test_packets_follow_the_path_and_rise_where_it_turns(tmp_path: Path) -> None:
+    rows = turning_rows(TWO, 1)
+    row, source, _ = rows[0]
+    switches, priorities = TWO.path(row, source)
+    assert len(switches) == 5
+    assert set(priorities) == {0, 1}
+    with run(TWO, rows, 5_000, tmp_path) as fabric:
+        assert fabric.unfinished() == 0
+        fabric.network.capture(None)
+    for (a, b), priority in zip(pairwise(switches), priorities, strict=True):
+        seen = dscps_on(tmp_path, a, port_between(a, b))
+        assert seen == [priority] * 5, f"s{a} to s{b}"
+
+
+def test_every_planned_path_delivers(tmp_path: Path) -> None:
+    """All paths of some pairs at once, whatever their priorities."""
+    rows = [
+        (row, source, target)
+        for i, (source, target) in enumerate(TWO.pairs.tolist())
+        if i % 11 == 0
+        for row in range(int(TWO.first[i]), int(TWO.first[i + 1]))
+    ]
+    with run(TWO, rows, 3_000, None) as fabric:
+        assert len(rows) > 100
+        assert fabric.unfinished() == 0
+        assert fabric.column("st_rx_bytes").tolist() == [3_000] * len(rows)
+        assert fabric.column("st_retransmitted").sum() == 0
+        assert fabric.deadlock() == []
+
+
+def test_inside_a_switch_and_by_address_no_list_is_needed() -> None:
+    pairs = [(0, 1), (0, 23)]
+    with ExpanderFabric(NETWORK, scheme_of("1L", 1), Settings(), queue_pairs=2) as fabric:
+        fabric.connect_routed(pairs, lists_of(TWO, pairs, [BY_ADDRESS, BY_ADDRESS]))
+        fabric.send(10_000)
+        fabric.run(200 * US)
+        assert fabric.unfinished() == 0
+
+
+def test_pfc_is_per_priority_of_the_routes() -> None:
+    assert scheme_of("KSP", 0).lossless == 0b1
+    assert scheme_of("2L", 2).lossless == 0b11
+    assert scheme_of("2L", 2).policy.channels == 2
+    assert not scheme_of("2L", 2).policy.valiant
+    with pytest.raises(Exception, match="1 to 3 are possible"):
+        scheme_of("4L", 4)
