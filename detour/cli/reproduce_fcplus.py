@@ -20,14 +20,17 @@ CarryOut = Callable[[argparse.Namespace, str, list[dict[str, Any]]], dict[str, A
 def options_of(parser: Parser) -> None:
     """Adds the options of this experiment."""
     parser.add_argument("--seeds", type=int, default=1, metavar="K", help="wirings of Tables V and VIII (1)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw Figs. 3 to 6 (.png, .svg)")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw Figs. 3 to 7 (.png, .svg)")
+    parser.add_argument(
+        "--sizes", default="equal", choices=("equal", "web-search"), help="of messages at packet level (equal: 500 kB)"
+    )
 
 
 def run(options: argparse.Namespace, extent: str, carry_out: CarryOut) -> int:
     """Runs the points, draws and prints; the exit code."""
     from detour.experiments import fcplus
 
-    result = carry_out(options, "fcplus", fcplus.select(extent, options.seeds))
+    result = carry_out(options, "fcplus", fcplus.select(extent, options.seeds, options.sizes))
     if options.plot:
         from detour.experiments import fcplus_figures
 
@@ -37,7 +40,7 @@ def run(options: argparse.Namespace, extent: str, carry_out: CarryOut) -> int:
 
 
 def show(console: Console, result: dict[str, Any]) -> None:
-    """Tables I to VIII, ours beside the paper's."""
+    """Tables I to VIII and the packet level, ours beside the paper's."""
 
     def tell(
         key: str, title: str, columns: tuple[str, ...], cells: Callable[[dict[str, Any]], tuple[Any, ...]]
@@ -67,4 +70,37 @@ def show(console: Console, result: dict[str, Any]) -> None:
         tell(key, title, fc, lambda r: (r["n"], r["layers"], r["disjoint"], r["paper_disjoint"]))
     tell("table_8", "Table VIII: throughput, 120 switches", ("network", "pattern", *flows), lambda r: (
         r["network"], r["pattern"], r["plain"], r["diverse"], r["paper"]))  # fmt: skip
+    _packets(console, result)
     rest(console, result)
+
+
+def _packets(console: Console, result: dict[str, Any]) -> None:
+    """Completion times, orders, deadlocks."""
+    if result["completion"]:
+        ours = (">p50", ">p99", ">paper p50", ">paper p99", ">p50 us", ">p99 us")
+        columns = ("pattern", "network", *ours, ">messages", ">unfinished", ">hops", ">pauses", "deadlock")
+        values = ("pattern", "network", "p50", "p99", "paper_p50", "paper_p99", "p50_us", "p99_us")
+        rows = [
+            (*(r[v] for v in (*values, "messages", "unfinished", "mean_hops", "pauses")), yes_no(r["deadlock"]))
+            for r in result["completion"]
+        ]
+        console.print(table(columns, rows, "Table VIII: slowdown of messages at load 0.7, packet by packet"))
+    for order in result["order"]:
+        verdict = "as in the paper" if order["agrees"] else f"the paper: {' < '.join(order['paper'])}"
+        console.print(f"{order['pattern']}, median: {' < '.join(order['ours'])} ({verdict})")
+    if result["deadlocks"]:
+        columns = (">switches", "routes", "DCQCN", "deadlock", "possible", ">at us", ">queues", ">Gb/s", ">after")
+        names = ("found_at_us", "stuck_queues", "goodput_gbps_before", "goodput_gbps_after")
+        rows = [
+            (
+                *(r["n"], r["network"], *(yes_no(r[name]) for name in ("dcqcn", "deadlock", "possible"))),
+                *(r[name] for name in (*names, "pauses", "drops")),
+            )
+            for r in result["deadlocks"]
+        ]
+        console.print(table((*columns, ">pauses", ">drops"), rows, "PFC with shallow buffers"))
+
+
+def yes_no(value: bool) -> str:
+    """As tables have it."""
+    return "yes" if value else "no"

@@ -147,25 +147,19 @@ def rest(console: Console, result: dict[str, Any]) -> None:
     """Failures and points left out."""
     for failure in result["failures"]:
         console.print(f"failed: {describe(failure['point'])}: {failure['reason']}")
-    left_out = result["left_out"]
+    left_out = sorted(result["left_out"], key=describe)
     if left_out:
         console.print(f"left out: {len(left_out)} points beyond the time of --quick")
         for point in left_out[:_SHOWN]:
             console.print(f"  {describe(point)}")
+        if len(left_out) > _SHOWN:
+            console.print(f"  and {len(left_out) - _SHOWN} more (--json names all)")
 
 
 def describe(point: dict[str, Any]) -> str:
     """A point in a few words."""
     names = (
-        "topology",
-        "pattern",
-        "case",
-        "scheme",
-        "pairs",
-        "connections",
-        "threshold",
-        "scenario",
-        "routing",
-        "seed",
+        *("kind", "topology", "pattern", "case", "network", "scheme", "pairs", "connections", "threshold", "scenario"),
+        *("routing", "n", "s", "v", "layers", "k", "ties", "us", "sizes", "dcqcn", "seed"),
     )
-    return ", ".join(f"{name} {point[name]}" for name in names if name in point)
+    return ", ".join(f"{name} {point[name]}" for name in names if point.get(name) is not None)

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The FC+ paper's numerical evaluation: Tables I to VIII and Figs. 3 to 6; a point is a network and a question."""
+"""The FC+ paper's evaluation: Tables I to VIII and Figs. 3 to 7; a point is a network and a question."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from detour.experiments import fcplus_networks, fcplus_packet_level
 from detour.experiments import fcplus_paper as paper
+from detour.experiments.fcplus_packet_level import NETWORKS, PACKET_KINDS
 from detour.experiments.store import Point
 
 WORKER = "detour.experiments.fcplus:run"
-NETWORKS = ("FC+ 2L", "FC+ 1L", "KSP", "FC", "Clos")
 FIRST_SET = (52, 100, 152, 200, 252, 300, 400, 500)
 SECOND_SET = (100, 300, 500, 1000, 1500, 2000)
 FIGURE_3 = {14: 240, 18: 240, 22: 240, 26: 240, 30: 280}
@@ -28,8 +29,9 @@ GAP = 0.01
 # -- which points -------------------------------------------------------------------------------------------
 
 
-def select(extent: str, seeds: int = 1) -> list[Point]:
-    """The points of an extent: "quick", "normal" or "full"; `seeds` wirings of every throughput point."""
+def select(extent: str, seeds: int = 1, sizes: str = "equal") -> list[Point]:
+    """The points of an extent: "quick", "normal" or "full"; `seeds` wirings of every throughput point; `sizes` of the
+    messages at packet level."""
     full = extent == "full"
     points = [
         *_counts(full),
@@ -38,6 +40,7 @@ def select(extent: str, seeds: int = 1) -> list[Point]:
         *_figure_3(),
         *_figures_4_and_5(full),
         *_figure_6(full),
+        *fcplus_packet_level.select(full, sizes),
     ]
     unique = {str(sorted(point.items())): point for point in points}
     return list(unique.values())
@@ -112,6 +115,8 @@ def _figure_6(full: bool) -> list[Point]:
 def seconds(point: Point) -> float:
     """Roughly what a point costs on one core."""
     n, s, kind = point["n"], point["s"], point["kind"]
+    if kind in PACKET_KINDS:
+        return fcplus_packet_level.seconds(point)
     if kind == "length":
         return 0.3 + (n / 2000) ** 2 * 80
     if kind == "fc-paths":
@@ -129,6 +134,22 @@ def seconds(point: Point) -> float:
     return 0.5 + paths * s / 6e5 if point["pattern"] == "near-worst" else 1 + paths / 2.5e4
 
 
+def prepare(points: Sequence[Point]) -> None:
+    """Compiles what points need, once, before several processes do it at the same time."""
+    planned = [p for p in points if p["kind"] not in PACKET_KINDS]
+    if planned:
+        for small in (
+            _flow(12, 6, "FC+ 2L", "uniform", 4, v=3, hosts=1),
+            _point("fc-paths", 24, 18, layers=4),
+            _point("k2", 24, 18, k=4, sources=2),
+        ):
+            run(small)
+    if len(planned) < len(points):
+        from detour.engine import warm
+
+        warm.ensure(lambda text: None)
+
+
 # -- one point ----------------------------------------------------------------------------------------------
 
 
@@ -142,30 +163,11 @@ def run(point: Point) -> dict[str, Any]:
         "k2": _k2,
         "length": _length,
         "throughput": _throughput,
+        "packets": fcplus_packet_level.run,
+        "deadlock": fcplus_packet_level.run,
     }[point["kind"]](point)
     values = {key: value for key, value in point.items() if key != "experiment"}
     return values | found | {"seconds": round(time.monotonic() - began, 2)}
-
-
-def _network(point: Point) -> Any:
-    from detour.topo import expander
-
-    n, s, seed = point["n"], point["s"], point["seed"]
-    match point["network"]:
-        case "FC":
-            return expander.fc(n, s, paper.fc_layers(n, s), seed=seed)
-        case "Clos":
-            return expander.equal_cost_clos(n * (32 - s), n)
-    return expander.fcplus(n, s, point.get("v"), seed=seed)
-
-
-def _policy(point: Point) -> Any:
-    from detour.control.expander.routes import Policy
-
-    name, ties = point["network"], point.get("ties", "diverse")
-    if name == "FC":
-        return Policy(64, 1, disjoint=True, max_hops=2 * (paper.fc_layers(point["n"], point["s"]) - 1))
-    return Policy(point["k"], {"FC+ 1L": 1, "FC+ 2L": 2, "KSP": 0, "Clos": 1}[name], ties)
 
 
 def _fc_paths(point: Point) -> dict[str, Any]:
@@ -230,21 +232,23 @@ def _sampled(network: Any, sources: int | None) -> Any:
 def _length(point: Point) -> dict[str, Any]:
     from detour.control.expander.routes import compute
 
-    network = _network(point)
-    return {"mean_length": round(compute(network, _policy(point), _sampled(network, SAMPLE)).mean_length, 4)}
+    network = fcplus_networks.network(point)
+    return {
+        "mean_length": round(compute(network, fcplus_networks.policy(point), _sampled(network, SAMPLE)).mean_length, 4)
+    }
 
 
 def _throughput(point: Point) -> dict[str, Any]:
     from detour.control.expander import demand, throughput
     from detour.topo.expander.folded import choose_shape
 
-    network = _network(point)
+    network = fcplus_networks.network(point)
     if point["network"] == "Clos":
         # Nothing is oversubscribed above the edge switches: the links up of one against its servers.
         theta = choose_shape(int(network.hosts.sum()), point["n"]).up / int(network.hosts.max())
         return {"theta": round(theta, 5), "upper_bound": round(theta, 5), "gap": 0.0, "method": "closed form"}
     wanted = demand.demand_of(point["pattern"], network, point["seed"])
-    found = throughput.throughput(network, _policy(point), wanted, gap=GAP)
+    found = throughput.throughput(network, fcplus_networks.policy(point), wanted, gap=GAP)
     bound = demand.upper_bound(network, wanted)
     return {
         "theta": round(found.theta, 5),
@@ -284,6 +288,7 @@ def collect(results: Iterable[dict[str, Any] | None]) -> dict[str, Any]:
         "table_6": _fc_rows(points, 18, paper.TABLE_6, both=False),
         "table_7": _fc_rows(points, 22, paper.TABLE_7, both=False),
         "table_8": _table_8_rows(points),
+        **fcplus_packet_level.collect(points),
     }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figs. 3 to 6 of the FC+ paper in one picture."""
+"""Figs. 3 to 7 of the FC+ paper in one picture."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from detour.base.errors import DetourError
 from detour.experiments import figures
 from detour.experiments.fcplus import FIGURE_3, NETWORKS
+from detour.experiments.fcplus_paper import TABLE_8_FCT
 
 _STYLES = {
     "FC+ 2L": ("tab:blue", "o", "-"),
@@ -36,6 +37,7 @@ def draw(points: Points, file: Path) -> None:
             _throughput_of(22, "near-worst", 40),
             _length_of(18),
             _length_of(22),
+            *(_completion_of(pattern) for pattern in TABLE_8_FCT),
         )
         if picture(points, None)
     ]
@@ -55,7 +57,8 @@ def draw(points: Points, file: Path) -> None:
         axis.set_visible(False)
     for axis, picture in zip(axes.ravel(), pictures, strict=False):
         picture(points, axis)
-        axis.set_ylim(0, None)
+        if axis.get_xscale() == "linear":
+            axis.set_ylim(0, None)
         axis.grid(alpha=0.3)
         axis.legend(fontsize="x-small")
     figures._save(plt, figure, file)
@@ -140,6 +143,23 @@ def _length_of(s: int) -> Any:
             axis.set(
                 title=f"Fig. 6{'b' if s == 18 else 'c'}: length of paths, s = {s}", xlabel="servers", ylabel="hops"
             )
+        return bool(mine)
+
+    return picture
+
+
+def _completion_of(pattern: str) -> Any:
+    """Distribution of slowdowns: Fig. 7."""
+
+    def picture(points: Points, axis: Any) -> bool:
+        mine = [p for p in points if p["kind"] == "packets" and p["pattern"] == pattern]
+        if axis:
+            for point in sorted(mine, key=lambda p: NETWORKS.index(p["network"])):
+                colour, _, dash = _STYLES[point["network"]]
+                curve = point["slowdown_percentiles"]
+                axis.plot(curve, range(len(curve)), color=colour, linestyle=dash, label=point["network"])
+            axis.set(title=f"Fig. 7: {pattern}, load 0.7", xlabel="slowdown", ylabel="% of messages", xscale="log")
+            axis.set_ylim(0, 100)
         return bool(mine)
 
     return picture

@@ -16,15 +16,23 @@ from detour.experiments.store import Point, Store, source_version
 Collect = Callable[[Iterable[dict[str, Any] | None]], dict[str, Any]]
 
 
+def _warm_engine(points: Sequence[Point]) -> None:
+    """Compiles the event loop, which most experiments need."""
+    warm.ensure(lambda text: None)
+
+
 @dataclass(frozen=True)
 class Experiment:
-    """What can be reproduced. `seconds(point)`: its rough cost on one core."""
+    """What can be reproduced. `seconds(point)`: its rough cost on one core; `prepare`: compiles what points need
+    before processes are started; `quick_share`: of the time of --quick, what points may take beside that."""
 
     name: str
     text: str
     worker: str
     collect: Collect
     seconds: Callable[[Point], float]
+    prepare: Callable[[Sequence[Point]], None] = _warm_engine
+    quick_share: float = 1.0
 
 
 EXPERIMENTS = {
@@ -60,10 +68,12 @@ EXPERIMENTS = {
         ),
         Experiment(
             "fcplus",
-            "Tables I to VIII and Figs. 3 to 6 of the FC+ paper: paths and throughput of expanders",
+            "Tables I to VIII and Figs. 3 to 7 of the FC+ paper: paths, throughput and packet level of expanders",
             fcplus.WORKER,
             fcplus.collect,
             fcplus.seconds,
+            fcplus.prepare,
+            0.2,
         ),
         Experiment(
             "fors",
@@ -115,10 +125,11 @@ def reproduce(
     Besides what the experiment's `collect` says: `failures` (point and reason) and `left_out` (points beyond the
     budget). Finished points are kept and not run again while the sources stay the same.
     """
-    warm.ensure(lambda text: None)
     store = Store(means.store, source_version())
     missing = [point for point in points if point not in store]
-    now, later = affordable(missing, experiment.seconds, means.budget_s, means.processes)
+    budget_s = None if means.budget_s is None else means.budget_s * experiment.quick_share
+    now, later = affordable(missing, experiment.seconds, budget_s, means.processes)
+    experiment.prepare(now)
     wanted = [point for point in points if point in store or point in now]
     # Long points first, so that no process is left alone with one at the end.
     wanted.sort(key=experiment.seconds, reverse=True)

@@ -212,8 +212,9 @@ class VirtualFabric:
         """Number of connections."""
         return len(self.flows.sender)
 
-    def send(self, length: int, which: np.ndarray | None = None) -> None:
-        """Posts an RDMA WRITE of `length` bytes on every connection, or on those whose numbers are in `which`."""
+    def send(self, length: int | np.ndarray, which: np.ndarray | None = None) -> None:
+        """Posts an RDMA WRITE of `length` bytes (one number or one for each) on every connection, or on those whose
+        numbers are in `which`."""
         post_many(self.flows, length, now_ps=self.now_ps, which=which)
         self._posted_ps[slice(None) if which is None else which] = self.now_ps
 

@@ -127,19 +127,44 @@ def solve(
         gap: how close the bounds are to come.
         rounds: at most.
     """
+    return _play(first, begin, channels, demand, gap, rounds)[0]
+
+
+def best_flows(
+    first: NDArray[np.int64],
+    begin: NDArray[np.int64],
+    channels: NDArray[np.int32],
+    demand: NDArray[np.float64],
+    gap: float,
+) -> NDArray[np.float64]:
+    """The flows (paths,) behind `solve`'s lower bound, as shares of their pair's demand."""
+    return _play(first, begin, channels, demand, gap, MAX_ROUNDS)[1]
+
+
+def _play(
+    first: NDArray[np.int64],
+    begin: NDArray[np.int64],
+    channels: NDArray[np.int32],
+    demand: NDArray[np.float64],
+    gap: float,
+    rounds: int,
+) -> tuple[Bounds, NDArray[np.float64]]:
     used, renumbered = np.unique(channels, return_inverse=True)
     game = _Game(first, begin, renumbered.astype(np.int32), demand, used.size)
     best = even = game.bounds()
+    flows = game.flows.copy()
     for k in range(1, rounds + 1):
         game.play()
         if k % _CHECK == 0 or k == rounds:
             now = game.bounds()
+            if now.lower > best.lower:
+                flows = game.flows.copy()
             best = Bounds(max(best.lower, now.lower), min(best.upper, now.upper), k)
             if best.upper <= best.lower * (1 + gap):
                 break
             if now.lower < 0.7 * even.lower:
                 game.begin(0.5)
-    return best
+    return best, flows
 
 
 class _Game:

@@ -61,8 +61,8 @@ def channels_of(routes: Routes) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     return begin, found
 
 
-def exact(routes: Routes, demand: Demand) -> approximate.Bounds:
-    """Theta by linear programming, as bounds that are computed from HiGHS's flows and prices and hold by themselves.
+def _solved(routes: Routes, demand: Demand, corner: bool) -> tuple[approximate.Bounds, NDArray[np.float64]]:
+    """Bounds and flows (paths,) by linear programming; `corner`: with crossover, if the program is small.
 
     Raises:
         DetourError: HiGHS ends with nothing that could be used.
@@ -73,7 +73,7 @@ def exact(routes: Routes, demand: Demand) -> approximate.Bounds:
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
     solver.setOptionValue("solver", "ipm")
-    if routes.total > CROSSOVER_PATHS:
+    if routes.total > CROSSOVER_PATHS or not corner:
         solver.setOptionValue("run_crossover", "off")
     solver.passModel(_model(routes.first, begin, rows, used.size, demand.amount))
     solver.run()
@@ -82,7 +82,35 @@ def exact(routes: Routes, demand: Demand) -> approximate.Bounds:
     # Without crossover HiGHS may call a solution unknown that misses its tolerances: the bounds tell how good it is.
     if flows.size != routes.total or flows.max(initial=0) <= 0 or prices.max(initial=0) <= 0:
         raise DetourError(f"HiGHS stopped with {solver.modelStatusToString(status)!r} on {routes.total} paths")
-    return approximate.bounds_of(routes.first, begin, rows.astype(np.int32), demand.amount, flows, prices)
+    bounds = approximate.bounds_of(routes.first, begin, rows.astype(np.int32), demand.amount, flows, prices)
+    return bounds, flows
+
+
+def exact(routes: Routes, demand: Demand) -> approximate.Bounds:
+    """Theta by linear programming, as bounds that are computed from HiGHS's flows and prices and hold by themselves.
+
+    Raises:
+        DetourError: HiGHS ends with nothing that could be used.
+    """
+    return _solved(routes, demand, corner=True)[0]
+
+
+def shares(routes: Routes, demand: Demand, gap: float = 0.01) -> NDArray[np.float64]:
+    """How the demands are to be split among their paths to carry the most: (paths,), those of a pair add up to 1.
+
+    Of all optimal flows the interior point in their middle is taken: it spreads over what is equally good.
+
+    Raises:
+        DetourError: HiGHS fails.
+    """
+    if routes.total <= EXACT_PATHS:
+        flows = np.maximum(_solved(routes, demand, corner=False)[1], 0.0)
+    else:
+        begin, channels = channels_of(routes)
+        flows = approximate.best_flows(routes.first, begin, channels, demand.amount, gap)
+    count = np.diff(routes.first)
+    of_pair = np.repeat(np.add.reduceat(flows, routes.first[:-1]), count)
+    return np.where(of_pair > 0, flows / np.where(of_pair > 0, of_pair, 1.0), 1.0 / np.repeat(count, count))
 
 
 def _model(
