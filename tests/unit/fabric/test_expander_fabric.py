@@ -100,3 +100,25 @@ def test_pfc_is_per_priority_of_the_routes() -> None:
     assert not scheme_of("2L", 2).policy.valiant
     with pytest.raises(Exception, match="1 to 3 are possible"):
         scheme_of("4L", 4)
+
+
+def test_a_link_that_is_down_for_a_while_costs_time_and_no_message() -> None:
+    """Its pauses are forgotten at both ends: nothing waits for ever for a link that has come back."""
+    rows = turning_rows(TWO, 40)
+    first, _ = TWO.path(rows[0][0], rows[0][1])
+    end = NETWORK.topology.switches[first[0]].device_id, port_between(first[0], first[1])
+    topology = NETWORK.topology
+    pairs = [(topology.hosts_of[a][0].index, topology.hosts_of[b][1].index) for _, a, b in rows]
+    with ExpanderFabric(NETWORK, scheme_of("2L", 2), Settings(), queue_pairs=len(pairs)) as fabric:
+        fabric.connect_routed(pairs, lists_of(TWO, pairs, [row for row, _, _ in rows]))
+        fabric.send(1_000_000)
+        fabric.run(30 * US)
+        fabric.network.set_link(end, False)
+        fabric.run(12_000 * US)
+        assert fabric.unfinished() > 0
+        fabric.network.set_link(end, True)
+        fabric.run(200_000 * US)
+        assert fabric.unfinished() == 0
+        assert fabric.column("st_rx_bytes").tolist() == [1_000_000] * len(rows)
+        assert fabric.column("st_rtos").sum() > 0
+        assert fabric.deadlock() == []

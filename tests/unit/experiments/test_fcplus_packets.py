@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The packet level of FC+: traffic, paths, completion times, deadlocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from detour.control.expander import throughput
+from detour.control.expander.demand import demand_of
+from detour.control.expander.routes import Policy, compute
+from detour.experiments import fcplus, fcplus_deadlock, fcplus_packet_level, fcplus_packets, fcplus_paper
+from detour.experiments.fcplus_packet_level import NETWORKS, agrees
+from detour.experiments.fcplus_traffic import PACKET_BYTES, PAYLOAD, SIZES, choose_paths, draw, mean_size, wire_bytes
+from detour.fabric.virtual_scheme import US
+from detour.topo.expander import equal_cost_clos
+from detour.topo.expander import fcplus as build
+
+RATE = 25_000_000_000
+SMALL = {"kind": "packets", "n": 24, "s": 10, "v": 4, "hosts": 2, "k": 8, "seed": 1, "split": "optimal"}
+DEADLOCK = {"kind": "deadlock", "n": 12, "s": 6, "v": 3, "hosts": 3, "k": 8, "each": 4, "us": 600, "seed": 1}
+
+
+# -- traffic ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_the_load_is_what_is_asked_for(sizes: str) -> None:
+    network = build(24, 10, 4, hosts=4, seed=1)
+    found = draw(network, demand_of("uniform", network), 0.7, RATE, 400_000 * US, sizes, seed=3)
+    sent = wire_bytes(found.size).sum() * 8 / 0.4
+    assert sent == pytest.approx(0.7 * RATE * 24 * 4, rel=0.05)
+    assert found.size.mean() == pytest.approx(mean_size(sizes), rel=0.05)
+
+
+def test_web_search_has_the_mean_of_its_table() -> None:
+    assert mean_size("web-search") == pytest.approx(1_711_250)
+    assert mean_size("equal") == 500_000
+
+
+def test_messages_follow_the_demand() -> None:
+    network = build(24, 10, 4, hosts=4, seed=1)
+    demand = demand_of("near-worst", network)
+    found = draw(network, demand, 0.7, RATE, 20_000 * US, "equal", seed=3)
+    switches = np.stack([found.source // 4, found.target // 4], axis=1)
+    assert (switches == demand.pairs[found.pair]).all()
+    assert set(found.source.tolist()) == set(found.target.tolist()) == set(range(96))
+    assert (np.diff(found.at_ps) >= 0).all()
+    assert found.at_ps.max() < 20_000 * US
+
+
+def test_what_differs_between_networks_is_not_the_draw() -> None:
+    one, clos = build(120, 22), equal_cost_clos(1200, 120)
+    a, b = (draw(n, demand_of("all-to-all", n), 0.7, RATE, 500 * US, "web-search", seed=1) for n in (one, clos))
+    assert np.array_equal(a.at_ps, b.at_ps)
+    assert np.array_equal(a.size, b.size)
+    assert not np.array_equal(a.source, b.source)
+
+
+def test_paths_are_drawn_as_the_shares_say() -> None:
+    network = build(24, 10, 4, hosts=2, seed=1)
+    demand = demand_of("near-worst", network)
+    routes = compute(network, Policy(4, 2), demand.pairs)
+    messages = draw(network, demand, 0.7, RATE, 2_000_000 * US, "equal", seed=1)
+    shares = np.tile([0.5, 0.0, 0.3, 0.2], len(demand.pairs))
+    rows = choose_paths(routes, shares, messages)
+    assert (np.searchsorted(routes.first, rows, side="right") - 1 == messages.pair).all()
+    counts = np.bincount(rows - routes.first[messages.pair], minlength=4) / len(rows)
+    assert counts == pytest.approx([0.5, 0.0, 0.3, 0.2], abs=0.02)
+
+
+@pytest.mark.parametrize("limit", [throughput.EXACT_PATHS, 0], ids=["HiGHS", "approximation"])
+@pytest.mark.parametrize("pattern", ["all-to-all", "near-worst"])
+def test_the_shares_carry_the_throughput_that_they_stand_for(
+    pattern: str, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = build(24, 10, 4, hosts=2, seed=1)
+    demand = demand_of(pattern, network)
+    routes = compute(network, Policy(8, 2), demand.pairs)
+    theta = throughput.solve(routes, demand, "exact").theta
+    begin, channels = throughput.channels_of(routes)
+    monkeypatch.setattr(throughput, "EXACT_PATHS", limit)
+    shares = throughput.shares(routes, demand, gap=0.01)
+    assert np.add.reduceat(shares, routes.first[:-1]) == pytest.approx(np.ones(len(demand.pairs)))
+    flow = shares * np.repeat(demand.amount, np.diff(routes.first))
+    load = np.bincount(channels, weights=np.repeat(flow, np.diff(begin)))
+    assert 1 / load.max() == pytest.approx(theta, rel=0.01)
+
+
+# -- runs ---------------------------------------------------------------------------------------------------
+
+
+def test_an_idle_network_slows_nothing_down() -> None:
+    """One message at a time: nearly the ideal time, on one link between switches a little less, on three more."""
+    size = np.array([500_000])
+    assert fcplus_packets.ideal_ps(size)[0] == (500 * PACKET_BYTES + 2 * PACKET_BYTES) * 320 + 6 * US
+    assert PAYLOAD == 1000
+    result = fcplus_packets.run(SMALL | {"network": "KSP", "pattern": "uniform", "us": 5, "sizes": "equal"})
+    assert result["messages"] > 0
+    assert 0.97 < result["slowdown"]["p50"] < 1.06
+
+
+@pytest.mark.parametrize("network", ["FC+ 2L", "FC+ 1L", "KSP"])
+def test_messages_are_delivered_without_loss(network: str) -> None:
+    point = SMALL | {"network": network, "pattern": "near-worst", "us": 300, "sizes": "equal"}
+    result = fcplus_packets.run(point)
+    assert result["messages"] > 20
+    assert (result["unfinished"], result["drops"], result["retransmitted"]) == (0, 0, 0)
+    assert not result["deadlock"]
+    assert 1 <= result["mean_hops"] <= 5
+    assert result["slowdown_percentiles"] == sorted(result["slowdown_percentiles"])
+    if network == "KSP":
+        assert fcplus_packets.run(point) == result
+
+
+@pytest.mark.parametrize("dcqcn", [False, True])
+def test_ksp_deadlocks_under_pfc_in_one_priority_and_fc_plus_never(dcqcn: bool) -> None:
+    found = {
+        name: fcplus_deadlock.run(DEADLOCK | {"network": name, "dcqcn": dcqcn}) for name in ("KSP", "FC+ 1L", "FC+ 2L")
+    }
+    ksp = found.pop("KSP")
+    assert ksp["deadlock"]
+    assert ksp["remains"]
+    assert ksp["stuck_queues"] >= 3
+    assert ksp["goodput_gbps_after"] < 0.2 * ksp["goodput_gbps_before"]
+    for safe in found.values():
+        assert not safe["deadlock"]
+        assert safe["pauses"] > 500
+        assert safe["goodput_gbps_after"] > 0.8 * safe["goodput_gbps_before"]
+    assert all(result["drops"] == 0 for result in (ksp, *found.values()))
+
+
+# -- points and tables --------------------------------------------------------------------------------------
+
+
+def test_all_printed_completion_times_have_points() -> None:
+    points = fcplus_packet_level.select(full=False)
+    assert {(p["network"], p["pattern"]) for p in points if p["kind"] == "packets"} == {
+        (network, pattern) for pattern, row in fcplus_paper.TABLE_8_FCT.items() for network in row
+    }
+    assert all(p in fcplus.select("normal") for p in points)
+    assert sum(map(fcplus.seconds, points)) < 1200
+
+
+def test_orders_agree_if_no_pair_is_the_other_way_round() -> None:
+    theirs = {"a": 4.70, "b": 4.74, "c": 5.02}
+    assert agrees({"a": 1.0, "b": 2.0, "c": 3.0}, theirs)
+    assert agrees({"a": 2.0, "b": 1.0, "c": 3.0}, theirs), "the paper hardly tells a from b"
+    assert not agrees({"a": 3.0, "b": 1.0, "c": 2.0}, theirs)
+
+
+def result_of(network: str, p50: float) -> dict[str, Any]:
+    times = {"mean": p50, "p50": p50, "p90": p50, "p99": 2 * p50}
+    point = SMALL | {"network": network, "pattern": "near-worst", "us": 5, "sizes": "equal"}
+    counted = {"messages": 9, "unfinished": 0, "deadlock": False, "mean_hops": 2.0, "pauses": 0}
+    return point | counted | {"slowdown": times, "fct_us": times}
+
+
+def test_rows_stand_beside_the_papers() -> None:
+    results = [result_of(network, 1.0 + k) for k, network in enumerate(NETWORKS)]
+    collected = fcplus.collect(results)
+    assert collected["completion"][0]["paper_p50"] == 68.713
+    assert collected["order"][0]["agrees"] is False  # 1L before KSP
+    assert collected["order"][0]["paper"] == ["FC+ 2L", "KSP", "FC+ 1L", "FC", "Clos"]
+    assert collected["deadlocks"] == []
