@@ -140,8 +140,8 @@ def prepare(points: Sequence[Point]) -> None:
     if planned:
         for small in (
             _flow(12, 6, "FC+ 2L", "uniform", 4, v=3, hosts=1),
-            _point("fc-paths", 24, 18, layers=4),
-            _point("k2", 24, 18, k=4, sources=2),
+            _point("fc-paths", 52, 18, layers=4),
+            _point("k2", 52, 18, k=4, sources=2),
         ):
             run(small)
     if len(planned) < len(points):
