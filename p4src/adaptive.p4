@@ -12,6 +12,7 @@
 #include "include/adaptive.p4"
 #include "include/routing.p4"
 #include "include/queueing.p4"
+#include "include/flows.p4"
 
 #define CHOOSER Adaptive
 #define CHOOSER_NAME adaptive

@@ -21,7 +21,10 @@ def register(commands: Any) -> None:
     """Adds these commands."""
     metrics = command(commands, "metrics", "flows and ports of the fabric in Prometheus' text format", _metrics)
     metrics.add_argument("--serve", metavar="[HOST]:PORT", help="answer Prometheus over HTTP until Ctrl-C")
-    command(commands, "flows", "what sends now, as its receivers see it", _flows)
+    flows = command(commands, "flows", "what sends now, as its receivers and the switches on its way see it", _flows)
+    flows.add_argument(
+        "--watch", choices=("on", "off"), help="switches count every flow by itself from now on, or no more"
+    )
     reroute = command(commands, "reroute", "give a flow that sends another uSID list", _reroute)
     reroute.add_argument("flow", metavar="FLOW", help="like h0-h9, as `detour flows` names it")
     reroute.add_argument("usid", metavar="LIST", help="uSIDs to pass, like s9,s3 (completed with those of the target)")
@@ -92,7 +95,7 @@ def _serve(where: str) -> None:
 
 
 def _flows(options: argparse.Namespace) -> None:
-    result = _ask("flows")
+    result = _ask("flows") if options.watch is None else _ask("watch_flows", on=options.watch == "on")
 
     def render(console: Console) -> None:
         rows = [
@@ -102,8 +105,21 @@ def _flows(options: argparse.Namespace) -> None:
         ]  # fmt: skip
         names = ("flow", "path", "placed", ">Mb/s", ">drop", ">ECN", ">delay, ms", ">bytes", ">repeated packets")
         console.print(table(names, rows, f"windows of {result['window_s'] * 1e3:g} ms"))
+        if result["watching"]:
+            _show_switches(console, result)
 
     emit(result, options.json, render)
+
+
+def _show_switches(console: Console, result: dict[str, Any]) -> None:
+    rows = [
+        (flow["name"], r["switch"], f"{r['rate_bps'] / 1e6:.2f}", f"{r['drop']:.0%}", f"{r['ecn_share']:.0%}",
+         f"{r['delay_ps'] / 1e9:.2f}", r["bytes"], r["packets"], r["ecn_packets"])
+        for flow in result["flows"]
+        for r in flow["switches"]
+    ]  # fmt: skip
+    names = ("flow", "switch", ">Mb/s", ">drop", ">ECN", ">delay, ms", ">bytes", ">packets", ">marked")
+    console.print(table(names, rows, f"in the switches, headers included; windows of {result['switch_window_s']:g} s"))
 
 
 def _reroute(options: argparse.Namespace) -> None:

@@ -27,6 +27,7 @@ def register(commands: Any) -> None:
     place.add_argument("--seeds", type=byte_count, default=100, metavar="N", help="draws of ports for ECMP (100)")
     place.add_argument("--out", type=Path, metavar="FILE", help="writes all assignments as JSON")
     place.add_argument("--reroute", action="store_true", help="with --apply: the controller moves congested flows")
+    place.add_argument("--watch", action="store_true", help="with --apply: switches count every flow by itself")
     place.add_argument("--apply", action="store_true", help="give them to the fabric that is up, whose topology counts")
 
 
@@ -87,7 +88,7 @@ def _apply(options: argparse.Namespace) -> None:
 
     with progress(options.json) as tell:
         tell("placing")
-        report = daemon.ask("place", jobs=os.path.abspath(options.jobs), reroute=options.reroute)
+        report = daemon.ask("place", jobs=os.path.abspath(options.jobs), reroute=options.reroute, watch=options.watch)
     text = (
         f"{report['flows']} flows placed on {report['topology']} by {report['method']} in {report['seconds']:.2f} s: "
         f"{report['collisions']} collisions (at least {report['lower_bound']})"

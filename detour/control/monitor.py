@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from finsy.proto import p4r
 
 from detour.control.client import FabricClient, SwitchClient
+from detour.control.watching import Cell
 
 PORT_COUNTERS = {
     "rx": "FabricIngress.port_rx",
@@ -72,6 +73,31 @@ class Sample:
     def rate_bps(self, device: int, port: int, counter: str = "tx") -> float:
         """Bits a second through a port; of a difference of samples."""
         return 8 * self.port(device, port, counter).bytes / self.seconds if self.seconds > 0 else 0.0
+
+
+class CellReader:
+    """Reads cells of counters, one request a switch, all switches at once."""
+
+    def __init__(self, fabric: FabricClient) -> None:
+        self._fabric = fabric
+
+    async def read(self, cells: Mapping[int, Sequence[Cell]]) -> dict[int, list[tuple[int, int]]]:
+        """device id -> (packets, bytes) of each of its cells, in order; `cells`: device id -> (counter, index).
+
+        Raises:
+            DetourError: a switch does not answer.
+        """
+
+        async def ask(switch: SwitchClient) -> list[tuple[int, int]]:
+            wanted = cells[switch.target.device_id]
+            found: dict[Cell, tuple[int, int]] = {}
+            for message in await switch.read_messages(switch.codec.read_counters(wanted)):
+                entry = message.counter_entry
+                key = switch.codec.counter_names[entry.counter_id], entry.index.index
+                found[key] = entry.data.packet_count, entry.data.byte_count
+            return [found[cell] for cell in wanted]
+
+        return await self._fabric.each(ask, [device for device, wanted in cells.items() if wanted])
 
 
 class Monitor:

@@ -17,6 +17,10 @@ MODE = "FabricIngress.adaptive.mode"
 HOST_PORTS = "FabricIngress.adaptive.host_ports"
 TOWARDS_GROUP = "FabricIngress.adaptive.towards_group"
 MARKING = "FabricEgress.ecn.marking"
+WATCHED = "FabricEgress.flows.watched"
+FLOW_PASSED = "FabricEgress.flows.passed"
+FLOW_MARKED = "FabricEgress.flows.marked"
+FLOW_WAITED = "FabricEgress.flows.waited"
 PUNT_METER = "FabricIngress.verdict.punt_meter"
 GROUP_LOAD = "FabricIngress.adaptive.group_load"
 DECISIONS = "FabricIngress.adaptive.decisions"
@@ -34,11 +38,14 @@ UGAL = "FabricIngress.adaptive.ugal"
 ADAPTIVE_TOWARDS = "FabricIngress.adaptive.towards"
 SET_PRIORITY = "FabricIngress.qos.set_priority"
 SET_CHANNEL = "FabricIngress.qos.set_channel"
+WATCH = "FabricEgress.flows.watch"
 STEP = "FabricEgress.ecn.step"
 RED = "FabricEgress.ecn.red"
 NO_ACTION = "NoAction"
 
+SRC_ADDR = "hdr.ipv6.src_addr"
 DST_ADDR = "hdr.ipv6.dst_addr"
+FLOW_LABEL = "flow_label"
 VIA = "meta.via"
 DESTINATION_GROUP = "destination_group"
 DSCP_FIELD = "hdr.ipv6.dscp"
@@ -58,6 +65,7 @@ TABLE_SIZE = {
     HOST_PORTS: 512,
     TOWARDS_GROUP: 1024,
     MARKING: 512,
+    WATCHED: 256,
 }
 SELECTOR_SIZE = {ROUTE: 16384, DETOUR: 4096, TOWARDS_GROUP: 4096}
 MAX_GROUP_SIZE = 64
@@ -65,6 +73,9 @@ MAX_GROUP_SIZE = 64
 # headers.p4
 CPU_COPY_SESSION = 1
 PUNT_REASONS = (6, 7, 10)  # hop limit, SID exhausted, access rule: indices of the punt meter
+MAX_FLOW_LABEL = 0x1FFF  # the sender's part of the flow label
+MAX_WATCHED = TABLE_SIZE[WATCHED]
+DELAY_CLASSES, DELAY_SHIFT = 32, 4  # classes of queuing delay of watched flows; the shortest one is below 2^shift ticks
 MAX_PASSES = 5  # recirculations for own uSIDs in a row
 MAX_QDEPTH = (1 << 19) - 1
 MAX_GROUPS = 64  # cells of group_load

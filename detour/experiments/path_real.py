@@ -40,6 +40,7 @@ from detour.topo.paths import path_usids
 
 _SEED = 1
 _DRAIN_S = 20.0
+_WARM_BYTES = 20_000
 _SLOTS = 24
 """messages under way: 150 ms of work on the engine, for this process is not always on time"""
 
@@ -80,6 +81,8 @@ def run(how: Footing, footing: str, mode: str, seconds: float) -> Course:
         stack.callback(session.close)
         session.connect()
         session.provision()
+        # Whatever is loaded or compiled on first use, is now: the first run would begin with it.
+        session.send(f"h{SENDER}", f"h{RECEIVER}", _WARM_BYTES, usid=usid_text(PATHS[0], RECEIVER))
         folder = File(stack.enter_context(tempfile.TemporaryDirectory(prefix="detour-")))
         server = ControlServer(folder / "socket", {"reroute": session.reroute, "flows": session.flows})
         server.start()

@@ -158,10 +158,13 @@ class Bmv2Fabric(Fabric):
             self._namespace.tc([change.format(_interface(*found.b))])
 
     def throttle(self, link: int, share: float) -> None:
+        # Rates count packets, whatever their size. Control packets are so short that a slower link still carries them
+        # all, and would be held up as if they were data: the highest priority keeps its rate.
         for device, port in self.link_ends(link):
             thrift = self._switches[device - 1].thrift()
             try:
                 thrift.set_queue_rate(port, max(1, round(self.settings.rate_pps * share)))
+                thrift.set_priority_queue_rate(port, self.settings.priorities - 1, self.settings.rate_pps)
             finally:
                 thrift.close()
 

@@ -33,6 +33,7 @@ _LOOK_S = 1.0
 _OPERATIONS = (
     "provision", "verify", "entries", "status", "counters", "watch", "path", "fail", "heal", "send", "probe",
     "flows", "reroute", "place", "placement", "metrics",
+    "watch_flows",
 )  # fmt: skip
 
 

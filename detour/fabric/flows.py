@@ -87,6 +87,7 @@ class Flow:
         self.peer = QP(target_host.pd, target_host.cq)
         self.peer.connect(self.qp.endpoint)
         choice.connect(self.qp, self.peer.endpoint)
+        self._current = choice.paths
         self._paths = {str(path): path for path in choice.paths}
         self._earlier: dict[str, int] = {}
         self.posted = self._completed = self._received = 0
@@ -162,6 +163,11 @@ class Flow:
         """The path of the next packet."""
         return self._paths[self.qp.current_path]
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The paths that its packets may take now."""
+        return self._current
+
     def packets_by_path(self) -> dict[Path, int]:
         """Data packets on every path that was used."""
         return {self._paths[name]: packets for name, packets in self._packets().items()}
@@ -174,6 +180,7 @@ class Flow:
         """The sender takes this path from the next packet on, and no other."""
         self._earlier = self._packets()
         self._paths[str(path)] = path
+        self._current = (path,)
         self.qp.set_path(path, now_ps=now_ps)
 
     def close(self) -> None:

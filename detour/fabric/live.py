@@ -125,6 +125,13 @@ class LiveFlows:
         with self._lock:
             self.find(name).flow.reroute(path, self._now_ps())
 
+    def set_label(self, name: str, label: int) -> None:
+        """The sender of a flow marks its packets with this flow label (0: no longer), if the flow has not ended."""
+        with self._lock:
+            found = self._flows.get(name)
+            if found is not None:
+                found.flow.qp.set_flow_label(label)
+
     def rows(self) -> list[dict[str, Any]]:
         """What is known of every flow, ready for JSON."""
         with self._lock:

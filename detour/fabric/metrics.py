@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a running fabric exports in Prometheus' text format: flows at their receivers, ports and verdicts of switches.
 
-Metrics are plain dictionaries, `{"name", "kind", "text", "samples": [{"labels", "value"}]}`, until somebody wants text.
+Metrics are plain dictionaries, `{"name", "kind", "text", "samples": [{"labels", "value"}]}` (a histogram has `buckets`
+and `sum` in place of `value`), until somebody wants text.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+import numpy as np
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from detour.control.monitor import PORT_COUNTERS, REASONS, Sample
+from detour.control.watching import CLASS_BOUNDS, CLASS_MEANS
 from detour.fabric.base import PortState
 from detour.topo import Topology
 
@@ -29,6 +32,16 @@ _FLOW = (
     ("flow_throughput_drop_ratio", "gauge", "drop", "share of the usual throughput that is missing"),
     ("flow_ecn_ratio", "gauge", "ecn_share", "share of marked packets over the last window"),
     ("flow_queuing_delay_seconds", "gauge", "delay_s", "mean queuing delay of packets over the last window"),
+)
+_SWITCH_FLOW = (
+    ("switch_flow_packets", "counter", "packets", "packets of a watched flow that left the switch"),
+    ("switch_flow_bytes", "counter", "bytes", "their bytes, headers included"),
+    ("switch_flow_ecn_packets", "counter", "ecn_packets", "those that the switch marked"),
+    ("switch_flow_throughput_bps", "gauge", "rate_bps", "bits a second over the last window"),
+    ("switch_flow_usual_throughput_bps", "gauge", "usual_bps", "what the flow has otherwise"),
+    ("switch_flow_throughput_drop_ratio", "gauge", "drop", "share of the usual throughput that is missing"),
+    ("switch_flow_ecn_ratio", "gauge", "ecn_share", "share of packets that the switch marked over the last window"),
+    ("switch_flow_mean_queuing_delay_seconds", "gauge", "delay_s", "mean queuing delay over the last window"),
 )
 _PORT = (
     ("port_transmitted_packets", "counter", "tx_packets", "packets that left"),
@@ -47,6 +60,30 @@ def flow_metrics(rows: Iterable[Mapping[str, Any]]) -> list[Metric]:
     """Metrics of flows, from the rows of `live.LiveFlows.rows`."""
     rows = [{**row, "delay_s": row["delay_ps"] / 1e12} for row in rows]
     return _metrics(_FLOW, [({"flow": row["name"], "path": row["path"]}, row) for row in rows])
+
+
+def switch_flow_metrics(rows: Iterable[Mapping[str, Any]], tick_ps: int) -> list[Metric]:
+    """Metrics of watched flows at switches, from the rows of `Session.flows`; queuing delays as a histogram."""
+    found: list[tuple[Mapping[str, str], Mapping[str, Any]]] = [
+        ({"flow": row["name"], "switch": at["switch"]}, {**at, "delay_s": at["delay_ps"] / 1e12})
+        for row in rows
+        for at in row["switches"]
+    ]
+    if not found:
+        return []
+    text, name = "queuing delay of packets", "detour_switch_flow_queuing_delay_seconds"
+    samples = [{"labels": labels, **_histogram(values["delays"], tick_ps / 1e12)} for labels, values in found]
+    delays = {"name": name, "kind": "histogram", "text": text, "samples": samples}
+    return [*_metrics(_SWITCH_FLOW, found), delays]
+
+
+def _histogram(delays: list[int], tick_s: float) -> dict[str, Any]:
+    """`buckets`: (less or equal, packets), cumulative, an octave each; `sum` in seconds."""
+    upto = np.cumsum(delays).tolist()
+    # The last class has no upper bound; a delay is a whole number of ticks.
+    bounds = [(int(bound) - 1) * tick_s for bound in CLASS_BOUNDS[1:]]
+    buckets = [*([f"{bound:.9g}", count] for bound, count in zip(bounds, upto, strict=False)), ["+Inf", upto[-1]]]
+    return {"buckets": [*buckets[:-1:2], buckets[-1]], "sum": float(CLASS_MEANS @ np.array(delays)) * tick_s}
 
 
 def port_rows(
@@ -116,11 +153,22 @@ class _Once(Collector):
         """Families in the order given."""
         for found in self._metrics:
             names = sorted({name for sample in found["samples"] for name in sample["labels"]})
+            if found["kind"] == "histogram":
+                yield _histograms(found, names)
+                continue
             family: Any = CounterMetricFamily if found["kind"] == "counter" else GaugeMetricFamily
             result = family(found["name"], found["text"], labels=names)
             for sample in found["samples"]:
                 result.add_metric([sample["labels"].get(name, "") for name in names], sample["value"])
             yield result
+
+
+def _histograms(found: Metric, names: list[str]) -> HistogramMetricFamily:
+    result = HistogramMetricFamily(found["name"], found["text"], labels=names)
+    for sample in found["samples"]:
+        labels = [sample["labels"].get(name, "") for name in names]
+        result.add_metric(labels, [tuple(bucket) for bucket in sample["buckets"]], sample["sum"])
+    return result
 
 
 def text(metrics: Iterable[Metric]) -> str:

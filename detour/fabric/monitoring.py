@@ -46,98 +46,104 @@ class FlowTotals:
     delay_ps: float
 
 
-_COUNTS = ("st_rx_packets", "st_rx_bytes", "st_rx_ecn_marked", "st_rx_delay_sum", "st_rx_delay_samples")
+COUNTS = ("packets", "bytes", "ecn_packets", "delay_ticks", "delay_packets")
+"""what is counted of a flow: payload or frame bytes, marked packets, ticks in queues, and packets that brought those"""
 FIELDS = ("packets", "bytes", "rate_bps", "drop", "ecn_share", "delay_ps")
 """what is kept of every window and flow"""
 _RATE, _DROP_AT, _ECN, _DELAY = 2, 3, 4, 5
+_USUAL = 0
+_COUNT, _THEN, _TICK, _TIMES = 0, 1, 2, 3
 
 
-class FlowMonitor:
-    """The module at the receiving side. Not for several threads at once.
+class Windows:
+    """Windows of many flows. Not for several threads at once.
 
-    Every flow has a place, a column of all arrays; places of flows that have ended are used again."""
+    Every flow has a place, an index of all arrays; places of flows that have ended are used again. What the end of a
+    window needs is in few arrays, for handing each of them to native code takes longer than a flow does."""
 
-    def __init__(self, hs: Hosts, kept: int = KEPT) -> None:
-        self._hs = hs
-        self._columns = tuple(hs.qp[name] for name in _COUNTS)
+    def __init__(self, counts: NDArray[np.int64], tick_ps: int, kept: int = KEPT) -> None:
+        """`counts`: (rows, 5) what was counted so far, in the order of `COUNTS`."""
+        self._counts = counts
         self._place: dict[str, int] = {}
         self._begin: dict[str, int] = {}
-        self._count = 0
-        self._then = 0
-        self._times = np.zeros(kept, np.int64)
-        self._rows = np.zeros(0, np.int64)  # of the table of QPs; -1: nobody's place
-        self._before = np.zeros((0, len(_COUNTS)), np.int64)
-        self._usual = np.zeros(0)  # bits a second; 0: not known yet, -1: the flow's first window has not ended
-        self._calm = np.zeros(0)  # usual delay, ps
-        self._more = np.zeros(0)  # delay of the last window beyond that
+        self._clock = np.zeros(_TIMES + kept, np.int64)  # windows so far, end of the last one, tick; ends of those kept
+        self._clock[_TICK] = tick_ps
+        self._book = np.zeros((0, 1 + len(COUNTS)), np.int64)  # row of `counts` (-1: nobody's place), counts before
+        # Usual bits a second (0: not known yet, -1: the first window has not ended); usual delay, ps; more than that.
+        self._state = np.zeros((0, 3))
         self._windows = np.zeros((kept, 0, len(FIELDS)))
 
-    def add(self, name: str, receiver: int) -> None:
-        """Watches the flow whose receiving QP is row `receiver`; what it has counted before is left out."""
-        free = np.flatnonzero(self._rows < 0)
+    def add(self, name: str, row: int) -> None:
+        """Watches the flow that is counted in row `row`; what was counted before is left out."""
+        free = np.flatnonzero(self._book[:, 0] < 0)
         if not len(free):
-            self._grow(max(4, 2 * len(self._rows)))
-            free = np.flatnonzero(self._rows < 0)
+            self._grow(max(4, len(self._book)))
+            free = np.flatnonzero(self._book[:, 0] < 0)
         place = int(free[0])
-        self._place[name], self._begin[name] = place, self._count
-        self._rows[place] = receiver
-        self._before[place] = [column[receiver] for column in self._columns]
-        self._usual[place] = -1.0  # it may begin in the middle of a window, which then says nothing
-        self._calm[place] = self._more[place] = 0.0
+        self._place[name], self._begin[name] = place, int(self._clock[_COUNT])
+        self._book[place, 0] = row
+        self._book[place, 1:] = self._counts[row]
+        self._state[place] = (-1.0, 0.0, 0.0)  # it may begin in the middle of a window, which then says nothing
         self._windows[:, place] = 0.0
 
-    def _grow(self, places: int) -> None:
-        more = places - len(self._rows)
-        self._rows = np.append(self._rows, np.full(more, -1))
-        self._before = np.vstack([self._before, np.zeros((more, len(_COUNTS)), np.int64)])
-        self._usual, self._calm, self._more = (
-            np.append(values, np.zeros(more)) for values in (self._usual, self._calm, self._more)
-        )
-        self._windows = np.concatenate([self._windows, np.zeros((len(self._times), more, len(FIELDS)))], axis=1)
+    def _grow(self, more: int) -> None:
+        self._book = np.vstack([self._book, np.full((more, self._book.shape[1]), -1)])
+        self._state = np.vstack([self._state, np.zeros((more, 3))])
+        self._windows = np.concatenate([self._windows, np.zeros((len(self._windows), more, len(FIELDS)))], axis=1)
 
     def remove(self, name: str) -> None:
         """Forgets a flow."""
-        self._rows[self._place.pop(name)] = -1
+        self._book[self._place.pop(name), 0] = -1
         del self._begin[name]
 
     def __len__(self) -> int:
         return len(self._place)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._place
+
     def sample(self, now_ps: int) -> None:
         """Ends a window of all flows."""
-        place = self._count % len(self._times)
-        window, tick = max(now_ps - self._then, 1), int(self._hs.cfg[0]["tick_ps"])
-        usual = self._usual, self._calm, self._more
-        _sample(*self._columns, self._rows, self._before, *usual, self._windows[place], window, tick)
-        self._times[place] = self._then = now_ps
-        self._count += 1
+        _sample(self._counts, self._book, self._state, self._windows, self._clock, now_ps)
+
+    def last(self, name: str) -> dict[str, float]:
+        """The last window of a flow, and `usual_bps`."""
+        values = dict(zip(FIELDS, self._last(name), strict=True))
+        return values | {"usual_bps": max(0.0, float(self._state[self._place[name], _USUAL]))}
 
     def _last(self, name: str) -> tuple[float, ...]:
         """The last window, in the order of `FIELDS`."""
-        if self._count == self._begin[name]:
+        count = int(self._clock[_COUNT])
+        if count == self._begin[name]:
             return (0.0,) * len(FIELDS)
-        return tuple(self._windows[(self._count - 1) % len(self._times), self._place[name]].tolist())
+        return tuple(self._windows[(count - 1) % len(self._windows), self._place[name]].tolist())
 
     def reports(self) -> list[Report]:
         """What the last window says of every flow."""
         found = []
         for name, place in self._place.items():
-            last = self._last(name)
-            usual = max(0.0, float(self._usual[place]))
-            more = float(self._more[place])
-            found.append(Report(name, last[_RATE], usual, last[_DROP_AT], last[_ECN], last[_DELAY], more))
+            last, (usual, _, more) = self._last(name), self._state[place].tolist()
+            found.append(Report(name, last[_RATE], max(0.0, usual), last[_DROP_AT], last[_ECN], last[_DELAY], more))
         return found
 
     def series(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """(windows,) times at which they ended, ps, and (windows, fields) what they were, in the order of `FIELDS`."""
-        first = max(self._begin[name], self._count - len(self._times))
-        order = np.arange(first, self._count) % len(self._times)
-        return self._times[order], self._windows[order, self._place[name]]
+        count, kept = int(self._clock[_COUNT]), len(self._windows)
+        order = np.arange(max(self._begin[name], count - kept), count) % kept
+        return self._clock[_TIMES + order], self._windows[order, self._place[name]]
+
+
+class FlowMonitor(Windows):
+    """The module at the receiving side: what receivers' QPs count."""
+
+    def __init__(self, hs: Hosts, kept: int = KEPT) -> None:
+        self._hs = hs
+        super().__init__(receiver_counts(hs), int(hs.cfg[0]["tick_ps"]), kept)
 
     def totals(self) -> Iterator[FlowTotals]:
         """Counters so far and the last window of every flow."""
         for name, place in self._place.items():
-            q, last = self._hs.qp[self._rows[place]], self._last(name)
+            q, last = self._hs.qp[self._book[place, 0]], self._last(name)
             yield FlowTotals(
                 name,
                 int(q["st_rx_packets"]),
@@ -145,45 +151,59 @@ class FlowMonitor:
                 int(q["st_rx_duplicates"]),
                 int(q["st_rx_ecn_marked"]),
                 last[_RATE],
-                max(0.0, float(self._usual[place])),
+                max(0.0, float(self._state[place, _USUAL])),
                 last[_DROP_AT],
                 last[_ECN],
                 last[_DELAY],
             )
 
 
+def receiver_counts(hs: Hosts) -> NDArray[np.int64]:
+    """(QPs, 5) a view of what receivers count; the fields lie side by side in a QP's row."""
+    names = ("st_rx_packets", "st_rx_bytes", "st_rx_ecn_marked", "st_rx_delay_sum", "st_rx_delay_samples")
+    places = [hs.qp.dtype.fields[name][1] for name in names]
+    assert places == list(range(places[0], places[0] + 8 * len(names), 8))
+    first = hs.qp[names[0]]
+    return np.lib.stride_tricks.as_strided(first, (len(first), len(names)), (*first.strides, 8))
+
+
 @njit
-def _sample(
-    packets: Any, size: Any, marked: Any, waited: Any, samples: Any, rows: Any, before: Any, usual: Any, calm: Any,
-    more: Any, out: Any, window_ps: int, tick_ps: int,
-) -> None:  # fmt: skip
-    """One window of all flows: `out[flow]` is what the counters at `rows[flow]` have grown by since `before[flow]`."""
-    for flow in range(len(rows)):
-        row = rows[flow]
+def _sample(counts: Any, book: Any, state: Any, windows: Any, clock: Any, now_ps: int) -> None:
+    """One window of all flows; what counters have grown by since the last one."""
+    # Elements, not rows: a view of a row has its references counted, which costs more than what is done with it.
+    to_rate = 8e12 / max(now_ps - clock[_THEN], 1)
+    tick, place = clock[_TICK], clock[_COUNT] % len(windows)
+    for flow in range(len(book)):
+        row = book[flow, 0]
         if row < 0:
             continue
-        then = before[flow]
-        count = packets[row] - then[0]
-        rate = (size[row] - then[1]) * 8e12 / window_ps
-        low = max(0.0, 1.0 - rate / usual[flow]) if usual[flow] > 0 else 0.0
-        answered = samples[row] - then[4]
-        out[flow, 0] = count
-        out[flow, 1] = size[row] - then[1]
-        out[flow, 2] = rate
-        out[flow, 3] = low
-        out[flow, 4] = (marked[row] - then[2]) / count if count > 0 else 0.0
-        delay = (waited[row] - then[3]) * tick_ps / answered if answered > 0 else 0.0
-        out[flow, 5] = delay
-        more[flow] = max(0.0, delay - calm[flow]) if answered > 0 else 0.0
-        if answered > 0:
-            calm[flow] = min(delay, calm[flow] + _CALM_GAIN * (delay - calm[flow]))
-        gain = _DROPPED_GAIN if low > _DROP else _STEADY_GAIN
-        if usual[flow] < 0:
-            usual[flow] = 0.0
+        count = counts[row, 0] - book[flow, 1]
+        size = counts[row, 1] - book[flow, 2]
+        brought = counts[row, 4] - book[flow, 5]
+        usual, calm = state[flow, 0], state[flow, 1]
+        rate = size * to_rate
+        low = max(0.0, 1.0 - rate / usual) if usual > 0 else 0.0
+        delay = (counts[row, 3] - book[flow, 4]) * tick / brought if brought > 0 else 0.0
+        windows[place, flow, 0] = count
+        windows[place, flow, 1] = size
+        windows[place, flow, 2] = rate
+        windows[place, flow, 3] = low
+        windows[place, flow, 4] = (counts[row, 2] - book[flow, 3]) / count if count > 0 else 0.0
+        windows[place, flow, 5] = delay
+        state[flow, 2] = max(0.0, delay - calm) if brought > 0 else 0.0
+        if brought > 0:
+            state[flow, 1] = min(delay, calm + _CALM_GAIN * (delay - calm))
+        if usual < 0:
+            state[flow, 0] = 0.0
+        elif usual == 0:
+            state[flow, 0] = rate
         else:
-            usual[flow] = usual[flow] + gain * (rate - usual[flow]) if usual[flow] > 0 else rate
-        then[0], then[1], then[2] = packets[row], size[row], marked[row]
-        then[3], then[4] = waited[row], samples[row]
+            state[flow, 0] = usual + (_DROPPED_GAIN if low > _DROP else _STEADY_GAIN) * (rate - usual)
+        for k in range(5):
+            book[flow, k + 1] = counts[row, k]
+    clock[_TIMES + place] = now_ps
+    clock[_THEN] = now_ps
+    clock[_COUNT] += 1
 
 
 PORT_FIELDS = ("tx_bps", "queue_packets", "marked_share", "drops")

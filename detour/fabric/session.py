@@ -7,37 +7,42 @@ change tables wait for each other.
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path as File
 from typing import Any
 
 from detour.base.errors import DetourError
-from detour.control.client import FabricClient
+from detour.control.client import FabricClient, SwitchClient
 from detour.control.describe import TABLES, entity_dict
-from detour.control.entries import Plan
-from detour.control.monitor import PORT_COUNTERS, REASONS, Monitor, Sample
+from detour.control.entries import Plan, difference
+from detour.control.monitor import PORT_COUNTERS, REASONS, CellReader, Monitor, Sample
 from detour.control.placement.jobs import read_jobs
 from detour.control.planner import plan
 from detour.control.punt import Responder
-from detour.control.reconcile import Written, reconcile
+from detour.control.reconcile import Written, reconcile, updates
 from detour.control.trace import Tracer
 from detour.control.verifier import verify
+from detour.control.watching import Cell
 from detour.fabric import metrics
 from detour.fabric.background import Background
 from detour.fabric.base import Fabric, Tell, silent
 from detour.fabric.flows import Choice, Flow, Pump
-from detour.fabric.live import LiveFlows
+from detour.fabric.live import WINDOW_S, LiveFlow, LiveFlows
 from detour.fabric.port_watch import PortWatch
 from detour.fabric.prober import probe
 from detour.fabric.steering import Steering
 from detour.fabric.streams import FileSink, FileSource, PatternSink, PatternSource
+from detour.fabric.switch_flows import Links, SwitchFlows
 from detour.fabric.workload import probing_choice, send_once
 from detour.hosts.verbs import Path
 from detour.topo import Failure, Host, failure_name, parse_failure
 from detour.topo.paths import parse_usid_list
+
+_log = logging.getLogger(__name__)
 
 SLOT_BYTES = 64_000
 """messages of `send`"""
@@ -54,11 +59,15 @@ class Session:
         self.live = LiveFlows(fabric.hs, lambda: fabric.now_ps)
         self.steering = Steering(fabric.topology, self.live, self.reroute)
         self._port_watch = PortWatch(fabric, self.sample)
+        links = Links(self._read_cells, self._write_watched, self.live.set_label, lambda: fabric.now_ps)
+        self.switch_flows = SwitchFlows(links, fabric.settings.hosts.tick_ps, WINDOW_S)
+        self._watching = False
         self.failures: frozenset[Failure] = frozenset()
         self.started = time.time()
         self._loop = Background("control")
         self._client: FabricClient | None = None
         self._monitor: Monitor | None = None
+        self._cells: CellReader | None = None
         self._responder = Responder({s.device_id: s.node_id for s in self.topology.switches})
         self._change = threading.RLock()
         self._tracer: Tracer | None = None
@@ -79,13 +88,14 @@ class Session:
         ports = {
             s.device_id: [p for p, peer in enumerate(s.ports, 1) if peer is not None] for s in self.topology.switches
         }
-        self._monitor = Monitor(client, ports)
+        self._monitor, self._cells = Monitor(client, ports), CellReader(client)
 
     def close(self) -> None:
         """Ends connections and fabric. May be called twice."""
         client, self._client = self._client, None
         self.live.stop()
         self._port_watch.stop()
+        self.switch_flows.stop()
         try:
             if client is not None:
                 self._loop.run(client.close())
@@ -111,6 +121,9 @@ class Session:
 
     def _reconcile(self) -> Written:
         wanted = plan(self.topology, self.policy, self.failures)
+        for device, entries in self.switch_flows.plan().items():
+            if device in wanted:
+                wanted[device] += entries
         written = self._loop.run(reconcile(self.client, wanted))
         self._entries = written.entries
         self._tracer = None
@@ -304,6 +317,8 @@ class Session:
         repaired = None if healing else self.steering.repair(failures)
         written = self._reconcile()
         repaired = self.steering.repair(failures) if healing else repaired
+        for live in self.live.all():
+            self._follow(live)
         names = [failure_name(self.topology, f) for f in sorted(failures)]
         key = "healed" if healing else "failed"
         result = {key: changed, "failures": names, "seconds": _since(begin)} | _counts(written)
@@ -349,6 +364,8 @@ class Session:
         name = self.live.open(flow, placed[0] if placed else None)
         self.steering.opened(name, placed[0] if placed else None)
         try:
+            if self._watching:
+                self._watch_flow(self.live.find(name))
             cancelled = cancelled or threading.Event()
             seconds = send_once(self.pump, flow, cancelled, _teller(tell, length))
             if flow.failure:
@@ -358,6 +375,8 @@ class Session:
             return self._send_result(a, b, seconds, flow)
         finally:
             self.steering.closed(name)
+            with self._change:
+                self.switch_flows.remove(name)
             self.live.close(name)
             self.pump.close_flow(flow)
 
@@ -376,9 +395,9 @@ class Session:
             "queuing_delay_ns": stats["queuing_delay_ns"] or {"min": None, "mean": None, "max": None},
         }
 
-    def place(self, jobs: str, reroute: bool = False) -> dict[str, Any]:
+    def place(self, jobs: str, reroute: bool = False, watch: bool = False) -> dict[str, Any]:
         """Places the flows of a job file; connections between their hosts take these paths from now on. `reroute`: the
-        controller moves them when they are congested.
+        controller moves them when they are congested; `watch`: switches watch them (`watch_flows`).
 
         Raises:
             DetourError: the file is wrong or the flows cannot be placed; what was placed before stays.
@@ -387,6 +406,8 @@ class Session:
             begin = time.monotonic()
             report = self.steering.apply(read_jobs(File(jobs), self.topology), self.failures)
             self.steering.reroute(reroute)
+            if watch:
+                self.watch_flows(True)
         return report | {"topology": self.topology.spec, "rerouting": reroute, "seconds": _since(begin)}
 
     def placement(self) -> dict[str, Any]:
@@ -398,12 +419,67 @@ class Session:
         windows = self._port_watch.last()
         ports = metrics.port_rows(self.topology, windows, self.sample(), self.fabric.ports())
         found = metrics.flow_metrics(self.live.rows()) + metrics.port_metrics(ports)
+        found += metrics.switch_flow_metrics(self.flows()["flows"], self.switch_flows.tick_ps)
         found.append(metrics.verdict_metric(self.topology, self.sample()))
         return {"metrics": found + metrics.placement_metrics(self.steering.report())}
 
     def flows(self) -> dict[str, Any]:
-        """What sends now, as its receivers saw it in the last window."""
-        return {"window_s": self.live.window_s, "flows": self.live.rows()}
+        """What sends now, as its receivers, and if asked the switches on the way, saw it in the last window."""
+        rows = [row | {"switches": self.switch_flows.rows(row["name"])} for row in self.live.rows()]
+        watching = {"watching": self._watching, "switch_window_s": self.switch_flows.window_s}
+        return {"window_s": self.live.window_s, **watching, "flows": rows}
+
+    def watch_flows(self, on: bool) -> dict[str, Any]:
+        """Switches watch the flows that send, and those that will, or no flow any more."""
+        with self._change:
+            self._watching = on
+            for live in self.live.all():
+                if on:
+                    self._watch_flow(live)
+                else:
+                    self.switch_flows.remove(live.name)
+        return self.flows()
+
+    def _watch_flow(self, live: LiveFlow) -> None:
+        """Lets all switches watch a flow that it can pass. Without room for it, it sends unwatched."""
+        with self._change:
+            source = self.topology.hosts[live.flow.source_host]
+            if live.name not in self.switch_flows:
+                try:
+                    self.switch_flows.add(live.name, source.address, self._devices(live))
+                except DetourError as error:
+                    _log.warning("%s is not watched: %s", live.name, error)
+
+    def _follow(self, live: LiveFlow) -> None:
+        """A flow may have got another path: if it is watched, then there."""
+        with self._change:
+            if live.name in self.switch_flows:
+                try:
+                    self.switch_flows.move(live.name, self._devices(live))
+                except DetourError as error:
+                    _log.warning("%s is watched no longer: %s", live.name, error)
+
+    def _devices(self, live: LiveFlow) -> list[int]:
+        """The switches that a flow can pass, in order of its paths."""
+        ends = (self.topology.hosts[host] for host in (live.flow.source_host, live.flow.target_host))
+        source, target = ends
+        passed = (switch for path in live.flow.paths for switch in self.hops(source, target, path))
+        return list(dict.fromkeys(self.topology.switches[switch].device_id for switch in passed))
+
+    def _read_cells(self, cells: Mapping[int, Sequence[Cell]]) -> Mapping[int, Sequence[tuple[int, int]]]:
+        if self._cells is None:
+            raise DetourError("the fabric is going down")
+        return self._loop.run(self._cells.read(cells))
+
+    def _write_watched(self, before: Plan, after: Plan) -> None:
+        async def write(switch: SwitchClient) -> None:
+            device = switch.target.device_id
+            change = difference(before.get(device, []), after.get(device, []))
+            await switch.write(updates(switch.codec, change))
+
+        down = {failure.index for failure in self.failures if failure.kind == "switch"}
+        dead = {switch.device_id for switch in self.topology.switches if switch.index in down}
+        self._loop.run(self.client.each(write, sorted((before.keys() | after.keys()) - dead)))
 
     def reroute(self, flow: str, usid: str) -> dict[str, Any]:
         """The sender of a flow takes another uSID list, if that leads to its destination.
@@ -419,6 +495,7 @@ class Session:
             raise DetourError(f"flow {flow} stays: {way} {found.outcome}")
         self.live.reroute(flow, way)
         self.steering.rerouted(flow, found.switches)
+        self._follow(self.live.find(flow))
         return {"flow": flow, "path": str(way), "switches": [f"s{switch}" for switch in found.switches]}
 
     def probe(self, source: str, target: str) -> dict[str, Any]:

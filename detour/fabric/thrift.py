@@ -31,6 +31,12 @@ class ThriftClient:
         """At most so many packets a second leave each of a port's priority queues."""
         self._call("simple_switch:set_egress_queue_rate", (_I32, port), (_I64, packets_per_second))
 
+    def set_priority_queue_rate(self, port: int, priority: int, packets_per_second: int) -> None:
+        """The same for one of them."""
+        self._call(
+            "simple_switch:set_egress_priority_queue_rate", (_I32, port), (_I32, priority), (_I64, packets_per_second)
+        )
+
     def set_queue_depth(self, port: int, packets: int) -> None:
         """How many packets each of a port's priority queues holds."""
         self._call("simple_switch:set_egress_queue_depth", (_I32, port), (_I32, packets))

@@ -44,6 +44,13 @@ ROOM = -(-MAX_FRAME // 64) * 64
 BUFFER_BYTES = 4 << 20
 RETRY_PS = 200_000_000
 """wait after an interface had no room for a frame; unlike UNIX sockets it does not say when it has again"""
+LATE_PS = 2_000_000_000
+"""how late a frame may be for the next one still to go at its own time: selectors round waits up to milliseconds, and
+without this a sender of a frame every 8 ms has 94 % of its rate"""
+STALL_PS = 100_000_000_000
+"""how late the thread may be before the hosts' clock waits for it"""
+LONGEST_WAIT_S = 0.05
+"""while there is a deadline; the thread must look at the clock now and then to notice that it was late"""
 _SO_RCVBUFFORCE = 33
 _CLONE_NEWNET = 0x40000000
 
@@ -160,6 +167,7 @@ class Driver:
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._origin = time.monotonic_ns()
+        self._limit = MAX_TIME
         self._buf = np.zeros(BATCH * ROOM, np.uint8)
         self._views = [self._buf.data[k * ROOM : (k + 1) * ROOM] for k in range(BATCH)]
         self._lengths = np.zeros(BATCH, np.int64)
@@ -183,9 +191,20 @@ class Driver:
         self._hosts = np.array([port.host for port in self._order], np.int64)
         self._when = np.zeros(len(self._order), np.int64)
         self._busy = np.zeros(len(self._order), np.bool_)
+        self._load()
         self._thread = threading.Thread(target=self._run, name="detour-driver", daemon=True)
         self._thread.start()
         return self
+
+    def _load(self) -> None:
+        """Uses every native function once, to no effect. The first use loads it or even compiles it, for which the
+        first frame would wait until its sender repeats it."""
+        survey(self.hs, self._hosts, self._when, self._busy)
+        for host in self._hosts[:1].tolist():
+            now = self.now_ps
+            expire(self.hs, host, now)
+            receive_many(self.hs, host, self._buf, self._lengths, 0, now)
+            transmit_many(self.hs, host, self._buf, self._lengths, 0, now)
 
     def stop(self) -> None:
         """Stops the thread, closes the sockets, removes their files. May be called twice."""
@@ -229,8 +248,19 @@ class Driver:
 
     @property
     def now_ps(self) -> int:
-        """Time that the hosts see: since the driver was made."""
+        """Time that the hosts see: since the driver was made, without the time for which its thread did not run
+        although it should have (the machine was suspended, or somebody else had it). Nothing can have come in
+        meanwhile, so senders must not take the silence for loss."""
+        return min(self._clock(), self._limit)
+
+    def _clock(self) -> int:
         return (time.monotonic_ns() - self._origin) * 1000
+
+    def _catch_up(self) -> None:
+        """The hosts' clock goes on from where it had to wait."""
+        behind = self._clock() - self._limit
+        if behind > 0:
+            self._origin += behind // 1000 + 1
 
     @property
     def dropped(self) -> int:
@@ -245,7 +275,12 @@ class Driver:
 
     def _run(self) -> None:
         while not self._stopping:
-            for key, _ in self._selector.select(self._patience()):
+            self._catch_up()
+            patience = self._patience()
+            self._limit = MAX_TIME if patience is None else self._clock() + int(patience * 1e12) + STALL_PS
+            ready = self._selector.select(patience)
+            self._catch_up()
+            for key, _ in ready:
                 if key.data is None:
                     with contextlib.suppress(BlockingIOError):
                         self._wake_read.recv(4096)
@@ -278,14 +313,14 @@ class Driver:
             result.set_exception(error)
 
     def _patience(self) -> float | None:
-        """Seconds until something has to be done even if no frame comes; `None`: forever."""
+        """Seconds to wait if no frame comes, at most until something has to be done; `None`: forever."""
         survey(self.hs, self._hosts, self._when, self._busy)
         when = int(self._when.min(initial=MAX_TIME))
         for port, busy in zip(self._order, self._busy.tolist(), strict=True):
             # If its socket is full, that will say when it no longer is.
             if port.waiting or (busy and not port.blocked):
                 when = min(when, port.free_at)
-        return None if when == MAX_TIME else max(0.0, (when - self.now_ps) / 1e12)
+        return None if when == MAX_TIME else min(max(0.0, (when - self.now_ps) / 1e12), LONGEST_WAIT_S)
 
     def _read(self, port: _Port) -> None:
         count = 0
@@ -316,7 +351,7 @@ class Driver:
             for k in range(count):
                 length = int(self._lengths[k])
                 if port.rate_bps:
-                    port.free_at = max(port.free_at, now - RETRY_PS) + length * 8_000_000_000_000 // port.rate_bps
+                    port.free_at = max(port.free_at, now - LATE_PS) + length * 8_000_000_000_000 // port.rate_bps
                 if port.waiting or not self._send(port, self._views[k][:length]):
                     port.waiting.append(self._views[k][:length].tobytes())
             if count < limit or port.waiting:

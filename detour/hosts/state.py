@@ -73,8 +73,8 @@ QP_COUNTERS = (
 )
 QP = np.dtype(
     _ints(
-        # in_order: the receiver drops what comes early (go-back-N without reordering)
-        "used host state pd send_cq recv_cq telemetry transport in_order "
+        # in_order: the receiver drops what comes early (go-back-N without reordering); flow_label: of data packets
+        "used host state pd send_cq recv_cq telemetry flow_label transport in_order "
         # connection: number, address and uSID address of the peer
         "peer_qpn peer_hi peer_lo "
         # requester: sequence numbers; work queue counters (index = counter mod depth)

@@ -528,6 +528,13 @@ class QP:
         self.context.device.call(change)
         self.context.device.kick(self.context.host)
 
+    def set_flow_label(self, label: int) -> None:
+        """IPv6 flow label of data packets from now on (`flow_label` of libibverbs' `ibv_global_route`); 0: none.
+        Whatever path they take, it stays the same on the way."""
+        if not 0 <= label <= MAX_FLOW_LABEL:
+            raise DetourError(f"flow label {label} must be 0 to {MAX_FLOW_LABEL}; the bits above belong to switches")
+        self._row()["flow_label"] = label
+
     def probe(self) -> None:
         """Sends a PTM on every candidate path, whether there is traffic or not."""
         self._row()
@@ -656,6 +663,9 @@ def random_candidates(context: Context, shortest: int, non_shortest: int) -> lis
         found[0x8000 | context.random(1 << 15)] = None
     return [Path(sport) for sport in found]
 
+
+MAX_FLOW_LABEL = 0x1FFF
+"""the sender's part of the flow label (p4src/include/headers.p4)"""
 
 REFUSED = {
     workqueue.NOT_CONNECTED: "it is not connected",

@@ -24,9 +24,10 @@
   sequence 4, forward delay in ticks reflected by the PTR 4, candidate 2, reserved 2. PTMs carry the option and
   queue like data (DSCP 0, ECT(0)); PTRs carry it too, for the reverse path, and go as control (DSCP 48).
 
-The hop-by-hop header is next header, 0, option type 0x3e, option length 4, delay in ticks (FACTS 2). The UDP
-source port selects the path. With a uSID list as destination address, UDP checksum and ICRC are computed over
-the address that the receiver will see: the block and the last uSID (FACTS 1).
+The flow label of data packets is that of the QP (`QP.set_flow_label`; 0: none), by which switches know a flow that
+they are to watch; all other packets have 0. The hop-by-hop header is next header, 0, option type 0x3e, option length 4,
+delay in ticks (FACTS 2). The UDP source port selects the path. With a uSID list as destination address, UDP checksum
+and ICRC are computed over the address that the receiver will see: the block and the last uSID (FACTS 1).
 
 **ICRC** (IBTA annex A17): CRC-32 over 8 bytes 0xff, IPv6, UDP, BTH and the rest, with traffic class, flow label,
 hop limit, UDP checksum and the byte with BTH's FECN and BECN as ones, sent least significant byte first.
@@ -96,6 +97,7 @@ def put_ethernet_ipv6(
     dst_hi: int,
     dst_lo: int,
     tclass: int,
+    label: int,
     udp_length: int,
     option: int,
 ) -> int:
@@ -106,7 +108,7 @@ def put_ethernet_ipv6(
     store16(buf, o + 10, mac_src)
     store16(buf, o + 12, ETHERTYPE_IPV6)
     ip = o + ETHERNET
-    store32(buf, ip, (6 << 28) | (tclass << 20))
+    store32(buf, ip, (6 << 28) | (tclass << 20) | label)
     store16(buf, ip + 4, udp_length + (TRANSIT if option else 0))
     buf[ip + 6] = NH_HOP_BY_HOP if option else NH_UDP
     buf[ip + 7] = HOP_LIMIT
@@ -194,7 +196,18 @@ def write_data(hs: Any, buf: Any, o: int, q: Any, c: Any, w: Any, seq: int, low:
     dst_lo = c["dst_lo"] if listed else q["peer_lo"]
     tclass = (cfg["data_dscp"] << 2) | ECT0
     udp = put_ethernet_ipv6(
-        buf, o, h["gateway"], h["mac"], h["addr_hi"], h["addr_lo"], dst_hi, dst_lo, tclass, length, q["telemetry"]
+        buf,
+        o,
+        h["gateway"],
+        h["mac"],
+        h["addr_hi"],
+        h["addr_lo"],
+        dst_hi,
+        dst_lo,
+        tclass,
+        q["flow_label"],
+        length,
+        q["telemetry"],
     )
     at = put_udp(buf, udp, c["sport"], PORT_ROCE, length)
     opcode = OP_WRITE_ONLY_IMM if with_imm else OP_WRITE_ONLY
@@ -236,6 +249,7 @@ def _begin_answer(buf: Any, o: int, h: Any, q: Any, m: Any, length: int) -> int:
         q["peer_hi"],
         q["peer_lo"],
         TCLASS_CONTROL,
+        np.int64(0),
         length,
         np.int64(0),
     )
@@ -299,6 +313,7 @@ def write_probe(hs: Any, buf: Any, o: int, h: Any, m: Any, probe_type: int) -> i
         m["dst_hi"],
         m["dst_lo"],
         tclass,
+        np.int64(0),
         length,
         np.int64(1),
     )

@@ -60,6 +60,13 @@ const bit<7> DETOUR_AHEAD = 0x40; // bit 19
 
 #define MAX_GROUPS 64
 
+// Watched flows (flows.p4): the sender's part of the flow label names them.
+const bit<20> FLOW_LABEL_MASK = 0x1fff;
+#define MAX_WATCHED 256
+#define DELAY_CLASSES 32
+#define DELAY_SHIFT 4
+const bit<32> DELAY_LIMIT = 1 << 15; // of delays in units of 2^DELAY_SHIFT ticks, for two classes an octave below
+
 @controller_header("packet_in")
 header packet_in_t {
     bit<16> ingress_port;
@@ -158,6 +165,7 @@ struct metadata_t {
     bit<32> spread;         // path and node id, mixed: what the choice among equal paths is hashed from
     bit<1>  detour;         // most significant bit of the UDP source port: a non-shortest path, please
     bit<16> via;            // intermediate group
+    bit<1>  marked;         // this switch set the ECN mark
 }
 
 #endif

@@ -61,6 +61,7 @@ control FabricEgress(inout headers_t hdr, inout metadata_t meta, inout standard_
     counter(MAX_PORTS, CounterType.packets_and_bytes) port_tx;
     Telemetry() telemetry;
     Ecn() ecn;
+    FlowWatch() flows;
 
     apply {
         if (std.egress_port == RECIRCULATION_PORT) {
@@ -74,7 +75,8 @@ control FabricEgress(inout headers_t hdr, inout metadata_t meta, inout standard_
             }
         } else {
             telemetry.apply(hdr, std);
-            ecn.apply(hdr, std);
+            ecn.apply(hdr, meta, std);
+            flows.apply(hdr, meta, std);
         }
         port_tx.count((bit<32>)std.egress_port);
     }

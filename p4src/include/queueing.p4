@@ -52,14 +52,13 @@ control Telemetry(inout headers_t hdr, in standard_metadata_t std) {
     }
 }
 
-control Ecn(inout headers_t hdr, in standard_metadata_t std) {
+control Ecn(inout headers_t hdr, inout metadata_t meta, in standard_metadata_t std) {
     counter(MAX_PORTS, CounterType.packets_and_bytes) ecn_marked;
-    bit<1> mark = 0;
 
     // DCTCP: mark when the queue that the packet found held more than k packets (RFC 8257).
     action step(bit<19> k) {
         if (std.enq_qdepth > k) {
-            mark = 1;
+            meta.marked = 1;
         }
     }
 
@@ -68,9 +67,9 @@ control Ecn(inout headers_t hdr, in standard_metadata_t std) {
         bit<32> dice;
         random<bit<32>>(dice, 0, 0xffffffff);
         if (std.enq_qdepth > kmax) {
-            mark = 1;
+            meta.marked = 1;
         } else if (std.enq_qdepth > kmin && dice < (bit<32>)(std.enq_qdepth - kmin) * slope) {
-            mark = 1;
+            meta.marked = 1;
         }
     }
 
@@ -84,7 +83,7 @@ control Ecn(inout headers_t hdr, in standard_metadata_t std) {
     apply {
         if (hdr.ipv6.isValid() && hdr.ipv6.ecn != 0) {
             marking.apply();
-            if (mark == 1) {
+            if (meta.marked == 1) {
                 hdr.ipv6.ecn = 3;
                 ecn_marked.count((bit<32>)std.egress_port);
             }

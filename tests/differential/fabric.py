@@ -2,7 +2,8 @@
 """fabric.p4 and adaptive.p4: entries that use every table and frames that reach every corner of them.
 
 One thing differs from run to run, the time that a packet spent in a queue, which is added to the Transit Measurement
-option; `canonical` takes it out again, if it is a plausible time. Queues are empty when a frame comes (one at a time),
+option, where `canonical` takes it out again, if it is a plausible time, and by which packets of watched flows are
+classified, which `strip` adds up again. Queues are empty when a frame comes (one at a time),
 so that ECN marks and RED's dice have no say; the packet tests show those. Nor does chance among groups: for every
 destination either T keeps packets on the direct link or there is one other group to go by.
 """
@@ -33,6 +34,8 @@ HOSTS = (0x8001, 0x8002, 0x8005, 0x80FF)
 USID_BLOCK = 0xFCBBBB00
 PROTOCOLS = {"transit": 0, "udp": 17, "inner": 41, "srh": 43, "none": 59}
 MOST_QUEUING_TICKS = 5_000_000
+WAITED = "FabricEgress.flows.waited"
+DELAY_CLASSES = 32
 
 
 def host(group: int, switch: int, index: int) -> int:
@@ -137,7 +140,19 @@ class FabricMaker:
         for dscp, priority in priorities:
             action = ("set_priority", {"priority": priority})
             made.append(self.schema.entry("dscp", {"hdr.ipv6.dscp": dscp}, action=action))
-        return [*made, *self._channels()]
+        return [*made, *self._channels(), *self._watched()]
+
+    def _watched(self) -> list[p4r.Entity]:
+        flows = [(group, switch, index, label) for group in (0, GROUP) for switch in range(2) for index in range(2)
+                 for label in (1, 5)]  # fmt: skip
+        return [
+            self.schema.entry(
+                "watched",
+                {"hdr.ipv6.src_addr": host(*at), "flow_label": label},
+                action=("watch", {"number": 255 - slot}),
+            )
+            for slot, (*at, label) in enumerate(flows)
+        ]
 
     def _channels(self) -> list[p4r.Entity]:
         made = []
@@ -313,6 +328,17 @@ def canonical(frame: Frame, out: Frame) -> Frame:
 
 
 def strip(run: Case, result: Result) -> Result:
-    """The result without what differs from run to run, for the golden file."""
+    """The result without what differs from run to run."""
     outputs = [[canonical(f, o) for o in outs] for f, outs in zip(run.frames, result.outputs, strict=True)]
-    return Result(outputs, result.counters, result.digests)
+    return Result(outputs, _without_classes(result.counters), result.digests)
+
+
+def _without_classes(counters: list[str]) -> list[str]:
+    """Counters with one line for all classes of queuing delay of a flow."""
+    waited: dict[int, int] = {}
+    for line in [line for line in counters if line.startswith(WAITED)]:
+        index, _, packets = line.removeprefix(f"{WAITED}[").partition("] ")
+        slot = int(index) // DELAY_CLASSES
+        waited[slot] = waited.get(slot, 0) + int(packets.removesuffix("p"))
+    others = [line for line in counters if not line.startswith(WAITED)]
+    return sorted([*others, *(f"{WAITED}[{slot}] {packets}p" for slot, packets in waited.items())])

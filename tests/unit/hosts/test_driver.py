@@ -158,3 +158,20 @@ def test_a_megabyte_over_a_veth_pair(stations: tuple[Station, Station]) -> None:
             exchange(a, b, MEGABYTE)
     finally:
         subprocess.run(["ip", "netns", "del", netns], check=True)
+
+
+def test_the_clock_of_hosts_waits_while_their_thread_does_not_run() -> None:
+    station = Station(0)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    station.driver.attach(0, ours)
+    away = 1.0
+    with theirs, station.driver as driver:
+        station.qp.connect(station.qp.endpoint)
+        station.qp.post_send(SendWR(1, station.mr.sge(0, 100), station.mr.addr, station.mr.rkey))
+        theirs.recv(4096)  # unanswered: from now on there is a deadline to keep
+        before, wall = driver.now_ps, time.monotonic()
+        driver.call(lambda: time.sleep(away))
+        driver.call(lambda: None)
+        passed, wall = (driver.now_ps - before) / 1e12, time.monotonic() - wall
+        assert passed < wall - away / 2
+        assert driver.now_ps >= before
