@@ -25,10 +25,10 @@ CELLS = 2 + schema.DELAY_CLASSES
 
 
 def slot_cells(slot: int) -> list[Cell]:
-    """The `CELLS` cells of a slot: what passed, what was marked, and the classes of delay."""
+    """The `CELLS` cells of a slot: what passed unmarked, what the switch marked, and the classes of delay."""
     first = slot * schema.DELAY_CLASSES
     waited = [(schema.FLOW_WAITED, index) for index in range(first, first + schema.DELAY_CLASSES)]
-    return [(schema.FLOW_PASSED, slot), (schema.FLOW_MARKED, slot), *waited]
+    return [(schema.FLOW_PASSED, 2 * slot), (schema.FLOW_PASSED, 2 * slot + 1), *waited]
 
 
 def _class_bounds() -> NDArray[np.int64]:
@@ -136,7 +136,7 @@ class WatchList:
         for flow in self:
             for device, slot in flow.slots.items():
                 match = {schema.SRC_ADDR: flow.source, schema.FLOW_LABEL: flow.label}
-                entry = TableEntry.of(schema.WATCHED, match, Action.of(schema.WATCH, number=slot))
+                entry = TableEntry.of(schema.WATCHED, match, Action.of(schema.WATCH, slot=slot))
                 found.setdefault(device, []).append(entry)
         return found
 
@@ -149,4 +149,5 @@ def counts(cells: NDArray[np.int64]) -> NDArray[np.int64]:
     """(5,) packets, bytes, marked packets, ticks in the queue, and packets whose ticks are known, from (`CELLS`, 2)
     packets and bytes of the cells of a slot."""
     waited = cells[2:, 0]
-    return np.array([cells[0, 0], cells[0, 1], cells[1, 0], waited @ CLASS_MEANS, waited.sum()], np.int64)
+    packets, octets = cells[:2].sum(axis=0)
+    return np.array([packets, octets, cells[1, 0], waited @ CLASS_MEANS, waited.sum()], np.int64)

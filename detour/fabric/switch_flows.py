@@ -71,7 +71,7 @@ class SwitchFlowMonitor(Windows):
         name = _name(flow, device)
         total, last = self._seen[name] - self._first[name], self.last(name)
         windows = {key: last[key] for key in ("rate_bps", "usual_bps", "drop", "ecn_share", "delay_ps")}
-        packets, octets, marked = int(total[0, 0]), int(total[0, 1]), int(total[1, 0])
+        packets, octets, marked, _, _ = counts(total).tolist()
         seen = {"packets": packets, "bytes": octets, "ecn_packets": marked}
         return {**seen, **windows, "delays": total[2:, 0].tolist()}
 

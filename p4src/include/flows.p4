@@ -9,16 +9,15 @@
 #define DETOUR_FLOWS_P4
 
 control FlowWatch(inout headers_t hdr, in metadata_t meta, in standard_metadata_t std) {
-    counter(MAX_WATCHED, CounterType.packets_and_bytes) passed;
-    counter(MAX_WATCHED, CounterType.packets) marked;                  // by this switch
+    counter(2 * MAX_WATCHED, CounterType.packets_and_bytes) passed;    // 2 * slot, + 1 if this switch marked the packet
     counter(MAX_WATCHED * DELAY_CLASSES, CounterType.packets) waited;  // slot * DELAY_CLASSES + class
-    bit<32> slot = 0;
-    bit<32> left = 0;
-    bit<32> octave = 0;
-    bit<32> class = 0;
+    // Few and narrow: what is kept of every packet costs all of them, watched or not.
+    bit<8> class = 0;
+    bit<16> left = 0;
 
-    action watch(bit<8> number) {
-        slot = (bit<32>)number;
+    action watch(bit<8> slot) {
+        passed.count(((bit<32>)slot << 1) + (bit<32>)meta.marked);
+        waited.count((bit<32>)slot * DELAY_CLASSES + (bit<32>)class);
     }
 
     table watched {
@@ -31,42 +30,37 @@ control FlowWatch(inout headers_t hdr, in metadata_t meta, in standard_metadata_
         size = MAX_WATCHED;
     }
 
-    // Two classes an octave: the integer part of the binary logarithm, and the bit behind the first one. Class 0 is below
-    // 16 ticks, the last one from 2^19 on.
-    action classify() {
-        class = (octave << 1) + ((std.deq_timedelta >> (bit<8>)(octave + DELAY_SHIFT - 1)) & 1) + 1;
+    // The bit behind the first one: two classes an octave. `class` is 1 + 2 * octave.
+    action upper_half() {
+        class = class + (bit<8>)((std.deq_timedelta >> ((class >> 1) + DELAY_SHIFT - 1)) & 1);
     }
 
     apply {
         if (hdr.ipv6.isValid() && hdr.ipv6.flow_label & FLOW_LABEL_MASK != 0) {
-            if (watched.apply().hit) {
-                passed.count(slot);
-                if (meta.marked == 1) {
-                    marked.count(slot);
+            // Class 0 is below 16 ticks, the last one from 2^19 on; in between the binary logarithm.
+            if (std.deq_timedelta >= DELAY_LIMIT) {
+                class = DELAY_CLASSES - 1;
+            } else if (std.deq_timedelta >= 1 << DELAY_SHIFT) {
+                class = 1;
+                left = (bit<16>)(std.deq_timedelta >> DELAY_SHIFT);
+                if (left >= 1 << 8) {
+                    class = class + 16;
+                    left = left >> 8;
                 }
-                left = std.deq_timedelta >> DELAY_SHIFT;
-                if (left >= DELAY_LIMIT) {
-                    class = DELAY_CLASSES - 1;
-                } else if (left != 0) {
-                    if (left >= 1 << 8) {
-                        octave = octave + 8;
-                        left = left >> 8;
-                    }
-                    if (left >= 1 << 4) {
-                        octave = octave + 4;
-                        left = left >> 4;
-                    }
-                    if (left >= 1 << 2) {
-                        octave = octave + 2;
-                        left = left >> 2;
-                    }
-                    if (left >= 1 << 1) {
-                        octave = octave + 1;
-                    }
-                    classify();
+                if (left >= 1 << 4) {
+                    class = class + 8;
+                    left = left >> 4;
                 }
-                waited.count(slot * DELAY_CLASSES + class);
+                if (left >= 1 << 2) {
+                    class = class + 4;
+                    left = left >> 2;
+                }
+                if (left >= 1 << 1) {
+                    class = class + 2;
+                }
+                upper_half();
             }
+            watched.apply();
         }
     }
 }

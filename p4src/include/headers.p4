@@ -65,7 +65,7 @@ const bit<20> FLOW_LABEL_MASK = 0x1fff;
 #define MAX_WATCHED 256
 #define DELAY_CLASSES 32
 #define DELAY_SHIFT 4
-const bit<32> DELAY_LIMIT = 1 << 15; // of delays in units of 2^DELAY_SHIFT ticks, for two classes an octave below
+const bit<32> DELAY_LIMIT = 1 << 19; // ticks from which on there is one class; two an octave below
 
 @controller_header("packet_in")
 header packet_in_t {

@@ -149,7 +149,7 @@ class FabricMaker:
             self.schema.entry(
                 "watched",
                 {"hdr.ipv6.src_addr": host(*at), "flow_label": label},
-                action=("watch", {"number": 255 - slot}),
+                action=("watch", {"slot": 255 - slot}),
             )
             for slot, (*at, label) in enumerate(flows)
         ]

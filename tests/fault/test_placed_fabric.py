@@ -151,8 +151,63 @@ def test_the_controller_moves_a_flow_off_a_throttled_link(session: Session, tmp_
         session.fabric.throttle(link, 1.0)
 
 
+def watched(session: Session) -> dict[str, dict[str, Any]]:
+    """What the switches say of the one flow, by switch."""
+    (row,) = session.flows()["flows"]
+    return {at["switch"]: at for at in row["switches"]}
+
+
+def entries(session: Session) -> dict[str, int]:
+    """How many flows each switch watches."""
+    held = session.entries(table="watched")
+    counts = {switch: sum("slot" in row["action"] for row in rows) for switch, rows in held.items()}
+    return {switch: count for switch, count in counts.items() if count}
+
+
+def test_switches_watch_a_flow_wherever_it_goes(session: Session) -> None:
+    with Sending(session) as sending:
+        assert watched(session) == {}, "not asked for"
+        session.watch_flows(True)
+        (old,) = (f"s{k}" for k in (3, 4, 5) if f":{k + 1}:" in sending.path())
+        assert entries(session) == {"s0": 1, old: 1, "s1": 1}
+        until(lambda: all(at["rate_bps"] > 0 for at in watched(session).values()))
+        session.fail(old)
+        (new,) = (f"s{k}" for k in (3, 4, 5) if f":{k + 1}:" in sending.path())
+        assert set(watched(session)) == {"s0", new, "s1", old}, "the old one last, for what was under way"
+        sending.arrives()
+        until(lambda: watched(session)[new]["packets"] > 100)
+        session.heal()
+        session.reroute("h1-h2", old)
+        assert entries(session) == {"s0": 1, old: 1, "s1": 1, new: 1}
+        assert session.provision()["deleted"] == 0, "they are no litter"
+        assert session.verify()["verified"]
+        sending.arrives()
+        until(lambda: min(at["packets"] for at in watched(session).values()) > 100)
+        session.watch_flows(False)
+        assert (watched(session), entries(session)) == ({}, {})
+        sending.arrives()
+
+
+def test_what_switches_count_of_a_flow(session: Session, tmp_path: Path) -> None:
+    session.place(str(jobs(tmp_path, {"collective": "ring-all-reduce", "hosts": "all"})), watch=True)
+    with Sending(session):
+        until(lambda: min((at["packets"] for at in watched(session).values()), default=0) > 500)
+        found = watched(session)
+        (row,) = session.flows()["flows"]
+        assert row["packets"] + row["duplicates"] > 500
+    session.watch_flows(False)
+    assert len(found) == 3
+    for at in found.values():
+        # Frames of 1102 bytes, the last one of a message 4 longer; cells are read one after the other.
+        assert at["bytes"] / at["packets"] == pytest.approx(1102, rel=0.01)
+        assert abs(sum(at["delays"]) - at["packets"]) < 100
+        assert at["ecn_packets"] <= at["packets"]
+    assert entries(session) == {}
+
+
 def test_metrics_are_what_prometheus_reads(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     with Sending(session):
+        session.watch_flows(True)
         monkeypatch.setattr(metrics_command, "_ask", lambda do: getattr(session, do)())
         server = metrics_command.make_server("127.0.0.1:0")
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -171,5 +226,12 @@ def test_metrics_are_what_prometheus_reads(session: Session, monkeypatch: pytest
         assert found["detour_placement_flows"].samples[0].value == 6
         for name in ("throughput_bps", "throughput_drop_ratio", "ecn_ratio", "queuing_delay_seconds"):
             assert len(found[f"detour_flow_{name}"].samples) == 1
+        assert len(found["detour_switch_flow_packets"].samples) == 3
+        delays = found["detour_switch_flow_queuing_delay_seconds"].samples
+        buckets = [s for s in delays if s.name.endswith("_bucket") and s.labels["switch"] == "s0"]
+        assert [s.labels["le"] for s in buckets][0::15] == ["1.5e-05", "0.524287"]
+        assert buckets[-1].labels["le"] == "+Inf"
+        assert [s.value for s in buckets] == sorted(s.value for s in buckets)
+        session.watch_flows(False)
         with pytest.raises(DetourError, match="wanted is an address"):
             metrics_command.make_server("nowhere")
