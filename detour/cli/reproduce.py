@@ -43,7 +43,7 @@ def register(commands: Any) -> None:
         _add(kinds, "fors", "Figs. 3, 6, 7 of the FORS paper: all-to-all and failures", _run_fors)
     )
     reproduce_fcplus.options_of(
-        _add(kinds, "fcplus", "Tables I to VIII and Figs. 3 to 6 of the FC+ paper: expanders", _run_fcplus)
+        _add(kinds, "fcplus", "Tables I to VIII and Figs. 3 to 7 of the FC+ paper: expanders", _run_fcplus)
     )
     _all(kinds)
 

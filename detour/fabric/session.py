@@ -54,7 +54,7 @@ class Session:
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
         self.topology = fabric.topology
-        self.policy = fabric.settings.policy()
+        self.policy = fabric.settings.policy(fabric.topology)
         self.pump = Pump(fabric.device)
         self.live = LiveFlows(fabric.hs, lambda: fabric.now_ps)
         self.steering = Steering(fabric.topology, self.live, self.reroute)

@@ -14,6 +14,7 @@ from typing import Any
 from detour.base.errors import DetourError
 from detour.control.policy import Amount, Policy, StepMarking
 from detour.hosts.config import HostConfig
+from detour.topo import Topology
 
 MS = 1_000_000_000
 """picoseconds"""
@@ -65,9 +66,13 @@ class Settings:
         """Data packets a second on a link."""
         return self.rate_bps // (8 * PACKET_BYTES)
 
-    def policy(self) -> Policy:
-        """What the planner has to know of this."""
-        return Policy(ecn=StepMarking(Amount(self.ecn_packets)), packet_bytes=PACKET_BYTES)
+    def policy(self, topology: Topology) -> Policy:
+        """What the planner has to know of this. In networks of virtual layers priorities rise as DF-KSP with two of
+        them needs it (FC+, section III-D)."""
+        marking = StepMarking(Amount(self.ecn_packets))
+        if topology.family in ("fcplus", "fc"):
+            return Policy(ecn=marking, packet_bytes=PACKET_BYTES, valiant=False, channels=2)
+        return Policy(ecn=marking, packet_bytes=PACKET_BYTES)
 
 
 def real_time(rate_bps: int, scale: int = 1, **changes: Any) -> Settings:
