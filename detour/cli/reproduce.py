@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from detour.base.errors import DetourError
-from detour.cli import reproduce_fcplus, reproduce_fors, reproduce_paths
+from detour.cli import reproduce_fcplus, reproduce_fors, reproduce_paths, reproduce_qcn
 from detour.cli import reproduce_tables as show
 from detour.cli.output import emit, table
 from detour.cli.parser import Parser, byte_count, command, counts, delays
@@ -44,6 +44,9 @@ def register(commands: Any) -> None:
     )
     reproduce_fcplus.options_of(
         _add(kinds, "fcplus", "Tables I to VIII and Figs. 3 to 7 of the FC+ paper: expanders", _run_fcplus)
+    )
+    reproduce_qcn.options_of(
+        _add(kinds, "qcn-switch", "Figs. 3, 7, 8 of the QCN-Switch paper: adaptive Dragonfly routing", _run_qcn)
     )
     _all(kinds)
 
@@ -230,6 +233,10 @@ def _run_fors(options: argparse.Namespace) -> int:
 
 def _run_fcplus(options: argparse.Namespace) -> int:
     return reproduce_fcplus.run(options, _extent(options), _carry_out)
+
+
+def _run_qcn(options: argparse.Namespace) -> int:
+    return reproduce_qcn.run(options, _extent(options), _carry_out)
 
 
 def _run_all(options: argparse.Namespace) -> int:

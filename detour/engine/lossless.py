@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from typing import Any
 
@@ -74,6 +75,8 @@ def link_changed(wiring: Wiring, port: Port, up: bool) -> list[int]:
             continue
         row = memory.row("ports", wiring.port_index(end))
         row["paused"] = 0
+        if row["mirror_paused"]:
+            _store(int(row["mirror_paused"]), 0)
         accounts = range(int(row["queues"]), int(row["queues"]) + int(row["priorities"]))
         row["signal"] = int(up and any(memory.row("queues", account)["in_paused"] for account in accounts))
         entities.append(int(row["entity"]))
@@ -142,3 +145,19 @@ def load_mirror(wiring: Wiring, port: Port, address: int) -> None:
     """Keeps the number of packets that wait at a port in the 32-bit cell at `address` (0: no more)."""
     row: Any = wiring.memory.row("ports", wiring.port_index(port))
     row["mirror"] = address
+
+
+def input_mirrors(wiring: Wiring, port: Port, buffered: int, paused: int) -> None:
+    """Keeps two 32-bit cells at these addresses up to date (0: no more): bytes that came in by a port in lossless
+    classes and wait in the switch; the mask of priorities that the other end has paused."""
+    row: Any = wiring.memory.row("ports", wiring.port_index(port))
+    row["mirror_input"] = buffered
+    row["mirror_paused"] = paused
+    waiting = sum(int(account["in_bytes"]) + int(account["in_headroom"]) for account in wiring.queue_rows(port, None))
+    for cell, value in ((buffered, waiting), (paused, int(row["paused"]))):
+        if cell:
+            _store(cell, value)
+
+
+def _store(address: int, value: int) -> None:
+    ctypes.c_uint32.from_address(address).value = value

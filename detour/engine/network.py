@@ -435,6 +435,11 @@ class Network:
         P4 register (`RegisterArray.address`). The cell must live as long as the network; 0: no more."""
         self.call(lambda: lossless.load_mirror(self._wiring, port, address))
 
+    def mirror_input(self, port: Port, *, buffered: int = 0, paused: int = 0) -> None:
+        """The same for what a port's lossless classes have waiting in the switch, in bytes, and for the mask of
+        priorities that the other end has paused (PFC); 0: no more."""
+        self.call(lambda: lossless.input_mirrors(self._wiring, port, buffered, paused))
+
     # -- observation ------------------------------------------------------------------------------------
 
     def port_stats(self) -> dict[str, Any]:

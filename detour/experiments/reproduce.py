@@ -10,7 +10,7 @@ from typing import Any
 
 from detour.base.jit import cache_dir
 from detour.engine import warm
-from detour.experiments import deadlock, fcplus, fors, nonshortest, path_placement, pfc_gain, sweep
+from detour.experiments import deadlock, fcplus, fors, nonshortest, path_placement, pfc_gain, qcn_switch, sweep
 from detour.experiments.store import Point, Store, source_version
 
 Collect = Callable[[Iterable[dict[str, Any] | None]], dict[str, Any]]
@@ -81,6 +81,13 @@ EXPERIMENTS = {
             fors.WORKER,
             fors.collect,
             fors.seconds,
+        ),
+        Experiment(
+            "qcn-switch",
+            "QCN-Switch: Figs. 3, 7 and 8, adaptive routing from congestion notifications on a Dragonfly of 1056 hosts",
+            qcn_switch.WORKER,
+            qcn_switch.collect,
+            qcn_switch.seconds,
         ),
     )
 }

@@ -24,6 +24,7 @@ from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
 from detour.control import schema
 from detour.control.adaptive import group_links
+from detour.control.entries import Plan
 from detour.control.hashes import DETOUR_BIT, PATHS, probe_ports
 from detour.control.planner import plan
 from detour.engine.clock import Virtual
@@ -122,9 +123,8 @@ class VirtualFabric:
         return hs
 
     def _add_switches(self) -> None:
-        policy = self.scheme.policy
-        entities = plan(self.topology, policy)
-        code = program(policy.program)
+        name, entities = self._plan()
+        code = program(name)
         for switch in self.topology.switches:
             device = switch.device_id
             # Switches that share a register must not run apart from each other.
@@ -133,6 +133,11 @@ class VirtualFabric:
             state = self.states[device] = SwitchState(code, self.settings.seed << 16 | device, self.network.tick_ps)
             load(self.network, device, state, entities[device])
             self.network.set_pipeline(device, code, state)
+
+    def _plan(self) -> tuple[str, Plan]:
+        """The P4 program of all switches, and their entries."""
+        policy = self.scheme.policy
+        return policy.program, plan(self.topology, policy)
 
     def _add_links(self) -> None:
         links = self.settings.links

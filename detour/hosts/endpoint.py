@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from detour.base.jit import njit
-from detour.hosts import cc, dissect, nic, paths, responder, sender, timers, wire
+from detour.hosts import cc, dissect, nic, openloop, paths, responder, sender, timers, wire
 from detour.hosts.config import MAX_PAYLOAD
 from detour.hosts.jit import inner
 from detour.hosts.rows import candidate_row, cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row
@@ -29,6 +29,8 @@ def receive(hs: Any, host: int, buf: Any, offset: int, length: int, now: int) ->
     h["now"] = now
     h["rx_frames"] += 1
     h["rx_bytes"] += length
+    if h["open_loop"] and openloop.receive(hs, host, buf, offset, length, now):
+        return
     kind = dissect.dissect(hs, host, buf, offset, length)
     if kind < 0:
         _count_bad(h, kind)
@@ -94,6 +96,8 @@ def transmit(hs: Any, host: int, buf: Any, offset: int, now: int) -> int:
         length = _control(hs, buf, offset, h, ctl_row(hs, host, nic.pop_control(hs, h)))
     if length == 0 and nic.may_send_data(hs, h):
         length = _data(hs, host, h, buf, offset, now)
+        if length == 0 and h["open_loop"]:
+            length = openloop.write(hs, host, buf, offset, now)
     if length:
         h["tx_frames"] += 1
         h["tx_bytes"] += length
@@ -131,6 +135,8 @@ def _control(hs: Any, buf: Any, offset: int, h: Any, m: Any) -> int:
 @njit
 def deadline(hs: Any, host: int) -> int:
     """When `expire` wants to be called, ps; `MAX_TIME`: never."""
+    if host_row(hs, host)["open_loop"]:
+        return openloop.due(hs, host)
     while True:
         i = timers.top(hs, host)
         if i == NIL:
@@ -149,6 +155,8 @@ def deadline(hs: Any, host: int) -> int:
 def expire(hs: Any, host: int, now: int) -> None:
     """The deadline has passed. Harmless if it has not."""
     host_row(hs, host)["now"] = now
+    if host_row(hs, host)["open_loop"]:
+        return  # `transmit` follows
     while deadline(hs, host) <= now:
         i = timers.top(hs, host)
         sender.on_deadline(hs, i, now)

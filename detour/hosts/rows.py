@@ -91,6 +91,11 @@ def heap_row(hs: Any, host: int, place: int) -> Any:
     return hs.heap[host, place]
 
 
+def source_row(hs: Any, host: int) -> Any:
+    """A host's open-loop source."""
+    return hs.source[host]
+
+
 def memory_to_frame(hs: Any, buf: Any, at: int, address: int, size: int) -> None:
     """Copies `size` bytes of the arena to `buf[at:]`."""
     buf[at : at + size] = hs.memory[address : address + size]
@@ -160,6 +165,7 @@ for _pure, _table, _arguments in (
     (ctl_row, "ctl", 3),
     (ptm_row, "ptm", 3),
     (heap_row, "heap", 3),
+    (source_row, "source", 2),
 ):
     _native_row(_pure, _table, _arguments)
 

@@ -55,6 +55,8 @@ HOST = np.dtype(
         "active_head active_tail ctl_head ctl_tail heap_size "
         # ring of PTMs; mask of priorities that must not be sent; time of the last call, ps
         "ptm_head ptm_tail paused now "
+        # 1: an open-loop source (`openloop.py`)
+        "open_loop "
     )
     + _ints(HOST_COUNTERS)
 )
@@ -149,6 +151,18 @@ FRAME = np.dtype(
 """what the parser found in the frame that just came in"""
 
 
+SOURCE = np.dtype(
+    _ints(
+        # a packet a slot with this probability (scaled to 2**31), when the next one is generated
+        "slot_ps probability next_ps frame_bytes "
+        # destinations: `targets` hosts from `first` on, of `hosts` in all, without the one at place `own`
+        "first targets own hosts "
+        # what was sent and what came in; sums over packets: generation to delivery, transmission to delivery, switches
+        "tx_packets tx_bytes rx_packets rx_bytes rx_latency_ps rx_network_ps rx_switches"
+    )
+)
+"""one row a host: its open-loop source"""
+
 HEAP = np.dtype([("qp", np.int32)])
 """one row a place in a host's heap of deadlines"""
 
@@ -167,6 +181,7 @@ TABLES = {
     "ctl": CTL,
     "ptm": CTL,
     "heap": HEAP,
+    "source": SOURCE,
     "memory": np.dtype(np.uint8),
 }
 """all tables with the types of their rows"""
@@ -196,6 +211,7 @@ class Hosts(_Handle):
     ctl: Any
     ptm: Any
     heap: Any
+    source: Any
     memory: Any
 
     def __new__(cls, shapes: dict[str, tuple[int, ...]]) -> Hosts:
@@ -283,7 +299,7 @@ def make_hosts(
     shapes |= {"cq": (n_cqs,), "mr": (n_mrs,), "slot": (n_qps, window), "arrival": (n_qps, window)}
     shapes |= {"wqe": (n_qps, sq_depth), "candidate": (n_qps, max_candidates), "cqe": (n_cqs, cq_depth)}
     shapes |= {"ctl": (n_hosts, control_depth), "ptm": (n_hosts, control_depth)}
-    shapes |= {"heap": (n_hosts, min(n_qps, qps_per_host or n_qps))}
+    shapes |= {"heap": (n_hosts, min(n_qps, qps_per_host or n_qps)), "source": (n_hosts,)}
     shapes |= {"memory": (0 if config.elide_payload else arena_bytes,)}
     hs = Hosts(shapes)
     for name, value in sizes.items():

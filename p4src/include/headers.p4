@@ -67,6 +67,33 @@ const bit<20> FLOW_LABEL_MASK = 0x1fff;
 #define DELAY_SHIFT 4
 const bit<32> DELAY_LIMIT = 1 << 19; // ticks from which on there is one class; two an octave below
 
+#ifdef QCN
+const bit<32> INSTANCE_EGRESS_CLONE = 2;
+const bit<8> KEEP_ON_NOTIFICATION = 3;
+const bit<32> NOTIFICATION_SESSION = 2; // to the recirculation port
+const bit<8> TAKEN = 12;                // a congestion notification message that this switch was to have
+const bit<16> NOTIFICATION_PORT = 4794; // UDP
+const bit<6> NOTIFICATION_DSCP = 48;
+const bit<16> NOTIFICATION_BYTES = 86;  // Ethernet 14, IPv6 40, UDP 8, PDU 24
+
+// PDU of a congestion notification message (IEEE 802.1Qau, 33.4) without encapsulated MSDU. The eight octets of the
+// CPID are ours to fill.
+header cnm_t {
+    bit<4>  version;
+    bit<6>  reserved;
+    bit<6>  feedback;     // 1 to 63
+    bit<16> node_id;      // CPID: the switch,
+    bit<16> in_port;      // where the victim came in,
+    bit<16> out_port;     // where it went out,
+    bit<16> reserved_id;  // 0
+    bit<16> q_offset;     // in units of 64 octets, signed
+    bit<16> q_delta;
+    bit<16> priority;     // of the victim: its class in the upper three bits
+    bit<48> dst_addr;     // of the victim
+    bit<16> length;       // of the MSDU: 0
+}
+#endif
+
 @controller_header("packet_in")
 header packet_in_t {
     bit<16> ingress_port;
@@ -145,6 +172,9 @@ struct headers_t {
     segment_t    next_segment;    // index Segments Left - 1
     segments_t   segments_before; // indices below Segments Left - 1
     segments_t   segments_after;  // those already visited, and TLVs
+#ifdef QCN
+    cnm_t        cnm;
+#endif
 }
 
 struct metadata_t {
@@ -166,6 +196,20 @@ struct metadata_t {
     bit<1>  detour;         // most significant bit of the UDP source port: a non-shortest path, please
     bit<16> via;            // intermediate group
     bit<1>  marked;         // this switch set the ECN mark
+#ifdef QCN
+    @field_list(KEEP_ON_NOTIFICATION)
+    bit<6>  feedback;       // what the message about a victim is to say
+    @field_list(KEEP_ON_NOTIFICATION)
+    bit<16> q_offset;
+    @field_list(KEEP_ON_NOTIFICATION)
+    bit<16> q_delta;
+    @field_list(KEEP_ON_NOTIFICATION)
+    port_t  victim_in;
+    @field_list(KEEP_ON_NOTIFICATION)
+    port_t  victim_out;
+    @field_list(KEEP_ON_NOTIFICATION)
+    bit<16> victim_node;
+#endif
 }
 
 #endif

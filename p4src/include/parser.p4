@@ -124,6 +124,16 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout metadata_t meta, 
 
     state udp {
         packet.extract(hdr.udp);
+#ifdef QCN
+        transition select(hdr.udp.dst_port, hdr.udp.length) {
+            (NOTIFICATION_PORT, NOTIFICATION_BYTES - 54): notification;
+            default: accept;
+        }
+    }
+
+    state notification {
+        packet.extract(hdr.cnm);
+#endif
         transition accept;
     }
 }
@@ -141,6 +151,9 @@ control FabricDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.inner_ipv6);
         packet.emit(hdr.inner_transit);
         packet.emit(hdr.udp);
+#ifdef QCN
+        packet.emit(hdr.cnm);
+#endif
     }
 }
 

@@ -13,6 +13,9 @@ control FabricIngress(inout headers_t hdr, inout metadata_t meta, inout standard
     Spread() spread;
     CHOOSER() CHOOSER_NAME;
     Router() router;
+#ifdef QCN
+    Reaction() reaction;
+#endif
     Qos() qos;
     Verdict() verdict;
 
@@ -49,6 +52,9 @@ control FabricIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         if (meta.verdict == FORWARD && meta.port_chosen == 0) {
             router.apply(hdr, meta, std);
         }
+#ifdef QCN
+        reaction.apply(hdr, meta, std);
+#endif
         qos.apply(hdr, meta, std);
         verdict.apply(hdr, meta, std);
         if (std.egress_spec != DROP_PORT) {
@@ -59,12 +65,21 @@ control FabricIngress(inout headers_t hdr, inout metadata_t meta, inout standard
 
 control FabricEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     counter(MAX_PORTS, CounterType.packets_and_bytes) port_tx;
+#ifdef QCN
+    CongestionPoint() congestion;
+    Notification() notification;
+#endif
     Telemetry() telemetry;
     Ecn() ecn;
     FlowWatch() flows;
 
     apply {
         if (std.egress_port == RECIRCULATION_PORT) {
+#ifdef QCN
+            if (std.instance_type == INSTANCE_EGRESS_CLONE) {
+                notification.apply(hdr, meta, std);
+            }
+#endif
             recirculate_preserving_field_list(KEEP_ON_RECIRCULATION);
         } else if (std.egress_port == CPU_PORT) {
             hdr.packet_in.setValid();
@@ -74,6 +89,9 @@ control FabricEgress(inout headers_t hdr, inout metadata_t meta, inout standard_
                 hdr.packet_in.reason = (bit<16>)PUNT_ACL;
             }
         } else {
+#ifdef QCN
+            congestion.apply(hdr, meta, std);
+#endif
             telemetry.apply(hdr, std);
             ecn.apply(hdr, meta, std);
             flows.apply(hdr, meta, std);

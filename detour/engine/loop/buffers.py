@@ -15,7 +15,7 @@ from typing import Any
 
 from detour.engine.loop import heap
 from detour.engine.loop.jit import inner
-from detour.engine.loop.native import port_at, queue_at
+from detour.engine.loop.native import load32, port_at, queue_at, store32
 
 
 @inner(forceinline=True)
@@ -38,6 +38,7 @@ def admit(g: Any, switch: Any, queue: Any, slot: Any) -> bool:
         if not _charge(switch, account, wire):
             switch.headroom_drops += 1
             return False
+        _mirror(g, account, wire)
         _consider_pause(g, switch, account)
     else:
         free = switch.shared_bytes - switch.shared_used
@@ -48,6 +49,14 @@ def admit(g: Any, switch: Any, queue: Any, slot: Any) -> bool:
     switch.buffer_used += wire
     switch.buffer_peak = max(switch.buffer_peak, switch.buffer_used)
     return True
+
+
+@inner(forceinline=True)
+def _mirror(g: Any, account: Any, change: int) -> None:
+    """Tells the program, if it wants to know, how much waits of what came in by a port."""
+    cell = port_at(g.ports, account.port).mirror_input
+    if cell != 0:
+        store32(cell, load32(cell) + change)
 
 
 @inner()
@@ -88,6 +97,7 @@ def release(g: Any, switch: Any, slot: Any) -> None:
     account.in_headroom -= from_headroom
     switch.shared_used -= min(rest, max(account.in_bytes - switch.reserve, 0))
     account.in_bytes -= rest
+    _mirror(g, account, -wire)
     if account.in_paused != 0 and account.in_headroom == 0:
         shared = account.in_bytes - switch.reserve
         if shared <= 0 or shared + switch.xon_offset <= _threshold(switch):

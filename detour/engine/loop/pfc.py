@@ -12,7 +12,7 @@ from typing import Any
 from detour.engine.loop import lines, pool
 from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import CLASS_PFC, PFC_BYTES
-from detour.engine.loop.native import load8, port_at, queue_at, slot_at, store8, store64
+from detour.engine.loop.native import load8, port_at, queue_at, slot_at, store8, store32, store64
 
 _RETRY_PS = 100_000
 """Time until another attempt when the pool is empty."""
@@ -76,4 +76,6 @@ def receive(g: Any, port_index: int, slot_index: int) -> None:
     elif port.paused != 0 and mask == 0:
         port.paused_ps += g.now - port.paused_since
     port.paused = mask
+    if port.mirror_paused != 0:
+        store32(port.mirror_paused, mask)
     pool.give_back(g, slot_index)

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names and constants of qcn.p4 that the other programs do not have, as its P4Info has them (a test compares them)."""
+
+from __future__ import annotations
+
+CONDITION = "FabricIngress.conditional.condition"
+HOST_PORTS = "FabricIngress.conditional.host_ports"
+MINIMAL_RULE = "FabricIngress.conditional.minimal_rule"
+TOWARDS_GROUP = "FabricIngress.conditional.towards_group"
+DECISIONS = "FabricIngress.conditional.decisions"
+PAUSED = "FabricIngress.conditional.paused"
+DETOURED = "detoured"
+MECHANISM = "FabricIngress.reaction.mechanism"
+OWN_HOSTS = "FabricIngress.reaction.host_ports"
+RECEIVED = "FabricIngress.reaction.received"
+LAST_FEEDBACK = "FabricIngress.reaction.last"
+LAST_SUM = "FabricIngress.reaction.last_sum"
+SENT = "FabricIngress.reaction.sent"
+INPUT_POINTS = "FabricEgress.congestion.input_points"
+OUTPUT_POINTS = "FabricEgress.congestion.output_points"
+NOTIFIED = "FabricEgress.congestion.notified"
+Q_OLD = "FabricEgress.congestion.q_old"
+BUFFERED = "buffered"
+
+MINIMAL = "FabricIngress.conditional.minimal"
+TOWARDS = "FabricIngress.conditional.towards"
+ADAPT = "FabricIngress.reaction.adapt"
+INPUT_BUFFER = "FabricEgress.congestion.input_buffer"
+OUTPUT_QUEUE = "FabricEgress.congestion.output_queue"
+
+CONDITIONS = {
+    "always": "FabricIngress.conditional.always",
+    "unless_paused": "FabricIngress.conditional.unless_paused",
+    "by_probability": "FabricIngress.conditional.by_probability",
+}
+
+# headers.p4
+NOTIFICATION_SESSION = 2
+NOTIFICATION_PORT = 4794
+NOTIFICATION_BYTES = 86
+TAKEN = 12

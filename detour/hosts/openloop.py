@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Open-loop sources: a host that sends datagrams by a Bernoulli process, whatever becomes of them, and counts what
+arrives.
+
+This is the load of the interconnection network literature (Dally and Towles, "Principles and Practices of
+Interconnection Networks", 23.1): in every slot, the time that a packet takes on the host's link, a packet is generated
+with probability `load`, and waits in an unlimited source queue until the link takes it. No transport, no congestion
+control.
+
+Nothing is stored for the queue: packets are generated in order, so the time of its first one is enough.
+
+Frames: Ethernet | IPv6 | UDP (port 4795) | time of generation, ps, 8 | time of transmission, ps, 8 | payload, which is
+elided.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.hosts import nic
+from detour.hosts.jit import inner
+from detour.hosts.octets import load16, load64, store64
+from detour.hosts.rows import host_row, source_row
+from detour.hosts.state import MAX_TIME, Hosts
+from detour.hosts.wire import ETHERNET, HOP_LIMIT, IPV6, NH_UDP, UDP, put_ethernet_ipv6, put_udp
+
+PORT_OPEN_LOOP = 4795
+HEADER_BYTES = ETHERNET + IPV6 + UDP + 16
+"""shortest frame of an open-loop source"""
+
+ALWAYS = 1 << 31
+"""Scale of the probability of a packet in a slot."""
+
+_PATHS = np.int64(1 << 15)
+_WHOLE = np.int64(ALWAYS)
+_NONE = np.int64(0)
+_PS_PER_SECOND_OF_BITS = 8 * 10**12
+
+
+def configure(
+    hs: Hosts, host: int, *, load: float, targets: tuple[int, int], frame_bytes: int, rate_bps: int, start_ps: int = 0
+) -> None:
+    """Makes `host` an open-loop source.
+
+    `load`: offered, as a share of the link. `targets`: first host and number of hosts from there on (in a round over
+    all hosts) among which destinations are drawn; the host itself is left out. `frame_bytes`: length on the wire.
+
+    Raises:
+        DetourError: a parameter is out of range.
+    """
+    hosts = len(hs.host)
+    first, count = targets
+    if not 0 <= load <= 1:
+        raise DetourError(f"offered load is {load:g}; it is a share of the host's link, 0 to 1")
+    if not 0 <= first < hosts or not 1 <= count <= hosts:
+        raise DetourError(f"targets are {count} hosts from {first} on; there are {hosts}")
+    inside = (host - first) % hosts < count
+    if count == 1 and inside:
+        raise DetourError(f"host {host} cannot be the only target of its own packets")
+    if frame_bytes < HEADER_BYTES:
+        raise DetourError(f"frames of {frame_bytes} bytes; open-loop sources need at least {HEADER_BYTES}")
+    row = hs.source[host]
+    row["slot_ps"] = frame_bytes * _PS_PER_SECOND_OF_BITS // rate_bps
+    row["probability"] = round(load * ALWAYS)
+    row["first"], row["targets"] = first, count - inside
+    row["own"] = (host - first) % hosts if inside else count
+    row["hosts"] = hosts
+    row["frame_bytes"] = frame_bytes
+    row["next_ps"] = start_ps if load > 0 else MAX_TIME
+    hs.host[host]["open_loop"] = 1
+
+
+@inner
+def _generate(h: Any, source: Any) -> None:
+    """Finds the slot of the next packet."""
+    source["next_ps"] += source["slot_ps"]
+    while nic.random_below(h, _WHOLE) >= source["probability"]:
+        source["next_ps"] += source["slot_ps"]
+
+
+@inner
+def due(hs: Any, host: int) -> int:
+    """When the next packet is generated, if that is not over already; ps, `MAX_TIME`: never."""
+    time = source_row(hs, host)["next_ps"]
+    return time if time > host_row(hs, host)["now"] else MAX_TIME
+
+
+@inner
+def write(hs: Any, host: int, buf: Any, offset: int, now: int) -> int:
+    """Writes the first packet of the source queue; returns its length, 0 if the queue is empty."""
+    source = source_row(hs, host)
+    if source["next_ps"] > now:
+        return 0
+    h = host_row(hs, host)
+    number = nic.random_below(h, source["targets"])
+    if number >= source["own"]:
+        number += 1
+    target = host_row(hs, (source["first"] + number) % source["hosts"])
+    length = source["frame_bytes"]
+    size = length - ETHERNET - IPV6
+    udp = put_ethernet_ipv6(
+        buf,
+        offset,
+        h["gateway"],
+        h["mac"],
+        h["addr_hi"],
+        h["addr_lo"],
+        target["addr_hi"],
+        target["addr_lo"],
+        _NONE,
+        _NONE,
+        size,
+        _NONE,
+    )
+    at = put_udp(buf, udp, nic.random_below(h, _PATHS), PORT_OPEN_LOOP, size)
+    store64(buf, at, source["next_ps"])
+    store64(buf, at + 8, now)
+    source["tx_packets"] += 1
+    source["tx_bytes"] += length
+    _generate(h, source)
+    return length
+
+
+@inner
+def receive(hs: Any, host: int, buf: Any, o: int, length: int, now: int) -> bool:
+    """Counts a frame of an open-loop source; False if it is another one."""
+    udp = o + ETHERNET + IPV6
+    if length < HEADER_BYTES or buf[o + ETHERNET + 6] != NH_UDP or load16(buf, udp + 2) != PORT_OPEN_LOOP:
+        return False
+    source = source_row(hs, host)
+    source["rx_packets"] += 1
+    source["rx_bytes"] += length
+    source["rx_latency_ps"] += now - load64(buf, udp + UDP)
+    source["rx_network_ps"] += now - load64(buf, udp + UDP + 8)
+    source["rx_switches"] += HOP_LIMIT - buf[o + ETHERNET + 7]
+    return True

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixed-point arithmetic of qcn.p4, as compiled, against exact fractions."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+from fractions import Fraction
+
+import pytest
+
+from detour.base.errors import DetourError
+from detour.control import qcn_numbers, qcn_schema, schema
+from detour.control.qcn import MECHANISMS, Mechanism, Points
+from detour.engine.compiler.run import Runner
+from detour.engine.phv import EGRESS_PORT, INSTANCE_TYPE
+from detour.engine.tables import MemberRef
+from detour.fabric.virtual import program
+from detour.fabric.virtual_load import _call
+from tests.ptf.packets import frame, host, ip, udp
+
+PORT, HOST_PORT = 3, 1
+ONE = qcn_numbers.ONE
+EGRESS_CLONE, RECIRCULATED = 2, 4
+
+
+@pytest.fixture(scope="module")
+def runner() -> Runner:
+    """A switch of group 0 of 9; hosts of switch 0 are behind port 1, all others behind port 3."""
+    found = Runner(program("qcn"))
+    tables = found.state.tables
+    tables[schema.CONFIG].set_default(schema.SET_NODE, (7, 0, 9))
+    profile = tables[schema.ROUTE].profile
+    assert profile is not None
+    for number, (length, port) in enumerate(((16, PORT), (48, HOST_PORT)), start=1):
+        profile.add_member(number, schema.FORWARD, (port,))
+        tables[schema.ROUTE].insert(((0xFD00 << 112, length),), MemberRef(number), (), 0)
+    tables[qcn_schema.OWN_HOSTS].insert((HOST_PORT,), schema.NO_ACTION, (), 0)
+    return found
+
+
+def pdu(feedback: int, out_port: int = PORT, priority: int = 0) -> bytes:
+    """A message as 802.1Qau lays it out."""
+    head = struct.pack("!HHHHH", feedback, 5, 2, out_port, 0)
+    return head + struct.pack("!hhH6sH", 100, -7, priority << 13, bytes(6), 0)
+
+
+def message(feedback: int, dst: str, **fields: int) -> bytes:
+    """A message in a frame."""
+    return bytes(frame(ip(dst, src="fcbb:bb00:2::"), udp(4794, 4794, pdu(feedback, **fields))))
+
+
+def exact_feedback(queue: int, old: int, q_eq: int, w: int) -> int:
+    """Fb of section II-D, positive, quantised as FACTS 9 has it."""
+    most = q_eq * (2 * w + 1)
+    value = min(max(queue - q_eq + w * (queue - old), 0), most)
+    return int(Fraction(value * 63, most))
+
+
+def test_feedback_is_quantised_exactly(runner: Runner) -> None:
+    dice = random.Random(1)
+    table = runner.state.tables[qcn_schema.INPUT_POINTS]
+    packet = bytes(frame(ip(host(5), src=host(2)), udp()))
+    for _ in range(150):
+        w = dice.choice([0, 1, 2, 3, 8])
+        q_eq = dice.choice([1, 64, 4000, 33_000, dice.randrange(1, 1 << 15)])
+        name, values = _call(runner.state, Points(every=1, q_eq=q_eq, w=w, wait_ticks=0).action())
+        handle = table.insert((PORT,), name, values, 0)
+        for _ in range(10):
+            queue, old = dice.randrange(4 * q_eq + 2), dice.randrange(4 * q_eq + 2)
+            runner.state.registers[qcn_schema.BUFFERED].write(PORT, queue)
+            runner.state.registers[qcn_schema.Q_OLD].write(PORT, old)
+            result = runner.run(packet, port=PORT, watch=("scalars.metadata_t.feedback",))
+            expected = exact_feedback(queue, old, q_eq, w)
+            assert result.fields["scalars.metadata_t.feedback"] == expected, (q_eq, w, queue, old)
+            assert (result.clone is not None) == (expected > 0)
+        table.delete(handle)
+
+
+def test_every_boundary_of_the_quantiser_is_right(runner: Runner) -> None:
+    """One byte below each level and exactly at it."""
+    most = qcn_numbers.largest(33_000, 2)
+    scale = qcn_numbers.scale(most)
+    for level in range(1, 64):
+        least = -(-level * most // 63)
+        assert (least * scale) >> 40 == level
+        assert ((least - 1) * scale) >> 40 == level - 1
+
+
+def _set(runner: Runner, mechanism: Mechanism, ports: int) -> None:
+    runner.state.tables[qcn_schema.MECHANISM].set_default(*_call(runner.state, mechanism.adapt(ports)))
+
+
+@pytest.mark.parametrize("name", [name for name, m in MECHANISMS.items() if m.condition == "by_probability"])
+def test_reactions_follow_the_exact_rule(runner: Runner, name: str) -> None:
+    """Any state, any message: the probability is that of exact arithmetic up to the bounds of `qcn_numbers`."""
+    mechanism, dice = MECHANISMS[name], random.Random(name)
+    registers = runner.state.registers
+    for _ in range(300):
+        ports = dice.choice([4, 7, 11, 16])
+        _set(runner, mechanism, ports)
+        last = [dice.choice([0, dice.randrange(63 * 16 + 1)]) for _ in range(ports)]  # in sixteenths
+        for port, value in enumerate(last):
+            registers[qcn_schema.LAST_FEEDBACK].write(PORT + port, value)
+        registers[qcn_schema.LAST_SUM].write(0, sum(last))
+        before = dice.choice([0, 1, ONE, dice.randrange(ONE + 1)])
+        registers[qcn_schema.DETOURED].write(PORT, ONE - before)
+        feedback = dice.randrange(1, 64)
+        runner.run(message(feedback, host(0, 0)), port=PORT)
+        after = ONE - registers[qcn_schema.DETOURED].read(PORT)
+        mine = last[0] + ((feedback * 16 - last[0]) >> mechanism.smooth)
+        level = Fraction(last[0]) + Fraction(feedback * 16 - last[0], 1 << mechanism.smooth)
+        assert 0 <= level - mine < 1, "the average is rounded down by less than a sixteenth"
+        total = sum(last) - last[0] + mine
+        assert (registers[qcn_schema.LAST_FEEDBACK].read(PORT), registers[qcn_schema.LAST_SUM].read(0)) == (mine, total)
+        excess = Fraction(mine, 16) - Fraction(total, 16 * ports) * mechanism.versus
+        p = Fraction(before, ONE)
+        exact = p
+        if excess > 0:
+            exact = p * (1 - Fraction(mechanism.limit) * excess)
+        elif not mechanism.steady:
+            exact = min(p + Fraction(mechanism.increase), Fraction(1))
+        assert abs(Fraction(after, ONE) - exact) <= Fraction(1, 1 << 22), (name, ports, last, feedback, before)
+
+
+def test_silence_brings_the_probability_back(runner: Runner) -> None:
+    _set(runner, Mechanism("test", increase=0.25, quiet=10), 7)
+    registers = runner.state.registers
+    registers[qcn_schema.DETOURED].write(PORT, ONE)
+    registers[qcn_schema.SENT].write(PORT, 0)
+    packet = bytes(frame(ip(host(5), src=host(2)), udp()))
+    seen = []
+    for _ in range(45):
+        runner.run(packet, port=5)
+        seen.append(ONE - registers[qcn_schema.DETOURED].read(PORT))
+    assert seen[8] == 0
+    assert [seen[at] for at in (9, 19, 29, 39, 44)] == [ONE // 4, ONE // 2, 3 * ONE // 4, ONE, ONE]
+
+
+def test_messages_about_other_classes_do_not_count(runner: Runner) -> None:
+    _set(runner, Mechanism("test", classes=0b001), 7)
+    registers = runner.state.registers
+    registers[qcn_schema.DETOURED].write(PORT, 0)
+    runner.run(message(63, host(0, 0), priority=1), port=PORT)
+    assert registers[qcn_schema.DETOURED].read(PORT) == 0
+    runner.run(message(63, host(0, 0), priority=0), port=PORT)
+    assert registers[qcn_schema.DETOURED].read(PORT) > 0
+
+
+def test_a_clone_becomes_a_message_to_the_source(runner: Runner) -> None:
+    """Egress of the clone: the PDU says what the congestion point found; after the turn it is cut to its length."""
+    packet = bytes(frame(ip(host(5), src=host(2)), udp(payload=bytes(900))))
+    runner.start(packet, port=PORT)
+    runner.put(INSTANCE_TYPE, EGRESS_CLONE)
+    runner.put(EGRESS_PORT, 509)
+    offset = runner.program.field_offset("scalars.metadata_t.feedback")
+    runner.phv[offset] = 41
+    runner.egress(runner.state.sw, runner.phv.ctypes.data)
+    made = runner.finish()
+    assert made[38:54] == socket.inet_pton(socket.AF_INET6, host(2))
+    assert int.from_bytes(made[62:64], "big") & 63 == 41
+    runner.start(made, port=0, instance_type=RECIRCULATED)
+    runner.ingress(runner.state.sw, runner.phv.ctypes.data)
+    assert len(runner.finish()) == 86
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Points(every=0),
+        lambda: Points(q_eq=0),
+        lambda: Points(q_eq=1 << 20),
+        lambda: Points(wait_ticks=-1),
+        lambda: Points(where="nowhere"),  # type: ignore[arg-type]
+        lambda: Mechanism("m", limit=1 / 32),
+        lambda: Mechanism("m", increase=1.5),
+        lambda: Mechanism("m", versus=17),
+        lambda: Mechanism("m", quiet=0),
+    ],
+)
+def test_impossible_parameters_are_refused(make: object) -> None:
+    with pytest.raises(DetourError):
+        make()  # type: ignore[operator]

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans for qcn.p4."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from detour.base.errors import DetourError
+from detour.base.p4build import BUILD
+from detour.control import qcn_schema, schema
+from detour.control.entries import Action, ActionSet, CloneSession, DefaultAction, TableEntry
+from detour.control.qcn import MECHANISMS, QCN_COMPLETE, Mechanism, Points, plan_qcn
+from detour.topo import parse_topology
+
+D1 = parse_topology("d1")
+
+
+def names() -> set[str]:
+    return set(re.findall(r'name: "([^"]+)"', (BUILD / "qcn.p4info.txtpb").read_text()))
+
+
+def values_of(module: object) -> set[str]:
+    found = [value for name, value in vars(module).items() if name.isupper()]
+    return {v for v in found if isinstance(v, str)} | {v for f in found if isinstance(f, dict) for v in f.values()}
+
+
+def test_every_name_is_in_the_program() -> None:
+    assert values_of(qcn_schema) <= names()
+
+
+def test_constants_are_those_of_the_sources() -> None:
+    text = (BUILD.parent / "include" / "headers.p4").read_text()
+    for name in ("NOTIFICATION_SESSION", "NOTIFICATION_PORT", "NOTIFICATION_BYTES", "TAKEN"):
+        found = re.search(rf"const \S+ {name} = (\w+);", text)
+        assert found is not None
+        assert int(found[1]) == getattr(qcn_schema, name)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_plans_name_what_the_program_has(name: str) -> None:
+    known = names()
+    for entity in (e for entities in plan_qcn(D1, MECHANISMS[name]).values() for e in entities):
+        if isinstance(entity, TableEntry):
+            assert {entity.table, *(field for field, _ in entity.match)} <= known
+            for action in entity.members():
+                assert {action.name, *(field for field, _ in action.params)} <= known
+        elif isinstance(entity, DefaultAction):
+            assert {entity.table, entity.action.name, *dict(entity.action.params)} <= known
+
+
+def test_minimal_rules_lead_to_the_direct_link_or_the_switch_that_has_it() -> None:
+    plan = plan_qcn(D1, QCN_COMPLETE)
+    for switch in D1.switches:
+        entries = [
+            e for e in plan[switch.device_id] if isinstance(e, TableEntry) and e.table == qcn_schema.MINIMAL_RULE
+        ]
+        assert len(entries) == D1.groups - 1
+        for entry in entries:
+            (_, group), action = entry.match[0], entry.action
+            assert isinstance(action, Action)
+            peer = switch.ports[action["port"] - 1]
+            assert peer is not None
+            there = D1.switches[peer.index]
+            if peer.kind == "global":
+                assert there.group == group
+            else:
+                beyond = {D1.switches[p.index].group for p in there.ports if p is not None and p.kind == "global"}
+                assert (peer.kind, there.group) == ("local", switch.group)
+                assert group in beyond
+
+
+def test_congestion_points_are_at_transit_ports_only() -> None:
+    for where, table in (("input", qcn_schema.INPUT_POINTS), ("output", qcn_schema.OUTPUT_POINTS)):
+        mechanism = Mechanism("test", points=Points(where=where, kinds=("global",)))  # type: ignore[arg-type]
+        for switch in D1.switches:
+            entries = [e for e in plan_qcn(D1, mechanism)[switch.device_id] if isinstance(e, TableEntry)]
+            ports = [e.match[0][1] for e in entries if e.table == table]
+            assert ports == [p for p, peer in enumerate(switch.ports, 1) if peer is not None and peer.kind == "global"]
+            assert Counter(e.table for e in entries)[qcn_schema.OWN_HOSTS] == len(D1.hosts_of[switch.index])
+
+
+def test_one_node_config_and_the_session_of_messages() -> None:
+    for entities in plan_qcn(D1, QCN_COMPLETE).values():
+        assert sum(isinstance(e, DefaultAction) and e.table == schema.CONFIG for e in entities) == 1
+        sessions = [e for e in entities if isinstance(e, CloneSession) and e.session == qcn_schema.NOTIFICATION_SESSION]
+        assert [replica.port for replica in sessions[0].replicas] == [509]
+        towards = [e for e in entities if isinstance(e, TableEntry) and e.table == qcn_schema.TOWARDS_GROUP]
+        assert all(isinstance(e.action, ActionSet) for e in towards)
+
+
+@pytest.mark.parametrize("spec", ["leaf-spine:leaves=2,spines=2,hosts=1", "dragonfly:p=1,a=2,h=1,g=2"])
+def test_other_topologies_are_refused(spec: str) -> None:
+    with pytest.raises(DetourError):
+        plan_qcn(parse_topology(spec), QCN_COMPLETE)
