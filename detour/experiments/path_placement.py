@@ -13,7 +13,7 @@ A point is one run on one footing: virtual time, the engine in real time, or BMv
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,7 @@ FOOTINGS = {
         100_000_000_000, 30e-3, 6e-3, 20e-6, 100e-6, 5e-6, 100e-6, "engine in virtual time, all times a thousandth"
     ),
     "real": Footing(20_000_000, 30.0, 6.0, 10e-3, 100e-3, 2e-3, 100e-3, "engine in real time"),
-    "bmv2": Footing(1_102_000, 30.0, 12.0, 100e-3, 1.0, 50e-3, 1.0, "simple_switch_grpc"),
+    "bmv2": Footing(1_102_000, 30.0, 12.0, 100e-3, 1.0, 80e-3, 1.0, "simple_switch_grpc"),
 }
 """virtual: a thirtieth of a second of 100 Gb/s is as many packets as a laptop simulates in seconds"""
 
@@ -95,6 +95,8 @@ class Course:
     retransmitted: int
     ecn_marked: int
     rtt_s: float
+    switches: list[dict[str, Any]] = field(default_factory=list)
+    """what switches counted of the flow (virtual time)"""
 
 
 # -- points -------------------------------------------------------------------------------------------------
@@ -156,6 +158,7 @@ def describe(course: Course) -> dict[str, Any]:
         "ecn_marked": course.ecn_marked,
         "rtt_s": course.rtt_s,
         "onset_s": onset,
+        "switches": course.switches,
         "series": {
             "seconds": np.round(course.times_s, 9).tolist(),
             "mbps": np.round(course.rates_bps / 1e6, 3).tolist(),

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from detour.base.errors import DetourError
 from detour.control.rerouting import Controller
+from detour.control.watching import CLASS_MEANS
 from detour.experiments.path_placement import (
+    NAMES,
     ONSET,
     PATHS,
     RECEIVER,
@@ -19,9 +23,10 @@ from detour.experiments.path_placement import (
     Footing,
     bins,
 )
-from detour.fabric.monitoring import FlowMonitor
+from detour.fabric.monitoring import FIELDS, FlowMonitor
 from detour.fabric.virtual import VirtualFabric
 from detour.fabric.virtual_scheme import PAYLOAD, STEP, US, Links, Scheme, Settings
+from detour.fabric.virtual_watch import switch_flows
 from detour.hosts.state import set_host
 from detour.hosts.verbs import CQ, MR, PD, QP, AccessFlag, Context, Path, SendWR, WCOpcode, WCStatus
 from detour.topo import address, parse_topology
@@ -61,9 +66,18 @@ class _Run:
         self.monitor.add(_FLOW, self.peer.index)
         self.controller = Controller(self.topology, how.thresholds)
         self.controller.add(_FLOW, PATHS[0])
+        windows = round(seconds / how.window_s) + 2
+        self.switches = switch_flows(self.fabric, {_FLOW: self.qp.index}, kept=windows)
+        # The NIC tells nobody when it moves, so all that it may pass watch from the beginning.
+        ways = PATHS if mode == "nic" else PATHS[:1]
+        source = self.topology.hosts[SENDER].address
+        self.switches.add(_FLOW, source, dict.fromkeys(self._device(switch) for way in ways for switch in way))
         self.posted = self.completed = self.received = 0
         self.in_order = True
         self.pushed_ps: list[int] = []
+
+    def _device(self, switch: int) -> int:
+        return self.topology.switches[switch].device_id
 
     def _connect(self) -> None:
         device = self.fabric.device
@@ -104,20 +118,35 @@ class _Run:
         """The link loses part of its rate, in both directions."""
         link = self.topology.link(THROTTLED)
         for switch, port in (link.a, link.b):
-            device = self.topology.switches[switch].device_id
-            self.fabric.network.set_rate((device, port), round(self.how.rate_bps * THROTTLE))
+            self.fabric.network.set_rate((self._device(switch), port), round(self.how.rate_bps * THROTTLE))
 
     def window(self) -> tuple[int, Path, Any] | None:
         """Ends a window of the monitor; (time of the push, new path, its switches) if the controller wants one."""
         now = self.fabric.now_ps
         self.monitor.sample(now)
+        self.switches.sample()
         if self.mode != "controller":
             return None
         for way in self.controller.decide(self.monitor.reports(), now).values():
             usids = path_usids(self.topology, way, self.topology.hosts[RECEIVER])
             self.controller.moved(_FLOW, way, now)
+            self.switches.move(_FLOW, [self._device(switch) for switch in way])
             return now + PUSH_PS, Path(0, usids), way
         return None
+
+    def hops(self) -> list[dict[str, Any]]:
+        """What the switches saw of the flow, in the order of its path: packets, those that they marked, the mean delay
+        in their queues, and the longest mean of a window."""
+        found = []
+        for row in self.switches.rows(_FLOW):
+            device = self.topology.switch(row["switch"]).device_id
+            _, windows = self.switches.monitor.history(_FLOW, device)
+            delays = np.array(row["delays"])
+            mean = float(delays @ CLASS_MEANS) / max(int(delays.sum()), 1) * self.fabric.config.tick_ps
+            worst = float(windows[:, FIELDS.index("delay_ps")].max(initial=0.0))
+            known = {"switch": NAMES[row["switch"]], "packets": row["packets"], "ecn_packets": row["ecn_packets"]}
+            found.append({**known, "delay_s": mean / 1e12, "worst_window_delay_s": worst / 1e12})
+        return found
 
     def column(self, name: str, receiver: bool = False) -> int:
         """A counter of the sender's QP, or of the receiver's."""
@@ -167,6 +196,7 @@ def _measure(it: _Run) -> Course:
     while it.completed < it.posted and fabric.now_ps < it.end_ps + DRAIN_PS:
         fabric.run(fabric.now_ps + step)
         it.feed(more=False)
+    it.switches.sample()
     ends, rates = bins(times, counts, it.how.bin_s)
     return Course(
         times_s=ends,
@@ -182,4 +212,5 @@ def _measure(it: _Run) -> Course:
         retransmitted=it.column("st_retransmitted"),
         ecn_marked=it.column("st_ecn_marked"),
         rtt_s=(rtt_ps or it.column("srtt")) / 1e12,
+        switches=it.hops(),
     )

@@ -44,9 +44,9 @@ ROOM = -(-MAX_FRAME // 64) * 64
 BUFFER_BYTES = 4 << 20
 RETRY_PS = 200_000_000
 """wait after an interface had no room for a frame; unlike UNIX sockets it does not say when it has again"""
-LATE_PS = 2_000_000_000
-"""how late a frame may be for the next one still to go at its own time: selectors round waits up to milliseconds, and
-without this a sender of a frame every 8 ms has 94 % of its rate"""
+LATE_FRAMES, LATE_PS = 2, 2_000_000_000
+"""how late, in frames or at least in ps, a frame may be for those behind it still to go at their own times: selectors
+round waits up to milliseconds and threads wait for processors; a sender of a frame every 8 ms had 94 % of its rate"""
 STALL_PS = 100_000_000_000
 """how late the thread may be before the hosts' clock waits for it"""
 LONGEST_WAIT_S = 0.05
@@ -351,7 +351,8 @@ class Driver:
             for k in range(count):
                 length = int(self._lengths[k])
                 if port.rate_bps:
-                    port.free_at = max(port.free_at, now - LATE_PS) + length * 8_000_000_000_000 // port.rate_bps
+                    lasts = length * 8_000_000_000_000 // port.rate_bps
+                    port.free_at = max(port.free_at, now - max(LATE_PS, LATE_FRAMES * lasts)) + lasts
                 if port.waiting or not self._send(port, self._views[k][:length]):
                     port.waiting.append(self._views[k][:length].tobytes())
             if count < limit or port.waiting:

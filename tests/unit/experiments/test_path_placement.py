@@ -12,7 +12,7 @@ import pytest
 
 from detour import cli
 from detour.base.errors import DetourError
-from detour.experiments import path_placement
+from detour.experiments import path_placement, path_virtual
 from detour.experiments.path_placement import Course, bins, describe, recovery
 
 
@@ -50,6 +50,27 @@ def test_every_message_arrives_whole_once_and_in_order(virtual: dict[str, dict[s
     for run in virtual.values():
         assert (run["lost_bytes"], run["duplicate_bytes"], run["in_order"]) == (0, 0, True)
         assert run["messages"] > 100
+
+
+def test_switches_see_the_queue_that_is_to_blame(virtual: dict[str, dict[str, Any]]) -> None:
+    for mode, passed in (("uncongested", ["gw2", "rt1", "gw1"]), ("none", ["gw2", "rt1", "gw1"])):
+        run = virtual[mode]
+        assert [at["switch"] for at in run["switches"]] == passed
+        packets = run["messages"] * path_virtual.MESSAGE_BYTES // path_virtual.PAYLOAD + run["retransmitted"]
+        assert [at["packets"] for at in run["switches"]] == [packets] * 3, "every packet at every switch"
+    before, behind, last = virtual["none"]["switches"]
+    assert (before["ecn_packets"], behind["ecn_packets"]) == (virtual["none"]["ecn_marked"], 0)
+    assert before["delay_s"] > 2e-6
+    assert max(behind["delay_s"], last["delay_s"]) < before["delay_s"] / 10
+    assert before["worst_window_delay_s"] > before["delay_s"]
+
+
+def test_switches_watch_both_paths_of_a_flow_that_moves(virtual: dict[str, dict[str, Any]]) -> None:
+    for mode in ("controller", "nic"):
+        seen = {at["switch"]: at["packets"] for at in virtual[mode]["switches"]}
+        assert set(seen) == {"gw1", "gw2", "rt1", "rt2"}
+        assert seen["rt1"] > 0
+        assert seen["rt1"] + seen["rt2"] == seen["gw1"] == seen["gw2"]
 
 
 def test_the_same_run_gives_the_same_numbers(virtual: dict[str, dict[str, Any]]) -> None:
