@@ -45,6 +45,11 @@ def byte_count(text: str) -> int:
     return factor * _number(text[:-1] if factor > 1 else text, 1, 10**12 // factor, "a number of bytes")
 
 
+def draws(text: str) -> int:
+    """How many draws of something random, from 1 on."""
+    return _number(text, 1, 10**6, "a number of draws")
+
+
 def seconds(text: str) -> float:
     """A time in seconds above 0."""
     try:

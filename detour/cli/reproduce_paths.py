@@ -71,6 +71,7 @@ def show(console: Console, result: dict[str, Any]) -> None:
         ">moves", ">bytes lost", ">repeated", "whole, in order",
     )  # fmt: skip
     console.print(table(names, rows, f"{result['throttled']} at {result['throttle']:.0%} of its rate"))
+    _show_switches(console, result["runs"])
     volumes = result["paper"]["delivered_gb"]
     console.print(
         f"paper: {volumes['none']} Gb without and {volumes['controller']} Gb with rerouting in "
@@ -78,6 +79,18 @@ def show(console: Console, result: dict[str, Any]) -> None:
     )
     for failure in result["failures"]:
         console.print(f"failed: {failure['point']['mode']}: {failure['reason']}")
+
+
+def _show_switches(console: Console, runs: list[dict[str, Any]]) -> None:
+    rows = [
+        (r["mode"], at["switch"], at["packets"], at["ecn_packets"], f"{at['delay_s'] * 1e6:.2f} us",
+         f"{at['worst_window_delay_s'] * 1e6:.2f} us")
+        for r in runs
+        for at in r["switches"]
+    ]  # fmt: skip
+    if rows:
+        names = ("rerouting", "switch", ">packets", ">marked", ">mean delay", ">in the worst window")
+        console.print(table(names, rows, "the flow as the switches saw it"))
 
 
 def _share(value: float | None) -> str | None:

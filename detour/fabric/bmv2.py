@@ -25,6 +25,9 @@ from detour.topo import Topology
 
 _MTU = 9000
 _HOST_INTERFACE = "eth0"
+_HOST_SHARE = 0.95
+"""of a link's rate that hosts send at: what piled up while a switch's process was late would never drain at the rate
+itself, and look like congestion"""
 
 
 class Bmv2Fabric(Fabric):
@@ -117,7 +120,8 @@ class Bmv2Fabric(Fabric):
     def _start_hosts(self) -> None:
         self._driver = Driver(self.hs)
         for host, namespace in enumerate(self._host_namespaces):
-            self._driver.attach(host, namespace.packet_socket(_HOST_INTERFACE), self.settings.rate_bps)
+            rate = round(_HOST_SHARE * self.settings.rate_bps)
+            self._driver.attach(host, namespace.packet_socket(_HOST_INTERFACE), rate)
         self.device = Device(self.hs, self._driver.call, self._driver.kick)
         self._driver.start()
 

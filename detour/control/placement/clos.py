@@ -127,5 +127,10 @@ def loads(clos: Clos, ways: Ints) -> Ints:
 def collisions(load: NDArray[np.integer]) -> int:
     """Pairs of flows that share a link, summed over links: the number that a placement minimises. It is 0 if and only
     if no two flows meet, and, being convex, least where load is spread most evenly."""
+    return int(colliding(load).sum())
+
+
+def colliding(load: NDArray[np.integer]) -> NDArray[np.int64]:
+    """(links,) pairs of flows that meet on every link."""
     wide = load.astype(np.int64)
-    return int((wide * (wide - 1) // 2).sum())
+    return wide * (wide - 1) // 2

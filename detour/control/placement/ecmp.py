@@ -15,18 +15,21 @@ import numpy as np
 
 from detour.base.jit import njit
 from detour.control.hashes import PATHS, crc_table
-from detour.control.placement.clos import Clos, Ints, collisions
+from detour.control.placement.clos import Clos, Ints, colliding
 
 _TABLE = np.array(crc_table(), dtype=np.uint16)
 
 
 @dataclass(frozen=True)
 class Hashed:
-    """Collisions over all seeds. `load`: (links,) mean flows on every link; `busiest`: most flows on one, by seed."""
+    """Collisions over all seeds. `load`: (links,) mean flows on every link; `pairs`, `worst_pairs`: (links,) collisions
+    on every link, mean and worst; `busiest`: most flows on one, by seed."""
 
     mean: float
     worst: int
     load: Any
+    pairs: Any
+    worst_pairs: Any
     busiest: tuple[int, ...]
 
 
@@ -42,14 +45,17 @@ def hash_ports(clos: Clos, source: Ints, target: Ints, seed: int) -> Ints:
 def hashed(clos: Clos, source: Ints, target: Ints, seeds: int, tell: Callable[[str], None]) -> Hashed:
     """Collisions under ECMP with that many draws of source ports."""
     counts, busiest = [], []
-    total = np.zeros(clos.links)
+    total, pairs, worst = np.zeros(clos.links), np.zeros(clos.links), np.zeros(clos.links, np.int64)
     for seed in range(seeds):
         load = hash_ports(clos, source, target, seed)
-        counts.append(collisions(load))
+        meet = colliding(load)
+        counts.append(int(meet.sum()))
         busiest.append(int(load.max(initial=0)))
         total += load
+        pairs += meet
+        worst = np.maximum(worst, meet)
         tell(f"hashing: {100 * (seed + 1) // seeds}%")
-    return Hashed(sum(counts) / seeds, max(counts), total / seeds, tuple(busiest))
+    return Hashed(sum(counts) / seeds, max(counts), total / seeds, pairs / seeds, worst, tuple(busiest))
 
 
 @njit

@@ -119,14 +119,35 @@ def parse_text(text: str) -> Any:
     """
     if text.lstrip().startswith(("{", "[")):
         with suppress(ValueError, RecursionError):
-            return json.loads(text)  # YAML would understand it as well, but slowly
+            # YAML would understand it as well, but slowly.
+            return json.loads(text, object_pairs_hook=_mapping)
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:
         where = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise DetourError(f"{where}{error.problem or 'this is not YAML'}") from None
     except (yaml.YAMLError, RecursionError, ValueError):
         raise DetourError("this is neither YAML nor JSON") from None
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses what `yaml.safe_load` takes: keys that are there twice, of which the last would count."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping of a node."""
+        seen = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        twice = next((key for place, key in enumerate(seen) if key in seen[:place]), None)
+        if twice is not None:
+            raise DetourError(f"line {node.start_mark.line + 1}: `{twice}` is there twice")
+        return super().construct_mapping(node, deep)
+
+
+def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for place, (key, _) in enumerate(pairs) if key in dict(pairs[:place]))
+        raise DetourError(f"`{twice}` is there twice")
+    return found
 
 
 def flows_of(document: Any, topology: Topology) -> FlowSet:

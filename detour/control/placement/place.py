@@ -9,6 +9,7 @@ does not apply, a heuristic (`heuristic`), and in small networks a solver (`exac
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -63,10 +64,10 @@ class Placement:
         topology = self.clos.topology
         return path_usids(topology, self.path(flow), topology.hosts[self.flows.target[flow]])
 
-    def assignments(self) -> list[dict[str, object]]:
-        """All flows, ready for JSON."""
+    def assignments(self, which: Iterable[int] | None = None) -> list[dict[str, object]]:
+        """All flows, or some of them, ready for JSON."""
         rows = []
-        for flow in range(len(self.flows)):
+        for flow in range(len(self.flows)) if which is None else which:
             rows.append(
                 {
                     "job": self.flows.names[self.flows.job[flow]],

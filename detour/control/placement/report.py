@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from detour.control.placement.clos import colliding
 from detour.control.placement.ecmp import hashed
 from detour.control.placement.jobs import FlowSet
 from detour.control.placement.place import Placement, place
@@ -29,7 +30,7 @@ def compare(
 
     `collisions`, `lower_bound`, `ecmp_mean`, `ecmp_worst`: pairs of flows that share a link, summed over directed links
     between switches. `seconds`: for the placement, without ECMP. `links`: those that anybody uses, busiest first under
-    ECMP: flows placed there, and mean flows that hashing puts there.
+    ECMP: flows and collisions placed there, and those that hashing puts there: the mean, for collisions also the worst.
 
     Raises:
         DetourError: see `place`.
@@ -41,8 +42,16 @@ def compare(
     seconds = time.monotonic() - begin
     chance = hashed(found.clos, flows.source, flows.target, seeds, tell)
     order = np.argsort(-chance.load, kind="stable")
+    pairs = colliding(found.load)
     links = [
-        {"link": found.clos.names[i], "flows": int(found.load[i]), "ecmp_mean": round(float(chance.load[i]), 2)}
+        {
+            "link": found.clos.names[i],
+            "flows": int(found.load[i]),
+            "ecmp_mean": round(float(chance.load[i]), 2),
+            "collisions": int(pairs[i]),
+            "ecmp_collisions_mean": round(float(chance.pairs[i]), 2),
+            "ecmp_collisions_worst": int(chance.worst_pairs[i]),
+        }
         for i in order.tolist()
         if found.load[i] or chance.load[i]
     ]
