@@ -57,7 +57,7 @@ class Session:
         self.policy = fabric.settings.policy(fabric.topology)
         self.pump = Pump(fabric.device)
         self.live = LiveFlows(fabric.hs, lambda: fabric.now_ps)
-        self.steering = Steering(fabric.topology, self.live, self.reroute)
+        self.steering = Steering(fabric.topology, self.live, self.reroute, 1 / fabric.settings.rate_pps)
         self._port_watch = PortWatch(fabric, self.sample)
         links = Links(self._read_cells, self._write_watched, self.live.set_label, lambda: fabric.now_ps)
         self.switch_flows = SwitchFlows(links, fabric.settings.hosts.tick_ps, WINDOW_S)

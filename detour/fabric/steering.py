@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 from detour.base.errors import DetourError
@@ -17,18 +18,33 @@ from detour.topo import Topology
 from detour.topo import paths as topo_paths
 from detour.topo.failures import NONE, Failures
 
-WINDOW_S = 0.01
-"""of the flow monitor while the controller is on"""
+WINDOW_S, WINDOW_PACKETS = 0.01, 12
+"""of the flow monitor while the controller is on: so many data packets at a link's rate, or a drop in throughput is
+nothing but a packet that came a little later"""
 MS = 1_000_000_000
-THRESHOLDS = Thresholds(delay_ps=2 * MS, hold_ps=100 * MS, penalty_ps=10_000 * MS)
+DELAY_PS, DELAY_PACKETS = 2 * MS, 10
+"""what packets must wait longer than usual to be a sign of congestion, or so many packets"""
+THRESHOLDS = Thresholds(delay_ps=DELAY_PS, hold_ps=100 * MS, penalty_ps=10_000 * MS)
 """of the controller on the wall clock"""
+
+
+def window_s(packet_s: float) -> float:
+    """The window while the controller is on, where a data packet takes so many seconds on a link."""
+    return max(WINDOW_S, WINDOW_PACKETS * packet_s)
+
+
+def thresholds(packet_s: float) -> Thresholds:
+    """Those of the controller."""
+    hold = round(THRESHOLDS.hold_ps * window_s(packet_s) / WINDOW_S)
+    return replace(THRESHOLDS, delay_ps=max(DELAY_PS, DELAY_PACKETS * packet_s * 1e12), hold_ps=hold)
 
 
 class Steering:
     """See the module. Methods may be called from several threads."""
 
-    def __init__(self, topology: Topology, live: LiveFlows, push: Push) -> None:
-        """`push`: how the controller tells a sender its new uSID list."""
+    def __init__(self, topology: Topology, live: LiveFlows, push: Push, packet_s: float) -> None:
+        """`push`: how the controller tells a sender its new uSID list. `packet_s`: time of a data packet on a link."""
+        self._window_s, self._thresholds = window_s(packet_s), thresholds(packet_s)
         self._topology, self._live, self._push = topology, live, push
         self._placed = Placed(topology)
         self._rerouter: Rerouter | None = None
@@ -84,9 +100,9 @@ class Steering:
             if self._rerouter is not None:
                 self._live.listeners.remove(self._rerouter.listen)
                 self._rerouter = None
-            self._live.window_s = WINDOW_S if on else self._usual_window
+            self._live.window_s = self._window_s if on else self._usual_window
             if on:
-                self._rerouter = Rerouter(Controller(self._topology, THRESHOLDS, self._failures), self._push)
+                self._rerouter = Rerouter(Controller(self._topology, self._thresholds, self._failures), self._push)
                 for live in self._live.all():
                     self._watch(live.name, live.placed)
                 self._live.listeners.append(self._rerouter.listen)
