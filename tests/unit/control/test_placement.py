@@ -238,7 +238,11 @@ def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFix
     assert {"flows", "collisions", "lower_bound", "ecmp_mean", "ecmp_worst", "seconds"} <= set(report)
     assert (report["flows"], report["collisions"], report["lower_bound"]) == (12, 0, 0)
     assert report["ecmp_worst"] >= report["ecmp_mean"] > 0
+    for key, total in (("collisions", report["collisions"]), ("ecmp_collisions_mean", report["ecmp_mean"])):
+        assert sum(link[key] for link in report["links"]) == pytest.approx(total, abs=0.5)
+    assert all(link["ecmp_collisions_worst"] >= link["ecmp_collisions_mean"] for link in report["links"])
     rows = json.loads(out.read_text())["assignments"]
+    assert report["assignments"] == rows
     assert len(rows) == 12
     assert all(rows[0][key] for key in ("job", "source", "target", "path", "usids"))
     assert cli.main(["place", str(jobs), "--topo", LEAVES, "--seeds", "3"]) == 0
@@ -249,6 +253,8 @@ def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFix
     ("text", "said"),
     [
         ("jobs: [", "line 1"),
+        ("jobs:\n- collective: tree\n  hosts: all\n  hosts: h0-h3", "line 2: `hosts` is there twice"),
+        ('{"jobs": [{"collective": "tree", "hosts": "all", "hosts": "h0-h3"}]}', "`hosts` is there twice"),
         ("{", "line 1: "),
         ("", "no list `jobs`"),
         ("jobs: 3", "no list `jobs`"),
@@ -314,3 +320,13 @@ def test_other_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     file.write_bytes(b"\xff\xfe\x00")
     assert cli.main(["place", str(file), "--topo", LEAVES]) == 2
     assert "it is no text" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--reroute", "--watch"])
+def test_what_is_for_a_running_fabric_is_not_ignored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    jobs = tmp_path / "jobs.json"
+    jobs.write_text(json.dumps([job("tree")]))
+    assert cli.main(["place", str(jobs), "--topo", LEAVES, option]) == 2
+    assert f"{option} is for the fabric that is up: it needs --apply" in capsys.readouterr().err
