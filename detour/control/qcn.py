@@ -90,15 +90,19 @@ class Mechanism:
     """When minimal rules hold, and what notifications do (section III).
 
     `source`: messages of the switch's own congestion points count as well, for the port that the victim left by.
-    `versus`: Fb is compared with so many times the mean of what the transit ports heard last; 0: not compared. `limit`
-    is L_f, `increase` A_i as a fraction, `quiet` PC_l in packets. `fade`: every PC_l packets what a port heard last is
-    halved. `classes`: bit v: messages about victims of virtual channel v count.
+    `versus`: Fb is compared with so many times the mean over the transit ports; 0: not compared. `share` above 0 sets
+    `versus` by the number of ports: a port's Fb must be more than that share of the sum over all ports. `limit` is L_f,
+    `increase` A_i as a fraction, `quiet` PC_l in packets. `smooth`: Fb is a moving average in which a message has the
+    weight 2^-smooth. `steady`: every PC_l packets raise the probability, and nothing else does; otherwise PC_l packets
+    without a message, and messages below what they are compared with. `fade`: every PC_l packets take 2^-fade off a
+    port's Fb (0: nothing). `classes`: bit v: messages about victims of virtual channel v count.
     """
 
     name: str
     condition: Condition = "by_probability"
     source: bool = False
     versus: int = 0
+    share: float = 0.0
     limit: float = 1 / 128
     increase: float = 0.01
     quiet: int = 100
@@ -117,17 +121,22 @@ class Mechanism:
             raise DetourError(f"{self.name}: A_i is {self.increase:g}, not a fraction")
         if not 0 <= self.versus <= 16:
             raise DetourError(f"{self.name}: Fb is compared with {self.versus} times the mean; 0 to 16 are possible")
+        if not 0 <= self.share <= 1:
+            raise DetourError(f"{self.name}: share={self.share:g} is not 0 to 1")
+        if not (0 <= self.smooth <= 8 and 0 <= self.fade <= 8):
+            raise DetourError(f"{self.name}: smooth={self.smooth}, fade={self.fade}: weights are 2^-8 to 1")
         if not 1 <= self.quiet < 1 << 32:
             raise DetourError(f"{self.name}: PC_l is {self.quiet} packets")
 
     def adapt(self, ports: int) -> Action:
         """The P4 action of a switch with that many transit ports."""
-        n = ports if self.versus else 1
+        versus = max(2, round(self.share * ports)) if self.share else self.versus
+        n = ports if versus else 1
         return Action.of(
             qcn_schema.ADAPT,
             own=int(self.source),
             n=n,
-            versus=self.versus,
+            versus=versus,
             smooth=self.smooth,
             down=qcn_numbers.decrease(self.limit, n),
             up=qcn_numbers.increase(self.increase),
@@ -145,7 +154,7 @@ QCN_COMPARISON = Mechanism("QCN-Switch-comparison", versus=1)
 QCN_COMPLETE = Mechanism(
     "QCN-Switch-complete",
     source=True,
-    versus=4,
+    share=3 / 8,
     smooth=2,
     fade=1,
     steady=True,

@@ -37,7 +37,7 @@ LOADS = {
     },
     "full": dict.fromkeys(PATTERNS, tuple(round(0.05 * k, 2) for k in range(1, 21))),
 }
-WINDOWS_US = {"quick": (1000, 300), "normal": (1500, 200), "full": (3000, 500)}
+WINDOWS_US = {"quick": (1000, 300), "normal": (1600, 200), "full": (4000, 500)}
 """(until counting begins, counting)"""
 
 PAPER = (

@@ -73,6 +73,13 @@ def configure(
     hs.host[host]["open_loop"] = 1
 
 
+def discard_queues(hs: Hosts, now_ps: int) -> None:
+    """Empties all source queues: packets generated before `now_ps` that were not sent yet never were."""
+    slots = np.maximum(hs.source["slot_ps"], 1)
+    missed = np.maximum(now_ps - hs.source["next_ps"], 0)
+    hs.source["next_ps"] += -(-missed // slots) * slots
+
+
 @inner
 def _generate(h: Any, source: Any) -> None:
     """Finds the slot of the next packet."""

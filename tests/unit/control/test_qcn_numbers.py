@@ -114,7 +114,7 @@ def test_reactions_follow_the_exact_rule(runner: Runner, name: str) -> None:
         assert 0 <= level - mine < 1, "the average is rounded down by less than a sixteenth"
         total = sum(last) - last[0] + mine
         assert (registers[qcn_schema.LAST_FEEDBACK].read(PORT), registers[qcn_schema.LAST_SUM].read(0)) == (mine, total)
-        excess = Fraction(mine, 16) - Fraction(total, 16 * ports) * mechanism.versus
+        excess = Fraction(mine, 16) - Fraction(total, 16 * ports) * mechanism.adapt(ports)["versus"]
         p = Fraction(before, ONE)
         exact = p
         if excess > 0:
@@ -177,6 +177,8 @@ def test_a_clone_becomes_a_message_to_the_source(runner: Runner) -> None:
         lambda: Mechanism("m", increase=1.5),
         lambda: Mechanism("m", versus=17),
         lambda: Mechanism("m", quiet=0),
+        lambda: Mechanism("m", share=1.5),
+        lambda: Mechanism("m", smooth=9),
     ],
 )
 def test_impossible_parameters_are_refused(make: object) -> None:
