@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""qcn.p4: victims make messages, switches take them and go round, and come back when it is quiet.
+
+On both footings congestion points sample output queues, which every v1model target has. What needs the engine (the
+bytes of an input buffer, a paused port) is tested there, with registers written over P4Runtime.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from scapy.packet import Packet
+
+from detour.control.entries import Action
+from detour.control.qcn import QCN_BASE, QCN_SOURCE, RECIRCULATION_PORT, Mechanism, Points
+from tests.ptf.base_test import Switch, send_packet, verify_no_other_packets, verify_packet, verify_packets
+from tests.ptf.conftest import FOOTINGS, switch_with
+from tests.ptf.p4rt import clone_session
+from tests.ptf.packets import frame, host, ip, udp
+
+DIRECT, LOCAL, HOSTS = 1, 2, 6
+PORTS = {1: 3, 2: 4, 3: 5, 4: 3}
+"""intermediate group -> port"""
+NODE, GROUPS = 7, 6
+RATE = 50
+NOTIFICATION = 4794
+PDU_AT = 62
+MIN, VAL = 0, 1
+AT_ONCE = replace(QCN_BASE, limit=1 / 63, increase=1.0, quiet=5)
+"""Fb = 63 takes the probability to 0, five packets bring it back to 1"""
+POINTS = Points("output", every=1, q_eq=100, w=0, wait_ticks=0, packet_bytes=100)
+"""two packets in the queue are Fb = 63"""
+
+
+@pytest.fixture(params=FOOTINGS)
+def qcn(request: pytest.FixtureRequest) -> Iterator[Switch]:
+    """Switch 0 of group 0 of 6: its hosts at port 6, switch 1 at port 2, group 5 at port 1, the others at PORTS."""
+    for switch in switch_with(request.param, "qcn"):
+        yield prepared(switch)
+
+
+@pytest.fixture
+def engine() -> Iterator[Switch]:
+    """The same on the engine only."""
+    for switch in switch_with("engine", "qcn"):
+        yield prepared(switch)
+
+
+def prepared(switch: Switch) -> Switch:
+    switch.node(node_id=NODE, group=0, groups=GROUPS)
+    switch.route("fd00:0:0::", 48, [HOSTS])
+    switch.route("fd00:0:1::", 48, [LOCAL])
+    switch.route("fd00:5::", 32, [DIRECT])
+    switch.insert("dscp", {"hdr.ipv6.dscp": 48}, action=("set_priority", {"priority": 7}))
+    switch.insert("conditional.host_ports", {"meta.in_port": HOSTS}, action=("NoAction", {}))
+    switch.insert("reaction.host_ports", {"std.egress_spec": HOSTS}, action=("NoAction", {}))
+    switch.insert("minimal_rule", {"destination_group": 5}, action=("minimal", {"port": DIRECT}))
+    for via, port in PORTS.items():
+        choice = [(("towards", {"port": port}), 1)]
+        switch.insert("towards_group", {"meta.via": via}, one_shot=choice)
+    switch.client.insert(clone_session(2, [(RECIRCULATION_PORT, 1)]))
+    return switch
+
+
+def call(action: Action) -> tuple[str, dict[str, int]]:
+    """An action of the planner's as the test's client wants it."""
+    return action.name, dict(action.params)
+
+
+def react(switch: Switch, mechanism: Mechanism, ports: int = 4) -> None:
+    """Gives the switch a condition and a mechanism."""
+    switch.client.modify(switch.schema.entry("condition", action=(mechanism.condition, {}), default=True))
+    switch.client.modify(switch.schema.entry("mechanism", action=call(mechanism.adapt(ports)), default=True))
+
+
+def data(src: tuple[int, int], dst: int = 5, hlim: int = 64, **fields: int) -> Packet:
+    """A packet of a host of a switch."""
+    return frame(ip(host(dst), src=host(*src), hlim=hlim, **fields), udp(payload=bytes(range(200))))
+
+
+def message(to: tuple[int, int], feedback: int = 63, priority: int = 0, hlim: int = 64) -> Packet:
+    """A message from a switch elsewhere, as 802.1Qau lays it out, behind UDP."""
+    pdu = struct.pack("!HHHHHhhH6sH", feedback, 99, 2, 1, 0, 100, -7, priority << 13, bytes(6), 0)
+    header = ip(host(*to), src="fcbb:bb00:63::", hlim=hlim, tc=48 << 2)
+    return frame(header, udp(NOTIFICATION, NOTIFICATION, pdu))
+
+
+def decided(switch: Switch, packets: int = 12) -> tuple[int, int]:
+    """How many of so many packets for group 5 from a host of this switch went straight and round."""
+    before = [switch.counter("decisions", way)[0] for way in (MIN, VAL)]
+    for _ in range(packets):
+        send_packet(switch, HOSTS, data((0, 0)))
+    switch.barrier()
+    after = [switch.counter("decisions", way)[0] for way in (MIN, VAL)]
+    for port in (DIRECT, *set(PORTS.values())):
+        while switch.waiting(port):
+            switch.take(port)
+    return after[MIN] - before[MIN], after[VAL] - before[VAL]
+
+
+def congest(switch: Switch, source: tuple[int, int], port: int) -> None:
+    """Lets a few packets meet each other in the queue of the direct link, which is a congestion point."""
+    switch.insert("output_points", {"std.egress_port": DIRECT}, action=call(POINTS.action()))
+    switch.platform.slow_down(DIRECT, RATE)
+    for _ in range(8):
+        send_packet(switch, port, data(source))
+    for _ in range(8):
+        verify_packet(switch, data(source, hlim=63), DIRECT)
+    switch.platform.slow_down(DIRECT, 1_000_000)
+
+
+def test_a_victim_makes_a_message_to_its_source(qcn: Switch) -> None:
+    congest(qcn, (0, 1), LOCAL)
+    made = qcn.take(LOCAL)
+    assert len(made) == 86
+    assert int.from_bytes(made[14:18], "big") == 6 << 28 | 48 << 22
+    payload_length, following, hop_limit = struct.unpack_from("!HBB", made, 18)
+    assert (payload_length, following, hop_limit) == (32, 17, 63)
+    assert made[22:38] == ipaddress.IPv6Address(f"fcbb:bb00:{NODE:x}::").packed
+    assert made[38:54] == ipaddress.IPv6Address(host(0, 1)).packed
+    assert struct.unpack_from("!HHHH", made, 54) == (NOTIFICATION, NOTIFICATION, 32, 0)
+    feedback, node, came_in, went_out, _, offset, _, priority = struct.unpack_from("!HHHHHhhH", made, PDU_AT)
+    assert 1 <= feedback <= 63
+    assert (node, came_in, went_out, priority) == (NODE, LOCAL, DIRECT, 0)
+    assert offset >= 0
+    rest = [made, *(qcn.take(LOCAL) for _ in qcn.waiting(LOCAL))]
+    assert len(rest) <= 7, "one a packet at most, and none for the first"
+
+
+def test_an_idle_queue_makes_none(qcn: Switch) -> None:
+    qcn.insert("output_points", {"std.egress_port": DIRECT}, action=call(POINTS.action()))
+    for _ in range(3):
+        send_packet(qcn, LOCAL, data((0, 1)))
+        verify_packets(qcn, data((0, 1), hlim=63), [DIRECT])
+
+
+def test_a_message_sends_packets_round_and_silence_brings_them_back(qcn: Switch) -> None:
+    react(qcn, AT_ONCE)
+    assert decided(qcn) == (12, 0)
+    send_packet(qcn, DIRECT, message((0, 0)))
+    verify_no_other_packets(qcn)
+    assert decided(qcn) == (0, 12)
+    for _ in range(5):  # from another switch: nothing is decided here, but the port sends
+        send_packet(qcn, LOCAL, data((0, 1)))
+        verify_packets(qcn, data((0, 1), hlim=63), [DIRECT])
+    assert decided(qcn) == (12, 0)
+
+
+def test_a_weak_message_moves_little(qcn: Switch) -> None:
+    """R = 1 - Fb * L_f = 62/63: that all of 12 packets go round is out of the question."""
+    react(qcn, replace(AT_ONCE, quiet=1000))
+    send_packet(qcn, DIRECT, message((0, 0), feedback=1))
+    verify_no_other_packets(qcn)
+    assert decided(qcn)[MIN] > 0
+
+
+def test_messages_of_other_ports_leave_a_port_alone(qcn: Switch) -> None:
+    react(qcn, AT_ONCE)
+    send_packet(qcn, PORTS[1], message((0, 0)))
+    verify_no_other_packets(qcn)
+    assert decided(qcn) == (12, 0)
+
+
+def test_messages_for_others_pass(qcn: Switch) -> None:
+    react(qcn, AT_ONCE)
+    send_packet(qcn, DIRECT, message((0, 1)))
+    verify_packets(qcn, message((0, 1), hlim=63), [LOCAL])
+    assert decided(qcn) == (12, 0)
+
+
+def test_classes_that_do_not_count(qcn: Switch) -> None:
+    react(qcn, replace(AT_ONCE, classes=0b001))
+    send_packet(qcn, DIRECT, message((0, 0), priority=1))
+    verify_no_other_packets(qcn)
+    assert decided(qcn) == (12, 0)
+
+
+def test_comparison_with_a_port_that_suffers_as_much(qcn: Switch) -> None:
+    """Fb is not above the mean of two ports that have heard the same: the probability stays 1."""
+    react(qcn, replace(AT_ONCE, versus=1), ports=2)
+    send_packet(qcn, PORTS[1], message((0, 0)))
+    verify_no_other_packets(qcn)
+    send_packet(qcn, DIRECT, message((0, 0)))
+    verify_no_other_packets(qcn)
+    assert decided(qcn) == (12, 0)
+
+
+@pytest.mark.parametrize("mechanism", [QCN_BASE, QCN_SOURCE], ids=["base", "source"])
+def test_source_processing(qcn: Switch, mechanism: Mechanism) -> None:
+    """The switch whose own queue is full: only with source processing does it hear of it. No host gets a message."""
+    react(qcn, replace(AT_ONCE, source=mechanism.source, quiet=1000))
+    congest(qcn, (0, 1), LOCAL)
+    qcn.barrier(rounds=2)
+    while qcn.waiting(LOCAL):
+        qcn.take(LOCAL)
+    straight, _ = decided(qcn)
+    assert (straight < 12) == mechanism.source
+    assert not qcn.waiting(HOSTS)
+
+
+def test_an_input_buffer_as_congestion_point(engine: Switch) -> None:
+    points = replace(POINTS, where="input", q_eq=4000, w=0)
+    engine.insert("input_points", {"meta.in_port": LOCAL}, action=call(points.action()))
+    engine.client.modify(engine.schema.register("buffered", LOCAL, 4000 + 2000))
+    send_packet(engine, LOCAL, data((0, 1)))
+    verify_packet(engine, data((0, 1), hlim=63), DIRECT)
+    made = engine.take(LOCAL)
+    assert struct.unpack_from("!H", made, PDU_AT) == (2000 * 63 // 4000,)
+    verify_no_other_packets(engine)
+
+
+def test_a_paused_port_is_avoided(engine: Switch) -> None:
+    engine.client.modify(engine.schema.entry("condition", action=("unless_paused", {}), default=True))
+    assert decided(engine) == (12, 0)
+    engine.client.modify(engine.schema.register("paused", DIRECT, 0b001))
+    assert decided(engine) == (0, 12)
+    engine.client.modify(engine.schema.register("paused", DIRECT, 0b110))
+    assert decided(engine) == (12, 0)

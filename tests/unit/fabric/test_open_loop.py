@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Dragonfly under open-loop load: Bernoulli sources, what they count, and what programs see of buffers and pauses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from detour.base.errors import DetourError
+from detour.control import qcn_schema
+from detour.control.qcn import CONDITIONAL_OPENFLOW, QCN_COMPLETE, QCN_SOURCE
+from detour.experiments import qcn_switch
+from detour.fabric.open_loop import PACKET_BYTES, OpenLoop, reference
+from detour.hosts.openloop import configure
+from detour.topo import parse_topology
+
+SMALL = parse_topology("dragonfly:p=2,a=4,h=2")
+US = 1_000_000
+
+
+def switches_of(fabric: OpenLoop) -> list[int]:
+    return [switch.device_id for switch in fabric.topology.switches]
+
+
+def test_sources_offer_what_was_asked_for() -> None:
+    """Binomial: 72 hosts, 800 us, 4.9 slots a us, p = 0.3: the standard error is 0.3 %."""
+    with OpenLoop(SMALL, reference("MIN"), load=0.3) as fabric:
+        found = fabric.measure(50 * US, 800 * US)
+        assert found.injected.mean() == pytest.approx(0.3, rel=0.015)
+        assert found.accepted == pytest.approx(0.3, rel=0.015)
+        assert found.minimal == 1.0
+        assert (found.lost, found.messages) == (0, 0)
+        assert found.latency_ns == pytest.approx(found.network_ns, rel=1e-3), "one packet a slot never waits"
+        assert 3.0 < found.switches < 3.5
+
+
+def test_an_idle_network_has_the_latency_of_its_cables() -> None:
+    """Two hosts of a switch: two links of 250 ns, twice the time of a packet."""
+    with OpenLoop(SMALL, reference("MIN"), load=0.0) as fabric:
+        configure(fabric.hs, 0, load=0.01, targets=(1, 1), frame_bytes=PACKET_BYTES, rate_bps=40_000_000_000)
+        fabric.network.kick_host(0)
+        found = fabric.measure(10 * US, 500 * US)
+        assert found.latency_ns == pytest.approx(2 * (250 + PACKET_BYTES * 8 / 40), rel=1e-4)
+        assert found.switches == 1.0
+
+
+def test_patterns_go_where_they_should() -> None:
+    for pattern, offsets in (("ADV", {1}), ("ADVc", {1, 2})):
+        with OpenLoop(SMALL, reference("MIN"), load=0.0, pattern=pattern) as fabric:
+            per_group = len(SMALL.hosts) // SMALL.groups
+            for host in (0, len(SMALL.hosts) - 1):
+                row = fabric.hs.source[host]
+                group = SMALL.hosts[host].group
+                places = (int(row["first"]) + np.arange(int(row["targets"]))) % len(SMALL.hosts)
+                assert {(int(p) // per_group - group) % SMALL.groups for p in places} == offsets
+    with pytest.raises(DetourError, match="no traffic pattern"):
+        OpenLoop(SMALL, reference("MIN"), load=0.1, pattern="TORNADO")
+
+
+def test_the_same_seed_gives_the_same_result() -> None:
+    def once(seed: int) -> tuple[object, ...]:
+        with OpenLoop(SMALL, QCN_COMPLETE, load=0.5, pattern="ADV", seed=seed) as fabric:
+            found = fabric.measure(50 * US, 50 * US)
+            return found.accepted, found.latency_ns, found.minimal, found.messages, tuple(found.injected)
+
+    assert once(1) == once(1)
+    assert once(1) != once(2)
+
+
+def test_programs_see_what_waits_of_every_input() -> None:
+    """The register is the sum over the accounts of the port, at any time; and pauses are seen while they last."""
+    with OpenLoop(SMALL, CONDITIONAL_OPENFLOW, load=1.0, pattern="ADV") as fabric:
+        full = paused = 0
+        for _ in range(5):
+            fabric.run(fabric.now_ps + 40 * US)
+            memory = fabric.network._memory
+            ports, queues = memory.table("ports"), memory.table("queues")
+            for row in ports[: memory.count("ports")]:
+                device = int(memory.row("switches", int(row["switch"]))["device_id"])
+                if not row["mirror_input"]:
+                    continue
+                first = int(row["queues"])
+                accounts = queues[first : first + int(row["priorities"])]
+                registers = fabric.states[device].registers
+                waiting = int(accounts["in_bytes"].sum() + accounts["in_headroom"].sum())
+                assert registers[qcn_schema.BUFFERED].read(int(row["number"])) == waiting
+                assert registers[qcn_schema.PAUSED].read(int(row["number"])) == int(row["paused"])
+                full += waiting > 4000
+                paused += row["paused"] != 0
+        assert full > 0
+        assert paused > 0
+
+
+def test_notifications_turn_adversarial_traffic_away() -> None:
+    """Source processing, section III-B: all switches of a group learn of the direct link, the one that has it included.
+
+    Eight hosts at load 0.4 offer 3.2 times what the direct link carries."""
+    with OpenLoop(SMALL, QCN_SOURCE, load=0.4, pattern="ADV") as fabric:
+        found = fabric.measure(1200 * US, 200 * US)
+        assert found.messages > 0
+        assert found.accepted > 0.38
+        assert found.minimal < 0.36
+        group = found.injected[:4]
+        assert group.min() > 0.9 * group.mean()
+    with OpenLoop(SMALL, reference("MIN"), load=0.4, pattern="ADV") as fabric:
+        assert fabric.measure(200 * US, 200 * US).accepted < 0.14
+
+
+def test_landmarks() -> None:
+    points = qcn_switch.select(qcn_switch.Selection(extent="quick"))
+    assert len(points) == 4 * len(qcn_switch.ROUTINGS)
+    made = [
+        {"routing": r, "pattern": p, "load": load, "accepted": a, "latency_ns": latency, "injected": injected}
+        for r, p, load, a, latency, injected in (
+            ("VAL", "ADV", 0.1, 0.1, 4000.0, [0.1, 0.1]),
+            ("PB", "ADV", 0.1, 0.1, 5000.0, [0.1, 0.1]),
+            ("PB", "ADV", 0.4, 0.38, 9000.0, [0.2, 0.4]),
+            ("PB", "UN", 0.9, 0.9, 3000.0, [0.9, 0.9]),
+            ("PB", "UN", 1.0, 0.81, 9000.0, [0.8, 0.8]),
+        )
+    ]
+    found = qcn_switch.collect([*made, None])
+    assert len(found["curves"]) == 5
+    assert [row["injected"] for row in found["fairness"]] == [0.2, 0.4]
+    marks = next(one for one in found["landmarks"] if one["routing"] == "PB")
+    assert marks["saturation"] == {"UN": 0.9, "ADV": 0.38, "ADVc": None}
+    assert marks["un_drop"] == pytest.approx(0.1)
+    assert marks["adv_latency"] == pytest.approx(1.25)
+    assert marks["fairness"] == pytest.approx(0.2 / 0.3)
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        qcn_switch.Selection(routings=("UGAL",)),
+        qcn_switch.Selection(patterns=("TORNADO",)),
+        qcn_switch.Selection(loads=(1.5,)),
+        qcn_switch.Selection(loads=(0.0,)),
+    ],
+)
+def test_selections_that_do_not_exist(chosen: qcn_switch.Selection) -> None:
+    with pytest.raises(DetourError):
+        qcn_switch.select(chosen)
