@@ -13,6 +13,7 @@ from rich.console import Console
 from detour.cli.output import emit, table
 from detour.cli.parser import Parser
 from detour.cli.reproduce_tables import rest
+from detour.experiments.fcplus_packet_level import NETWORKS
 
 CarryOut = Callable[[argparse.Namespace, str, list[dict[str, Any]]], dict[str, Any]]
 
@@ -72,7 +73,7 @@ def show(console: Console, result: dict[str, Any]) -> None:
     tell("table_8", "Table VIII: throughput, 120 switches", ("network", "pattern", *flows), lambda r: (
         r["network"], r["pattern"], r["diverse"], r["plain"], r["paper"], _off(r)))  # fmt: skip
     _packets(console, result)
-    rest(console, result)
+    rest(console, result, grouped)
 
 
 def _off(row: dict[str, Any]) -> str:
@@ -106,6 +107,20 @@ def _packets(console: Console, result: dict[str, Any]) -> None:
             for r in result["deadlocks"]
         ]
         console.print(table((*columns, ">pauses", ">drops"), rows, "PFC with shallow buffers"))
+
+
+def grouped(points: list[dict[str, Any]]) -> list[str]:
+    """A line for every question and pattern: which networks and how large."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for point in points:
+        found.setdefault((point["kind"], point.get("pattern", "")), []).append(point)
+    lines = []
+    for (kind, pattern), mine in found.items():
+        sizes = ", ".join(map(str, sorted({point["n"] for point in mine})))
+        names = [name for name in NETWORKS if any(point.get("network") == name for point in mine)]
+        what = f"{kind} {pattern}".strip() + (f" of {', '.join(names)}" if names else "")
+        lines.append(f"{what}, N = {sizes}: {len(mine)} points")
+    return lines
 
 
 def yes_no(value: bool) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -143,17 +143,18 @@ def deadlock(console: Console, result: dict[str, Any]) -> None:
     rest(console, result)
 
 
-def rest(console: Console, result: dict[str, Any]) -> None:
-    """Failures and points left out."""
+def rest(
+    console: Console, result: dict[str, Any], groups: Callable[[list[dict[str, Any]]], list[str]] | None = None
+) -> None:
+    """Failures and points left out; `groups` says in lines what these are where they are too many to be named."""
     for failure in result["failures"]:
         console.print(f"failed: {describe(failure['point'])}: {failure['reason']}")
     left_out = sorted(result["left_out"], key=describe)
     if left_out:
-        console.print(f"left out: {len(left_out)} points beyond the time of --quick")
-        for point in left_out[:_SHOWN]:
-            console.print(f"  {describe(point)}")
-        if len(left_out) > _SHOWN:
-            console.print(f"  and {len(left_out) - _SHOWN} more (--json names all)")
+        console.print(f"left out: {len(left_out)} points beyond the time of --quick (--json names them)")
+        shown = groups(left_out) if groups else [describe(point) for point in left_out[:_SHOWN]]
+        for line in shown:
+            console.print(f"  {line}")
 
 
 def describe(point: dict[str, Any]) -> str:

@@ -118,15 +118,15 @@ def seconds(point: Point) -> float:
     if kind in PACKET_KINDS:
         return fcplus_packet_level.seconds(point)
     if kind == "length":
-        return 0.3 + (n / 2000) ** 2 * 80
+        return 0.1 + (n / 2000) ** 2 * 80
     if kind == "fc-paths":
-        return 0.5 + (n / 500) ** 1.5 * 2 * (4 if point["layers"] > 5 else 1)
+        return 0.1 + (n / 500) ** 1.5 * 2 * (4 if point["layers"] > 5 else 1)
     if kind == "k2":
-        return 1.0 + (40 if point["k"] == 100 and n > 500 else n / 100)
+        return 0.1 + (40 if point["k"] == 100 and n > 500 else n / 200)
     if kind == "fcplus-counts":
-        return n / 30
+        return n / 200
     if kind == "fc-counts":
-        return 1.0 + (4 if point["layers"] == 10 else 0)
+        return 4.0 if point["layers"] == 10 else point["layers"] / 20
     if point["network"] == "Clos":
         return 0.1
     pairs = {"near-worst": 1, "uniform": n / 8, "all-to-all": n}[point["pattern"]] * n

@@ -22,7 +22,7 @@ SAME = 0.02
 for two of its three patterns"""
 _DEADLOCK_ROUTES = ("KSP", "FC+ 1L", "FC+ 2L")
 _SMALL = {"n": 12, "s": 6, "v": 3, "hosts": 3, "k": 8, "each": 4, "us": 2_000}
-_LARGE = {"n": 120, "s": 22, "v": None, "hosts": 10, "k": 32, "each": 4, "us": 200}
+_LARGE = {"n": 120, "s": 22, "v": None, "hosts": 10, "k": 32, "each": 4, "us": 300}
 
 
 def select(full: bool, sizes: str = "equal") -> list[Point]:

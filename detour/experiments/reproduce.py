@@ -73,7 +73,7 @@ EXPERIMENTS = {
             fcplus.collect,
             fcplus.seconds,
             fcplus.prepare,
-            0.2,
+            0.15,
         ),
         Experiment(
             "fors",
