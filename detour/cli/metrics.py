@@ -98,6 +98,10 @@ def _flows(options: argparse.Namespace) -> None:
     result = _ask("flows") if options.watch is None else _ask("watch_flows", on=options.watch == "on")
 
     def render(console: Console) -> None:
+        if not result["flows"]:
+            watched = "; switches will watch what does" if result["watching"] else ""
+            console.print(f"nothing sends now{watched}")
+            return
         rows = [
             (r["name"], r["path"], "yes" if r["placed"] else "no", f"{r['rate_bps'] / 1e6:.2f}", f"{r['drop']:.0%}",
              f"{r['ecn_share']:.0%}", f"{r['delay_ps'] / 1e9:.2f}", r["bytes"], r["duplicates"])
@@ -119,7 +123,9 @@ def _show_switches(console: Console, result: dict[str, Any]) -> None:
         for r in flow["switches"]
     ]  # fmt: skip
     names = ("flow", "switch", ">Mb/s", ">drop", ">ECN", ">delay, ms", ">bytes", ">packets", ">marked")
-    console.print(table(names, rows, f"in the switches, headers included; windows of {result['switch_window_s']:g} s"))
+    console.print(
+        table(names, rows, f"in the switches, headers included; windows of {result['switch_window_s'] * 1e3:.0f} ms")
+    )
 
 
 def _reroute(options: argparse.Namespace) -> None:

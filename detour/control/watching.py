@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +25,12 @@ CELLS = 2 + schema.DELAY_CLASSES
 """counters of a flow at a switch"""
 
 
-def slot_cells(slot: int) -> list[Cell]:
+@lru_cache(maxsize=schema.MAX_WATCHED)
+def slot_cells(slot: int) -> tuple[Cell, ...]:
     """The `CELLS` cells of a slot: what passed unmarked, what the switch marked, and the classes of delay."""
     first = slot * schema.DELAY_CLASSES
     waited = [(schema.FLOW_WAITED, index) for index in range(first, first + schema.DELAY_CLASSES)]
-    return [(schema.FLOW_PASSED, 2 * slot), (schema.FLOW_PASSED, 2 * slot + 1), *waited]
+    return ((schema.FLOW_PASSED, 2 * slot), (schema.FLOW_PASSED, 2 * slot + 1), *waited)
 
 
 def _class_bounds() -> NDArray[np.int64]:

@@ -426,7 +426,7 @@ class Session:
     def flows(self) -> dict[str, Any]:
         """What sends now, as its receivers, and if asked the switches on the way, saw it in the last window."""
         rows = [row | {"switches": self.switch_flows.rows(row["name"])} for row in self.live.rows()]
-        watching = {"watching": self._watching, "switch_window_s": self.switch_flows.window_s}
+        watching = {"watching": self._watching, "switch_window_s": self.switch_flows.pause_s}
         return {"window_s": self.live.window_s, **watching, "flows": rows}
 
     def watch_flows(self, on: bool) -> dict[str, Any]:

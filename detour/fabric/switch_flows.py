@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,9 @@ from detour.control.watching import CELLS, Cell, Watched, WatchList, counts, slo
 from detour.fabric.monitoring import COUNTS, KEPT, Windows
 
 _log = logging.getLogger(__name__)
+
+READING_SHARE = 0.1
+"""of the time that reading counters may take; windows get longer instead"""
 
 Read = Callable[[Mapping[int, Sequence[Cell]]], Mapping[int, Sequence[tuple[int, int]]]]
 """device id -> cells in, device id -> (packets, bytes) of each out"""
@@ -103,6 +107,8 @@ class SwitchFlows:
         self._list = WatchList()
         self.monitor = SwitchFlowMonitor(tick_ps, kept)
         self.tick_ps, self.window_s = tick_ps, window_s
+        self.pause_s = window_s
+        """length of a window now: longer than `window_s` if there are so many flows that reading them takes long"""
         self._lock = threading.RLock()
         self._thread: threading.Thread | None = None
         self._end = threading.Event()
@@ -199,14 +205,16 @@ class SwitchFlows:
             self.monitor.sample(self._links.now_ps())
 
     def _watch(self) -> None:
-        while not self._end.wait(self.window_s):
+        while not self._end.wait(self.pause_s):
             if len(self._list):
+                begin = time.monotonic()
                 try:
                     self.sample()
                 except DetourError as error:
                     if not self._end.is_set():
                         _log.warning("flows at switches are watched no longer: %s", error)
                     return
+                self.pause_s = max(self.window_s, (time.monotonic() - begin) / READING_SHARE)
 
     def stop(self) -> None:
         """Ends the thread. May be called twice."""
