@@ -12,7 +12,7 @@ from rich.console import Console
 
 from detour.base.errors import DetourError
 from detour.cli.output import emit, table
-from detour.cli.parser import Parser, counts
+from detour.cli.parser import Parser
 from detour.cli.reproduce_tables import rest
 
 CarryOut = Callable[[argparse.Namespace, str, list[dict[str, Any]]], dict[str, Any]]
@@ -24,7 +24,7 @@ def options_of(parser: Parser) -> None:
     parser.add_argument("--routing", type=_names, default=(), metavar="NAME[,NAME...]", help="(all)")
     parser.add_argument("--pattern", type=_names, default=(), metavar="UN,ADV,ADVc", help="(all)")
     parser.add_argument("--loads", type=_loads, default=(), metavar="L[,L...]", help="offered, 0 to 1 (a spread)")
-    parser.add_argument("--windows", type=counts, metavar="WARM,COUNT", help="us of virtual time")
+    parser.add_argument("--windows", type=_windows, default=(0, 0), metavar="WARM,COUNT", help="us of virtual time")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="(1)")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw Figs. 3, 7 and 8 (.png, .svg)")
 
@@ -40,19 +40,24 @@ def _loads(text: str) -> tuple[float, ...]:
         raise DetourError(f"--loads {text}: loads are numbers, such as 0.1,0.4") from None
 
 
+def _windows(text: str) -> tuple[int, int]:
+    parts = text.split(",")
+    if len(parts) != 2 or not all(part.isdecimal() and 0 < int(part) <= 1_000_000 for part in parts):
+        raise DetourError(f"--windows {text}: two numbers of microseconds, until counting begins and counting")
+    return int(parts[0]), int(parts[1])
+
+
 def run(options: argparse.Namespace, extent: str, carry_out: CarryOut) -> int:
     """Runs the points, draws and prints; the exit code."""
     from detour.experiments import qcn_switch
 
-    windows = options.windows or (0, 0)
-    if len(windows) != 2:
-        raise DetourError("--windows takes two numbers of microseconds: until counting begins, and counting")
     points = qcn_switch.select(
         qcn_switch.Selection(
-            options.topology, options.routing, options.pattern, options.loads, extent, options.seed, *windows
+            options.topology, options.routing, options.pattern, options.loads, extent, options.seed, *options.windows
         )
     )
     result = carry_out(options, "qcn-switch", points)
+    result["loads_left_out"] = qcn_switch.loads_left_out(points)
     if options.plot:
         from detour.experiments import qcn_figures
 
@@ -96,6 +101,8 @@ def show(console: Console, result: dict[str, Any]) -> None:
     console.print(table(columns, rows, "saturation throughput and other landmarks"))
     rows = [(one["pattern"], one["routing"], one["says"]) for one in result["paper"]]
     console.print(table(("pattern", "routing", "what the paper says"), rows))
+    for pattern, loads in result["loads_left_out"].items():
+        console.print(f"{pattern}: not measured at loads {', '.join(f'{load:g}' for load in loads)} (--full does)")
     rest(console, result)
 
 

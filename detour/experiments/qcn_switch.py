@@ -102,6 +102,15 @@ def select(chosen: Selection) -> list[Point]:
     ]
 
 
+def loads_left_out(points: Sequence[Point]) -> dict[str, list[float]]:
+    """By pattern: loads of `full` at which no routing was measured."""
+    run = {(point["pattern"], point["load"]) for point in points}
+    missing = {
+        pattern: [load for load in loads if (pattern, load) not in run] for pattern, loads in LOADS["full"].items()
+    }
+    return {pattern: loads for pattern, loads in missing.items() if loads}
+
+
 def seconds(point: Point) -> float:
     """Roughly what a point costs."""
     topology = parse_topology(point["topology"])

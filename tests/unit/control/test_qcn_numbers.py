@@ -5,50 +5,26 @@ from __future__ import annotations
 
 import random
 import socket
-import struct
 from fractions import Fraction
 
 import pytest
 
 from detour.base.errors import DetourError
-from detour.control import qcn_numbers, qcn_schema, schema
+from detour.control import qcn_numbers, qcn_schema
 from detour.control.qcn import MECHANISMS, Mechanism, Points
 from detour.engine.compiler.run import Runner
 from detour.engine.phv import EGRESS_PORT, INSTANCE_TYPE
-from detour.engine.tables import MemberRef
-from detour.fabric.virtual import program
 from detour.fabric.virtual_load import _call
 from tests.ptf.packets import frame, host, ip, udp
+from tests.unit.control.qcn_runner import PORT, make_runner, message
 
-PORT, HOST_PORT = 3, 1
 ONE = qcn_numbers.ONE
 EGRESS_CLONE, RECIRCULATED = 2, 4
 
 
 @pytest.fixture(scope="module")
 def runner() -> Runner:
-    """A switch of group 0 of 9; hosts of switch 0 are behind port 1, all others behind port 3."""
-    found = Runner(program("qcn"))
-    tables = found.state.tables
-    tables[schema.CONFIG].set_default(schema.SET_NODE, (7, 0, 9))
-    profile = tables[schema.ROUTE].profile
-    assert profile is not None
-    for number, (length, port) in enumerate(((16, PORT), (48, HOST_PORT)), start=1):
-        profile.add_member(number, schema.FORWARD, (port,))
-        tables[schema.ROUTE].insert(((0xFD00 << 112, length),), MemberRef(number), (), 0)
-    tables[qcn_schema.OWN_HOSTS].insert((HOST_PORT,), schema.NO_ACTION, (), 0)
-    return found
-
-
-def pdu(feedback: int, out_port: int = PORT, priority: int = 0) -> bytes:
-    """A message as 802.1Qau lays it out."""
-    head = struct.pack("!HHHHH", feedback, 5, 2, out_port, 0)
-    return head + struct.pack("!hhH6sH", 100, -7, priority << 13, bytes(6), 0)
-
-
-def message(feedback: int, dst: str, **fields: int) -> bytes:
-    """A message in a frame."""
-    return bytes(frame(ip(dst, src="fcbb:bb00:2::"), udp(4794, 4794, pdu(feedback, **fields))))
+    return make_runner()
 
 
 def exact_feedback(queue: int, old: int, q_eq: int, w: int) -> int:

@@ -109,6 +109,9 @@ def test_notifications_turn_adversarial_traffic_away() -> None:
 def test_landmarks() -> None:
     points = qcn_switch.select(qcn_switch.Selection(extent="quick"))
     assert len(points) == 4 * len(qcn_switch.ROUTINGS)
+    left_out = qcn_switch.loads_left_out(points)
+    assert [len(left_out[pattern]) for pattern in ("UN", "ADV", "ADVc")] == [18, 18, 20]
+    assert not qcn_switch.loads_left_out(qcn_switch.select(qcn_switch.Selection(extent="full")))
     made = [
         {"routing": r, "pattern": p, "load": load, "accepted": a, "latency_ns": latency, "injected": injected}
         for r, p, load, a, latency, injected in (
