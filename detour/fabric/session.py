@@ -375,8 +375,7 @@ class Session:
             return self._send_result(a, b, seconds, flow)
         finally:
             self.steering.closed(name)
-            with self._change:
-                self.switch_flows.remove(name)
+            self._unwatch(name)
             self.live.close(name)
             self.pump.close_flow(flow)
 
@@ -437,7 +436,7 @@ class Session:
                 if on:
                     self._watch_flow(live)
                 else:
-                    self.switch_flows.remove(live.name)
+                    self._unwatch(live.name)
         return self.flows()
 
     def _watch_flow(self, live: LiveFlow) -> None:
@@ -449,6 +448,13 @@ class Session:
                     self.switch_flows.add(live.name, source.address, self._devices(live))
                 except DetourError as error:
                     _log.warning("%s is not watched: %s", live.name, error)
+
+    def _unwatch(self, name: str) -> None:
+        with self._change:
+            try:
+                self.switch_flows.remove(name)
+            except DetourError as error:
+                _log.warning("%s: %s", name, error)
 
     def _follow(self, live: LiveFlow) -> None:
         """A flow may have got another path: if it is watched, then there."""

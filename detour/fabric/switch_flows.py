@@ -157,7 +157,8 @@ class SwitchFlows:
         """The flow passes these switches from now on; nothing happens if it is not watched.
 
         Raises:
-            DetourError: as `add`; the flow is watched no longer.
+            DetourError: as `add`; the flow is watched no longer, and what is left of it on switches goes when all
+                tables are next compared with their plan.
         """
         with self._lock:
             if flow not in self._list:
@@ -170,11 +171,16 @@ class SwitchFlows:
                 self._begin(self._list[flow], new - old)
                 self._links.write(before, self._list.plan())
             except BaseException:
-                self.remove(flow)
+                self._forget(flow)
+                self._links.label(flow, 0)
                 raise
 
     def remove(self, flow: str) -> None:
-        """The flow ends, or is to be watched no longer; nothing happens if it is not."""
+        """The flow ends, or is to be watched no longer; nothing happens if it is not.
+
+        Raises:
+            DetourError: a switch does not let go of its entry; see `move`.
+        """
         with self._lock:
             if flow not in self._list:
                 return

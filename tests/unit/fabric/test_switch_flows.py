@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watched flows at switches that are dictionaries: what is read, written, told to senders, and kept."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from detour.base.errors import DetourError
+from detour.control.entries import Plan
+from detour.control.watching import CELLS, CLASS_MEANS, Cell, slot_cells
+from detour.fabric.switch_flows import Links, SwitchFlows
+
+MS = 1_000_000_000
+TICK_PS = 1_000_000
+SOURCE = 0xFD00 << 112 | 1
+
+
+class Switches:
+    """Counters, entries and labels."""
+
+    def __init__(self) -> None:
+        self.cells: defaultdict[tuple[int, Cell], tuple[int, int]] = defaultdict(lambda: (0, 0))
+        self.held: Plan = {}
+        self.labels: dict[str, int] = {}
+        self.now_ps = 0
+        self.refuse = False
+        self.flows = SwitchFlows(Links(self.read, self.write, self.label, lambda: self.now_ps), TICK_PS, 0, kept=4)
+
+    def read(self, cells: Mapping[int, Sequence[Cell]]) -> dict[int, list[tuple[int, int]]]:
+        return {device: [self.cells[device, cell] for cell in wanted] for device, wanted in cells.items()}
+
+    def write(self, before: Plan, after: Plan) -> None:
+        if self.refuse:
+            raise DetourError("the switch refuses")
+        assert before == self.held
+        self.held = after
+
+    def label(self, flow: str, value: int) -> None:
+        self.labels[flow] = value
+
+    def count(self, device: int, slot: int, packets: int, *, marked: int = 0, delay: int = 0) -> None:
+        """Packets of 1000 bytes with a class of delay pass a switch."""
+        unmarked, mark, *waited = slot_cells(slot)
+        for cell, more in ((unmarked, packets - marked), (mark, marked), (waited[delay], packets)):
+            had = self.cells[device, cell]
+            self.cells[device, cell] = had[0] + more, had[1] + 1000 * more
+
+    def window(self) -> None:
+        self.now_ps += MS
+        self.flows.sample()
+
+
+def at(switches: Switches, flow: str, device: int) -> dict[str, object]:
+    return {row["switch"]: row for row in switches.flows.rows(flow)}[f"s{device - 1}"]
+
+
+def test_windows_of_a_flow_at_a_switch() -> None:
+    switches = Switches()
+    switches.count(5, 0, 77)  # of whoever had the slot before
+    switches.flows.add("a", SOURCE, [1, 5, 2])
+    assert switches.labels == {"a": 1}
+    assert {device: len(entries) for device, entries in switches.held.items()} == {1: 1, 5: 1, 2: 1}
+    for packets in (100, 100, 60):
+        switches.count(5, 0, packets, marked=packets // 4, delay=9)
+        switches.window()
+    found = at(switches, "a", 5)
+    assert (found["packets"], found["bytes"], found["ecn_packets"]) == (260, 260_000, 65)
+    assert found["rate_bps"] == pytest.approx(60 * 8000 / 1e-3)
+    assert (found["drop"], found["ecn_share"]) == (pytest.approx(0.4), 0.25)
+    assert found["delay_ps"] == CLASS_MEANS[9] * TICK_PS
+    assert found["delays"] == [0] * 9 + [260] + [0] * (CELLS - 12)
+    assert at(switches, "a", 1)["packets"] == 0
+    assert [row["switch"] for row in switches.flows.rows("a")] == ["s0", "s4", "s1"], "in the order of the path"
+    for _ in range(9):
+        switches.window()
+    times, rows = switches.flows.monitor.history("a", 5)
+    assert (times.tolist(), len(rows)) == ([k * MS for k in range(9, 13)], 4), "bounded"
+
+
+def test_a_flow_that_moves_and_ends() -> None:
+    switches = Switches()
+    switches.flows.add("a", SOURCE, [1, 5, 2])
+    switches.count(1, 0, 10)
+    switches.flows.move("a", [1, 6, 2])
+    switches.count(1, 0, 10)
+    switches.count(5, 0, 3)
+    switches.window()
+    assert set(switches.held) == {1, 5, 2, 6}
+    assert (at(switches, "a", 1)["packets"], at(switches, "a", 5)["packets"]) == (20, 3)
+    switches.flows.move("a", [1, 7, 2])
+    assert set(switches.held) == {1, 2, 6, 7}
+    switches.flows.move("nobody", [1])
+    switches.flows.remove("a")
+    switches.flows.remove("a")
+    assert (switches.held, switches.labels, switches.flows.rows("a")) == ({}, {"a": 0}, [])
+    switches.flows.add("b", SOURCE, [1])
+    assert at(switches, "b", 1)["packets"] == 0, "the slot's former flow is taken off"
+
+
+def test_what_a_switch_refuses_is_not_watched() -> None:
+    switches = Switches()
+    switches.refuse = True
+    with pytest.raises(DetourError, match="refuses"):
+        switches.flows.add("a", SOURCE, [1, 2])
+    assert "a" not in switches.flows
+    assert (switches.flows.plan(), switches.labels) == ({}, {})
+    switches.refuse = False
+    switches.flows.add("a", SOURCE, [1, 2])
+    switches.window()
+    assert len(switches.flows.rows("a")) == 2
+    switches.refuse = True
+    with pytest.raises(DetourError, match="refuses"):
+        switches.flows.move("a", [1, 3])
+    assert ("a" not in switches.flows, switches.labels) == (True, {"a": 0})
