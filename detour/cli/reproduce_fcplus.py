@@ -94,7 +94,8 @@ def _packets(console: Console, result: dict[str, Any]) -> None:
         ]
         console.print(table(columns, rows, "Table VIII: slowdown of messages at load 0.7, packet by packet"))
     for order in result["order"]:
-        verdict = "as in the paper" if order["agrees"] else f"the paper: {' < '.join(order['paper'])}"
+        paper = " < ".join(order["paper"])
+        verdict = "the paper's order, but for differences within 2 %" if order["agrees"] else f"the paper: {paper}"
         console.print(f"{order['pattern']}, median: {' < '.join(order['ours'])} ({verdict})")
     if result["deadlocks"]:
         columns = (">switches", "routes", "DCQCN", "deadlock", "possible", ">at us", ">queues", ">Gb/s", ">after")
