@@ -43,7 +43,7 @@ SinkCallback = Callable[[bytes, int], None]
 MakeCapture = Callable[[Callable[[int], str]], Capture]
 """called with what names the loop's ports, `<switch name>-<port>`"""
 
-_FUNCTIONS = ("parse", "ingress", "egress", "deparse", "preserve", "digest")
+_FUNCTIONS = ("parse", "ingress", "egress", "deparse", "preserve", "digest", "prefetch")
 _FLUSH_S = 5.0
 
 
@@ -94,6 +94,11 @@ class Network:
         self._capture: Capture | None = None
 
     # -- building ---------------------------------------------------------------------------------------
+
+    def expect(self, packets: int) -> None:
+        """Says how many packets will be under way at once, so that their memory is there when they are sent. A guess
+        that is wrong costs time or memory, no packets. To be called when all programs are in place."""
+        self._memory.expect(packets)
 
     def add_switch(
         self,

@@ -27,8 +27,8 @@ def port_stats(memory: Memory) -> dict[str, np.ndarray]:
     stats["tx_packets"] = column("lines", "packets")[line] - pauses
     stats["tx_bytes"] = column("lines", "bytes")[line] - PFC_BYTES * pauses
     stats["queue_packets"] = column("ports", "waiting")[real]
-    stats["queue_bytes"] = column("ports", "waiting_bytes")[real]
     for name, field, combine in (
+        ("queue_bytes", "bytes", np.add),
         ("queue_drops", "drops", np.add),
         ("queue_peak_packets", "peak_packets", np.maximum),
         ("queue_peak_bytes", "peak_bytes", np.maximum),

@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from detour.base import hugepages
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
 from detour.control import schema
@@ -51,6 +52,9 @@ _ECMP_CANDIDATES = 8
 # and one answer goes out in a tenth of the time that a data packet takes to come in.
 _CONTROL_DEPTH = 256
 _CQ_DEPTH = 1024
+_PACKETS_OF_A_HOST = 100
+"""under way at once in a loaded fabric, answers included"""
+
 _TRANSPORT = {"lerp": Transport.LERP, "gbn": Transport.GO_BACK_N}
 _CONTROL = {"dctcp": CongestionControl.DCTCP, "dcqcn": CongestionControl.DCQCN}
 
@@ -96,6 +100,8 @@ class VirtualFabric:
         self._add_memory()
         if self.scheme.routing == "adaptive":
             self._share_loads()
+        self.network.expect(min(self.settings.frames, _PACKETS_OF_A_HOST * len(topology.hosts)))
+        hugepages.collapse()
         self.device = Device(self.hs, self.network.call, self.network.kick_host)
         self._flows: Flows | None = None
         self._posted_ps = np.zeros(0, np.int64)

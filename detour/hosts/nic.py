@@ -53,6 +53,9 @@ def push_control(hs: Any, host: int) -> int:
     message is lost, which every protocol here survives)."""
     h = host_row(hs, host)
     depth = cfg_row(hs)["control_depth"]
+    if h["ctl_tail"] == h["ctl_head"]:
+        # An empty ring begins anew, so that what waits for a moment only stays in the processor's cache.
+        h["ctl_head"] = h["ctl_tail"] = 0
     if h["ctl_tail"] - h["ctl_head"] >= depth:
         h["control_dropped"] += 1
         return NIL
@@ -74,6 +77,8 @@ def push_ptm(hs: Any, host: int) -> int:
     """`push_control` for the ring of PTMs."""
     h = host_row(hs, host)
     depth = cfg_row(hs)["control_depth"]
+    if h["ptm_tail"] == h["ptm_head"]:
+        h["ptm_head"] = h["ptm_tail"] = 0
     if h["ptm_tail"] - h["ptm_head"] >= depth:
         h["control_dropped"] += 1
         return NIL

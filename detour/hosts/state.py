@@ -9,6 +9,8 @@ are `NIL`.
 
 from __future__ import annotations
 
+import mmap
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any, NamedTuple
 
@@ -187,6 +189,21 @@ TABLES = {
 """all tables with the types of their rows"""
 
 
+_SCATTERED = ("wqe", "cqe", "ctl", "ptm")
+"""rings: little of each one's memory is ever touched"""
+
+
+def _scattered(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """`np.zeros` without huge pages, which would be cleared as a whole for the few bytes at the beginning of a ring."""
+    size = int(np.prod(shape)) * dtype.itemsize
+    if size < mmap.PAGESIZE:
+        return np.zeros(shape, dtype)
+    memory = mmap.mmap(-1, size)
+    with suppress(AttributeError, OSError):  # not on every system
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory, dtype).reshape(shape)
+
+
 class _Handle(NamedTuple):
     listing: int
     """address of a list of int64: the tables' addresses in order of `TABLES`, then their lengths of a row"""
@@ -216,7 +233,10 @@ class Hosts(_Handle):
 
     def __new__(cls, shapes: dict[str, tuple[int, ...]]) -> Hosts:
         """Zeroed tables of these shapes."""
-        tables = {name: np.zeros(shapes[name], dtype) for name, dtype in TABLES.items()}
+        tables = {
+            name: (_scattered if name in _SCATTERED else np.zeros)(shapes[name], dtype)
+            for name, dtype in TABLES.items()
+        }
         listing = np.array(
             [table.ctypes.data for table in tables.values()]
             + [table.shape[1] if table.ndim > 1 else 1 for table in tables.values()],

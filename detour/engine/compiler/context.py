@@ -111,6 +111,8 @@ class Context:
 
     def address(self, ref: HeaderRef, offset: int, write: bool = False) -> str:
         """Address of something in a header at `offset` of the PHV (as of element 0)."""
+        if write:
+            self.touch(ref.header)
         address = self.f.at("%phv", offset)
         if ref.offset is None:
             return address
@@ -119,6 +121,11 @@ class Context:
             base = self.layout.base[ref.header.name]
             address = self.f.select_pointer(ref.inside, address, self.f.at("%phv", self.layout.scratch + offset - base))
         return address
+
+    def touch(self, header: Header) -> None:
+        """Notes that a header's fields may not be zero any more."""
+        if not header.metadata:
+            self.f.store(const(8, 1), self.f.at("%phv", self.layout.touched + self.layout.unit_of[header.name]))
 
     def load_field(self, ref: HeaderRef, spec: FieldSpec) -> Value:
         """The value of a field, W bits (W+1 if signed)."""

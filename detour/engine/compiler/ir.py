@@ -340,6 +340,8 @@ def _declarations(body: str) -> list[str]:
             declared.append(f"declare ptr @{name}()")
         elif name.startswith("llvm.stackrestore"):
             declared.append(f"declare void @{name}(ptr)")
+        elif name.startswith("llvm.prefetch"):
+            declared.append(f"declare void @{name}(ptr, i32, i32, i32)")
         elif name.startswith("llvm.fptoui"):
             declared.append(f"declare i64 @{name}(double)")
     return declared

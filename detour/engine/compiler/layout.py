@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a program's headers and fields are in the PHV.
 
-After the fixed part: validity bytes of all headers, `next` counters of stacks, lengths of variable-length
-fields, flags; metadata; headers; a scratch header that takes writes through an index out of bounds.
+After the fixed part: whose layout this is (`tag`), a byte for every header or stack that was written to (`touched`);
+validity bytes of all headers, `next` counters of stacks, lengths of variable-length fields, flags; metadata; headers;
+a scratch header that takes writes through an index out of bounds.
+
+PHVs are used again and again, by all programs of a fabric. Headers that were not touched hold zeros still, and the
+parser need not clear them: packets leave most of a PHV alone, and what is left alone takes no room in the
+processor's cache.
 
 Headers of a stack lie side by side, fields and validity bytes alike, so that an index is a multiplication.
 A signed field keeps one bit more than its width: BMv2 does not bring values between 2^(W-1) and 2^W-1 back
@@ -34,6 +39,9 @@ class Place:
     def align(self) -> int:
         """Guaranteed alignment (a PHV begins at a multiple of 8)."""
         return min(self.size & -self.size, self.offset & -self.offset or 8, 8)
+
+
+_TAG_BYTES = 8
 
 
 def container(bits: int) -> int:
@@ -74,7 +82,11 @@ class Layout:
         self.next: dict[str, int] = {}
         self.base: dict[str, int] = {}
         order = self._order(model)
-        at = phv.FIXED_SIZE
+        self.units = self._units(model)
+        self.unit_of = {name: number for number, unit in enumerate(self.units) for name in unit}
+        self.tag = phv.FIXED_SIZE
+        self.touched = self.tag + _TAG_BYTES
+        at = self.flags = self.touched + len(self.units)
         for h in order:
             if not h.metadata:
                 self.valid[h.name] = at
@@ -99,6 +111,20 @@ class Layout:
         self.scratch = at
         at += max((s.size for s in self._shapes.values()), default=0)
         self.size = _align(at, 64)
+
+    @staticmethod
+    def _units(model: Model) -> list[tuple[str, ...]]:
+        """Names of the headers that are cleared together: those of a stack, and every other one by itself."""
+        units = [tuple(h.name for h in stack.headers) for stack in model.stacks.values()]
+        units += [tuple(h.name for u in ustack.unions for h in u.headers) for ustack in model.union_stacks.values()]
+        among = {name for unit in units for name in unit}
+        return units + [(name,) for name, h in model.headers.items() if name not in among and not h.metadata]
+
+    def unit_memory(self, model: Model, unit: int) -> tuple[int, int]:
+        """Offset and size of the fields of a unit's headers, which lie side by side."""
+        first = min(self.base[name] for name in self.units[unit])
+        size = sum(self.shape(model.headers[name].type).size for name in self.units[unit])
+        return first, size
 
     @staticmethod
     def _order(model: Model) -> list[Header]:

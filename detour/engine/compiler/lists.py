@@ -83,6 +83,7 @@ def _copy_field(ctx: Context, e: Json) -> None:
     start, size = place.offset, place.size
     if place.length >= 0:
         start, size = place.length, place.offset + place.size - place.length
+    ctx.touch(ref.header)
     ctx.f.copy(ctx.f.at("%phv", start), ctx.f.at("%src", start), size)
 
 

@@ -16,6 +16,10 @@ from detour.engine.compiler.slots import (
     BLOCK_MASK,
     BLOCK_MATRIX,
     DIRECT,
+    FILTER_BIT_SHIFT,
+    FILTER_LEAST,
+    FILTER_SLOTS_SHIFT,
+    FILTER_WORD_SHIFT,
     GROUP_COUNT,
     GROUP_HEAD,
     GROUPS,
@@ -103,12 +107,28 @@ class _Lookup:
     def _record(self, row: Value) -> str:
         return self.f.at(self.records, self.f.op("mul", row, const(64, 8 * record_words(self.table))))
 
-    def _probe(self, base: str, mask: Value, key: list[Value], found: str, missing: str) -> str:
-        """Searches one hash table; jumps to `found` or `missing`. Returns the pointer variable of the slot."""
+    def _sift(self, base: str, mask: Value, h: Value, missing: str) -> None:
+        """Jumps to `missing` if the filter in front of the slots says so."""
+        f = self.f
+        last = f.op("or", f.lshr(mask, FILTER_SLOTS_SHIFT), const(64, FILTER_LEAST))
+        number = f.op("and", f.lshr(h, FILTER_WORD_SHIFT), last)
+        back = f.op("sub", const(64, -8 % (1 << 64)), f.shl(number, 3))
+        bits = f.raw("lshr", f.load(64, f.at(base, back), 8), f.lshr(h, FILTER_BIT_SHIFT))
+        maybe = f.block("maybe")
+        f.branch(f.compare("eq", f.op("and", bits, const(64, 1)), const(64, 0)), missing, maybe)
+        f.enter(maybe)
+
+    def _probe(self, base: str, mask: Value, key: list[Value], found: str, missing: str, sift: bool = True) -> str:
+        """Searches one hash table; jumps to `found` or `missing`. Returns the pointer variable of the slot.
+
+        `sift`: looks at the filter first, which pays where most searches are in vain."""
         f = self.f
         position = f.alloca("i64")
         where = f.alloca("ptr")
-        f.store(f.op("and", hash_words(f, key), mask), position, 8)
+        h = hash_words(f, key)
+        if sift:
+            self._sift(base, mask, h, missing)
+        f.store(f.op("and", h, mask), position, 8)
         again, filled, no = f.block("probe"), f.block("filled"), f.block("no")
         f.enter(again)
         i = f.load(64, position, 8)
@@ -131,7 +151,7 @@ class _Lookup:
         f = self.f
         base = f.load_pointer(f.at("%sw", 8 * (self.slot + HASH_BASE)))
         hit, miss = f.block("hit"), f.block("miss")
-        where = self._probe(base, self._word(HASH_MASK), self.key, hit, miss)
+        where = self._probe(base, self._word(HASH_MASK), self.key, hit, miss, sift=False)
         f.enter(hit)
         f.ret(f"ptr {self._record(f.load(64, f.load_pointer(where), 8))}")
         f.enter(miss)

@@ -7,6 +7,9 @@ before every access. States on a cycle are counted, so that one that takes no by
 
 from __future__ import annotations
 
+import hashlib
+import json
+
 from detour.engine import phv
 from detour.engine.compiler.bits import extract, take
 from detour.engine.compiler.checksums import verify_checksums
@@ -46,8 +49,10 @@ def write_parser(program: Program) -> None:
 def _clear(ctx: Context) -> None:
     """Headers invalid and zero; metadata too, unless it was preserved for a second pass."""
     f, lay = ctx.f, ctx.layout
-    f.clear(f.at("%phv", phv.FIXED_SIZE), lay.metadata - phv.FIXED_SIZE)
-    f.clear(f.at("%phv", lay.headers), lay.size - lay.headers)
+    tag = const(64, _layout_tag(ctx.model.json))
+    ours = f.compare("eq", f.load(64, f.at("%phv", lay.tag), 8), tag)
+    ctx.when(ours, lambda: _clear_touched(ctx), lambda: _clear_all(ctx, tag))
+    f.clear(f.at("%phv", lay.flags), lay.metadata - lay.flags)
     kind = ctx.fixed(phv.INSTANCE_TYPE)
     again = f.op(
         "or",
@@ -58,6 +63,33 @@ def _clear(ctx: Context) -> None:
     length = f.resize(Value(64, "%length"), 32)
     ctx.set_fixed(phv.LENGTH_REGISTER, length)
     ctx.set_fixed(phv.INGRESS_LENGTH, length)
+
+
+def _layout_tag(source: Json) -> int:
+    """What tells the PHVs of one program from those of others."""
+    return int.from_bytes(hashlib.sha256(json.dumps(source, sort_keys=True).encode()).digest()[:8], "little")
+
+
+def _clear_touched(ctx: Context) -> None:
+    """Of a PHV that this program used last, the headers that it wrote to."""
+    f, lay = ctx.f, ctx.layout
+    for unit in range(len(lay.units)):
+        at = f.at("%phv", lay.touched + unit)
+
+        def clear(unit: int = unit, at: str = at) -> None:
+            start, size = lay.unit_memory(ctx.model, unit)
+            f.clear(f.at("%phv", start), size)
+            f.store(const(8, 0), at)
+
+        ctx.when(f.compare("ne", f.load(8, at), const(8, 0)), clear)
+
+
+def _clear_all(ctx: Context, tag: Value) -> None:
+    """A fresh PHV, or one of another program."""
+    f, lay = ctx.f, ctx.layout
+    f.clear(f.at("%phv", lay.touched), lay.flags - lay.touched)
+    f.clear(f.at("%phv", lay.headers), lay.size - lay.headers)
+    f.store(tag, f.at("%phv", lay.tag), 8)
 
 
 class _Parser:

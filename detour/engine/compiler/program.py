@@ -17,10 +17,11 @@ from detour.engine.compiler.lists import DigestList, digest_lists, write_digest,
 from detour.engine.compiler.load import find_field, load
 from detour.engine.compiler.model import Header, Model, read_json, reading, refuse
 from detour.engine.compiler.parser import write_parser
+from detour.engine.compiler.prefetch import write_prefetch
 from detour.engine.compiler.slots import Slots, assign_slots
 from detour.engine.tables.log import LogFormat
 
-_FUNCTIONS = ("parse", "ingress", "egress", "deparse", "preserve", "digest")
+_FUNCTIONS = ("parse", "ingress", "egress", "deparse", "preserve", "digest", "prefetch")
 
 
 class Program:
@@ -49,7 +50,7 @@ class Program:
         self.parse_addr, self.ingress_addr, self.egress_addr, self.deparse_addr = (
             self._code.address(n) for n in _FUNCTIONS[:4]
         )
-        self.preserve_addr, self.digest_addr = (self._code.address(n) for n in _FUNCTIONS[4:])
+        self.preserve_addr, self.digest_addr, self.prefetch_addr = (self._code.address(n) for n in _FUNCTIONS[4:])
 
     def _check_sizes(self) -> None:
         """What the loop has room for."""
@@ -93,6 +94,7 @@ class Program:
         write_deparser(program)
         write_preserve(program)
         write_digest(program)
+        write_prefetch(program)
         return program.module.text(), tuple(program.log_formats)
 
     def ir(self) -> str:

@@ -18,6 +18,10 @@ A group whose hash mask is `BLOCK_MASK` is no hash table but a bit-sliced block 
 the nodes of up to 64 entries, their ranks, and for every nibble of the key (`block_chunks`) 16 words, each with a
 bit for every entry that this value of the nibble lets match.
 
+In front of a group's slots is its filter (`detour.engine.tables.hashing`), counted backwards: a key with hash h may
+be in the group only if bit h >> `FILTER_BIT_SHIFT` of word (h >> `FILTER_WORD_SHIFT`) & m is set, where m is
+(hash mask >> `FILTER_SLOTS_SHIFT`) | `FILTER_LEAST`.
+
 `rank` orders entries: priority, then the lower handle, as BMv2 breaks ties.
 """
 
@@ -59,6 +63,11 @@ BLOCK_MASK: Final = (1 << 64) - 1
 NIBBLE: Final = 16  # values of four bits
 
 METER_WORDS: Final = 10  # configured, unused; peak, then committed: rate a tick (double), burst, tokens, last
+
+FILTER_SLOTS_SHIFT: Final = 4  # a word for 16 slots
+FILTER_LEAST: Final = 7  # at least eight words, a line of the processor's cache
+FILTER_WORD_SHIFT: Final = 32
+FILTER_BIT_SHIFT: Final = 58
 HASH_MULTIPLIER: Final = 0x9E3779B97F4A7C15
 
 

@@ -9,20 +9,29 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from detour.engine.loop import pool
+from detour.engine.loop.hosts import HOST_BYTES, QP_BYTES, host_address, qp_address
 from detour.engine.loop.jit import inner
-from detour.engine.loop.layout import CACHE_LINE, ENTITY, LINE, NIC, ON_LINE, ON_PORT, PORT, QUEUE, TO_PORT
+from detour.engine.loop.layout import CACHE_LINE, ENTITY, LINE, NIC, ON_LINE, ON_PORT, PORT, QUEUE, TO_HOST, TO_PORT
 from detour.engine.loop.native import (
+    call2,
     entity_at,
     heap_at,
     highest_bit,
     line_at,
+    nic_at,
     node_at,
     port_at,
     prefetch,
     queue_at,
     slot_at,
+    switch_at,
 )
+
+_REACH = np.int64(256)
+"""Bytes of every counter and register: what 16 ports take of a counter."""
 
 _ENTITY, _LINE, _PORT, _QUEUE, _NIC = (each.itemsize for each in (ENTITY, LINE, PORT, QUEUE, NIC))
 
@@ -31,6 +40,12 @@ _ENTITY, _LINE, _PORT, _QUEUE, _NIC = (each.itemsize for each in (ENTITY, LINE, 
 def _two_lines(address: int) -> None:
     prefetch(address)
     prefetch(address + CACHE_LINE)
+
+
+@inner(forceinline=True)
+def _lines(address: int, size: int) -> None:
+    for offset in range(0, size, CACHE_LINE):
+        prefetch(address + offset)
 
 
 @inner(forceinline=True)
@@ -47,7 +62,7 @@ def _prefetch_entity(g: Any, who: int) -> None:
 
 @inner(forceinline=True)
 def _prefetch_first(g: Any, who: int) -> None:
-    """The packet that arrives with its port; the queue that is served with its line."""
+    """The packet that arrives with its port or interface; the queue that is served with its line."""
     entity = entity_at(g.entities, who)
     if entity.kind == ON_LINE:
         line = line_at(g.lines, entity.index)
@@ -56,26 +71,75 @@ def _prefetch_first(g: Any, who: int) -> None:
             pool.prefetch_frame(g, line.head)
         if line.kind == TO_PORT:
             _two_lines(g.ports + line.index * _PORT)
+        elif line.kind == TO_HOST:
+            _two_lines(g.nics + line.index * _NIC)
     elif entity.kind == ON_PORT:
         port = port_at(g.ports, entity.index)
         _two_lines(g.lines + port.line * _LINE)
-        if port.filled > 0:
-            prefetch(g.queues + (port.queues + highest_bit(port.filled)) * _QUEUE)
+        _prefetch_queues(g, port.queues, port.filled)
 
 
 @inner(forceinline=True)
-def _prefetch_waiting(g: Any, who: int, step: int) -> None:
-    """The first packet of the queue that is served: its slot, then its headers. The second one on a line."""
-    entity = entity_at(g.entities, who)
-    if entity.kind == ON_LINE and step == 0:
-        line = line_at(g.lines, entity.index)
-        if line.count > 1:
-            behind = slot_at(g.slots, line.head).next
-            pool.prefetch_slot(g, behind)
-            pool.prefetch_frame(g, behind)
-    if entity.kind != ON_PORT:
-        return
-    port = port_at(g.ports, entity.index)
+def _prefetch_queues(g: Any, first: int, which: int) -> None:
+    """The rows of a port's queues that have their bit set in `which`."""
+    while which > 0:
+        priority = highest_bit(which)
+        prefetch(g.queues + (first + priority) * _QUEUE)
+        which ^= 1 << priority
+
+
+@inner(forceinline=True)
+def _prefetch_second(g: Any, index: int) -> None:
+    """The second packet on a line, and the way back from where it arrives: answers leave there, and what they allow."""
+    line = line_at(g.lines, index)
+    if line.count > 1:
+        behind = slot_at(g.slots, line.head).next
+        pool.prefetch_slot(g, behind)
+        pool.prefetch_frame(g, behind)
+    if line.kind == TO_PORT:
+        port = port_at(g.ports, line.index)
+        _two_lines(g.lines + port.line * _LINE)
+        _prefetch_queues(g, port.queues, port.used)
+        prefetch(g.entities + port.entity * _ENTITY)
+    elif line.kind == TO_HOST:
+        nic = nic_at(g.nics, line.index)
+        _two_lines(g.lines + nic.line * _LINE)
+        prefetch(g.entities + nic.entity * _ENTITY)
+        prefetch(g.entities + nic.timer * _ENTITY)
+
+
+@inner(forceinline=True)
+def _prefetch_third(g: Any, hs: Any, index: int, end: int) -> None:
+    """The slot of the third packet on a line, the line back as an entity, and what is behind the port or interface."""
+    line = line_at(g.lines, index)
+    if line.count > 2:
+        pool.prefetch_slot(g, slot_at(g.slots, slot_at(g.slots, line.head).next).next)
+    if line.kind == TO_PORT:
+        port = port_at(g.ports, line.index)
+        _prefetch_state(g, port.switch, end)
+        prefetch(g.entities + line_at(g.lines, port.line).entity * _ENTITY)
+    elif line.kind == TO_HOST:
+        nic = nic_at(g.nics, line.index)
+        prefetch(g.entities + line_at(g.lines, nic.line).entity * _ENTITY)
+        _lines(host_address(hs, nic.host), HOST_BYTES)
+        row = qp_address(hs, pool.address(g, line.head))
+        if row != 0:
+            _lines(row, QP_BYTES)
+
+
+@inner(forceinline=True)
+def _prefetch_state(g: Any, index: int, end: int) -> None:
+    """The state of the P4 program of a switch, once in a window."""
+    switch = switch_at(g.switches, index)
+    if switch.prefetched != end and switch.ready != 0:
+        switch.prefetched = end
+        call2(switch.prefetch, switch.state, _REACH)
+
+
+@inner(forceinline=True)
+def _prefetch_queued(g: Any, index: int, step: int) -> None:
+    """The first packet of the queue that is served: its slot, then its headers."""
+    port = port_at(g.ports, index)
     if port.filled > 0:
         queue = queue_at(g.queues, port.queues + highest_bit(port.filled))
         if step == 0:
@@ -84,8 +148,21 @@ def _prefetch_waiting(g: Any, who: int, step: int) -> None:
             pool.prefetch_egress(g, queue.head)
 
 
+@inner(forceinline=True)
+def _prefetch_further(g: Any, hs: Any, who: int, step: int, end: int) -> None:
+    """The last two steps."""
+    entity = entity_at(g.entities, who)
+    if entity.kind == ON_PORT:
+        _prefetch_queued(g, entity.index, step)
+    elif entity.kind == ON_LINE and line_at(g.lines, entity.index).count > 0:
+        if step == 0:
+            _prefetch_second(g, entity.index)
+        else:
+            _prefetch_third(g, hs, entity.index, end)
+
+
 @inner()
-def look_ahead(g: Any, node: int, end: int) -> None:
+def look_ahead(g: Any, hs: Any, node: int, end: int) -> None:
     """Asks for what the events of a node before `end` need."""
     row = node_at(g.nodes, node)
     for step in range(5):
@@ -99,4 +176,4 @@ def look_ahead(g: Any, node: int, end: int) -> None:
                 elif step == 2:
                     _prefetch_first(g, event.entity)
                 else:
-                    _prefetch_waiting(g, event.entity, step - 3)
+                    _prefetch_further(g, hs, event.entity, step - 3, end)

@@ -136,7 +136,7 @@ def _run_windows(g: Any, data: Any, hs: Any, until: int, budget: int) -> int:
         end = min(begin + g.lookahead_ps, until + 1)
         for node in range(g.node_count):
             if heap.first_time(g, node) < end:
-                ahead.look_ahead(g, node, end)
+                ahead.look_ahead(g, hs, node, end)
             while heap.first_time(g, node) < end:
                 _step(g, data, hs, node)
         g.now = end - 1

@@ -156,7 +156,7 @@ LINE: Final = _lines(
 
 PORT: Final = _lines(
     "entity", "switch", "number", "line", "queues", "priorities", "busy_until", "waiting",
-    "waiting_bytes",
+    "used",  # bit p: the queue of priority p has had packets
     "filled",  # bit p: the queue of priority p has packets
     "paused",  # bit p: the other end does not want priority p now (PFC)
     "signal",  # the other end must hear about classes that this port has paused or resumed
@@ -179,6 +179,7 @@ SWITCH: Final = _lines(
     "device_id", "ready", "parse", "ingress", "egress", "deparse", "preserve", "digest", "state", "phv_size",
     "drop_port", "void_port", "input_line", "input_limit", "recirculate_ps", "groups", "sessions", "replicas",
     "wants_packet_in", "wants_digest",
+    "prefetch", "prefetched",  # the native function, and the end of the window in which it was called last
     # packet memory (detour.engine.buffers): `buffer_bytes` 0 means no limit but those of the queues
     "buffer_bytes", "buffer_used", "buffer_peak", "alpha", "shared_bytes", "shared_used", "lossless", "headroom",
     "reserve", "xoff_shift", "xon_offset",

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +22,12 @@ from detour.engine.loop.layout import (
 )
 
 _LINE = 64
+_PHV_BYTES = 960
 _LOG_BYTES = 8 << 20
+
+_LIBC = ctypes.CDLL(None)
+_MADV_POPULATE_WRITE = 23
+"""Since Linux 5.14; earlier ones say EINVAL."""
 
 NodesOf = Callable[[], np.ndarray]
 
@@ -47,6 +54,14 @@ def _zeros(count: int, dtype: np.dtype | type = np.uint8) -> np.ndarray:
     raw = np.zeros(size + _LINE, np.uint8)
     first = -raw.ctypes.data % _LINE
     return raw[first : first + size].view(dtype)
+
+
+def _populate(array: np.ndarray, size: int) -> None:
+    """Asks the system for the memory of the first `size` bytes now; what it refuses comes when it is touched."""
+    begin = array.ctypes.data // mmap.PAGESIZE * mmap.PAGESIZE
+    length = array.ctypes.data + min(size, array.nbytes) - begin
+    if length > 0 and hasattr(_LIBC, "madvise"):
+        _LIBC.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(length), _MADV_POPULATE_WRITE)
 
 
 def _doubled(array: np.ndarray) -> np.ndarray:
@@ -140,7 +155,7 @@ class Memory:
         self.g["stored"] = frame_bytes
         self.g["free"] = -1
         self.g["phv_free"] = -1
-        self.reserve_phv(1024)
+        self.reserve_phv(_PHV_BYTES)
 
     def _make_buffers(self) -> None:
         self._install("scratch", _zeros(SCRATCH_BYTES))
@@ -152,7 +167,8 @@ class Memory:
     def reserve_phv(self, size: int) -> None:
         """Makes room for PHVs of `size` bytes, as many as slots and one more, which is scratch."""
         old_stride = int(self.g["phv_stride"])
-        stride = _aligned(size)
+        # An odd number of lines: with 16, the same part of every PHV would fall to the same few sets of a cache.
+        stride = _aligned(size) | _LINE
         if stride <= old_stride:
             return
         used = int(self.g["phv_fresh"])
@@ -162,6 +178,12 @@ class Memory:
             array[: used * stride].reshape(used, stride)[:, :old_stride] = before
         self._install("phvs", array)
         self.g["phv_stride"] = stride
+
+    def expect(self, packets: int) -> None:
+        """So many packets will be under way at once: their memory is asked for now, not in the midst of a run."""
+        _populate(self._tables["slots"], packets * layout.SLOT.itemsize)
+        _populate(self.bytes, packets * int(self.g["byte_stride"]))
+        _populate(self._tables["phvs"], packets * int(self.g["phv_stride"]))
 
     def count(self, name: str) -> int:
         """Number of rows in use."""

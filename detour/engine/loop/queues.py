@@ -44,6 +44,7 @@ def join(g: Any, port_index: int, priority: int, slot_index: int) -> bool:
     if queue.packets == 0:
         queue.head = slot_index
         port.filled |= 1 << priority
+        port.used |= 1 << priority
     else:
         slot_at(g.slots, queue.tail).next = slot_index
     queue.tail = slot_index
@@ -52,7 +53,6 @@ def join(g: Any, port_index: int, priority: int, slot_index: int) -> bool:
     queue.peak_packets = max(queue.peak_packets, queue.packets)
     queue.peak_bytes = max(queue.peak_bytes, queue.bytes)
     port.waiting += 1
-    port.waiting_bytes += slot.wire
     if port.mirror != 0:
         store32(port.mirror, port.waiting)
     return True
@@ -99,7 +99,6 @@ def leave(g: Any, port_index: int, priority: int) -> int:
     if queue.packets == 0:
         port.filled ^= 1 << priority
     port.waiting -= 1
-    port.waiting_bytes -= slot.wire
     if port.mirror != 0:
         store32(port.mirror, port.waiting)
     switch = switch_at(g.switches, port.switch)

@@ -3,6 +3,11 @@
 
 Linear probing, at most half full, deletion shifts back. Compiled code searches the same memory
 (`compiler/lookup.py`), so the hash here and there must agree.
+
+A packet meets most groups of an LPM or ternary table in vain, each time at another slot that the processor's cache
+does not hold. So in front of the slots there is a filter (Bloom, 1970, with one hash function): half a byte for every
+slot, of which at most one bit in eight is set, so that seven of eight such searches end at memory that stays in the
+cache.
 """
 
 from __future__ import annotations
@@ -10,9 +15,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.engine.compiler.slots import HASH_HEAD, HASH_MULTIPLIER
+from detour.engine.compiler.slots import (
+    FILTER_BIT_SHIFT,
+    FILTER_LEAST,
+    FILTER_SLOTS_SHIFT,
+    FILTER_WORD_SHIFT,
+    HASH_HEAD,
+    HASH_MULTIPLIER,
+)
 
 _WORD = (1 << 64) - 1
+_LINE_WORDS = 8
+_STALE = 32
+"""Removed keys whose bits may stay in a filter, beside as many as there are keys."""
 
 Key = tuple[int, ...]
 
@@ -43,7 +58,7 @@ def _hash_rows(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
 class HashGroup:
     """The hash table of all entries with one mask. `value` 0 means an empty slot."""
 
-    __slots__ = ("array", "count", "flat", "limit", "mask", "stride", "words")
+    __slots__ = ("array", "count", "filter", "filter_mask", "flat", "limit", "mask", "removed", "stride", "words")
 
     def __init__(self, words: int) -> None:
         self.words, self.stride, self.count = words, HASH_HEAD + words, 0
@@ -52,13 +67,33 @@ class HashGroup:
     def _allocate(self, capacity: int) -> None:
         self.mask = capacity - 1
         self.limit = capacity // 2
-        self.array = np.zeros((capacity, self.stride), dtype=np.uint64)
+        self.filter_mask = (self.mask >> FILTER_SLOTS_SHIFT) | FILTER_LEAST
+        self.removed = 0
+        words, slots = self.filter_mask + 1, capacity * self.stride
+        raw = np.zeros(words + slots + _LINE_WORDS - 1, dtype=np.uint64)
+        # Slots of 32 bytes lie in one line of the cache if the first one begins at a line.
+        first = words + (-(raw.ctypes.data // 8 + words) % _LINE_WORDS)
+        self.filter = memoryview(raw[first - words : first])  # type: ignore[arg-type]
+        self.array = raw[first : first + slots].reshape(capacity, self.stride)
         self.flat = memoryview(self.array.reshape(-1))  # type: ignore[arg-type]
 
     @property
     def address(self) -> int:
-        """Where the slots begin."""
+        """Where the slots begin. Word i of the filter is i + 1 words in front of that."""
         return self.array.ctypes.data
+
+    def _admit(self, h: int) -> None:
+        """Lets the filter pass keys with that hash."""
+        self.filter[-1 - ((h >> FILTER_WORD_SHIFT) & self.filter_mask)] |= 1 << (h >> FILTER_BIT_SHIFT)
+
+    def _admit_all(self, hashes: NDArray[np.uint64]) -> None:
+        """Makes the filter anew, for the keys with these hashes."""
+        fresh = np.zeros(self.filter_mask + 1, np.uint64)
+        words = (hashes >> np.uint64(FILTER_WORD_SHIFT)) & np.uint64(self.filter_mask)
+        bits = np.uint64(1) << (hashes >> np.uint64(FILTER_BIT_SHIFT))
+        np.bitwise_or.at(fresh, self.filter_mask - words.astype(np.int64), bits)
+        np.frombuffer(self.filter, np.uint64)[:] = fresh
+        self.removed = 0
 
     def _slot(self, key: Key) -> int:
         """Offset of the slot that has the key or, if none has, of the free one where it belongs."""
@@ -96,6 +131,7 @@ class HashGroup:
         for word in key:
             flat[at] = word
             at += 1
+        self._admit(hash_key(key))
         self.count += 1
         if self.count > self.limit:
             self._rebuild(2 * len(self.array))
@@ -118,11 +154,16 @@ class HashGroup:
                 flat[hole * stride : (hole + 1) * stride] = flat[offset : offset + stride]
                 hole = at
         flat[hole * stride] = 0
+        self.removed += 1
+        if self.removed > self.count + _STALE:
+            self._admit_all(_hash_rows(self.array[self.array[:, 0] != 0][:, HASH_HEAD:]))
 
     def _rebuild(self, capacity: int) -> None:
         old = self.array[self.array[:, 0] != 0]
         self._allocate(capacity)
-        home = (_hash_rows(old[:, HASH_HEAD:]) & np.uint64(self.mask)).astype(np.int64)
+        hashes = _hash_rows(old[:, HASH_HEAD:])
+        self._admit_all(hashes)
+        home = (hashes & np.uint64(self.mask)).astype(np.int64)
         # Rows in order of their home take the first free slot at or after it: a running maximum finds
         # it for all at once, and what runs over the end wraps round by ordinary probing.
         order = np.argsort(home, kind="stable")

@@ -129,6 +129,10 @@ def _preserve(fields: int, source: int, target: int) -> int:
     return 0
 
 
+def _pass(sw: int, p: int) -> int:
+    return 0
+
+
 def _digest(fields: int, p: int, out: int) -> int:
     move_bytes(out, p + _HEADER_AT, 4)
     return 4
@@ -158,6 +162,7 @@ class ScriptProgram(NativeProgram):
             "deparse": native(_deparse, 5),
             "preserve": native(_preserve, 3),
             "digest": native(_digest, 3),
+            "prefetch": native(_pass, 2),
         }
         super().__init__(functions, phv_size)
 
@@ -168,10 +173,6 @@ def _parse_nothing(sw: int, p: int, pkt: int, length: int) -> int:
 
 def _cross(sw: int, p: int) -> int:
     store32(p + phv.EGRESS_SPEC, 3 - load32(p + phv.INGRESS_PORT))
-    return 0
-
-
-def _pass(sw: int, p: int) -> int:
     return 0
 
 
@@ -194,6 +195,7 @@ class CrossProgram(NativeProgram):
             "deparse": native(_deparse_nothing, 5),
             "preserve": native(_three, 3),
             "digest": native(_three, 3),
+            "prefetch": native(_pass, 2),
         }
         super().__init__(functions, phv.FIXED_SIZE)
 

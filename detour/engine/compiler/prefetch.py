@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The native function `prefetch`: asks the cache for what most packets of a switch will touch.
+
+In a large fabric every switch finds the processor's cache full of other switches' state when its turn comes
+(`detour.engine.loop.ahead`). Its packets would wait for one line after the other; asked for at once, the waits overlap.
+Asked for are the state block, small tables, the filters of prefixes and masks, action profiles, and the beginnings of
+counters and registers, which usually are indexed by port. Nothing is changed, and a hint for memory that is not there
+does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from detour.engine.compiler.context import Context, Program
+from detour.engine.compiler.ir import Module, Value, const
+from detour.engine.compiler.model import Table
+from detour.engine.compiler.runtime import loop
+from detour.engine.compiler.slots import (
+    BLOCK_MASK,
+    FILTER_LEAST,
+    FILTER_SLOTS_SHIFT,
+    FIRST_SLOT,
+    GROUP_COUNT,
+    GROUP_HEAD,
+    GROUP_MEMBERS,
+    GROUPS,
+    HASH_BASE,
+    HASH_HEAD,
+    HASH_MASK,
+    MEMBERS,
+    PROFILE_GROUPS,
+    RECORDS,
+    key_layout,
+    record_words,
+)
+
+_LINE = 64
+_SMALL_MASK = 63
+"""Tables of at most so many slots less one are asked for as a whole."""
+
+_MOST_GROUPS = 8
+_MOST_FILTER_WORDS = 128
+_PROFILE_BYTES = 8 * _LINE
+
+
+def write_prefetch(program: Program) -> None:
+    """Writes `prefetch`: (sw, bytes at the beginning of every array) -> 0."""
+    _write_region(program.module)
+    f = program.module.function("i64 @prefetch(ptr noalias align 8 %sw, i64 %reach) nounwind")
+    ctx = Context(program, f)
+    slots = program.slots
+    _region(ctx, f.at("%sw", 8 * FIRST_SLOT), const(64, 8 * (slots.size - FIRST_SLOT)))
+    for table in program.model.tables.values():
+        if table.key:
+            _table(ctx, table, slots.tables[table.name])
+    for first in slots.profiles.values():
+        for offset in (MEMBERS, PROFILE_GROUPS, GROUP_MEMBERS):
+            _region(ctx, ctx.slot(first + offset), const(64, _PROFILE_BYTES))
+    for first in (*slots.counters.values(), *slots.registers.values()):
+        _region(ctx, ctx.slot(first), Value(64, "%reach"))
+    f.ret(const(64, 0))
+
+
+def _write_region(module: Module) -> None:
+    """fetch_region(base, bytes)."""
+    f = module.function("internal void @fetch_region(ptr %base, i64 %bytes) noinline nounwind")
+    lines = f.lshr(f.op("add", Value(64, "%bytes"), const(64, _LINE - 1)), 6)
+
+    def ask(i: Value) -> None:
+        f.line(f"call void @llvm.prefetch.p0(ptr {f.at('%base', f.shl(i, 6))}, i32 1, i32 3, i32 1)")
+
+    loop(f, lines, ask)
+    f.ret()
+
+
+def _region(ctx: Context, base: str, size: Value) -> None:
+    ctx.f.call_void("fetch_region", [base, size])
+
+
+def _table(ctx: Context, table: Table, slot: int) -> None:
+    if table.match_type == "exact":
+        _hash_table(ctx, table, slot)
+    else:
+        _filters(ctx, table, slot)
+    _region(ctx, ctx.slot(slot + RECORDS), const(64, 8 * record_words(table)))
+
+
+def _hash_table(ctx: Context, table: Table, slot: int) -> None:
+    """The slots and records of an exact table, unless they are many."""
+    f = ctx.f
+    mask = f.load(64, f.at("%sw", 8 * (slot + HASH_MASK)), 8)
+
+    def ask() -> None:
+        count = f.op("add", mask, const(64, 1))
+        size = f.op("mul", count, const(64, 8 * (HASH_HEAD + key_layout(table.key).words)))
+        _region(ctx, ctx.slot(slot + HASH_BASE), size)
+        # At most half of the slots are in use, and row 0 is the default entry.
+        rows = f.op("add", f.lshr(count, 1), const(64, 1))
+        _region(ctx, ctx.slot(slot + RECORDS), f.op("mul", rows, const(64, 8 * record_words(table))))
+
+    ctx.when(f.compare("ule", mask, const(64, _SMALL_MASK)), ask)
+
+
+def _filters(ctx: Context, table: Table, slot: int) -> None:
+    """The rows of an LPM or ternary table's groups, and the filters in front of their slots."""
+    f = ctx.f
+    layout = key_layout(table.key)
+    stride = 8 * (GROUP_HEAD + layout.words + layout.range_words)
+    rows = ctx.slot(slot + GROUPS)
+    count = f.load(64, f.at("%sw", 8 * (slot + GROUP_COUNT)), 8)
+    few = f.select(f.compare("ult", count, const(64, _MOST_GROUPS)), count, const(64, _MOST_GROUPS))
+
+    def ask(i: Value) -> None:
+        row = f.at(rows, f.op("mul", i, const(64, stride)))
+        mask = f.load(64, f.at(row, 8), 8)
+        ctx.when(f.compare("ne", mask, const(64, BLOCK_MASK)), _filter(ctx, row, mask))
+
+    loop(f, few, ask)
+
+
+def _filter(ctx: Context, row: str, mask: Value) -> Callable[[], None]:
+    f = ctx.f
+
+    def ask() -> None:
+        words = f.op("add", f.op("or", f.lshr(mask, FILTER_SLOTS_SHIFT), const(64, FILTER_LEAST)), const(64, 1))
+        size = f.shl(words, 3)
+        short = f.compare("ule", words, const(64, _MOST_FILTER_WORDS))
+        begin = f.at(f.load_pointer(row), f.op("sub", const(64, 0), size))
+        _region(ctx, begin, f.select(short, size, const(64, 0)))
+
+    return ask
