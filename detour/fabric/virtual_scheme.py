@@ -142,7 +142,7 @@ RED = RedMarking(Amount(400_000, "bytes"), Amount(1_600_000, "bytes"), 0.2)
 PATIENT = (("min_rto_ps", 10_000 * US), ("initial_rto_ps", 10_000 * US))
 """under PFC a pause is no loss: with the timeouts of lossy networks go-back-N would send again what only waits"""
 
-STEADY_STEP = StepMarking(Amount(150_000, "bytes"))
+STEADY_STEP = StepMarking(Amount(175_000, "bytes"))
 """K of the telemetry schemes: twice the 75 MTUs of a reroute, so that one of two senders that share a path leaves it
 for an empty one although it takes half of the queue for its own"""
 STEADY: tuple[tuple[str, Any], ...] = (

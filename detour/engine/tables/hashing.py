@@ -73,7 +73,7 @@ class HashGroup:
         raw = np.zeros(words + slots + _LINE_WORDS - 1, dtype=np.uint64)
         # Slots of 32 bytes lie in one line of the cache if the first one begins at a line.
         first = words + (-(raw.ctypes.data // 8 + words) % _LINE_WORDS)
-        self.filter = memoryview(raw[first - words : first])  # type: ignore[arg-type]
+        self.filter = raw[first - words : first]
         self.array = raw[first : first + slots].reshape(capacity, self.stride)
         self.flat = memoryview(self.array.reshape(-1))  # type: ignore[arg-type]
 
@@ -84,15 +84,15 @@ class HashGroup:
 
     def _admit(self, h: int) -> None:
         """Lets the filter pass keys with that hash."""
-        self.filter[-1 - ((h >> FILTER_WORD_SHIFT) & self.filter_mask)] |= 1 << (h >> FILTER_BIT_SHIFT)
+        at = self.filter_mask - ((h >> FILTER_WORD_SHIFT) & self.filter_mask)
+        self.filter[at] |= np.uint64(1 << (h >> FILTER_BIT_SHIFT))
 
     def _admit_all(self, hashes: NDArray[np.uint64]) -> None:
         """Makes the filter anew, for the keys with these hashes."""
-        fresh = np.zeros(self.filter_mask + 1, np.uint64)
+        self.filter[:] = 0
         words = (hashes >> np.uint64(FILTER_WORD_SHIFT)) & np.uint64(self.filter_mask)
         bits = np.uint64(1) << (hashes >> np.uint64(FILTER_BIT_SHIFT))
-        np.bitwise_or.at(fresh, self.filter_mask - words.astype(np.int64), bits)
-        np.frombuffer(self.filter, np.uint64)[:] = fresh
+        np.bitwise_or.at(self.filter, self.filter_mask - words.astype(np.int64), bits)
         self.removed = 0
 
     def _slot(self, key: Key) -> int:
