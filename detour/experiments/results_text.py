@@ -32,10 +32,9 @@ ADV1, and in ADV2 with few pairs, it is within a tenth of the ceiling by itself,
 TelemetryLERP is ahead, in ADV2 by more than in the paper.
 
 *With few pairs TelemetryLERP stays behind.* A path carries whole connections, so 18 pairs over 18 paths collide where
-Benchmark divides them; and two senders that share a link each count half of K = 150 kB as their own, which leaves just
-the 75 kB that are not enough to move. With K = 250 kB (`--step 250000`) 2 pairs of ADV1 on D1 get 200 Gb/s in place
-of 100, 8 pairs of ADV2 562 in place of 522, 18 pairs of ADV1 on D2 871 in place of 850, and 32 on D3 1609 in place of
-1577; in UNF senders then move more and get less, with 288 pairs on D1 4936 in place of 5065.
+Benchmark divides them. And where Benchmark reaches 97 to 100 % of the ceiling itself (ADV1 heavy on D1, ADV2 light),
+nothing can be ahead by more than what is left. K matters too: with 150 kB in place of 175 kB two senders alone on a
+link do not part.
 [experiments.md](experiments.md) has more of these.
 """
 
