@@ -161,10 +161,11 @@ PORT: Final = _lines(
     "paused",  # bit p: the other end does not want priority p now (PFC)
     "signal",  # the other end must hear about classes that this port has paused or resumed
     "mirror",  # address of a 32-bit cell that always holds `waiting`, 0: none
-    "mirror_input",  # of one that holds the bytes that came in by it in lossless classes and wait in the switch
-    "mirror_paused",  # of one that holds `paused`
     "paced",  # whether any of its queues has an `interval_ps`
     "rx_packets", "rx_bytes",
+    # so far what every packet needs, two lines of the cache
+    "mirror_input",  # of one that holds the bytes that came in by it in lossless classes and wait in the switch
+    "mirror_paused",  # of one that holds `paused`
     "egress_drops", "pauses_sent", "pauses_received", "paused_since", "paused_ps",
 )  # fmt: skip
 

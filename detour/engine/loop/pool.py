@@ -15,7 +15,7 @@ from detour.engine.loop.layout import CACHE_LINE, SLOT
 from detour.engine.loop.native import load64, move_bytes, phv_at, prefetch, slot_at, store64
 
 _SLOT_SIZE = SLOT.itemsize
-_PHV_BYTES = 384
+_PHV_BYTES = 448
 """Of fabric.p4's PHV, what packets without a segment routing header use."""
 
 
