@@ -113,33 +113,24 @@ class Monitor:
 
     def __init__(self, fabric: FabricClient, ports: Mapping[int, Iterable[int]]) -> None:
         """`ports`: device id -> numbers of its ports."""
-        self._fabric = fabric
-        self._requests = {
-            device: self._request(fabric.switches[device], list(numbers)) for device, numbers in ports.items()
-        }
-
-    @staticmethod
-    def _request(switch: SwitchClient, numbers: Sequence[int]) -> list[p4r.Entity]:
-        cells = [(counter, port) for counter in PORT_COUNTERS.values() for port in numbers]
-        cells += [(REASONS_COUNTER, verdict) for verdict in range(len(REASONS))]
-        return switch.codec.read_counters(cells)
+        self._reader = CellReader(fabric)
+        self._cells = {device: _cells(list(numbers)) for device, numbers in ports.items()}
 
     async def sample(self) -> Sample:
         """The counters now."""
-        answers = await self._fabric.each(
-            lambda switch: switch.read_messages(self._requests[switch.target.device_id]), list(self._requests)
-        )
         short = {name: alias for alias, name in PORT_COUNTERS.items()}
         ports: dict[tuple[int, int, str], Count] = {}
         reasons: dict[tuple[int, int], Count] = {}
-        for device, cells in answers.items():
-            names = self._fabric.switches[device].codec.counter_names
-            for cell in cells:
-                entry = cell.counter_entry
-                count = Count(entry.data.packet_count, entry.data.byte_count)
-                name = names[entry.counter_id]
+        for device, counts in (await self._reader.read(self._cells)).items():
+            for (name, index), count in zip(self._cells[device], counts, strict=True):
                 if name == REASONS_COUNTER:
-                    reasons[device, entry.index.index] = count
+                    reasons[device, index] = Count(*count)
                 else:
-                    ports[device, entry.index.index, short[name]] = count
+                    ports[device, index, short[name]] = Count(*count)
         return Sample(time.monotonic(), ports, reasons)
+
+
+def _cells(numbers: Sequence[int]) -> list[Cell]:
+    """What `Monitor` reads of a switch with these ports."""
+    cells = [(counter, port) for counter in PORT_COUNTERS.values() for port in numbers]
+    return cells + [(REASONS_COUNTER, verdict) for verdict in range(len(REASONS))]

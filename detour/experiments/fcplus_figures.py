@@ -44,15 +44,7 @@ def draw(points: Points, file: Path) -> None:
     if not pictures:
         raise DetourError("there is no finished point to draw")
     rows = -(-len(pictures) // 4)
-    plt, figure, _ = figures._figure(1)
-    plt.close(figure)
-    figure, axes = plt.subplots(
-        rows,
-        min(4, len(pictures)),
-        figsize=(4.1 * min(4, len(pictures)), 3.3 * rows),
-        squeeze=False,
-        layout="constrained",
-    )
+    plt, figure, axes = figures.canvas(rows, min(4, len(pictures)), 4.1, 3.3)
     for axis in axes.ravel()[len(pictures) :]:
         axis.set_visible(False)
     for axis, picture in zip(axes.ravel(), pictures, strict=False):
@@ -61,7 +53,7 @@ def draw(points: Points, file: Path) -> None:
             axis.set_ylim(0, None)
         axis.grid(alpha=0.3)
         axis.legend(fontsize="x-small")
-    figures._save(plt, figure, file)
+    figures.save(plt, figure, file)
 
 
 def _flows(points: Points, **values: Any) -> list[dict[str, Any]]:

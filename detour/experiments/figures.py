@@ -22,8 +22,12 @@ _STYLES = {
 _NAMES = {"unf": "UNF", "adv1": "ADV1", "adv2": "ADV2"}
 
 
-def _figure(columns: int, width: float = 4.3) -> tuple[Any, Any, Any]:
-    """(matplotlib.pyplot, figure, list of axes) without a display."""
+def canvas(rows: int, columns: int, width: float = 4.3, height: float = 3.4) -> tuple[Any, Any, Any]:
+    """(matplotlib.pyplot, figure, axes as an array of rows) without a display; inches of each axis.
+
+    Raises:
+        DetourError: matplotlib is not installed.
+    """
     try:
         import matplotlib as mpl
     except ImportError:
@@ -31,7 +35,13 @@ def _figure(columns: int, width: float = 4.3) -> tuple[Any, Any, Any]:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, columns, figsize=(width * columns, 3.4), squeeze=False, layout="constrained")
+    size = width * columns, height * rows
+    return plt, *plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+
+
+def _figure(columns: int, width: float = 4.3) -> tuple[Any, Any, Any]:
+    """(matplotlib.pyplot, figure, list of axes) of one row."""
+    plt, figure, axes = canvas(1, columns, width)
     return plt, figure, axes[0]
 
 
@@ -46,7 +56,7 @@ def _connections(axis: Any) -> None:
     axis.tick_params(axis="x", labelsize="x-small", rotation=45)
 
 
-def _save(plt: Any, figure: Any, file: Path) -> None:
+def save(plt: Any, figure: Any, file: Path) -> None:
     if file.suffix not in (".png", ".svg", ".pdf"):
         raise DetourError(f"{file}: plots are written as .png, .svg or .pdf")
     try:
@@ -85,7 +95,7 @@ def throughput(points: Sequence[dict[str, Any]], file: Path) -> None:
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("wire rate, Gb/s")
     axes[-1].legend(fontsize="x-small")
-    _save(plt, figure, file)
+    save(plt, figure, file)
 
 
 def _by_pairs(points: Sequence[dict[str, Any]], field: str) -> dict[int, list[float]]:
@@ -111,7 +121,7 @@ def pfc_gain(points: Sequence[dict[str, Any]], file: Path) -> None:
     axis.set(ylabel="goodput, Tb/s", ylim=(0, None))
     axis.grid(alpha=0.3)
     axis.legend(fontsize="x-small")
-    _save(plt, figure, file)
+    save(plt, figure, file)
 
 
 _REROUTING = {
@@ -143,7 +153,7 @@ def rerouting(runs: Sequence[dict[str, Any]], file: Path) -> None:
     axis.set(xlabel=unit, ylabel=f"payload that arrives, {'Gb/s' if large else 'Mb/s'}", ylim=(0, None))
     axis.grid(alpha=0.3)
     axis.legend(fontsize="x-small", loc="lower right")
-    _save(plt, figure, file)
+    save(plt, figure, file)
 
 
 def over_time(points: Sequence[dict[str, Any]], file: Path) -> None:
@@ -163,7 +173,7 @@ def over_time(points: Sequence[dict[str, Any]], file: Path) -> None:
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("wire rate, Gb/s")
     axes[-1].legend(fontsize="x-small")
-    _save(plt, figure, file)
+    save(plt, figure, file)
 
 
 _FORS = (
@@ -192,7 +202,7 @@ def fors(result: dict[str, Any], file: Path) -> None:
     axes[1].set_title("phases; lines: half of the links")
     axes[1].grid(alpha=0.3)
     axes[1].legend(fontsize="x-small")
-    _save(plt, figure, file)
+    save(plt, figure, file)
 
 
 def _fors_break(axis: Any, runs: Sequence[dict[str, Any]]) -> None:

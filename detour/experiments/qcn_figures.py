@@ -33,16 +33,14 @@ def curves(result: dict[str, Any], file: Path) -> None:
     if not patterns:
         raise DetourError("there is no finished point to draw")
     rows = len(patterns) + bool(result["fairness"])
-    plt, figure, _ = figures._figure(1)
-    plt.close(figure)
-    figure, axes = plt.subplots(rows, 2, figsize=(10.4, 3.4 * rows), squeeze=False, layout="constrained")
+    plt, figure, axes = figures.canvas(rows, 2, 5.2)
     for (left, right), pattern in zip(axes, patterns, strict=False):
         _pattern(left, right, [one for one in result["curves"] if one["pattern"] == pattern], pattern)
     axes[0][0].legend(fontsize="x-small")
     if result["fairness"]:
         _fairness(axes[-1][0], result["fairness"])
         axes[-1][1].axis("off")
-    figures._save(plt, figure, file)
+    figures.save(plt, figure, file)
 
 
 def _pattern(left: Any, right: Any, points: list[dict[str, Any]], pattern: str) -> None:

@@ -79,6 +79,18 @@ def _move_flows(first, begin, channels, guess, step, share, mean, weight):
             mean[row] += weight * (share[row] - mean[row])
 
 
+def shares_of(first: NDArray[np.int64], flows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Flows (paths,) as shares of what their pair sends; a pair without flow splits evenly.
+
+    Args:
+        first: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1.
+        flows: of any scale; those below 0 count as 0.
+    """
+    flows, count = np.maximum(flows, 0.0), np.diff(first)
+    of_pair = np.repeat(np.add.reduceat(flows, first[:-1]), count)
+    return np.where(of_pair > 0, flows / np.where(of_pair > 0, of_pair, 1.0), 1.0 / np.repeat(count, count))
+
+
 def bounds_of(
     first: NDArray[np.int64],
     begin: NDArray[np.int64],
@@ -98,13 +110,8 @@ def bounds_of(
         flows: (paths,) of any scale; a pair without flow is taken to split evenly.
         prices: (channels,) of any scale.
     """
-    flows = np.maximum(flows, 0.0)
-    of_pair = np.add.reduceat(flows, first[:-1])
-    count = np.diff(first)
-    share = np.where(np.repeat(of_pair, count) > 0, flows / np.repeat(np.where(of_pair > 0, of_pair, 1.0), count), 0)
-    share = np.where(np.repeat(of_pair, count) > 0, share, 1.0 / np.repeat(count, count))
     load = np.zeros(prices.size)
-    _loads(first, begin, channels, demand, share, load)
+    _loads(first, begin, channels, demand, shares_of(first, flows), load)
     cost = _cheapest(first, begin, channels, demand, np.ascontiguousarray(prices / prices.sum()))
     return Bounds(float(1.0 / load.max()), float(1.0 / cost), 0)
 
@@ -116,7 +123,7 @@ def solve(
     demand: NDArray[np.float64],
     gap: float,
     rounds: int = MAX_ROUNDS,
-) -> Bounds:
+) -> tuple[Bounds, NDArray[np.float64]]:
     """Plays until upper / lower - 1 <= gap or the rounds are over.
 
     Args:
@@ -126,29 +133,10 @@ def solve(
         demand: (pairs,).
         gap: how close the bounds are to come.
         rounds: at most.
+
+    Returns:
+        The bounds, and the flows (paths,) behind the lower one as shares of their pair's demand.
     """
-    return _play(first, begin, channels, demand, gap, rounds)[0]
-
-
-def best_flows(
-    first: NDArray[np.int64],
-    begin: NDArray[np.int64],
-    channels: NDArray[np.int32],
-    demand: NDArray[np.float64],
-    gap: float,
-) -> NDArray[np.float64]:
-    """The flows (paths,) behind `solve`'s lower bound, as shares of their pair's demand."""
-    return _play(first, begin, channels, demand, gap, MAX_ROUNDS)[1]
-
-
-def _play(
-    first: NDArray[np.int64],
-    begin: NDArray[np.int64],
-    channels: NDArray[np.int32],
-    demand: NDArray[np.float64],
-    gap: float,
-    rounds: int,
-) -> tuple[Bounds, NDArray[np.float64]]:
     used, renumbered = np.unique(channels, return_inverse=True)
     game = _Game(first, begin, renumbered.astype(np.int32), demand, used.size)
     best = even = game.bounds()

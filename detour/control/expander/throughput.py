@@ -104,13 +104,11 @@ def shares(routes: Routes, demand: Demand, gap: float = 0.01) -> NDArray[np.floa
         DetourError: HiGHS fails.
     """
     if routes.total <= EXACT_PATHS:
-        flows = np.maximum(_solved(routes, demand, corner=False)[1], 0.0)
+        flows = _solved(routes, demand, corner=False)[1]
     else:
         begin, channels = channels_of(routes)
-        flows = approximate.best_flows(routes.first, begin, channels, demand.amount, gap)
-    count = np.diff(routes.first)
-    of_pair = np.repeat(np.add.reduceat(flows, routes.first[:-1]), count)
-    return np.where(of_pair > 0, flows / np.where(of_pair > 0, of_pair, 1.0), 1.0 / np.repeat(count, count))
+        flows = approximate.solve(routes.first, begin, channels, demand.amount, gap)[1]
+    return approximate.shares_of(routes.first, flows)
 
 
 def _model(
@@ -162,7 +160,7 @@ def solve(routes: Routes, demand: Demand, method: str = "auto", gap: float = 0.0
         bounds, how = exact(routes, demand), "exact"
     else:
         begin, channels = channels_of(routes)
-        bounds, how = approximate.solve(routes.first, begin, channels, demand.amount, gap), "approximate"
+        bounds, how = approximate.solve(routes.first, begin, channels, demand.amount, gap)[0], "approximate"
     return Throughput(bounds.lower, max(0.0, bounds.upper / bounds.lower - 1), how)
 
 
