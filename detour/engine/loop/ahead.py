@@ -25,6 +25,7 @@ from detour.engine.loop.native import (
     node_at,
     port_at,
     prefetch,
+    prefetch_lines,
     queue_at,
     slot_at,
     switch_at,
@@ -33,19 +34,10 @@ from detour.engine.loop.native import (
 _REACH = np.int64(256)
 """Bytes of every counter and register: what 16 ports take of a counter."""
 
+_HOT = 2 * CACHE_LINE
+"""Of a row of ports, lines or interfaces, what most packets touch."""
+
 _ENTITY, _LINE, _PORT, _QUEUE, _NIC = (each.itemsize for each in (ENTITY, LINE, PORT, QUEUE, NIC))
-
-
-@inner(forceinline=True)
-def _two_lines(address: int) -> None:
-    prefetch(address)
-    prefetch(address + CACHE_LINE)
-
-
-@inner(forceinline=True)
-def _lines(address: int, size: int) -> None:
-    for offset in range(0, size, CACHE_LINE):
-        prefetch(address + offset)
 
 
 @inner(forceinline=True)
@@ -55,9 +47,9 @@ def _prefetch_entity(g: Any, who: int) -> None:
     if entity.kind == ON_LINE:
         prefetch(g.lines + entity.index * _LINE)
     elif entity.kind == ON_PORT:
-        _two_lines(g.ports + entity.index * _PORT)
+        prefetch_lines(g.ports + entity.index * _PORT, _HOT)
     else:
-        _two_lines(g.nics + entity.index * _NIC)
+        prefetch_lines(g.nics + entity.index * _NIC, _HOT)
 
 
 @inner(forceinline=True)
@@ -70,12 +62,12 @@ def _prefetch_first(g: Any, who: int) -> None:
             pool.prefetch_slot(g, line.head)
             pool.prefetch_frame(g, line.head)
         if line.kind == TO_PORT:
-            _two_lines(g.ports + line.index * _PORT)
+            prefetch_lines(g.ports + line.index * _PORT, _HOT)
         elif line.kind == TO_HOST:
-            _two_lines(g.nics + line.index * _NIC)
+            prefetch_lines(g.nics + line.index * _NIC, _HOT)
     elif entity.kind == ON_PORT:
         port = port_at(g.ports, entity.index)
-        _two_lines(g.lines + port.line * _LINE)
+        prefetch_lines(g.lines + port.line * _LINE, _HOT)
         _prefetch_queues(g, port.queues, port.filled)
 
 
@@ -98,12 +90,12 @@ def _prefetch_second(g: Any, index: int) -> None:
         pool.prefetch_frame(g, behind)
     if line.kind == TO_PORT:
         port = port_at(g.ports, line.index)
-        _two_lines(g.lines + port.line * _LINE)
+        prefetch_lines(g.lines + port.line * _LINE, _HOT)
         _prefetch_queues(g, port.queues, port.used)
         prefetch(g.entities + port.entity * _ENTITY)
     elif line.kind == TO_HOST:
         nic = nic_at(g.nics, line.index)
-        _two_lines(g.lines + nic.line * _LINE)
+        prefetch_lines(g.lines + nic.line * _LINE, _HOT)
         prefetch(g.entities + nic.entity * _ENTITY)
         prefetch(g.entities + nic.timer * _ENTITY)
 
@@ -121,10 +113,10 @@ def _prefetch_third(g: Any, hs: Any, index: int, end: int) -> None:
     elif line.kind == TO_HOST:
         nic = nic_at(g.nics, line.index)
         prefetch(g.entities + line_at(g.lines, nic.line).entity * _ENTITY)
-        _lines(host_address(hs, nic.host), HOST_BYTES)
+        prefetch_lines(host_address(hs, nic.host), HOST_BYTES)
         row = qp_address(hs, pool.address(g, line.head))
         if row != 0:
-            _lines(row, QP_BYTES)
+            prefetch_lines(row, QP_BYTES)
 
 
 @inner(forceinline=True)

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from detour.base import pages
 from detour.engine.loop import layout
 from detour.engine.loop.layout import (
     GROWTH_BYTES,
@@ -24,10 +23,6 @@ from detour.engine.loop.layout import (
 _LINE = 64
 _PHV_BYTES = 960
 _LOG_BYTES = 8 << 20
-
-_LIBC = ctypes.CDLL(None)
-_MADV_POPULATE_WRITE = 23
-"""Since Linux 5.14; earlier ones say EINVAL."""
 
 NodesOf = Callable[[], np.ndarray]
 
@@ -54,14 +49,6 @@ def _zeros(count: int, dtype: np.dtype | type = np.uint8) -> np.ndarray:
     raw = np.zeros(size + _LINE, np.uint8)
     first = -raw.ctypes.data % _LINE
     return raw[first : first + size].view(dtype)
-
-
-def _populate(array: np.ndarray, size: int) -> None:
-    """Asks the system for the memory of the first `size` bytes now; what it refuses comes when it is touched."""
-    begin = array.ctypes.data // mmap.PAGESIZE * mmap.PAGESIZE
-    length = array.ctypes.data + min(size, array.nbytes) - begin
-    if length > 0 and hasattr(_LIBC, "madvise"):
-        _LIBC.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(length), _MADV_POPULATE_WRITE)
 
 
 def _doubled(array: np.ndarray) -> np.ndarray:
@@ -181,9 +168,9 @@ class Memory:
 
     def expect(self, packets: int) -> None:
         """So many packets will be under way at once: their memory is asked for now, not in the midst of a run."""
-        _populate(self._tables["slots"], packets * layout.SLOT.itemsize)
-        _populate(self.bytes, packets * int(self.g["byte_stride"]))
-        _populate(self._tables["phvs"], packets * int(self.g["phv_stride"]))
+        pages.populate(self._tables["slots"], packets * layout.SLOT.itemsize)
+        pages.populate(self.bytes, packets * int(self.g["byte_stride"]))
+        pages.populate(self._tables["phvs"], packets * int(self.g["phv_stride"]))
 
     def count(self, name: str) -> int:
         """Number of rows in use."""

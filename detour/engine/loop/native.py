@@ -125,6 +125,13 @@ def _prefetch() -> Any:
 prefetch = _prefetch()
 
 
+@inner(forceinline=True)
+def prefetch_lines(address: int, size: int) -> None:
+    """`prefetch` of `size` bytes."""
+    for offset in range(0, size, layout.CACHE_LINE):
+        prefetch(address + offset)
+
+
 def _highest_bit() -> Any:
     """`highest_bit(mask)`: number of the highest bit set in a positive int64."""
     if not COMPILED:

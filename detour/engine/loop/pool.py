@@ -12,9 +12,11 @@ from typing import Any
 
 from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import CACHE_LINE, SLOT
-from detour.engine.loop.native import load64, move_bytes, phv_at, prefetch, slot_at, store64
+from detour.engine.loop.native import load64, move_bytes, phv_at, prefetch, prefetch_lines, slot_at, store64
 
 _SLOT_SIZE = SLOT.itemsize
+_FRAME_BYTES = 2 * CACHE_LINE
+"""Of a frame, what its headers take."""
 _PHV_BYTES = 448
 """Of fabric.p4's PHV, what packets without a segment routing header use."""
 
@@ -103,8 +105,7 @@ def prefetch_slot(g: Any, index: int) -> None:
 def prefetch_frame(g: Any, index: int) -> None:
     """Asks the cache for a frame's headers, where they are unless a switch made them longer or shorter."""
     start = g.bytes + index * g.byte_stride + g.headroom
-    prefetch(start)
-    prefetch(start + CACHE_LINE)
+    prefetch_lines(start, _FRAME_BYTES)
 
 
 @inner(forceinline=True)
@@ -121,8 +122,7 @@ def prefetch_egress(g: Any, index: int) -> None:
     """A packet leaves its queue soon: the part of its PHV that most packets use, its frame, the slot behind it."""
     slot = slot_at(g.slots, index)
     phv = g.phvs + slot.phv * g.phv_stride
-    for offset in range(0, min(g.phv_stride, _PHV_BYTES), CACHE_LINE):
-        prefetch(phv + offset)
+    prefetch_lines(phv, min(g.phv_stride, _PHV_BYTES))
     prefetch_frame(g, index)
     if slot.next >= 0:
         prefetch_slot(g, slot.next)

@@ -95,14 +95,9 @@ class HashGroup:
         np.bitwise_or.at(self.filter, self.filter_mask - words.astype(np.int64), bits)
         self.removed = 0
 
-    def _slot(self, key: Key) -> int:
-        """Offset of the slot that has the key or, if none has, of the free one where it belongs."""
+    def _slot(self, key: Key, h: int) -> int:
+        """Offset of the slot that has the key, whose hash is `h`, or, if none has, of the free one where it belongs."""
         flat, stride, mask = self.flat, self.stride, self.mask
-        h = 0
-        for word in key:  # hash_key, without a call
-            h ^= word
-            h = ((h ^ (h >> 32)) * HASH_MULTIPLIER) & _WORD
-            h ^= h >> 32
         at = h & mask
         if len(key) == 1:
             word = key[0]
@@ -117,12 +112,13 @@ class HashGroup:
 
     def get(self, key: Key) -> tuple[int, int]:
         """(value, rank) of a key, (0, 0) if it is not there."""
-        at = self._slot(key)
+        at = self._slot(key, hash_key(key))
         return self.flat[at], self.flat[at + 1]
 
     def put(self, key: Key, value: int, rank: int) -> bool:
         """Sets the value of a key. True when the table moved and its address must be published again."""
-        flat, at = self.flat, self._slot(key)
+        h = hash_key(key)
+        flat, at = self.flat, self._slot(key, h)
         if flat[at]:
             flat[at], flat[at + 1] = value, rank
             return False
@@ -131,7 +127,7 @@ class HashGroup:
         for word in key:
             flat[at] = word
             at += 1
-        self._admit(hash_key(key))
+        self._admit(h)
         self.count += 1
         if self.count > self.limit:
             self._rebuild(2 * len(self.array))
@@ -141,7 +137,7 @@ class HashGroup:
     def remove(self, key: Key) -> None:
         """Forgets a key that is there; slots behind it that probed past it move back."""
         flat, stride, mask = self.flat, self.stride, self.mask
-        hole = self._slot(key) // stride
+        hole = self._slot(key, hash_key(key)) // stride
         at = hole
         self.count -= 1
         while True:
@@ -173,5 +169,5 @@ class HashGroup:
         self.array[place[inside]] = old[order[inside]]
         for row in old[order[~inside]]:
             key = tuple(int(word) for word in row[HASH_HEAD:])
-            at = self._slot(key)
+            at = self._slot(key, hash_key(key))
             self.flat[at : at + self.stride] = memoryview(row)
