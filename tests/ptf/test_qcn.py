@@ -113,6 +113,12 @@ def congest(switch: Switch, source: tuple[int, int], port: int) -> None:
     switch.platform.slow_down(DIRECT, 1_000_000)
 
 
+def is_taken(qcn: Switch, port: int, packet: Packet) -> None:
+    """A message comes in by a port and goes no further."""
+    send_packet(qcn, port, packet)
+    verify_no_other_packets(qcn)
+
+
 def test_a_victim_makes_a_message_to_its_source(qcn: Switch) -> None:
     congest(qcn, (0, 1), LOCAL)
     made = qcn.take(LOCAL)
@@ -141,8 +147,7 @@ def test_an_idle_queue_makes_none(qcn: Switch) -> None:
 def test_a_message_sends_packets_round_and_silence_brings_them_back(qcn: Switch) -> None:
     react(qcn, AT_ONCE)
     assert decided(qcn) == (12, 0)
-    send_packet(qcn, DIRECT, message((0, 0)))
-    verify_no_other_packets(qcn)
+    is_taken(qcn, DIRECT, message((0, 0)))
     assert decided(qcn) == (0, 12)
     for _ in range(5):  # from another switch: nothing is decided here, but the port sends
         send_packet(qcn, LOCAL, data((0, 1)))
@@ -153,15 +158,13 @@ def test_a_message_sends_packets_round_and_silence_brings_them_back(qcn: Switch)
 def test_a_weak_message_moves_little(qcn: Switch) -> None:
     """R = 1 - Fb * L_f = 62/63: that all of 12 packets go round is out of the question."""
     react(qcn, replace(AT_ONCE, quiet=1000))
-    send_packet(qcn, DIRECT, message((0, 0), feedback=1))
-    verify_no_other_packets(qcn)
+    is_taken(qcn, DIRECT, message((0, 0), feedback=1))
     assert decided(qcn)[MIN] > 0
 
 
 def test_messages_of_other_ports_leave_a_port_alone(qcn: Switch) -> None:
     react(qcn, AT_ONCE)
-    send_packet(qcn, PORTS[1], message((0, 0)))
-    verify_no_other_packets(qcn)
+    is_taken(qcn, PORTS[1], message((0, 0)))
     assert decided(qcn) == (12, 0)
 
 
@@ -174,18 +177,15 @@ def test_messages_for_others_pass(qcn: Switch) -> None:
 
 def test_classes_that_do_not_count(qcn: Switch) -> None:
     react(qcn, replace(AT_ONCE, classes=0b001))
-    send_packet(qcn, DIRECT, message((0, 0), priority=1))
-    verify_no_other_packets(qcn)
+    is_taken(qcn, DIRECT, message((0, 0), priority=1))
     assert decided(qcn) == (12, 0)
 
 
 def test_comparison_with_a_port_that_suffers_as_much(qcn: Switch) -> None:
     """Fb is not above the mean of two ports that have heard the same: the probability stays 1."""
     react(qcn, replace(AT_ONCE, versus=1), ports=2)
-    send_packet(qcn, PORTS[1], message((0, 0)))
-    verify_no_other_packets(qcn)
-    send_packet(qcn, DIRECT, message((0, 0)))
-    verify_no_other_packets(qcn)
+    is_taken(qcn, PORTS[1], message((0, 0)))
+    is_taken(qcn, DIRECT, message((0, 0)))
     assert decided(qcn) == (12, 0)
 
 
