@@ -98,6 +98,14 @@ class Links:
     now_ps: Callable[[], int]
 
 
+def next_window(now_s: float, least_s: float, reading_s: float) -> float:
+    """Length of the window after one of `now_s` at whose end reading took `reading_s`, in seconds.
+
+    It at most doubles: one reading may have been held up by something else, many flows take their time every time.
+    """
+    return min(2 * now_s, max(least_s, reading_s / READING_SHARE))
+
+
 class SwitchFlows:
     """See the module. Methods may be called from several threads."""
 
@@ -220,7 +228,7 @@ class SwitchFlows:
                     if not self._end.is_set():
                         _log.warning("flows at switches are watched no longer: %s", error)
                     return
-                self.pause_s = max(self.window_s, (time.monotonic() - begin) / READING_SHARE)
+                self.pause_s = next_window(self.pause_s, self.window_s, time.monotonic() - begin)
 
     def stop(self) -> None:
         """Ends the thread. May be called twice."""

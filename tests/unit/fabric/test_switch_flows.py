@@ -11,7 +11,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.control.entries import Plan
 from detour.control.watching import CELLS, CLASS_MEANS, Cell, slot_cells
-from detour.fabric.switch_flows import Links, SwitchFlows
+from detour.fabric.switch_flows import READING_SHARE, Links, SwitchFlows, next_window
 
 MS = 1_000_000_000
 TICK_PS = 1_000_000
@@ -115,3 +115,15 @@ def test_what_a_switch_refuses_is_not_watched() -> None:
     with pytest.raises(DetourError, match="refuses"):
         switches.flows.move("a", [1, 3])
     assert ("a" not in switches.flows, switches.labels) == (True, {"a": 0})
+
+
+def test_one_slow_reading_is_not_held_against_the_next_windows() -> None:
+    assert next_window(0.1, 0.1, 0.9) == 0.2
+    assert next_window(0.2, 0.1, 0.001) == 0.1
+
+
+def test_windows_become_as_long_as_reading_needs() -> None:
+    window = 0.1
+    for _ in range(10):
+        window = next_window(window, 0.1, 0.09)
+    assert window == pytest.approx(0.09 / READING_SHARE)
