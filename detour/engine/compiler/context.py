@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from detour.engine import phv
 from detour.engine.compiler.ir import FALSE, TRUE, Function, Module, Value, const
-from detour.engine.compiler.layout import Layout, Place
+from detour.engine.compiler.layout import TEMPORARY, Layout, Place
 from detour.engine.compiler.model import (
     Action,
     FieldSpec,
@@ -71,7 +71,15 @@ class Context:
         self.action: Action | None = None
         self.arguments: str | None = None
         self.payload: tuple[str, Value] | None = None
+        self.frame: str | None = None  # memory of the function's temporaries
         self.widths: dict[tuple[int, int], tuple[int, bool]] = {}  # (expression, action): bits, signed
+
+    def make_frame(self, function: str) -> None:
+        """Memory for the temporaries of a function, zero as metadata are for a new packet."""
+        size = self.layout.frames[function].size if function in self.layout.frames else 0
+        if size:
+            self.frame = self.f.alloca(f"[{size} x i8]")
+            self.f.clear(self.frame, size)
 
     # -- memory of the switch and the fixed part of the PHV
 
@@ -111,6 +119,8 @@ class Context:
 
     def address(self, ref: HeaderRef, offset: int, write: bool = False) -> str:
         """Address of something in a header at `offset` of the PHV (as of element 0)."""
+        if self.frame is not None and offset >= TEMPORARY:
+            return self.f.at(self.frame, offset - TEMPORARY)
         if write:
             self.touch(ref.header)
         address = self.f.at("%phv", offset)

@@ -36,6 +36,7 @@ def write_pipeline(program: Program, name: str) -> None:
     """Writes the function `ingress` or `egress`: (sw, phv) -> 0."""
     f = program.module.function(f"i64 @{name}(ptr noalias align 8 %sw, ptr noalias align 8 %phv) nounwind")
     ctx = Context(program, f)
+    ctx.make_frame(name)
     if name == "ingress":
         _begin(ctx, phv.INGRESS_GLOBAL_TIMESTAMP)
     else:
@@ -128,8 +129,8 @@ class _Graph:
     # -- tables
 
     def _table(self, table: Table) -> None:
-        if not table.key and not table.profile and table.default and table.default_const and not table.default.args:
-            # What p4c makes of statements between tables: an action and nothing else.
+        if table.is_statement:
+            assert table.default is not None
             self._run(table.default.action, None, self._next(table, table.default.action, FALSE))
             return
         ctx, f = self.ctx, self.ctx.f

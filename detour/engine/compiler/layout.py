@@ -9,6 +9,9 @@ PHVs are used again and again, by all programs of a fabric. Headers that were no
 parser need not clear them: packets leave most of a PHV alone, and what is left alone takes no room in the
 processor's cache.
 
+Variables of the parser or a single pipeline (`temporaries`) have no place there: they have offsets from `TEMPORARY` on,
+which `context.Context` takes for memory of the function, and the optimiser makes registers of them.
+
 Headers of a stack lie side by side, fields and validity bytes alike, so that an index is a multiplication.
 A signed field keeps one bit more than its width: BMv2 does not bring values between 2^(W-1) and 2^W-1 back
 into the signed range, and the difference shows in comparisons.
@@ -20,6 +23,7 @@ from dataclasses import dataclass
 
 from detour.engine import phv
 from detour.engine.compiler.model import FieldSpec, Header, HeaderType, Model
+from detour.engine.compiler.temporaries import SCALARS, temporaries
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,8 @@ class Place:
 
 
 _TAG_BYTES = 8
+TEMPORARY = 1 << 24
+"""Where offsets of what is not in the PHV begin."""
 
 
 def container(bits: int) -> int:
@@ -78,6 +84,9 @@ class Layout:
 
     def __init__(self, model: Model) -> None:
         self._shapes = {h.type.name: Shape(h.type) for h in model.headers.values()}
+        self.frames = {name: Shape(HeaderType(name, fields)) for name, fields in temporaries(model).items()}
+        if self.frames:
+            self._leave_out(model.headers[SCALARS].type)
         self.valid: dict[str, int] = {}
         self.next: dict[str, int] = {}
         self.base: dict[str, int] = {}
@@ -111,6 +120,12 @@ class Layout:
         self.scratch = at
         at += max((s.size for s in self._shapes.values()), default=0)
         self.size = _align(at, 64)
+
+    def _leave_out(self, scalars: HeaderType) -> None:
+        """Temporaries take no room among the metadata."""
+        apart = {name for frame in self.frames.values() for name in frame.offsets}
+        kept = tuple(f for f in scalars.fields if f.name not in apart)
+        self._shapes[scalars.name] = Shape(HeaderType(scalars.name, kept))
 
     @staticmethod
     def _units(model: Model) -> list[tuple[str, ...]]:
@@ -149,6 +164,10 @@ class Layout:
                 return Place(offset, size, spec.bits, spec)
             # Padding that p4c adds: nobody reads it.
             return Place(self.scratch, container(spec.bits), spec.bits, spec)
+        for frame in self.frames.values() if header.name == SCALARS else ():
+            if spec.name in frame.offsets:
+                offset, size = frame.offsets[spec.name], frame.sizes[spec.name]
+                return Place(TEMPORARY + offset, size, spec.bits + spec.signed, spec)
         return self.place_in(self.base[header.name], header.type, spec)
 
     def place_in(self, base: int, kind: HeaderType, spec: FieldSpec) -> Place:

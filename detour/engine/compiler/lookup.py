@@ -16,6 +16,7 @@ from detour.engine.compiler.slots import (
     BLOCK_MASK,
     BLOCK_MATRIX,
     DIRECT,
+    ENTRY_COUNT,
     FILTER_BIT_SHIFT,
     FILTER_LEAST,
     FILTER_SLOTS_SHIFT,
@@ -147,10 +148,12 @@ class _Lookup:
         return where
 
     def exact(self) -> None:
-        """One hash table over the whole key."""
+        """One hash table over the whole key; most tables of a fabric are empty, which needs no search."""
         f = self.f
+        some, hit, miss = f.block("some"), f.block("hit"), f.block("miss")
+        f.branch(f.compare("eq", self._word(ENTRY_COUNT), const(64, 0)), miss, some)
+        f.enter(some)
         base = f.load_pointer(f.at("%sw", 8 * (self.slot + HASH_BASE)))
-        hit, miss = f.block("hit"), f.block("miss")
         where = self._probe(base, self._word(HASH_MASK), self.key, hit, miss, sift=False)
         f.enter(hit)
         f.ret(f"ptr {self._record(f.load(64, f.load_pointer(where), 8))}")

@@ -234,6 +234,12 @@ class Table:
     json: Json
 
     @property
+    def is_statement(self) -> bool:
+        """What p4c makes of statements between tables: an action and nothing else."""
+        default = self.default
+        return not self.key and not self.profile and default is not None and self.default_const and not default.args
+
+    @property
     def param_words(self) -> int:
         """Words of action data that an entry of this table needs at most."""
         return max((a.words for a in self.actions), default=0)

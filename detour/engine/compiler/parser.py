@@ -37,6 +37,7 @@ def write_parser(program: Program) -> None:
         "i64 @parse(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias readonly %pkt, i64 %length) nounwind"
     )
     ctx = Context(program, f)
+    ctx.make_frame("parse")
     _clear(ctx)
     parser = _Parser(ctx)
     parsers = program.model.json["parsers"]

@@ -4,13 +4,14 @@
 In a large fabric every switch finds the processor's cache full of other switches' state when its turn comes
 (`detour.engine.loop.ahead`). Its packets would wait for one line after the other; asked for at once, the waits overlap.
 Asked for are the state block, small tables, the filters of prefixes and masks, action profiles, and the beginnings of
-counters and registers, which usually are indexed by port. Nothing is changed, and a hint for memory that is not there
-does no harm.
+counters and registers, which usually are indexed by port; tables and counters that are not in use are left out. Nothing
+is changed, and a hint for memory that is not there does no harm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from detour.engine.compiler.context import Context, Program
 from detour.engine.compiler.ir import Module, Value, const
@@ -18,6 +19,8 @@ from detour.engine.compiler.model import Table
 from detour.engine.compiler.runtime import loop
 from detour.engine.compiler.slots import (
     BLOCK_MASK,
+    COUNTER_USED,
+    ENTRY_COUNT,
     FILTER_LEAST,
     FILTER_SLOTS_SHIFT,
     FIRST_SLOT,
@@ -30,6 +33,7 @@ from detour.engine.compiler.slots import (
     HASH_MASK,
     MEMBERS,
     PROFILE_GROUPS,
+    PROFILE_SIZES,
     RECORDS,
     key_layout,
     record_words,
@@ -50,14 +54,19 @@ def write_prefetch(program: Program) -> None:
     f = program.module.function("i64 @prefetch(ptr noalias align 8 %sw, i64 %reach) nounwind")
     ctx = Context(program, f)
     slots = program.slots
-    _region(ctx, f.at("%sw", 8 * FIRST_SLOT), const(64, 8 * (slots.size - FIRST_SLOT)))
+    _region(ctx, f.at("%sw", 8 * FIRST_SLOT), const(64, 8 * (slots.used - FIRST_SLOT)))
     for table in program.model.tables.values():
         if table.key:
             _table(ctx, table, slots.tables[table.name])
     for first in slots.profiles.values():
         for offset in (MEMBERS, PROFILE_GROUPS, GROUP_MEMBERS):
-            _region(ctx, ctx.slot(first + offset), const(64, _PROFILE_BYTES))
-    for first in (*slots.counters.values(), *slots.registers.values()):
+            size = f.load(64, f.at("%sw", 8 * (first + offset + PROFILE_SIZES)), 8)
+            few = f.select(f.compare("ult", size, const(64, _PROFILE_BYTES)), size, const(64, _PROFILE_BYTES))
+            _region(ctx, ctx.slot(first + offset), few)
+    for first in slots.counters.values():
+        used = f.compare("ne", f.load(64, f.at("%sw", 8 * (first + COUNTER_USED)), 8), const(64, 0))
+        ctx.when(used, partial(_region, ctx, ctx.slot(first), Value(64, "%reach")))
+    for first in slots.registers.values():
         _region(ctx, ctx.slot(first), Value(64, "%reach"))
     f.ret(const(64, 0))
 
@@ -87,8 +96,9 @@ def _table(ctx: Context, table: Table, slot: int) -> None:
 
 
 def _hash_table(ctx: Context, table: Table, slot: int) -> None:
-    """The slots and records of an exact table, unless they are many."""
+    """The slots and records of an exact table, unless there are none or many."""
     f = ctx.f
+    entries = f.load(64, f.at("%sw", 8 * (slot + ENTRY_COUNT)), 8)
     mask = f.load(64, f.at("%sw", 8 * (slot + HASH_MASK)), 8)
 
     def ask() -> None:
@@ -99,7 +109,8 @@ def _hash_table(ctx: Context, table: Table, slot: int) -> None:
         rows = f.op("add", f.lshr(count, 1), const(64, 1))
         _region(ctx, ctx.slot(slot + RECORDS), f.op("mul", rows, const(64, 8 * record_words(table))))
 
-    ctx.when(f.compare("ule", mask, const(64, _SMALL_MASK)), ask)
+    few = f.compare("ule", mask, const(64, _SMALL_MASK))
+    ctx.when(f.op("and", few, f.compare("ne", entries, const(64, 0))), ask)
 
 
 def _filters(ctx: Context, table: Table, slot: int) -> None:

@@ -12,7 +12,7 @@ from detour.engine.compiler.check import MAX_HEADER_BYTES, MAX_PHV_BYTES
 from detour.engine.compiler.control import write_pipeline
 from detour.engine.compiler.deparser import max_header_bytes, write_deparser
 from detour.engine.compiler.ir import Module
-from detour.engine.compiler.layout import Layout
+from detour.engine.compiler.layout import TEMPORARY, Layout
 from detour.engine.compiler.lists import DigestList, digest_lists, write_digest, write_preserve
 from detour.engine.compiler.load import find_field, load
 from detour.engine.compiler.model import Header, Model, read_json, reading, refuse
@@ -116,7 +116,10 @@ class Program:
         header, member = self._split(name)
         if member == "$valid$":
             return self.layout.valid[header.name]
-        return self.layout.place(header, find_field(header, member)).offset
+        offset = self.layout.place(header, find_field(header, member)).offset
+        if offset >= TEMPORARY:
+            raise DetourError(f"P4 program: '{name}' is a local variable, which no PHV holds")
+        return offset
 
     def field_size(self, name: str) -> int:
         """Bytes that a field takes in the PHV."""

@@ -41,9 +41,14 @@ FIRST_SLOT: Final = 8
 
 TABLE_SLOTS: Final = 8
 RECORDS, GROUPS, GROUP_COUNT, HASH_BASE, HASH_MASK, NODES, METERS = range(7)
+ENTRY_COUNT: Final = GROUP_COUNT  # of an exact table
 
-PROFILE_SLOTS: Final = 4
+COUNTER_SLOTS: Final = 2
+COUNTER_USED: Final = 1  # not 0 since something was counted
+
+PROFILE_SLOTS: Final = 6
 MEMBERS, PROFILE_GROUPS, GROUP_MEMBERS = range(3)
+PROFILE_SIZES: Final = 3  # after the address of an array of a profile so many slots: its size in bytes
 
 ACTION: Final = 0
 TOUCHED: Final = 1
@@ -139,7 +144,7 @@ def record_words(table: Table) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """First slot of every object of a program; `size` words in all."""
+    """First slot of every object of a program; `size` words in all, of which packets use `used`."""
 
     tables: dict[str, int]
     profiles: dict[str, int]
@@ -147,6 +152,7 @@ class Slots:
     meters: dict[str, int]
     registers: dict[str, int]
     value_sets: dict[str, int]
+    used: int
     size: int
 
 
@@ -162,10 +168,12 @@ def assign_slots(model: Model) -> Slots:
             at += count
         return taken
 
-    tables = take(model.tables, TABLE_SLOTS)
+    tables = take((n for n, t in model.tables.items() if not t.is_statement), TABLE_SLOTS)
     profiles = take(model.profiles, PROFILE_SLOTS)
-    counters = take((n for n, a in model.counters.items() if not a.direct), 1)
+    counters = take((n for n, a in model.counters.items() if not a.direct), COUNTER_SLOTS)
     meters = take((n for n, a in model.meters.items() if not a.direct), 1)
     registers = take(model.registers, 1)
     value_sets = take(model.value_sets, 2)
-    return Slots(tables, profiles, counters, meters, registers, value_sets, at)
+    used = at
+    tables |= take((n for n, t in model.tables.items() if t.is_statement), TABLE_SLOTS)
+    return Slots(tables, profiles, counters, meters, registers, value_sets, used, at)

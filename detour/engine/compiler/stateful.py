@@ -12,7 +12,7 @@ from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.layout import container
 from detour.engine.compiler.model import Array, Json, refuse
 from detour.engine.compiler.runtime import runtime
-from detour.engine.compiler.slots import METER_WORDS, NOW
+from detour.engine.compiler.slots import COUNTER_USED, METER_WORDS, NOW
 
 
 def _array(arrays: dict[str, Array], e: Json, what: str) -> Array:
@@ -41,7 +41,9 @@ def count(ctx: Context, counter: Json, index: Json) -> None:
     array = _array(ctx.model.counters, counter, "counter")
 
     def add(i: Value) -> None:
-        at = ctx.f.at(ctx.slot(ctx.slots.counters[array.name]), ctx.f.shl(i, 4))
+        slot = ctx.slots.counters[array.name]
+        ctx.f.store(const(64, 1), ctx.f.at("%sw", 8 * (slot + COUNTER_USED)), 8)
+        at = ctx.f.at(ctx.slot(slot), ctx.f.shl(i, 4))
         count_packet(ctx, at, ctx.f.at(at, 8))
 
     _in_bounds(ctx, array, index, add)

@@ -17,7 +17,7 @@ from detour.engine.loop.native import load64, move_bytes, phv_at, prefetch, pref
 _SLOT_SIZE = SLOT.itemsize
 _FRAME_BYTES = 2 * CACHE_LINE
 """Of a frame, what its headers take."""
-_PHV_BYTES = 448
+_PHV_BYTES = 320
 """Of fabric.p4's PHV, what packets without a segment routing header use."""
 
 

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from detour.engine.compiler.model import KeyField
 from detour.engine.compiler.slots import (
     DIRECT,
+    ENTRY_COUNT,
     GROUP_COUNT,
     GROUP_HEAD,
     GROUPS,
@@ -66,15 +67,17 @@ class ExactIndex:
     def _publish(self) -> None:
         self._sw[self._slot + HASH_BASE] = self._group.address
         self._sw[self._slot + HASH_MASK] = self._group.mask
+        self._sw[self._slot + ENTRY_COUNT] = self._group.count
 
     def add(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> None:
         """Makes the key lead to that record."""
-        if self._group.put(key, row, rank):
-            self._publish()
+        self._group.put(key, row, rank)
+        self._publish()
 
     def remove(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> None:
         """Undoes `add`."""
         self._group.remove(key)
+        self._publish()
 
 
 class _Group:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.engine.compiler import model
-from detour.engine.compiler.slots import GROUP_MEMBERS, MEMBERS, PROFILE_GROUPS
+from detour.engine.compiler.slots import GROUP_MEMBERS, MEMBERS, PROFILE_GROUPS, PROFILE_SIZES
 from detour.engine.tables.arguments import Arguments
 from detour.engine.tables.errors import EntryExists, NoSuchEntry, TableError, TableFull
 from detour.engine.tables.rows import Handles, Rows
@@ -47,9 +47,10 @@ class ActionProfile:
         self.name, self.spec, self.max_size = spec.name, spec, spec.max_size
         self._arguments = Arguments(spec.name, tuple(spec.actions.values()), actions)
         words = max((a.words for a in spec.actions.values()), default=0)
-        self._members = Rows(sw, slot + MEMBERS, 1 + words)
-        self._groups = Rows(sw, slot + PROFILE_GROUPS, 2)
-        self._lists = Rows(sw, slot + GROUP_MEMBERS, 1)
+        self._members, self._groups, self._lists = (
+            Rows(sw, slot + place, stride, size_slot=slot + place + PROFILE_SIZES)
+            for place, stride in ((MEMBERS, 1 + words), (PROFILE_GROUPS, 2), (GROUP_MEMBERS, 1))
+        )
         self._member_handles, self._group_handles = Handles(), Handles()
         self._member_rows: dict[int, int] = {}
         self._member_ids: dict[int, int] = {}

@@ -18,12 +18,15 @@ def _packer(count: int) -> struct.Struct:
 
 
 class Rows:
-    """`stride` words a row; `flat` is a memoryview: the fastest way to single words in Python."""
+    """`stride` words a row; `flat` is a memoryview: the fastest way to single words in Python.
 
-    __slots__ = ("_bytes", "_slot", "_sw", "array", "flat", "rows", "stride")
+    `slot` of the state block `sw` gets the address, `size_slot` (0: none) the size in bytes.
+    """
 
-    def __init__(self, sw: NDArray[np.int64], slot: int, stride: int, rows: int = 4) -> None:
-        self._sw, self._slot, self.stride = sw, slot, stride
+    __slots__ = ("_bytes", "_size_slot", "_slot", "_sw", "array", "flat", "rows", "stride")
+
+    def __init__(self, sw: NDArray[np.int64], slot: int, stride: int, rows: int = 4, size_slot: int = 0) -> None:
+        self._sw, self._slot, self._size_slot, self.stride = sw, slot, size_slot, stride
         self._place(np.zeros((rows, stride), dtype=np.uint64))
 
     def _place(self, array: NDArray[np.uint64]) -> None:
@@ -32,6 +35,8 @@ class Rows:
         self.flat = memoryview(array.reshape(-1))  # type: ignore[arg-type]
         self._bytes = self.flat.cast("B")
         self._sw[self._slot] = array.ctypes.data
+        if self._size_slot:
+            self._sw[self._size_slot] = array.nbytes
 
     def write(self, at: int, words: Sequence[int]) -> None:
         """Writes words from word `at` of the whole array on."""

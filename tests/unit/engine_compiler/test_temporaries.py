@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Variables of one function live outside the PHV, and nobody can tell by what comes out."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from detour.base.errors import DetourError
+from detour.base.p4build import BUILD
+from detour.engine.compiler import layout
+from detour.engine.compiler.program import Program
+from detour.engine.compiler.run import Runner
+from detour.engine.compiler.temporaries import temporaries
+from detour.engine.state import SwitchState
+from tests.unit.engine_compiler.guarded import fill
+
+_PROGRAMS = Path("tests/programs/compiler")
+_CACHE_LINE = 64
+
+
+def _runner(path: Path) -> Runner:
+    program = Program.from_json(path, use_cache=False)
+    state = SwitchState(program, 7)
+    fill(state, random.Random(7))
+    return Runner(program, state)
+
+
+@pytest.mark.parametrize("name", ["numbers", "stateful", "selectors", "copies"])
+def test_results_are_those_with_all_variables_in_the_phv(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _PROGRAMS / f"{name}.json"
+    apart = _runner(path)
+    assert apart.program.layout.frames
+    with monkeypatch.context() as patch:
+        patch.setattr(layout, "temporaries", lambda model: {})
+        together = _runner(path)
+    assert not together.program.layout.frames
+    assert apart.program.phv_size <= together.program.phv_size
+    dice = random.Random(11)
+    for _ in range(200):
+        packet = bytes(dice.choice([0, 1, 2, 8, 255, dice.getrandbits(8)]) for _ in range(dice.randrange(120)))
+        port, time = dice.randrange(8), dice.randrange(1 << 20)
+        assert apart.run(packet, port, time) == together.run(packet, port, time)
+
+
+def test_what_two_functions_mention_stays_in_the_phv() -> None:
+    program = Program.from_json(BUILD / "fabric.json")
+    found = temporaries(program.model)
+    names = {function: {spec.name for spec in fields} for function, fields in found.items()}
+    assert names.keys() == {"parse", "ingress", "egress"}
+    assert all(names.values())
+    assert not names["parse"] & names["ingress"]
+    assert not names["ingress"] & names["egress"]
+    # The program's own metadata can be watched, whoever uses them.
+    assert not any("." in name for fields in names.values() for name in fields)
+    assert program.field_offset("scalars.metadata_t.verdict") < program.phv_size
+
+
+def test_a_local_variable_has_no_place() -> None:
+    program = Program.from_json(BUILD / "fabric.json")
+    with pytest.raises(DetourError, match=r"'scalars\.ecn_dice' is a local variable, which no PHV holds"):
+        program.field_offset("scalars.ecn_dice")
+
+
+def test_the_whole_header_keeps_its_variables_together() -> None:
+    program = Program.from_json(BUILD / "fabric.json")
+    program.model.actions[0].json["primitives"].append(
+        {"op": "assign_header", "parameters": [{"type": "header", "value": "scalars"}] * 2}
+    )
+    assert "ingress" not in temporaries(program.model)
+
+
+def test_a_plain_packet_waits_in_five_cache_lines() -> None:
+    """What `loop.pool` asks the cache for before a packet leaves its queue."""
+    program = Program.from_json(BUILD / "fabric.json")
+    last = program.model.headers["udp"]
+    end = program.layout.base["udp"] + program.layout.shape(last.type).size
+    assert end <= 5 * _CACHE_LINE
