@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of a host: five native functions by which a loop or a driver runs it (docs/architecture.md).
+"""The contract of a host: six native functions by which a loop or a driver runs it (docs/architecture.md).
 
 All take the shared arrays and the index of a host; `buf` is a C-contiguous `uint8` array with room for
 `MAX_FRAME` bytes from `offset` on, `now` the time in ps, which must not run backwards.
@@ -16,7 +16,18 @@ from detour.hosts.jit import inner
 from detour.hosts.rows import candidate_row, cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row
 from detour.hosts.state import FIRST_QPN, MAX_TIME, NIL, Hosts, make_hosts
 
-__all__ = ["MAX_FRAME", "MAX_TIME", "Hosts", "deadline", "expire", "make_hosts", "pause", "receive", "transmit"]
+__all__ = [
+    "MAX_FRAME",
+    "MAX_TIME",
+    "Hosts",
+    "deadline",
+    "expire",
+    "make_hosts",
+    "not_before",
+    "pause",
+    "receive",
+    "transmit",
+]
 
 MAX_FRAME = wire.MAX_OVERHEAD + MAX_PAYLOAD
 """bytes of the longest frame that `transmit` writes"""
@@ -149,6 +160,14 @@ def deadline(hs: Any, host: int) -> int:
             timers.remove(hs, q)
         else:
             timers.postpone_top(hs, host, when)
+
+
+@njit
+def not_before(hs: Any, host: int) -> int:
+    """A time before which no deadline is, ps: `deadline` may be later, but to know that takes looking at a QP."""
+    if host_row(hs, host)["open_loop"]:
+        return openloop.due(hs, host)
+    return timers.first_key(hs, host)
 
 
 @njit

@@ -53,8 +53,8 @@ HOST = np.dtype(
     _ints(
         # IPv6 address, address as the last uSID of a list (0: none), MACs
         "addr_hi addr_lo usid_hi usid_lo mac gateway rng "
-        # round robin over QPs with data to send; ring of control messages; heap of deadlines
-        "active_head active_tail ctl_head ctl_tail heap_size "
+        # round robin over QPs with data to send; ring of control messages; heap of deadlines and the first one's key
+        "active_head active_tail ctl_head ctl_tail heap_size heap_first "
         # ring of PTMs; mask of priorities that must not be sent; time of the last call, ps
         "ptm_head ptm_tail paused now "
         # 1: an open-loop source (`openloop.py`)
@@ -193,6 +193,28 @@ _SCATTERED = ("wqe", "cqe", "ctl", "ptm")
 """rings: little of each one's memory is ever touched"""
 
 
+_CACHE_LINE = 64
+
+
+def _apart(columns: int, itemsize: int) -> int:
+    """Entries of a row of a table with a row a host or QP, with what is left free at its end.
+
+    Rows of a power of two would begin in the same few sets of the processor's cache, and beginnings are used most.
+    """
+    while columns * itemsize >= _CACHE_LINE and columns * itemsize // _CACHE_LINE % 2 == 0:
+        columns += 1
+    return columns
+
+
+def _table(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """A zeroed table."""
+    dtype = TABLES[name]
+    make = _scattered if name in _SCATTERED else np.zeros
+    if len(shape) == 1:
+        return make(shape, dtype)
+    return make((shape[0], _apart(shape[1], dtype.itemsize)), dtype)[:, : shape[1]]
+
+
 def _scattered(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """`np.zeros` without huge pages, which would be cleared as a whole for the few bytes at the beginning of a ring."""
     size = int(np.prod(shape)) * dtype.itemsize
@@ -233,13 +255,10 @@ class Hosts(_Handle):
 
     def __new__(cls, shapes: dict[str, tuple[int, ...]]) -> Hosts:
         """Zeroed tables of these shapes."""
-        tables = {
-            name: (_scattered if name in _SCATTERED else np.zeros)(shapes[name], dtype)
-            for name, dtype in TABLES.items()
-        }
+        tables = {name: _table(name, shapes[name]) for name in TABLES}
         listing = np.array(
             [table.ctypes.data for table in tables.values()]
-            + [table.shape[1] if table.ndim > 1 else 1 for table in tables.values()],
+            + [table.strides[0] // table.itemsize for table in tables.values()],
             np.int64,
         )
         self = super().__new__(cls, listing.ctypes.data)

@@ -15,7 +15,7 @@ import numpy as np
 from detour.base.jit import njit
 from detour.hosts.jit import inner
 from detour.hosts.rows import heap_row, host_row, qp_row
-from detour.hosts.state import NIL
+from detour.hosts.state import MAX_TIME, NIL
 
 
 @inner
@@ -26,8 +26,11 @@ def _qp_at(hs: Any, host: int, place: int) -> Any:
 
 @inner
 def _put(hs: Any, host: int, place: int, i: int) -> None:
+    q = qp_row(hs, i)
     heap_row(hs, host, place)["qp"] = i
-    qp_row(hs, i)["heap_pos"] = place
+    q["heap_pos"] = place
+    if place == 0:
+        host_row(hs, host)["heap_first"] = q["heap_key"]
 
 
 @inner
@@ -84,6 +87,13 @@ def advance(hs: Any, i: int, q: Any, when: int) -> None:
 def top(hs: Any, host: int) -> Any:
     """QP with the smallest key, or `NIL`."""
     return _qp_at(hs, host, np.int64(0)) if host_row(hs, host)["heap_size"] else np.int64(NIL)
+
+
+@inner
+def first_key(hs: Any, host: int) -> int:
+    """The smallest key, `MAX_TIME` without any: no deadline is earlier."""
+    h = host_row(hs, host)
+    return h["heap_first"] if h["heap_size"] else MAX_TIME
 
 
 @inner

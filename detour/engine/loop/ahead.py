@@ -12,15 +12,37 @@ from typing import Any
 import numpy as np
 
 from detour.engine.loop import pool
-from detour.engine.loop.hosts import HOST_BYTES, QP_BYTES, host_address, qp_address
+from detour.engine.loop.heap import entity_of
+from detour.engine.loop.hosts import (
+    HOST_BYTES,
+    QP_BYTES,
+    host_address,
+    prefetch_answers,
+    prefetch_flight,
+    qp_address,
+    qp_of,
+)
 from detour.engine.loop.jit import inner
-from detour.engine.loop.layout import CACHE_LINE, ENTITY, LINE, NIC, ON_LINE, ON_PORT, PORT, QUEUE, TO_HOST, TO_PORT
+from detour.engine.loop.layout import (
+    CACHE_LINE,
+    ENTITY,
+    LINE,
+    NIC,
+    ON_LINE,
+    ON_PORT,
+    PORT,
+    PORTS_PER_SWITCH,
+    QUEUE,
+    TO_HOST,
+    TO_PORT,
+)
 from detour.engine.loop.native import (
     call2,
     entity_at,
     heap_at,
     highest_bit,
     line_at,
+    load32,
     nic_at,
     node_at,
     port_at,
@@ -34,6 +56,12 @@ from detour.engine.loop.native import (
 _REACH = np.int64(256)
 """Bytes of every counter and register: what 16 ports take of a counter."""
 
+_MOST_PORTS = np.int64(64)
+"""Of a switch's ports, how many are asked for before it is known which of them will send."""
+
+_LATELY = np.int64(4)
+"""Windows within which a port has sent something of which that is likely."""
+
 _HOT = 2 * CACHE_LINE
 """Of a row of ports, lines or interfaces, what most packets touch."""
 
@@ -44,20 +72,22 @@ _ENTITY, _LINE, _PORT, _QUEUE, _NIC = (each.itemsize for each in (ENTITY, LINE, 
 def _prefetch_entity(g: Any, who: int) -> None:
     """Where its line, port or interface is."""
     entity = entity_at(g.entities, who)
+    index = np.int64(entity.index)
     if entity.kind == ON_LINE:
-        prefetch(g.lines + entity.index * _LINE)
+        prefetch(g.lines + index * _LINE)
     elif entity.kind == ON_PORT:
-        prefetch_lines(g.ports + entity.index * _PORT, _HOT)
+        prefetch_lines(g.ports + index * _PORT, _HOT)
     else:
-        prefetch_lines(g.nics + entity.index * _NIC, _HOT)
+        prefetch_lines(g.nics + index * _NIC, _HOT)
 
 
 @inner(forceinline=True)
 def _prefetch_first(g: Any, who: int) -> None:
     """The packet that arrives with its port or interface; the queue that is served with its line."""
     entity = entity_at(g.entities, who)
+    index = np.int64(entity.index)
     if entity.kind == ON_LINE:
-        line = line_at(g.lines, entity.index)
+        line = line_at(g.lines, index)
         if line.count > 0:
             pool.prefetch_slot(g, line.head)
             pool.prefetch_frame(g, line.head)
@@ -66,7 +96,7 @@ def _prefetch_first(g: Any, who: int) -> None:
         elif line.kind == TO_HOST:
             prefetch_lines(g.nics + line.index * _NIC, _HOT)
     elif entity.kind == ON_PORT:
-        port = port_at(g.ports, entity.index)
+        port = port_at(g.ports, index)
         prefetch_lines(g.lines + port.line * _LINE, _HOT)
         _prefetch_queues(g, port.queues, port.filled)
 
@@ -90,6 +120,7 @@ def _prefetch_second(g: Any, index: int) -> None:
         pool.prefetch_frame(g, behind)
     if line.kind == TO_PORT:
         port = port_at(g.ports, line.index)
+        prefetch(_port_map(g, port.switch))
         prefetch_lines(g.lines + port.line * _LINE, _HOT)
         _prefetch_queues(g, port.queues, port.used)
         prefetch(g.entities + port.entity * _ENTITY)
@@ -108,24 +139,66 @@ def _prefetch_third(g: Any, hs: Any, index: int, end: int) -> None:
         pool.prefetch_slot(g, slot_at(g.slots, slot_at(g.slots, line.head).next).next)
     if line.kind == TO_PORT:
         port = port_at(g.ports, line.index)
-        _prefetch_state(g, port.switch, end)
+        _prefetch_switch(g, port.switch, end)
         prefetch(g.entities + line_at(g.lines, port.line).entity * _ENTITY)
     elif line.kind == TO_HOST:
         nic = nic_at(g.nics, line.index)
         prefetch(g.entities + line_at(g.lines, nic.line).entity * _ENTITY)
         prefetch_lines(host_address(hs, nic.host), HOST_BYTES)
-        row = qp_address(hs, pool.address(g, line.head))
-        if row != 0:
-            prefetch_lines(row, QP_BYTES)
+        qp = qp_of(hs, pool.address(g, line.head))
+        if qp >= 0:
+            prefetch_lines(qp_address(hs, qp), QP_BYTES)
 
 
 @inner(forceinline=True)
-def _prefetch_state(g: Any, index: int, end: int) -> None:
-    """The state of the P4 program of a switch, once in a window."""
+def _prefetch_fourth(g: Any, hs: Any, index: int, end: int) -> None:
+    """What the ports of a switch need to send; what the QP does with its packet."""
+    line = line_at(g.lines, index)
+    if line.kind == TO_PORT:
+        _prefetch_outputs(g, port_at(g.ports, line.index).switch, end)
+    elif line.kind == TO_HOST:
+        prefetch_answers(hs, nic_at(g.nics, line.index).host)
+        qp = qp_of(hs, pool.address(g, line.head))
+        if qp >= 0:
+            prefetch_flight(hs, qp)
+
+
+@inner(forceinline=True)
+def _port_map(g: Any, switch: int) -> int:
+    """Where the list of a switch's ports by number begins."""
+    return g.port_map + 4 * PORTS_PER_SWITCH * switch
+
+
+@inner(forceinline=True)
+def _prefetch_switch(g: Any, index: int, end: int) -> None:
+    """The state of the P4 program of a switch and its ports, once in a window."""
     switch = switch_at(g.switches, index)
     if switch.prefetched != end and switch.ready != 0:
         switch.prefetched = end
         call2(switch.prefetch, switch.state, _REACH)
+        ports = _port_map(g, index)
+        for number in range(min(switch.numbers, _MOST_PORTS)):
+            port = load32(ports + 4 * number)
+            if port >= 0:
+                prefetch_lines(g.ports + port * _PORT, _HOT)
+
+
+@inner(forceinline=True)
+def _prefetch_outputs(g: Any, index: int, end: int) -> None:
+    """Queues, lines and events of those ports of a switch that have sent something lately, once in a window."""
+    switch = switch_at(g.switches, index)
+    if switch.ports_prefetched == end:
+        return
+    switch.ports_prefetched = end
+    ports = _port_map(g, index)
+    for number in range(min(switch.numbers, _MOST_PORTS)):
+        at = load32(ports + 4 * number)
+        if at >= 0:
+            port = port_at(g.ports, at)
+            if port.busy_until >= end - _LATELY * g.lookahead_ps:
+                _prefetch_queues(g, port.queues, port.used)
+                prefetch_lines(g.lines + port.line * _LINE, _HOT)
+                prefetch(g.entities + port.entity * _ENTITY)
 
 
 @inner(forceinline=True)
@@ -136,36 +209,40 @@ def _prefetch_queued(g: Any, index: int, step: int) -> None:
         queue = queue_at(g.queues, port.queues + highest_bit(port.filled))
         if step == 0:
             pool.prefetch_slot(g, queue.head)
-        elif slot_at(g.slots, queue.head).phv >= 0:
+        elif step == 1 and slot_at(g.slots, queue.head).phv >= 0:
             pool.prefetch_egress(g, queue.head)
 
 
 @inner(forceinline=True)
 def _prefetch_further(g: Any, hs: Any, who: int, step: int, end: int) -> None:
-    """The last two steps."""
+    """The last three steps."""
     entity = entity_at(g.entities, who)
+    index = np.int64(entity.index)
     if entity.kind == ON_PORT:
-        _prefetch_queued(g, entity.index, step)
-    elif entity.kind == ON_LINE and line_at(g.lines, entity.index).count > 0:
+        _prefetch_queued(g, index, step)
+    elif entity.kind == ON_LINE and line_at(g.lines, index).count > 0:
         if step == 0:
-            _prefetch_second(g, entity.index)
+            _prefetch_second(g, index)
+        elif step == 1:
+            _prefetch_third(g, hs, index, end)
         else:
-            _prefetch_third(g, hs, entity.index, end)
+            _prefetch_fourth(g, hs, index, end)
 
 
 @inner()
 def look_ahead(g: Any, hs: Any, node: int, end: int) -> None:
     """Asks for what the events of a node before `end` need."""
     row = node_at(g.nodes, node)
-    for step in range(5):
+    for step in range(6):
         for k in range(row.first, row.first + row.pending):
             event = heap_at(g.heap, k)
             if event.time < end:
+                who = entity_of(event.tie)
                 if step == 0:
-                    prefetch(g.entities + event.entity * _ENTITY)
+                    prefetch(g.entities + who * _ENTITY)
                 elif step == 1:
-                    _prefetch_entity(g, event.entity)
+                    _prefetch_entity(g, who)
                 elif step == 2:
-                    _prefetch_first(g, event.entity)
+                    _prefetch_first(g, who)
                 else:
-                    _prefetch_further(g, hs, event.entity, step - 3, end)
+                    _prefetch_further(g, hs, who, step - 3, end)

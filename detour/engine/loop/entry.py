@@ -88,19 +88,20 @@ def _step(g: Any, data: Any, hs: Any, node: int) -> None:
     top = heap_at(g.heap, node_at(g.nodes, node).first)
     g.now = top.time
     g.events += 1
-    who = top.entity
+    who = heap.entity_of(top.tie)
     entity = entity_at(g.entities, who)
     kind = entity.kind
+    index = np.int64(entity.index)
     if kind == ON_LINE:
-        _line_event(g, data, hs, entity.index)
+        _line_event(g, data, hs, index)
         return
     stamp = entity.stamp
     if kind == ON_PORT:
-        switch.serve(g, entity.index)
+        switch.serve(g, index)
     elif kind == ON_NIC:
-        nic.serve(g, data, hs, entity.index)
+        nic.serve(g, data, hs, index)
     elif kind == ON_TIMER:
-        nic.timer(g, data, hs, entity.index)
+        nic.timer(g, data, hs, index)
     if entity.stamp == stamp:
         heap.cancel(g, who)
 

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from detour.engine.loop.jit import inner
-from detour.engine.loop.layout import MAX_TIME
+from detour.engine.loop.layout import ENTITY_BITS, MAX_TIME
 from detour.engine.loop.native import entity_at, heap_at, node_at
 
 _POSITIVE = (1 << 63) - 1
-_ENTITY_BITS = 24
+_ENTITY_MASK = (1 << ENTITY_BITS) - 1
 _A = 0x1E3779B97F4A7C15
 _B = 0x2545F4914F6CDD1D
 
@@ -27,33 +29,38 @@ _B = 0x2545F4914F6CDD1D
 def tie(time: int, entity: int) -> int:
     """What orders events of the same time: 39 bits of a hash, then the entity, so that no two are equal."""
     mixed = (((int(time) + int(entity) * _A) & _POSITIVE) * _B) & _POSITIVE
-    return ((mixed >> _ENTITY_BITS) << _ENTITY_BITS) | entity
+    return ((mixed >> ENTITY_BITS) << ENTITY_BITS) | entity
 
 
 @inner(forceinline=True)
-def _place(g: Any, base: int, k: int, time: int, order: int, entity: int) -> None:
+def entity_of(order: int) -> int:
+    """The entity of an event with that `tie`."""
+    return order & _ENTITY_MASK
+
+
+@inner(forceinline=True)
+def _place(g: Any, base: int, k: int, time: int, order: int) -> None:
     entry = heap_at(g.heap, base + k)
     entry.time = time
     entry.tie = order
-    entry.entity = entity
-    entity_at(g.entities, entity).position = k
+    entity_at(g.entities, entity_of(order)).position = k
 
 
 @inner()
-def _rise(g: Any, base: int, k: int, time: int, order: int, entity: int) -> None:
+def _rise(g: Any, base: int, k: int, time: int, order: int) -> None:
     """Moves the hole at `k` towards the top until the event fits into it."""
     while k > 0:
         parent = (k - 1) >> 2
         above = heap_at(g.heap, base + parent)
         if above.time < time or (above.time == time and above.tie < order):
             break
-        _place(g, base, k, above.time, above.tie, above.entity)
+        _place(g, base, k, above.time, above.tie)
         k = parent
-    _place(g, base, k, time, order, entity)
+    _place(g, base, k, time, order)
 
 
 @inner()
-def _sink(g: Any, base: int, size: int, k: int, time: int, order: int, entity: int) -> None:
+def _sink(g: Any, base: int, size: int, k: int, time: int, order: int) -> None:
     """Moves the hole at `k` towards the leaves until the event fits into it."""
     while True:
         child = 4 * k + 1
@@ -70,50 +77,50 @@ def _sink(g: Any, base: int, size: int, k: int, time: int, order: int, entity: i
                 best_tie = entry.tie
         if time < best_time or (time == best_time and order < best_tie):
             break
-        _place(g, base, k, best_time, best_tie, heap_at(g.heap, base + best).entity)
+        _place(g, base, k, best_time, best_tie)
         k = best
-    _place(g, base, k, time, order, entity)
+    _place(g, base, k, time, order)
 
 
 @inner()
 def schedule(g: Any, entity: int, time: int) -> None:
     """Sets the entity's event to `time`; moves the one that it has."""
     who = entity_at(g.entities, entity)
-    node = node_at(g.nodes, who.node)
+    node = node_at(g.nodes, np.int64(who.node))
     who.stamp += 1
     order = tie(time, entity)
-    k = who.position
+    k = np.int64(who.position)
     if k < 0:
         k = node.pending
         node.pending = k + 1
-        _rise(g, node.first, k, time, order, entity)
+        _rise(g, node.first, k, time, order)
     elif time < heap_at(g.heap, node.first + k).time:
-        _rise(g, node.first, k, time, order, entity)
+        _rise(g, node.first, k, time, order)
     else:
-        _sink(g, node.first, node.pending, k, time, order, entity)
+        _sink(g, node.first, node.pending, k, time, order)
 
 
 @inner()
 def cancel(g: Any, entity: int) -> None:
     """Removes the entity's event, if it has one."""
     gone = entity_at(g.entities, entity)
-    k = gone.position
+    k = np.int64(gone.position)
     if k < 0:
         return
     gone.position = -1
     gone.stamp += 1
-    node = node_at(g.nodes, gone.node)
+    node = node_at(g.nodes, np.int64(gone.node))
     last = node.pending - 1
     node.pending = last
     if k == last:
         return
     moved = heap_at(g.heap, node.first + last)
-    time, order, who = moved.time, moved.tie, moved.entity
+    time, order = moved.time, moved.tie
     removed = heap_at(g.heap, node.first + k)
     if time < removed.time or (time == removed.time and order < removed.tie):
-        _rise(g, node.first, k, time, order, who)
+        _rise(g, node.first, k, time, order)
     else:
-        _sink(g, node.first, last, k, time, order, who)
+        _sink(g, node.first, last, k, time, order)
 
 
 @inner(forceinline=True)
@@ -122,7 +129,7 @@ def pending_time(g: Any, entity: int) -> int:
     who = entity_at(g.entities, entity)
     if who.position < 0:
         return MAX_TIME
-    return heap_at(g.heap, node_at(g.nodes, who.node).first + who.position).time
+    return heap_at(g.heap, node_at(g.nodes, np.int64(who.node)).first + np.int64(who.position)).time
 
 
 @inner(forceinline=True)

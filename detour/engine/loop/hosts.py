@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from detour.engine.loop.jit import inner
-from detour.engine.loop.native import load8, load32, load64
-from detour.hosts.endpoint import MAX_FRAME, Hosts, deadline, expire, make_hosts, pause, receive, transmit
-from detour.hosts.rows import cfg_row
-from detour.hosts.state import FIRST_QPN, HOST, QP, TABLES
+from detour.engine.loop.native import load8, load32, load64, prefetch, prefetch_lines
+from detour.hosts.endpoint import MAX_FRAME, Hosts, deadline, expire, make_hosts, not_before, pause, receive, transmit
+from detour.hosts.rows import cfg_row, host_row, qp_row
+from detour.hosts.state import FIRST_QPN, HOST, NIL, QP, SLOT, TABLES
 from detour.hosts.wire import ETHERNET, IPV6, MAX_OVERHEAD, TRANSIT, UDP
 
 __all__ = [
@@ -22,8 +22,12 @@ __all__ = [
     "expire",
     "host_address",
     "no_hosts",
+    "not_before",
     "pause",
+    "prefetch_answers",
+    "prefetch_flight",
     "qp_address",
+    "qp_of",
     "receive",
     "transmit",
 ]
@@ -39,7 +43,13 @@ def no_hosts() -> Hosts:
 
 
 HOST_BYTES, QP_BYTES = HOST.itemsize, QP.itemsize
-_HOST_AT, _QP_AT = 8 * list(TABLES).index("host"), 8 * list(TABLES).index("qp")
+_NUMBER = {name: number for number, name in enumerate(TABLES)}
+_HOST_AT, _QP_AT, _SLOT_AT, _CTL_AT = (8 * _NUMBER[name] for name in ("host", "qp", "slot", "ctl"))
+_LENGTHS_AT = 8 * len(TABLES)
+_ANSWERED = 4
+"""Packets in flight that answers may take off a QP in a window."""
+
+_SLOT_BYTES, _CTL_BYTES = SLOT.itemsize, TABLES["ctl"].itemsize
 _NEXT_HEADER = ETHERNET + 6
 _QPN_BEHIND_IP = UDP + 4
 """From the UDP header on: the word of the BTH that ends with the destination QP."""
@@ -52,8 +62,8 @@ def host_address(hs: Any, host: int) -> int:
 
 
 @inner()
-def qp_address(hs: Any, frame: int) -> int:
-    """Where the row is of the QP that a frame at that address is for, 0 if it does not look like one for any."""
+def qp_of(hs: Any, frame: int) -> int:
+    """The QP that a frame at that address is for, -1 if it does not look like one for any."""
     at = frame + ETHERNET + IPV6
     if load8(frame + _NEXT_HEADER) == 0:
         at += TRANSIT
@@ -61,5 +71,30 @@ def qp_address(hs: Any, frame: int) -> int:
     number = ((word >> 8) & 0xFF) << 16 | ((word >> 16) & 0xFF) << 8 | ((word >> 24) & 0xFF)
     number -= FIRST_QPN
     if number < 0 or number >= cfg_row(hs)["n_qps"]:
-        return 0
-    return load64(hs.listing + _QP_AT) + number * QP_BYTES
+        return -1
+    return number
+
+
+@inner()
+def qp_address(hs: Any, i: int) -> int:
+    """Where a QP's row is."""
+    return load64(hs.listing + _QP_AT) + i * QP_BYTES
+
+
+@inner()
+def prefetch_answers(hs: Any, host: int) -> None:
+    """Asks the cache for where the next answer of a host is written that waits for its uplink."""
+    h = host_row(hs, host)
+    length = load64(hs.listing + _LENGTHS_AT + _CTL_AT)
+    place = h["ctl_tail"] & (cfg_row(hs)["control_depth"] - 1) if h["ctl_tail"] != h["ctl_head"] else 0
+    prefetch_lines(load64(hs.listing + _CTL_AT) + (host * length + place) * _CTL_BYTES, _CTL_BYTES)
+
+
+@inner()
+def prefetch_flight(hs: Any, i: int) -> None:
+    """Asks for the first packet in flight of a QP and for the place of the next one to send."""
+    q = qp_row(hs, i)
+    first = load64(hs.listing + _SLOT_AT) + i * load64(hs.listing + _LENGTHS_AT + _SLOT_AT) * _SLOT_BYTES
+    if q["flight_head"] != NIL:
+        prefetch_lines(first + q["flight_head"] * _SLOT_BYTES, _ANSWERED * _SLOT_BYTES)
+        prefetch(first + (q["snd_nxt"] & (cfg_row(hs)["window"] - 1)) * _SLOT_BYTES)

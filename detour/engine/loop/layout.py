@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop's memory: one NumPy record type per table. Every field is an `int64`; times are picoseconds.
+"""The loop's memory: one NumPy record type per table. Fields are `int64` but those of `ENTITY`; times are picoseconds.
 
 Python owns the arrays (`memory.Memory`) and writes their addresses into the one `GLOBALS` record; compiled code
 gets that record and reaches everything else through `native.*_at(address, index)`. So a function of the loop
@@ -133,18 +133,24 @@ SLOT: Final = _table(
     "phv",  # its PHV, -1: none
 )
 
-HEAP_ENTRY: Final = _table("time", "tie", "entity")
-"""A pending event; `tie` orders those of the same time (`heap.tie`)."""
+HEAP_ENTRY: Final = _table("time", "tie")
+"""A pending event; `tie` orders those of the same time and holds the entity in its low `ENTITY_BITS` (`heap.tie`)."""
+
+ENTITY_BITS: Final = 24
 
 NODE: Final = _table("first", "pending")
 """A heap of its own: `pending` entries of the table `heap` from `first` on."""
 
-ENTITY: Final = _lines(
-    "position",  # in the heap of its node, -1: no event
-    "kind", "index", "node",
-    "stamp",  # changes whenever its event does
-)  # fmt: skip
-"""Who may have an event pending; each has at most one."""
+ENTITY: Final = np.dtype(
+    [
+        ("position", np.int32),  # in the heap of its node, -1: no event
+        ("index", np.int32),
+        ("node", np.int32),
+        ("kind", np.int16),
+        ("stamp", np.int16),  # changes whenever its event does
+    ]
+)
+"""Who may have an event pending; each has at most one. Small, because sifting in a heap touches many of them."""
 
 LINE: Final = _lines(
     # a sequence of frames with rising times: a link in flight, or frames waiting to come in
@@ -181,6 +187,7 @@ SWITCH: Final = _lines(
     "drop_port", "void_port", "input_line", "input_limit", "recirculate_ps", "groups", "sessions", "replicas",
     "wants_packet_in", "wants_digest",
     "prefetch", "prefetched",  # the native function, and the end of the window in which it was called last
+    "numbers", "ports_prefetched",  # port numbers from 0 to below this, and the like for its ports
     # packet memory (detour.engine.buffers): `buffer_bytes` 0 means no limit but those of the queues
     "buffer_bytes", "buffer_used", "buffer_peak", "alpha", "shared_bytes", "shared_used", "lossless", "headroom",
     "reserve", "xoff_shift", "xon_offset",

@@ -111,15 +111,16 @@ class Memory:
             self.add("nodes")
         nodes = self._tables["nodes"][: len(sizes)]
         nodes["first"] = np.cumsum(sizes) - sizes
-        node_of = entities["node"][events["entity"]]
+        whose = events["tie"] & ((1 << layout.ENTITY_BITS) - 1)
+        node_of = entities["node"][whose]
         nodes["pending"] = np.bincount(node_of, minlength=len(sizes))
         # Sorted by time, a node's events are a heap already.
         order = np.lexsort((events["tie"], events["time"], node_of))
-        events, node_of = events[order], node_of[order]
+        events, whose, node_of = events[order], whose[order], node_of[order]
         starts = np.cumsum(nodes["pending"]) - nodes["pending"]
         position = np.arange(len(events)) - starts[node_of]
         heap[nodes["first"][node_of] + position] = events
-        entities["position"][events["entity"]] = position
+        entities["position"][whose] = position
         self.g["node_count"] = len(sizes)
         self._settled = True
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from detour.engine.loop import heap, lines, pfc, pool
-from detour.engine.loop.hosts import deadline, expire, pause, receive, transmit
+from detour.engine.loop.hosts import deadline, expire, not_before, pause, receive, transmit
 from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import CLASS_PFC, MAX_TIME, UNLIMITED_PS
 from detour.engine.loop.native import load8, nic_at, slot_at
@@ -79,8 +79,11 @@ def _send_next(g: Any, data: Any, hs: Any, nic: Any) -> None:
 
 @inner()
 def _arm(g: Any, hs: Any, nic: Any) -> None:
+    pending = heap.pending_time(g, nic.timer)
+    if not_before(hs, nic.host) >= pending:
+        return
     time = deadline(hs, nic.host)
-    if time < MAX_TIME and time < heap.pending_time(g, nic.timer):
+    if time < MAX_TIME and time < pending:
         heap.schedule(g, nic.timer, max(time, g.now))
 
 

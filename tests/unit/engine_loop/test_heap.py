@@ -29,7 +29,7 @@ def _pop(globals_):
     g = global_at(globals_.ctypes.data, 0)
     if node_at(g.nodes, 0).pending == 0:
         return -1, -1
-    time, entity = heap_at(g.heap, 0).time, heap_at(g.heap, 0).entity
+    time, entity = heap_at(g.heap, 0).time, heap.entity_of(heap_at(g.heap, 0).tie)
     heap.cancel(g, entity)
     return time, entity
 

@@ -13,8 +13,8 @@ from detour.base.errors import DetourError
 from detour.base.jit import njit
 from detour.hosts.bulk import Flows, connect_many, counters, drain, draw_ports, path_packets, post_many
 from detour.hosts.config import HostConfig
-from detour.hosts.endpoint import Hosts, make_hosts, receive, transmit
-from detour.hosts.state import FIRST_QPN, WC_SUCCESS, set_host
+from detour.hosts.endpoint import Hosts, deadline, make_hosts, not_before, receive, transmit
+from detour.hosts.state import FIRST_QPN, MAX_TIME, TABLES, WC_SUCCESS, set_host
 from detour.hosts.verbs import CongestionControl, Device, Transport
 
 ROOM = 2048
@@ -116,6 +116,32 @@ def test_32768_connections_are_set_up_in_less_than_50_us_each() -> None:
     post_many(flows, 1 << 30)
     assert (time.process_time() - begin) / count < 50e-6
     assert (device.hs.qp["snd_end"][flows.sender] > device.hs.qp["snd_nxt"][flows.sender]).all()
+
+
+def test_no_deadline_is_earlier_than_the_bound() -> None:
+    device = fabric(4, 12)
+    dice = np.random.default_rng(2)
+    flows = connect_many(device, dice.integers(0, 2, 12), dice.integers(2, 4, 12))
+    post_many(flows, np.full(12, 30_000))
+    hs, late = device.hs, 0
+    for turn in range(60):
+        run(device, 1, now=turn * 400_000)
+        for host in range(4):
+            bound = int(not_before(hs, host))
+            # Exact deadlines make bounds exact too: then the first key is the deadline.
+            late += bound < int(deadline(hs, host))
+            assert bound <= int(deadline(hs, host)) == int(not_before(hs, host))
+    assert late
+    assert int(not_before(hs, 3)) == MAX_TIME
+
+
+def test_rows_of_hosts_do_not_share_sets_of_the_cache() -> None:
+    hs = fabric(8, 8, window=256, control_depth=1024).hs
+    for name in ("slot", "arrival", "ctl", "ptm", "heap", "wqe"):
+        table = getattr(hs, name)
+        lines = table.strides[0] // 64
+        assert lines % 2 or table.strides[0] < 64, name
+        assert hs.__dict__["_keep"][len(TABLES) + list(TABLES).index(name)] * table.itemsize == table.strides[0]
 
 
 def test_what_cannot_be_is_refused() -> None:
