@@ -24,6 +24,8 @@ from detour.topo.expander.network import Expander
 
 EXACT_PATHS = 150_000
 """paths that HiGHS is given at most unless it is asked for by name"""
+EXACT_WORK = 1e12
+"""paths times the square of the channels, likewise: its factors are all but dense, and this is about 40 s"""
 CROSSOVER_PATHS = 5_000
 """beyond, interior point without crossover: less exact in the last digits and much faster"""
 METHODS = ("auto", "exact", "approximate")
@@ -156,12 +158,17 @@ def solve(routes: Routes, demand: Demand, method: str = "auto", gap: float = 0.0
         raise DetourError(f"method {method!r}; there are {', '.join(METHODS)}")
     if not np.array_equal(routes.pairs, demand.pairs):
         raise DetourError("routes and demand are of different pairs")
-    if method == "exact" or (method == "auto" and routes.total <= EXACT_PATHS):
+    if method == "exact" or (method == "auto" and _suits_highs(routes)):
         bounds, how = exact(routes, demand), "exact"
     else:
         begin, channels = channels_of(routes)
         bounds, how = approximate.solve(routes.first, begin, channels, demand.amount, gap)[0], "approximate"
     return Throughput(bounds.lower, max(0.0, bounds.upper / bounds.lower - 1), how)
+
+
+def _suits_highs(routes: Routes) -> bool:
+    channels = int(np.count_nonzero(native(routes.network.channels).neighbour >= 0))
+    return routes.total <= EXACT_PATHS and routes.total * channels**2 <= EXACT_WORK
 
 
 def throughput(

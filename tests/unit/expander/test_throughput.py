@@ -42,6 +42,16 @@ def test_the_approximation_encloses_the_exact_result(pattern):
     assert near.theta <= upper_bound(NETWORK, demand)
 
 
+def test_what_would_take_highs_long_is_approximated(monkeypatch):
+    demand = near_worst(NETWORK)
+    routes = compute(NETWORK, Policy(8, 2), demand.pairs)
+    assert solve(routes, demand).method == "exact"
+    monkeypatch.setattr("detour.control.expander.throughput.EXACT_WORK", routes.total)
+    found = solve(routes, demand, gap=0.02)
+    assert found.method == "approximate"
+    assert found.gap <= 0.02
+
+
 def test_more_priorities_and_more_paths_carry_more():
     demand = near_worst(NETWORK)
     theta = [throughput(NETWORK, Policy(k, p), demand).theta for k, p in ((2, 1), (8, 1), (8, 2), (32, 2))]
