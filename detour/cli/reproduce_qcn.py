@@ -90,7 +90,7 @@ def show(console: Console, result: dict[str, Any]) -> None:
     rows = [
         (
             one["routing"],
-            *(_cell(one["saturation"][pattern]) for pattern in ("UN", "ADV", "ADVc")),
+            *(_saturation(one, pattern) for pattern in ("UN", "ADV", "ADVc")),
             _cell(one["un_drop"]),
             _cell(one["adv_latency"], 2),
             _cell(one["fairness"]),
@@ -104,6 +104,12 @@ def show(console: Console, result: dict[str, Any]) -> None:
     for pattern, loads in result["loads_left_out"].items():
         console.print(f"{pattern}: not measured at loads {', '.join(f'{load:g}' for load in loads)} (--full does)")
     rest(console, result)
+
+
+def _saturation(landmarks: dict[str, Any], pattern: str) -> str:
+    """Beyond the highest load that was measured there may be more."""
+    text = _cell(landmarks["saturation"][pattern])
+    return text if landmarks["saturated"][pattern] or text == "-" else f"above {text}"
 
 
 def _cell(value: float | None, digits: int = 3) -> str:

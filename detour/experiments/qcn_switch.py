@@ -37,6 +37,9 @@ LOADS = {
     },
     "full": dict.fromkeys(PATTERNS, tuple(round(0.05 * k, 2) for k in range(1, 21))),
 }
+ACCEPTED = 0.98
+"""share of what is offered below which a network is saturated; windows are short, so not 1"""
+
 WINDOWS_US = {"quick": (1000, 300), "normal": (1600, 200), "full": (4000, 500)}
 """(until counting begins, counting)"""
 
@@ -171,13 +174,15 @@ def collect(results: Iterable[dict[str, Any] | None]) -> dict[str, Any]:
 
 def landmarks(name: str, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Of one routing, each null if a point that it needs is missing: `saturation`, the highest accepted throughput, by
-    pattern; `un_drop`, by how much of it the one at the highest load is lower; `adv_latency`, the highest ratio to
-    VAL's at loads up to 0.3; `fairness`, the least injection of a switch of group 0, over the mean."""
+    pattern, and whether it is one (`saturated`: at some load less was accepted than offered); `un_drop`, by how much
+    of it the one at the highest load is lower; `adv_latency`, the highest ratio to VAL's at loads up to 0.3;
+    `fairness`, the least injection of a switch of group 0, over the mean."""
     mine = [one for one in found if one["routing"] == name]
-    saturation = {
-        pattern: max((one["accepted"] for one in mine if one["pattern"] == pattern), default=None)
-        for pattern in PATTERNS
-    }
+    saturation, saturated = {}, {}
+    for pattern in PATTERNS:
+        points = [(one["accepted"], one["load"]) for one in mine if one["pattern"] == pattern]
+        saturation[pattern] = max((accepted for accepted, _ in points), default=None)
+        saturated[pattern] = any(accepted < ACCEPTED * load for accepted, load in points)
     uniform = sorted((one for one in mine if one["pattern"] == "UN"), key=lambda one: one["load"])
     low = {one["load"]: one["latency_ns"] for one in mine if one["pattern"] == "ADV" and one["load"] <= 0.3}
     valiant = {o["load"]: o["latency_ns"] for o in found if (o["routing"], o["pattern"]) == ("VAL", "ADV")}
@@ -186,6 +191,7 @@ def landmarks(name: str, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {
         "routing": name,
         "saturation": saturation,
+        "saturated": saturated,
         "un_drop": 1 - uniform[-1]["accepted"] / saturation["UN"] if uniform and saturation["UN"] else None,
         "adv_latency": max(ratios, default=None),
         "fairness": min(fair) * len(fair) / sum(fair) if fair else None,

@@ -127,6 +127,7 @@ def test_landmarks() -> None:
     assert [row["injected"] for row in found["fairness"]] == [0.2, 0.4]
     marks = next(one for one in found["landmarks"] if one["routing"] == "PB")
     assert marks["saturation"] == {"UN": 0.9, "ADV": 0.38, "ADVc": None}
+    assert marks["saturated"] == {"UN": True, "ADV": True, "ADVc": False}
     assert marks["un_drop"] == pytest.approx(0.1)
     assert marks["adv_latency"] == pytest.approx(1.25)
     assert marks["fairness"] == pytest.approx(0.2 / 0.3)
