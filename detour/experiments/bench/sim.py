@@ -3,7 +3,8 @@
 
 The reference is a fat-tree of 1,024 hosts (k = 16) with links of 100 Gb/s and 1 us; every host sends 2 MB to
 another one, in packets of 4 KB (LERP, DCTCP, one path each). A packet-hop is the arrival of a packet, ACKs included,
-at a switch or a host. Time is the processor time of the thread from the first packet to the last ACK.
+at a switch or a host. Time is the processor time of the thread from the first packet to the last ACK. The reference is
+run three times and the middle one counts: most of that time goes to memory, which a virtual machine shares with others.
 
 Memory: D3 with 32,768 connections that all send (TelemetryLERP), in a process of its own.
 """
@@ -16,6 +17,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,6 +47,7 @@ _SCHEME = Scheme(
     hosts=(("payload", _PAYLOAD), ("mtu", _PAYLOAD), ("line_rate_cwnd", _BDP_PACKETS)),
 )
 _STEP_PS = 50 * US
+_RUNS = 3
 _LIMIT_PS = 100_000 * US
 _CONNECTIONS = 32_768
 _MEMORY_RUN_PS = 100 * US
@@ -145,19 +148,23 @@ def run(k: int = 16, message: int = 2_000_000, tell: Tell = lambda text: None) -
     """Measures speed, compile time and memory."""
     tell("compiling fabric.p4")
     compile_s = compile_seconds()
-    speed = permutation(k, message, tell)
+    speeds = [permutation(k, message, tell) for _ in range(_RUNS)]
     tell(f"D3 with {_CONNECTIONS:,} connections")
-    return report(speed, compile_s, *memory())
+    return report(speeds, compile_s, *memory())
 
 
-def report(speed: Speed, compile_s: float, peak: int, delivered: int) -> Report:
-    """As issue 4 asks."""
+def report(speeds: Sequence[Speed], compile_s: float, peak: int, delivered: int) -> Report:
+    """As issue 4 asks; of several runs of the same the middle one counts."""
+    ordered = sorted(speeds, key=lambda speed: speed.cpu_s)
+    speed, fastest, slowest = ordered[len(ordered) // 2], ordered[0], ordered[-1]
     hops_per_s, events_per_s = speed.hops / speed.cpu_s, speed.events / speed.cpu_s
+    between = [run.hops / run.cpu_s for run in (slowest, fastest)]
     gib = peak / (1 << 30)
     rows = (
         ("hosts, switches", f"{speed.hosts}, {speed.switches}"),
         ("packet-hops", f"{speed.hops:,}"),
         ("packet-hops a second of one core", f"{hops_per_s:,.0f}"),
+        (f"in {len(ordered)} runs", " to ".join(f"{value:,.0f}" for value in between)),
         ("events a second of one core", f"{events_per_s:,.0f}"),
         ("processor time, s", f"{speed.cpu_s:.2f}"),
         ("virtual time until all messages are there, us", f"{speed.virtual_ps / US:,.0f}"),
@@ -170,6 +177,7 @@ def report(speed: Speed, compile_s: float, peak: int, delivered: int) -> Report:
         name="sim",
         numbers={
             "packet_hops_per_s": hops_per_s,
+            "packet_hops_per_s_between": between,
             "events_per_s": events_per_s,
             "compile_s": compile_s,
             "p4": True,
