@@ -95,7 +95,7 @@ class Mechanism:
     `increase` A_i as a fraction, `quiet` PC_l in packets. `smooth`: Fb is a moving average in which a message has the
     weight 2^-smooth. `steady`: every PC_l packets raise the probability, and nothing else does; otherwise PC_l packets
     without a message, and messages below what they are compared with. `fade`: every PC_l packets take 2^-fade off a
-    port's Fb (0: nothing). `classes`: bit v: messages about victims of virtual channel v count.
+    port's Fb (0: nothing). `gentle`: a probability p rises by A_i * (p + (1 - p) * 2^-gentle), 0: by A_i. `classes`: bit v: messages about victims of virtual channel v count.
     """
 
     name: str
@@ -109,6 +109,7 @@ class Mechanism:
     steady: bool = False
     smooth: int = 0
     fade: int = 0
+    gentle: int = 0
     classes: int = ALL_CLASSES
     points: Points = field(default_factory=Points)
 
@@ -125,6 +126,8 @@ class Mechanism:
             raise DetourError(f"{self.name}: share={self.share:g} is not 0 to 1")
         if not (0 <= self.smooth <= 8 and 0 <= self.fade <= 8):
             raise DetourError(f"{self.name}: smooth={self.smooth}, fade={self.fade}: weights are 2^-8 to 1")
+        if not 0 <= self.gentle <= 8:
+            raise DetourError(f"{self.name}: gentle={self.gentle}: 0 to 8 are possible")
         if not 1 <= self.quiet < 1 << 32:
             raise DetourError(f"{self.name}: PC_l is {self.quiet} packets")
 
@@ -144,6 +147,7 @@ class Mechanism:
             always_up=int(self.steady),
             fade=self.fade,
             victims=self.classes,
+            gentle=self.gentle,
         )
 
 
@@ -154,9 +158,10 @@ QCN_COMPARISON = Mechanism("QCN-Switch-comparison", versus=1)
 QCN_COMPLETE = Mechanism(
     "QCN-Switch-complete",
     source=True,
-    share=3 / 8,
+    share=1 / 2,
     smooth=2,
     fade=1,
+    gentle=3,
     steady=True,
     classes=1,
     points=Points(every=16, classes=1),

@@ -200,6 +200,7 @@ control Reaction(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     bit<1> steady = 0;
     bit<8> decay = 0;
     bit<8> classes = 0;
+    bit<8> slope = 0;
 
     // own: messages of this switch's own congestion points count as well, for the port that the victim left by (+ source).
     // n, versus: Fb is compared with `versus` times the mean over n transit ports (n = 1, versus = 0: with 0).
@@ -207,9 +208,10 @@ control Reaction(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     // down: L_f / n * 2^32. up: A_i * 2^24. after: PC_l.
     // always_up: every PC_l packets raise the probability, and nothing else does; otherwise PC_l packets without a message, and
     // messages below what they are compared with. fade: every PC_l packets take 2^-fade from the port's Fb (0: nothing).
-    // victims: bit c: messages about packets of class c count.
+    // victims: bit c: messages about packets of class c count. gentle: a probability p rises by A_i * (p + (1 - p) * 2^-gentle)
+    // (0: by A_i).
     action adapt(bit<1> own, bit<8> n, bit<8> versus, bit<8> smooth, bit<32> down, bit<32> up, bit<32> after, bit<1> always_up,
-                 bit<8> fade, bit<8> victims) {
+                 bit<8> fade, bit<8> victims, bit<8> gentle) {
         enabled = 1;
         at_source = own;
         ports = n;
@@ -221,6 +223,7 @@ control Reaction(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         steady = always_up;
         decay = fade;
         classes = victims;
+        slope = gentle;
     }
 
     table mechanism {
@@ -248,7 +251,8 @@ control Reaction(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     }
 
     action raise() {
-        minimal = minimal + increase;
+        bit<32> weight = minimal + ((ONE - minimal) >> slope);
+        minimal = minimal + (bit<32>)(((bit<64>)increase * (bit<64>)weight) >> 24);
         if (minimal > ONE) {
             minimal = ONE;
         }

@@ -114,6 +114,23 @@ def test_silence_brings_the_probability_back(runner: Runner) -> None:
     assert [seen[at] for at in (9, 19, 29, 39, 44)] == [ONE // 4, ONE // 2, 3 * ONE // 4, ONE, ONE]
 
 
+@pytest.mark.parametrize("gentle", [0, 1, 3, 8])
+def test_low_probabilities_rise_in_small_steps(runner: Runner, gentle: int) -> None:
+    mechanism = Mechanism("test", increase=0.02, quiet=1, gentle=gentle)
+    _set(runner, mechanism, 7)
+    registers = runner.state.registers
+    packet = bytes(frame(ip(host(5), src=host(2)), udp()))
+    dice = random.Random(gentle)
+    for before in (0, 1, ONE // 8, ONE - 1, ONE, *(dice.randrange(ONE) for _ in range(40))):
+        registers[qcn_schema.DETOURED].write(PORT, ONE - before)
+        registers[qcn_schema.SENT].write(PORT, 0)
+        runner.run(packet, port=5)
+        after = ONE - registers[qcn_schema.DETOURED].read(PORT)
+        p = Fraction(before, ONE)
+        exact = min(p + Fraction(mechanism.increase) * (p + (1 - p) / (1 << gentle)), Fraction(1))
+        assert abs(Fraction(after, ONE) - exact) <= Fraction(1, 1 << 22)
+
+
 def test_messages_about_other_classes_do_not_count(runner: Runner) -> None:
     _set(runner, Mechanism("test", classes=0b001), 7)
     registers = runner.state.registers
