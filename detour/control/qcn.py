@@ -95,7 +95,8 @@ class Mechanism:
     `increase` A_i as a fraction, `quiet` PC_l in packets. `smooth`: Fb is a moving average in which a message has the
     weight 2^-smooth. `steady`: every PC_l packets raise the probability, and nothing else does; otherwise PC_l packets
     without a message, and messages below what they are compared with. `fade`: every PC_l packets take 2^-fade off a
-    port's Fb (0: nothing). `gentle`: a probability p rises by A_i * (p + (1 - p) * 2^-gentle), 0: by A_i. `classes`: bit v: messages about victims of virtual channel v count.
+    port's Fb (0: nothing). `gentle`: a probability p rises by A_i * (p + (1 - p) * 2^-gentle), 0: by A_i. `classes`:
+    bit v: messages about victims of virtual channel v count.
     """
 
     name: str
