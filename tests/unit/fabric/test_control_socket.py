@@ -2,6 +2,7 @@
 """How commands reach a running fabric."""
 
 import json
+import queue
 import socket
 import threading
 from collections.abc import Iterator
@@ -102,12 +103,12 @@ def test_going_away_cancels(path: Path, operations: Operations) -> None:
 
 
 def test_others_are_served_meanwhile(path: Path, operations: Operations) -> None:
-    told: list[str] = []
+    told: queue.Queue[str] = queue.Queue()
     failure: list[BaseException] = []
 
     def ask() -> None:
         try:
-            call(path, "slow", {}, told.append)
+            call(path, "slow", {}, told.put)
         except DetourError as error:
             failure.append(error)
 
@@ -116,7 +117,7 @@ def test_others_are_served_meanwhile(path: Path, operations: Operations) -> None
     assert operations.begun.wait(5)
     assert call(path, "add", {"a": 1}) == {"sum": 2}
     assert thread.is_alive()
-    assert told == ["begun"]
+    assert told.get(timeout=5) == "begun"
 
 
 def test_stopping_cancels_what_is_under_way(operations: Operations, tmp_path: Path) -> None:
