@@ -124,7 +124,7 @@ def seconds(point: Point) -> float:
         * (point["warm_us"] + point["window_us"])
         * 4.9
     )
-    return 1.0 + 0.016 * len(topology.switches) + packets * 5 * 1.6e-6
+    return 0.7 + 0.016 * len(topology.switches) + packets * 5 * 1.2e-6
 
 
 def run(point: Point) -> dict[str, Any]:

@@ -27,9 +27,10 @@ from detour.hosts.state import Hosts, set_host
 from detour.hosts.verbs import CongestionControl, Device
 
 GOAL_SHARE = 2.0
-PACKETS = 300_000
-TURNS = 9
-WINDOWS = 2_000
+PACKETS = 30_000
+TURNS = 90
+WINDOWS = 500
+_TURNS_PER_WINDOW = 3
 FLOWS = (1, 16, 64)
 WINDOWS_PS = (100_000_000, 20_000_000)
 _PACKET_PS = 88_160
@@ -105,6 +106,22 @@ def _share(off: float, on: float, window: float, window_ps: int) -> float:
     return 100 * (max(0.0, on - off) + window * _PACKET_PS / window_ps) / off
 
 
+def _times(pair: _Pair, packets: int, turns: int, windows: int) -> tuple[float, float, float]:
+    """Seconds a packet without monitoring and with it, and at the end of a window: medians (of differences).
+
+    In short turns, each first or second by turns, with windows among them: the speed of a virtual machine changes by
+    the second, and what is compared should have met the same."""
+    without, differences, ends = [], [], []
+    for turn in range(turns):
+        times = {monitor: pair.seconds(packets, monitor) for monitor in (bool(turn % 2), not turn % 2)}
+        without.append(times[False])
+        differences.append(times[True] - times[False])
+        if turn % _TURNS_PER_WINDOW == 0:
+            ends.append(pair.window_seconds(windows))
+    off = statistics.median(without)
+    return off / packets, (off + statistics.median(differences)) / packets, statistics.median(ends)
+
+
 def run(packets: int = PACKETS, turns: int = TURNS, windows: int = WINDOWS, tell: Tell = lambda text: None) -> Report:
     """Measures for several numbers of flows."""
     rows, numbers = [], []
@@ -112,10 +129,7 @@ def run(packets: int = PACKETS, turns: int = TURNS, windows: int = WINDOWS, tell
         tell(f"{flows} flows")
         pair = _Pair(flows)
         pair.seconds(packets // 10, True)
-        # In turns, and the fastest of each: whatever else the machine does meanwhile slows both down.
-        times = [(pair.seconds(packets, False), pair.seconds(packets, True)) for _ in range(turns)]
-        off, on = (min(column) / packets for column in zip(*times, strict=True))
-        window = statistics.median(pair.window_seconds(windows) for _ in range(turns))
+        off, on, window = _times(pair, packets, turns, windows)
         shares = [_share(off, on, window, length) for length in WINDOWS_PS]
         rows.append(
             (str(flows), f"{off * 1e9:.0f}", f"{(on - off) * 1e9:+.1f}", f"{window * 1e6:.2f}",
