@@ -164,8 +164,6 @@ class Wiring:
         line = self.add_line(kind, index, rate_bps, delay_ps)
         self.memory.row("ports", index)["line"] = line
         self.memory.set_port_index(switch.index, port[1], index)
-        row = self.memory.row("switches", switch.index)
-        row["numbers"] = max(row["numbers"], port[1] + 1)
         self.names[index] = f"{switch.name}-{port[1]}"
         self.cables[port] = Cable(line, -1)
         switch.ports.append(port)

@@ -114,6 +114,8 @@ def _figure_6(full: bool) -> list[Point]:
 
 def seconds(point: Point) -> float:
     """Roughly what a point costs on one core."""
+    from detour.control.expander.throughput import suits_highs
+
     n, s, kind = point["n"], point["s"], point["kind"]
     if kind in PACKET_KINDS:
         return fcplus_packet_level.seconds(point)
@@ -131,9 +133,9 @@ def seconds(point: Point) -> float:
         return 0.1
     pairs = {"near-worst": 1, "uniform": n / 8, "all-to-all": n}[point["pattern"]] * n
     paths = pairs * (6 if point["network"] == "FC" else point["k"])
-    work = paths * (n * s) ** 2
-    exact = work <= 1e12 and paths <= 150_000  # what `control.expander.throughput` gives HiGHS
-    return 0.5 + (work / 2e10 if exact else paths / 4e3 if point["pattern"] == "near-worst" else paths / 2.5e4)
+    if suits_highs(int(paths), n * s):
+        return 0.5 + paths * (n * s) ** 2 / 2e10
+    return 0.5 + paths / (4e3 if point["pattern"] == "near-worst" else 2.5e4)
 
 
 def prepare(points: Sequence[Point]) -> None:

@@ -158,7 +158,7 @@ def solve(routes: Routes, demand: Demand, method: str = "auto", gap: float = 0.0
         raise DetourError(f"method {method!r}; there are {', '.join(METHODS)}")
     if not np.array_equal(routes.pairs, demand.pairs):
         raise DetourError("routes and demand are of different pairs")
-    if method == "exact" or (method == "auto" and _suits_highs(routes)):
+    if method == "exact" or (method == "auto" and suits_highs(routes.total, _channel_count(routes))):
         bounds, how = exact(routes, demand), "exact"
     else:
         begin, channels = channels_of(routes)
@@ -166,9 +166,13 @@ def solve(routes: Routes, demand: Demand, method: str = "auto", gap: float = 0.0
     return Throughput(bounds.lower, max(0.0, bounds.upper / bounds.lower - 1), how)
 
 
-def _suits_highs(routes: Routes) -> bool:
-    channels = int(np.count_nonzero(native(routes.network.channels).neighbour >= 0))
-    return routes.total <= EXACT_PATHS and routes.total * channels**2 <= EXACT_WORK
+def suits_highs(paths: int, channels: int) -> bool:
+    """Whether "auto" takes HiGHS for so many paths over so many channels."""
+    return paths <= EXACT_PATHS and paths * channels**2 <= EXACT_WORK
+
+
+def _channel_count(routes: Routes) -> int:
+    return int(np.count_nonzero(native(routes.network.channels).neighbour >= 0))
 
 
 def throughput(

@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 
 from detour.engine.loop.jit import inner
-from detour.engine.loop.layout import ENTITY_BITS, MAX_TIME
+from detour.engine.loop.layout import ENTITY_BITS, ENTITY_MASK, MAX_TIME
 from detour.engine.loop.native import entity_at, heap_at, node_at
 
 _POSITIVE = (1 << 63) - 1
-_ENTITY_MASK = (1 << ENTITY_BITS) - 1
 _A = 0x1E3779B97F4A7C15
 _B = 0x2545F4914F6CDD1D
 
@@ -35,7 +34,7 @@ def tie(time: int, entity: int) -> int:
 @inner(forceinline=True)
 def entity_of(order: int) -> int:
     """The entity of an event with that `tie`."""
-    return order & _ENTITY_MASK
+    return order & ENTITY_MASK
 
 
 @inner(forceinline=True)

@@ -137,6 +137,7 @@ HEAP_ENTRY: Final = _table("time", "tie")
 """A pending event; `tie` orders those of the same time and holds the entity in its low `ENTITY_BITS` (`heap.tie`)."""
 
 ENTITY_BITS: Final = 24
+ENTITY_MASK: Final = (1 << ENTITY_BITS) - 1
 
 NODE: Final = _table("first", "pending")
 """A heap of its own: `pending` entries of the table `heap` from `first` on."""

@@ -111,7 +111,7 @@ class Memory:
             self.add("nodes")
         nodes = self._tables["nodes"][: len(sizes)]
         nodes["first"] = np.cumsum(sizes) - sizes
-        whose = events["tie"] & ((1 << layout.ENTITY_BITS) - 1)
+        whose = events["tie"] & layout.ENTITY_MASK
         node_of = entities["node"][whose]
         nodes["pending"] = np.bincount(node_of, minlength=len(sizes))
         # Sorted by time, a node's events are a heap already.
@@ -225,6 +225,8 @@ class Memory:
     def set_port_index(self, switch: int, number: int, index: int) -> None:
         """Enters a port."""
         self._port_map[switch * PORTS_PER_SWITCH + number] = index
+        row = self.row("switches", switch)
+        row["numbers"] = max(row["numbers"], number + 1)
 
     def add_message(self) -> int:
         """Address of a zeroed `struct msghdr` with its iovec and control buffer."""
