@@ -64,3 +64,10 @@ def max_min(paths: Sequence[Sequence[int]], capacity: float, links: int) -> np.n
 def bound_gbps(topology: Topology, pairs: Sequence[Pair], rate_bps: int, seed: int) -> float:
     """Sum of the max-min fair rates of connections on random shortest paths, in Gb/s."""
     return float(max_min(routes(topology, pairs, seed), rate_bps / 1e9, 2 * len(topology.links)).sum())
+
+
+def hosts_bound_gbps(topology: Topology, pairs: Sequence[Pair], rate_bps: int) -> float:
+    """Sum of the max-min fair rates of connections in Gb/s if nothing but the links of hosts limited them: what the
+    best choice of paths can give to senders that share fairly."""
+    hosts = len(topology.hosts)
+    return float(max_min([(a, hosts + b) for a, b in pairs], rate_bps / 1e9, 2 * hosts).sum())

@@ -59,6 +59,8 @@ _CONNECTIONS = {
     "full": pfc_gain.CONNECTIONS,
 }
 _SEEDS = {"quick": 1, "normal": 1, "full": 10}
+_LIGHT_SEEDS = {"quick": 1, "normal": 5, "full": 10}
+"""with one connection a host much depends on which hosts are drawn, and a run takes seconds"""
 _LOSSES = (0.0, 1e-4, 1e-3, 1e-2)
 _LOSS_PAIRS = 64
 _MESSAGE = 2_000_000
@@ -68,17 +70,17 @@ def selections(extent: str) -> list[Selection]:
     """What is run of the four schemes: the curves, and for Table III Benchmark with all T where a load falls on it."""
     found = []
     for (topology, pattern), counts in _CURVES[extent].items():
-        loads = {paper.pairs_of_load(topology, pattern, load) for load in paper.LOADS}
-        swept = tuple(count for count in counts if count in loads or extent == "full")
-        for names, thresholds, pairs in (
-            (tuple(name for name in _ALL if name != "Benchmark"), (0,), counts),
-            (("Benchmark",), (nonshortest.DEFAULT_THRESHOLD,), tuple(set(counts) - set(swept))),
-            (("Benchmark",), nonshortest.THRESHOLDS, swept),
-        ):
-            if pairs:
-                pairs = tuple(sorted(pairs))
-                found.append(Selection(topology, pattern, pairs, names, _SEEDS[extent], thresholds, extent))
+        for count in counts:
+            load = _load(topology, pattern, count)
+            seeds = (_LIGHT_SEEDS if load == "light" and pattern != "unf" else _SEEDS)[extent]
+            thresholds = nonshortest.THRESHOLDS if load or extent == "full" else (nonshortest.DEFAULT_THRESHOLD,)
+            found.append(Selection(topology, pattern, (count,), _ALL, seeds, thresholds, extent))
     return found
+
+
+def _load(topology: str, pattern: str, count: int) -> paper.Load | None:
+    """The load of Table III that this number of pairs is taken for."""
+    return next((load for load in paper.LOADS if paper.pairs_of_load(topology, pattern, load) == count), None)
 
 
 def extras(extent: str) -> list[Selection]:

@@ -147,6 +147,7 @@ STEADY_STEP = StepMarking(Amount(175_000, "bytes"))
 for an empty one although it takes half of the queue for its own"""
 STEADY: tuple[tuple[str, Any], ...] = (
     ("own_share", True), ("standing_delay", True), ("confirmations", 3), ("reroute_cwnd", 64),
+    ("delta2_empty", 40), ("empty_gain", 0.25), ("crowded_probes", 2),
 )  # fmt: skip
 """what keeps senders from moves that gain nothing (`hosts.paths`). Without it, by the letter of section III, a sender
 flees from its own queue: `TelemetryLERP-literal`, and docs/experiments.md for what each part is worth"""

@@ -104,6 +104,16 @@ class HostConfig:
     packet's, and not before it has carried a window (not in the paper; see `paths`)"""
     confirmations: int = 0
     """further PTMs in a row that must find a path better before the connection moves to it (section III: none)"""
+    empty_mtus: int = 5
+    """MTU transmission times: a packet that waited for no longer met an empty path (for the options below)"""
+    delta2_empty: int = 0
+    """`delta2` for paths that are empty, if that is smaller (not in the paper; 0: no difference)"""
+    empty_confirmations: int = 8
+    """`confirmations` where only `delta2_empty` makes a path better"""
+    empty_gain: float = 0.0
+    """DCTCP: share by which the window grows a round trip while the path is empty (not in RFC 8257; 0: one packet)"""
+    crowded_probes: int = 1
+    """PTMs at a time while an empty path, if there were one, would be better than the current one"""
     initial_probes: int = 4
     """PTMs on random alternatives when a connection gets busy"""
     probe_backlog: int = 16
@@ -194,7 +204,18 @@ DCQCN_PAPER: dict[str, Any] = DCQCN_VENDOR | {
 """DCQCN of SIGCOMM 2015, sections 3.1 to 3.3 and 5: alpha's timer must be longer than the interval of CNPs"""
 
 _MAY_BE_ZERO = (
-    *("retry_count", "delta2", "confirmations", "initial_probes", "probe_backlog", "data_dscp", "data_priority"),
+    *(
+        "retry_count",
+        "delta2",
+        "confirmations",
+        "empty_confirmations",
+        "empty_mtus",
+        "delta2_empty",
+        "initial_probes",
+        "probe_backlog",
+        "data_dscp",
+        "data_priority",
+    ),
     *("cnp_interval_ps", "dcqcn_decrease_ps", "dcqcn_bytes"),
 )
 _SHARES = ("delta1", "dctcp_g", "dcqcn_g", "dcqcn_reroute_share")

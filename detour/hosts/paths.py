@@ -8,13 +8,11 @@ optionally a uSID list; the sender knows nothing of the topology behind it. Rule
   path. R after the start of the round the first PTR comes; the choice is made when all have come, at 3R at the
   latest, among the paths that answered.
 * Afterwards a PTM goes out every max(cwnd, `delta3`) data packets, round robin over all candidates.
-* The current path's queuing delay is that of its last acknowledged data packet.
-* A path is better if its delay is below `delta1` times the current one and the difference is above `delta2` MTU
-  transmission times. Then the connection moves at once, with slow start; with selective repeat no idle time is
-  needed (section IV). With go-back-N the sender first waits for the difference of the two delays (section III).
-* Three options, not in the paper, keep a sender from moves that gain nothing: its own part of a queue does not count
-  (`own_share`), nor do passing queues (`standing_delay`), and a probe that found a better path is repeated
-  (`confirmations`). docs/experiments.md has what each is worth.
+* When a path is better by its delay (`delays`), the connection moves at once, with slow start; with selective repeat no
+  idle time is needed (section IV). With go-back-N the sender first waits for the difference of the two delays
+  (section III).
+* Options that are not in the paper: a probe that found a better path is repeated (`confirmations`), and a sender that
+  would leave its path for an empty one probes several candidates at a time (`crowded_probes`).
 * A path on which `dead_path_rtos` timeouts in a row passed is dead (not in the paper): the connection moves to the
   candidate with the least known delay, to a random one if none is known, and starts a round.
 
@@ -29,83 +27,15 @@ from typing import Any
 import numpy as np
 
 from detour.base.jit import njit
-from detour.hosts import cc, rtt, timers, wire
+from detour.hosts import cc, delays, rtt, timers, wire
 from detour.hosts.jit import inner
 from detour.hosts.nic import CTL_PTM, CTL_PTR, activate, push_control, push_ptm, random_below
 from detour.hosts.rows import candidate_row, cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row, slot_row
 from detour.hosts.state import FIRST_QPN, MAX_TIME, NIL, QPS_RTS
 
 FIXED, AUTO = 0, 1
-_LEAST_WINDOW = 16.0
-"""packets of which the least delay says something, however small the window"""
 ROUND_NONE, ROUND_FIRST, ROUND_ALL = 0, 1, 2
 """no round; waiting for the first PTR; waiting for the others"""
-
-
-@njit
-def is_better(cfg: Any, delay: int, current: int) -> bool:
-    """Whether a path with `delay` ticks is to be preferred to the current one with `current`."""
-    mtu_time = cfg["mtu"] * 8_000_000_000_000 // cfg["link_rate_bps"]
-    if delay >= cfg["delta1"] * current:
-        return False
-    return (current - delay) * cfg["tick_ps"] > cfg["delta2"] * mtu_time
-
-
-@njit
-def compared_delay(cfg: Any, q: Any) -> Any:
-    """The current path's delay in ticks as it is compared with those of others.
-
-    Section III compares whole delays. With `own_share` the part that the connection's own packets cause does not
-    count: a queue belongs to those who fill it in proportion to their rates, and ours is what is in flight a round
-    trip. Without that a sender that has a path to itself flees from its own queue, to meet it again elsewhere."""
-    delay = standing_delay(q)
-    if cfg["own_share"] == 0 or delay < 0 or q["srtt"] <= 0:
-        return delay
-    in_flight = np.float64(q["inflight"] * (cfg["payload"] + wire.DATA_OVERHEAD) * 8)
-    own = in_flight * 1e12 / (np.float64(q["srtt"]) * cfg["link_rate_bps"])
-    return np.int64(delay * max(0.0, 1.0 - own))
-
-
-@njit
-def standing_delay(q: Any) -> int:
-    """The least delay in ticks of the window of packets that is full and of the one that fills; -1: not known.
-
-    A queue that empties now and then is none to escape from (as in RFC 8289, section 3.2): what a burst leaves for a
-    moment does not count. A window is full only after the path has carried some packets, so that slow start on a new
-    path ends before it is judged."""
-    if q["low"] < 0:
-        return q["low_before"]
-    if q["low_before"] < 0:
-        return q["low"]
-    return min(q["low"], q["low_before"])
-
-
-@inner
-def _window(q: Any) -> float:
-    """Packets a round trip."""
-    return np.float64(q["inflight"]) if q["cc"] == cc.CC_DCQCN else q["cwnd"]
-
-
-@njit
-def begin_path(cfg: Any, q: Any, delay: int) -> None:
-    """A path begins, of which a probe said `delay` (-1: nothing is known)."""
-    q["delay"] = delay
-    q["low"] = NIL
-    q["low_before"] = NIL if cfg["standing_delay"] else delay
-    q["low_count"] = 0
-
-
-@njit
-def note_delay(cfg: Any, q: Any, delay: int) -> None:
-    """A packet on the current path waited for `delay` ticks."""
-    q["delay"] = delay
-    if q["low"] < 0 or delay < q["low"]:
-        q["low"] = delay
-    q["low_count"] += 1
-    if cfg["standing_delay"] == 0 or q["low_count"] >= max(_window(q), _LEAST_WINDOW):
-        q["low_before"] = q["low"]
-        q["low"] = NIL
-        q["low_count"] = 0
 
 
 @inner
@@ -130,7 +60,7 @@ def move(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
     q["left_rto"] = max(rto, q["left_rto"]) if leftovers else rto
     q["epoch"] += 1
     q["cand"] = cand
-    begin_path(cfg_row(hs), q, candidate_row(hs, i, cand)["delay"])
+    delays.begin(cfg_row(hs), q, candidate_row(hs, i, cand)["delay"])
     q["epoch_head"] = NIL
     q["inflight"] = 0
     q["epoch_rtos"] = 0
@@ -161,22 +91,25 @@ def before_data(hs: Any, i: int, q: Any, now: int) -> None:
 
 @inner
 def after_data(hs: Any, i: int, q: Any, now: int) -> None:
-    """A data packet went out: every max(cwnd, delta3) of them the next candidate is probed."""
+    """A data packet went out: every max(cwnd, delta3) of them the next candidate is probed, or the next
+    `crowded_probes` of them by a sender that would leave its path if it knew an empty one."""
     q["last_sent"] = now
     if q["mode"] != AUTO:
         return
     q["since_ptm"] += 1
-    if q["since_ptm"] < max(_window(q), np.float64(cfg_row(hs)["delta3"])):
+    cfg = cfg_row(hs)
+    if q["since_ptm"] < max(cc.window(q), np.float64(cfg["delta3"])):
         return
     q["since_ptm"] = 0
-    q["rr_next"] = (q["rr_next"] + 1) % q["n_cand"]
-    send_ptm(hs, i, q, q["rr_next"])
+    for _ in range(cfg["crowded_probes"] if delays.is_crowded(cfg, q) else 1):
+        q["rr_next"] = (q["rr_next"] + 1) % q["n_cand"]
+        send_ptm(hs, i, q, q["rr_next"])
 
 
 @inner
 def on_data_delay(hs: Any, i: int, q: Any, cand: int, delay: int, now: int) -> None:
     """An ACK reflected the delay that a data packet of the current epoch accumulated."""
-    note_delay(cfg_row(hs), q, delay)
+    delays.note(cfg_row(hs), q, delay, cc.window(q))
     candidate_row(hs, i, cand)["delay"] = delay
     if q["st_delay_samples"] == 0 or delay < q["st_delay_min"]:
         q["st_delay_min"] = delay
@@ -296,7 +229,7 @@ def on_ptr(hs: Any, i: int, now: int) -> None:
     c["delay"] = f["reflected"]
     q["st_ptrs"] += 1
     if f["cand"] == q["cand"]:
-        note_delay(cfg_row(hs), q, f["reflected"])
+        delays.note(cfg_row(hs), q, f["reflected"], cc.window(q))
     if q["round"] == ROUND_NONE:
         _consider(hs, i, q, f["cand"], now)
         return
@@ -317,9 +250,10 @@ def on_ptr(hs: Any, i: int, now: int) -> None:
 def _consider(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
     """A PTR outside a round came in on `cand`: moves there if that is better and has been so often enough in a row."""
     cfg, c = cfg_row(hs), candidate_row(hs, i, cand)
-    if q["low_before"] < 0 or not is_better(cfg, c["delay"], compared_delay(cfg, q)):
+    current = delays.compared(cfg, q)
+    if q["low_before"] < 0 or not delays.is_better(cfg, c["delay"], current):
         c["better"] = 0
-    elif c["better"] < cfg["confirmations"]:
+    elif c["better"] < delays.confirmations(cfg, c["delay"], current):
         c["better"] += 1
         send_ptm(hs, i, q, cand)
     else:
@@ -356,7 +290,8 @@ def _decide(hs: Any, i: int, q: Any, now: int) -> None:
     end_round(q)
     if best == NIL:
         return
-    if q["delay"] < 0 or is_better(cfg_row(hs), candidate_row(hs, i, best)["delay"], compared_delay(cfg_row(hs), q)):
+    cfg, found = cfg_row(hs), candidate_row(hs, i, best)["delay"]
+    if q["delay"] < 0 or delays.is_better(cfg, found, delays.compared(cfg, q)):
         move(hs, i, q, best, now)
 
 
@@ -370,7 +305,7 @@ def leave_dead_path(hs: Any, i: int, q: Any, now: int) -> None:
     if best == NIL:
         best = (q["cand"] + 1 + random_below(host_row(hs, q["host"]), q["n_cand"] - 1)) % q["n_cand"]
     move(hs, i, q, best, now)
-    begin_path(cfg_row(hs), q, np.int64(NIL))  # what was known is from before; an answer to the probes beats it
+    delays.begin(cfg_row(hs), q, np.int64(NIL))  # what was known is from before; an answer to the probes beats it
     start_round(hs, i, q, now)
 
 

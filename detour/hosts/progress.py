@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.hosts import cc, flight, rtt
+from detour.hosts import cc, delays, flight, rtt
 from detour.hosts.jit import inner
 from detour.hosts.rows import cfg_row, slot_row, wqe_row
 from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_FREE, SLOT_LOST, WC_SUCCESS
@@ -61,7 +61,8 @@ def acked(hs: Any, i: int, q: Any, seq: int, count: int, now: int) -> int:
         q["tail_probe"] = PROBE_NONE
     current = in_flight and s["epoch"] == q["epoch"]
     if current:
-        cc.on_acked(cfg_row(hs), q, s["size"], s["txn"], now)
+        empty = cfg_row(hs)["empty_gain"] > 0 and delays.is_empty(cfg_row(hs), q["delay"])
+        cc.on_acked(cfg_row(hs), q, s["size"], s["txn"], empty, now)
     flight.take(hs, i, q, index)
     known = count == s["count"] or (count < 0 and s["count"] == 0)
     return s["txn"] if current and known else -1

@@ -66,6 +66,12 @@ def initial_window(cfg: Any, algorithm: int) -> float:
 
 
 @njit
+def window(q: Any) -> float:
+    """Packets a round trip."""
+    return np.float64(q["inflight"]) if q["cc"] == CC_DCQCN else q["cwnd"]
+
+
+@njit
 def on_idle(cfg: Any, q: Any, now: int) -> None:
     """Sending begins after an idle time longer than the retransmission timeout."""
     if q["cc"] == CC_DCTCP:
@@ -80,10 +86,10 @@ def on_sent(cfg: Any, q: Any, length: int, txn: int, now: int) -> None:
 
 
 @njit
-def on_acked(cfg: Any, q: Any, nbytes: int, txn: int, now: int) -> None:
-    """A packet has arrived. If it was marked, `on_ecn` was called before."""
+def on_acked(cfg: Any, q: Any, nbytes: int, txn: int, empty: bool, now: int) -> None:
+    """A packet has arrived; `empty`: the path has next to no queue. If it was marked, `on_ecn` was called before."""
     if q["cc"] == CC_DCTCP:
-        dctcp.on_acked(cfg, q, nbytes, txn)
+        dctcp.on_acked(cfg, q, nbytes, txn, empty)
 
 
 @njit

@@ -7,6 +7,9 @@
 * Section 3.5: a loss halves the window, at most once a window. A timeout restarts slow start from `min_cwnd`.
 * Slow start and congestion avoidance are RFC 5681's, and a window of which less than half is used does not grow
   (Linux' rule for slow start, here for both).
+* Not in the RFC: with `empty_gain` a window that is used up grows by that share a round trip while its packets report
+  that they met next to no queue. One packet a round trip takes a hundred of them, more than a millisecond, to fill
+  half of a link that another sender has left.
 
 A "window" ends when the first packet sent after its beginning is acknowledged; since transmissions, repeats
 included, are numbered in order, `txn` tells.
@@ -48,11 +51,13 @@ def on_idle(cfg: Any, q: Any) -> None:
 
 
 @inner
-def on_acked(cfg: Any, q: Any, nbytes: int, txn: int) -> None:
+def on_acked(cfg: Any, q: Any, nbytes: int, txn: int, empty: bool) -> None:
     """Counts, grows the window, and at its end takes a new alpha (section 3.3, steps 3 to 8)."""
     q["dctcp_acked"] += nbytes
     if txn >= q["dctcp_hold"] and 2 * q["inflight"] >= q["cwnd"]:
         step = 1.0 if q["cwnd"] < q["ssthresh"] else 1.0 / q["cwnd"]
+        if empty and q["inflight"] + 1 >= q["cwnd"]:
+            step = max(step, cfg["empty_gain"])
         q["cwnd"] = min(q["cwnd"] + step, np.float64(cfg["max_cwnd"]))
     if txn < q["dctcp_end"]:
         return

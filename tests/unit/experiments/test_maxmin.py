@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from detour.experiments import paper, pfc_gain
-from detour.experiments.maxmin import bound_gbps, max_min, routes
+from detour.experiments.maxmin import bound_gbps, hosts_bound_gbps, max_min, routes
 from detour.topo import parse_topology
 
 TREE = parse_topology("fat-tree:k=4,blocking=2")
@@ -66,3 +66,12 @@ def test_the_papers_table_1_is_below_the_bound() -> None:
         if 256 <= connections <= 8_192:
             bound = bound_gbps(tree, pfc_gain.draw(tree, connections, 1), 10**11, 1)
             assert without_pfc < bound
+
+
+def test_only_the_links_of_hosts_bound_what_paths_cannot_change() -> None:
+    dragonfly = parse_topology("dragonfly:p=2,a=4,h=2")
+    # Host 0 sends to 10 and 11, of which 11 hears from two more: a third each, and what 0 has left goes to 10.
+    pairs = [(0, 10), (0, 11), (1, 11), (2, 11)]
+    assert hosts_bound_gbps(dragonfly, pairs, 10**11) == pytest.approx(500 / 3)
+    assert hosts_bound_gbps(dragonfly, [(0, 10), (0, 11), (1, 10), (1, 11)], 10**11) == pytest.approx(200)
+    assert hosts_bound_gbps(dragonfly, [(0, 10), (0, 11), (1, 11)], 10**11) == pytest.approx(150)

@@ -37,21 +37,38 @@ class Flow:
         self.q["next_txn"] += 1
         self.q["inflight"] = len(self.flight)
 
-    def ack(self) -> None:
+    def ack(self, empty: bool = False) -> None:
         """The oldest packet in flight is acknowledged."""
         txn, marked = self.flight.popleft()
         if marked:
             cc.on_ecn(self.cfg, self.q, SIZE, txn, 0)
-        cc.on_acked(self.cfg, self.q, SIZE, txn, 0)
+        cc.on_acked(self.cfg, self.q, SIZE, txn, empty, 0)
         self.q["inflight"] = len(self.flight)
 
-    def round_trip(self, marked: int = 0) -> None:
+    def round_trip(self, marked: int = 0, empty: bool = False) -> None:
         """All that is in flight is acknowledged, packet by packet; `marked` of those sent meanwhile will be."""
         for _ in range(len(self.flight)):
-            self.ack()
+            self.ack(empty)
             while len(self.flight) < math.floor(self.q["cwnd"]):
                 self.send(marked > 0)
                 marked -= 1
+
+
+def test_on_an_empty_path_the_window_grows_by_a_share_if_it_is_used_up() -> None:
+    flow = Flow(10, empty_gain=0.25)
+    flow.q["ssthresh"] = 40.0
+    flow.q["cwnd"] = 40.0
+    flow.fill()
+    flow.round_trip(empty=True)
+    assert float(flow.q["cwnd"]) == pytest.approx(50, abs=1)
+    before = float(flow.q["cwnd"])
+    flow.round_trip()
+    assert float(flow.q["cwnd"]) == pytest.approx(before + 1, abs=0.1), "RFC 8257 where there is a queue"
+    flow.q["cwnd"] = 1.5 * len(flow.flight)
+    before = float(flow.q["cwnd"])
+    for _ in range(len(flow.flight) // 4):
+        flow.ack(empty=True)
+    assert float(flow.q["cwnd"]) - before < 1, "something else than the window limits the sender"
 
 
 def test_slow_start_doubles_and_congestion_avoidance_adds_one() -> None:

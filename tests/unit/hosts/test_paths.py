@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from detour.hosts import paths
+from detour.hosts import delays
 from detour.hosts.config import HostConfig
 from detour.hosts.dissect import decode
 from detour.hosts.endpoint import make_hosts
@@ -24,16 +24,28 @@ def test_own_packets_count_as_delay_unless_told_otherwise() -> None:
     for own_share in (False, True):
         hs = make_hosts(1, 1, 0, config=HostConfig(own_share=own_share))
         q, cfg = hs.qp[0], hs.cfg[0]
-        paths.begin_path(cfg, q, 10_000)
+        delays.begin(cfg, q, 10_000)
         q["srtt"] = 20 * US
         # A packet of 1102 bytes takes 88.16 ns; the path carries 226.9 of them a round trip.
         for in_flight, expected in ((0, 10_000), (113, 5_018), (400, 0)):
             q["inflight"] = in_flight
-            assert paths.compared_delay(cfg, q) == (expected if own_share else 10_000)
+            assert delays.compared(cfg, q) == (expected if own_share else 10_000)
         q["srtt"] = 0
-        assert paths.compared_delay(cfg, q) == 10_000, "without a round trip nothing is known of one's own share"
-        paths.begin_path(cfg, q, -1)
-        assert paths.compared_delay(cfg, q) == -1, "and an unknown delay stays unknown"
+        assert delays.compared(cfg, q) == 10_000, "without a round trip nothing is known of one's own share"
+        delays.begin(cfg, q, -1)
+        assert delays.compared(cfg, q) == -1, "and an unknown delay stays unknown"
+
+
+def test_for_an_empty_path_a_smaller_difference_is_enough() -> None:
+    cfg = make_hosts(1, 1, 0, config=HostConfig(delta2_empty=40, empty_mtus=5, confirmations=3)).cfg[0]
+    above, limit = 40 * MTU_TICKS + 1, 5 * MTU_TICKS
+    assert delays.is_better(cfg, 0, above)
+    assert not delays.is_better(cfg, 0, above - 1)
+    assert delays.is_better(cfg, limit, limit + above)
+    assert not delays.is_better(cfg, limit + 1, limit + 1 + above), "there is a queue"
+    assert not delays.is_better(make_hosts(1, 1, 0, config=HostConfig()).cfg[0], 0, above), "the paper's rule"
+    assert delays.confirmations(cfg, 0, above) == 8
+    assert delays.confirmations(cfg, 0, 75 * MTU_TICKS + 1) == 3
 
 
 class Probes:
@@ -76,14 +88,14 @@ def current(pair: Pair) -> int:
 def test_better_means_below_four_fifths_and_75_mtu_times_less() -> None:
     cfg = make_hosts(1, 1, 0, config=HostConfig()).cfg[0]
     gap = 75 * MTU_TICKS
-    assert paths.is_better(cfg, 0, gap + 1)
-    assert not paths.is_better(cfg, 0, gap), "the difference must be above 75 MTU times"
-    assert paths.is_better(cfg, 79_999, 100_000)
-    assert not paths.is_better(cfg, 80_000, 100_000), "the delay must be below 0.8 of the current one"
-    assert not paths.is_better(cfg, 100_000, 80_000)
+    assert delays.is_better(cfg, 0, gap + 1)
+    assert not delays.is_better(cfg, 0, gap), "the difference must be above 75 MTU times"
+    assert delays.is_better(cfg, 79_999, 100_000)
+    assert not delays.is_better(cfg, 80_000, 100_000), "the delay must be below 0.8 of the current one"
+    assert not delays.is_better(cfg, 100_000, 80_000)
     slow = make_hosts(1, 1, 0, config=HostConfig(link_rate_bps=10_000_000, tick_ps=1_000_000)).cfg[0]
-    assert paths.is_better(slow, 0, 75 * 800 + 1), "at 10 Mb/s an MTU takes 800 us"
-    assert not paths.is_better(slow, 0, 75 * 800)
+    assert delays.is_better(slow, 0, 75 * 800 + 1), "at 10 Mb/s an MTU takes 800 us"
+    assert not delays.is_better(slow, 0, 75 * 800)
 
 
 def test_a_busy_connection_probes_four_random_alternatives() -> None:
@@ -201,11 +213,11 @@ def test_a_path_is_judged_by_the_least_delay_of_its_last_packets() -> None:
     hs = make_hosts(1, 1, 0, config=HostConfig(standing_delay=True))
     q, cfg = hs.qp[0], hs.cfg[0]
     q["cwnd"] = 20
-    paths.begin_path(cfg, q, 500)
+    delays.begin(cfg, q, 500)
     seen = []
     for delay in (*range(900, 700, -10), *range(1000, 1400, 10)):
-        paths.note_delay(cfg, q, delay)
-        seen.append((paths.standing_delay(q), q["low_before"] >= 0))
+        delays.note(cfg, q, delay, q["cwnd"])
+        seen.append((delays.standing(q), q["low_before"] >= 0))
     assert seen[18:20] == [(720, False), (710, True)], "nothing counts before a window is full"
     assert seen[20] == seen[38] == (710, True), "the window before and the one that fills"
     assert seen[39] == seen[58] == (1000, True)
@@ -215,11 +227,11 @@ def test_a_path_is_judged_by_the_least_delay_of_its_last_packets() -> None:
 def test_by_the_letter_a_path_is_judged_by_its_last_packet() -> None:
     hs = make_hosts(1, 1, 0, config=HostConfig())
     q, cfg = hs.qp[0], hs.cfg[0]
-    paths.begin_path(cfg, q, 500)
-    assert paths.standing_delay(q) == 500
+    delays.begin(cfg, q, 500)
+    assert delays.standing(q) == 500
     for delay in (900, 800, 1000):
-        paths.note_delay(cfg, q, delay)
-        assert paths.standing_delay(q) == delay
+        delays.note(cfg, q, delay, q["cwnd"])
+        assert delays.standing(q) == delay
 
 
 @pytest.mark.parametrize("standing", [False, True])
@@ -244,6 +256,16 @@ def test_a_better_path_is_probed_again_as_often_as_asked(confirmations: int) -> 
     first = next(cand for cand in probes.ptms() if cand != 0)
     assert probes.ptms().count(first) == 1 + confirmations
     assert current(pair) == first
+
+
+@pytest.mark.parametrize("queue", [30_000, 3_000])
+def test_who_would_leave_for_an_empty_path_probes_several_at_a_time(queue: int) -> None:
+    probes = Probes()
+    config = HostConfig(initial_probes=0, crowded_probes=3)
+    pair, net = start(700, Weather(queue_of=lambda s: queue if s == 1 else queue - 1), probes, config=config)
+    assert finish(pair, net)["reroutes"] == 0
+    assert len(probes.ptms()) == (3 if queue == 30_000 else 1) * (700 // 100)
+    assert probes.ptms() == [(1 + k) % 8 for k in range(len(probes.ptms()))], "round robin"
 
 
 def test_a_path_that_was_better_only_once_is_not_taken() -> None:
