@@ -98,10 +98,10 @@ class HostConfig:
     delta3: int = 100
     """a PTM is sent every max(cwnd, delta3) data packets"""
     own_share: bool = False
-    """what a connection's own packets add to its path's delay does not count (not in the paper; see `paths`)"""
+    """what a connection's own packets add to its path's delay does not count (not in the paper; see `delays`)"""
     standing_delay: bool = False
     """the current path is judged by the least delay of its last one to two windows of data packets instead of the last
-    packet's, and not before it has carried a window (not in the paper; see `paths`)"""
+    packet's, and not before it has carried a window (not in the paper; see `delays`)"""
     confirmations: int = 0
     """further PTMs in a row that must find a path better before the connection moves to it (section III: none)"""
     empty_mtus: int = 5
@@ -144,6 +144,8 @@ class HostConfig:
         for name in _SHARES:
             if not 0 < getattr(self, name) <= 1:
                 raise DetourError(f"host parameter {name} is {getattr(self, name)}; it must be above 0 and at most 1")
+        if not 0 <= self.empty_gain <= 1:
+            raise DetourError(f"host parameter empty_gain is {self.empty_gain}; it must be from 0 to 1")
         if self.data_dscp > 63 or self.data_priority > 7:
             raise DetourError("host parameters data_dscp and data_priority must be at most 63 and 7")
 
@@ -204,19 +206,8 @@ DCQCN_PAPER: dict[str, Any] = DCQCN_VENDOR | {
 """DCQCN of SIGCOMM 2015, sections 3.1 to 3.3 and 5: alpha's timer must be longer than the interval of CNPs"""
 
 _MAY_BE_ZERO = (
-    *(
-        "retry_count",
-        "delta2",
-        "confirmations",
-        "empty_confirmations",
-        "empty_mtus",
-        "delta2_empty",
-        "initial_probes",
-        "probe_backlog",
-        "data_dscp",
-        "data_priority",
-    ),
-    *("cnp_interval_ps", "dcqcn_decrease_ps", "dcqcn_bytes"),
+    *("retry_count", "delta2", "confirmations", "empty_mtus", "delta2_empty", "empty_confirmations", "initial_probes"),
+    *("probe_backlog", "data_dscp", "data_priority", "cnp_interval_ps", "dcqcn_decrease_ps", "dcqcn_bytes"),
 )
 _SHARES = ("delta1", "dctcp_g", "dcqcn_g", "dcqcn_reroute_share")
 MAX_PAYLOAD = 4096

@@ -81,6 +81,7 @@ def test_regions_give_and_take_bytes() -> None:
         (lambda d: HostConfig(payload=5000), "at most 4096"),
         (lambda d: HostConfig(delta1=1.5), "delta1"),
         (lambda d: HostConfig(max_rto_ps=1), "max_rto_ps is below"),
+        (lambda d: HostConfig(empty_gain=1.5), "empty_gain is 1.5; it must be from 0 to 1"),
     ],
 )
 def test_errors_name_what_is_wrong(call: object, message: str) -> None:
