@@ -33,9 +33,9 @@ TelemetryLERP is ahead, in ADV2 by more than in the paper.
 
 *With one connection a host (ADV, light) the hosts' own links decide, not the fabric.* Some hosts were drawn twice, some
 never. "Fair share" is what senders that divide the hosts' links fairly (max-min) reach if the fabric never limits them,
-in % of the ceiling: no choice of paths gives them more. TelemetryLERP is within two percent of it. Benchmark is up to 1.5
-points above, as its shares are others and the fair ones are not those with the largest sum. Nor can anything be ahead
-where Benchmark reaches the ceiling itself (ADV1 heavy on D1).
+in % of the ceiling: no choice of paths gives them more. TelemetryLERP is within two percent of it. Benchmark is up to
+1.5 points above, as its shares are others and the fair ones are not those with the largest sum. Nor can anything be
+ahead where Benchmark reaches the ceiling itself (ADV1 heavy on D1).
 [experiments.md](experiments.md) has more of these.
 """
 
