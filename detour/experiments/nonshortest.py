@@ -278,19 +278,15 @@ def gains(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         theirs = mean_gbps(points, topology, pattern, "Benchmark", pairs)
         if ours is None or not theirs:
             continue
-        loads = [
-            load
-            for load in paper.LOADS
-            if topology in paper.TOPOLOGIES and paper.pairs_of_load(topology, pattern, load) == pairs
-        ]
+        load = paper.load_of(topology, pattern, pairs)
         found.append(
             {
                 "topology": topology,
                 "pattern": pattern,
                 "pairs": pairs,
                 "gain": round(100 * (ours / theirs - 1), 2),
-                "load": loads[0] if loads else None,
-                "paper_gain": paper.TABLE_3[topology, pattern, loads[0]] if loads else None,
+                "load": load,
+                "paper_gain": paper.TABLE_3[topology, pattern, load] if load else None,
             }
         )
     return found

@@ -62,6 +62,13 @@ def pairs_of_load(topology: str, pattern: str, load: Load) -> int:
     return _HOSTS_PER_GROUP[topology] * (1 if load == "light" else 8)
 
 
+def load_of(topology: str, pattern: str, pairs: int) -> Load | None:
+    """The load of Table III that this number of pairs stands for, if it does and the topology is one of the paper's."""
+    if topology not in TOPOLOGIES:
+        return None
+    return next((load for load in LOADS if pairs_of_load(topology, pattern, load) == pairs), None)
+
+
 @dataclass(frozen=True)
 class Landmark:
     """A statement of section IV about a curve."""

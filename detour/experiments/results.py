@@ -71,16 +71,11 @@ def selections(extent: str) -> list[Selection]:
     found = []
     for (topology, pattern), counts in _CURVES[extent].items():
         for count in counts:
-            load = _load(topology, pattern, count)
+            load = paper.load_of(topology, pattern, count)
             seeds = (_LIGHT_SEEDS if load == "light" and pattern != "unf" else _SEEDS)[extent]
             thresholds = nonshortest.THRESHOLDS if load or extent == "full" else (nonshortest.DEFAULT_THRESHOLD,)
             found.append(Selection(topology, pattern, (count,), _ALL, seeds, thresholds, extent))
     return found
-
-
-def _load(topology: str, pattern: str, count: int) -> paper.Load | None:
-    """The load of Table III that this number of pairs is taken for."""
-    return next((load for load in paper.LOADS if paper.pairs_of_load(topology, pattern, load) == count), None)
 
 
 def extras(extent: str) -> list[Selection]:

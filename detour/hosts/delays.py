@@ -45,13 +45,19 @@ def is_better(cfg: Any, delay: int, current: int) -> bool:
     least = cfg["delta2"]
     if cfg["delta2_empty"] > 0 and is_empty(cfg, delay):
         least = min(least, cfg["delta2_empty"])
-    return (current - delay) * cfg["tick_ps"] > _mtu_times(cfg, least)
+    return _is_shorter(cfg, delay, current, least)
+
+
+@inner
+def _is_shorter(cfg: Any, delay: int, current: int, count: int) -> bool:
+    """Whether `delay` ticks are more than `count` MTU transmission times below `current`."""
+    return (current - delay) * cfg["tick_ps"] > _mtu_times(cfg, count)
 
 
 @njit
 def confirmations(cfg: Any, delay: int, current: int) -> int:
     """How many further probes must find the path with `delay` ticks better before it is taken."""
-    if (current - delay) * cfg["tick_ps"] > _mtu_times(cfg, cfg["delta2"]):
+    if _is_shorter(cfg, delay, current, cfg["delta2"]):
         return cfg["confirmations"]
     return cfg["empty_confirmations"]
 
