@@ -122,7 +122,8 @@ class Bmv2Fabric(Fabric):
         for host, namespace in enumerate(self._host_namespaces):
             rate = round(_HOST_SHARE * self.settings.rate_bps)
             self._driver.attach(host, namespace.packet_socket(_HOST_INTERFACE), rate)
-        self.device = Device(self.hs, self._driver.call, self._driver.kick)
+        driver = self._driver
+        self.device = Device(self.hs, driver.call, driver.kick, lambda: driver.now_ps)
         self._driver.start()
 
     def close(self) -> None:

@@ -58,7 +58,7 @@ class EngineFabric(Fabric):
         settings = self.settings
         tick = settings.hosts.tick_ps
         network = self._network = Network(RealTime(), tick, settings.seed, hosts=self.hs)
-        self.device = Device(self.hs, network.call, network.kick_host)
+        self.device = Device(self.hs, network.call, network.kick_host, lambda: network.now_ps)
         for switch in self.topology.switches:
             network.add_switch(switch.device_id, switch.name, priorities=settings.priorities)
         cable = settings.rate_bps, settings.delay_ps, settings.queue_packets

@@ -105,7 +105,7 @@ class VirtualFabric:
         self.network.expect(min(self.settings.frames, _PACKETS_OF_A_HOST * len(topology.hosts)))
         if len(topology.switches) >= _MANY_SWITCHES:
             pages.collapse()
-        self.device = Device(self.hs, self.network.call, self.network.kick_host)
+        self.device = Device(self.hs, self.network.call, self.network.kick_host, lambda: self.network.now_ps)
         self._flows: Flows | None = None
         self._posted_ps = np.zeros(0, np.int64)
 

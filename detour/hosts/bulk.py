@@ -23,8 +23,8 @@ from detour.base.errors import DetourError
 from detour.base.jit import njit
 from detour.hosts import cc, paths, state, workqueue
 from detour.hosts.rows import cfg_row, qp_row
-from detour.hosts.state import FIRST_QPN, NIL, QPS_RTS, Hosts
-from detour.hosts.verbs import CQ, FRESH, MR, PD, REFUSED, AccessFlag, CongestionControl, Context, Device, Transport
+from detour.hosts.state import NIL, QPS_RTS, Hosts, qp_numbers
+from detour.hosts.verbs import CQ, MR, PD, REFUSED, AccessFlag, CongestionControl, Context, Device, Transport, refresh
 
 Rows = NDArray[np.int64]
 
@@ -158,7 +158,7 @@ def _fill(
     """The QPs' rows as `verbs.QP` would leave them, not yet started."""
     hs = device.hs
     qp = hs.qp
-    qp[rows] = FRESH
+    refresh(hs, rows)
     for name, value in values.items():
         qp[name][rows] = value
     rooms = {host: room_of(device, host) for host in np.unique(hosts).tolist()}
@@ -167,7 +167,7 @@ def _fill(
     qp["pd"][rows] = [rooms[host][0].number for host in hosts.tolist()]
     qp["send_cq"][rows] = cq
     qp["recv_cq"][rows] = cq
-    qp["peer_qpn"][rows] = FIRST_QPN + peers
+    qp["peer_qpn"][rows] = qp_numbers(hs, peers)
     qp["peer_hi"][rows] = hs.host["addr_hi"][peer_hosts]
     qp["peer_lo"][rows] = hs.host["addr_lo"][peer_hosts]
     qp["rcv_nxt"][rows] = peer_psn
@@ -232,8 +232,8 @@ def _post(hs: Any, rows: Any, keys: Any, lengths: Any, ids: Any, now: int) -> in
 
 
 def drain(device: Device, hosts: Sequence[int] | None = None) -> NDArray[Any]:
-    """Takes all completions of the flows' queues (of these hosts): rows of `state.CQE`, with `qpn` - `FIRST_QPN` the
-    row of the QP, `posted` and `done` in ps. By host, then in order."""
+    """Takes all completions of the flows' queues (of these hosts): rows of `state.CQE`, with `qpn` the number of the QP
+    (`state.qp_numbers` has those of rows), `posted` and `done` in ps. By host, then in order."""
     hs = device.hs
     taken = [np.zeros(0, state.CQE)]
     for host in sorted(device.rooms) if hosts is None else hosts:

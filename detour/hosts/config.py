@@ -48,6 +48,8 @@ class HostConfig:
     """lower bound of the tail-loss probe's timeout of two smoothed RTTs (RFC 8985, 7.2)"""
     retry_count: int = 7
     """timeouts in a row without any progress before the QP fails"""
+    frame_life_ps: int = 1_000 * MS
+    """longest time that a frame can be under way: a QP's number is not used again before (docs/transports.md)"""
 
     initial_cwnd: int = 10
     """packets that a connection starts with (RFC 6928)"""
@@ -159,6 +161,7 @@ class HostConfig:
             "initial_rto_ps": 200 * MS,
             "max_rto_ps": 2_000 * MS,
             "min_probe_timeout_ps": 5 * MS,
+            "frame_life_ps": 60_000 * MS,
             "react_delay_ps": 5 * MS,
             "react_hold_ps": 50 * MS,
             "react_penalty_ps": 5_000 * MS,
@@ -214,6 +217,6 @@ MAX_PAYLOAD = 4096
 """bytes; the largest RDMA MTU (IBTA)"""
 
 _TYPES = {"int": np.int64, "float": np.float64, "bool": np.int64}
-_SIZES = ("arena_bytes", "n_qps", "n_mrs", "window", "sq_depth", "cq_depth", "control_depth")
+_SIZES = ("arena_bytes", "n_qps", "n_mrs", "window", "sq_depth", "cq_depth", "control_depth", "qpn_mask", "mr_mask")
 CONFIG = np.dtype([(f.name, _TYPES[str(f.type)]) for f in fields(HostConfig)] + [(name, np.int64) for name in _SIZES])
 """`HostConfig` as a record for native code, with the sizes that `make_hosts` chose"""

@@ -177,6 +177,8 @@ def _write(f: Any, buf: Any, at: int, body: int, pad: int) -> int:
     f["va"] = load64(buf, at)
     f["rkey"] = load32(buf, at + 8)
     f["dma_length"] = load32(buf, at + 12)
+    if with_imm and not f["solicited"]:  # an immediate ends its message
+        return MALFORMED
     f["imm"] = load32(buf, at + RETH) if with_imm else 0
     f["payload"] = at + headers
     f["length"] = body - headers - pad

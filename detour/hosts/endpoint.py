@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from detour.base.jit import njit
-from detour.hosts import cc, dissect, nic, openloop, paths, responder, sender, timers, wire
+from detour.hosts import answers, cc, dissect, nic, openloop, paths, responder, sender, timers, wire
 from detour.hosts.config import MAX_PAYLOAD
 from detour.hosts.jit import inner
-from detour.hosts.rows import candidate_row, cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row
+from detour.hosts.rows import cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row
 from detour.hosts.state import FIRST_QPN, MAX_TIME, NIL, Hosts, make_hosts
 
 __all__ = [
@@ -50,7 +52,7 @@ def receive(hs: Any, host: int, buf: Any, offset: int, length: int, now: int) ->
     else:
         i = _addressed(hs, host)
         if i == NIL:
-            h["rx_unknown_qp"] += 1
+            _count_lost(hs, h)
         elif kind == dissect.IS_DATA:
             responder.on_data(hs, i, buf, now)
         else:
@@ -64,9 +66,11 @@ def _feedback(hs: Any, i: int, q: Any, kind: int, now: int) -> None:
         sender.on_ack(hs, i, now)
     elif kind == dissect.IS_PTR:
         paths.on_ptr(hs, i, now)
+    elif not answers.is_notification(hs, i, q):
+        q["st_answers_dropped"] += 1
     else:
         q["st_cnps"] += 1
-        if frame_row(hs)["sport"] == candidate_row(hs, i, q["cand"])["sport"]:  # not about a path that was left
+        if answers.is_about_this_path(hs, i, q):
             cc.on_cnp(cfg_row(hs), q, now)
     when = sender.deadline(hs, i, q)
     if when < MAX_TIME:
@@ -89,12 +93,30 @@ def _count_bad(h: Any, kind: int) -> None:
 def _addressed(hs: Any, host: int) -> int:
     """QP of this host that the frame is for and whose peer sent it, or `NIL`."""
     f = frame_row(hs)
-    i = f["qpn"] - FIRST_QPN
-    if i < 0 or i >= cfg_row(hs)["n_qps"]:
+    i = row_of(hs, f["qpn"])
+    if i == NIL:
         return NIL
     q = qp_row(hs, i)
-    mine = q["used"] and q["host"] == host
+    mine = q["qpn"] == f["qpn"] and q["host"] == host
     return i if mine and q["peer_hi"] == f["src_hi"] and q["peer_lo"] == f["src_lo"] else NIL
+
+
+@njit
+def row_of(hs: Any, qpn: int) -> Any:
+    """Row of the table of QPs to which a number belongs, whether it is in use or not; `NIL`: none."""
+    i = (qpn - FIRST_QPN) & cfg_row(hs)["qpn_mask"]
+    return i if qpn >= FIRST_QPN and i < cfg_row(hs)["n_qps"] else np.int64(NIL)
+
+
+@inner
+def _count_lost(hs: Any, h: Any) -> None:
+    """A frame for no QP of this host came in: of an earlier connection, if its number was used before in its row."""
+    qpn = frame_row(hs)["qpn"]
+    i = row_of(hs, qpn)
+    if i != NIL and qpn < FIRST_QPN + i + qp_row(hs, i)["generation"] * (cfg_row(hs)["qpn_mask"] + 1):
+        h["rx_old_connection"] += 1
+    else:
+        h["rx_unknown_qp"] += 1
 
 
 @njit

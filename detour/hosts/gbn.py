@@ -66,7 +66,7 @@ def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> bool:
 
 @inner
 def _acked_before(hs: Any, i: int, q: Any, end: int, now: int) -> None:
-    """All packets before `end` have arrived."""
-    for seq in range(q["snd_una"], min(end, q["snd_nxt"])):
+    """All packets before `end`, which have all been sent, have arrived."""
+    for seq in range(q["snd_una"], end):
         acked(hs, i, q, seq, np.int64(-1), now)
     slide(hs, i, q)

@@ -31,8 +31,7 @@ def on_positive(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
     q["st_ecn_marked"] += f["ce"]
     measured = measured_path(hs, i, q, f)
     newest = _on_trigger(hs, i, q, f, now)
-    cum = min(unwrap(f["psn"], q["snd_una"]) + 1, q["snd_nxt"])
-    for seq in range(q["snd_una"], cum):
+    for seq in range(q["snd_una"], unwrap(f["psn"], q["snd_una"]) + 1):
         newest = max(newest, acked(hs, i, q, seq, np.int64(-1), now))
     if f["bitmap"]:
         base = unwrap(f["base"], q["snd_una"])

@@ -31,7 +31,7 @@ from detour.hosts import cc, delays, rtt, timers, wire
 from detour.hosts.jit import inner
 from detour.hosts.nic import CTL_PTM, CTL_PTR, activate, push_control, push_ptm, random_below
 from detour.hosts.rows import candidate_row, cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row, slot_row
-from detour.hosts.state import FIRST_QPN, MAX_TIME, NIL, QPS_RTS
+from detour.hosts.state import MAX_TIME, NIL, QPS_RTS
 
 FIXED, AUTO = 0, 1
 ROUND_NONE, ROUND_FIRST, ROUND_ALL = 0, 1, 2
@@ -46,8 +46,8 @@ def _idle_time(hs: Any, i: int, q: Any, cand: int, now: int) -> int:
     new = candidate_row(hs, i, cand)["delay"] * cfg_row(hs)["tick_ps"]
     if not q["in_order"] or new < 0:
         return 0
-    if q["delay"] >= 0:
-        return q["delay"] * cfg_row(hs)["tick_ps"] - new
+    if q["delay"] >= 0:  # both are what a peer says: no more than a timeout's worth is believed
+        return min(q["delay"] * cfg_row(hs)["tick_ps"] - new, cfg_row(hs)["max_rto_ps"])
     return now - slot_row(hs, i, q["flight_head"])["sent"] - new if q["flight_head"] != NIL else 0
 
 
@@ -134,7 +134,7 @@ def send_ptm(hs: Any, i: int, q: Any, cand: int) -> None:
     m = ptm_row(hs, q["host"], index)
     m["kind"] = CTL_PTM
     m["qp"] = i
-    m["qpn"] = FIRST_QPN + i
+    m["qpn"] = q["qpn"]
     m["psn"] = q["ptm_seq"]
     m["cand"] = cand
     m["sport"] = c["sport"]
@@ -218,11 +218,21 @@ def end_round(q: Any) -> None:
 
 
 @inner
+def _is_awaited(hs: Any, i: int, q: Any, f: Any) -> bool:
+    """Whether the PTR in `f` answers the last PTM on its candidate and came back by the port of that one."""
+    if f["cand"] >= q["n_cand"]:
+        return False
+    c = candidate_row(hs, i, f["cand"])
+    return c["asked"] == f["psn"] and c["sport"] == f["sport"]
+
+
+@inner
 def on_ptr(hs: Any, i: int, now: int) -> None:
     """The PTR in `frame_row(hs)` came in for QP `i`."""
     f = frame_row(hs)
     q = qp_row(hs, i)
-    if q["state"] != QPS_RTS or f["cand"] >= q["n_cand"] or candidate_row(hs, i, f["cand"])["asked"] != f["psn"]:
+    if q["state"] != QPS_RTS or not _is_awaited(hs, i, q, f):
+        q["st_answers_dropped"] += 1
         return
     c = candidate_row(hs, i, f["cand"])
     c["asked"] = NIL

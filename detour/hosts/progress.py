@@ -92,6 +92,8 @@ def on_refused(hs: Any, i: int, q: Any, seq: int) -> None:
     """Remote access error at `seq`: nothing from there on is sent any more; what precedes it is completed."""
     if seq < q["snd_una"] or seq >= q["snd_nxt"]:
         return
+    if q["nak_seq"] < 0:
+        q["nak_end"] = q["snd_nxt"]
     for k in range(seq, q["snd_nxt"]):
         flight.take(hs, i, q, k & (cfg_row(hs)["window"] - 1))
     q["nak_seq"] = seq

@@ -38,7 +38,6 @@ from detour.hosts.state import (
     ARRIVED,
     ARRIVED_IMM,
     ARRIVED_LAST,
-    FIRST_QPN,
     NIL,
     QPS_ERR,
     QPS_RTR,
@@ -51,6 +50,7 @@ from detour.hosts.state import (
 )
 from detour.hosts.wire import (
     OP_WRITE_ONLY_IMM,
+    SACK_BEHIND,
     SACK_BITS,
     SYNDROME_ACCESS,
     SYNDROME_ACK,
@@ -59,16 +59,13 @@ from detour.hosts.wire import (
     unwrap,
 )
 
-SACK_BEHIND = 48
-"""PSNs before the one that caused an ACK which the bitmap covers: ACKs that were lost lately are made up for"""
-
 
 @inner
 def access_allowed(hs: Any, q: Any, rkey: int, va: int, length: int) -> bool:
     """Whether the peer of `q` may write `length` bytes at `va` with `rkey` (IBTA 9.7.4.1.3 and 10.6.3)."""
     if length == 0:
         return True
-    index = rkey >> 8
+    index = (rkey >> 8) & cfg_row(hs)["mr_mask"]
     if index >= cfg_row(hs)["n_mrs"]:
         return False
     r = mr_row(hs, index)
@@ -88,13 +85,13 @@ def on_data(hs: Any, i: int, buf: Any, now: int) -> None:
     if q["state"] != QPS_RTR and q["state"] != QPS_RTS and (q["state"] != QPS_ERR or q["rcv_refused"] < 0):
         host_row(hs, q["host"])["rx_wrong_state"] += 1
         return
-    if f["ce"] and q["cc"] == CC_DCQCN:
-        _notify(hs, i, q, f, now)
     window = cfg_row(hs)["window"]
     seq = unwrap(f["psn"], q["rcv_nxt"])
     if seq >= q["rcv_nxt"] + window:
         host_row(hs, q["host"])["rx_out_of_window"] += 1
         return
+    if f["ce"] and q["cc"] == CC_DCQCN:
+        _notify(hs, i, q, f, now)
     if seq < q["rcv_nxt"] or (q["rcv_early"] and arrival_row(hs, i, seq & (window - 1))["flags"]):
         q["st_rx_duplicates"] += 1
         _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_ACK))
@@ -208,7 +205,7 @@ def _in_order(hs: Any, i: int, q: Any, flags: int, length: int, imm: int) -> Non
             np.int64(WC_RECV_RDMA_WITH_IMM),
             q["rcv_length"],
             imm,
-            FIRST_QPN + i,
+            q["qpn"],
             np.int64(WC_WITH_IMM),
             np.int64(0),
         )

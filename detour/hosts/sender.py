@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from detour.hosts import cc, flight, gbn, lerp, paths, reroute, rtt, timers, wire
+from detour.hosts import answers, cc, flight, gbn, lerp, paths, reroute, rtt, timers, wire
 from detour.hosts.jit import inner
 from detour.hosts.nic import activate
 from detour.hosts.progress import PROBE_DUE, PROBE_NONE, PROBE_SENT, on_refused
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, host_row, qp_row, slot_row, wqe_row
 from detour.hosts.state import MAX_TIME, NIL, QPS_RTS, TR_LERP, WC_REM_ACCESS_ERR, WC_RETRY_EXC_ERR
-from detour.hosts.wire import SYNDROME_ACCESS, SYNDROME_ACK, SYNDROME_RNR, SYNDROME_SEQUENCE, unwrap
+from detour.hosts.wire import SYNDROME_ACCESS, SYNDROME_ACK, SYNDROME_SEQUENCE, unwrap
 from detour.hosts.workqueue import fail
 
 # -- sending ------------------------------------------------------------------------------------------------
@@ -148,17 +148,19 @@ def on_ack(hs: Any, i: int, now: int) -> None:
     if q["state"] != QPS_RTS:
         host_row(hs, q["host"])["rx_wrong_state"] += 1
         return
+    if not answers.is_answer(hs, i, q, f):
+        q["st_answers_dropped"] += 1
+        return
     if f["syndrome"] == SYNDROME_ACK:
         if q["transport"] == TR_LERP:
             lerp.on_positive(hs, i, q, f, now)
         else:
             gbn.on_positive(hs, i, q, f, now)
     elif f["syndrome"] == SYNDROME_SEQUENCE:
-        if q["transport"] != TR_LERP:
-            gbn.on_gap(hs, i, q, f, now)
+        gbn.on_gap(hs, i, q, f, now)
     elif f["syndrome"] == SYNDROME_ACCESS:
         on_refused(hs, i, q, unwrap(f["psn"], q["snd_una"]))
-    elif f["syndrome"] == SYNDROME_RNR:
+    elif unwrap(f["psn"], q["snd_una"]) >= q["snd_una"]:  # not ready
         q["retries"] = 0
     if q["nak_seq"] >= 0 and q["snd_una"] >= q["nak_seq"]:
         fail(hs, i, np.int64(WC_REM_ACCESS_ERR))

@@ -35,7 +35,7 @@ TR_LERP, TR_GBN = 0, 1
 """transports of a QP: selective repeat, go-back-N"""
 
 FIRST_QPN = 0x100
-"""number of QP 0 of the arrays on the wire; lower ones are special in InfiniBand"""
+"""number of QP 0 of the arrays on the wire, the first time; lower ones are special in InfiniBand"""
 
 _I = np.int64
 _F = np.float64
@@ -47,7 +47,7 @@ def _ints(names: str) -> list[tuple[str, Any]]:
 
 HOST_COUNTERS = (
     "rx_frames rx_bytes tx_frames tx_bytes rx_malformed rx_not_mine rx_bad_checksum rx_bad_icrc "
-    "rx_unknown_qp rx_wrong_state rx_out_of_window control_dropped ptm_answered"
+    "rx_unknown_qp rx_wrong_state rx_out_of_window control_dropped ptm_answered rx_old_connection"
 )
 HOST = np.dtype(
     _ints(
@@ -73,12 +73,15 @@ QP_COUNTERS = (
     # responder (delivered: bytes in order, whereas rx_bytes are in place; delay: of data packets in queues, ticks, with
     # `HostConfig.monitor`); first what every packet changes, so that it shares cache lines
     "st_rx_packets st_rx_bytes st_rx_ecn_marked st_rx_delay_sum st_rx_delay_samples st_rx_delivered st_rx_duplicates "
-    "st_rx_refused st_rx_not_ready st_rx_early_dropped st_rx_naks st_rx_cnps st_rx_held_peak st_rx_held_bytes_peak"
+    "st_rx_refused st_rx_not_ready st_rx_early_dropped st_rx_naks st_rx_cnps st_rx_held_peak st_rx_held_bytes_peak "
+    # requester again: ACKs, NAKs, CNPs and PTRs that cannot be answers to what was sent (`answers`)
+    "st_answers_dropped"
 )
 QP = np.dtype(
     _ints(
-        # in_order: the receiver drops what comes early (go-back-N without reordering); flow_label: of data packets
-        "used host state pd send_cq recv_cq telemetry flow_label transport in_order "
+        # qpn: its number on the wire, 0 while the row is free; in_order: the receiver drops what comes early (go-back-N
+        # without reordering); flow_label: of data packets
+        "qpn host state pd send_cq recv_cq telemetry flow_label transport in_order "
         # connection: number, address and uSID address of the peer
         "peer_qpn peer_hi peer_lo "
         # requester: sequence numbers; work queue counters (index = counter mod depth)
@@ -102,6 +105,8 @@ QP = np.dtype(
     )
     + CC_FIELDS
     + _ints(QP_COUNTERS)
+    # end of what was sent before a remote access error; how often the row was used before (`qp_numbers`)
+    + _ints("nak_end generation")
 )
 """one row a queue pair"""
 
@@ -139,7 +144,8 @@ CANDIDATE = np.dtype(_ints("sport dst_hi dst_lo final_hi delay packets asked ans
 CQ = np.dtype(_ints("used host head tail reserved"))
 CQE = np.dtype(_ints("wr_id status opcode length imm qpn flags posted done"))
 """one row a completion; when its request was posted and completed, ps"""
-MR = np.dtype(_ints("used host pd base length access key"))
+MR = np.dtype(_ints("used host pd base length access key registrations variation"))
+"""one row a memory region; the last two are for its keys (`next_key`) and outlive it"""
 
 CTL = np.dtype(_ints("kind qp psn count ce has_delay delay syndrome dst_hi dst_lo final_hi sport qpn cand"))
 """one row a control message that waits to be sent"""
@@ -287,9 +293,34 @@ def set_host(
     h["gateway"] = gateway
 
 
+def qp_numbers(hs: Hosts, rows: Any) -> Any:
+    """Numbers on the wire of rows of the table of QPs: the row in the low bits, its generation above. So a frame of an
+    earlier connection names a QP that is none any more, at either end (docs/transports.md)."""
+    return FIRST_QPN + rows + hs.qp["generation"][rows] * (hs.cfg[0]["qpn_mask"] + 1)
+
+
+def generations(hs: Hosts) -> int:
+    """How many numbers a row of the table of QPs has. 0xFFFFFF, the multicast QP, is none of them."""
+    return ((1 << 24) - 2 * FIRST_QPN) // (int(hs.cfg[0]["qpn_mask"]) + 1)
+
+
+def next_key(hs: Hosts, index: int, draw: int) -> int:
+    """Key of the next registration in row `index` of the table of memory regions; `draw` is 0 to 255. 32 bits: the
+    number of registrations, the row, a byte that is random at first. No key comes again before all others of the row
+    have been used, at least 512."""
+    r = hs.mr[index]
+    if r["registrations"] == 0:
+        r["variation"] = draw
+    bits = int(hs.cfg[0]["mr_mask"]).bit_length()
+    count, high = int(r["registrations"]), 24 - bits
+    r["registrations"] += 1
+    low = (int(r["variation"]) + (count >> high)) & 0xFF
+    return (count & ((1 << high) - 1)) << (8 + bits) | index << 8 | low
+
+
 def _check_sizes(n_hosts: int, max_candidates: int, elided: bool, sizes: dict[str, int]) -> None:
     """Raises `DetourError` for the first size that is out of bounds."""
-    for name, value in (("n_hosts", n_hosts), ("n_qps", sizes["n_qps"])):
+    for name, value in (("n_hosts", n_hosts), ("n_qps", sizes["n_qps"]), ("n_mrs", sizes["n_mrs"])):
         if not 1 <= value <= 1 << 23:
             raise DetourError(f"{name} is {value}; it must be 1 to 2**23")
     for name, limit in (("window", 1 << 14), ("sq_depth", 1 << 16), ("cq_depth", 1 << 16), ("control_depth", 1 << 16)):
@@ -343,6 +374,8 @@ def make_hosts(
     hs = Hosts(shapes)
     for name, value in sizes.items():
         hs.cfg[0][name] = value
+    hs.cfg[0]["qpn_mask"] = (1 << (n_qps - 1).bit_length()) - 1
+    hs.cfg[0]["mr_mask"] = (1 << (n_mrs - 1).bit_length()) - 1
     for field in fields(HostConfig):
         hs.cfg[0][field.name] = getattr(config, field.name)
     hs.host["active_head"] = NIL

@@ -30,7 +30,7 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.hosts import cc, nic, paths, reroute, state, timers, workqueue
 from detour.hosts.addresses import final_address, to_text, to_words, usid_address
-from detour.hosts.state import FIRST_QPN, MAX_TIME, NIL, Hosts
+from detour.hosts.state import MAX_TIME, NIL, Hosts, generations, next_key, qp_numbers
 
 T = TypeVar("T")
 
@@ -158,14 +158,18 @@ class Device:
         hs: Hosts,
         call: Callable[[Callable[[], Any]], Any] | None = None,
         kick: Callable[[int], None] | None = None,
+        now: Callable[[], int] | None = None,
     ) -> None:
         """`call(function)` runs a function where `hs` may be changed and returns its result (default: at once, in
-        this thread). `kick(host)` says that a host may have something to send."""
+        this thread). `kick(host)` says that a host may have something to send. `now()` is the hosts' time in ps
+        (default: that of the last call of any of them)."""
         self.hs = hs
         self._call = call
         self._kick = kick
+        self._now = now or (lambda: int(hs.host["now"].max()))
         self._free = [(0, int(hs.cfg[0]["arena_bytes"]))]
         self._free_qps = deque(range(len(hs.qp)))
+        self._resting: dict[int, int] = {}
         self._free_mrs = deque(range(len(hs.mr)))
         self._free_cqs = deque(range(len(hs.cq)))
         self.rooms: dict[int, tuple[PD, CQ, MR]] = {}
@@ -204,16 +208,34 @@ class Device:
     def take(self, what: str) -> int:
         """Index of a free row of the table `qp`, `mr` or `cq`."""
         free = {"qp": self._free_qps, "mr": self._free_mrs, "cq": self._free_cqs}[what]
-        if not free:
-            raise DetourError(
-                f"all {len(getattr(self.hs, what))} rows of the table {what} are in use; make_hosts "
-                f"takes the size as n_{what}s"
-            )
-        return free.popleft()
+        resting = 0
+        while resting < len(free):
+            index = free.popleft()
+            if what != "qp" or self._is_rested(index):
+                return index
+            free.append(index)
+            resting += 1
+        raise DetourError(
+            f"all {len(getattr(self.hs, what))} rows of the table {what} are in use; make_hosts "
+            f"takes the size as n_{what}s"
+            + (f" ({resting} have used up their numbers and rest for frame_life_ps)" if resting else "")
+        )
 
     def give(self, what: str, index: int) -> None:
-        """The row is free again; it is used as late as possible."""
+        """The row is free again; it is used as late as possible. A QP's row gets its next number, and after its last
+        one rests until no frame can be under way any more that names its first ones."""
+        if what == "qp":
+            following = int(self.hs.qp[index]["generation"]) + 1
+            self.hs.qp[index]["generation"] = following % generations(self.hs)
+            if following == generations(self.hs):
+                self._resting[index] = self._now() + int(self.hs.cfg[0]["frame_life_ps"])
         {"qp": self._free_qps, "mr": self._free_mrs, "cq": self._free_cqs}[what].append(index)
+
+    def _is_rested(self, row: int) -> bool:
+        if self._resting.get(row, 0) > self._now():
+            return False
+        self._resting.pop(row, None)
+        return True
 
 
 class Context:
@@ -285,7 +307,8 @@ class MR:
         }
 
         def register() -> int:
-            key = (self._index << 8) | int(nic.random_below(pd.context.hs.host[pd.context.host], 256))
+            hs = pd.context.hs
+            key = next_key(hs, self._index, int(nic.random_below(hs.host[pd.context.host], 256)))
             _assign(pd.context.hs.mr[self._index], values | {"key": key})
             return key
 
@@ -403,7 +426,7 @@ class QP:
     def _reset(self) -> int:
         """Prepares the row; returns the first PSN."""
         hs, q = self.context.hs, self._row()
-        hs.qp[self.index] = FRESH
+        refresh(hs, self.index)
         _assign(
             q,
             {
@@ -428,12 +451,12 @@ class QP:
         """What the other side needs for `connect`."""
         window = self.context.hs.slot.shape[1]
         kind = int(self.attr.transport), self.attr.reordering
-        return Endpoint(self.context.address, FIRST_QPN + self.index, self.psn, window, *kind)
+        return Endpoint(self.context.address, self.qp_num, self.psn, window, *kind)
 
     @property
     def qp_num(self) -> int:
-        """Number of the QP on the wire."""
-        return FIRST_QPN + self.index
+        """Number of the QP on the wire, which tells it from those that used its row before."""
+        return int(self._row()["qpn"])
 
     @property
     def state(self) -> QPState:
@@ -576,7 +599,7 @@ class QP:
                 m = ring[at & (len(ring) - 1)]
                 if m["qp"] == i and m["kind"] != nic.CTL_PTR:
                     m["kind"] = nic.CTL_NONE
-        _assign(q, {"used": 0, "state": state.QPS_RESET})
+        _assign(q, {"qpn": 0, "state": state.QPS_RESET})
 
     # -- work ---------------------------------------------------------------------------------------------
 
@@ -599,7 +622,7 @@ class QP:
 
     def _check_local(self, sge: SGE) -> None:
         hs = self.context.hs
-        index = sge.lkey >> 8
+        index = (sge.lkey >> 8) & int(hs.cfg[0]["mr_mask"])
         r = hs.mr[index] if 0 <= index < len(hs.mr) else None
         if r is None or not r["used"] or r["key"] != sge.lkey or r["pd"] != self.pd.number:
             raise DetourError(f"lkey {sge.lkey:#x} is no memory region of this QP's protection domain")
@@ -679,7 +702,7 @@ def _fresh() -> Any:
     q = np.zeros(1, state.QP)[0]
     chains = "flight_head flight_tail epoch_head lost_head lost_tail heap_pos active_next"
     _assign(q, dict.fromkeys(f"{chains} nak_seq rcv_refused delay low low_before".split(), NIL))
-    _assign(q, {"used": 1, "state": state.QPS_RESET, "round_deadline": MAX_TIME, "cc_timer": MAX_TIME})
+    _assign(q, {"state": state.QPS_RESET, "round_deadline": MAX_TIME, "cc_timer": MAX_TIME})
     return q
 
 
@@ -688,4 +711,12 @@ def _assign(row: Any, values: dict[str, Any]) -> None:
         row[name] = value
 
 
-FRESH = _fresh()
+_FRESH = _fresh()
+
+
+def refresh(hs: Hosts, rows: Any) -> None:
+    """Rows of the table of QPs (one or an array of them) that were taken are QPs in RESET, each with its number."""
+    generation = hs.qp["generation"][rows]
+    hs.qp[rows] = _FRESH
+    hs.qp["generation"][rows] = generation
+    hs.qp["qpn"][rows] = qp_numbers(hs, rows)

@@ -64,6 +64,8 @@ SYNDROME_ACK, SYNDROME_RNR, SYNDROME_SEQUENCE, SYNDROME_ACCESS = 0x1F, 0x20, 0x6
 PROBE_MAGIC, PROBE_VERSION, PTM, PTR = 0x4454, 1, 1, 2
 SACK_VERSION, SACK_DELAY, SACK_CE = 0x80, 2, 1
 SACK_BITS = 64
+SACK_BEHIND = 48
+"""PSNs before the one that caused an ACK which the bitmap covers: ACKs that were lost lately are made up for"""
 DSCP_CONTROL = 48
 ECT0, CE = 2, 3
 PSN_MASK = 0xFFFFFF

@@ -13,7 +13,6 @@ from detour.hosts.jit import inner
 from detour.hosts.nic import activate
 from detour.hosts.rows import cfg_row, host_row, qp_row, wqe_row
 from detour.hosts.state import (
-    FIRST_QPN,
     MAX_TIME,
     QPS_ERR,
     QPS_RTS,
@@ -47,7 +46,7 @@ def complete(hs: Any, i: int, q: Any, status: int) -> None:
         np.int64(WC_RDMA_WRITE),
         w["length"],
         np.int64(0),
-        FIRST_QPN + i,
+        q["qpn"],
         np.int64(0),
         w["posted"],
     )

@@ -3,8 +3,9 @@
 
 Hosts of one `Hosts` are connected by one hop. Each path (UDP source port of the frame) is a FIFO with a delay;
 on top of that frames are lost, duplicated, corrupted, held back (reordered) or marked with given probabilities, and
-paths can be black holes for some time. Everything that happens is in `log`, so that a failing test can print its
-schedule: `assert condition, net.schedule()`.
+paths can be black holes for some time. With `replay` any frame that was ever sent may arrive once more, however long
+ago that was and whatever has become of its connection. Everything that happens is in `log`, so that a failing test can
+print its schedule: `assert condition, net.schedule()`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from detour.hosts.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device
 
 US = 1_000_000
 LOG_LINES = 400
+HISTORY = 512
+"""frames that may be replayed: of all that were sent, each with the same probability"""
 
 
 @dataclass
@@ -41,6 +44,7 @@ class Weather:
     corrupt: float = 0.0
     reorder: float = 0.0
     mark: float = 0.0
+    replay: float = 0.0
     delay_of: Callable[[int], int] = lambda sport: 5 * US
     queue_of: Callable[[int], int] = lambda sport: 0
     dead: Callable[[int, int], bool] = lambda sport, now: False
@@ -66,6 +70,7 @@ class Network:
         self.order = 0
         self.free_at = [0] * len(self.hs.host)
         self.last_on_path: dict[tuple[int, int], int] = {}
+        self.history: list[bytes] = []
         self.host_of: dict[tuple[int, int], int] = {}
         for host, h in enumerate(self.hs.host):
             self.host_of[int(h["addr_hi"]), int(h["addr_lo"])] = host
@@ -135,6 +140,19 @@ class Network:
             damaged = draw() < w.corrupt
             self.note(f"{name} from {host}: arrives at {when / US:.3f}{' damaged' * damaged}{' (copy)' * copy}")
             self._schedule(when, self._damage(frame) if damaged else frame)
+        if w.replay:
+            self._replay(frame)
+
+    def _replay(self, frame: bytes) -> None:
+        """Remembers a frame for ever, perhaps, and perhaps lets an earlier one come again."""
+        if len(self.history) < HISTORY:
+            self.history.append(frame)
+        elif (place := self.random.randrange(self.frames)) < HISTORY:  # Algorithm R
+            self.history[place] = frame
+        if self.random.random() < self.weather.replay:
+            again = self.random.choice(self.history)
+            self.note(f"{describe(again)}: again")
+            self._schedule(self.now + self.random.randrange(30 * US), again)
 
     def _schedule(self, when: int, frame: bytes) -> None:
         self.order += 1
@@ -235,10 +253,11 @@ def make_pair(
     attr_a: Any = None,
     attr_b: Any = None,
     connect: dict[str, Any] | None = None,
+    n_qps: int = 16,
     **sizes: Any,
 ) -> Pair:
     """Hosts 0 and 1 with a region of `memory` bytes each, the middle of an arena, and connected QPs."""
-    hs = make_hosts(2, 16, 2 * memory + 8192, config=config, seed=seed, **sizes)
+    hs = make_hosts(2, n_qps, 2 * memory + 8192, config=config, seed=seed, **sizes)
     set_host(hs, 0, "fd00:0:0:1::1", usid=final_address([0x8000]))
     set_host(hs, 1, "fd00:0:1:2::1", usid=final_address([0x8001]))
     device = Device(hs)

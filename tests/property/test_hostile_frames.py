@@ -22,6 +22,7 @@ from tests.property.lossy import US, Pair, make_pair
 CANDIDATES = [Path(1), Path(0x8001), Path(0x8002)]
 SNAPSHOT = 12
 """own frames that are kept as raw material"""
+PATIENCE = 500 * US
 
 
 def reseal(frame: bytearray) -> bytes:
@@ -83,9 +84,11 @@ def check(pair: Pair) -> None:
         assert q["rcv_early"] == np.count_nonzero(hs.arrival[i]["flags"])
 
 
-def renew(pair: Pair, source: random.Random, kind: dict[str, Any]) -> None:
-    """Replaces the QPs by new ones if one of them has failed."""
-    if QPState.ERR not in (pair.qp_a.state, pair.qp_b.state):
+def renew(pair: Pair, source: random.Random, kind: dict[str, Any], now: int) -> None:
+    """Replaces the QPs by new ones if one of them has failed, or has sent nothing for long: it waits for what a mutant
+    refused, or has acknowledged although the receiver never saw it."""
+    silent = now - pair.hs.qp[pair.qp_a.index]["last_sent"] > PATIENCE
+    if QPState.ERR not in (pair.qp_a.state, pair.qp_b.state) and not silent:
         return
     pair.qp_a.close()
     pair.qp_b.close()
@@ -93,6 +96,7 @@ def renew(pair: Pair, source: random.Random, kind: dict[str, Any]) -> None:
     pair.qp_b = QP(pair.pd_b, pair.cq_b, QPInitAttr(**kind))
     pair.qp_a.connect(pair.qp_b.endpoint, candidates=CANDIDATES)
     pair.qp_b.connect(pair.qp_a.endpoint)
+    pair.hs.qp[pair.qp_a.index]["last_sent"] = now
 
 
 def walk(slots: np.ndarray, head: int, tail: int, state: int) -> list[int]:
@@ -155,7 +159,7 @@ def test_mutated_frames_with_valid_checksums(seed: int, kind: dict[str, Any]) ->
         if step % 20 == 0:
             check(pair)
             assert pair.hs.qp[pair.qp_a.index]["srtt"] <= now
-            renew(pair, source, kind)
+            renew(pair, source, kind, now)
     assert (before == pair.hs.memory)[~allowed].all()
     for cq in (pair.cq_a, pair.cq_b):
         assert 0 <= pair.hs.cq[cq.index]["reserved"] <= 10

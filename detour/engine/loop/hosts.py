@@ -69,10 +69,10 @@ def qp_of(hs: Any, frame: int) -> int:
         at += TRANSIT
     word = load32(at + _QPN_BEHIND_IP)
     number = ((word >> 8) & 0xFF) << 16 | ((word >> 16) & 0xFF) << 8 | ((word >> 24) & 0xFF)
-    number -= FIRST_QPN
-    if number < 0 or number >= cfg_row(hs)["n_qps"]:
+    row = (number - FIRST_QPN) & cfg_row(hs)["qpn_mask"]
+    if number < FIRST_QPN or row >= cfg_row(hs)["n_qps"]:
         return -1
-    return number
+    return row
 
 
 @inner()
