@@ -65,8 +65,8 @@ def guarded(array: np.ndarray) -> np.ndarray:
     return copy
 
 
-class _GuardedNumpy:
-    """NumPy as the modules of switch state see it while `guarded_state` holds."""
+class GuardedNumpy:
+    """NumPy as modules whose arrays are guarded see it: those of switch state while `guarded_state` holds."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)
@@ -86,5 +86,5 @@ def guarded_state() -> Iterator[None]:
     """Every array of a switch's state made meanwhile (tables, registers, meters, ...) ends at forbidden memory."""
     with ExitStack() as stack:
         for module in _STATEFUL:
-            stack.enter_context(mock.patch.object(module, "np", _GuardedNumpy()))
+            stack.enter_context(mock.patch.object(module, "np", GuardedNumpy()))
         yield

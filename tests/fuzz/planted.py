@@ -2,7 +2,8 @@
 """Faults put in on purpose, so that it is known that the targets find them: `planted:FAULT` runs a target with one.
 
 `bounds` leaves out of the generated code what keeps the parser inside the packet; native code crashes. `table`
-forgets a change, `json` raises what is no DetourError, `server` what is no status, `hang` does not end.
+forgets a change, `json` raises what is no DetourError, `server` what is no status, `hosts` uses a QP's number again at
+once, `hang` does not end.
 """
 
 from __future__ import annotations
@@ -16,13 +17,18 @@ from unittest import mock
 from detour.engine.compiler import native, parser
 from detour.engine.p4runtime import service
 from detour.engine.tables import MatchTable
-from tests.fuzz import json_loader, p4runtime, pipeline, tables
+from detour.hosts.verbs import Device
+from tests.fuzz import hosts, json_loader, p4runtime, pipeline, tables
 from tests.fuzz.board import Board
 from tests.fuzz.budget import Budget
 
 
 def _raise(*_: Any) -> Any:
     raise KeyError("planted")
+
+
+def _give_back_at_once(device: Device, what: str, index: int) -> None:
+    {"qp": device._free_qps, "mr": device._free_mrs, "cq": device._free_cqs}[what].append(index)
 
 
 def _wait_for_ever(*_: Any) -> Any:
@@ -35,6 +41,7 @@ _PLANTS: dict[str, tuple[Callable[..., dict[str, Any]], Callable[[], Any]]] = {
     "table": (tables.run, lambda: mock.patch.object(MatchTable, "modify")),
     "json": (json_loader.run, lambda: mock.patch.object(native, "Code", _raise)),
     "server": (p4runtime.run, lambda: mock.patch.dict(service._WRITE, dict.fromkeys(service._WRITE, _raise))),
+    "hosts": (hosts.run, lambda: mock.patch.object(Device, "give", _give_back_at_once)),
     "hang": (pipeline.run, lambda: mock.patch.object(pipeline.Round, "run", _wait_for_ever)),
 }
 FAULTS = tuple(_PLANTS)

@@ -12,6 +12,7 @@ from tests.fuzz.supervisor import Outcome, supervise
 
 SEED = int(os.environ.get("DETOUR_FUZZ_SEED", "1"))
 PACKETS = 10_000_000
+FRAMES = 20_000
 # A slow machine tries less of what is limited in time; this much is expected of any.
 _SECONDS = 15.0
 _MUTANTS, _CHANGES, _REQUESTS = 5, 300, 250
@@ -41,6 +42,15 @@ def test_tables() -> None:
     assert result["changes"] > _CHANGES
     assert result["lookups"] > _CHANGES
     assert result["refused"] > 0
+
+
+def test_hosts() -> None:
+    """Mutated frames at the host stacks, beside a model."""
+    result = _fuzz("hosts", count=FRAMES).result
+    assert result["mutants"] >= FRAMES
+    assert result["mutants believed or weighed"] > FRAMES // 20
+    assert min(result[name] for name in ("bytes delivered", "completions SUCCESS", "answers_dropped")) > 100
+    assert min(result[name] for name in ("rx_old_connection", "cnps", "ptrs", "rx_refused")) > 0
 
 
 @pytest.mark.slow

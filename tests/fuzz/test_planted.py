@@ -41,6 +41,7 @@ def test_a_parser_that_leaves_the_packet(tmp_path: Path) -> None:
         ("table", "expected"),
         ("json", "KeyError: 'planted'"),
         ("server", "INTERNAL: internal error: KeyError: 'planted'"),
+        ("hosts", "are wrong after"),
     ],
 )
 def test_other_faults(fault: str, text: str, tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from detour.hosts.addresses import to_words
 from detour.hosts.endpoint import MAX_FRAME, receive, transmit
 from detour.hosts.verbs import Path, QPInitAttr, SendWR
+from detour.hosts.wire import icrc, udp_checksum
 from tests.property.lossy import Pair, add_delay, make_pair, mark, through_switches
 
 
@@ -64,3 +66,21 @@ def probe_frames(path: Path | None = None, ticks: int = 0) -> tuple[bytes, bytes
     ptm = next_frame(pair, 0)
     deliver(pair, 1, add_delay(through_switches(ptm), ticks))
     return ptm, next_frame(pair, 1)
+
+
+def reseal(frame: bytearray) -> bytes:
+    """Makes ICRC and UDP checksum right again, if the lengths allow it."""
+    udp = 62 if frame[20] == 0 else 54
+    words = [*to_words(int.from_bytes(frame[22:38], "big")), *to_words(int.from_bytes(frame[38:54], "big"))]
+    buf = np.frombuffer(bytes(frame) + bytes(64), np.uint8).copy()
+    length = len(frame) - udp
+    if length < 8:
+        return bytes(frame)
+    if frame[udp + 2 : udp + 4] == (4791).to_bytes(2, "big") and length >= 24:
+        buf[udp + length - 4 : udp + length] = np.frombuffer(
+            int(icrc(buf, udp, length, *words)).to_bytes(4, "little"), np.uint8
+        )
+    buf[udp + 6 : udp + 8] = 0
+    checksum = int(udp_checksum(buf, udp, length, *words)) or 0xFFFF
+    buf[udp + 6 : udp + 8] = np.frombuffer(checksum.to_bytes(2, "big"), np.uint8)
+    return buf[: len(frame)].tobytes()
