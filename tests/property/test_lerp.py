@@ -14,6 +14,8 @@ from detour.hosts.verbs import QP, Path, QPInitAttr, SendWR, WCOpcode, WCStatus
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 
 MEMORY = 1 << 18
+WASTED = ("retransmitted", "lost", "spurious", "rtos", "tail_probes", "naks", "answers_dropped")
+"""what must not be counted where nothing goes wrong"""
 COMMON = settings(
     derandomize=True, deadline=None, database=None, print_blob=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -168,7 +170,7 @@ def test_in_fair_weather_nothing_is_repeated_whatever_paths_are_taken(plan: Plan
     post_all(pair, plan)
     assert run_with_moves(pair, net, plan, []), f"not finished; {net.schedule()}"
     stats = pair.qp_a.stats()
-    wasted = {name: stats[name] for name in ("retransmitted", "lost", "spurious", "rtos", "tail_probes")}
+    wasted = {name: stats[name] for name in WASTED}
     assert not any(wasted.values()), f"{wasted}; {net.schedule()}"
 
 

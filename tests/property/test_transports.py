@@ -21,6 +21,7 @@ from tests.property.test_lerp import (
     MEMORY,
     PATHS,
     PATIENT,
+    WASTED,
     Plan,
     expect_success,
     plans,
@@ -124,7 +125,7 @@ def test_in_fair_weather_nothing_is_repeated(plan: Plan, kind: Kind) -> None:
     post_all(pair, plan)
     assert run_with_moves(pair, net, plan, []), f"{kind} not finished; {net.schedule()}"
     stats = pair.qp_a.stats()
-    wasted = {name: stats[name] for name in ("retransmitted", "lost", "spurious", "rtos", "tail_probes", "naks")}
+    wasted = {name: stats[name] for name in WASTED}
     assert not any(wasted.values()), f"{kind}: {wasted}; {net.schedule()}"
 
 
