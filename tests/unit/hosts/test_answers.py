@@ -9,7 +9,19 @@ import pytest
 
 from detour.hosts.config import HostConfig
 from detour.hosts.dissect import decode
-from detour.hosts.verbs import MR, QP, AccessFlag, CongestionControl, Path, QPInitAttr, SendWR, Transport, WCStatus
+from detour.hosts.endpoint import expire
+from detour.hosts.verbs import (
+    MR,
+    QP,
+    AccessFlag,
+    CongestionControl,
+    Path,
+    QPInitAttr,
+    QPState,
+    SendWR,
+    Transport,
+    WCStatus,
+)
 from tests.property.lossy import US, Pair, make_pair, mark
 from tests.unit.hosts.frames import deliver, next_frame, reseal
 
@@ -145,6 +157,46 @@ def test_a_refused_packet_is_named_again() -> None:
     assert pair.qp_a.stats()["answers_dropped"] == 0
     statuses = [wc.status for wc in pair.cq_a.poll()]
     assert statuses == [WCStatus.SUCCESS, WCStatus.REM_ACCESS_ERR, WCStatus.WR_FLUSH_ERR]
+
+
+@pytest.mark.parametrize("transport", list(Transport))
+def test_a_failed_connection_takes_no_answers_and_no_data(transport: Transport) -> None:
+    pair, data, ack = connection(transport, config=HostConfig(retry_count=0))
+    expire(pair.hs, 0, 10_000 * US)
+    assert pair.qp_a.state is QPState.ERR
+    before = books(pair)
+    deliver(pair, 0, ack, 10_001 * US)
+    deliver(pair, 0, to_the_sender(data[2], pair), 10_001 * US)
+    assert pair.a.stats()["rx_wrong_state"] == 2
+    assert books(pair) == before
+
+
+def to_the_sender(frame: bytes, pair: Pair) -> bytes:
+    """A data packet sent back to the QP that it is from, as if its peer had written."""
+    places = {"qpn": (75, 3), "src": (22, 16), "dst": (38, 16)}
+    src, dst = (int.from_bytes(frame[at : at + 16], "big") for at in (22, 38))
+    return change(frame, places, qpn=pair.qp_a.qp_num, src=dst, dst=src)
+
+
+def test_go_back_n_does_not_wait_for_an_hour() -> None:
+    """However long a delay the peer reports for the path that is left (here 4.3 s)."""
+    attr = QPInitAttr(psn=P, transport=Transport.GO_BACK_N)
+    config = HostConfig(initial_probes=0)
+    candidates = [Path(0x0001), Path(0x8123)]
+    pair = make_pair(attr_a=attr, attr_b=attr, config=config, connect={"candidates": candidates})
+    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 10_000), pair.mr_b.addr, pair.mr_b.rkey))
+    deliver(pair, 1, next_frame(pair, 0))
+    places = {"flags": (BTH + 16, 1), "delay": (BTH + 24, 4)}
+    deliver(pair, 0, change(next_frame(pair, 1), places, flags=0x82, delay=0xFFFFFFFF), US)
+    pair.qp_a.probe()
+    while frame := next_frame(pair, 0, US):
+        deliver(pair, 1, frame, US)
+    while frame := next_frame(pair, 1, US):
+        if decode(frame).get("cand") == 1:
+            deliver(pair, 0, frame, 2 * US)
+    q = pair.hs.qp[pair.qp_a.index]
+    assert q["st_reroutes"] == 1
+    assert 0 < q["pace_next"] - 2 * US <= config.max_rto_ps
 
 
 # -- notifications and probes -----------------------------------------------------------------------------------
