@@ -16,6 +16,7 @@ import dis
 import enum
 import functools
 import hashlib
+import importlib
 import sys
 import types as python
 from collections.abc import Callable, Iterator
@@ -374,3 +375,33 @@ def _same(now: Any, before: Any) -> bool:
     if isinstance(now, tuple) and isinstance(before, tuple):
         return len(now) == len(before) and all(_same(a, b) for a, b in zip(now, before, strict=True))
     return now is before or (isinstance(now, bytes) and now == before)
+
+
+def of_modules(names: list[str]) -> bytes:
+    """Digest of what the functions, classes and plain values of modules are at this moment."""
+    return _sha(*(_members(name, vars(importlib.import_module(name)), 0) for name in names))
+
+
+def _members(owner: str, members: Any, depth: int) -> bytes:
+    parts = [owner.encode()]
+    for name, value in sorted(members.items()):
+        if not name.startswith("__") or name in ("__init__", "__call__", "__enter__", "__exit__"):
+            parts += [name.encode(), _member(value, depth)]
+    return _sha(*parts)
+
+
+def _member(value: Any, depth: int) -> bytes:
+    value = getattr(value, "__func__", value)  # static and class methods
+    value = getattr(value, "fget", value)  # properties
+    value = getattr(value, "__wrapped__", value)  # what functools decorates
+    if isinstance(value, python.FunctionType):
+        return _code(value.__code__)[0]
+    if isinstance(value, type) and depth < 2 and not is_foreign({"__name__": value.__module__}):
+        return _members(value.__qualname__, vars(value), depth + 1)
+    if isinstance(value, (*_SCALARS, tuple, frozenset)):
+        return _constant(value) if _is_constant(value) else _text(type(value).__qualname__, len(value))
+    return _text(type(value).__module__, type(value).__qualname__)
+
+
+def _is_constant(value: Any) -> bool:
+    return isinstance(value, _SCALARS) or (isinstance(value, tuple | frozenset) and all(map(_is_constant, value)))

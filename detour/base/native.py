@@ -121,7 +121,10 @@ class Native(caching._Cache):  # pyright: ignore[reportPrivateUsage]
 
     @property
     def cache_path(self) -> str | None:
-        return str(self._cache.folder().path) if self._cache is not None else None
+        try:
+            return str(self._cache.folder().path) if self._cache is not None else None
+        except OSError:  # there is nowhere
+            return None
 
     def enable(self) -> None:
         self._enabled = True

@@ -12,6 +12,7 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
+from detour.base import fingerprint
 from detour.base.cache import Cache
 from detour.base.errors import DetourError
 
@@ -30,15 +31,29 @@ def _source_digest() -> bytes:
     _start_llvm()
     digest = hashlib.sha256(f"llvmlite {llvmlite.__version__} {llvm.llvm_version_info}".encode())
     digest.update(f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}".encode())
-    here = Path(__file__).resolve().parent
-    for path in sorted([*here.glob("*.py"), here.parent / "phv.py", here.parent / "tables" / "log.py"]):
+    for path in _sources():
         digest.update(path.read_bytes())
     return digest.digest()
 
 
+@cache
+def _sources() -> list[Path]:
+    here = Path(__file__).resolve().parent
+    return sorted([*here.glob("*.py"), here.parent / "phv.py", here.parent / "tables" / "log.py"])
+
+
+@cache
+def _modules() -> list[str]:
+    """Their names; `detour.engine.compiler.native`, say."""
+    top = Path(__file__).resolve().parents[3]
+    names = [".".join(path.relative_to(top).with_suffix("").parts) for path in _sources()]
+    return [name for name in names if not name.endswith("__init__")]
+
+
 def cache_name(key: bytes) -> str:
     """Under which name the object file of a program with that JSON text is kept."""
-    return hashlib.sha256(_source_digest() + key).hexdigest()[:32]
+    live = fingerprint.of_modules(_modules())  # what a test or a user has replaced counts as well
+    return hashlib.sha256(_source_digest() + live + key).hexdigest()[:32]
 
 
 def _target_machine() -> Any:

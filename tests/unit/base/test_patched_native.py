@@ -3,50 +3,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-_ACKED = """
-import sys
-import numpy as np
-from detour.base.jit import njit
-from detour.hosts import cc
-from detour.hosts.cc import dctcp
-from detour.hosts.jit import inner
-from detour.hosts.state import make_hosts
-
-hosts = make_hosts(1, 1, 64, window=64, sq_depth=1, cq_depth=1, max_candidates=1)
-
-def cwnd():
-    q = hosts.qp[0]
-    q["cc"], q["cwnd"], q["ssthresh"], q["inflight"] = cc.CC_DCTCP, 10.0, np.inf, 10
-    q["dctcp_hold"], q["dctcp_end"] = 0, 100
-    cc.on_acked(hosts.cfg[0], q, 1000, 5, False, 0)
-    return float(hosts.qp[0]["cwnd"])
-
-@inner
-def seventy_seven(cfg, q, nbytes, txn, empty):
-    q["cwnd"] = 77.0
-
-@inner
-def eighty_eight(cfg, q, nbytes, txn, empty):
-    q["cwnd"] = 88.0
-
-original = dctcp.on_acked
-hits = lambda: sum(cc.on_acked.stats.cache_hits.values())
-"""
-
-
-def told(script: str, cache: Path) -> list[str]:
-    """The lines that a script prints in a process of its own with that cache."""
-    environment = os.environ | {"XDG_CACHE_HOME": str(cache)}
-    (cache / "script.py").write_text(_ACKED + script)
-    command = [sys.executable, str(cache / "script.py")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=280)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+from tests.unit.base.native_script import told
 
 
 def test_a_hook_that_is_replaced_before_its_first_use(tmp_path: Path) -> None:
