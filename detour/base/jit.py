@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`njit` with the settings that all native code of detour shares.
 
-Numba decides whether a cached function is stale by the time stamp of that function's own file; it does not
-see that a function which was inlined from another file changed. So the cache lives in a folder named after
-a digest of every source file that may be inlined: a change in one of them starts a fresh one. Planners have a folder of
-their own, so that work on topologies and control does not compile the event loop and the transports anew.
+What is compiled is cached on disk, in a folder named after a digest of every source file that may be inlined: a change in
+one of them starts a fresh one. Planners have a folder of their own, so that work on topologies and control does not
+compile the event loop and the transports anew. Within a folder each function is found by a fingerprint of all that
+it was compiled from (`detour.base.native`), so what is replaced at run time takes effect.
 
 `NUMBA_DISABLE_JIT=1` runs everything as plain Python, for debugging.
 """
@@ -20,15 +20,12 @@ from typing import Any
 
 import numba
 
+from detour.base.cache import Cache, cache_dir
+from detour.base.native import register
+
 # What native code of a room may inline: itself and the rooms that it imports from (docs/architecture.md).
 _PLANNING = ("base", "topo", "control")
 _RUNNING = ("base", "hosts", "engine")
-
-
-def cache_dir() -> Path:
-    """Folder for what detour may rebuild at any time (`$XDG_CACHE_HOME/detour`, else `~/.cache/detour`)."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "detour"
 
 
 @cache
@@ -42,22 +39,26 @@ def _source_digest(rooms: tuple[str, ...]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _folder(rooms: tuple[str, ...]) -> str:
-    return os.environ.get("NUMBA_CACHE_DIR") or str(cache_dir() / "numba" / _source_digest(rooms))
+def _top() -> Path:
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    return Path(chosen) if chosen else cache_dir()
 
 
-numba.config.CACHE_DIR = _folder(_RUNNING)  # type: ignore[attr-defined]
+@cache
+def native_cache(planning: bool = False) -> Cache:
+    """Where native code of this state of the sources is kept."""
+    return Cache("numba", _source_digest(_PLANNING if planning else _RUNNING), top=_top)
 
 
 def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """`numba.njit`, cached on disk, without the GIL, with integer semantics that do not raise on overflow."""
+    """`numba.njit`, cached on disk (`cache=False`: not), without the GIL, with integer semantics that do not raise on
+    overflow."""
     if function is None:
         return partial(njit, **options)
-    settings = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"} | options
-    running = numba.config.CACHE_DIR  # type: ignore[attr-defined]
-    if function.__module__.startswith(("detour.topo.", "detour.control.")):
-        numba.config.CACHE_DIR = _folder(_PLANNING)  # type: ignore[attr-defined]
-    try:  # Numba looks at the folder when it decorates
-        return numba.njit(function, **settings)
-    finally:
-        numba.config.CACHE_DIR = running  # type: ignore[attr-defined]
+    settings = {"nogil": True, "boundscheck": False, "error_model": "numpy"} | options
+    stored = settings.pop("cache", True)
+    made = numba.njit(function, **settings)
+    if made is function:  # NUMBA_DISABLE_JIT
+        return made
+    planning = function.__module__.startswith(("detour.topo.", "detour.control."))
+    return register(made, native_cache(planning) if stored else None)

@@ -99,6 +99,8 @@ def _show_status(console: Console, status: dict[str, Any], endpoints: bool) -> N
     elif endpoints:
         rows = [(name, e["device_id"], e["address"]) for name, e in status["endpoints"].items()]
         console.print(table(("switch", ">device id", "P4Runtime"), rows))
+    if status.get("log"):
+        console.print(f"log: {status['log']}", soft_wrap=True)
 
 
 def _shell(options: argparse.Namespace) -> int:

@@ -14,8 +14,9 @@ import venv
 from collections.abc import Callable
 from pathlib import Path
 
+from detour.base.cache import cache_dir
 from detour.base.errors import DetourError
-from detour.base.jit import cache_dir
+from detour.base.private import Folder
 
 _PACKAGES = ["p4runtime-shell==0.0.6", "p4runtime==1.4.1", "protobuf==3.20.3", "setuptools<81"]
 
@@ -26,13 +27,15 @@ def environment(tell: Callable[[str], None] = lambda text: None) -> Path:
     Raises:
         DetourError: it cannot be made (no package index in reach, for example).
     """
-    folder = cache_dir() / "tools" / "p4runtime-shell-0.0.6"
+    try:
+        folder = Folder(cache_dir(), "tools", "p4runtime-shell-0.0.6").ready()
+    except OSError as error:
+        raise DetourError(f"p4runtime-shell cannot be installed: {error}") from None
     python = folder / "bin" / "python"
     if (folder / "ready").exists():
         return python
     tell(f"making an environment for p4runtime-shell in {folder} (once)")
-    shutil.rmtree(folder, ignore_errors=True)
-    venv.create(folder, with_pip=True)
+    venv.create(folder, with_pip=True, clear=True)
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *_PACKAGES]
     done = subprocess.run(install, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.base.native import notice
 from detour.engine import division, lossless, phv, sockets, stats
 from detour.engine.buffers import Buffers
 from detour.engine.capture import Capture
@@ -69,6 +70,7 @@ class Network:
         `seed`: everything random derives from it. `hosts`: the `Hosts` named tuple of native hosts.
         `packets`: packets that may be in the fabric at once. `frame_bytes`: longest Ethernet frame (default: of
         native hosts; if they elide payload, what of a frame is stored at least)."""
+        notice()
         self.clock: Clock = clock or RealTime()
         self.tick_ps = tick_ps or self.clock.tick_ps
         self.seed = seed

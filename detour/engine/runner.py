@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from detour.base.errors import DetourError
+from detour.base.native import notice
 from detour.engine.clock import Clock, RealTime
 from detour.engine.loop import entry
 from detour.engine.loop.layout import MAX_TIME, REACHED
@@ -160,6 +161,7 @@ class Runner:
             raise DetourError("run() was called from within the loop")
         if self._epoll.closed:
             raise DetourError("the network was stopped; make a new one")
+        notice(outside=True)
         with self._turn():
             while self._slice(until) != REACHED:
                 pass
@@ -170,6 +172,7 @@ class Runner:
             return
         if self._epoll.closed:
             raise DetourError("the network was stopped; make a new one")
+        notice()
         self._stopping = False
         self._failure = None
         g = self._memory.g

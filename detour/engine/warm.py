@@ -8,12 +8,11 @@ folder, whose name is a digest of the sources, says that it is done.
 from __future__ import annotations
 
 import fcntl
-import os
 from collections.abc import Callable
 from pathlib import Path
 
-import numba
-
+from detour.base.cache import without
+from detour.base.jit import native_cache
 from detour.engine.clock import Virtual
 from detour.engine.loop import entry
 from detour.engine.network import Network
@@ -21,12 +20,11 @@ from detour.engine.network import Network
 
 def _folder() -> Path | None:
     """Where native code is cached; None: nowhere that can be written."""
-    folder = Path(str(numba.config.CACHE_DIR))  # type: ignore[attr-defined]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
+        return native_cache().folder().ready()
+    except OSError as error:
+        without(error)
         return None
-    return folder if os.access(folder, os.W_OK) else None
 
 
 def warm() -> None:
@@ -47,9 +45,17 @@ def ensure(tell: Callable[[str], None]) -> None:
     folder = _folder()
     if folder is None or (folder / "loop-compiled").exists():
         return
-    with (folder / "loop-compiling").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "loop-compiled").exists():
+    told = False
+    try:
+        with (folder / "loop-compiling").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if (folder / "loop-compiled").exists():
+                return
             tell("compiling native code, once on this machine; this takes about half a minute")
+            told = True
             warm()
             (folder / "loop-compiled").touch()
+    except OSError as error:  # a full disk: every process compiles for itself
+        without(error)
+        if not told:
+            tell("compiling native code; this takes about half a minute")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from detour.base.jit import cache_dir
+from detour.base.cache import cache_dir
 from detour.engine import warm
 from detour.experiments import deadlock, fcplus, fors, nonshortest, path_placement, pfc_gain, qcn_switch, sweep
 from detour.experiments.store import Point, Store, source_version

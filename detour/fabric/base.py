@@ -90,6 +90,10 @@ class Fabric(ABC):
     def check(self) -> None:  # noqa: B027  (most targets have nothing to look at)
         """Raises DetourError if the fabric cannot forward any more."""
 
+    def first_step(self) -> None:
+        """Returns once the fabric has done something; raises DetourError if it cannot."""
+        self.check()
+
     @abstractmethod
     def details(self) -> dict[str, Any]:
         """What else `detour status` may say."""

@@ -2,7 +2,8 @@
 """A fabric that stays up: in the foreground until Ctrl-C, or detached until `detour down`.
 
 `run` is the process itself. `spawn` starts `python -m detour.fabric.daemon` in a session of its own and
-returns when that is ready. However it ends, it takes everything with it that it started.
+returns when that is ready, which it is after a first step ran. However it ends, it takes everything with it that it
+started. A detached fabric keeps a log in the state folder: its standard error and what modules log.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.fabric import daemon_log as log
 from detour.fabric.base import Tell, silent
 from detour.fabric.control_socket import ControlServer, call
 from detour.fabric.session import Session
@@ -97,8 +99,10 @@ def run(
     tell: Tell = silent,
     ready: Callable[[dict[str, Any]], None] = lambda status: None,
     state: StateDir | None = None,
+    detached: bool = False,
 ) -> None:
     """Runs a fabric in this (main) thread until `detour down` or a signal. `ready` gets its status once it is up.
+    `detached`: with a log in the state folder, to which standard error goes as well.
 
     Raises:
         DetourError: it cannot be started.
@@ -107,26 +111,49 @@ def run(
     state = state or StateDir()
     with interruptible():
         state.lock()
+        died = is_up = False
+
+        def now_up(status: dict[str, Any]) -> None:
+            nonlocal is_up
+            is_up = True
+            ready(status)
+
         try:
+            state.forget_last_log()
+            if detached:
+                tell = log.begin(state, tell)
             state.record({"target": options.target, "topology": options.topology})
             session = boot(options, tell, state.scratch)
             try:
                 state.record({"target": session.fabric.target, "topology": session.topology.spec})
-                _serve(session, state, ready)
+                _serve(session, state, now_up, detached)
             finally:
                 session.close()
+        except Interrupted:
+            raise
+        except BaseException as error:
+            died = is_up or not isinstance(error, DetourError)  # otherwise the user is told at once
+            if detached:
+                log.failed(error)
+            raise
         finally:
-            state.release()
+            state.release(died)
 
 
-def _serve(session: Session, state: StateDir, ready: Callable[[dict[str, Any]], None]) -> None:
+def _serve(session: Session, state: StateDir, ready: Callable[[dict[str, Any]], None], detached: bool) -> None:
+    def status() -> dict[str, Any]:
+        return session.status() | {"log": str(state.log) if detached and state.log.exists() else None}
+
     end = threading.Event()
     operations: dict[str, Any] = {name: getattr(session, name) for name in _OPERATIONS}
-    operations["down"] = end.set
+    operations |= {"down": end.set, "status": status}
     server = ControlServer(state.socket, operations)
     try:
         server.start()
-        ready(session.status())
+        session.fabric.first_step()
+        if detached:
+            log.up()
+        ready(status())
         while not end.wait(_LOOK_S):
             session.fabric.check()
     finally:
@@ -144,7 +171,9 @@ def ask(do: str, tell: Tell = silent, state: StateDir | None = None, **arguments
     try:
         return call(state.socket, do, arguments, tell)
     except DetourError as error:
-        raise DetourError(f"the fabric that was up has died; {error}") if stale else error from None
+        words = None if state.is_alive() else state.last_words()
+        reason = f" ({words[0]}; its log: {words[1]})" if words else ""
+        raise DetourError(f"the fabric that was up has died{reason}; {error}") if stale or words else error from None
 
 
 def down(state: StateDir | None = None) -> bool:
@@ -196,6 +225,11 @@ def spawn(options: UpOptions, tell: Tell = silent) -> dict[str, Any]:
         raise
     _, errors = process.communicate()
     last = (errors.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
+    state = StateDir()
+    state.remove_stale()  # if it was killed, nobody else has
+    words = state.last_words()
+    if words:
+        last = f"{words[0]} (its log: {words[1]})"
     raise DetourError(f"the fabric's process ended while it started (status {process.returncode}): {last}")
 
 
@@ -210,12 +244,9 @@ def _main() -> int:
     def ready(status: dict[str, Any]) -> None:
         say("ready", status)
         pipe.close()
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stderr.fileno())
-        os.close(null)
 
     try:
-        run(options, lambda text: say("tell", text), ready)
+        run(options, lambda text: say("tell", text), ready, detached=True)
     except DetourError as error:
         if not pipe.closed:
             say("error", str(error))

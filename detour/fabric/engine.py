@@ -107,5 +107,9 @@ class EngineFabric(Fabric):
     def check(self) -> None:
         self.network.check()
 
+    def first_step(self) -> None:
+        self.network.call(lambda: None)  # the loop's thread does it between two steps
+        self.check()
+
     def details(self) -> dict[str, Any]:
         return {"lag_ms": self.network.lag_ps / 1e9}

@@ -63,7 +63,7 @@ class Session:
         self.switch_flows = SwitchFlows(links, fabric.settings.hosts.tick_ps, WINDOW_S)
         self._watching = False
         self.failures: frozenset[Failure] = frozenset()
-        self.started = time.time()
+        self.started = time.monotonic()
         self._loop = Background("control")
         self._client: FabricClient | None = None
         self._monitor: Monitor | None = None
@@ -180,7 +180,7 @@ class Session:
             "entries": self._entries,
             "failures": [failure_name(self.topology, f) for f in sorted(self.failures)],
             "rate_mbps": self.fabric.settings.rate_bps / 1e6,
-            "seconds_up": round(time.time() - self.started, 1),
+            "seconds_up": round(time.monotonic() - self.started, 1),
             "endpoints": {t.name: {"address": t.address, "device_id": t.device_id} for t in targets},
             "icmp_answered": self._responder.answered,
         } | self.fabric.details()

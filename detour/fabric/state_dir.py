@@ -2,7 +2,8 @@
 """The folder in which a running fabric is found: `$XDG_RUNTIME_DIR/detour`, else `/tmp/detour-<uid>`.
 
 Whoever runs a fabric holds a lock on the folder; the kernel releases it when the process ends, however it ends. So
-whatever lies in an unlocked folder is left over from a dead fabric and is removed.
+whatever lies in an unlocked folder is left over from a dead fabric and is removed, but for the log of a detached one, which
+is kept beside the folder (`detour-last.log`) until the next fabric is up.
 """
 
 from __future__ import annotations
@@ -14,13 +15,20 @@ import os
 import shutil
 import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from detour.base.cache import without
 from detour.base.errors import DetourError
+from detour.base.private import make_folders
 
 _SOCKET = "control.sock"
 _RECORD = "fabric.json"
+_LOG = "daemon.log"
+_LAST_WORDS_BYTES = 4096
+UP = "up"
+"""the line of a log that says so; a log that ends with it tells nothing about an end"""
 _POLL_SECONDS = 0.02
 
 
@@ -47,6 +55,16 @@ class StateDir:
         """A folder for the fabric's own sockets and logs."""
         return self.path / "switches"
 
+    @property
+    def log(self) -> Path:
+        """What a detached fabric writes while it lives."""
+        return self.path / _LOG
+
+    @property
+    def last_log(self) -> Path:
+        """The log of the last one, if it died."""
+        return self.path.with_name(f"{self.path.name}-last.log")
+
     # -- for the fabric ---------------------------------------------------------------------------------
 
     def lock(self) -> None:
@@ -64,16 +82,35 @@ class StateDir:
                 break
             os.close(fd)  # it was removed between opening and locking
         self._fd = fd
+        self._keep_log()
         self._clear()
 
     def record(self, what: dict[str, Any]) -> None:
-        """Notes what runs here."""
-        (self.path / _RECORD).write_text(json.dumps(what | {"pid": os.getpid()}) + "\n")
+        """Notes what runs here, if there is room for it; only messages to the user need it."""
+        try:
+            (self.path / _RECORD).write_text(json.dumps(what | {"pid": os.getpid()}) + "\n")
+        except OSError as error:
+            without(error, "a record in the state folder")
 
-    def release(self) -> None:
-        """Removes the folder. May be called twice."""
+    def forget_last_log(self) -> None:
+        """Removes the log of a fabric that died before this one."""
+        with suppress(OSError):
+            self.last_log.unlink()
+
+    def open_log(self) -> int:
+        """A descriptor of a new log.
+
+        Raises:
+            OSError: there is no room, or it cannot be written.
+        """
+        return os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+    def release(self, died: bool = False) -> None:
+        """Removes the folder; keeps the log if the fabric died. May be called twice."""
         if self._fd < 0:
             return
+        if died:
+            self._keep_log()
         self._clear()
         self.path.rmdir()
         os.close(self._fd)
@@ -100,6 +137,14 @@ class StateDir:
         self.release()
         return True
 
+    def last_words(self) -> tuple[str, Path] | None:
+        """The last line of the log of a fabric that died, and where that log is."""
+        for path in (self.log, self.last_log):
+            line = _last_line(path)
+            if line and not line.endswith(f" {UP}"):
+                return line, path
+        return None
+
     def wait_until_gone(self, seconds: float) -> bool:
         """Waits until the fabric has ended."""
         end = time.monotonic() + seconds
@@ -114,7 +159,8 @@ class StateDir:
     def _open(self, make: bool) -> int:
         try:
             if make:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
+                make_folders(self.path.parent)
+                _check_parent(self.path.parent)
                 self.path.mkdir(mode=0o700, exist_ok=True)
             fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -133,6 +179,13 @@ class StateDir:
         except FileNotFoundError:
             return False
 
+    def _keep_log(self) -> None:
+        """A log that says how it ended is put beside the folder."""
+        line = _last_line(self.log)
+        if line and not line.endswith(f" {UP}"):
+            with suppress(OSError):
+                os.replace(self.log, self.last_log)
+
     def _clear(self) -> None:
         for path in self.path.iterdir():
             if path.is_dir() and not path.is_symlink():
@@ -146,6 +199,31 @@ class StateDir:
             return f" ({found['target']}, {found['topology']}, process {found['pid']})"
         except (OSError, ValueError, KeyError):
             return ""
+
+
+def _check_parent(parent: Path) -> None:
+    """Whoever can rename the folder could put their own in its place."""
+    found = parent.stat()
+    mode = stat.S_IMODE(found.st_mode)
+    mine = found.st_uid in (0, os.getuid())
+    if not mine or (mode & 0o022 and not mode & stat.S_ISVTX):
+        raise DetourError(
+            f"state folder: {parent} can be written by others (user {found.st_uid}, mode {mode:04o}); set XDG_RUNTIME_DIR "
+            "to a folder of yours"
+        )
+
+
+def _last_line(path: Path) -> str:
+    """The last line of a file of this user's; empty if there is none."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            if os.fstat(file.fileno()).st_uid != os.getuid():
+                return ""
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_WORDS_BYTES))
+            lines = file.read().decode(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return lines[-1].strip() if lines else ""
 
 
 def _try_lock(fd: int) -> bool:

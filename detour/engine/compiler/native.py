@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -14,10 +12,11 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
+from detour.base import fingerprint
+from detour.base.cache import Cache
 from detour.base.errors import DetourError
-from detour.base.jit import cache_dir
 
-_DIGEST = 32
+_programs = Cache("programs")
 
 
 @cache
@@ -32,16 +31,29 @@ def _source_digest() -> bytes:
     _start_llvm()
     digest = hashlib.sha256(f"llvmlite {llvmlite.__version__} {llvm.llvm_version_info}".encode())
     digest.update(f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}".encode())
-    here = Path(__file__).resolve().parent
-    for path in sorted([*here.glob("*.py"), here.parent / "phv.py", here.parent / "tables" / "log.py"]):
+    for path in _sources():
         digest.update(path.read_bytes())
     return digest.digest()
 
 
-def cache_path(key: bytes) -> Path:
-    """Where the object file of a program with that JSON text is kept."""
-    name = hashlib.sha256(_source_digest() + key).hexdigest()[:32]
-    return cache_dir() / "programs" / name
+@cache
+def _sources() -> list[Path]:
+    here = Path(__file__).resolve().parent
+    return sorted([*here.glob("*.py"), here.parent / "phv.py", here.parent / "tables" / "log.py"])
+
+
+@cache
+def _modules() -> list[str]:
+    """Their names; `detour.engine.compiler.native`, say."""
+    top = Path(__file__).resolve().parents[3]
+    names = [".".join(path.relative_to(top).with_suffix("").parts) for path in _sources()]
+    return [name for name in names if not name.endswith("__init__")]
+
+
+def cache_name(key: bytes) -> str:
+    """Under which name the object file of a program with that JSON text is kept."""
+    live = fingerprint.of_modules(_modules())  # what a test or a user has replaced counts as well
+    return hashlib.sha256(_source_digest() + live + key).hexdigest()[:32]
 
 
 def _target_machine() -> Any:
@@ -93,22 +105,11 @@ class Code:
         return address
 
 
-def cached(path: Path, make: Callable[[], bytes]) -> bytes:
-    """The content of a cache file, which is made if it is missing or damaged."""
-    try:
-        stored = path.read_bytes()
-    except OSError:
-        stored = b""
-    if stored and hashlib.sha256(stored[_DIGEST:]).digest() == stored[:_DIGEST]:
-        return stored[_DIGEST:]
+def cached(name: str, make: Callable[[], bytes]) -> bytes:
+    """What is stored under that name, which is made if it is missing or damaged."""
+    stored = _programs.get(name)
+    if stored is not None:
+        return stored
     data = make()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Another process may write the same file; a rename is atomic.
-        handle, spare = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "wb") as f:
-            f.write(hashlib.sha256(data).digest() + data)
-        Path(spare).replace(path)
-    except OSError:
-        pass  # a cache that cannot be written costs time, nothing else
+    _programs.put(name, data)
     return data

@@ -78,7 +78,7 @@ class Program:
 
         if use_cache:
             key = json.dumps(self.json, sort_keys=True).encode()
-            data = native.cached(native.cache_path(key), make)
+            data = native.cached(native.cache_name(key), make)
         else:
             data = make()
         size = int.from_bytes(data[:4], "little")

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What detour may rebuild at any time: `$XDG_CACHE_HOME/detour`, else `~/.cache/detour`.
+
+Nothing depends on it. Where it cannot be used (a full disk, a quota, no home folder, a folder that others can write to)
+one line says so and everything goes on without it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from detour.base.private import Folder
+
+_log = logging.getLogger(__name__)
+_said: set[str] = set()
+
+
+def cache_dir() -> Path:
+    """The folder, whether it is there or not.
+
+    Raises:
+        OSError: this user has no home.
+    """
+    base = os.environ.get("XDG_CACHE_HOME")
+    if not base or not os.path.isabs(base):  # a relative one is to be ignored (XDG Base Directory Specification)
+        try:
+            base = str(Path.home() / ".cache")
+        except RuntimeError as error:
+            raise OSError(str(error)) from None
+    return Path(base) / "detour"
+
+
+def without(error: OSError, what: str = "the cache") -> None:
+    """Says, once in a process, why something is done without the cache."""
+    reason = (f"{error.filename}: " if error.filename else "") + error.strerror if error.strerror else str(error)
+    if what not in _said:
+        _said.add(what)
+        _log.warning("detour: going on without %s: %s", what, reason)
+
+
+class Cache:
+    """Named contents below the cache folder, each verified when it is read."""
+
+    def __init__(self, *parts: str, top: Callable[[], Path] = cache_dir) -> None:
+        self._parts = parts
+        self._top = top
+
+    def folder(self) -> Folder:
+        """Where they are kept."""
+        return Folder(self._top(), *self._parts)
+
+    def get(self, name: str) -> bytes | None:
+        """What was stored; None if it is not there, damaged, or cannot be had."""
+        try:
+            return self.folder().read(name)
+        except OSError as error:
+            without(error)
+            return None
+
+    def put(self, name: str, data: bytes) -> None:
+        """Stores something if that is possible."""
+        try:
+            self.folder().write(name, data)
+        except OSError as error:
+            without(error)
+
+    def discard(self, name: str) -> None:
+        """Forgets something."""
+        try:
+            self.folder().discard(name)
+        except OSError as error:
+            without(error)
