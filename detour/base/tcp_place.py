@@ -77,13 +77,13 @@ def take_tcp(address: TcpAddress, what: str, patience_s: float = 0.0, tell: Tell
         except _TakenError as taken:
             uses = port_uses(taken.host, taken.port)
             if time.monotonic() >= deadline or any(use.listens for use in uses):
-                raise refusal(what, address, _taken(taken, uses)) from None
+                raise refusal(what, address, f"{_said(taken, address)}: {_taken(uses)}") from None
             if not told:
                 told = True
                 tell(f"{what}: {taken.place} is not free yet: {_use(uses)}; waiting up to {patience_s:g} s")
             time.sleep(_POLL_S)
         except _BindError as failed:
-            raise refusal(what, address, _unusable(failed)) from None
+            raise refusal(what, address, f"{_said(failed, address)}{_advice(failed)}") from None
 
 
 def _hosts(address: TcpAddress, what: str) -> list[str]:
@@ -165,10 +165,16 @@ def _use(uses: Sequence[PortUse]) -> str:
     return str(uses[0]) if uses else "a socket that neither listens nor is connected has it"
 
 
-def _taken(taken: _TakenError, uses: Sequence[PortUse]) -> str:
+def _said(failed: _BindError, address: TcpAddress) -> str:
+    """The system's reason, and for which of several addresses."""
+    reason = failed.error.strerror or str(failed.error)
+    return reason if failed.place == str(address) else f"{failed.place}: {reason}"
+
+
+def _taken(uses: Sequence[PortUse]) -> str:
     listened = any(use.listens for use in uses)
     advice = "end it or choose another port" if listened else f"try again later or choose a port {_outside()}"
-    return f"{taken.place}: {taken.error.strerror}: {_use(uses)}: {advice}"
+    return f"{_use(uses)}: {advice}"
 
 
 def _outside() -> str:
@@ -179,14 +185,13 @@ def _outside() -> str:
     return f"outside {low} to {high}, which the system gives to outgoing connections (net.ipv4.ip_local_port_range)"
 
 
-def _unusable(failed: _BindError) -> str:
-    said = f"{failed.place}: {failed.error.strerror}"
+def _advice(failed: _BindError) -> str:
     if failed.error.errno in _ABSENT:
-        return f"{said}: no interface of this machine has that address"
+        return ": no interface of this machine has that address"
     if failed.error.errno == errno.EACCES:
         try:
             first = int(_PRIVILEGED.read_text())
         except (OSError, ValueError):
             first = 1024
-        return f"{said}: ports below {first} need root (or CAP_NET_BIND_SERVICE): choose {first} or more"
-    return said
+        return f": ports below {first} need root (or CAP_NET_BIND_SERVICE): choose {first} or more"
+    return ""

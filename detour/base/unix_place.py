@@ -52,6 +52,7 @@ class UnixPlace:
         self._folder = -1
         self._mine: OwnFile | None = None
         self._clear()
+        self._try()
 
     @property
     def temporary(self) -> Path:
@@ -150,6 +151,15 @@ class UnixPlace:
                 why = self._occupied(found)
         if why:
             raise self._refusal(why)
+
+    def _try(self) -> None:
+        """Whether the folder takes sockets is known only when one is made."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            try:
+                probe.bind(os.fspath(self.temporary))
+                self.temporary.unlink()
+            except OSError as error:
+                raise self._refusal(f"{self._absolute.parent}: {error.strerror}: {_ELSEWHERE}") from None
 
     def _occupied(self, found: os.stat_result) -> str:
         """What is there, if it has to stay."""

@@ -280,9 +280,9 @@ def _listen(server: grpc.aio.Server, address: Address, name: str, credentials: A
     try:
         port = server.add_secure_port(name, credentials) if credentials else server.add_insecure_port(name)
     except RuntimeError as error:  # how some versions of gRPC report it
-        raise refusal(WHAT, address, f"{name} was free and is not any more ({error}): try again") from None
+        raise refusal(WHAT, address, f"gRPC cannot listen at {name}: {error}") from None
     if not port:
-        raise refusal(WHAT, address, f"{name} was free and is not any more: try again")
+        raise refusal(WHAT, address, f"gRPC cannot listen at {name}")
 
 
 async def _close(server: grpc.aio.Server) -> None:
