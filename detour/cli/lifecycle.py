@@ -130,7 +130,7 @@ def _show_status(console: Console, status: dict[str, Any], endpoints: bool) -> N
     )
     if status["failures"]:
         console.print(f"failed: {', '.join(status['failures'])}")
-    for line in displaced_lines(status["displaced"]):
+    for line in displaced_lines(status.get("displaced", {})):
         console.print(line, style="red")
     if (serving := status.get("p4runtime")) is not None and serving["address"] != serving["socket"]:
         console.print(f"P4Runtime: {serving['reach']}")

@@ -135,6 +135,7 @@ class Endpoint:
         self._main: asyncio.Future[Main | None] | None = None
         self._bound = threading.Event()
         self._failure: BaseException | None = None
+        self._stopping = False
 
     # -- what it is
 
@@ -162,7 +163,10 @@ class Endpoint:
             signed = f"a certificate signed by {self._tls.client_ca}"
             return f"whoever reaches {self.target} with {signed} can program the switches"
         if isinstance(self._address, UnixAddress) and not self._address.abstract:
-            mode = stat.S_IMODE(self._address.path.stat().st_mode)
+            try:
+                mode = stat.S_IMODE(self._address.path.stat().st_mode)
+            except OSError as error:
+                return f"nobody can reach {self.target} any more: {error.strerror}"
             whose = "every user" if mode & 0o002 else f"{_me()} and its group" if mode & 0o020 else f"only {_me()}"
             return f"{whose} (mode {mode:04o}) can reach {self.target} and program the switches"
         which = "" if self._tls is None else " (TLS, but no client certificates)"
@@ -178,11 +182,15 @@ class Endpoint:
         """
         credentials = None if self._tls is None else self._tls.credentials()
         self._bound.clear()
-        self._failure = None
+        self._failure, self._stopping = None, False
         arguments = (credentials, patience_s, tell)
         self._thread = threading.Thread(target=self._work, args=arguments, name="p4runtime", daemon=True)
         self._thread.start()
-        self._bound.wait()
+        try:
+            self._bound.wait()
+        except BaseException:
+            self.stop()
+            raise
         if self._failure is not None:
             self.stop()
             raise self._failure
@@ -204,6 +212,7 @@ class Endpoint:
     def stop(self) -> None:
         """Removes the sockets' files and waits until `main` has returned (whose matter it is to know that it shall).
         May be called twice."""
+        self._stopping = True
         self.abandon()
         self._decide(None)
         if self._thread is not None:
@@ -248,15 +257,23 @@ class Endpoint:
                 self._port = self._add(server, self._address, credentials, patience_s, tell)
             self._loop = asyncio.get_running_loop()
             self._main = self._loop.create_future()
+            if self._stopping:
+                self._main.set_result(None)
             self._bound.set()
             main = await self._main
         except BaseException:
-            await _close(server)
+            await self._give_back(server)
             raise
         if main is None:
-            await _close(server)
+            await self._give_back(server)
         else:
             await main(server)
+
+    async def _give_back(self, server: grpc.aio.Server) -> None:
+        """Ends a server that has served nobody. It lets go of its ports only if it has been started."""
+        self.abandon()
+        await server.start()
+        await server.stop(None)
 
     def _add(self, server: grpc.aio.Server, address: Address, credentials: Any, patience_s: float, tell: Tell) -> int:
         """Lets gRPC listen at an address; returns the port."""
@@ -283,12 +300,6 @@ def _listen(server: grpc.aio.Server, address: Address, name: str, credentials: A
         raise refusal(WHAT, address, f"gRPC cannot listen at {name}: {error}") from None
     if not port:
         raise refusal(WHAT, address, f"gRPC cannot listen at {name}")
-
-
-async def _close(server: grpc.aio.Server) -> None:
-    """Only a server that has been started gives back its ports."""
-    await server.start()
-    await server.stop(None)
 
 
 def _me() -> str:
