@@ -18,7 +18,7 @@ def register(commands: Any) -> None:
     up = command(commands, "up", "boot a fabric, provision it and keep it up", _up)
     up.add_argument("--detach", action="store_true", help="return when it is up; `detour down` ends it")
     add_fabric_options(up)
-    up.add_argument("--grpc", metavar="ADDRESS", help="where the engine serves P4Runtime (default 127.0.0.1, any port)")
+    _add_grpc_options(up)
     command(commands, "down", "end the fabric that is up", _down)
     command(commands, "status", "what is up, since when, and where its switches are reached", _status)
     shell = command(commands, "shell", "p4runtime-shell on one switch", _shell, json=False)
@@ -42,12 +42,49 @@ def add_fabric_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pcap", metavar="DIR", help="write a pcapng file a port into DIR")
 
 
+def _add_grpc_options(up: argparse.ArgumentParser) -> None:
+    up.add_argument(
+        "--grpc",
+        metavar="ADDRESS",
+        help="serve the engine's P4Runtime there as well, HOST:PORT (port 0: any) or unix:PATH; every user of this "
+        "machine can program the switches by a port without client certificates (default: only a UNIX socket of yours)",
+    )
+    up.add_argument("--grpc-tls", "--grpc-server-ssl", action="store_true", help="with TLS, only for --grpc")
+    for name, text in (("cert", "certificate chain"), ("key", "private key")):
+        up.add_argument(f"--grpc-server-{name}", metavar="PEM", help=f"the server's {text}")
+    up.add_argument("--grpc-server-cacert", metavar="PEM", help="verifies clients' certificates")
+    up.add_argument("--grpc-server-with-client-auth", action="store_true", help="clients must have a certificate")
+
+
+def _grpc_tls(options: argparse.Namespace) -> dict[str, str] | None:
+    """The files, by the names of `engine.endpoint.Tls`."""
+    from detour.base.errors import DetourError
+
+    files = {"certificate": options.grpc_server_cert, "key": options.grpc_server_key}
+    client_ca, certified = options.grpc_server_cacert, options.grpc_server_with_client_auth
+    if not options.grpc_tls:
+        if certified or client_ca is not None or any(files.values()):
+            raise DetourError("certificates have no effect without --grpc-tls")
+        return None
+    if options.grpc is None:
+        raise DetourError("--grpc-tls is for an address that others may reach: give --grpc HOST:PORT as well")
+    if None in files.values():
+        raise DetourError("--grpc-tls needs --grpc-server-cert and --grpc-server-key")
+    if certified and client_ca is None:
+        raise DetourError("--grpc-server-with-client-auth needs --grpc-server-cacert to verify clients")
+    if certified:
+        files["client_ca"] = client_ca
+    return {name: os.path.abspath(file) for name, file in files.items()}
+
+
 def up_options(options: argparse.Namespace) -> Any:
     """What the options say."""
     from detour.fabric.daemon import UpOptions
 
     pcap = None if options.pcap is None else os.path.abspath(options.pcap)
-    return UpOptions(options.target, options.topo, pcap, getattr(options, "grpc", None))
+    if "grpc" not in options:
+        return UpOptions(options.target, options.topo, pcap)
+    return UpOptions(options.target, options.topo, pcap, options.grpc, _grpc_tls(options))
 
 
 def _up(options: argparse.Namespace) -> None:
@@ -93,6 +130,10 @@ def _show_status(console: Console, status: dict[str, Any], endpoints: bool) -> N
     )
     if status["failures"]:
         console.print(f"failed: {', '.join(status['failures'])}")
+    for line in displaced_lines(status.get("displaced", {})):
+        console.print(line, style="red")
+    if (serving := status.get("p4runtime")) is not None and serving["address"] != serving["socket"]:
+        console.print(f"P4Runtime: {serving['reach']}")
     addresses = {endpoint["address"] for endpoint in status["endpoints"].values()}
     if len(addresses) == 1:
         console.print(f"P4Runtime: {addresses.pop()}, device ids 1 to {status['switches']} (s0 is device 1)")
@@ -103,19 +144,35 @@ def _show_status(console: Console, status: dict[str, Any], endpoints: bool) -> N
         console.print(f"log: {status['log']}", soft_wrap=True)
 
 
+def displaced_lines(displaced: dict[str, dict[str, Any]]) -> list[str]:
+    """What `status` says of switches that another controller has taken over: a line for each such controller."""
+    groups: dict[tuple[str, bool], list[str]] = {}
+    for name, found in displaced.items():
+        groups.setdefault((found["election_id"], found["primary_again"]), []).append(name)
+    lines = []
+    for (election_id, again), names in groups.items():
+        shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+        verb = "was primary for a while" if again else "has displaced detour's"
+        advice = "`detour provision` writes again what differs" if again else "detour can read but not write there"
+        lines.append(f"{shown}: another controller (election id {election_id}) {verb}; {advice}")
+    return lines
+
+
 def _shell(options: argparse.Namespace) -> int:
     from detour.base.errors import DetourError
     from detour.control import shell
     from detour.control.client import ELECTION_ID
     from detour.fabric import daemon
 
-    endpoints = daemon.ask("status")["endpoints"]
+    status = daemon.ask("status")
+    endpoints = status["endpoints"]
     endpoint = endpoints.get(options.switch)
     if endpoint is None:
         raise DetourError(f"there is no switch {options.switch!r}; the fabric has s0 to s{len(endpoints) - 1}")
     arguments = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     election_id = ELECTION_ID + 1 if options.primary else 1
-    return shell.run(endpoint["address"], endpoint["device_id"], election_id, arguments)
+    address = status.get("p4runtime", {}).get("socket") or endpoint["address"]
+    return shell.run(address, endpoint["device_id"], election_id, arguments)
 
 
 def _warm(options: argparse.Namespace) -> None:

@@ -4,15 +4,20 @@
 from __future__ import annotations
 
 import argparse
+import socket
 import sys
+import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from rich.console import Console
 
+from detour.base.addresses import TcpAddress, joined, parse
 from detour.base.errors import DetourError
+from detour.base.tcp_place import PATIENCE_S, take_tcp
 from detour.cli.output import emit, progress, table
 from detour.cli.parser import command
+from detour.fabric.base import Tell, silent
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -73,24 +78,51 @@ class _Scrape(BaseHTTPRequestHandler):
         """Nobody wants a line for each."""
 
 
-def make_server(where: str) -> ThreadingHTTPServer:
+class _Server(ThreadingHTTPServer):
+    """Serves on all sockets that it is given, which listen already."""
+
+    def __init__(self, sockets: list[socket.socket]) -> None:
+        super().__init__(sockets[0].getsockname()[:2], _Scrape, bind_and_activate=False)
+        self.socket.close()
+        self.socket = sockets[0]
+        self._others = [_Server([sock]) for sock in sockets[1:]]
+
+    def serve_forever(self, poll_interval: float = 0.5) -> None:
+        for other in self._others:
+            threading.Thread(target=other.serve_forever, name="metrics", daemon=True).start()
+        super().serve_forever(poll_interval)
+
+    def shutdown(self) -> None:
+        for other in self._others:
+            other.shutdown()
+        super().shutdown()
+
+    def server_close(self) -> None:
+        for other in self._others:
+            other.server_close()
+        super().server_close()
+
+
+def make_server(where: str, tell: Tell = silent) -> ThreadingHTTPServer:
     """An HTTP server for Prometheus at `host:port` or `:port` (loopback).
 
     Raises:
-        DetourError: that is no address, or it is taken.
+        DetourError: that is no address, or it cannot be had.
     """
-    host, _, port = where.rpartition(":")
-    if not (port.isascii() and port.isdigit() and int(port) < 65536):
-        raise DetourError(f"--serve {where!r}: wanted is an address like :9464 or 127.0.0.1:9464")
     try:
-        return ThreadingHTTPServer((host or "127.0.0.1", int(port)), _Scrape)
-    except OSError as error:
-        raise DetourError(f"--serve {where}: {error.strerror}") from None
+        address = parse(f"127.0.0.1{where}" if where.startswith(":") else where, "--serve")
+    except DetourError:
+        address = None
+    if not isinstance(address, TcpAddress):
+        raise DetourError(f"--serve {where!r}: wanted is an address like :9464 or 127.0.0.1:9464")
+    with take_tcp(address, "--serve", PATIENCE_S, tell) as place:
+        return _Server(place.listen())
 
 
 def _serve(where: str) -> None:
-    with make_server(where) as server, progress(as_json=False, log=True) as tell:
-        tell(f"serving metrics at http://{server.server_address[0]}:{server.server_address[1]}/metrics")
+    with progress(as_json=False, log=True) as tell, make_server(where, tell) as server:
+        address = joined(*server.socket.getsockname()[:2])
+        tell(f"serving metrics at http://{address}/metrics")
         server.serve_forever()
 
 

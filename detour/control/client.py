@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from detour.control.codec import Codec
 from detour.control.entries import Entity, Plan
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 # A message stays well below gRPC's limit of 4 MiB.
 BATCH = 2000
@@ -63,6 +65,15 @@ class Target:
     address: str
 
 
+@dataclass(frozen=True)
+class Displaced:
+    """Another controller has become primary of a switch. What it wrote stays until it is written over."""
+
+    election_id: int
+    since: float
+    """`time.monotonic`"""
+
+
 class SwitchClient:
     """One switch. Made by `FabricClient`."""
 
@@ -76,6 +87,23 @@ class SwitchClient:
         )
         self.switch = finsy.Switch(target.name, target.address, options)
         self.codec = Codec(self.switch.p4info.p4info)
+        self.displaced: Displaced | None = None
+        """the last time that another controller took the switch over; kept when it has gone, until `forgive`"""
+        self.switch.ee.add_listener(finsy.SwitchEvent.BECOME_BACKUP, self._on_backup)
+
+    def _on_backup(self, switch: finsy.Switch) -> None:
+        self.displaced = Displaced(switch.primary_id, time.monotonic())
+        _log.warning("%s: another controller is primary now (election id %d)", self._where(), switch.primary_id)
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether it is ours to write."""
+        return self.switch.is_primary
+
+    def forgive(self) -> None:
+        """The switch holds again what we want; `displaced` is history, unless the other controller is still there."""
+        if self.is_primary:
+            self.displaced = None
 
     @property
     def name(self) -> str:
@@ -153,6 +181,8 @@ class SwitchClient:
                 raise DetourError(f"{self._where()} refuses {self._refused(error, batch)}") from None
 
     def _refused(self, error: finsy.P4ClientError, batch: Sequence[p4r.Update]) -> str:
+        if not self.is_primary and self.displaced is not None:
+            return f"writes: another controller is primary (election id {self.displaced.election_id})"
         if not error.details:
             return f"a write of {len(batch)} updates: {describe(error)}"
         place, detail = min(error.details.items())

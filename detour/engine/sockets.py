@@ -9,7 +9,6 @@ import fcntl
 import os
 import platform
 import socket
-import stat
 import struct
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,11 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
+from detour.base.addresses import too_long
 from detour.base.errors import DetourError
+from detour.base.unix_place import UnixPlace
 from detour.engine.loop.layout import IO_PACKET, IO_TAP, IO_UNIX
 
 _BUFFER_BYTES = 4 << 20
-_PATH_LIMIT = 107
 _NAME_LIMIT = 15
 _ETH_P_ALL = 0x0003
 _SOL_PACKET, _PACKET_AUXDATA, _PACKET_IGNORE_OUTGOING = 263, 8, 23
@@ -39,16 +39,15 @@ class Attachment:
     name: str
     peer: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint8))
     """`struct sockaddr_un` of where frames go, empty for interfaces"""
-    path: Path | None = None
+    place: UnixPlace | None = None
 
     def close(self) -> None:
-        """Closes the descriptor and removes the socket's file. May be called twice."""
+        """Removes the socket's file and closes the descriptor. May be called twice."""
+        if self.place is not None:
+            self.place.remove()
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
-        if self.path is not None:
-            self.path.unlink(missing_ok=True)
-            self.path = None
 
 
 def watch(epoll_fd: int, fd: int, index: int) -> None:
@@ -62,36 +61,13 @@ def watch(epoll_fd: int, fd: int, index: int) -> None:
 
 def open_unix(path: Path, peer: Path) -> Attachment:
     """A datagram socket bound to `path`; a file that a dead process left there is replaced."""
-    for which in (path, peer):
-        if len(os.fsencode(which)) > _PATH_LIMIT:
-            raise DetourError(f"socket path {which} is longer than {_PATH_LIMIT} bytes")
-    _remove_stale(path)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-    try:
-        sock.bind(os.fspath(path))
-    except OSError as error:
-        sock.close()
-        raise DetourError(f"socket {path} cannot be bound: {error.strerror}") from None
+    if why := too_long(peer):
+        raise DetourError(f"socket {peer}: {why}")
+    place = UnixPlace(path, "socket")
+    sock = place.bind_datagram()
     _enlarge(sock)
     address = struct.pack("=H", socket.AF_UNIX) + os.fsencode(peer) + b"\0"
-    return Attachment(sock.detach(), IO_UNIX, str(path), np.frombuffer(address, np.uint8).copy(), path)
-
-
-def _remove_stale(path: Path) -> None:
-    try:
-        if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise DetourError(f"{path} exists and is not a socket")
-    except FileNotFoundError:
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(os.fspath(path))
-        except ConnectionRefusedError:
-            path.unlink(missing_ok=True)
-            return
-        except OSError as error:
-            raise DetourError(f"socket {path} cannot be used: {error.strerror}") from None
-    raise DetourError(f"socket {path} is in use by another process")
+    return Attachment(sock.detach(), IO_UNIX, str(path), np.frombuffer(address, np.uint8).copy(), place)
 
 
 def _enlarge(sock: socket.socket) -> None:

@@ -64,7 +64,11 @@ class Fabric(ABC):
 
     @abstractmethod
     def targets(self) -> list[Target]:
-        """Where P4Runtime is served, one for every switch."""
+        """Where P4Runtime is served for this user's own programs, one for every switch."""
+
+    def addresses(self) -> dict[str, str]:
+        """name of a switch -> where P4Runtime is served for everybody else (default: nowhere else)."""
+        return {target.name: target.address for target in self.targets()}
 
     @abstractmethod
     def set_link(self, link: int, up: bool) -> None:

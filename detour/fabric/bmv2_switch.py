@@ -17,6 +17,7 @@ from pathlib import Path
 
 import grpc
 
+from detour.base.addresses import UnixAddress, too_long
 from detour.base.errors import DetourError
 from detour.control.client import Target
 from detour.engine.phv import CPU_PORT
@@ -67,13 +68,15 @@ class SwitchProcess:
         self.switch = switch
         self._namespace = namespace
         self._socket = folder / f"{switch.name}.sock"
+        if why := too_long(self._socket):
+            raise DetourError(f"P4Runtime: {self._socket}: {why} with XDG_RUNTIME_DIR or TMPDIR")
         self._log = folder / f"{switch.name}.log"
         self._thrift_port = _THRIFT_BASE + switch.index
         command = [binary(), "--no-p4", "--device-id", str(switch.device_id), "--log-level", "off"]
         command += ["--thrift-port", str(self._thrift_port)]
         for port, interface in interfaces.items():
             command += ["-i", f"{port}@{interface}"]
-        command += ["--", "--grpc-server-addr", f"unix:{self._socket}", "--cpu-port", str(CPU_PORT)]
+        command += ["--", "--grpc-server-addr", str(UnixAddress(self._socket)), "--cpu-port", str(CPU_PORT)]
         command += ["--priority-queues", str(priorities)]
         with self._log.open("wb") as log:
             # The kernel ends it when the thread that started it ends, whatever happens to this process.
@@ -89,7 +92,7 @@ class SwitchProcess:
     @property
     def target(self) -> Target:
         """Its P4Runtime endpoint."""
-        return Target(self.switch.name, self.switch.device_id, f"unix:{self._socket}")
+        return Target(self.switch.name, self.switch.device_id, str(UnixAddress(self._socket)))
 
     def wait_ready(self) -> None:
         """Returns when gRPC answers.

@@ -18,11 +18,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from detour.base.addresses import UNIX_PATH_BYTES, too_long
 from detour.base.errors import DetourError
+from detour.base.unix_place import UnixPlace
 from detour.fabric.base import Tell, silent
 
 _LONGEST_REQUEST = 1 << 16
-_LONGEST_PATH = 107
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +44,8 @@ class ControlServer:
     def __init__(self, path: Path, operations: Mapping[str, Operation]) -> None:
         self._path = path
         self._operations = operations
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket: socket.socket | None = None
+        self._place: UnixPlace | None = None
         self._threads: set[threading.Thread] = set()
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -56,21 +58,21 @@ class ControlServer:
             DetourError: the socket cannot be bound.
         """
         _check_path(self._path)
-        try:
-            self._socket.bind(os.fspath(self._path))
-        except OSError as error:
-            raise DetourError(f"control socket {self._path}: {error.strerror}") from None
-        self._socket.listen(16)
+        self._place = UnixPlace(self._path, "control socket")
+        self._socket = self._place.listen()
         self._acceptor.start()
 
     def stop(self) -> None:
         """Serves nothing more; cancels what is under way and waits for it. May be called twice."""
-        # Closing alone does not wake a thread that waits in accept.
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        if self._acceptor.is_alive():
-            self._acceptor.join()
-        self._socket.close()
+        if self._place is not None:
+            self._place.remove()
+        if self._socket is not None:
+            # Closing alone does not wake a thread that waits in accept.
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+            if self._acceptor.is_alive():
+                self._acceptor.join()
+            self._socket.close()
         with self._lock:
             for connection in self._connections:
                 with suppress(OSError):
@@ -79,9 +81,9 @@ class ControlServer:
         for thread in waiting:
             if thread is not threading.current_thread():
                 thread.join()
-        self._path.unlink(missing_ok=True)
 
     def _accept(self) -> None:
+        assert self._socket is not None
         while True:
             try:
                 connection, _ = self._socket.accept()
@@ -185,5 +187,7 @@ def call(path: Path, do: str, arguments: Mapping[str, Any], tell: Tell = silent)
 
 
 def _check_path(path: Path) -> None:
-    if len(os.fsencode(path)) > _LONGEST_PATH:
-        raise DetourError(f"control socket {path}: the path is longer than {_LONGEST_PATH} bytes; set XDG_RUNTIME_DIR")
+    if too_long(path):
+        raise DetourError(
+            f"control socket {path}: the path is longer than {UNIX_PATH_BYTES} bytes; set XDG_RUNTIME_DIR"
+        )

@@ -47,6 +47,8 @@ class UpOptions:
     topology: str = "d1"
     pcap: str | None = None
     grpc: str | None = None
+    grpc_tls: dict[str, str] | None = None
+    """see `make_fabric`"""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -78,7 +80,9 @@ def boot(options: UpOptions, tell: Tell = silent, scratch: Path | None = None) -
         DetourError: something is wrong or missing; nothing is left running.
     """
     topology = parse_topology(options.topology)
-    fabric = make_fabric(options.target, topology, scratch=scratch, grpc_address=options.grpc)
+    fabric = make_fabric(
+        options.target, topology, scratch=scratch, grpc_address=options.grpc, grpc_tls=options.grpc_tls
+    )
     fabric.start(tell)
     session = Session(fabric)
     try:

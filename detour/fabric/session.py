@@ -127,6 +127,8 @@ class Session:
         written = self._loop.run(reconcile(self.client, wanted))
         self._entries = written.entries
         self._tracer = None
+        for switch in self.client.switches.values():
+            switch.forgive()
         return written
 
     def _read(self, device_ids: list[int] | None = None) -> Plan:
@@ -170,7 +172,7 @@ class Session:
 
     def status(self) -> dict[str, Any]:
         """What runs, since when, and where."""
-        targets = self.fabric.targets()
+        targets, addresses = self.fabric.targets(), self.fabric.addresses()
         return {
             "target": self.fabric.target,
             "topology": self.topology.spec,
@@ -181,9 +183,24 @@ class Session:
             "failures": [failure_name(self.topology, f) for f in sorted(self.failures)],
             "rate_mbps": self.fabric.settings.rate_bps / 1e6,
             "seconds_up": round(time.monotonic() - self.started, 1),
-            "endpoints": {t.name: {"address": t.address, "device_id": t.device_id} for t in targets},
+            "endpoints": {t.name: {"address": addresses[t.name], "device_id": t.device_id} for t in targets},
+            "displaced": self._displaced(),
             "icmp_answered": self._responder.answered,
         } | self.fabric.details()
+
+    def _displaced(self) -> dict[str, Any]:
+        """Switches that another controller has taken over since they were provisioned. Election ids are text: they have
+        128 bits."""
+        clients = self._client.switches.values() if self._client is not None else ()
+        return {
+            client.name: {
+                "election_id": str(found.election_id),
+                "seconds_ago": _since(found.since),
+                "primary_again": client.is_primary,
+            }
+            for client in clients
+            if (found := client.displaced) is not None
+        }
 
     def sample(self) -> Sample:
         """All counters now."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from detour.base.errors import DetourError
@@ -28,9 +29,15 @@ def choose(target: str) -> str:
 
 
 def make_fabric(
-    target: str, topology: Topology, *, scratch: Path | None = None, grpc_address: str | None = None
+    target: str,
+    topology: Topology,
+    *,
+    scratch: Path | None = None,
+    grpc_address: str | None = None,
+    grpc_tls: Mapping[str, str] | None = None,
 ) -> Fabric:
-    """A fabric that is not started yet. `scratch`: an empty or missing folder for what it needs while it runs.
+    """A fabric that is not started yet. `scratch`: a missing folder for what it needs while it runs.
+    `grpc_tls`: files for `engine.endpoint.Tls`, by the names of its fields.
 
     Raises:
         DetourError: there is no such target, or an option does not apply to it.
@@ -41,6 +48,8 @@ def make_fabric(
         if grpc_address is not None:
             raise DetourError("--grpc names the engine's one endpoint; BMv2 has one a switch, on UNIX sockets")
         return Bmv2Fabric(topology, scratch=scratch)
+    from detour.engine.endpoint import Tls
     from detour.fabric.engine import EngineFabric
 
-    return EngineFabric(topology, grpc_address=grpc_address or "127.0.0.1:0")
+    tls = None if grpc_tls is None else Tls(**{name: Path(file) for name, file in grpc_tls.items()})
+    return EngineFabric(topology, grpc_address=grpc_address, tls=tls, scratch=scratch)

@@ -32,6 +32,7 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.jit import njit
+from detour.base.unix_place import OwnFile, UnixPlace
 from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, Hosts, deadline, expire, receive, transmit
 from detour.hosts.nic import has_work
 from detour.hosts.wire import ETHERTYPE_IPV6
@@ -120,16 +121,13 @@ def open_unix(path: str | Path, local: str | Path | None = None) -> socket.socke
     """Datagram socket to an engine's port that is bound to `path`; ours is `local` (default: `path` + ".peer").
     The file is removed when the driver closes."""
     own = str(local or f"{path}.peer")
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    place = UnixPlace(Path(own), "socket")
+    sock = place.bind_datagram()
     try:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(own)
-        sock.bind(own)
         sock.connect(str(path))
     except OSError as error:
+        place.remove()
         sock.close()
-        with contextlib.suppress(OSError):
-            os.unlink(own)
         raise DetourError(f"cannot connect {own} to {path}: {error.strerror}") from None
     for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
         sock.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
@@ -148,7 +146,7 @@ class _Port:
         self.blocked = False
         self.free_at = 0
         self.unix = sock.family == socket.AF_UNIX
-        self.file = sock.getsockname() if self.unix else ""
+        self.file = OwnFile(Path(sock.getsockname())) if self.unix and sock.getsockname() else None
         self.dropped = 0
 
 
@@ -213,10 +211,9 @@ class Driver:
         if self._thread is not None:
             self._thread.join()
         for port in self._ports.values():
+            if port.file is not None:
+                port.file.remove()
             port.sock.close()
-            if port.file:
-                with contextlib.suppress(OSError):
-                    os.unlink(port.file)
         self._ports.clear()
         self._selector.close()
         self._wake_read.close()

@@ -15,12 +15,15 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import grpc
 import psutil
 import pytest
+from finsy.proto import p4r, p4r_grpc
 
 SMALL = ["--topo", "dragonfly:p=1,a=2,h=1"]
 TARGETS = ["engine", pytest.param("bmv2", marks=pytest.mark.bmv2)]
 PATIENCE = 120.0
+PEM = Path(__file__).parents[1] / "unit" / "p4runtime" / "tls"
 
 
 class World:
@@ -199,7 +202,133 @@ def test_an_address_that_is_taken(world: World) -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         code, out, err = world.run("up", "--detach", "--target", "engine", "--grpc", address, *SMALL)
     assert (code, out) == (2, "")
-    assert err.splitlines()[-1] == f"detour: P4Runtime: cannot bind {address}: is the port taken?"
+    comm = Path("/proc/self/comm").read_text().strip()
+    said = f"Address already in use: process {os.getpid()} ({comm}) listens there: end it or choose another port"
+    # At once, before anything is loaded.
+    assert err.splitlines() == [f"detour: P4Runtime: cannot bind {address}: {said}"]
+    world.assert_clean()
+
+
+STRANGER = """
+import os, sys
+import grpc
+from finsy.proto import U128, p4r, p4r_grpc
+address, election = sys.argv[1], int(sys.argv[2])
+if os.geteuid() == 0:
+    grpc.insecure_channel(address).close()
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+with grpc.insecure_channel(address) as channel:
+    update = p4r.MasterArbitrationUpdate(device_id=1, election_id=U128.encode(election))
+    requests = iter([p4r.StreamMessageRequest(arbitration=update)])
+    def stay():
+        yield from requests
+        sys.stdin.read()
+    try:
+        for answer in p4r_grpc.P4RuntimeStub(channel).StreamChannel(stay()):
+            print(answer.arbitration.status.code, flush=True)
+    except grpc.RpcError as error:
+        print(error.code().name, error.details(), flush=True)
+"""
+"""Another user who wants to be primary, until its standard input ends."""
+
+
+def stranger(address: str, election: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", STRANGER, address, str(election)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_other_users_do_not_reach_the_switches(world: World) -> None:
+    up = world.json("up", "--detach", "--target", "engine", *SMALL)
+    address = up["endpoints"]["s0"]["address"]
+    assert address.startswith(f"unix:{world.runtime}/detour/")
+    assert up["p4runtime"]["reach"].startswith("only ")
+    # Even if all folders above let everybody pass, the state folder does not.
+    for folder in (world.runtime, *world.runtime.parents[:-1]):
+        if folder.stat().st_uid == os.geteuid():
+            folder.chmod(folder.stat().st_mode | 0o055)
+    assert not [c for c in world.daemon().net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+    other = stranger(address, (1 << 128) - 1)
+    out, _ = other.communicate(timeout=PATIENCE)
+    assert "Permission denied" in out, out
+    assert world.json("status")["displaced"] == {}
+    world.json("down")
+    world.assert_clean()
+
+
+def test_a_port_is_everybodys_and_a_new_primary_is_seen(world: World) -> None:
+    code, out, err = world.run("up", "--detach", "--target", "engine", "--grpc", "127.0.0.1:0", *SMALL)
+    assert code == 0, err
+    status = world.json("status")
+    address = status["endpoints"]["s0"]["address"]
+    assert address.startswith("127.0.0.1:")
+    said = f"every user of this machine can reach {address} and program the switches"
+    assert f"detour: P4Runtime: {said}\n" in err
+    assert f"P4Runtime: {said}\n" in out
+    assert status["displaced"] == {}
+    top = (1 << 128) - 1
+    other = stranger(address, top)
+    assert other.stdout is not None
+    assert other.stdout.readline() == "0\n"  # it is primary
+    wait(lambda: world.json("status")["displaced"], PATIENCE)
+    (name, found), *rest = world.json("status")["displaced"].items()
+    assert (name, found["election_id"], found["primary_again"], rest) == ("s0", str(top), False, [])
+    _, out, _ = world.run("status")
+    assert f"s0: another controller (election id {top}) has displaced detour's" in out
+    code, _, err = world.run("fail", "s0-s1")
+    assert code == 2
+    assert f"refuses writes: another controller is primary (election id {top})" in err
+    other.communicate("", timeout=PATIENCE)
+    wait(lambda: world.json("status")["displaced"]["s0"]["primary_again"], PATIENCE)
+    _, out, _ = world.run("status")
+    assert f"s0: another controller (election id {top}) was primary for a while; `detour provision`" in out
+    world.json("provision")
+    assert world.json("status")["displaced"] == {}
+    world.json("down")
+    world.assert_clean()
+
+
+def test_certificates_for_a_port(world: World) -> None:
+    files = ["--grpc-server-cert", str(PEM / "server.pem"), "--grpc-server-key", str(PEM / "server.key")]
+    certified = ["--grpc-server-cacert", str(PEM / "ca.pem"), "--grpc-server-with-client-auth"]
+    line = ["--target", "engine", "--grpc", "localhost:0", "--grpc-tls", *files, *certified]
+    up = world.json("up", "--detach", *line, *SMALL)
+    assert up["p4runtime"]["tls"]
+    assert "with a certificate signed by" in up["p4runtime"]["reach"]
+    assert world.json("verify")["verified"]  # detour's own controller needs no certificate
+    address = up["endpoints"]["s0"]["address"]
+    ca, key, certificate = ((PEM / name).read_bytes() for name in ("ca.pem", "client.key", "client.pem"))
+    for credentials, answers in (
+        (grpc.ssl_channel_credentials(ca, key, certificate), True),
+        (grpc.ssl_channel_credentials(ca), False),
+    ):
+        with grpc.secure_channel(address, credentials) as channel:
+            call = p4r_grpc.P4RuntimeStub(channel).Capabilities
+            if answers:
+                assert call(p4r.CapabilitiesRequest(device_id=1), timeout=PATIENCE, wait_for_ready=True)
+            else:
+                with pytest.raises(grpc.RpcError):
+                    call(p4r.CapabilitiesRequest(device_id=1), timeout=PATIENCE)
+    world.json("down")
+    world.assert_clean()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (["--grpc-tls"], "--grpc-tls is for an address that others may reach: give --grpc HOST:PORT"),
+        (["--grpc", "127.0.0.1:0", "--grpc-tls"], "--grpc-tls needs --grpc-server-cert and --grpc-server-key"),
+        (["--grpc", "127.0.0.1:0", "--grpc-server-cert", "x"], "certificates have no effect without --grpc-tls"),
+        (["--grpc", "0.0.0.0:0"], "0.0.0.0:0 is not a loopback address"),
+    ],
+)
+def test_what_up_refuses(world: World, line: list[str], words: str) -> None:
+    code, out, err = world.run("up", "--detach", "--target", "engine", *line, *SMALL)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert words in err
     world.assert_clean()
 
 

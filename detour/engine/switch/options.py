@@ -296,6 +296,8 @@ def _tls(target: argparse.Namespace) -> TlsFiles | None:
     for name in ("grpc_server_cert", "grpc_server_key"):
         if getattr(target, name) is None:
             raise DetourError(f"detour switch: --grpc-server-ssl needs --{name.replace('_', '-')}")
+    if target.grpc_server_with_client_auth and target.grpc_server_cacert is None:
+        raise DetourError("detour switch: --grpc-server-with-client-auth needs --grpc-server-cacert to verify clients")
     files = (target.grpc_server_cert, target.grpc_server_key, target.grpc_server_cacert)
     for path in files:
         if path is not None and not path.is_file():

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process of `detour switch`: starts a switch, waits for a signal, ends in time.
+"""The process of `detour switch`: takes its address, starts a switch, waits for a signal, ends in time.
+
+Whoever started it may call the port at once, again and again. So it listens before it loads the engine: the less time
+there is in between, the less often the kernel connects a caller to itself, who then holds the port.
 
 No signal handler runs: the signals are blocked in all threads and the main thread waits for them. A handler that
 raises, to cut a long start short, raises wherever the thread is; inside the compiler's callbacks such an exception
@@ -13,11 +16,14 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
+from detour.engine.switch.address import narrowed
 from detour.engine.switch.options import SwitchOptions
 
 if TYPE_CHECKING:
+    from detour.engine.endpoint import Endpoint
     from detour.engine.switch.run import Switch
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -41,29 +47,60 @@ def run(options: SwitchOptions) -> None:
 
 
 def _run(options: SwitchOptions) -> None:
-    switches: list[Switch] = []
-    starting = _Task(lambda: _started(options, switches))
+    parts = _Parts()
+    starting = _Task(lambda: _start(options, parts))
     ended = False
     while not (ended or starting.finished(0)):
         ended = _ended(_POLL_S)
     if not starting.finished(_PATIENCE_S):
-        _abandon(switches)
+        _abandon(parts)
     starting.result()
-    (switch,) = switches
+    switch = parts.switch
+    assert switch is not None
     if not ended:
         switch.run(_ended)
     stopping = _Task(switch.stop)
     if not stopping.finished(_PATIENCE_S):
-        _abandon(switches)
+        _abandon(parts)
     stopping.result()
 
 
-def _started(options: SwitchOptions, switches: list[Switch]) -> None:
-    from detour.engine.switch.run import Switch  # takes seconds, in which signals are heard already
+@dataclass
+class _Parts:
+    """What has been made so far."""
 
-    switch = Switch(options)
-    switches.append(switch)
-    switch.start()
+    endpoint: Endpoint | None = None
+    switch: Switch | None = None
+
+
+def _start(options: SwitchOptions, parts: _Parts) -> None:
+    endpoint = parts.endpoint = _listen(options)
+    try:
+        from detour.engine.switch.run import Switch  # takes seconds, in which signals are heard already
+
+        parts.switch = Switch(options, endpoint, _tell)
+        parts.switch.start()
+    except BaseException:
+        endpoint.stop()
+        raise
+
+
+def _listen(options: SwitchOptions) -> Endpoint:
+    from detour.base.tcp_place import PATIENCE_S
+    from detour.engine.endpoint import Endpoint, Tls
+
+    address, notice = narrowed(options)
+    files = options.tls
+    tls = None if files is None else Tls(files.certificate, files.key, files.ca if files.require_client else None)
+    endpoint = Endpoint(address, tls)
+    endpoint.bind(PATIENCE_S, _tell)
+    for text in (*options.notices, *([notice] if notice else []), endpoint.reach()):
+        _tell(text)
+    return endpoint
+
+
+def _tell(text: str) -> None:
+    print(f"detour switch: {text}", flush=True)
 
 
 def _ended(seconds: float) -> bool:
@@ -71,10 +108,10 @@ def _ended(seconds: float) -> bool:
     return signal.sigtimedwait(_SIGNALS, seconds) is not None
 
 
-def _abandon(switches: list[Switch]) -> NoReturn:
+def _abandon(parts: _Parts) -> NoReturn:
     """Ends the process in the middle of what other threads do: the system takes back all but files."""
-    for switch in switches:
-        switch.abandon()
+    if parts.endpoint is not None:
+        parts.endpoint.abandon()
     sys.stdout.flush()
     os._exit(0)
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import socket
 from collections.abc import Callable
@@ -13,16 +12,18 @@ from typing import Any
 from detour.base.errors import DetourError
 from detour.engine import warm
 from detour.engine.clock import RealTime
+from detour.engine.endpoint import Endpoint
 from detour.engine.network import Network
-from detour.engine.p4runtime import P4RuntimeServer, Tls
+from detour.engine.p4runtime import P4RuntimeServer
 from detour.engine.p4runtime.target import Target, compile_program
 from detour.engine.state import SwitchState
-from detour.engine.switch.address import narrowed
 from detour.engine.switch.captures import InterfaceCapture
 from detour.engine.switch.files import Files
 from detour.engine.switch.log import open_log
 from detour.engine.switch.options import SwitchOptions
 from detour.engine.tables.log import LogRing
+
+Tell = Callable[[str], None]
 
 _SWITCH = 1
 """What the network calls its only switch; P4Runtime calls it what the options say."""
@@ -48,16 +49,16 @@ class _Logged(Network):
 
 
 class Switch:
-    """One switch, as the options ask."""
+    """One switch, as the options ask, at an endpoint that is bound already."""
 
-    def __init__(self, options: SwitchOptions) -> None:
+    def __init__(self, options: SwitchOptions, endpoint: Endpoint, tell: Tell) -> None:
         self.options = options
         self.log = open_log(options)
         self.network = _Logged(self.log, clock=RealTime(), packets=_PACKETS, frame_bytes=_FRAME_BYTES)
         self._files: Files | None = None
-        self._address, notice = narrowed(options)
-        self.server = P4RuntimeServer(self.network, self._address, _tls(options), promote_backup=True)
-        self.notices = [*options.notices, *([notice] if notice else [])]
+        self.server = P4RuntimeServer(self.network, endpoint, promote_backup=True)
+        self.notices: list[str] = []
+        self._tell = tell
 
     def start(self) -> None:
         """Attaches, programs, serves. `DetourError` if anything of that cannot be done; then all is given back."""
@@ -67,7 +68,7 @@ class Switch:
             self.stop()
             raise
         for notice in self.notices:
-            _tell(notice)
+            self._tell(notice)
 
     def _start(self) -> None:
         options = self.options
@@ -82,7 +83,7 @@ class Switch:
         self.server.start()
         print(f"Server listening on {self.server.target}", flush=True)
         # After that: harnesses wait some seconds for the port, but as long as it takes for an answer.
-        warm.ensure(_tell)
+        warm.ensure(self._tell)
         self.network.start()
         if self._files is not None:
             self._files.start(options.use_files or 0)
@@ -103,12 +104,6 @@ class Switch:
         while not ended(_LOG_POLL_S if self.network.ring is not None else _IDLE_S):
             self.network.check()
             self._drain_log()
-
-    def abandon(self) -> None:
-        """For a process that ends without `stop`: removes what would be left behind."""
-        if self._address.startswith("unix:"):
-            with contextlib.suppress(OSError):
-                Path(self._address.removeprefix("unix:")).unlink()
 
     def _load(self, path: Path) -> None:
         """The program of the command line. P4Runtime wants its P4Info before it can be used there."""
@@ -152,17 +147,6 @@ class Switch:
         if ring is not None:
             for line in self.network.call(ring.drain):
                 self.log.info("%s", line)
-
-
-def _tell(text: str) -> None:
-    print(f"detour switch: {text}", flush=True)
-
-
-def _tls(options: SwitchOptions) -> Tls | None:
-    files = options.tls
-    if files is None:
-        return None
-    return Tls(files.certificate, files.key, files.ca if files.require_client else None)
 
 
 def _exists(name: str) -> bool:

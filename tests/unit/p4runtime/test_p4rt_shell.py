@@ -28,7 +28,14 @@ def python() -> Path:
 
 
 @pytest.mark.slow
-def test_a_session(python: Path, server: P4RuntimeServer, network: FakeNetwork) -> None:
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "unix:{tmp}/s"])
+def test_a_session(python: Path, network: FakeNetwork, address: str, tmp_path: Path) -> None:
+    with P4RuntimeServer(network, address.format(tmp=tmp_path)) as server:
+        server.add_device(1)
+        _session(python, server, network)
+
+
+def _session(python: Path, server: P4RuntimeServer, network: FakeNetwork) -> None:
     program = [str(PROGRAMS / "everything.p4info.txtpb"), str(PROGRAMS / "everything.json")]
     command = [str(python), str(SESSION), server.target, *program]
     outs: list[tuple[int, bytes]] = []

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Taking the address that a server listens on, wholly or not at all; the one door for all servers of detour.
+
+Every cause is told in words of its own: what the system says, who holds the place where that can be seen, and what
+to do.
+"""
+
+from __future__ import annotations
+
+from detour.base.addresses import Address, TcpAddress
+from detour.base.tcp_place import TcpPlace, Tell, take_tcp
+from detour.base.unix_place import AbstractPlace, UnixPlace
+
+Place = TcpPlace | UnixPlace | AbstractPlace
+
+
+def take(address: Address, what: str, patience_s: float = 0.0, tell: Tell = lambda text: None) -> Place:
+    """Takes an address for `what`. A port that is only being let go is waited for, `patience_s` long; `tell` hears it.
+
+    Raises:
+        DetourError: it cannot be had, and why.
+    """
+    if isinstance(address, TcpAddress):
+        return take_tcp(address, what, patience_s, tell)
+    if address.abstract:
+        return AbstractPlace(address, what)
+    return UnixPlace(address.path, what)

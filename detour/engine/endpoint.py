@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where P4Runtime is served: addresses, TLS, and the thread in which gRPC lives.
+
+An endpoint binds first and serves when it is told how. Between the two, the engine is loaded, which takes a second;
+clients that connect meanwhile are kept waiting by the kernel and by gRPC. So nothing but gRPC is imported here, and
+`detour switch` listens almost as soon as it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import stat
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+
+from detour.base.addresses import Address, TcpAddress, UnixAddress, joined, parse, refusal
+from detour.base.errors import DetourError
+from detour.base.grpc_loop import GrpcLoop
+from detour.base.holders import user
+from detour.base.listening import take
+from detour.base.tcp_place import TcpPlace, Tell
+from detour.base.unix_place import UnixPlace
+
+T = TypeVar("T")
+WHAT = "P4Runtime"
+_MESSAGE_BYTES = 256 << 20
+_OPTIONS = [
+    ("grpc.max_receive_message_length", _MESSAGE_BYTES),
+    ("grpc.max_send_message_length", _MESSAGE_BYTES),
+    ("grpc.max_metadata_size", 16 << 20),
+    ("grpc.so_reuseport", 0),  # a port that is taken is an error, not shared
+    ("grpc.keepalive_time_ms", 30_000),  # a controller whose machine is gone is not live
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+]
+
+Main = Callable[[grpc.aio.Server], Awaitable[None]]
+"""what runs in the endpoint's loop: it adds handlers, starts the server, and returns when the server has ended"""
+
+
+@dataclass(frozen=True)
+class Tls:
+    """PEM files. With `client_ca` clients must have a certificate that it signed."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
+
+    def credentials(self) -> grpc.ServerCredentials:
+        """The credentials, or a DetourError that names the file that cannot be used."""
+        ca = _read_pem(self.client_ca) if self.client_ca else None
+        pair = (_read_pem(self.key), _read_pem(self.certificate))
+        self._check()
+        return grpc.ssl_server_credentials([pair], ca, require_client_auth=ca is not None)
+
+    def _check(self) -> None:
+        """gRPC would only say that it cannot bind."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            context.load_cert_chain(self.certificate, self.key, password=_no_password)
+        except (ssl.SSLError, OSError) as error:
+            raise DetourError(f"TLS: {self.certificate} and {self.key}: {_reason(error)}") from None
+        try:
+            if self.client_ca is not None:
+                context.load_verify_locations(self.client_ca)
+        except (ssl.SSLError, OSError) as error:
+            raise DetourError(f"TLS: {self.client_ca}: {_reason(error)}") from None
+
+
+def _no_password() -> str:
+    raise DetourError("TLS: the key is encrypted; give one that is not")
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
+        return "the key does not belong to the certificate"
+    reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+    return f"cannot be read as PEM ({reason or error})"
+
+
+def _read_pem(path: Path) -> bytes:
+    try:
+        data = Path(path).read_bytes()
+    except OSError as e:
+        raise DetourError(f"TLS: {path}: {e.strerror or e}") from e
+    if b"-----BEGIN " not in data:
+        raise DetourError(f"TLS: {path} is not a PEM file")
+    return data
+
+
+def check_address(address: str, tls: Tls | None) -> Address:
+    """Understands an address. Without client certificates anybody who reaches a port may program the switches.
+
+    Raises:
+        DetourError: it is no address, or one of other machines' without client certificates.
+    """
+    found = parse(address, WHAT)
+    certified = tls is not None and tls.client_ca is not None
+    if isinstance(found, TcpAddress) and not found.is_loopback and not certified:
+        raise DetourError(
+            f"P4Runtime: {address} is not a loopback address: give TLS with client certificates, or listen on 127.0.0.1"
+        )
+    return found
+
+
+class Endpoint:
+    """A gRPC server at one address, and if wanted at a UNIX socket besides: `bind`, then `serve`, then `stop`.
+
+    `private`: where to put a socket without TLS for this user's own programs, in a folder that nobody else may enter.
+    """
+
+    def __init__(self, address: str | None, tls: Tls | None = None, private: Path | None = None) -> None:
+        """`address`: `host:port`, `[IPv6]:port` or `unix:path`; port 0 takes a free one; None: only `private`.
+
+        Raises:
+            DetourError: that is no address, or not loopback's without client certificates.
+        """
+        self._address = None if address is None else check_address(address, tls)
+        self._private = None if private is None else UnixAddress(private)
+        self._tls = tls
+        self._port = 0
+        self._places: list[UnixPlace] = []
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._main: asyncio.Future[Main | None] | None = None
+        self._bound = threading.Event()
+        self._failure: BaseException | None = None
+        self._stopping = False
+
+    # -- what it is
+
+    @property
+    def port(self) -> int:
+        """The TCP port; 0 before `bind`, and for UNIX sockets."""
+        return self._port
+
+    @property
+    def target(self) -> str:
+        """What clients connect to."""
+        address = self._address or self._private
+        return joined(address.host, self._port) if isinstance(address, TcpAddress) else str(address)
+
+    @property
+    def private_target(self) -> str:
+        """What this user's own programs connect to, without TLS if there is a private socket."""
+        return str(self._private or self.target)
+
+    def reach(self) -> str:
+        """Who can program the switches here, as a sentence without an end."""
+        if self._address is None:
+            return f"only {_me()} can reach it"
+        if self._tls is not None and self._tls.client_ca is not None:
+            signed = f"a certificate signed by {self._tls.client_ca}"
+            return f"whoever reaches {self.target} with {signed} can program the switches"
+        if isinstance(self._address, UnixAddress) and not self._address.abstract:
+            try:
+                mode = stat.S_IMODE(self._address.path.stat().st_mode)
+            except OSError as error:
+                return f"nobody can reach {self.target} any more: {error.strerror}"
+            whose = "every user" if mode & 0o002 else f"{_me()} and its group" if mode & 0o020 else f"only {_me()}"
+            return f"{whose} (mode {mode:04o}) can reach {self.target} and program the switches"
+        which = "" if self._tls is None else " (TLS, but no client certificates)"
+        return f"every user of this machine can reach {self.target} and program the switches{which}"
+
+    # -- life
+
+    def bind(self, patience_s: float = 0.0, tell: Tell = lambda text: None) -> None:
+        """Takes the addresses and listens there. `patience_s`, `tell`: see `listening.take`.
+
+        Raises:
+            DetourError: naming the cause; then nothing is taken.
+        """
+        credentials = None if self._tls is None else self._tls.credentials()
+        self._bound.clear()
+        self._failure, self._stopping = None, False
+        arguments = (credentials, patience_s, tell)
+        self._thread = threading.Thread(target=self._work, args=arguments, name="p4runtime", daemon=True)
+        self._thread.start()
+        try:
+            self._bound.wait()
+        except BaseException:
+            self.stop()
+            raise
+        if self._failure is not None:
+            self.stop()
+            raise self._failure
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether it listens."""
+        return self._thread is not None
+
+    def serve(self, main: Main) -> None:
+        """Lets `main` serve, in the endpoint's loop."""
+        self._decide(main)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs a coroutine in the endpoint's loop and waits for it."""
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def stop(self) -> None:
+        """Removes the sockets' files and waits until `main` has returned (whose matter it is to know that it shall).
+        May be called twice."""
+        self._stopping = True
+        self.abandon()
+        self._decide(None)
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def abandon(self) -> None:
+        """For a process that ends without `stop`: removes what would be left behind."""
+        for place in self._places:
+            place.remove()
+        self._places = []
+
+    # -- the thread
+
+    def _decide(self, main: Main | None) -> None:
+        loop, chosen = self._loop, self._main
+        if loop is None or chosen is None:
+            return
+
+        def decide() -> None:
+            if not chosen.done():
+                chosen.set_result(main)
+
+        loop.call_soon_threadsafe(decide)
+
+    def _work(self, credentials: Any, patience_s: float, tell: Tell) -> None:
+        try:
+            with asyncio.Runner(loop_factory=GrpcLoop) as runner:
+                runner.run(self._serve(credentials, patience_s, tell))
+        except BaseException as error:
+            self._failure = error
+        finally:
+            self._loop = self._main = None
+            self._bound.set()
+
+    async def _serve(self, credentials: Any, patience_s: float, tell: Tell) -> None:
+        server = grpc.aio.server(options=_OPTIONS)
+        try:
+            if self._private is not None:
+                self._add(server, self._private, None, patience_s, tell)
+            if self._address is not None:
+                self._port = self._add(server, self._address, credentials, patience_s, tell)
+            self._loop = asyncio.get_running_loop()
+            self._main = self._loop.create_future()
+            if self._stopping:
+                self._main.set_result(None)
+            self._bound.set()
+            main = await self._main
+        except BaseException:
+            await self._give_back(server)
+            raise
+        if main is None:
+            await self._give_back(server)
+        else:
+            await main(server)
+
+    async def _give_back(self, server: grpc.aio.Server) -> None:
+        """Ends a server that has served nobody. It lets go of its ports only if it has been started."""
+        self.abandon()
+        await server.start()
+        await server.stop(None)
+
+    def _add(self, server: grpc.aio.Server, address: Address, credentials: Any, patience_s: float, tell: Tell) -> int:
+        """Lets gRPC listen at an address; returns the port."""
+        with ExitStack() as held:
+            place = take(address, WHAT, patience_s, tell)
+            if isinstance(place, TcpPlace):
+                held.enter_context(place)
+                for each in place.addresses:
+                    _listen(server, address, each, credentials)
+                return place.port
+            if isinstance(place, UnixPlace):
+                _listen(server, address, str(UnixAddress(place.temporary)), credentials)
+                place.publish()
+                self._places.append(place)
+            else:
+                _listen(server, address, str(address), credentials)
+            return 0
+
+
+def _listen(server: grpc.aio.Server, address: Address, name: str, credentials: Any) -> None:
+    try:
+        port = server.add_secure_port(name, credentials) if credentials else server.add_insecure_port(name)
+    except RuntimeError as error:  # how some versions of gRPC report it
+        raise refusal(WHAT, address, f"gRPC cannot listen at {name}: {error}") from None
+    if not port:
+        raise refusal(WHAT, address, f"gRPC cannot listen at {name}")
+
+
+def _me() -> str:
+    return f"{user(os.geteuid())} (and root)" if os.geteuid() else "root"
