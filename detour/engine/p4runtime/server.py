@@ -21,24 +21,22 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import grpc
-from finsy.proto import p4r_grpc
 
 from detour.base.errors import DetourError
 from detour.base.grpc_loop import GrpcLoop
 from detour.engine.p4runtime.device import Device
 from detour.engine.p4runtime.errors import Code, Refused, log
+from detour.engine.p4runtime.handlers import register
+from detour.engine.p4runtime.limits import Limits
 from detour.engine.p4runtime.service import Service
 from detour.engine.p4runtime.target import NetworkLike, Target
 
 T = TypeVar("T")
-_MESSAGE_BYTES = 256 << 20
-_WORKERS = 8
+_WORKERS, _READ_WORKERS = 8, 2
 _GRACE_S = 1.0
 _IDLE_SCAN_S = 0.1
 _OPTIONS = [
-    ("grpc.max_receive_message_length", _MESSAGE_BYTES),
-    ("grpc.max_send_message_length", _MESSAGE_BYTES),
-    ("grpc.max_metadata_size", 16 << 20),
+    ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),  # a port that is taken is an error, not shared
     ("grpc.keepalive_time_ms", 30_000),  # a controller whose machine is gone is not live
     ("grpc.keepalive_timeout_ms", 10_000),
@@ -85,6 +83,7 @@ class P4RuntimeServer:
         tls: Tls | None = None,
         *,
         promote_backup: bool = False,
+        limits: Limits | None = None,
     ) -> None:
         """`address`: host:port, [IPv6]:port or unix:path; port 0 takes a free one.
 
@@ -96,10 +95,12 @@ class P4RuntimeServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._workers: ThreadPoolExecutor | None = None
+        self._readers: ThreadPoolExecutor | None = None
+        self._limits = limits or Limits()
         self._stop: asyncio.Event | None = None
         self._port = 0
         self._switches: dict[int, int] = {}
-        self._service = Service(self._work)
+        self._service = Service(self._work, self._read_work, self._limits)
 
     # -- what others use
 
@@ -138,6 +139,7 @@ class P4RuntimeServer:
             raise DetourError("P4Runtime: the server runs already")
         credentials = self._tls.credentials() if self._tls else None
         self._workers = ThreadPoolExecutor(_WORKERS, "p4runtime-worker")
+        self._readers = ThreadPoolExecutor(_READ_WORKERS, "p4runtime-reader")
         started: asyncio.Future[None] | threading.Event = threading.Event()
         failure: list[BaseException] = []
         self._thread = threading.Thread(
@@ -148,7 +150,7 @@ class P4RuntimeServer:
         if failure:
             self._thread.join()
             self._thread = None
-            self._workers.shutdown()
+            self._end_workers()
             raise failure[0]
 
     def stop(self) -> None:
@@ -160,8 +162,12 @@ class P4RuntimeServer:
             loop.call_soon_threadsafe(stop.set)
         thread.join()
         self._thread = None
-        assert self._workers is not None
-        self._workers.shutdown()
+        self._end_workers()
+
+    def _end_workers(self) -> None:
+        for pool in (self._workers, self._readers):
+            assert pool is not None
+            pool.shutdown()
 
     def __enter__(self) -> P4RuntimeServer:
         self.start()
@@ -186,8 +192,10 @@ class P4RuntimeServer:
             started.set()
 
     async def _serve(self, credentials: Any, started: threading.Event) -> None:
-        server = grpc.aio.server(options=_OPTIONS)
-        p4r_grpc.add_P4RuntimeServicer_to_server(self._service, server)
+        options = [*_OPTIONS, ("grpc.max_receive_message_length", self._limits.message)]
+        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=self._limits.rpcs)
+        self._service.begin()
+        register(self._service, server)
         self._bind(server, credentials)
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         for device_id in self._switches:
@@ -217,7 +225,9 @@ class P4RuntimeServer:
     async def _open(self, device_id: int) -> None:
         assert self._loop is not None
         target = Target(self._network, self._switches[device_id])
-        self._service.devices[device_id] = Device(device_id, target, self._loop, self._work, self._promote)
+        self._service.devices[device_id] = Device(
+            device_id, target, self._loop, self._work, self._promote, self._service.budgets
+        )
 
     async def _close(self, device_id: int) -> None:
         device = self._service.devices.pop(device_id)
@@ -239,6 +249,9 @@ class P4RuntimeServer:
 
     async def _work(self, function: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._workers, function)
+
+    async def _read_work(self, function: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._readers, function)
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine in the server's thread and waits for it."""
