@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import argparse
+import socket
 import sys
+import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -14,6 +17,9 @@ from detour.base.errors import DetourError
 from detour.cli.output import emit, progress, table
 from detour.cli.parser import command
 
+_CONNECTIONS = 32
+_IDLE_S = 10.0  # for a client that sends no request, or does not read the answer
+_PAUSE_S = 0.1
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -53,8 +59,49 @@ def _text(result: dict[str, Any]) -> str:
     return text(result["metrics"])
 
 
+class _Server(ThreadingHTTPServer):
+    """Serves so many at a time, and goes on when there are no descriptors left."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], connections: int = _CONNECTIONS) -> None:
+        super().__init__(address, _Scrape)
+        self._free = threading.BoundedSemaphore(connections)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Waits a little after an error: the connection is still there to be accepted, and would be tried at once."""
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(_PAUSE_S)
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Starts the thread; whoever is one too many is turned away."""
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no more threads
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """In the thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes away is nothing to print a traceback for."""
+
+
 class _Scrape(BaseHTTPRequestHandler):
     """Asks the fabric anew for every request."""
+
+    timeout = _IDLE_S
 
     def do_GET(self) -> None:
         """`/metrics`; the path does not matter."""
@@ -83,7 +130,7 @@ def make_server(where: str) -> ThreadingHTTPServer:
     if not (port.isascii() and port.isdigit() and int(port) < 65536):
         raise DetourError(f"--serve {where!r}: wanted is an address like :9464 or 127.0.0.1:9464")
     try:
-        return ThreadingHTTPServer((host or "127.0.0.1", int(port)), _Scrape)
+        return _Server((host or "127.0.0.1", int(port)))
     except OSError as error:
         raise DetourError(f"--serve {where}: {error.strerror}") from None
 

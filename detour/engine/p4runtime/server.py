@@ -42,6 +42,8 @@ _OPTIONS = [
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.server_handshake_timeout_ms", 10_000),  # who connects and says nothing is let go
+    ("grpc.max_connection_idle_ms", 300_000),  # clients connect again by themselves
 ]
 
 
