@@ -32,16 +32,19 @@ from detour.base.unix_place import UnixPlace
 
 T = TypeVar("T")
 WHAT = "P4Runtime"
-_MESSAGE_BYTES = 256 << 20
+MESSAGE_BYTES = 32 << 20
+"""the longest request"""
+RPCS = 4096
+"""calls, streams among them, at the same time"""
 _OPTIONS = [
-    ("grpc.max_receive_message_length", _MESSAGE_BYTES),
-    ("grpc.max_send_message_length", _MESSAGE_BYTES),
-    ("grpc.max_metadata_size", 16 << 20),
+    ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),  # a port that is taken is an error, not shared
     ("grpc.keepalive_time_ms", 30_000),  # a controller whose machine is gone is not live
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.server_handshake_timeout_ms", 10_000),  # who connects and says nothing is let go
+    ("grpc.max_connection_idle_ms", 300_000),  # clients connect again by themselves
 ]
 
 Main = Callable[[grpc.aio.Server], Awaitable[None]]
@@ -119,7 +122,15 @@ class Endpoint:
     `private`: where to put a socket without TLS for this user's own programs, in a folder that nobody else may enter.
     """
 
-    def __init__(self, address: str | None, tls: Tls | None = None, private: Path | None = None) -> None:
+    def __init__(
+        self,
+        address: str | None,
+        tls: Tls | None = None,
+        private: Path | None = None,
+        *,
+        message_bytes: int = MESSAGE_BYTES,
+        rpcs: int = RPCS,
+    ) -> None:
         """`address`: `host:port`, `[IPv6]:port` or `unix:path`; port 0 takes a free one; None: only `private`.
 
         Raises:
@@ -128,6 +139,8 @@ class Endpoint:
         self._address = None if address is None else check_address(address, tls)
         self._private = None if private is None else UnixAddress(private)
         self._tls = tls
+        self._options = [*_OPTIONS, ("grpc.max_receive_message_length", message_bytes)]
+        self._rpcs = rpcs
         self._port = 0
         self._places: list[UnixPlace] = []
         self._thread: threading.Thread | None = None
@@ -249,7 +262,7 @@ class Endpoint:
             self._bound.set()
 
     async def _serve(self, credentials: Any, patience_s: float, tell: Tell) -> None:
-        server = grpc.aio.server(options=_OPTIONS)
+        server = grpc.aio.server(options=self._options, maximum_concurrent_rpcs=self._rpcs)
         try:
             if self._private is not None:
                 self._add(server, self._private, None, patience_s, tell)

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from detour.base import descriptors
 from detour.base.errors import DetourError
 from detour.control.client import Target
 from detour.fabric.base import Fabric, PortState, Tell, silent
@@ -53,6 +54,9 @@ class Bmv2Fabric(Fabric):
         reason = missing()
         if reason is not None:
             raise DetourError(reason)
+        # A switch: P4Runtime and Thrift; a host: its namespace and its socket; each once more while it starts.
+        needed = descriptors.PROCESS + 3 * (len(self.topology.switches) + len(self.topology.hosts))
+        descriptors.require(needed, f"BMv2 with {len(self.topology.switches)} switches")
         try:
             tell("laying cables")
             self._lay_cables()

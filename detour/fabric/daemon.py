@@ -14,23 +14,33 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from detour.base import descriptors
 from detour.base.errors import DetourError
 from detour.fabric import daemon_log as log
 from detour.fabric.base import Tell, silent
-from detour.fabric.control_socket import ControlServer, call
+from detour.fabric.control_socket import LIMIT_S, ControlServer, call
 from detour.fabric.session import Session
 from detour.fabric.state_dir import StateDir
 from detour.fabric.targets import make_fabric
 from detour.topo import parse_topology
 
 DOWN_SECONDS = 30.0
+_ASKED_S = 10.0  # to answer `down`; then it is told by signals
+_KILLED_S = 10.0
 _LOOK_S = 1.0
+_QUICK_S = 60.0
+_LIMITS_S: dict[str, float | None] = {
+    # Transfers take as long as their size and their path want; they say how far they are.
+    "send": None,
+    **dict.fromkeys(("status", "metrics", "flows", "placement", "path", "reroute", "counters", "probe"), _QUICK_S),
+}
+"""how long an operation may take; the others, which read or write all tables, LIMIT_S"""
 
 _OPERATIONS = (
     "provision", "verify", "entries", "status", "counters", "watch", "path", "fail", "heal", "send", "probe",
@@ -112,6 +122,7 @@ def run(
         DetourError: it cannot be started.
         Interrupted: a signal ended it; everything has been cleaned up.
     """
+    descriptors.require(descriptors.PROCESS, "a fabric")
     state = state or StateDir()
     with interruptible():
         state.lock()
@@ -173,15 +184,22 @@ def ask(do: str, tell: Tell = silent, state: StateDir | None = None, **arguments
     state = state or StateDir()
     stale = state.remove_stale()
     try:
-        return call(state.socket, do, arguments, tell)
+        return call(state.socket, do, arguments, tell, _limit_s(do, arguments))
     except DetourError as error:
         words = None if state.is_alive() else state.last_words()
         reason = f" ({words[0]}; its log: {words[1]})" if words else ""
         raise DetourError(f"the fabric that was up has died{reason}; {error}") if stale or words else error from None
 
 
+def _limit_s(do: str, arguments: Mapping[str, Any]) -> float | None:
+    limit = _LIMITS_S.get(do, LIMIT_S)
+    return limit if limit is None else limit + float(arguments.get("seconds") or 0)
+
+
 def down(state: StateDir | None = None) -> bool:
     """Ends the fabric that is up and waits until all of it is gone; False if there was none.
+
+    One that does not answer is told by SIGTERM, one that does not end by SIGKILL; what it leaves is removed.
 
     Raises:
         DetourError: it does not end.
@@ -190,10 +208,19 @@ def down(state: StateDir | None = None) -> bool:
     if not state.is_alive():
         state.remove_stale()
         return False
-    call(state.socket, "down", {})
-    if not state.wait_until_gone(DOWN_SECONDS):
-        raise DetourError(f"the fabric has not ended within {DOWN_SECONDS:g} s")
-    return True
+    process = state.process()
+    try:
+        call(state.socket, "down", {}, limit_s=_ASKED_S, silence_s=_ASKED_S)
+        patience = DOWN_SECONDS
+    except DetourError:
+        patience = 0.0  # it has ended just now, or it must be told otherwise
+    for number, seconds in ((None, patience), (signal.SIGTERM, DOWN_SECONDS), (signal.SIGKILL, _KILLED_S)):
+        if number is not None and process is not None:
+            state.signal(process, number)
+        if state.wait_until_gone(seconds):
+            state.remove_stale()
+            return True
+    raise DetourError(f"the fabric{f' (process {process})' if process else ''} does not end")
 
 
 def spawn(options: UpOptions, tell: Tell = silent) -> dict[str, Any]:
@@ -202,6 +229,7 @@ def spawn(options: UpOptions, tell: Tell = silent) -> dict[str, Any]:
     Raises:
         DetourError: it cannot be started; nothing is left.
     """
+    descriptors.require(descriptors.PROCESS, "a fabric")
     reader, writer = os.pipe()
     command = [sys.executable, "-m", "detour.fabric.daemon", json.dumps(asdict(options)), str(writer)]
     process = subprocess.Popen(

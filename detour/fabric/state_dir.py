@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import stat
 import time
 from contextlib import suppress
@@ -144,6 +145,27 @@ class StateDir:
             if line and not line.endswith(f" {UP}"):
                 return line, path
         return None
+
+    def process(self) -> int | None:
+        """The process that has noted itself here, None if nothing can be read."""
+        try:
+            return int(json.loads((self.path / _RECORD).read_text())["pid"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def signal(self, process: int, number: int) -> None:
+        """Sends a signal to the process that holds the lock, if it still does: numbers of processes come again."""
+        try:
+            handle = os.pidfd_open(process)
+        except OSError:
+            return
+        try:
+            if self.is_alive() and self.process() == process:
+                signal.pidfd_send_signal(handle, number)
+        except ProcessLookupError:
+            pass
+        finally:
+            os.close(handle)
 
     def wait_until_gone(self, seconds: float) -> bool:
         """Waits until the fabric has ended."""

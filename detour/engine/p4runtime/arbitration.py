@@ -4,6 +4,10 @@
 For each role of a device: the highest election id ever seen decides. When a primary goes, nobody is
 promoted: the server waits for an arbitration update. BMv2 promotes the next best at once, which
 `promote_backup` brings back for controllers that rely on it.
+
+A role is kept as long as a stream has it. Of a role that nobody has any more only the highest election id is
+remembered, and so many of these a device: beyond, those are forgotten that have been without a stream for the longest
+time. The default role is never forgotten.
 """
 
 from __future__ import annotations
@@ -13,7 +17,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from finsy.proto import p4r
 
 from detour.engine.p4runtime.errors import Code, Refused, invalid
-from detour.engine.p4runtime.roles import FULL_ACCESS, RoleConfig, parse, role_name
+from detour.engine.p4runtime.limits import Budgets, Limits
+from detour.engine.p4runtime.roles import FULL_ACCESS, RoleConfig, check_size, parse, role_name
 from detour.engine.p4runtime.session import Session
 
 _MAX_STREAMS = 256  # for one device and role
@@ -34,25 +39,36 @@ class Role:
 class Arbiter:
     """Arbitration for one device. `drain` waits until no write is in progress."""
 
-    def __init__(self, device_id: int, drain: Callable[[], Awaitable[None]], promote_backup: bool = False) -> None:
+    def __init__(
+        self,
+        device_id: int,
+        drain: Callable[[], Awaitable[None]],
+        promote_backup: bool = False,
+        budgets: Budgets | None = None,
+    ) -> None:
         self._device_id, self._drain, self._promote = device_id, drain, promote_backup
+        self._budgets = budgets or Budgets(Limits())
         self.roles: dict[str, Role] = {"": Role()}
+        self._vacated: dict[str, int] = {}  # role that nobody has -> highest election id, by the time of leaving
 
     # -- updates
 
     async def update(self, session: Session, update: p4r.MasterArbitrationUpdate, first: bool) -> None:
         """Handles an update of a stream that belongs to this device; raises Refused to end the stream."""
+        size = check_size(update.role, self._budgets.limits)
         name = role_name(update.role)
         if not first and name != session.role_name:
             raise Refused(Code.FAILED_PRECONDITION, f"this stream has role '{session.role_name}', not '{name}'")
-        role = self.roles.get(name) or Role()
+        role = self.roles.get(name) or self._new_role(name)
         election = _election(update)
         self._check_unique(role, session, election)
         others = [r.config for n, r in self.roles.items() if n != name]
         config = parse(update.role, others)
         if first and len(role.sessions) >= _MAX_STREAMS:
             raise Refused(Code.RESOURCE_EXHAUSTED, f"role '{name}' has {_MAX_STREAMS} streams already")
+        self._count(session, size)
         self.roles[name] = role
+        self._vacated.pop(name, None)
         if first:
             role.sessions.append(session)
             session.role_name = name
@@ -62,6 +78,19 @@ class Arbiter:
             await self._become_primary(role, session, election, config)
         else:
             self._become_backup(role, session)
+
+    def _new_role(self, name: str) -> Role:
+        role = Role()
+        role.highest = self._vacated.get(name)
+        return role
+
+    def _count(self, session: Session, size: int) -> None:
+        """What a stream's role takes of the server's memory."""
+        self._budgets.roles.give(session.role_bytes)
+        if not self._budgets.roles.take(size):
+            session.role_bytes = 0
+            raise Refused(Code.RESOURCE_EXHAUSTED, "controllers hold too many roles, or too large ones")
+        session.role_bytes = size
 
     def _check_unique(self, role: Role, session: Session, election: int | None) -> None:
         if election is None:
@@ -105,9 +134,25 @@ class Arbiter:
 
     def leave(self, session: Session) -> None:
         """The stream is gone."""
-        role = self.roles[session.role_name]
-        if session in role.sessions:
-            role.sessions.remove(session)
+        self._budgets.roles.give(session.role_bytes)
+        session.role_bytes = 0
+        role = self.roles.get(session.role_name)
+        if role is None or session not in role.sessions:  # its first update was refused
+            return
+        role.sessions.remove(session)
+        self._resign(role, session)
+        if not role.sessions and session.role_name:
+            del self.roles[session.role_name]
+            self._remember(session.role_name, role)
+
+    def _remember(self, name: str, role: Role) -> None:
+        if role.highest is not None:
+            self._vacated[name] = role.highest
+        while len(self._vacated) > self._budgets.limits.vacated_roles:
+            del self._vacated[next(iter(self._vacated))]
+
+    def _resign(self, role: Role, session: Session) -> None:
+        """A primary is one no more."""
         if session in (role.primary, role.pending):
             role.primary = role.pending = None
             self._successor(role)
@@ -159,7 +204,8 @@ class Arbiter:
 
     def is_primary(self, session: Session) -> bool:
         """Whether that stream is its role's primary."""
-        return self.roles[session.role_name].primary is session
+        role = self.roles.get(session.role_name)
+        return role is not None and role.primary is session
 
     def primaries(self) -> Iterator[tuple[Session, RoleConfig]]:
         """Who gets notifications."""

@@ -96,7 +96,7 @@ def _inverse(store: Store, update: p4r.Update) -> Iterator[p4r.Update]:
             case _ if kind == INSERT:
                 yield p4r.Update(type=DELETE, entity=entity)
             case _:  # by id: members, groups, replication, digests; by index or all: cells; value sets
-                for before in READ[name](store, getattr(entity, name), None):
+                for before in filter(None, READ[name](store, getattr(entity, name), None)):
                     yield p4r.Update(type=_OPPOSITE[kind], entity=before)
     except NoSuchEntry:
         return
@@ -107,7 +107,7 @@ def _inverse_of_entry(store: Store, kind: int, entry: p4r.TableEntry) -> Iterato
     if entry.is_default_action:
         before = p4r.Entity(table_entry=p4r.TableEntry(table_id=entry.table_id, is_default_action=True))
         if found.engine.default_changed:
-            (before,) = table_read.read(store, before.table_entry, None)
+            (before,) = filter(None, table_read.read(store, before.table_entry, None))
         yield p4r.Update(type=MODIFY, entity=before)
     elif kind == INSERT:
         key = p4r.TableEntry(table_id=entry.table_id, match=entry.match, priority=entry.priority)

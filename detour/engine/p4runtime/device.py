@@ -14,13 +14,15 @@ from detour.engine.p4runtime import idle
 from detour.engine.p4runtime.arbitration import Arbiter
 from detour.engine.p4runtime.digests import Digester
 from detour.engine.p4runtime.errors import Code, Refused, log
+from detour.engine.p4runtime.limits import Budgets, Limits
 from detour.engine.p4runtime.pipeline import Pipelines
 from detour.engine.p4runtime.session import Session
 from detour.engine.p4runtime.store import Store
 from detour.engine.p4runtime.target import Target
 
 T = TypeVar("T")
-_PENDING = 1 << 14  # frames and digests between the network's thread and ours
+_AT_ONCE = 256  # packet-ins and digests
+_RECORD_BYTES = 128  # of a frame or digest in the inbox, beside its bytes
 
 
 class Device:
@@ -37,11 +39,13 @@ class Device:
         loop: asyncio.AbstractEventLoop,
         work: Callable[[Callable[[], Any]], Awaitable[Any]],
         promote_backup: bool,
+        budgets: Budgets | None = None,
     ) -> None:
         """`work` runs a function in a worker thread."""
         self.id, self.target = device_id, target
         self.lock = asyncio.Lock()
-        self.arbiter = Arbiter(device_id, self._drain, promote_backup)
+        self._budgets = budgets or Budgets(Limits())
+        self.arbiter = Arbiter(device_id, self._drain, promote_backup, self._budgets)
         self.pipelines = Pipelines(target)
         self._loop, self._work = loop, work
         self._digester: Digester | None = None
@@ -59,17 +63,26 @@ class Device:
     async def exclusively(self, request: Callable[[], Awaitable[T]]) -> T:
         """Awaits a request while nobody else is at the device.
 
-        It runs in a task of its own: a client that goes away cancels its call, but what has begun is finished.
+        It runs in a task of its own: a client that goes away cancels its call, but what has begun is finished. What
+        has not is never begun.
         """
+        begun = False
 
         async def locked() -> T:
+            nonlocal begun
             async with self.lock:
+                begun = True
                 return await request()
 
         task = asyncio.ensure_future(locked())
         self._tasks.add(task)  # the event loop itself keeps no reference
         task.add_done_callback(self._done)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not begun:
+                task.cancel()
+            raise
 
     def _done(self, task: asyncio.Future[Any]) -> None:
         self._tasks.discard(task)
@@ -79,6 +92,7 @@ class Device:
     def close(self) -> None:
         """No more notifications."""
         self.target.listen(None, None)
+        self._empty_inbox()
         if self._digester is not None:
             self._digester.close()
 
@@ -92,7 +106,7 @@ class Device:
 
     def _post(self, kind: int, data: bytes) -> None:
         """One wake-up for all that comes until the event loop gets to it."""
-        if len(self._inbox) >= _PENDING:
+        if not self._budgets.inbox.take(len(data) + _RECORD_BYTES):
             if not self.dropped:
                 log.warning("device %d: packet-ins and digests come faster than they can be sent", self.id)
             self.dropped += 1
@@ -103,16 +117,29 @@ class Device:
             try:
                 self._loop.call_soon_threadsafe(self._deliver)
             except RuntimeError:  # the server stops
-                self._inbox.clear()
+                self._empty_inbox()
+
+    def _empty_inbox(self) -> None:
+        while self._inbox:
+            self._take()
+
+    def _take(self) -> tuple[int, bytes]:
+        kind, data = self._inbox.popleft()
+        self._budgets.inbox.give(len(data) + _RECORD_BYTES)
+        return kind, data
 
     def _deliver(self) -> None:
         self._scheduled = False
-        while self._inbox:
-            kind, data = self._inbox.popleft()
+        for _ in range(_AT_ONCE):
+            if not self._inbox:
+                return
+            kind, data = self._take()
             if kind < 0:
                 self._deliver_packet(data)
             elif (digester := self._current_digester()) is not None:
                 digester.take(kind, data)
+        self._scheduled = True
+        self._loop.call_soon(self._deliver)  # streams and calls have their turn in between
 
     def _current_digester(self) -> Digester | None:
         """The one for the live store; pipelines are committed in other threads, so it follows here."""
@@ -120,7 +147,7 @@ class Device:
         if live is not self._digested:
             if self._digester is not None:
                 self._digester.close()
-            self._digester = Digester(live, self._deliver_digests) if live is not None else None
+            self._digester = Digester(live, self._deliver_digests, self._budgets.digests) if live is not None else None
             self._digested = live
         return self._digester
 
@@ -129,12 +156,14 @@ class Device:
         message = p4r.StreamMessageResponse()
         if live is None or not live.schema.packet_in.unpack(frame, message.packet):
             return
+        data = b""
         for session, config in self.arbiter.primaries():
             if config.wants(message.packet):
-                session.send(message)
+                data = data or message.SerializeToString()
+                session.send(data)
 
     def _deliver_digests(self, message: p4r.DigestList) -> None:
-        response = p4r.StreamMessageResponse(digest=message)
+        response = p4r.StreamMessageResponse(digest=message).SerializeToString()
         for session, config in self.arbiter.primaries():
             if config.sees(message.digest_id):
                 session.send(response)
@@ -147,7 +176,7 @@ class Device:
         if live is None or not idle.ageing(live):
             return
         for message in await self.exclusively(lambda: self._work(lambda: idle.scan(live))):
-            response = p4r.StreamMessageResponse(idle_timeout_notification=message)
+            response = p4r.StreamMessageResponse(idle_timeout_notification=message).SerializeToString()
             for session, config in self.arbiter.primaries():
                 if config.sees(message.table_entry[0].table_id):
                     session.send(response)

@@ -3,6 +3,9 @@
 
 Duplicates are left out: those in the list that is being filled, and those that were sent and are neither
 acknowledged nor older than the ack time-out. Time is the wall clock's: it is the controllers that wait.
+
+What is remembered is counted in bytes. When the budget is used up, the oldest list that waits for its acknowledgement
+is forgotten, as if its time had passed: the same digest may come again then, which the spec lets happen.
 """
 
 from __future__ import annotations
@@ -15,11 +18,13 @@ from dataclasses import dataclass, field
 from finsy.proto import p4r
 
 from detour.engine.p4runtime.errors import log
+from detour.engine.p4runtime.limits import Budget, Limits
 from detour.engine.p4runtime.schema import Digest
 from detour.engine.p4runtime.store import Store
 
-_MAX_BUFFER = 1 << 14  # digests in a list at most, whatever the client wants
-_MAX_CACHE = 1 << 16  # unacknowledged lists; beyond, the oldest are forgotten
+_MAX_BUFFER = 1 << 12  # digests in a list at most, whatever the client wants
+_DIGEST_BYTES = 256  # of a digest that is remembered, beside its bytes
+_LIST_BYTES = 512  # of a list
 
 
 @dataclass(slots=True)
@@ -37,8 +42,9 @@ class _Stream:
 class Digester:
     """All digests of one device under one store. `deliver` hands a list to the primaries."""
 
-    def __init__(self, store: Store, deliver: Callable[[p4r.DigestList], None]) -> None:
+    def __init__(self, store: Store, deliver: Callable[[p4r.DigestList], None], budget: Budget | None = None) -> None:
         self._store, self._deliver = store, deliver
+        self._budget = budget or Budget(Limits().digests)
         self._next_list = 0
         self._streams: dict[int, _Stream] = {}
         for info in store.schema.digests.values():
@@ -62,6 +68,8 @@ class Digester:
         if len(data) != sum(stream.widths):
             log.error("digest %s: %d bytes instead of %d", stream.info.name, len(data), sum(stream.widths))
             return
+        if not self._room(stream, len(data) + _DIGEST_BYTES):
+            return  # "The P4Runtime server may drop digest messages" (spec, "DigestEntry")
         stream.buffer[data] = None
         limit = min(config.max_list_size or _MAX_BUFFER, _MAX_BUFFER)
         if len(stream.buffer) >= limit or not config.max_timeout_ns:
@@ -86,15 +94,24 @@ class Digester:
         message = p4r.DigestList(digest_id=stream.info.id, list_id=self._next_list, timestamp=time.time_ns())
         data = list(stream.buffer)
         stream.buffer.clear()
+        size = sum(map(len, data)) + len(data) * _DIGEST_BYTES
         assert stream.info.type is not None
         for each in data:
             stream.info.type.encode(_integers(each, stream.widths), message.data.add())
-        if config.ack_timeout_ns:
+        if config.ack_timeout_ns and self._room(stream, _LIST_BYTES):
             stream.sent[self._next_list] = (time.monotonic(), data)
             stream.unacknowledged.update(data)
-            while len(stream.sent) > _MAX_CACHE:
-                self._drop(stream, next(iter(stream.sent)))
+        else:
+            self._budget.give(size)
         self._deliver(message)
+
+    def _room(self, stream: _Stream, size: int) -> bool:
+        """Takes bytes of the budget, if need be from the stream's oldest lists."""
+        while not self._budget.take(size):
+            if not stream.sent:
+                return False
+            self._drop(stream, next(iter(stream.sent)))
+        return True
 
     def _expire(self, stream: _Stream, ack_timeout_ns: int) -> None:
         oldest = time.monotonic() - ack_timeout_ns / 1e9
@@ -107,12 +124,14 @@ class Digester:
     def _drop(self, stream: _Stream, list_id: int) -> None:
         _, data = stream.sent.pop(list_id)
         stream.unacknowledged.difference_update(data)
+        self._budget.give(_LIST_BYTES + sum(map(len, data)) + len(data) * _DIGEST_BYTES)
 
     def _forget(self, stream: _Stream) -> None:
         """The digest was disabled."""
+        self._budget.give(sum(map(len, stream.buffer)) + len(stream.buffer) * _DIGEST_BYTES)
         stream.buffer.clear()
-        stream.sent.clear()
-        stream.unacknowledged.clear()
+        for list_id in list(stream.sent):
+            self._drop(stream, list_id)
 
     def acknowledge(self, ack: p4r.DigestListAck) -> bool:
         """False if there is no such digest. A list that is not known may have expired."""
@@ -124,10 +143,11 @@ class Digester:
         return True
 
     def close(self) -> None:
-        """Stops timers."""
+        """Stops timers and forgets everything."""
         for stream in self._streams.values():
             if stream.timer is not None:
                 stream.timer.cancel()
+            self._forget(stream)
 
 
 def _integers(data: bytes, widths: tuple[int, ...]):  # type: ignore[no-untyped-def]

@@ -17,6 +17,8 @@ log = logging.getLogger("detour.p4runtime")
 
 SPACE = "detour-v1model"
 _TEXT_LIMIT = 500
+_TEXTS_BYTES = 8 << 20
+_SLICE = 256
 _TYPE_URL = "type.googleapis.com/p4.v1.Error"
 
 
@@ -58,11 +60,18 @@ def invalid(text: str) -> Refused:
 
 
 def refusal(error: BaseException) -> Refused:
-    """The status that a client gets for an exception.
+    """The status that a client gets for an exception, without its traceback: that has all frames between with all that
+    is in them, some kilobytes, and a batch may have 100,000 refusals.
 
     What is neither a refusal nor an error of the engine is our fault: it is logged with its traceback and
     must not end the server.
     """
+    found = _refusal(error)
+    found.__cause__ = found.__context__ = None
+    return found.with_traceback(None)
+
+
+def _refusal(error: BaseException) -> Refused:
     if isinstance(error, Refused):
         return error
     if isinstance(error, EntryExists):
@@ -82,15 +91,23 @@ def refusal(error: BaseException) -> Refused:
 
 
 def batch_status(message: str, errors: Sequence[Refused | None]) -> bytes:
-    """google.rpc.Status with one p4.v1.Error an element, OKs included (spec, "Error Reporting")."""
-    status = rpc_status.Status(code=Code.UNKNOWN, message=message)
-    fine = b""
-    for error in errors:
-        detail = status.details.add()
-        detail.type_url = _TYPE_URL
-        detail.value = fine if error is None else _detail(error)
-    return status.SerializeToString()
+    """google.rpc.Status with one p4.v1.Error an element, OKs included (spec, "Error Reporting").
+
+    The texts of errors beyond the first megabytes of them are left out; codes are not.
+    """
+    parts = [rpc_status.Status(code=Code.UNKNOWN, message=message).SerializeToString()]
+    left = _TEXTS_BYTES
+    for begin in range(0, len(errors), _SLICE):
+        # What is serialised in parts and put together is the message as a whole.
+        status = rpc_status.Status()
+        for error in errors[begin : begin + _SLICE]:
+            value = b"" if error is None else _detail(error, left > 0)
+            left -= len(value)
+            status.details.add(type_url=_TYPE_URL, value=value)
+        parts.append(status.SerializeToString())
+    return b"".join(parts)
 
 
-def _detail(error: Refused) -> bytes:
-    return p4r.Error(canonical_code=error.code, message=error.brief, space=SPACE).SerializeToString()
+def _detail(error: Refused, text: bool) -> bytes:
+    message = error.brief if text else ""
+    return p4r.Error(canonical_code=error.code, message=message, space=SPACE).SerializeToString()

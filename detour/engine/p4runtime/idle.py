@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from finsy.proto import p4r
 
 from detour.engine.p4runtime.entities.table_read import fill_key, idle_ns
 from detour.engine.p4runtime.store import Store
+
+_MESSAGE_BYTES = 256 << 10
 
 
 def ageing(store: Store) -> bool:
@@ -17,22 +20,26 @@ def ageing(store: Store) -> bool:
 
 
 def scan(store: Store) -> list[p4r.IdleTimeoutNotification]:
-    """Notifications for entries whose time has passed, one a table; their time begins anew.
+    """Notifications for entries whose time has passed, of one table each and not too long; their time begins anew.
 
     The caller keeps writers away. Packets may stamp entries meanwhile; a stamp is one word.
     """
     notifications = []
     for found in store.tables.values():
-        message = p4r.IdleTimeoutNotification(timestamp=time.time_ns())
+        message, size = p4r.IdleTimeoutNotification(timestamp=time.time_ns()), 0
         for handle in sorted(found.waiting):
             note = found.notes[handle]
             if idle_ns(store, found, handle) < note.idle_timeout_ns:
                 continue
+            if size > _MESSAGE_BYTES:
+                notifications.append(message)
+                message, size = p4r.IdleTimeoutNotification(timestamp=time.time_ns()), 0
             out = message.table_entry.add()
             fill_key(found, found.engine.get(handle), out)
             out.metadata, out.controller_metadata = note.metadata, note.controller_metadata
             out.idle_timeout_ns = note.idle_timeout_ns
-            note.since_ps = store.now_ps()
+            size += out.ByteSize()
+            found.notes[handle] = replace(note, since_ps=store.now_ps())  # a Read may have a snapshot of the old one
         if message.table_entry:
             notifications.append(message)
     return notifications

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, islice, starmap
 from typing import Any
@@ -32,13 +33,16 @@ READ: dict[str, Any] = {
 _VOLATILE = {"counter_entry", "direct_counter_entry", "register_entry"}
 _VOLATILE_FIELDS = ("counter_data", "time_since_last_hit")
 _SLICE = 256
-_CHUNK_BYTES = 1 << 20  # clients take 4 MiB by default
+CHUNK_BYTES = 256 << 10
+"""of a piece of an answer; clients take 4 MiB by default"""
+_SHORT = 4 * _SLICE  # entities looked at
+_TURN_S = 0.01
 
 
 class Reader:
     """Answers one request in pieces. `errors` has one element a request when all pieces are taken.
 
-    The caller keeps writers away until then.
+    The caller keeps writers away until then, or gives a snapshot.
     """
 
     def __init__(self, store: Store, requests: Sequence[p4r.Entity], ids: Ids = None) -> None:
@@ -47,25 +51,51 @@ class Reader:
 
     def chunks(self) -> Iterator[p4r.ReadResponse]:
         """The responses."""
-        waiting: list[p4r.Entity] = []
-        size = 0
-        for entity in (e for some in self._slices() for e in some):
-            octets = entity.ByteSize()
-            if waiting and size + octets > _CHUNK_BYTES:
-                yield p4r.ReadResponse(entities=waiting)
-                waiting, size = [], 0
-            waiting.append(entity)
-            size += octets
-        if waiting:
-            yield p4r.ReadResponse(entities=waiting)
+        for piece in self.pieces():
+            if piece:
+                yield p4r.ReadResponse.FromString(piece)
 
-    def _slices(self) -> Iterator[list[p4r.Entity]]:
-        """Some entities at a time; those that packets change are read while no packet is processed. Requests for these
-        that follow one another, like cells of counters, are answered together: such a visit costs more than a cell."""
+    def pieces(self) -> Iterator[bytes]:
+        """The responses, serialised; an empty one now and then when there is nothing to send yet."""
+        waiting: list[p4r.Entity] = []
+        size, begun = 0, time.monotonic()
+        for some in self._slices():
+            for entity in some:
+                if entity is None:
+                    continue
+                octets = entity.ByteSize()
+                if waiting and size + octets > CHUNK_BYTES:
+                    yield _serialised(waiting)
+                    waiting, size, begun = [], 0, time.monotonic()
+                waiting.append(entity)
+                size += octets
+            if time.monotonic() - begun > _TURN_S:
+                yield b""
+                begun = time.monotonic()
+        if waiting:
+            yield _serialised(waiting)
+
+    def short_answer(self) -> bytes | None:
+        """The whole answer, if that is one piece and soon found; else None, and the reader is used up."""
+        found: list[p4r.Entity] = []
+        seen = size = 0
+        for some in self._slices():
+            seen += len(some)
+            entities = [entity for entity in some if entity is not None]
+            size += sum(entity.ByteSize() for entity in entities)
+            if seen > _SHORT or size > CHUNK_BYTES:
+                return None
+            found += entities
+        return _serialised(found) if found else b""
+
+    def _slices(self) -> Iterator[list[p4r.Entity | None]]:
+        """Some entities at a time, None for those that were looked at and are not wanted. What packets change is read
+        while no packet is processed. Requests for it that follow one another, like cells of counters, are answered
+        together: such a visit costs more than a cell."""
         for volatile, group in groupby(enumerate(self._requests), lambda item: _is_volatile(item[1])):
             found = chain.from_iterable(starmap(self._entities, group))
 
-            def take(found: Iterator[p4r.Entity] = found) -> list[p4r.Entity]:
+            def take(found: Iterator[p4r.Entity | None] = found) -> list[p4r.Entity | None]:
                 return list(islice(found, _SLICE))
 
             while some := self._store.run(take) if volatile else take():
@@ -73,7 +103,8 @@ class Reader:
                 if len(some) < _SLICE:
                     break
 
-    def _entities(self, index: int, request: p4r.Entity) -> Iterator[p4r.Entity]:
+    def _entities(self, index: int, request: p4r.Entity) -> Iterator[p4r.Entity | None]:
+        yield None  # a request counts, even if it finds nothing
         try:
             name = request.WhichOneof("entity")
             if name == "extern_entry" and not request.extern_entry.extern_type_id:
@@ -83,6 +114,10 @@ class Reader:
             yield from READ[name](self._store, getattr(request, name), self._ids)
         except Exception as e:
             self.errors[index] = refusal(e)
+
+
+def _serialised(entities: list[p4r.Entity]) -> bytes:
+    return p4r.ReadResponse(entities=entities).SerializeToString()
 
 
 def _is_volatile(request: p4r.Entity) -> bool:

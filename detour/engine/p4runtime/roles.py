@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from finsy.proto import p4r, stratum
 
 from detour.engine.p4runtime.errors import invalid
+from detour.engine.p4runtime.limits import Limits
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,23 @@ class RoleConfig:
 
 
 FULL_ACCESS = RoleConfig()
+_ROLE_BYTES = 2048
+_EXPANSION = 32  # an id takes a few bytes in a message and some 60 in a set, and there are three copies
 
 
 def role_name(role: p4r.Role) -> str:
     """The name of a role; clients of versions before 1.4 number theirs."""
     return role.name or (str(role.id) if role.id else "")
+
+
+def check_size(role: p4r.Role, limits: Limits) -> int:
+    """About the bytes that a role takes while somebody holds it; INVALID_ARGUMENT if it is too long."""
+    name, config = len(role.name.encode()), role.config.ByteSize()
+    if name > limits.role_name:
+        raise invalid(f"the name of a role has {name} bytes, it may have {limits.role_name}")
+    if config > limits.role_config:
+        raise invalid(f"role '{role_name(role)}': its config has {config} bytes, it may have {limits.role_config}")
+    return _ROLE_BYTES + name + _EXPANSION * config
 
 
 def parse(role: p4r.Role, others: Iterable[RoleConfig]) -> RoleConfig:

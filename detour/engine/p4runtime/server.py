@@ -18,16 +18,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
-from finsy.proto import p4r_grpc
 
 from detour.base.errors import DetourError
 from detour.engine.endpoint import Endpoint, Tls
 from detour.engine.p4runtime.device import Device
 from detour.engine.p4runtime.errors import Code, Refused, log
+from detour.engine.p4runtime.handlers import register
+from detour.engine.p4runtime.limits import Limits
 from detour.engine.p4runtime.service import Service
 from detour.engine.p4runtime.target import NetworkLike, Target
 
-_WORKERS = 8
+_WORKERS, _READ_WORKERS = 8, 2
 _GRACE_S = 1.0
 _IDLE_SCAN_S = 0.1
 
@@ -45,18 +46,25 @@ class P4RuntimeServer:
         tls: Tls | None = None,
         *,
         promote_backup: bool = False,
+        limits: Limits | None = None,
     ) -> None:
         """`address`: host:port, [IPv6]:port or unix:path; port 0 takes a free one. Or an endpoint, which may be bound.
 
         Raises DetourError for an address other than loopback without client certificates.
         """
-        self._endpoint = address if isinstance(address, Endpoint) else Endpoint(address, tls)
+        self._limits = limits or Limits()
+        self._endpoint = (
+            address
+            if isinstance(address, Endpoint)
+            else Endpoint(address, tls, message_bytes=self._limits.message, rpcs=self._limits.rpcs)
+        )
         self._network, self._promote = network, promote_backup
         self._loop: asyncio.AbstractEventLoop | None = None
         self._workers: ThreadPoolExecutor | None = None
+        self._readers: ThreadPoolExecutor | None = None
         self._stop: asyncio.Event | None = None
         self._switches: dict[int, int] = {}
-        self._service = Service(self._work)
+        self._service = Service(self._work, self._read_work, self._limits)
 
     # -- what others use
 
@@ -94,6 +102,7 @@ class P4RuntimeServer:
         if not self._endpoint.is_bound:
             self._endpoint.bind()
         self._workers = ThreadPoolExecutor(_WORKERS, "p4runtime-worker")
+        self._readers = ThreadPoolExecutor(_READ_WORKERS, "p4runtime-reader")
         started = threading.Event()
         failure: list[BaseException] = []
         self._endpoint.serve(lambda server: self._main(server, started, failure))
@@ -109,9 +118,10 @@ class P4RuntimeServer:
             with contextlib.suppress(RuntimeError):  # the loop ended by itself
                 loop.call_soon_threadsafe(stop.set)
         self._endpoint.stop()
-        if self._workers is not None:
-            self._workers.shutdown()
-            self._workers = None
+        for pool in (self._workers, self._readers):
+            if pool is not None:
+                pool.shutdown()
+        self._workers = self._readers = None
 
     def __enter__(self) -> P4RuntimeServer:
         self.start()
@@ -135,7 +145,8 @@ class P4RuntimeServer:
             started.set()
 
     async def _serve(self, server: grpc.aio.Server, started: threading.Event) -> None:
-        p4r_grpc.add_P4RuntimeServicer_to_server(self._service, server)
+        self._service.begin()
+        register(self._service, server)
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         for device_id in self._switches:
             await self._open(device_id)
@@ -152,7 +163,9 @@ class P4RuntimeServer:
     async def _open(self, device_id: int) -> None:
         assert self._loop is not None
         target = Target(self._network, self._switches[device_id])
-        self._service.devices[device_id] = Device(device_id, target, self._loop, self._work, self._promote)
+        self._service.devices[device_id] = Device(
+            device_id, target, self._loop, self._work, self._promote, self._service.budgets
+        )
 
     async def _close(self, device_id: int) -> None:
         device = self._service.devices.pop(device_id)
@@ -174,3 +187,6 @@ class P4RuntimeServer:
 
     async def _work(self, function: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._workers, function)
+
+    async def _read_work(self, function: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._readers, function)

@@ -9,53 +9,86 @@ from typing import TYPE_CHECKING
 
 from finsy.proto import p4r
 
-from detour.engine.p4runtime.errors import Refused
+from detour.engine.p4runtime.errors import Code, Refused
+from detour.engine.p4runtime.limits import Budgets, Limits
 
 if TYPE_CHECKING:
     from detour.engine.p4runtime.device import Device
 
-_BACKLOG = 10_000
-_READ_BELOW = 1_000
+_OVERHEAD = 64  # what a message costs beyond its bytes
+_OWN = 16 << 10  # bytes that a stream may have waiting whatever the others have
+_READ_SHARE = 8  # a client is not listened to while more than this part of its backlog is used
 
 
 class Session:
     """A stream. It has a device once its first arbitration update is accepted."""
 
-    def __init__(self, peer: str = "") -> None:
+    def __init__(self, peer: str = "", budgets: Budgets | None = None) -> None:
         self.peer = peer
         self.device: Device | None = None
         self.role = p4r.Role()
         self.role_name = ""
+        self.role_bytes = 0  # of the server's budget for roles
         self.election: int | None = None
         self.reason: Refused | None = None
         self.dropped = 0
-        self._waiting: deque[p4r.StreamMessageResponse] = deque()
+        self._budgets = budgets or Budgets(Limits())
+        self.limits = self._budgets.limits
+        self._waiting: deque[bytes] = deque()
+        self._bytes = 0
         self._changed = asyncio.Event()
         self._drained = asyncio.Event()
         self._drained.set()
         self._closed = False
 
-    def send(self, message: p4r.StreamMessageResponse, droppable: bool = True) -> None:
-        """Queues a message. For a client that does not read, droppable ones are dropped (and counted)."""
-        if droppable and len(self._waiting) >= _BACKLOG:
-            self.dropped += 1
+    def send(self, message: p4r.StreamMessageResponse | bytes, droppable: bool = True) -> None:
+        """Queues a message. From a client that does not read, droppable ones are kept back (and counted); one that
+        must not be lost ends its stream."""
+        if self._closed:
             return
-        self._waiting.append(message)
-        if len(self._waiting) >= _READ_BELOW:
+        data = message if isinstance(message, bytes) else message.SerializeToString()
+        size = len(data) + _OVERHEAD
+        if not self._take(size):
+            self.dropped += 1
+            if not droppable:
+                self._clear()
+                self.close(Refused(Code.RESOURCE_EXHAUSTED, "the stream is not read: its backlog is full"))
+            return
+        self._waiting.append(data)
+        if self._bytes > self.limits.stream // _READ_SHARE:
             self._drained.clear()
         self._changed.set()
 
-    async def next(self) -> p4r.StreamMessageResponse | None:
-        """The next message to send; None when the stream is closed and all is sent."""
+    def _take(self, size: int) -> bool:
+        """Counts a message; the bytes above `_OWN` are of the common budget."""
+        if self._bytes + size > self.limits.stream:
+            return False
+        shared = max(self._bytes + size - _OWN, 0) - max(self._bytes - _OWN, 0)
+        if shared and not self._budgets.streams.take(shared):
+            return False
+        self._bytes += size
+        return True
+
+    def _give(self, size: int) -> None:
+        self._budgets.streams.give(max(self._bytes - _OWN, 0) - max(self._bytes - size - _OWN, 0))
+        self._bytes -= size
+        if self._bytes <= self.limits.stream // _READ_SHARE:
+            self._drained.set()
+
+    def _clear(self) -> None:
+        self._waiting.clear()
+        self._give(self._bytes)
+
+    async def next(self) -> bytes | None:
+        """The next message to send, serialised; None when the stream is closed and all is sent."""
         while not self._waiting:
             if self._closed:
                 return None
             self._changed.clear()
             await self._changed.wait()
-        message = self._waiting.popleft()
-        if len(self._waiting) < _READ_BELOW:
-            self._drained.set()
-        return message
+        data = self._waiting.popleft()
+        self._give(len(data) + _OVERHEAD)
+        return data
 
     async def drained(self) -> None:
         """Waits while much is unsent: a client that does not read is not listened to either."""
@@ -66,3 +99,9 @@ class Session:
         self.reason = self.reason or reason
         self._closed = True
         self._changed.set()
+        self._drained.set()
+
+    def discard(self) -> None:
+        """The stream is gone: what waits for it goes as well."""
+        self.close()
+        self._clear()

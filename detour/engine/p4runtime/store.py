@@ -23,7 +23,7 @@ from detour.engine.tables import ActionProfile, MatchTable
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Note:
     """What P4Runtime keeps with an entry. `since_ps`: loop time from which its idle time counts at the earliest."""
 

@@ -10,19 +10,29 @@ from typing import Any
 from finsy.proto import p4r
 
 from detour.engine.p4runtime.device import Device
-from detour.engine.p4runtime.errors import SPACE, Code, Refused, log, refusal
+from detour.engine.p4runtime.errors import SPACE, Code, Refused, invalid, log, refusal
+from detour.engine.p4runtime.limits import Budgets
+from detour.engine.p4runtime.requests import Reception
 from detour.engine.p4runtime.session import Session
 
 FindDevice = Callable[[int], Device]
 
+# The oneof `update` by the first byte of a message: its tag (1 to 4), length-delimited.
+_KINDS = {0x0A: "arbitration", 0x12: "packet", 0x1A: "digest_ack", 0x22: "other"}
+
 
 async def serve(
-    requests: AsyncIterator[p4r.StreamMessageRequest], context: Any, find: FindDevice, sessions: set[Session]
+    requests: AsyncIterator[bytes],
+    context: Any,
+    find: FindDevice,
+    sessions: set[Session],
+    budgets: Budgets,
+    reception: Reception,
 ) -> None:
-    """Serves one stream until either side ends it. It is in `sessions` meanwhile."""
-    session = Session(context.peer())
+    """Serves one stream until either side ends it. It is in `sessions` meanwhile. Messages come and go as bytes."""
+    session = Session(context.peer(), budgets)
     sessions.add(session)
-    reader = asyncio.ensure_future(_read(session, requests, find))
+    reader = asyncio.ensure_future(_read(session, requests, find, reception))
     try:
         while (message := await session.next()) is not None:
             await context.write(message)
@@ -34,21 +44,38 @@ async def serve(
         if session.dropped:
             log.warning("%s did not read: %d messages were dropped", session.peer, session.dropped)
         reader.cancel()
+        session.discard()
         if session.device is not None:
             session.device.arbiter.leave(session)
 
 
-async def _read(session: Session, requests: AsyncIterator[p4r.StreamMessageRequest], find: FindDevice) -> None:
+async def _read(session: Session, requests: AsyncIterator[bytes], find: FindDevice, reception: Reception) -> None:
     try:
-        async for request in requests:
-            await _handle(session, request, find)
+        # What an unknown client says first may be as long as any request.
+        first = await reception.first(requests)
+        if first is not None:
+            await _handle(session, first, find)
             await session.drained()
+            del first
+            async for request in requests:
+                await _handle(session, request, find)
+                del request  # not while the next one is awaited
+                await session.drained()
     finally:
         session.close()
 
 
-async def _handle(session: Session, request: p4r.StreamMessageRequest, find: FindDevice) -> None:
-    kind = request.WhichOneof("update")
+async def _handle(session: Session, data: bytes, find: FindDevice) -> None:
+    longest = session.limits.stream_message
+    if len(data) > longest:
+        kind = _KINDS.get(data[0], "")
+        error = invalid(f"a stream message of {len(data)} bytes; they have at most {longest}")
+        if kind == "arbitration":
+            raise error
+        session.send(_stream_error(error, kind))
+        return
+    request = p4r.StreamMessageRequest.FromString(data)
+    kind = request.WhichOneof("update") or ""
     if kind == "arbitration":
         await _arbitrate(session, request.arbitration, find)
         return
@@ -66,7 +93,7 @@ async def _handle(session: Session, request: p4r.StreamMessageRequest, find: Fin
             case _:
                 raise Refused(Code.INVALID_ARGUMENT, "the message is empty")
     except Exception as e:
-        session.send(_stream_error(refusal(e), request))
+        session.send(_stream_error(refusal(e), kind, request))
 
 
 async def _arbitrate(session: Session, update: p4r.MasterArbitrationUpdate, find: FindDevice) -> None:
@@ -83,18 +110,27 @@ async def _arbitrate(session: Session, update: p4r.MasterArbitrationUpdate, find
     await device.arbiter.update(session, update, first)
 
 
-def _stream_error(error: Refused, request: p4r.StreamMessageRequest) -> p4r.StreamMessageResponse:
-    """The message that names the request (spec, "Stream Error Reporting")."""
+def _stream_error(
+    error: Refused, kind: str, request: p4r.StreamMessageRequest | None = None
+) -> p4r.StreamMessageResponse:
+    """The message that says what was refused (spec, "Stream Error Reporting"): its kind and, where they are short,
+    the metadata of a packet or the acknowledgement. Never a payload: a client that does not read must not cost what
+    it has sent."""
     response = p4r.StreamMessageResponse()
     out = response.error
     out.canonical_code, out.message, out.space = error.code, error.brief, SPACE
-    match request.WhichOneof("update"):
+    match kind:
         case "packet":
-            out.packet_out.packet_out.CopyFrom(request.packet)
+            out.packet_out.SetInParent()
+            if request is not None and sum(m.ByteSize() for m in request.packet.metadata) <= _SHOWN_BYTES:
+                out.packet_out.packet_out.metadata.extend(request.packet.metadata)
         case "digest_ack":
-            out.digest_list_ack.digest_list_ack.CopyFrom(request.digest_ack)
-        case "other":
-            out.other.other.CopyFrom(request.other)
+            out.digest_list_ack.SetInParent()
+            if request is not None:
+                out.digest_list_ack.digest_list_ack.CopyFrom(request.digest_ack)
         case _:
             out.other.SetInParent()
     return response
+
+
+_SHOWN_BYTES = 1024

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
+from detour.base import descriptors
 from detour.engine.switch.address import narrowed
 from detour.engine.switch.options import SwitchOptions
 
@@ -37,6 +38,8 @@ def run(options: SwitchOptions) -> None:
 
     Ends the process, with exit code 0, if the signal comes in the middle of something that takes long.
     """
+    # A file or socket for each interface, and two captures.
+    descriptors.require(descriptors.PROCESS + 3 * len(options.interfaces), "detour switch")
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # threads that are started inherit it
     try:
         _run(options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +35,17 @@ class CounterArray:
         """(packets, bytes)."""
         packets, octets = self.values[_check(self.name, index, self.size)]
         return int(packets), int(octets)
+
+    def snapshot(self) -> CounterArray:
+        """A copy to be read."""
+        other = copy(self)
+        other.values = self.values.copy()
+        return other
+
+    @property
+    def snapshot_bytes(self) -> int:
+        """The memory that a snapshot takes."""
+        return self.values.nbytes
 
     def write(self, index: int, packets: int, octets: int) -> None:
         """Sets both."""
@@ -88,6 +100,17 @@ class MeterArray:
             return None
         return MeterConfig(round(committed * self._ticks, 6), cburst, round(peak * self._ticks, 6), pburst)
 
+    def snapshot(self) -> MeterArray:
+        """A copy to be read."""
+        other = copy(self)
+        other.rows = self.rows.copy()
+        return other
+
+    @property
+    def snapshot_bytes(self) -> int:
+        """The memory that a snapshot takes."""
+        return self.rows.nbytes
+
     def resize(self, size: int) -> None:
         """Grows (direct meters follow their table)."""
         rows = np.zeros((size, METER_WORDS), dtype=np.uint64)
@@ -118,6 +141,17 @@ class RegisterArray:
         data = (value & ((1 << self.bits) - 1)).to_bytes(self.item, "little")
         self.memory[at : at + self.item] = np.frombuffer(data, dtype=np.uint8)
 
+    def snapshot(self) -> RegisterArray:
+        """A copy to be read."""
+        other = copy(self)
+        other.memory = self.memory.copy()
+        return other
+
+    @property
+    def snapshot_bytes(self) -> int:
+        """The memory that a snapshot takes."""
+        return self.memory.nbytes
+
     def values(self) -> list[int]:
         """All of them."""
         if self.item <= 8:
@@ -138,6 +172,15 @@ class ValueSet:
         self._words = (bits + 63) // 64
         self.values: tuple[int, ...] = ()
         self.replace(())
+
+    def snapshot(self) -> ValueSet:
+        """A copy to be read; members are replaced as a whole."""
+        return copy(self)
+
+    @property
+    def snapshot_bytes(self) -> int:
+        """The memory that a snapshot takes."""
+        return len(self.values) * 8 * self._words
 
     def replace(self, values: Iterable[int]) -> None:
         """Sets the members."""

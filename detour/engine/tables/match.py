@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,7 @@ from detour.engine.tables.profile import ActionProfile
 from detour.engine.tables.rows import Handles, Rows
 
 _MAX_RANK_PRIORITY = (1 << 31) - 1
+_ENTRY_BYTES = 512  # what a snapshot takes for an entry beside its row: places in dictionaries, and what may be gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,25 @@ class MatchTable:
         for handle in self._matches:
             self._refer(self._rows.flat[(handle + 1) * self._rows.stride + ACTION], -1)
         self._reset_entries()
+
+    def snapshot(self, profile: ActionProfile | None) -> MatchTable:
+        """A copy to be read: writes go on in the original. `profile`: a snapshot of the action profile.
+
+        Counters are copied as they are; whoever wants those of one moment lets no packet run meanwhile.
+        """
+        other = copy(self)
+        other.profile = profile
+        other._rows = self._rows.snapshot(self._handles.end + 1)
+        other._matches, other._by_key = self._matches.copy(), self._by_key.copy()
+        if self._meter is not None:
+            other._meter = self._meter.snapshot()
+        return other
+
+    @property
+    def snapshot_bytes(self) -> int:
+        """About the memory that a snapshot takes."""
+        meters = 0 if self._meter is None else self._meter.rows.nbytes
+        return (self._handles.end + 1) * self._rows.stride * 8 + len(self._matches) * _ENTRY_BYTES + meters
 
     # -- default entry
 

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ from detour.engine.compiler.slots import GROUP_MEMBERS, MEMBERS, PROFILE_GROUPS,
 from detour.engine.tables.arguments import Arguments
 from detour.engine.tables.errors import EntryExists, NoSuchEntry, TableError, TableFull
 from detour.engine.tables.rows import Handles, Rows
+
+_SNAPSHOT_BYTES = 512  # for a member or a group: its places in dictionaries
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,21 @@ class ActionProfile:
     def group_id(self, row: int) -> int:
         """The group in that row."""
         return self._group_ids[row]
+
+    def snapshot(self) -> ActionProfile:
+        """A copy to be read: writes go on in the original."""
+        other = copy(self)
+        other._members = self._members.snapshot(self._member_handles.end)
+        other._member_rows, other._member_ids = self._member_rows.copy(), self._member_ids.copy()
+        other._group_ids = self._group_ids.copy()
+        other._group_of = {group: replace(g) for group, g in self._group_of.items()}
+        return other
+
+    @property
+    def snapshot_bytes(self) -> int:
+        """About the memory that a snapshot takes."""
+        rows = self._member_handles.end * self._members.stride * 8
+        return rows + (len(self._member_rows) + len(self._group_of)) * _SNAPSHOT_BYTES
 
     def set_port_state(self, port: int, up: bool) -> None:
         """Tells that a port went up or down; members that watch it are skipped while it is down."""

@@ -38,6 +38,14 @@ class Rows:
         if self._size_slot:
             self._sw[self._size_slot] = array.nbytes
 
+    def snapshot(self, rows: int) -> Rows:
+        """A copy of the first rows, to be read."""
+        copy = object.__new__(Rows)
+        copy.stride, copy.rows = self.stride, min(rows, self.rows)
+        copy.array = self.array[: copy.rows].copy()
+        copy.flat = memoryview(copy.array.reshape(-1))  # type: ignore[arg-type]
+        return copy
+
     def write(self, at: int, words: Sequence[int]) -> None:
         """Writes words from word `at` of the whole array on."""
         _packer(len(words)).pack_into(self._bytes, 8 * at, *words)
@@ -66,6 +74,11 @@ class Handles:
             return heapq.heappop(self._free)
         self._next += 1
         return self._next - 1
+
+    @property
+    def end(self) -> int:
+        """All handles that were ever taken are below."""
+        return self._next
 
     def release(self, handle: int) -> None:
         """Makes a handle free again."""

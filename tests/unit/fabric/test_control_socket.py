@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """How commands reach a running fabric."""
 
+import errno
 import json
 import queue
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from detour.base.errors import DetourError
+from detour.fabric import control_socket
 from detour.fabric.base import Tell
 from detour.fabric.control_socket import ControlServer, call
 
@@ -26,7 +29,7 @@ class Operations:
     def slow(self, tell: Tell, cancelled: threading.Event) -> str:
         tell("begun")
         self.begun.set()
-        assert cancelled.wait(10)
+        assert cancelled.wait(60)
         self.cancelled.set()
         return "never seen"
 
@@ -141,3 +144,124 @@ def test_nobody_listens(tmp_path: Path) -> None:
 def test_a_path_too_long(tmp_path: Path) -> None:
     with pytest.raises(DetourError, match="longer than 107 bytes; set XDG_RUNTIME_DIR"):
         call(tmp_path / ("x" * 120), "add", {})
+
+
+# -- descriptors, threads and clients that want nothing
+
+
+class Starved:
+    """A listening socket for which there are no descriptors, as often as is said."""
+
+    def __init__(self, listening: socket.socket, times: int, number: int) -> None:
+        self._listening, self.left, self._number = listening, times, number
+
+    def accept(self) -> tuple[socket.socket, object]:
+        if self.left:
+            self.left -= 1
+            raise OSError(self._number, "no")
+        return self._listening.accept()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._listening, name)
+
+
+@pytest.fixture
+def make(operations: Operations, tmp_path: Path) -> Iterator[Callable[..., ControlServer]]:
+    servers: list[ControlServer] = []
+
+    def start(starved: tuple[int, int] | None = None, **settings: float) -> ControlServer:
+        names = ("add", "slow")
+        found = {name: getattr(operations, name) for name in names}
+        server = ControlServer(tmp_path / "control.sock", found, **settings)  # type: ignore[arg-type]
+        if starved is not None:
+            server._socket = Starved(server._socket, *starved)  # type: ignore[assignment]
+        server.start()
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EPERM])
+def test_an_accept_that_fails_is_not_the_last(
+    make: Callable[..., ControlServer], tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control_socket, "_PAUSE_S", 0.001)
+    server = make(starved=(50, number))
+    assert call(tmp_path / "control.sock", "add", {"a": 1}) == {"sum": 2}
+    assert server._socket.left == 0  # type: ignore[attr-defined]
+    # What was held back is held back again.
+    for _ in range(1000):
+        if len(server._reserve._fds) == control_socket._RESERVED:
+            return
+        time.sleep(0.01)
+    raise AssertionError("the reserve is not full")
+
+
+def test_clients_are_limited(make: Callable[..., ControlServer], tmp_path: Path, operations: Operations) -> None:
+    make(connections=2, request_s=60.0)
+    path = tmp_path / "control.sock"
+    with socket.socket(socket.AF_UNIX) as first, socket.socket(socket.AF_UNIX) as second:
+        first.connect(str(path))
+        second.connect(str(path))
+        second.sendall(b'{"do": "slow"}\n')
+        assert operations.begun.wait(60)
+        with pytest.raises(DetourError, match="the fabric serves 2 clients already; try again"):
+            call(path, "add", {"a": 1})
+    deadline = time.monotonic() + 60
+    while True:  # those who have gone make room
+        try:
+            assert call(path, "add", {"a": 1}) == {"sum": 2}
+            return
+        except DetourError:
+            assert time.monotonic() < deadline
+
+
+def test_who_asks_for_nothing_is_let_go(make: Callable[..., ControlServer], tmp_path: Path) -> None:
+    make(request_s=0.1)
+    for sent in (b"", b'{"do": "ad'):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(tmp_path / "control.sock"))
+            connection.sendall(sent)
+            connection.settimeout(60)
+            assert connection.recv(1) == b""
+
+
+def test_a_fabric_that_says_nothing(tmp_path: Path) -> None:
+    """It listens, and nobody accepts; or it accepts, and says nothing."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "s"))
+        listening.listen(1)
+        with pytest.raises(DetourError, match=r"the fabric does not answer `add`; `detour down` ends it"):
+            call(tmp_path / "s", "add", {"a": 1}, silence_s=0.1)
+        waiting = [socket.socket(socket.AF_UNIX) for _ in range(5)]
+        for each in waiting:
+            each.setblocking(False)
+            each.connect_ex(str(tmp_path / "s"))
+        with pytest.raises(DetourError, match="does not answer"):
+            call(tmp_path / "s", "add", {"a": 1}, silence_s=0.1)
+        for each in waiting:
+            each.close()
+
+
+def test_a_long_operation_is_told_from_a_fabric_that_hangs(
+    make: Callable[..., ControlServer], tmp_path: Path, operations: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Signs of life come, and only the limit of the operation ends it; then it is cancelled."""
+    monkeypatch.setattr(control_socket, "_ALIVE_S", 0.02)
+    make()
+    said = []
+    original = control_socket._answers
+
+    def answers(*arguments: object) -> Iterator[dict]:
+        for answer in original(*arguments):  # type: ignore[arg-type]
+            said.append(answer)
+            yield answer
+
+    monkeypatch.setattr(control_socket, "_answers", answers)
+    with pytest.raises(DetourError, match="does not answer `slow`"):
+        call(tmp_path / "control.sock", "slow", {}, limit_s=1.0, silence_s=60.0)
+    assert {"alive": True} in said
+    assert operations.cancelled.wait(60)

@@ -68,7 +68,7 @@ def _counted(store: Store, table_id: int) -> TableStore:
     return found
 
 
-def read_direct(store: Store, entry: p4r.DirectCounterEntry, ids: Ids) -> Iterator[p4r.Entity]:
+def read_direct(store: Store, entry: p4r.DirectCounterEntry, ids: Ids) -> Iterator[p4r.Entity | None]:
     """Of one entry, of a table's entries, or of all tables (table_id 0)."""
     wanted = entry.table_entry
     if wanted.table_id:
@@ -79,6 +79,9 @@ def read_direct(store: Store, entry: p4r.DirectCounterEntry, ids: Ids) -> Iterat
         if found.info.counter is None:
             continue
         for each in table_read.entries(found, wanted, must_exist=True):
+            if each is None:
+                yield None
+                continue
             entity = p4r.Entity()
             out = entity.direct_counter_entry
             table_read.fill_key(found, each, out.table_entry)

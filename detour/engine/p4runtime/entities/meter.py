@@ -63,7 +63,7 @@ def _metered(store: Store, table_id: int) -> tuple[TableStore, schema.Meter]:
     return found, found.info.meter
 
 
-def read_direct(store: Store, entry: p4r.DirectMeterEntry, ids: Ids) -> Iterator[p4r.Entity]:
+def read_direct(store: Store, entry: p4r.DirectMeterEntry, ids: Ids) -> Iterator[p4r.Entity | None]:
     """Of one entry, of a table's entries, or of all tables (table_id 0)."""
     meter_config.no_counters(entry)
     wanted = entry.table_entry
@@ -75,6 +75,9 @@ def read_direct(store: Store, entry: p4r.DirectMeterEntry, ids: Ids) -> Iterator
         if found.info.meter is None:
             continue
         for each in table_read.entries(found, wanted, must_exist=True):
+            if each is None:
+                yield None
+                continue
             entity = p4r.Entity()
             out = entity.direct_meter_entry
             table_read.fill_key(found, each, out.table_entry)

@@ -17,8 +17,8 @@ from detour.engine.tables import Entry, GroupRef, NoSuchEntry
 _NO_NOTE = Note()
 
 
-def read(store: Store, wanted: p4r.TableEntry, ids: Ids) -> Iterator[p4r.Entity]:
-    """Entries of one table or of all, or default entries.
+def read(store: Store, wanted: p4r.TableEntry, ids: Ids) -> Iterator[p4r.Entity | None]:
+    """Entries of one table or of all, or default entries; None for an entry that was looked at in vain.
 
     With table_id 0 no filter may be used. `is_default_action` is let through, since it selects another kind of
     entry and clients want all default entries at once.
@@ -38,15 +38,20 @@ def read(store: Store, wanted: p4r.TableEntry, ids: Ids) -> Iterator[p4r.Entity]
             yield from _entries(store, found, wanted)
 
 
-def _entries(store: Store, found: TableStore, wanted: p4r.TableEntry) -> Iterator[p4r.Entity]:
+def _entries(store: Store, found: TableStore, wanted: p4r.TableEntry) -> Iterator[p4r.Entity | None]:
     action = _action_filter(found, wanted)
     metadata, cookie = wanted.metadata, wanted.controller_metadata
     for entry in entries(found, wanted):
+        if entry is None:
+            yield None
+            continue
         if metadata or cookie:
             note = found.notes.get(entry.handle, _NO_NOTE)
             if (metadata and note.metadata != metadata) or (cookie and note.controller_metadata != cookie):
+                yield None
                 continue
         if action and (entry.action is None or entry.action.name != action):
+            yield None
             continue
         yield show(store, found, entry, wanted)
 
@@ -79,22 +84,23 @@ def _action_filter(found: TableStore, wanted: p4r.TableEntry) -> str:
     return ref.codec.name
 
 
-def entries(found: TableStore, wanted: p4r.TableEntry, must_exist: bool = False) -> Iterator[Entry]:
-    """The entries that match key and priority of a request; `must_exist`: NOT_FOUND if a key has none."""
+def entries(found: TableStore, wanted: p4r.TableEntry, must_exist: bool = False) -> Iterator[Entry | None]:
+    """The entries that match key and priority of a request, None for others that were looked at; `must_exist`:
+    NOT_FOUND if a key has none."""
     info, engine, priority = found.info, found.engine, wanted.priority
     if priority < 0 or (priority and not info.key.prioritised):
         raise invalid(f"{info.where}: there are no entries with priority {priority}")
     if not wanted.match:
-        yield from (e for e in engine.entries() if not priority or e.priority == priority)
+        yield from (e if not priority or e.priority == priority else None for e in engine.entries())
         return
     key = info.key.decode(wanted.match)
     if info.key.prioritised and not priority:
         # Entries of other priorities may have the same key; without a priority all of them are meant.
         some = False
         for e in engine.entries():
-            if info.key.normal(e.key) == key:
-                some = True
-                yield e
+            found_it = info.key.normal(e.key) == key
+            some |= found_it
+            yield e if found_it else None
         if must_exist and not some:
             raise NoSuchEntry(f"{info.where}: there is no entry {key}")
         return

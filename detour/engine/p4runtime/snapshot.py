@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a long Read reads from: a copy of the objects that it names, made while nobody writes.
+
+The spec wants a Read to show a state before or after any Write ("Parallelism of Read and Write Requests"). A
+copy is some memory and a few milliseconds; the answer, which may be much larger and is as slow as its reader, is made
+from it while everybody else goes on. Objects that clients or packets replace as a whole are shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from typing import Any, TypeVar, cast
+
+from finsy.proto import p4r
+
+from detour.engine.p4runtime.store import ProfileStore, Store, TableStore
+
+T = TypeVar("T")
+_MESSAGE_BYTES = 256  # of a kept message, beside its bytes
+_ARRAYS = {  # kind of entity: (field of the id, the schema's objects, the state's)
+    "counter_entry": ("counter_id", "counters"),
+    "meter_entry": ("meter_id", "meters"),
+    "register_entry": ("register_id", "registers"),
+    "value_set_entry": ("value_set_id", "value_sets"),
+}
+
+
+class Scope:
+    """The objects of a store that some requests name."""
+
+    def __init__(self, store: Store, requests: Sequence[p4r.Entity]) -> None:
+        self.store = store
+        self.tables: set[int] = set()
+        self.profiles: set[int] = set()
+        self.arrays: set[tuple[str, int]] = set()  # name of the schema's dictionary, id
+        self.replication = self.digests = False
+        for request in requests:
+            self._add(request)
+        users = (store.tables[id_].info.profile for id_ in self.tables)
+        self.profiles |= {profile.id for profile in users if profile is not None}
+
+    def _add(self, request: p4r.Entity) -> None:
+        name = request.WhichOneof("entity")
+        match name:
+            case "table_entry":
+                self.tables |= _chosen(self.store.tables, request.table_entry.table_id)
+            case "direct_counter_entry" | "direct_meter_entry":
+                self.tables |= _chosen(self.store.tables, getattr(request, name).table_entry.table_id)
+            case "action_profile_member" | "action_profile_group":
+                self.profiles |= _chosen(self.store.profiles, getattr(request, name).action_profile_id)
+            case "packet_replication_engine_entry":
+                self.replication = True
+            case "digest_entry":
+                self.digests = True
+            case _ if name in _ARRAYS:
+                field, kind = _ARRAYS[name]
+                ids = _chosen(getattr(self.store.schema, kind), getattr(getattr(request, name), field))
+                self.arrays |= {(kind, id_) for id_ in ids}
+
+    def bytes(self) -> int:
+        """About the memory that a snapshot takes."""
+        store = self.store
+        size = sum(_table_bytes(store.tables[id_]) for id_ in self.tables)
+        size += sum(store.profiles[id_].engine.snapshot_bytes for id_ in self.profiles)
+        size += sum(_array(store, kind, id_).snapshot_bytes for kind, id_ in self.arrays)
+        if self.replication:
+            size += sum(m.ByteSize() + _MESSAGE_BYTES for m in (*store.groups.values(), *store.sessions.values()))
+        return size
+
+
+def _chosen(objects: Mapping[int, Any], id_: int) -> set[int]:
+    if not id_:
+        return set(objects)
+    return {id_} if id_ in objects else set()
+
+
+def _array(store: Store, kind: str, id_: int) -> Any:
+    return getattr(store.state, kind)[getattr(store.schema, kind)[id_].name]
+
+
+def _table_bytes(found: TableStore) -> int:
+    notes = sum(len(note.metadata) for note in found.notes.values())
+    shots = sum(shot.message.ByteSize() + _MESSAGE_BYTES for shot in found.one_shots.values())
+    return found.engine.snapshot_bytes + notes + shots
+
+
+class _State:
+    """Arrays by name: copies of those that are read, the others as they are."""
+
+    def __init__(self, store: Store) -> None:
+        for _, kind in _ARRAYS.values():
+            setattr(self, kind, dict(getattr(store.state, kind)))
+
+
+class _Snapshot:
+    """What readers of entities use of a `Store`."""
+
+    def __init__(self, scope: Scope) -> None:
+        store = scope.store
+        self.schema, self.target = store.schema, store.target
+        self._now_ps = store.now_ps()
+        self.profiles = {**store.profiles, **{id_: _profile(store.profiles[id_]) for id_ in scope.profiles}}
+        self.tables = {**store.tables, **{id_: self._table(store.tables[id_]) for id_ in scope.tables}}
+        self.state = _State(store)
+        for kind, id_ in scope.arrays:
+            getattr(self.state, kind)[getattr(store.schema, kind)[id_].name] = _array(store, kind, id_).snapshot()
+        self.groups = dict(store.groups) if scope.replication else {}
+        self.sessions = dict(store.sessions) if scope.replication else {}
+        self.digests = dict(store.digests) if scope.digests else {}
+
+    def _table(self, found: TableStore) -> TableStore:
+        other = copy(found)
+        other.profile = self.profiles[found.info.profile.id] if found.info.profile else None
+        other.engine = found.engine.snapshot(other.profile.engine if other.profile else None)
+        other.notes, other.one_shots = dict(found.notes), dict(found.one_shots)
+        return other
+
+    def table(self, id_: int) -> TableStore:
+        """As `Store.table`."""
+        return Store.table(cast(Store, self), id_)
+
+    def run(self, function: Callable[[], T]) -> T:
+        """No packet runs on a copy."""
+        return function()
+
+    def now_ps(self) -> int:
+        """Loop time of the snapshot."""
+        return self._now_ps
+
+
+def _profile(found: ProfileStore) -> ProfileStore:
+    other = copy(found)
+    other.engine, other.sizes = found.engine.snapshot(), dict(found.sizes)
+    return other
+
+
+def take(scope: Scope) -> Store:
+    """Copies. The caller keeps writers away; packets do not run meanwhile."""
+    return cast(Store, scope.store.run(lambda: _Snapshot(scope)))
