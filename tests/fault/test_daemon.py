@@ -10,17 +10,16 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.waiting import PATIENCE_S, until
+
 SMALL = ["--topo", "dragonfly:p=1,a=2,h=1"]
 TARGETS = ["engine", pytest.param("bmv2", marks=pytest.mark.bmv2)]
-PATIENCE = 120.0
 
 
 class World:
@@ -40,7 +39,7 @@ class World:
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
         process = self.start(*arguments)
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=PATIENCE_S)
         return process.returncode, out, err
 
     def json(self, *arguments: str) -> dict:
@@ -53,7 +52,7 @@ class World:
         """A command that sends and is not soon done."""
         before = self.json("counters", "s0")["s0"]["ports"]["1"]["rx_packets"]
         sender = self.start("send", "h0", "h5", "--bytes", "100M")
-        wait(lambda: self.json("counters", "s0")["s0"]["ports"]["1"]["rx_packets"] > before)
+        until(lambda: self.json("counters", "s0")["s0"]["ports"]["1"]["rx_packets"] > before)
         return sender
 
     def processes(self) -> list[psutil.Process]:
@@ -71,7 +70,7 @@ class World:
         return psutil.Process(json.loads((self.runtime / "detour" / "fabric.json").read_text())["pid"])
 
     def assert_clean(self, files: bool = True) -> None:
-        wait(lambda: not self.processes())
+        until(lambda: not self.processes())
         assert ours(os.listdir("/sys/class/net")) == []
         if files:
             assert [path for path in self.folder.rglob("*") if path != self.runtime] == []
@@ -80,15 +79,6 @@ class World:
 def ours(interfaces: list[str]) -> list[str]:
     """Those that a fabric names so (and keeps in namespaces of its own)."""
     return [name for name in interfaces if re.fullmatch(r"s\d+-\d+", name)]
-
-
-def wait(until: Callable[[], object], seconds: float = 30.0) -> None:
-    """Waits until something holds."""
-    end = time.monotonic() + seconds
-    pause = threading.Event()
-    while not until():
-        assert time.monotonic() < end, "it did not happen in time"
-        pause.wait(0.02)
 
 
 @pytest.fixture
@@ -127,7 +117,7 @@ def test_a_signal_ends_a_fabric_in_the_foreground(world: World, target: str, num
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["target"] == target
     process.send_signal(number)
-    _, err = process.communicate(timeout=PATIENCE)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err) == (130, "")
     world.assert_clean()
 
@@ -138,7 +128,7 @@ def test_a_signal_ends_a_fabric_that_is_not_up_yet(world: World, target: str) ->
     assert process.stderr is not None
     assert process.stderr.readline().startswith("detour: ")
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=PATIENCE)
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     world.assert_clean()
 
@@ -164,7 +154,7 @@ def test_a_switch_that_dies_is_named(world: World) -> None:
     world.json("up", "--detach", "--target", "bmv2", *SMALL)
     pid = world.json("status")["processes"]["s3"]
     os.kill(pid, signal.SIGKILL)
-    wait(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
     code, _, err = world.run("verify")
     assert (code, err.count("\n")) == (2, 1)
     assert "switch s3" in err
@@ -176,7 +166,7 @@ def test_the_client_may_go_away_while_it_waits(world: World) -> None:
     world.json("up", "--detach", "--target", "engine", *SMALL)
     sender = world.send_for_long()
     sender.send_signal(signal.SIGINT)
-    _, err = sender.communicate(timeout=PATIENCE)
+    _, err = sender.communicate(timeout=PATIENCE_S)
     assert sender.returncode == 130
     assert "Traceback" not in err
     assert world.json("send", "h0", "h5", "--bytes", "1000")["bytes_ok"] == 1000
@@ -188,7 +178,7 @@ def test_down_does_not_wait_for_a_message(world: World) -> None:
     world.json("up", "--detach", "--target", "engine", *SMALL)
     sender = world.send_for_long()
     world.json("down")
-    _, err = sender.communicate(timeout=PATIENCE)
+    _, err = sender.communicate(timeout=PATIENCE_S)
     assert sender.returncode == 2
     assert err.count("\n") == 1
     world.assert_clean()
@@ -210,7 +200,7 @@ def test_a_demo_that_is_interrupted(world: World) -> None:
         if "traffic" in line:
             break
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=PATIENCE)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (130, "")
     assert "Traceback" not in err
     world.assert_clean()
