@@ -93,6 +93,8 @@ def _show_status(console: Console, status: dict[str, Any], endpoints: bool) -> N
     )
     if status["failures"]:
         console.print(f"failed: {', '.join(status['failures'])}")
+    for name, reason in status["lost"].items():
+        console.print(f"switch {name} is not reached, and will be: {reason}")
     addresses = {endpoint["address"] for endpoint in status["endpoints"].values()}
     if len(addresses) == 1:
         console.print(f"P4Runtime: {addresses.pop()}, device ids 1 to {status['switches']} (s0 is device 1)")
