@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from detour.engine import warm
 from tests.fault.test_daemon import SMALL, TARGETS, World
 from tests.waiting import PATIENCE_S, until
 
@@ -20,6 +21,12 @@ ROUNDS = 6
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 STAGES = 4
 """lines that `up` prints at least before it is up"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled() -> None:
+    """Otherwise whoever is interrupted while it compiles leaves that to the next one."""
+    warm.ensure(print)
 
 
 @pytest.fixture
