@@ -43,6 +43,7 @@ def register(commands: Any) -> None:
     sim = _add(kinds, "sim", "packet-hops a second in virtual time, and memory of 32,768 connections", _sim)
     sim.add_argument("--k", type=byte_count, default=16, metavar="K", help="ports of the fat-tree's switches (16)")
     sim.add_argument("--message", type=byte_count, default=2_000_000, metavar="BYTES", help="of each host (2000000)")
+    _add(kinds, "setup", "time to build, prove and connect large fabrics; frames a second of socket drivers", _setup)
     _add(kinds, "monitor", "what monitoring costs, beside the host stack's own time", _monitor)
     fors = command(kinds, "fors", "planning of all-to-all exchanges with failed links, against its goals", _fors)
     fors.add_argument("--sets", type=byte_count, default=200, metavar="N", help="random failure sets (200)")
@@ -66,7 +67,7 @@ def _fors(options: argparse.Namespace) -> None:
 def _everything(options: argparse.Namespace) -> None:
     """Runs every benchmark with its defaults."""
     from detour.engine import warm
-    from detour.experiments.bench import fabric, memory, p4runtime, page, pipeline, sim, switch, tables
+    from detour.experiments.bench import fabric, memory, p4runtime, page, pipeline, setup, sim, switch, tables
 
     begin = time.monotonic()
     with progress(options.json) as tell:
@@ -79,6 +80,7 @@ def _everything(options: argparse.Namespace) -> None:
             memory.run(tell=tell),
             tables.run(tell=tell),
             sim.run(tell=tell),
+            setup.run(tell=tell),
         ]
     if options.write is not None:
         page.write(options.write, page.page(reports, time.monotonic() - begin))
@@ -148,6 +150,12 @@ def _memory(options: argparse.Namespace, tell: Tell) -> Report:
     from detour.experiments.bench import memory
 
     return memory.run(tell)
+
+
+def _setup(options: argparse.Namespace, tell: Tell) -> Report:
+    from detour.experiments.bench import setup
+
+    return setup.run(tell=tell)
 
 
 def _monitor(options: argparse.Namespace, tell: Tell) -> Report:

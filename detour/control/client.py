@@ -32,6 +32,8 @@ _log = logging.getLogger(__name__)
 # A message stays well below gRPC's limit of 4 MiB.
 BATCH = 2000
 RPC_SECONDS = 60.0
+OPEN_SECONDS = 3 * RPC_SECONDS
+"""for a connection: arbitration, and setting the pipeline"""
 ELECTION_ID = 10
 
 PacketIn = Callable[["SwitchClient", bytes, dict[str, int]], Awaitable[None]]
@@ -75,21 +77,29 @@ class Displaced:
 
 
 class SwitchClient:
-    """One switch. Made by `FabricClient`."""
+    """One switch. Made by `FabricClient`.
 
-    def __init__(self, target: Target, pipeline: Pipeline, election_id: int) -> None:
+    `lost`: set while there is no connection.
+    """
+
+    def __init__(
+        self, target: Target, pipeline: Pipeline, election_id: int, on_packet_in: PacketIn | None = None
+    ) -> None:
         self.target = target
-        options = finsy.SwitchOptions(
+        self._options = finsy.SwitchOptions(
             p4info=pipeline.p4info,
             p4blob=pipeline.blob,
             device_id=target.device_id,
             initial_election_id=election_id,
         )
-        self.switch = finsy.Switch(target.name, target.address, options)
+        self._on_packet_in = on_packet_in
+        self._stack = AsyncExitStack()
+        self.lost = asyncio.Event()
+        self.lost.set()
+        self.switch = self._make()
         self.codec = Codec(self.switch.p4info.p4info)
         self.displaced: Displaced | None = None
         """the last time that another controller took the switch over; kept when it has gone, until `forgive`"""
-        self.switch.ee.add_listener(finsy.SwitchEvent.BECOME_BACKUP, self._on_backup)
 
     def _on_backup(self, switch: finsy.Switch) -> None:
         self.displaced = Displaced(switch.primary_id, time.monotonic())
@@ -105,28 +115,55 @@ class SwitchClient:
         if self.is_primary:
             self.displaced = None
 
+    def _make(self) -> finsy.Switch:
+        """finsy's switch is good for one connection."""
+        made = finsy.Switch(self.target.name, self.target.address, self._options)
+        made.ee.add_listener(finsy.SwitchEvent.CHANNEL_DOWN, lambda _: self.lost.set())
+        made.ee.add_listener(finsy.SwitchEvent.BECOME_BACKUP, self._on_backup)
+        return made
+
     @property
     def name(self) -> str:
         return self.target.name
 
-    async def open(self, stack: AsyncExitStack) -> None:
+    async def open(self) -> None:
         """Connects, becomes primary, sets the pipeline if it differs.
 
         Raises:
             DetourError: nobody answers, another controller is primary, or the pipeline is refused.
         """
         try:
-            await stack.enter_async_context(self.switch)
+            async with asyncio.timeout(OPEN_SECONDS):
+                await self._open()
+        except TimeoutError:
+            await self.close()
+            raise DetourError(f"{self._where()}: it does not answer within {OPEN_SECONDS:g} s") from None
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Ends the connection. May be called twice."""
+        await self._stack.aclose()
+        self.lost.set()
+
+    async def reopen(self) -> None:
+        """Connects anew after the connection was lost; as `open`."""
+        await self.close()
+        self.switch = self._make()
+        await self.open()
+
+    async def _open(self) -> None:
+        self.lost.clear()
+        try:
+            await self._stack.enter_async_context(self.switch)
         except finsy.P4ClientError as error:
             raise DetourError(f"{self._where()}: {describe(error)}") from None
         except ValueError as error:  # finsy: no election id left to bid with
             raise DetourError(f"{self._where()}: {error}") from None
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
             # One of finsy's tasks failed, whereupon it cancelled the one that we wait for.
-            raise DetourError(f"{self._where()}: {_FAILURES.reason(self.name)}") from None
+            raise self._gone() from None
         version = self.switch.p4runtime_version
         self.codec = Codec(self.switch.p4info.p4info, (version.major, version.minor) >= (1, 5))
         if not self.switch.is_primary:
@@ -134,6 +171,16 @@ class SwitchClient:
                 f"{self._where()}: another controller is primary (election id {self.switch.primary_id}); "
                 f"end it before this one starts"
             )
+        if self._on_packet_in is not None:
+            listener = asyncio.create_task(self._packets_in(self._on_packet_in))
+            self._stack.push_async_callback(_end, listener)
+
+    def _gone(self) -> BaseException:
+        """What to raise when a wait for the switch was cancelled: by whoever waits, or because the connection ended."""
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            return asyncio.CancelledError()
+        return DetourError(f"{self._where()}: {_FAILURES.reason(self.name)}")
 
     def _where(self) -> str:
         return f"switch {self.name} (device {self.target.device_id}) at {self.target.address}"
@@ -157,6 +204,8 @@ class SwitchClient:
                     yield entity
         except finsy.P4ClientError as error:
             raise DetourError(f"{self._where()} cannot be read: {describe(error)}") from None
+        except asyncio.CancelledError:
+            raise self._gone() from None
 
     def _client(self) -> Any:
         # finsy decodes every entity into its own classes when asked by `Switch.read`; its client hands out messages.
@@ -179,6 +228,8 @@ class SwitchClient:
                 await self._client().request(request)
             except finsy.P4ClientError as error:
                 raise DetourError(f"{self._where()} refuses {self._refused(error, batch)}") from None
+            except asyncio.CancelledError:
+                raise self._gone() from None
 
     def _refused(self, error: finsy.P4ClientError, batch: Sequence[p4r.Update]) -> str:
         if not self.is_primary and self.displaced is not None:
@@ -195,7 +246,7 @@ class SwitchClient:
         """Sends a frame as if it had come in at the CPU port; port 0: the switch routes it."""
         await self.switch.write([finsy.P4PacketOut(frame, egress_port=egress_port)])
 
-    async def packets_in(self, handler: PacketIn) -> None:
+    async def _packets_in(self, handler: PacketIn) -> None:
         """Hands every packet-in to `handler`, until cancelled."""
         async for packet in self.switch.read_packets(queue_size=1024):
             await handler(self, packet.payload, packet.metadata)
@@ -213,21 +264,15 @@ class FabricClient:
         on_packet_in: PacketIn | None = None,
     ) -> None:
         pipeline = pipeline or Pipeline.fabric()
-        self.switches = {t.device_id: SwitchClient(t, pipeline, election_id) for t in targets}
-        self._on_packet_in = on_packet_in
-        self._stack = AsyncExitStack()
-        self._listeners: list[asyncio.Task[None]] = []
+        self.switches = {t.device_id: SwitchClient(t, pipeline, election_id, on_packet_in) for t in targets}
 
     async def __aenter__(self) -> FabricClient:
         _prepare_finsy()
         try:
-            await self.each(lambda switch: switch.open(self._stack))
+            await self.each(lambda switch: switch.open())
         except BaseException:
             await self.close()
             raise
-        if self._on_packet_in is not None:
-            listen = self._on_packet_in
-            self._listeners = [asyncio.create_task(s.packets_in(listen)) for s in self.switches.values()]
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -235,11 +280,7 @@ class FabricClient:
 
     async def close(self) -> None:
         """Ends all connections. May be called twice."""
-        for task in self._listeners:
-            task.cancel()
-        await asyncio.gather(*self._listeners, return_exceptions=True)
-        self._listeners = []
-        await self._stack.aclose()
+        await asyncio.gather(*(switch.close() for switch in self.switches.values()))
 
     async def each(
         self, work: Callable[[SwitchClient], Awaitable[T]], device_ids: Iterable[int] | None = None
@@ -258,6 +299,11 @@ class FabricClient:
     async def read(self, device_ids: Iterable[int] | None = None) -> Plan:
         """What the switches hold: device id -> entities."""
         return await self.each(lambda switch: switch.read(), device_ids)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def describe(error: finsy.P4ClientError) -> str:

@@ -38,6 +38,9 @@ class Count:
     bytes: int = 0
 
     def __sub__(self, other: Count) -> Count:
+        """What was counted since then; a switch that was restarted meanwhile has begun from zero."""
+        if self.packets < other.packets:
+            return self
         return Count(self.packets - other.packets, self.bytes - other.bytes)
 
 

@@ -233,7 +233,8 @@ class PortMonitor:
     def sample(self, now_ps: int) -> NDArray[np.float64]:
         """Ends a window; (ports, fields) what it was. The first call only begins one."""
         counts, waiting = self._read()
-        packets, size, marked, drops = (counts - self._before).T.astype(np.float64)
+        restarted = counts < self._before  # such a switch counts from zero
+        packets, size, marked, drops = (counts - np.where(restarted, 0, self._before)).T.astype(np.float64)
         self._before, then, self._then = counts, self._then, now_ps
         if then is None:
             return self._last

@@ -67,7 +67,7 @@ class PortWatch:
             try:
                 self.monitor.sample(time.monotonic_ns() * 1000)
             except DetourError:
-                return  # the fabric goes down
+                continue  # the fabric goes down, or a switch is away: this window is as long as it is
 
     def stop(self) -> None:
         """Ends the thread. May be called twice."""

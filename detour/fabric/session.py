@@ -7,11 +7,12 @@ change tables wait for each other.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path as File
 from typing import Any
 
@@ -19,6 +20,7 @@ from detour.base.errors import DetourError
 from detour.control.client import FabricClient, SwitchClient
 from detour.control.describe import TABLES, entity_dict
 from detour.control.entries import Plan, difference
+from detour.control.keeping import Keeper
 from detour.control.monitor import PORT_COUNTERS, REASONS, CellReader, Monitor, Sample
 from detour.control.placement.jobs import read_jobs
 from detour.control.planner import plan
@@ -66,6 +68,7 @@ class Session:
         self.started = time.monotonic()
         self._loop = Background("control")
         self._client: FabricClient | None = None
+        self._keeper: Keeper | None = None
         self._monitor: Monitor | None = None
         self._cells: CellReader | None = None
         self._responder = Responder({s.device_id: s.node_id for s in self.topology.switches})
@@ -84,21 +87,38 @@ class Session:
         """
         client = FabricClient(self.fabric.targets(), on_packet_in=self._responder)
         self._loop.run(client.__aenter__())
+        self._keeper = self._loop.run(self._keep(client))
         self._client = client
         ports = {
             s.device_id: [p for p, peer in enumerate(s.ports, 1) if peer is not None] for s in self.topology.switches
         }
         self._monitor, self._cells = Monitor(client, ports), CellReader(client)
 
+    async def _keep(self, client: FabricClient) -> Keeper:
+        async def restore(switch: SwitchClient) -> None:
+            work = asyncio.ensure_future(asyncio.to_thread(self._restore, switch.target.device_id))
+            try:
+                await asyncio.shield(work)
+            finally:  # no thread is left behind that waits for a loop which has ended
+                await asyncio.gather(work, return_exceptions=True)
+
+        return Keeper(client.switches.values(), restore)
+
+    def _restore(self, device: int) -> None:
+        """A switch is connected again, whatever it holds now: it gets what it has to hold."""
+        with self._change:
+            self._reconcile([device])
+
     def close(self) -> None:
         """Ends connections and fabric. May be called twice."""
         client, self._client = self._client, None
+        keeper, self._keeper = self._keeper, None
         self.live.stop()
         self._port_watch.stop()
         self.switch_flows.stop()
         try:
-            if client is not None:
-                self._loop.run(client.close())
+            if client is not None and keeper is not None:
+                self._loop.run(_disconnect(keeper, client))
         finally:
             self._loop.close()
             self.fabric.close()
@@ -119,13 +139,17 @@ class Session:
             written = self._reconcile()
             return {"switches": len(self.topology.switches), "seconds": _since(begin)} | _counts(written)
 
-    def _reconcile(self) -> Written:
+    def _reconcile(self, device_ids: Collection[int] | None = None) -> Written:
+        """Brings all switches (or those named) to the plan for the present failures."""
         wanted = plan(self.topology, self.policy, self.failures)
         for device, entries in self.switch_flows.plan().items():
             if device in wanted:
                 wanted[device] += entries
+        if device_ids is not None:
+            wanted = {device: entries for device, entries in wanted.items() if device in device_ids}
         written = self._loop.run(reconcile(self.client, wanted))
-        self._entries = written.entries
+        if device_ids is None:
+            self._entries = written.entries
         self._tracer = None
         for switch in self.client.switches.values():
             switch.forgive()
@@ -180,6 +204,7 @@ class Session:
             "hosts": len(self.topology.hosts),
             "links": len(self.topology.links),
             "entries": self._entries,
+            "lost": {} if self._keeper is None else dict(sorted(self._keeper.lost.items())),
             "failures": [failure_name(self.topology, f) for f in sorted(self.failures)],
             "rate_mbps": self.fabric.settings.rate_bps / 1e6,
             "seconds_up": round(time.monotonic() - self.started, 1),
@@ -536,6 +561,11 @@ class Session:
             for path, delay in zip(choice.paths, found, strict=True)
         ]
         return {"source": source, "target": target, "paths": rows}
+
+
+async def _disconnect(keeper: Keeper, client: FabricClient) -> None:
+    """Both at once: what still restores a switch ends when its connection does."""
+    await asyncio.gather(keeper.close(), client.close())
 
 
 def _teller(tell: Tell, total: int) -> Callable[[int], None]:

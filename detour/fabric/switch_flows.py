@@ -37,8 +37,8 @@ Write = Callable[[Plan, Plan], None]
 class SwitchFlowMonitor(Windows):
     """Windows of flows at switches. Not for several threads at once.
 
-    Counters of switches only grow, and a slot is used by one flow after the other, so what they were when a flow got
-    the slot is taken off."""
+    Counters of switches only grow, until the switch is restarted, and a slot is used by one flow after the other, so
+    what they were when a flow got the slot is taken off."""
 
     def __init__(self, tick_ps: int, kept: int = KEPT) -> None:
         self._first: dict[str, NDArray[np.int64]] = {}
@@ -66,8 +66,10 @@ class SwitchFlowMonitor(Windows):
 
     def update(self, flow: str, device: int, cells: Sequence[tuple[int, int]]) -> None:
         """What the cells are now; `sample` ends the window."""
-        name = _name(flow, device)
-        self._seen[name] = np.array(cells, np.int64)
+        name, now = _name(flow, device), np.array(cells, np.int64)
+        # A switch that was restarted counts from zero; what it had counted stays.
+        self._first[name] = self._first[name] - np.where(now < self._seen[name], self._seen[name], 0)
+        self._seen[name] = now
         self._counts[self._rows[name]] = counts(self._seen[name] - self._first[name])
 
     def at(self, flow: str, device: int) -> dict[str, Any]:
@@ -219,15 +221,18 @@ class SwitchFlows:
             self.monitor.sample(self._links.now_ps())
 
     def _watch(self) -> None:
+        told = ""
         while not self._end.wait(self.pause_s):
             if len(self._list):
                 begin = time.monotonic()
                 try:
                     self.sample()
-                except DetourError as error:
-                    if not self._end.is_set():
-                        _log.warning("flows at switches are watched no longer: %s", error)
-                    return
+                except DetourError as error:  # a switch is away, and will be back; until then the window goes on
+                    if not self._end.is_set() and str(error) != told:
+                        _log.warning("flows at switches are not read: %s", error)
+                    told = str(error)
+                    continue
+                told = ""
                 self.pause_s = next_window(self.pause_s, self.window_s, time.monotonic() - begin)
 
     def stop(self) -> None:

@@ -153,13 +153,15 @@ class HostConfig:
 
     @classmethod
     def real_time(cls, link_rate_bps: int = 20_000_000, **changes: Any) -> HostConfig:
-        """Defaults for the wall clock: 1 us ticks and timeouts that a laptop can keep."""
+        """Defaults for the wall clock: 1 us ticks, timeouts and patience that a laptop can keep."""
         values: dict[str, Any] = {
             "link_rate_bps": link_rate_bps,
             "tick_ps": 1_000_000,
             "min_rto_ps": 20 * MS,
             "initial_rto_ps": 200 * MS,
             "max_rto_ps": 2_000 * MS,
+            # More than a minute: paths come back when the controller gets to it, and it shares the machine with us.
+            "retry_count": 40,
             "min_probe_timeout_ps": 5 * MS,
             "frame_life_ps": 60_000 * MS,
             "react_delay_ps": 5 * MS,

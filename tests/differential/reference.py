@@ -13,7 +13,7 @@ from tests.ptf.bmv2 import missing as bmv2_missing
 from tests.ptf.p4rt import Client, WriteError
 
 PRIORITIES = 8
-DIGEST_QUIET_SECONDS = 0.5
+DIGEST_QUIET_SECONDS = 5.0
 
 
 def missing() -> str | None:

@@ -13,12 +13,13 @@ from collections.abc import Iterator, Sequence
 import grpc
 
 from tests.ptf.bmv2 import Bmv2
+from tests.waiting import PATIENCE_S
 
 Frame = tuple[int, bytes]
 """(port, bytes)"""
 
 _METHOD = "/p4.bm.DataplaneInterface/PacketStream"
-STREAM_SECONDS = 30.0
+STREAM_SECONDS = PATIENCE_S
 
 
 def _varint(value: int) -> bytes:

@@ -10,9 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -20,9 +18,10 @@ import psutil
 import pytest
 from finsy.proto import p4r, p4r_grpc
 
+from tests.waiting import PATIENCE_S, until
+
 SMALL = ["--topo", "dragonfly:p=1,a=2,h=1"]
 TARGETS = ["engine", pytest.param("bmv2", marks=pytest.mark.bmv2)]
-PATIENCE = 120.0
 PEM = Path(__file__).parents[1] / "unit" / "p4runtime" / "tls"
 
 
@@ -43,7 +42,7 @@ class World:
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
         process = self.start(*arguments)
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=PATIENCE_S)
         return process.returncode, out, err
 
     def json(self, *arguments: str) -> dict:
@@ -56,7 +55,7 @@ class World:
         """A command that sends and is not soon done."""
         before = self.json("counters", "s0")["s0"]["ports"]["1"]["rx_packets"]
         sender = self.start("send", "h0", "h5", "--bytes", "100M")
-        wait(lambda: self.json("counters", "s0")["s0"]["ports"]["1"]["rx_packets"] > before)
+        until(lambda: self.json("counters", "s0")["s0"]["ports"]["1"]["rx_packets"] > before)
         return sender
 
     def processes(self) -> list[psutil.Process]:
@@ -74,7 +73,7 @@ class World:
         return psutil.Process(json.loads((self.runtime / "detour" / "fabric.json").read_text())["pid"])
 
     def assert_clean(self, files: bool = True) -> None:
-        wait(lambda: not self.processes())
+        until(lambda: not self.processes())
         assert ours(os.listdir("/sys/class/net")) == []
         if files:
             assert [path for path in self.folder.rglob("*") if path != self.runtime] == []
@@ -83,15 +82,6 @@ class World:
 def ours(interfaces: list[str]) -> list[str]:
     """Those that a fabric names so (and keeps in namespaces of its own)."""
     return [name for name in interfaces if re.fullmatch(r"s\d+-\d+", name)]
-
-
-def wait(until: Callable[[], object], seconds: float = 30.0) -> None:
-    """Waits until something holds."""
-    end = time.monotonic() + seconds
-    pause = threading.Event()
-    while not until():
-        assert time.monotonic() < end, "it did not happen in time"
-        pause.wait(0.02)
 
 
 @pytest.fixture
@@ -130,7 +120,7 @@ def test_a_signal_ends_a_fabric_in_the_foreground(world: World, target: str, num
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["target"] == target
     process.send_signal(number)
-    _, err = process.communicate(timeout=PATIENCE)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err) == (130, "")
     world.assert_clean()
 
@@ -141,7 +131,7 @@ def test_a_signal_ends_a_fabric_that_is_not_up_yet(world: World, target: str) ->
     assert process.stderr is not None
     assert process.stderr.readline().startswith("detour: ")
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=PATIENCE)
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     world.assert_clean()
 
@@ -167,7 +157,7 @@ def test_a_switch_that_dies_is_named(world: World) -> None:
     world.json("up", "--detach", "--target", "bmv2", *SMALL)
     pid = world.json("status")["processes"]["s3"]
     os.kill(pid, signal.SIGKILL)
-    wait(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
     code, _, err = world.run("verify")
     assert (code, err.count("\n")) == (2, 1)
     assert "switch s3" in err
@@ -179,7 +169,7 @@ def test_the_client_may_go_away_while_it_waits(world: World) -> None:
     world.json("up", "--detach", "--target", "engine", *SMALL)
     sender = world.send_for_long()
     sender.send_signal(signal.SIGINT)
-    _, err = sender.communicate(timeout=PATIENCE)
+    _, err = sender.communicate(timeout=PATIENCE_S)
     assert sender.returncode == 130
     assert "Traceback" not in err
     assert world.json("send", "h0", "h5", "--bytes", "1000")["bytes_ok"] == 1000
@@ -191,7 +181,7 @@ def test_down_does_not_wait_for_a_message(world: World) -> None:
     world.json("up", "--detach", "--target", "engine", *SMALL)
     sender = world.send_for_long()
     world.json("down")
-    _, err = sender.communicate(timeout=PATIENCE)
+    _, err = sender.communicate(timeout=PATIENCE_S)
     assert sender.returncode == 2
     assert err.count("\n") == 1
     world.assert_clean()
@@ -252,7 +242,7 @@ def test_other_users_do_not_reach_the_switches(world: World) -> None:
             folder.chmod(folder.stat().st_mode | 0o055)
     assert not [c for c in world.daemon().net_connections("tcp") if c.status == psutil.CONN_LISTEN]
     other = stranger(address, (1 << 128) - 1)
-    out, _ = other.communicate(timeout=PATIENCE)
+    out, _ = other.communicate(timeout=PATIENCE_S)
     assert "Permission denied" in out, out
     assert world.json("status")["displaced"] == {}
     world.json("down")
@@ -273,7 +263,7 @@ def test_a_port_is_everybodys_and_a_new_primary_is_seen(world: World) -> None:
     other = stranger(address, top)
     assert other.stdout is not None
     assert other.stdout.readline() == "0\n"  # it is primary
-    wait(lambda: world.json("status")["displaced"], PATIENCE)
+    until(lambda: world.json("status")["displaced"])
     (name, found), *rest = world.json("status")["displaced"].items()
     assert (name, found["election_id"], found["primary_again"], rest) == ("s0", str(top), False, [])
     _, out, _ = world.run("status")
@@ -281,8 +271,8 @@ def test_a_port_is_everybodys_and_a_new_primary_is_seen(world: World) -> None:
     code, _, err = world.run("fail", "s0-s1")
     assert code == 2
     assert f"refuses writes: another controller is primary (election id {top})" in err
-    other.communicate("", timeout=PATIENCE)
-    wait(lambda: world.json("status")["displaced"]["s0"]["primary_again"], PATIENCE)
+    other.communicate("", timeout=PATIENCE_S)
+    until(lambda: world.json("status")["displaced"]["s0"]["primary_again"])
     _, out, _ = world.run("status")
     assert f"s0: another controller (election id {top}) was primary for a while; `detour provision`" in out
     world.json("provision")
@@ -308,10 +298,10 @@ def test_certificates_for_a_port(world: World) -> None:
         with grpc.secure_channel(address, credentials) as channel:
             call = p4r_grpc.P4RuntimeStub(channel).Capabilities
             if answers:
-                assert call(p4r.CapabilitiesRequest(device_id=1), timeout=PATIENCE, wait_for_ready=True)
+                assert call(p4r.CapabilitiesRequest(device_id=1), timeout=PATIENCE_S, wait_for_ready=True)
             else:
                 with pytest.raises(grpc.RpcError):
-                    call(p4r.CapabilitiesRequest(device_id=1), timeout=PATIENCE)
+                    call(p4r.CapabilitiesRequest(device_id=1), timeout=PATIENCE_S)
     world.json("down")
     world.assert_clean()
 
@@ -339,7 +329,7 @@ def test_a_demo_that_is_interrupted(world: World) -> None:
         if "traffic" in line:
             break
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=PATIENCE)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (130, "")
     assert "Traceback" not in err
     world.assert_clean()

@@ -14,6 +14,7 @@ from finsy.proto import p4r, p4r_grpc
 
 from detour.engine.p4runtime import P4RuntimeServer
 from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, Stream, codes, config
+from tests.waiting import PATIENCE_S, until
 
 BIG = 100_000
 
@@ -66,14 +67,7 @@ class Gate:
         if self._left == 0:
             self._network.before_call = None
             self.reached.set()
-            assert self.open.wait(120)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+            assert self.open.wait(PATIENCE_S)
 
 
 def test_a_primary_dies_in_the_middle_of_a_batch(
@@ -86,7 +80,7 @@ def test_a_primary_dies_in_the_middle_of_a_batch(
     wanted = routes(names, 2000)
     gate = Gate(network, at_call=3)
     call = dying.stub.Write.future(dying.write_request(*(("INSERT", e) for e in wanted)))
-    assert gate.reached.wait(60)
+    assert gate.reached.wait(PATIENCE_S)
     state = network.pipelines[1][1].tables["MyIngress.lpm_route"]
     assert 0 < len(state) < len(wanted)
 
@@ -110,7 +104,7 @@ def test_writes_that_wait_behind_a_change_of_primary_are_refused(
     old.set_pipeline(config())
     gate = Gate(network, at_call=1)
     first = old.stub.Write.future(old.write_request(*(("INSERT", e) for e in routes(names, 10))))
-    assert gate.reached.wait(60)
+    assert gate.reached.wait(PATIENCE_S)
     second = old.stub.Write.future(old.write_request(("INSERT", names.entry("exact_two", 1, 1, action=("drop",)))))
     time.sleep(0.2)  # it is in the queue
     stream = new.stream()
@@ -118,9 +112,9 @@ def test_writes_that_wait_behind_a_change_of_primary_are_refused(
     time.sleep(0.2)
     gate.open.set()
     assert stream.next().arbitration.status.code == 0
-    first.result(60)
+    first.result(PATIENCE_S)
     with pytest.raises(grpc.RpcError) as caught:
-        second.result(60)
+        second.result(PATIENCE_S)
     assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
     assert new.read(names.entry("exact_two")) == []
 
@@ -248,8 +242,8 @@ def test_streams_that_vanish_are_forgotten(server: P4RuntimeServer, connect: Cal
                 stream.arbitrate(1, dice.randrange(1000), "a")
             stream.kill()
     arbiter = server._service.devices[1].arbiter
-    wait_for(lambda: not any(role.sessions for role in arbiter.roles.values()))
-    wait_for(lambda: not server._service._sessions)
+    until(lambda: not any(role.sessions for role in arbiter.roles.values()))
+    until(lambda: not server._service._sessions)
     assert not any(role.primary or role.pending for role in arbiter.roles.values())
     client.election = 5000
     client.primary()

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,9 @@ from detour.base.errors import DetourError
 from detour.cli import metrics as metrics_command
 from detour.fabric.daemon import UpOptions, boot
 from detour.fabric.session import Session
+from tests.waiting import PATIENCE_S, until
 
 TOPOLOGY = "leaf-spine:leaves=3,spines=3,hosts=2"
-PATIENCE_S = 60.0
 ENDLESS = 1 << 40
 
 
@@ -44,15 +43,6 @@ def jobs(folder: Path, job: dict[str, Any]) -> Path:
     file = folder / "jobs.json"
     file.write_text(json.dumps([job]))
     return file
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    """What the condition returns once it is true."""
-    end = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < end
-        time.sleep(0.005)
-    return found
 
 
 class Sending:
@@ -212,7 +202,9 @@ def test_metrics_are_what_prometheus_reads(session: Session, monkeypatch: pytest
         server = metrics_command.make_server("127.0.0.1:0")
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{server.server_address[1]}/metrics", timeout=30) as answer:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{server.server_address[1]}/metrics", timeout=PATIENCE_S
+            ) as answer:
                 page = answer.read().decode()
         finally:
             server.shutdown()

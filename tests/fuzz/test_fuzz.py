@@ -26,7 +26,7 @@ def _fuzz(target: str, seconds: float = 0.0, count: int = 0) -> Outcome:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 def test_packets() -> None:
     """Ten million, whatever the time they take."""
     result = _fuzz("pipeline", count=PACKETS).result

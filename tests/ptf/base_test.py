@@ -21,8 +21,9 @@ from scapy.packet import Packet
 from tests.ptf import packets
 from tests.ptf.p4rt import Client, Schema
 from tests.ptf.platforms import CPU_PORT, PORTS, Platform
+from tests.waiting import PATIENCE_S
 
-DEADLINE = 5.0
+DEADLINE = PATIENCE_S
 BUILD = Path(__file__).parents[2] / "p4src" / "build"
 BARRIER = "fdff::"
 """Nobody's address; a host route per port leads barrier packets there."""

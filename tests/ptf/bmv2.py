@@ -21,8 +21,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import PATIENCE_S
+
 BINARY = "simple_switch_grpc"
-START_SECONDS = 20.0
+START_SECONDS = PATIENCE_S
 _CLONE_NEWNET = 0x40000000
 _SOL_PACKET = 263
 _PACKET_IGNORE_OUTGOING = 23

@@ -18,10 +18,12 @@ import grpc
 from finsy.proto import U128, p4i, p4r, p4r_grpc, rpc_status
 from google.protobuf import text_format
 
+from tests.waiting import PATIENCE_S
+
 Match = Mapping[str, Any]
 Action = tuple[str, Mapping[str, int]]
 
-DEADLINE = 20.0
+DEADLINE = PATIENCE_S
 """Seconds that any call may take."""
 
 

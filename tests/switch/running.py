@@ -22,9 +22,10 @@ import grpc
 from finsy.proto import U128, p4i, p4r, p4r_grpc
 from google.protobuf import text_format
 
+from tests.waiting import PATIENCE_S
+
 PROGRAM = Path(__file__).parents[1] / "programs" / "corpus"
 FABRIC = Path(__file__).parents[2] / "p4src" / "build"
-START_S = 120.0  # the first start on a machine compiles
 _CLONE_NEWNET = 0x40000000
 
 
@@ -62,12 +63,12 @@ class Running:
         """Everything that the process has printed."""
         return (self.folder / "out").read_text()
 
-    def wait_for(self, text: str, seconds: float = START_S) -> None:
+    def wait_for(self, text: str) -> None:
         """Waits until the process has printed `text`."""
-        deadline = time.monotonic() + seconds
+        end = time.monotonic() + PATIENCE_S  # the first start on a machine compiles
         while text not in self.told():
             assert self.process.poll() is None, f"ended with {self.process.returncode}: {self.told()}"
-            assert time.monotonic() < deadline, f"no {text!r} in: {self.told()}"
+            assert time.monotonic() < end, f"no {text!r} in: {self.told()}"
             time.sleep(0.02)
 
     def packet_socket(self, port: int) -> socket.socket:
@@ -83,7 +84,7 @@ class Running:
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Tells the process to end; returns its exit code."""
         self.process.send_signal(number)
-        return self.process.wait(30)
+        return self.process.wait(PATIENCE_S)
 
     def __enter__(self) -> Running:
         return self
@@ -115,7 +116,7 @@ def _packet_socket(interface: str) -> socket.socket:
     sock.setsockopt(263, 23, 1)  # SOL_PACKET, PACKET_IGNORE_OUTGOING
     sock.setsockopt(263, 8, 1)  # PACKET_AUXDATA
     sock.bind((interface, 0x0003))
-    sock.settimeout(10)
+    sock.settimeout(PATIENCE_S)
     return sock
 
 
@@ -150,13 +151,13 @@ class Controller:
                 action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
                 config=p4r.ForwardingPipelineConfig(p4info=info, p4_device_config=config),
             ),
-            timeout=START_S,
+            timeout=PATIENCE_S,
         )
 
     def write(self, *entities: p4r.Entity, kind: Any = p4r.Update.INSERT) -> None:
         updates = [p4r.Update(type=kind, entity=entity) for entity in entities]
         request = p4r.WriteRequest(device_id=self.device, election_id=U128.encode(1), updates=updates)
-        self.stub.Write(request, timeout=START_S)
+        self.stub.Write(request, timeout=PATIENCE_S)
 
     def packet_out(self, info: p4i.P4Info, frame: bytes, *values: int) -> None:
         header = next(h for h in info.controller_packet_metadata if h.preamble.name == "packet_out")

@@ -17,12 +17,11 @@ from running import FABRIC, Controller, Running, no_namespaces, p4info, receive
 
 from detour.engine import warm
 from detour.engine.switch import pcap
+from tests.waiting import until
 
 TABLES = FABRIC / "bench_tables.json"
 REFLECT = Path(__file__).parent / "programs" / "reflect.json"
 CPU = 510
-
-pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -49,13 +48,6 @@ def exact(key: int, port: int) -> p4r.Entity:
     entry.action.action.action_id = action.preamble.id
     entry.action.action.params.add(param_id=1, value=bytes([port]))
     return p4r.Entity(table_entry=entry)
-
-
-def wait_until(holds, seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @needs_interfaces
@@ -140,14 +132,15 @@ def test_captures_are_complete_while_it_runs(tmp_path: Path) -> None:
         begin = time.time_ns()
         sender.send(keyed(5))
         receiver.recv(2000)
-        wait_until(lambda: (pcaps / "s8_out.pcap").stat().st_size > 24)
+        until(lambda: (pcaps / "s8_out.pcap").stat().st_size > 24)
+        end = time.time_ns()
         assert sorted(path.name for path in pcaps.iterdir()) == [
             "s1_in.pcap", "s1_out.pcap", "s8_in.pcap", "s8_out.pcap",
         ]  # fmt: skip
         for name in ("s1_in", "s8_out"):
             (frame,) = pcap.read(pcaps / f"{name}.pcap")
             assert frame.data == keyed(5)
-            assert abs(frame.time_ns - begin) < 5_000_000_000
+            assert abs(frame.time_ns - (begin + end) / 2) <= (end - begin) / 2 + 1_000_000
         for name in ("s1_out", "s8_in"):
             assert list(pcap.read(pcaps / f"{name}.pcap")) == []
 
@@ -161,7 +154,7 @@ def test_packets_and_log_msg_are_logged(tmp_path: Path) -> None:
         far.send(keyed(0x0102030405060708))
         assert far.recv(2000) == keyed(0x0102030405060708)
         log = tmp_path / "log.txt"
-        wait_until(lambda: "bytes from" in log.read_text() and "Sending" in log.read_text())
+        until(lambda: "bytes from" in log.read_text() and "Sending" in log.read_text())
         written = log.read_text()
         assert "[I] " in written
         assert "Received packet of length 64 on port 3: 01020304\n" in written
@@ -231,31 +224,28 @@ def test_any_address_means_loopback(tmp_path: Path) -> None:
 def test_signals_end_it_and_nothing_is_left(tmp_path: Path, number: signal.Signals) -> None:
     with Running(tmp_path, ["--no-p4"]) as switch:
         switch.wait_for("Server listening on ")
-        begin = time.monotonic()
         assert switch.end(number) == 0
-        assert time.monotonic() - begin < 10
         assert "Traceback" not in switch.told()
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_a_signal_while_it_compiles_ends_it_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_while_it_compiles_does_not_wait_for_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = tmp_path / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     with Running(tmp_path, ["--no-p4"]) as switch:
         switch.wait_for("compiling native code")
         time.sleep(1)  # in the middle of it
-        begin = time.monotonic()
         assert switch.end() == 0
-        assert time.monotonic() - begin < 15
         assert "Traceback" not in switch.told()
     assert sorted(os.listdir(tmp_path)) == ["cache", "out"]
+    assert [path.name for path in cache.rglob("loop-compil*")] == ["loop-compiling"]
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.3, 0.6, 1.0, 1.5])
 def test_a_signal_while_it_starts_ends_it_without_a_word(tmp_path: Path, seconds: float) -> None:
     (tmp_path / "a_in.pcap").write_bytes(pcap.header())
     with Running(tmp_path, [str(TABLES), "--use-files", "0", "-i", "1@a"]) as switch:
-        wait_until(lambda: _blocks_signals(switch.process.pid), 60)
+        until(lambda: _blocks_signals(switch.process.pid))
         time.sleep(seconds)
         assert switch.end() == 0
         assert "Traceback" not in switch.told()
@@ -281,7 +271,7 @@ def _blocks_signals(pid: int) -> bool:
 )
 def test_what_is_wrong_is_one_line_and_exit_2(tmp_path: Path, arguments: list[str], words: str) -> None:
     command = [sys.executable, "-m", "detour.cli.switch", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=200, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 2, done
     assert words in done.stderr
     assert done.stderr.count("\n") == 1

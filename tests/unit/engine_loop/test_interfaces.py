@@ -17,6 +17,7 @@ from script_program import frame
 
 from detour.base.errors import DetourError
 from detour.engine.clock import RealTime
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.kernel
 _numbers = count()
@@ -64,7 +65,7 @@ def veth() -> Iterator[Callable[[], tuple[str, str]]]:
 def _raw(name: str) -> socket.socket:
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
     sock.bind((name, _ETH_P_ALL))
-    sock.settimeout(5)
+    sock.settimeout(PATIENCE_S)
     return sock
 
 
@@ -101,7 +102,7 @@ def test_vlan_tags_survive(real, veth):
     tagged = frame(script.UNICAST, 1)[:12] + bytes([0x81, 0x00, 0x20, 0x65]) + bytes(60)
     with _raw(far) as sock:
         sock.send(tagged)
-        time.sleep(0.1)
+        until(lambda: real.port(1)["tx_bytes"])
     # 12 bytes of addresses, the tag, the rest; the scripted header covers the first 16 bytes.
     assert real.port(1)["rx_bytes"] == len(tagged)
     assert real.port(1)["tx_bytes"] == len(tagged)
@@ -116,7 +117,7 @@ def test_oversized_frames_are_counted(make, veth):
     with _raw(far) as sock:
         sock.send(frame(script.DROP, 1, size=501))
         sock.send(frame(script.DROP, 1, size=500))
-        time.sleep(0.1)
+        until(lambda: bench.counter("ingress_drops"))
     assert bench.net.outside_stats()["rx_drops"].tolist() == [1]
     assert bench.counter("ingress_drops") == 1
 
@@ -128,20 +129,13 @@ def test_an_interface_that_goes_down_and_away(real, veth):
     real.net.start()
     _ip("link", "set", near, "down")
     real.net.inject((1, 2), frame(script.UNICAST, 1))
-    deadline = time.monotonic() + 5
-    while real.net.outside_stats()["tx_drops"][0] == 0:
-        time.sleep(0.01)
-        assert time.monotonic() < deadline
+    until(lambda: real.net.outside_stats()["tx_drops"][0])
     _ip("link", "set", near, "up")
     with _raw(far) as sock:
-        while real.port(1)["rx_packets"] == 0:
-            sock.send(frame(script.DROP, 1))
-            time.sleep(0.02)
-            assert time.monotonic() < deadline
+        until(lambda: sock.send(frame(script.DROP, 1)) and real.port(1)["rx_packets"])
     _ip("link", "del", near)
     real.net.inject((1, 2), frame(script.UNICAST, 1))
-    time.sleep(0.2)
-    assert real.net.outside_stats()["tx_drops"][0] == 2
+    until(lambda: real.net.outside_stats()["tx_drops"][0] == 2)
     before = time.process_time()
     time.sleep(0.3)
     assert time.process_time() - before < 0.05

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from detour.engine.network import Network
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import make_hosts
 from detour.hosts.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device, SendWR, WCStatus
+from tests.waiting import until
 
 US = 1_000_000
 MS = 1_000_000_000
@@ -124,10 +124,7 @@ def test_a_message_in_real_time():
     with pair.net as net:
         net.start()
         pair.post()
-        end = time.monotonic() + 20
-        while not pair.done():
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        until(pair.done)
         assert pair.target.read() == pair.data
 
 

@@ -17,6 +17,7 @@ from script_program import frame
 
 from detour.base.errors import DetourError
 from detour.engine.clock import RealTime
+from tests.waiting import PATIENCE_S, until
 
 MS = 1_000_000_000
 US = 1_000_000
@@ -42,19 +43,12 @@ def peer(tmp_path: Path) -> Iterator[Callable[..., socket.socket]]:
         sock.bind(str(tmp_path / f"{name}.peer"))
         if connected:
             sock.connect(str(tmp_path / name))
-        sock.settimeout(5)
+        sock.settimeout(PATIENCE_S)
         return sock
 
     yield build
     for sock in made:
         sock.close()
-
-
-def _until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.005)
 
 
 def test_frames_between_sockets(real, peer, tmp_path):
@@ -96,7 +90,7 @@ def test_frames_for_a_reader_who_never_reads_are_dropped_and_counted(real, peer,
         stats = real.net.outside_stats()
         return stats["tx_packets"][0] + stats["tx_drops"][0] == 4000 and stats["count"].sum() == 0
 
-    _until(settled)
+    until(settled)
     assert real.net.outside_stats()["tx_drops"][0] > 0
     assert real.net.outside_stats()["tx_no_peer"].tolist() == [0, 1]
     assert real.net.loop_stats()["used"] == 0
@@ -113,7 +107,7 @@ def test_oversized_and_empty_datagrams(make, peer, tmp_path):
         a.send(frame(script.UNICAST, 1, size=size))
     a.send(b"")
     assert [len(a.recv(5000)) for _ in range(2)] == [1000, 16]
-    _until(lambda: bench.net.outside_stats()["rx_drops"][0] == 2)
+    until(lambda: bench.net.outside_stats()["rx_drops"][0] == 2)
 
 
 def test_delay_is_real(real, peer, tmp_path):
@@ -126,7 +120,7 @@ def test_delay_is_real(real, peer, tmp_path):
     begun = time.monotonic()
     a.send(frame(script.UNICAST, 2))
     b.recv(5000)
-    assert 0.050 <= time.monotonic() - begun < 0.2
+    assert time.monotonic() - begun >= 0.050
 
 
 def test_queues_are_measured_in_loop_time(real):
@@ -160,7 +154,7 @@ def test_call_from_many_threads(real):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE_S)
     assert seen == [owner] * 400
 
 
@@ -172,7 +166,7 @@ def test_a_loop_that_died_is_noticed(real, monkeypatch):
     real.net.check()
     monkeypatch.setattr(real.net._runner, "_slice", break_down)
     real.net._runner._wake()
-    real.net._runner._thread.join(5)
+    real.net._runner._thread.join(PATIENCE_S)
     with pytest.raises(DetourError, match=r"the network's loop has ended: RuntimeError\('planted'\)"):
         real.net.check()
     with pytest.raises(RuntimeError, match="planted"):
@@ -211,7 +205,7 @@ def test_packet_in_reaches_python_and_may_answer(real):
     real.net.on_packet_in(1, lambda data, time: real.net.packet_out(1, frame(script.UNICAST, 3, tag=data[3])))
     real.net.start()
     real.net.inject((1, 3), frame(script.CLONE, 3, 1, tag=77))
-    _until(lambda: len(real.out[1, 3]) == 2)
+    until(lambda: len(real.out[1, 3]) == 2)
     assert sorted(f[3] for f in real.frames(3)) == [77, 77]
 
 
@@ -222,16 +216,17 @@ def test_lag_is_reported_and_loop_time_slips(make):
     bench.net.call(lambda: None)
     bench.net.call(lambda: time.sleep(0.1))
     bench.net.inject((1, 510), frame(script.DROP, 0))
-    _until(lambda: bench.counter("ingress_drops") == 1)
+    until(lambda: bench.counter("ingress_drops") == 1)
     assert bench.net.lag_ps == 0  # nothing was due meanwhile
 
     def late() -> None:
         bench.net.inject((1, 510), frame(script.DROP, 0))
         time.sleep(0.1)
 
+    begun = time.monotonic()
     bench.net.call(late)
-    _until(lambda: bench.counter("ingress_drops") == 2)
-    assert 80 * MS < bench.net.loop_stats()["slip_ps"] < 200 * MS
+    until(lambda: bench.counter("ingress_drops") == 2)
+    assert 80 * MS < bench.net.loop_stats()["slip_ps"] < (time.monotonic() - begun) * 1e12
     assert bench.net.lag_ps >= bench.net.loop_stats()["slip_ps"]
 
 
@@ -291,7 +286,7 @@ def test_ports_may_be_added_while_traffic_flows(real, peer, tmp_path):
         real.switch(device_id)
         real.net.connect((1, device_id), (device_id, 1))
     reached = echoed[0]
-    _until(lambda: echoed[0] > reached + 10)
+    until(lambda: echoed[0] > reached + 10)
     stop.set()
-    thread.join(10)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()

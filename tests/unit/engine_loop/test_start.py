@@ -26,7 +26,7 @@ print([e.data["dispatcher"].py_func.__name__ for _, e in compiled.buffer])
 
 def _python(*arguments: str, **environment: str) -> str:
     result = subprocess.run(
-        [sys.executable, *arguments], env={**os.environ, **environment}, capture_output=True, text=True, timeout=200
+        [sys.executable, *arguments], env={**os.environ, **environment}, capture_output=True, text=True
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout

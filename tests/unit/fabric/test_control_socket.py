@@ -16,6 +16,7 @@ from detour.base.errors import DetourError
 from detour.fabric import control_socket
 from detour.fabric.base import Tell
 from detour.fabric.control_socket import ControlServer, call
+from tests.waiting import PATIENCE_S
 
 
 class Operations:
@@ -101,8 +102,8 @@ def test_going_away_cancels(path: Path, operations: Operations) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(path))
         connection.sendall(b'{"do": "slow"}\n')
-        assert operations.begun.wait(5)
-    assert operations.cancelled.wait(5)
+        assert operations.begun.wait(PATIENCE_S)
+    assert operations.cancelled.wait(PATIENCE_S)
 
 
 def test_others_are_served_meanwhile(path: Path, operations: Operations) -> None:
@@ -117,10 +118,10 @@ def test_others_are_served_meanwhile(path: Path, operations: Operations) -> None
 
     thread = threading.Thread(target=ask)
     thread.start()
-    assert operations.begun.wait(5)
+    assert operations.begun.wait(PATIENCE_S)
     assert call(path, "add", {"a": 1}) == {"sum": 2}
     assert thread.is_alive()
-    assert told.get(timeout=5) == "begun"
+    assert told.get(timeout=PATIENCE_S) == "begun"
 
 
 def test_stopping_cancels_what_is_under_way(operations: Operations, tmp_path: Path) -> None:
@@ -129,9 +130,9 @@ def test_stopping_cancels_what_is_under_way(operations: Operations, tmp_path: Pa
     answers: list[str] = []
     thread = threading.Thread(target=lambda: answers.append(call(tmp_path / "s", "slow", {})))
     thread.start()
-    assert operations.begun.wait(5)
+    assert operations.begun.wait(PATIENCE_S)
     server.stop()
-    thread.join(5)
+    thread.join(PATIENCE_S)
     assert operations.cancelled.is_set()
     assert answers == ["never seen"]
 

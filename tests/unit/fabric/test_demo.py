@@ -14,7 +14,6 @@ KEYS = {
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("target", ["engine", pytest.param("bmv2", marks=pytest.mark.bmv2)])
 def test_probing_is_worth_four_times(target: str) -> None:
     command = [sys.executable, "-m", "detour.cli", "demo", "--target", target, "--json"]

@@ -9,7 +9,7 @@ import pytest
 
 from detour.hosts.config import HostConfig
 from detour.hosts.dissect import decode
-from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, WCStatus
+from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, WCStatus
 from tests.property.lossy import US, Network, Pair, Weather, make_pair, through_switches
 
 FIXED_WINDOW = QPInitAttr(psn=0, congestion_control=CongestionControl.FIXED, initial_cwnd=40)
@@ -170,6 +170,25 @@ def test_a_dead_connection_fails_and_flushes() -> None:
     # backoff: 1 + 2 + 4 + 8 initial timeouts, as there never was a sample of the round trip
     assert net.now == pytest.approx(15 * config.initial_rto_ps, rel=0.05)
     assert net.run(lambda: False) is False, "and then it is silent"
+
+
+@pytest.mark.parametrize("transport", [Transport.LERP, Transport.GO_BACK_N])
+def test_in_real_time_an_outage_of_a_minute_is_survived(transport: Transport) -> None:
+    """The controller shares a busy machine with the hosts and may take as long to mend paths (RFC 1122, 4.2.3.5)."""
+    minute, attr = 60_000_000 * US, QPInitAttr(transport=transport)
+    pair = make_pair(attr_a=attr, attr_b=attr, config=HostConfig.real_time())
+    net = Network(pair.hs, Weather(rate_bps=20_000_000, dead=lambda sport, now: 10_000 * US < now < minute))
+    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 100_000), pair.mr_b.addr, pair.mr_b.rkey))
+    done: list[WCStatus] = []
+    assert net.run(lambda: bool(done.extend(wc.status for wc in pair.cq_a.poll()) or done), limit_ps=10 * minute)
+    assert done == [WCStatus.SUCCESS]
+    assert minute < net.now < minute + 2 * HostConfig.real_time().max_rto_ps
+    # But not for ever.
+    net.weather.dead = lambda sport, now: True
+    pair.qp_a.post_send(SendWR(2, pair.mr_a.sge(0, 100_000), pair.mr_b.addr, pair.mr_b.rkey))
+    begun = net.now
+    assert net.run(lambda: bool(pair.cq_a.poll()), limit_ps=10 * minute)
+    assert minute < net.now - begun < 2 * minute
 
 
 def test_psn_wraps_in_the_middle_of_a_message_with_losses() -> None:

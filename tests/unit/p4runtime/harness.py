@@ -14,8 +14,9 @@ import grpc
 from finsy.proto import p4i, p4r, p4r_grpc, rpc_status
 from google.protobuf import text_format
 
+from tests.waiting import PATIENCE_S as WAIT_S
+
 PROGRAMS = Path(__file__).resolve().parents[2] / "programs" / "p4runtime"
-WAIT_S = 60.0
 
 
 class FakeNetwork:
@@ -176,7 +177,7 @@ class Client:
             action=p4r.SetForwardingPipelineConfigRequest.Action.Value(action),
             config=config,
         )
-        self.stub.SetForwardingPipelineConfig(request, timeout=60)
+        self.stub.SetForwardingPipelineConfig(request, timeout=WAIT_S)
 
     def write_request(self, *updates: tuple[str, p4r.Entity]) -> p4r.WriteRequest:
         request = p4r.WriteRequest(device_id=self.device_id, election_id=uint128(self.election), role=self.role)
@@ -185,7 +186,7 @@ class Client:
         return request
 
     def write(self, *updates: tuple[str, p4r.Entity]) -> None:
-        self.stub.Write(self.write_request(*updates), timeout=60)
+        self.stub.Write(self.write_request(*updates), timeout=WAIT_S)
 
     def insert(self, *entities: p4r.Entity) -> None:
         self.write(*(("INSERT", e) for e in entities))
@@ -198,7 +199,7 @@ class Client:
 
     def read(self, *entities: p4r.Entity, role: str = "") -> list[p4r.Entity]:
         request = p4r.ReadRequest(device_id=self.device_id, entities=entities, role=role)
-        return [e for response in self.stub.Read(request, timeout=60) for e in response.entities]
+        return [e for response in self.stub.Read(request, timeout=WAIT_S) for e in response.entities]
 
     def close(self) -> None:
         for stream in self.streams:

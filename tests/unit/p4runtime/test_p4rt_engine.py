@@ -13,7 +13,7 @@ from finsy.proto import p4r
 
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
-from tests.unit.p4runtime.harness import Client, Names, Stream, config
+from tests.unit.p4runtime.harness import WAIT_S, Client, Names, Stream, config
 
 SOURCE, TARGET = 0x020000000001, 0x020000000002
 
@@ -31,7 +31,7 @@ class Switch:
         self.network.inject((1, port), frame)
 
     def receive(self, port: int) -> bytes:
-        return self.frames[port].get(timeout=60)
+        return self.frames[port].get(timeout=WAIT_S)
 
 
 @pytest.fixture

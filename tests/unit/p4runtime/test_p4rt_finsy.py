@@ -12,6 +12,7 @@ import pytest
 
 from detour.engine.p4runtime import P4RuntimeServer
 from tests.unit.p4runtime.harness import PROGRAMS, FakeNetwork
+from tests.waiting import PATIENCE_S
 
 
 def options(device_id: int = 1, **more: Any) -> fy.SwitchOptions:
@@ -21,7 +22,7 @@ def options(device_id: int = 1, **more: Any) -> fy.SwitchOptions:
 
 
 def run(main: Callable[[], Any]) -> None:
-    asyncio.run(asyncio.wait_for(main(), 120))
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
 
 
 def route(prefix: str, port: int) -> fy.P4TableEntry:
@@ -78,7 +79,7 @@ def test_packets_and_digests(server: P4RuntimeServer, network: FakeNetwork) -> N
             await sw.write([+fy.P4DigestEntry("learn_t", max_list_size=1)])
             packets, digests = sw.read_packets(), sw.read_digests("learn_t")
             await sw.write([fy.P4PacketOut(b"payload", egress_port=5, _pad=0)])
-            assert await asyncio.to_thread(network.packets_out.get, timeout=60) == (1, b"\x02\x80payload")
+            assert await asyncio.to_thread(network.packets_out.get, timeout=PATIENCE_S) == (1, b"\x02\x80payload")
             network.packet_in[1]((3 << 39 | 9).to_bytes(6, "big") + bytes(60), 0)
             packet = await anext(packets)
             assert (packet["ingress_port"], packet["reason"], packet.payload) == (3, 9, bytes(60))

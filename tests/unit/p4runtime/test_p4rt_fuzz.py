@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,9 +22,16 @@ from detour.engine.p4runtime.write import write
 from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, config, uint128
 from tests.unit.p4runtime.mutants import Mutator
 from tests.unit.p4runtime.test_p4rt_pipeline import ALL, _cells, _everything
+from tests.waiting import PATIENCE_S
 
-SECONDS = float(os.environ.get("DETOUR_FUZZ_SECONDS", "4"))
+SHARE = float(os.environ.get("DETOUR_FUZZ_SHARE", "1"))
+"""of what is tried each time; more for a longer run"""
 SEED = int(os.environ.get("DETOUR_FUZZ_SEED", "1"))
+
+
+def rounds(count: int) -> range:
+    """As many, whatever the time they take."""
+    return range(max(1, round(count * SHARE)))
 
 
 @pytest.fixture
@@ -57,8 +63,7 @@ def test_updates_and_reads_in_process(names: Names, mutator: Mutator) -> None:
     store = Store(compiled.info, compiled.program, Target(FakeNetwork(), 1))
     store.live = True
     valid, corpus = seeds(names), seeds(names)
-    end, done = time.monotonic() + SECONDS, 0
-    while time.monotonic() < end:
+    for done in rounds(450):
         batch = [mutator.mutate(mutator.dice.choice(corpus)) for _ in range(50)]
         for update, error in zip(batch, write(store, batch), strict=True):
             assert error is None or error.code is not Code.INTERNAL, (SEED, done, error, update)
@@ -70,22 +75,19 @@ def test_updates_and_reads_in_process(names: Names, mutator: Mutator) -> None:
         for _ in reader.chunks():
             pass
         assert all(e is None or e.code is not Code.INTERNAL for e in reader.errors), (SEED, done, reader.errors)
-        done += 1
-        if done % 20 == 0:
+        if done % 20 == 19:
             corpus = corpus[-200:] + valid
     reader = Reader(store, ALL)
     assert sum(len(r.entities) for r in reader.chunks()) > 100
     assert not any(reader.errors)
-    print(f"{done * 50} updates, {done * 5} reads")
 
 
 def test_p4info(mutator: Mutator) -> None:
     """A P4Info is refused, or the schema that it gives works."""
     wanted = config()
     program = Compiler().compile(wanted).program
-    end = time.monotonic() + SECONDS / 2
     refused = accepted = 0
-    while time.monotonic() < end:
+    for _ in rounds(300):
         info: p4i.P4Info = mutator.mutate(wanted.p4info)
         try:
             built = schema.build(info, program.model)
@@ -122,18 +124,17 @@ def test_over_grpc(client: Client, names: Names, mutator: Mutator) -> None:
         (stub.Capabilities, p4r.CapabilitiesRequest(device_id=1)),
     ]
     raw = client.channel.unary_unary("/p4.v1.P4Runtime/Write")
-    end = time.monotonic() + SECONDS
-    while time.monotonic() < end:
+    for _ in rounds(1000):
         method, request = mutator.dice.choice(requests)
         mutant = mutator.mutate(request)
         if method is stub.Read:
-            status = _status(lambda: list(stub.Read(mutant, timeout=60)))  # noqa: B023
+            status = _status(lambda: list(stub.Read(mutant, timeout=PATIENCE_S)))  # noqa: B023
         else:
-            status = _status(lambda: method(mutant, timeout=60))  # noqa: B023
+            status = _status(lambda: method(mutant, timeout=PATIENCE_S))  # noqa: B023
         assert status not in (grpc.StatusCode.INTERNAL, grpc.StatusCode.DEADLINE_EXCEEDED), (SEED, status, mutant)
     for _ in range(20):
         garbage = mutator.dice.randbytes(mutator.dice.randrange(200))
-        assert _status(lambda: raw(garbage, timeout=60)) is not grpc.StatusCode.DEADLINE_EXCEEDED  # noqa: B023
+        assert _status(lambda: raw(garbage, timeout=PATIENCE_S)) is not grpc.StatusCode.DEADLINE_EXCEEDED  # noqa: B023
     client.set_pipeline(config())
     client.insert(names.entry("lpm_route", None, action=("to_cpu", 1)))
 
@@ -153,11 +154,9 @@ def test_streams(client: Client, names: Names, mutator: Mutator, network: FakeNe
         p4r.StreamMessageRequest(packet=packet),
         p4r.StreamMessageRequest(digest_ack=ack),
     ]
-    end = time.monotonic() + SECONDS
-    while time.monotonic() < end:
-        stub_stream = client.stub.StreamChannel(
-            iter([mutator.mutate(mutator.dice.choice(messages)) for _ in range(mutator.dice.randrange(10))]), timeout=60
-        )
+    for _ in rounds(1000):
+        sent = [mutator.mutate(mutator.dice.choice(messages)) for _ in range(mutator.dice.randrange(10))]
+        stub_stream = client.stub.StreamChannel(iter(sent), timeout=PATIENCE_S)
         network.packet_in[1](mutator.dice.randbytes(mutator.dice.randrange(80)), 0)
         network.digest[1](mutator.dice.randrange(3), mutator.dice.randbytes(8), 0)
         if mutator.dice.random() < 0.2:

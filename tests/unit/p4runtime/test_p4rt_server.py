@@ -13,13 +13,13 @@ from finsy.proto import p4r
 
 from detour.base.errors import DetourError
 from detour.engine.p4runtime import P4RuntimeServer, Tls
-from tests.unit.p4runtime.harness import Client, FakeNetwork, config
+from tests.unit.p4runtime.harness import WAIT_S, Client, FakeNetwork, config
 
 PEM = Path(__file__).parent / "tls"
 
 
 def version(client: Client, device_id: int = 0) -> str:
-    return client.stub.Capabilities(p4r.CapabilitiesRequest(device_id=device_id), timeout=10).p4runtime_api_version
+    return client.stub.Capabilities(p4r.CapabilitiesRequest(device_id=device_id), timeout=WAIT_S).p4runtime_api_version
 
 
 def test_capabilities(connect: Callable[..., Client]) -> None:

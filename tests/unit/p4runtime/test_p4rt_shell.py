@@ -12,7 +12,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.control.shell import environment
 from detour.engine.p4runtime import P4RuntimeServer
-from tests.unit.p4runtime.harness import PROGRAMS, FakeNetwork
+from tests.unit.p4runtime.harness import PROGRAMS, WAIT_S, FakeNetwork
 
 SESSION = Path(__file__).with_name("p4rt_shell_session.py")
 STEPS = ["tables", "one_shots", "profiles", "arrays", "replication", "digests", "packets"]
@@ -41,7 +41,7 @@ def _session(python: Path, server: P4RuntimeServer, network: FakeNetwork) -> Non
     outs: list[tuple[int, bytes]] = []
     threading.Thread(target=_answer, args=(network, outs), daemon=True).start()
     done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200, check=False
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=WAIT_S, check=False
     )
     assert done.returncode == 0, done.stdout
     assert done.stdout.split() == STEPS
@@ -53,5 +53,5 @@ def _session(python: Path, server: P4RuntimeServer, network: FakeNetwork) -> Non
 
 def _answer(network: FakeNetwork, outs: list[tuple[int, bytes]]) -> None:
     """A packet comes out: one goes in."""
-    outs.append(network.packets_out.get(timeout=200))
+    outs.append(network.packets_out.get(timeout=WAIT_S))
     network.packet_in[1](bytes(6) + b"for the shell", 0)

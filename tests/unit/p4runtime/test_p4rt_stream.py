@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from finsy.proto import p4r, stratum
 
-from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, Stream, config
+from tests.unit.p4runtime.harness import WAIT_S, Client, FakeNetwork, Names, Stream, config
 
 FRAME = bytes(range(60))
 
@@ -42,11 +42,11 @@ def failed(stream: Stream) -> tuple[int, str]:
 
 def test_packet_out_has_its_header_in_front(stream: Stream, network: FakeNetwork) -> None:
     stream.send(packet=packet_out(0x1FE, 0x55))
-    assert network.packets_out.get(timeout=60) == (1, (0x1FE << 7 | 0x55).to_bytes(2, "big") + FRAME)
+    assert network.packets_out.get(timeout=WAIT_S) == (1, (0x1FE << 7 | 0x55).to_bytes(2, "big") + FRAME)
     swapped = packet_out(1)
     swapped.metadata.insert(0, swapped.metadata.pop(1))
     stream.send(packet=swapped)
-    assert network.packets_out.get(timeout=60)[1] == b"\x00\x80" + FRAME
+    assert network.packets_out.get(timeout=WAIT_S)[1] == b"\x00\x80" + FRAME
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,8 @@ def test_a_client_that_does_not_read_loses_packets_and_nothing_else(
     client.insert(names.entry("lpm_route", None, action=("to_cpu", 1)))
     seen = 0
     try:
-        while stream.next(timeout=1.0).WhichOneof("update") == "packet":
+        # Some always come; after those, silence for a second says that the others were lost.
+        while stream.next(timeout=WAIT_S if seen <= 1000 else 1.0).WhichOneof("update") == "packet":
             seen += 1
     except queue.Empty:
         pass
@@ -161,6 +162,10 @@ def test_a_client_that_does_not_read_loses_packets_and_nothing_else(
 
 
 # -- digests
+
+
+LONG_MS = 10**6
+"""for what must not run out, however slow the machine is"""
 
 
 @pytest.fixture
@@ -193,13 +198,14 @@ def received(stream: Stream) -> tuple[int, list[tuple[bytes, bytes]]]:
 def test_digest_lists_by_size(learner, network: FakeNetwork, names: Names) -> None:
     stream, configure = learner
     learn(network, 1)  # not enabled yet
-    configure("INSERT", size=2, timeout_ms=10_000, ack_ms=10_000)
+    configure("INSERT", size=2, timeout_ms=LONG_MS, ack_ms=LONG_MS)
     learn(network, 1, 1)
     assert stream.silent()
+    begun = time.time_ns()
     learn(network, 2)
     message = stream.next().digest
     assert message.digest_id == names.ids["learn_t"]
-    assert abs(message.timestamp - time.time_ns()) < 10**10
+    assert begun <= message.timestamp <= time.time_ns()
     assert [[m.bitstring for m in d.struct.members] for d in message.data] == [[b"\1", b"\5"], [b"\2", b"\5"]]
     # What is not acknowledged does not come again.
     learn(network, 1, 2, 3, 4)
@@ -218,9 +224,10 @@ def test_digest_lists_by_size(learner, network: FakeNetwork, names: Names) -> No
 def test_digest_lists_by_time(learner, network: FakeNetwork) -> None:
     stream, configure = learner
     configure("INSERT", timeout_ms=1000, ack_ms=200)
+    begun = time.monotonic()
     learn(network, *range(5))
-    assert stream.silent(0.1)
     assert len(received(stream)[1]) == 5
+    assert time.monotonic() - begun >= 1.0
     time.sleep(0.4)  # the acknowledgement is overdue
     learn(network, 1)
     assert received(stream)[1] == [(b"\1", b"\5")]
@@ -231,7 +238,7 @@ def test_digests_one_by_one(learner, network: FakeNetwork) -> None:
     configure("INSERT", size=1)
     learn(network, 1, 1)  # without ack time-out nothing is remembered
     assert [received(stream)[1] for _ in range(2)] == [[(b"\1", b"\5")]] * 2
-    configure("MODIFY", size=3, timeout_ms=10_000)
+    configure("MODIFY", size=3, timeout_ms=LONG_MS)
     learn(network, 7, 8, 9)
     assert len(received(stream)[1]) == 3
 
@@ -272,13 +279,14 @@ def test_idle_notifications(connect: Callable[..., Client], names: Names, networ
     network.now_ps = 10**12
     client.insert(ageing(names, 1, 2 * 10**9), ageing(names, 2, 5 * 10**9), ageing(names, 3, 0))
     assert stream.silent(0.3)
+    begun = time.time_ns()
     network.now_ps = 4 * 10**12
     message = stream.next().idle_timeout_notification
     (entry,) = message.table_entry
     expected = ageing(names, 1, 2 * 10**9).table_entry
     expected.ClearField("action")
     assert entry == expected
-    assert abs(message.timestamp - time.time_ns()) < 10**10
+    assert begun <= message.timestamp <= time.time_ns()
     assert stream.silent(0.3)  # its time begins anew
     network.now_ps = 65 * 10**11
     assert len(stream.next().idle_timeout_notification.table_entry) == 2

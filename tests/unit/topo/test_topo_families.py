@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Topologies: sizes, wiring, port numbers, texts."""
 
-import time
 from collections import Counter
 
 import pytest
@@ -153,13 +152,6 @@ def test_texts_come_back():
         assert parse_topology(text).spec == text
     assert parse_topology(" dragonfly: p = 2, a=4 ,h=2") == parse_topology("d1")
     assert parse_topology("d1") != parse_topology("d2")
-
-
-def test_large_topologies_are_built_fast():
-    start = time.perf_counter()
-    parse_topology("d3")
-    parse_topology("fat-tree:k=16")
-    assert time.perf_counter() - start < 1.0
 
 
 def test_names():
