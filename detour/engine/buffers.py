@@ -17,8 +17,8 @@ def headroom(rate_bps: int, delay_ps: int, mtu_bytes: int, overhead_bytes: int =
     """Bytes of one class that its headroom must hold, so that nothing is lost (IEEE 802.1Q-2018, annex N).
 
     `rate_bps` and `delay_ps` are those of the cable, `mtu_bytes` is the longest frame that it carries, `overhead_bytes`
-    what preamble and gap add to a frame's time (none, as links are by default). From the frame that is the first to find
-    no other room until the pause has taken effect, frames arrive for as long as
+    what preamble and gap add to a frame's time (none, as links are by default). From the frame that is the first to
+    find no other room until the pause has taken effect, frames arrive for as long as
 
     * a frame of the receiver's own is under way, so that the pause must wait,
     * the pause itself takes to be sent,

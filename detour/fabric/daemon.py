@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.base.reports import report
 from detour.fabric.base import Tell, silent
 from detour.fabric.control_socket import ControlServer, call
 from detour.fabric.session import Session
@@ -222,6 +223,8 @@ def _main() -> int:
         return 2
     except Interrupted:
         return 0
+    except Exception as error:
+        return report(error)
     return 0
 
 

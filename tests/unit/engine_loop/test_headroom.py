@@ -60,7 +60,9 @@ CABLES = [
 ]
 
 
-def _lost(make: Callable[..., Bench], cable: Cable, room: int, forth: Iterable[Arrival], back: Iterable[Arrival]) -> int:
+def _lost(
+    make: Callable[..., Bench], cable: Cable, room: int, forth: Iterable[Arrival], back: Iterable[Arrival]
+) -> int:
     """Frames lost to want of headroom. Those of `forth` cross a cable to a switch that they leave slowly, those of
     `back` go the other way, so that pauses must wait for one of them."""
     bench = make(packets=4096, frame_bytes=cable.mtu)
