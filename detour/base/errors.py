@@ -1,6 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one error that a user may see: a sentence that names what was wrong, where, and what would be right."""
+"""The errors that a user may see: a sentence that names what was wrong, where, and what would be right."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent.parent
 
 
 class DetourError(Exception):
     """Wrong input or a missing part. The CLI prints its text on one line and exits with 2."""
+
+
+class InternalError(Exception):
+    """A mistake of detour's own, whatever the input was: its text says where, its cause is what was raised there.
+
+    Nobody's input is to blame, so it is no `DetourError`. The CLI prints its text on one line and exits with 70."""
+
+    @classmethod
+    def of(cls, doing: str, error: BaseException) -> InternalError:
+        """For an exception that nobody expected while detour did something."""
+        frames = traceback.extract_tb(error.__traceback__)
+        ours = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)]
+        where = ""
+        if ours:
+            name = Path(ours[-1].filename).relative_to(_PACKAGE.parent)
+            where = f" in {name}:{ours[-1].lineno} ({ours[-1].name})"
+        text = " ".join(str(error).split())[:300]
+        return cls(f"internal error of detour while {doing}{where}: {type(error).__name__}: {text}")

@@ -2,7 +2,8 @@
 """The command `detour`: parses options, calls the rooms, prints.
 
 Every group of commands is a module with `register(commands)`. What is wrong with the input ends with one line on
-standard error and exit code 2; Ctrl-C with 130; a check that fails (tables, bytes) with 1.
+standard error and exit code 2; Ctrl-C with 130; a check that fails (tables, bytes) with 1; a mistake of
+detour's own with one line and 70.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from importlib import import_module
 
 from detour import __version__
 from detour.base.errors import DetourError
+from detour.base.reports import report
 from detour.cli.parser import Parser
 
 _GROUPS = (
@@ -57,3 +59,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read our output has gone; Python would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Exception as error:
+        return report(error)

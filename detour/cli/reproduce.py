@@ -75,7 +75,9 @@ def _nonshortest(kinds: Any) -> None:
     parser.add_argument(
         "--delays", type=delays, default=(1.0, 1.0, 1.0), metavar="H,L,G", help="us, of links to hosts, local, global"
     )
-    parser.add_argument("--headroom", type=int, metavar="BYTES", help="of PFC, a port and class (2*rate*delay + 2*MTU)")
+    parser.add_argument(
+        "--headroom", type=int, metavar="BYTES", help="of PFC, a port and class (default: IEEE 802.1Q, annex N)"
+    )
     parser.add_argument(
         "--message", type=byte_count, default=0, metavar="BYTES", help="one message each: completion times"
     )

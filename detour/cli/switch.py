@@ -7,10 +7,12 @@ import sys
 from collections.abc import Sequence
 
 from detour.base.errors import DetourError
+from detour.base.reports import report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the switch until it is told to end. Exit code 2: the command line is wrong, or something is missing."""
+    """Runs the switch until it is told to end. Exit code 2: the command line is wrong, or something is missing. 70: a
+    mistake of detour's own."""
     from detour.engine.switch import options
 
     try:
@@ -25,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DetourError as error:
         print(error, file=sys.stderr)
         return 2
+    except Exception as error:
+        return report(error, "detour switch")
     return 0
 
 

@@ -6,15 +6,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from detour.base.errors import DetourError
+from detour.engine.loop.layout import PFC_BYTES
 
 _PS_PER_SECOND_OF_BITS = 8 * 10**12
 PFC_CLASSES = 8
 """PFC knows eight classes (IEEE 802.1Qbb)."""
 
 
-def headroom(rate_bps: int, delay_ps: int, mtu_bytes: int) -> int:
-    """Bytes that may still arrive after a class was paused: `2 * rate * delay + 2 * MTU` (FACTS 5), rounded up."""
-    return -(-2 * rate_bps * delay_ps // _PS_PER_SECOND_OF_BITS) + 2 * mtu_bytes
+def headroom(rate_bps: int, delay_ps: int, mtu_bytes: int, overhead_bytes: int = 0) -> int:
+    """Bytes of one class that its headroom must hold, so that nothing is lost (IEEE 802.1Q-2018, annex N).
+
+    `rate_bps` and `delay_ps` are those of the cable, `mtu_bytes` is the longest frame that it carries, `overhead_bytes`
+    what preamble and gap add to a frame's time (none, as links are by default). From the frame that is the first to
+    find no other room until the pause has taken effect, frames arrive for as long as
+
+    * a frame of the receiver's own is under way, so that the pause must wait,
+    * the pause itself takes to be sent,
+    * it takes to travel, and what was sent meanwhile to arrive: twice the delay,
+    * a frame takes that the sender began right before the pause came.
+
+    Annex N adds what interfaces and higher layers need to react; here they need no time. That first frame lies in the
+    headroom too, and frames are charged whole. The result is safe for frames of any size up to the MTU, and at most
+    one MTU above the least that is safe for frames of just that size.
+    """
+    frame, pause = mtu_bytes + overhead_bytes, PFC_BYTES + overhead_bytes
+    window = (2 * frame + pause) * _PS_PER_SECOND_OF_BITS + 2 * rate_bps * delay_ps  # ps times bit/s
+    # The engine cuts a frame's time to whole picoseconds; where that is inexact, frames are faster by up to one.
+    cut = rate_bps if _PS_PER_SECOND_OF_BITS % rate_bps else 0
+    arriving = max(
+        -(-window * size // ((size + overhead_bytes) * _PS_PER_SECOND_OF_BITS - cut))
+        for size in (min(mtu_bytes, PFC_BYTES), mtu_bytes)
+    )
+    return arriving + mtu_bytes
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from detour.fabric.settings import Settings
 from detour.hosts.state import Hosts, make_hosts, set_host
 from detour.hosts.verbs import Context, Device
 from detour.topo import Topology, address
-from detour.topo.address import GATEWAY_MAC
 from detour.topo.failures import Failures, dead_links
 
 Tell = Callable[[str], None]
@@ -139,5 +138,5 @@ def make_host_state(topology: Topology, settings: Settings) -> Hosts:
     )
     for host in topology.hosts:
         usid = address.ipv6_text(address.locator(host.node_id))
-        set_host(hs, host.index, address.ipv6_text(host.address), usid=usid, mac=host.mac, gateway=GATEWAY_MAC)
+        set_host(hs, host.index, address.ipv6_text(host.address), usid=usid, mac=host.mac)
     return hs

@@ -22,6 +22,7 @@ from typing import Any
 
 from detour.base import descriptors
 from detour.base.errors import DetourError
+from detour.base.reports import report
 from detour.fabric import daemon_log as log
 from detour.fabric.base import Tell, silent
 from detour.fabric.control_socket import LIMIT_S, ControlServer, call
@@ -285,6 +286,8 @@ def _main() -> int:
         return 2
     except Interrupted:
         return 0
+    except Exception as error:
+        return report(error)
     return 0
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.base.times import MAX_TIME
 from detour.control.fors.fabric import FatTree2, Link
 from detour.fabric.barrier import Flags
 from detour.fabric.phased import NONE, Exchange
@@ -27,7 +28,7 @@ from detour.fabric.virtual_scheme import US
 from detour.hosts import paths
 from detour.hosts.state import NIL
 
-NEVER = 1 << 62
+NEVER = MAX_TIME
 
 Planner = Callable[[FatTree2, Rows, Rows, Rows, Rows], tuple[Rows, Rows]]
 """(fabric, phase, src, dst, spine) of what waits -> (phase, spine); phase -1: cannot be delivered"""

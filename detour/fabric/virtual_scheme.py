@@ -20,10 +20,7 @@ US = 1_000_000
 
 PAYLOAD = 1000
 PACKET_BYTES = 1102
-"""a data packet from Ethernet header to ICRC"""
-LONGEST_BYTES = 1518
-"""the MTU of PFC's headroom. With `PACKET_BYTES` the formula leaves out the 64 bytes of the pause itself, and now and
-then a packet was lost."""
+"""a data packet from Ethernet header to ICRC: the longest frame there is, and so the MTU of PFC's headroom"""
 
 Transport: TypeAlias = Literal["lerp", "gbn"]
 Control: TypeAlias = Literal["dctcp", "dcqcn"]
@@ -53,7 +50,7 @@ class Links:
 class Memory:
     """Packet memory of switches: `port_bytes` for every port, shared by the whole switch.
 
-    `headroom_bytes`: what stays free for a port's packets after XOFF, `None`: 2 * rate * delay + 2 * MTU (FACTS 5).
+    `headroom_bytes`: what stays free for a port's packets after XOFF, `None`: `buffers.headroom`.
     `alpha`: a lossy queue takes at most that many times what is free (Choudhury and Hahne)."""
 
     port_bytes: int = 375_000
@@ -67,7 +64,7 @@ class Memory:
         Raises:
             DetourError: PFC without headroom, or headroom beyond what there is.
         """
-        room = headroom(links.rate_bps, links.longest_ps, LONGEST_BYTES)
+        room = headroom(links.rate_bps, links.longest_ps, PACKET_BYTES)
         return Buffers(
             self.port_bytes * ports,
             lossless=lossless,

@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.base.times import MAX_TIME as MAX_TIME
 from detour.hosts.addresses import to_words
 from detour.hosts.cc import CC_FIELDS
 from detour.hosts.config import CONFIG, HostConfig
+from detour.topo.address import GATEWAY_MAC
 
-MAX_TIME = (1 << 63) - 1
 NIL = -1
 
 # QP states and work completion statuses have the numbers of libibverbs.
@@ -272,10 +273,6 @@ class Hosts(_Handle):
         return self
 
 
-GATEWAY_MAC = 0x02_00_00_00_FF_FF
-"""where hosts send all frames; switches do not look at it"""
-
-
 def set_host(
     hs: Hosts,
     host: int,
@@ -285,7 +282,8 @@ def set_host(
     mac: int | None = None,
     gateway: int = GATEWAY_MAC,
 ) -> None:
-    """Gives a host its addresses. `usid`: the one it has at the end of a uSID list; `mac`: 48 bits."""
+    """Gives a host its addresses. `usid`: the one it has at the end of a uSID list; `mac`: 48 bits.
+    `gateway`: where it sends all frames."""
     h = hs.host[host]
     h["addr_hi"], h["addr_lo"] = to_words(address)
     h["usid_hi"], h["usid_lo"] = to_words(usid) if usid else (0, 0)

@@ -158,7 +158,8 @@ class Mutator:
     def _rewire(self, document: Json) -> None:
         """Another edge of the parser's or the pipelines' graph: cycles, unreachable nodes, nodes of the other graph."""
         places = self._places(document, _EDGES)
-        places += [(t, k) for node, key in self._places(document, ("next_tables",)) for t in (node[key],) for k in t]
+        nexts = [node[key] for node, key in self._places(document, ("next_tables",))]
+        places += [(t, k) for t in nexts if isinstance(t, dict) for k in t]
         names = [n[k] for n, k in self._places(document, ("name",)) if isinstance(n[k], str)]
         edges = [node[key] for node, key in places]
         if places:

@@ -7,9 +7,11 @@ from detour.engine import phv
 from detour.engine.compiler.context import Context
 from detour.engine.compiler.expressions import exact
 from detour.engine.compiler.ir import const
-from detour.engine.compiler.model import Action, Json, parse_hex, reading, refuse
+from detour.engine.compiler.model import Action, Json, parse_hex, refuse
 from detour.engine.compiler.primitives import run_primitive
 
+_JUMPS = {"_jump": 1, "_jump_if_zero": 2}
+"""with the numbers of their arguments"""
 _MAX_STEPS = 1 << 20  # backward jumps in one run of an action: a P4 loop that does not end is broken off
 
 
@@ -17,14 +19,13 @@ def run_action(ctx: Context, action: Action, arguments: str | None) -> None:
     """Compiles an action into the current block; `arguments` points to its words."""
     before = ctx.action, ctx.arguments
     ctx.action, ctx.arguments = action, arguments
-    with reading("action", action.json):
-        run_primitives(ctx, action.json["primitives"])
+    run_primitives(ctx, action.json["primitives"])
     ctx.action, ctx.arguments = before
 
 
 def run_primitives(ctx: Context, calls: list[Json]) -> None:
     """Compiles a list of primitive calls."""
-    targets = {_target(c) for c in calls if c["op"] in ("_jump", "_jump_if_zero")}
+    targets = {_target(c) for c in calls if c["op"] in _JUMPS}
     if not targets:
         for call in calls:
             run_primitive(ctx, call)
@@ -32,13 +33,13 @@ def run_primitives(ctx: Context, calls: list[Json]) -> None:
     f = ctx.f
     labels = {i: f.block("step") for i in sorted(targets | {len(calls)})}
     steps = None
-    if any(c["op"].startswith("_jump") and _target(c) <= i for i, c in enumerate(calls)):
+    if any(c["op"] in _JUMPS and _target(c) <= i for i, c in enumerate(calls)):
         steps = f.alloca("i64")
         f.store(const(64, 0), steps, 8)
     for i, call in enumerate(calls):
         if i in labels:
             f.enter(labels[i])
-        if call["op"].startswith("_jump"):
+        if call["op"] in _JUMPS:
             _jump(ctx, call, i, labels, steps)
         else:
             run_primitive(ctx, call)
@@ -46,8 +47,10 @@ def run_primitives(ctx: Context, calls: list[Json]) -> None:
 
 
 def _target(call: Json) -> int:
+    if len(call["parameters"]) != _JUMPS[call["op"]]:
+        raise refuse(f"primitive '{call['op']}' takes {_JUMPS[call['op']]} arguments", call)
     to = call["parameters"][-1]
-    if to["type"] != "hexstr":
+    if to["type"] != "hexstr" or parse_hex(to["value"]) < 0:
         raise refuse("a jump to a place that is not constant", call)
     return parse_hex(to["value"])
 

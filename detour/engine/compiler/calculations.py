@@ -11,6 +11,7 @@ from itertools import groupby
 
 from detour.engine import phv
 from detour.engine.compiler.bits import field_bits, put_all, put_variable
+from detour.engine.compiler.check import check_width
 from detour.engine.compiler.context import Context, HeaderRef
 from detour.engine.compiler.hashes import ALGORITHMS, hash_function
 from detour.engine.compiler.ir import Value, const
@@ -97,7 +98,7 @@ def _max_bytes(ctx: Context, inputs: Json) -> int:
             case "field":
                 bits += find_field(ctx.model.header(i["value"][0]), i["value"][1], i).bits
             case "hexstr":
-                bits += int(i["bitwidth"])
+                bits += check_width(i["bitwidth"], "a constant that is hashed", i)
             case "header":
                 bits += 8 * ctx.model.header(i["value"]).type.max_bytes
     if bits > 8 * _MAX_INPUT_BYTES:
@@ -109,7 +110,10 @@ def _append_group(b: _Buffer, name: str, group: list[Json]) -> None:
     """Appends neighbours that belong to the same header: one test for its validity."""
     ctx = b.ctx
     if not name:
-        _append_values(b, [const(int(i["bitwidth"]), parse_hex(i["value"])) for i in group])
+        for i in group:
+            if i["type"] != "hexstr":
+                raise refuse(f"'{i['type']}' as input of a hash", i)
+        _append_values(b, [const(i["bitwidth"], parse_hex(i["value"])) for i in group])
         return
     ref = ctx.header(name, group[0])
     specs: list[FieldSpec] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from detour.engine.compiler.model import Header, Json, Model, Pipeline, Table, refuse
+from detour.engine.compiler.model import Header, Json, Model, Pipeline, Table, find, refuse
 
 MAX_BITS = 2048
 """Widest field, parameter or register: p4c's own limit for BMv2."""
@@ -24,7 +24,7 @@ _MAX_SIZE = (1 << 31) - 1
 
 def check_width(bits: Json, what: str, at: Json) -> int:
     """A width in bits."""
-    if not isinstance(bits, int) or not 1 <= bits <= MAX_BITS:
+    if type(bits) is not int or not 1 <= bits <= MAX_BITS:
         raise refuse(f"{what} has {bits!r} bits; 1 to {MAX_BITS} are possible", at)
     return int(bits)
 
@@ -38,10 +38,9 @@ def check_bytes(bits: int, what: str, at: Json) -> int:
 
 def check_size(size: Json, what: str, at: Json) -> int:
     """A number of elements."""
-    count = int(size)
-    if not 0 <= count <= _MAX_SIZE:
-        raise refuse(f"{what} has {count} elements", at)
-    return count
+    if not 0 <= size <= _MAX_SIZE:
+        raise refuse(f"{what} has {size} elements", at)
+    return int(size)
 
 
 def check(model: Model) -> None:
@@ -58,6 +57,8 @@ def check(model: Model) -> None:
     for v in model.value_sets.values():
         check_width(v["compressed_bitwidth"], f"value set '{v['name']}'", v)
         check_size(v.get("max_size") or 0, f"value set '{v['name']}'", v)
+    for table in model.tables.values():
+        _check_direct_meter(model, table)
     _check_state(model)
 
 
@@ -103,9 +104,14 @@ def _check_table(table: Table) -> None:
         raise refuse(f"table '{table.name}' is {table.match_type}, its key is {', '.join(kinds)}", table.json)
     if table.default and table.default.action.name not in {a.name for a in table.actions}:
         raise refuse(f"the default action of table '{table.name}' is not one of its actions", table.json)
-    if table.direct_meter and not isinstance(table.direct_meter, str):
-        raise refuse(f"the direct meter of table '{table.name}' has no name", table.json)
     check_size(table.max_size, f"table '{table.name}'", table.json)
+
+
+def _check_direct_meter(model: Model, table: Table) -> None:
+    if table.direct_meter:
+        meter = find(model.meters, table.direct_meter, "meter", table.json)
+        if meter.target is None:
+            raise refuse(f"the direct meter of table '{table.name}' has no field for its result", table.json)
 
 
 def _check_ids(kind: str, items: list[Json]) -> None:

@@ -10,7 +10,7 @@ from detour.engine.compiler.context import Context, HeaderRef
 from detour.engine.compiler.expressions import boolean
 from detour.engine.compiler.ir import TRUE, Value, const
 from detour.engine.compiler.load import find_field
-from detour.engine.compiler.model import FieldSpec, Json, refuse
+from detour.engine.compiler.model import FieldSpec, Json, find, refuse
 from detour.engine.compiler.values import store
 
 
@@ -23,7 +23,7 @@ def _checksums(ctx: Context, use: str) -> list[Json]:
 
 
 def _compute(ctx: Context, checksum: Json) -> Value:
-    calculation = ctx.model.calculations[checksum["calculation"]]
+    calculation = find(ctx.model.calculations, checksum["calculation"], "calculation", checksum)
     return hash_of(ctx, calculation["algo"], calculation["input"], checksum)
 
 

@@ -11,7 +11,7 @@ from detour.engine.compiler.expressions import boolean
 from detour.engine.compiler.ir import FALSE, Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.lookup import lookup_function, pack_key
-from detour.engine.compiler.model import Action, ActionProfile, Json, Pipeline, Table, reading, refuse
+from detour.engine.compiler.model import Action, ActionProfile, Json, Pipeline, Table, refuse
 from detour.engine.compiler.slots import (
     ACTION,
     BYTES,
@@ -97,14 +97,11 @@ class _Graph:
             name = self.queue.pop(0)
             f.enter(self.labels[name])
             if name in self.pipeline.tables:
-                with reading("table", self.pipeline.tables[name].json):
-                    self._table(self.pipeline.tables[name])
+                self._table(self.pipeline.tables[name])
             elif name in self.pipeline.conditionals:
-                with reading("condition", self.pipeline.conditionals[name]):
-                    self._condition(self.pipeline.conditionals[name])
+                self._condition(self.pipeline.conditionals[name])
             elif name in self.pipeline.calls:
-                with reading("call of an action", self.pipeline.calls[name]):
-                    self._call(self.pipeline.calls[name])
+                self._call(self.pipeline.calls[name])
             else:
                 raise refuse(f"there is no table or condition '{name}'")
         f.enter(self.end)
@@ -114,7 +111,11 @@ class _Graph:
         self.ctx.f.branch(boolean(self.ctx, c["expression"]), yes, no)
 
     def _call(self, call: Json) -> None:
-        action = next(a for a in self.ctx.model.actions if a.id == call["action_id"])
+        action = next((a for a in self.ctx.model.actions if a.id == call["action_id"]), None)
+        if action is None:
+            raise refuse(f"there is no action with id {call['action_id']}", call)
+        if action.params:
+            raise refuse(f"action '{action.name}' is called without its arguments", call)
         self._run(action, None, self.label(call.get("next_node")))
 
     def _run(self, action: Action, arguments: str | None, to: str) -> None:

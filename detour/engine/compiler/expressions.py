@@ -16,7 +16,7 @@ from detour.engine import phv
 from detour.engine.compiler.context import Context, HeaderRef, UnionRef
 from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.load import find_field
-from detour.engine.compiler.model import FieldSpec, Json, Stack, UnionStack, parse_hex, refuse
+from detour.engine.compiler.model import FieldSpec, Json, Stack, Union, find, parse_hex, refuse
 from detour.engine.compiler.runtime import runtime
 from detour.engine.compiler.values import equal_variable
 
@@ -74,18 +74,17 @@ def header(ctx: Context, e: Json) -> HeaderRef:
         return ctx.header(e["value"], e)
     v = e["value"]
     if e["type"] == "stack_field" and v[1] == "last":
-        stack = ctx.stack(v[0], e)
-        assert isinstance(stack, Stack)
-        return last_element(ctx, stack)
+        return last_element(ctx, _header_stack(ctx, v[0], e))
     if e["type"] != "expression":
         raise refuse(f"'{e['type']}' as a header", e)
     match v.get("op"):
         case "dereference_header_stack" | "dereference_stack":
-            stack = ctx.stack(_unwrap(v["left"])["value"], e)
-            assert isinstance(stack, Stack)
-            return ctx.element(stack, _index(ctx, v["right"]))
+            return ctx.element(_header_stack(ctx, stack_name(v["left"]), e), _index(ctx, v["right"]))
         case "access_union_header":
-            return union(ctx, v["left"]).members[int(v["right"])]
+            members = union(ctx, v["left"]).members
+            if not 0 <= v["right"] < len(members):
+                raise refuse(f"member {v['right']} of a union of {len(members)} headers", e)
+            return members[v["right"]]
     raise refuse(f"header expression '{v.get('op')}'", e)
 
 
@@ -93,13 +92,33 @@ def union(ctx: Context, e: Json) -> UnionRef:
     """An expression that yields a header union."""
     e = _unwrap(e)
     if e["type"] == "header_union":
-        return ctx.union(ctx.model.unions[e["value"]])
+        return ctx.union(find(ctx.model.unions, e["value"], "header union", e))
+    if e["type"] != "expression":
+        raise refuse(f"'{e['type']}' as a header union", e)
     v = e["value"]
     if v.get("op") == "dereference_union_stack":
-        stack = ctx.stack(_unwrap(v["left"])["value"], e)
-        assert isinstance(stack, UnionStack)
+        stack = find(ctx.model.union_stacks, stack_name(v["left"]), "stack of header unions", e)
         return ctx.union_element(stack, _index(ctx, v["right"]))
     raise refuse(f"union expression '{v.get('op')}'", e)
+
+
+def stack_name(e: Json) -> str:
+    """The name of the stack that an expression is."""
+    e = _unwrap(e)
+    if e["type"] not in ("header_stack", "header_union_stack"):
+        raise refuse(f"'{e['type']}' as a header stack", e)
+    return e["value"]
+
+
+def _header_stack(ctx: Context, name: str, at: Json) -> Stack:
+    return find(ctx.model.stacks, name, "header stack", at)
+
+
+def member_of(union: Union, name: str, at: Json) -> int:
+    """The number of a union's member."""
+    if name not in union.members:
+        raise refuse(f"header union '{union.name}' has no member '{name}'", at)
+    return union.members.index(name)
 
 
 def _index(ctx: Context, e: Json) -> Value:
@@ -120,15 +139,15 @@ def lvalue(ctx: Context, e: Json) -> tuple[HeaderRef, str]:
             return header(ctx, {"type": "expression", "value": owner}), name
         return ctx.header(owner, e), name
     if e["type"] == "stack_field":
-        stack = ctx.stack(e["value"][0], e)
-        assert isinstance(stack, Stack)
-        return last_element(ctx, stack), e["value"][1]
+        return last_element(ctx, _header_stack(ctx, e["value"][0], e)), e["value"][1]
     if e["type"] == "union_stack_field":
         return union_stack_field(ctx, e)
     if e["type"] == "expression" and e["value"].get("op") == "access_field":
         ref = header(ctx, e["value"]["left"])
         fields = ref.type.fields
-        number = int(e["value"]["right"])
+        number = e["value"]["right"]
+        if number < 0:
+            raise refuse(f"field {number} of a header", e)
         return ref, fields[number].name if number < len(fields) else "$valid$"
     raise refuse(f"assignment to '{e['type']}'", e)
 
@@ -136,9 +155,9 @@ def lvalue(ctx: Context, e: Json) -> tuple[HeaderRef, str]:
 def union_stack_field(ctx: Context, e: Json) -> tuple[HeaderRef, str]:
     """A field of the last union of a stack."""
     name, member, field_name = e["value"]
-    stack = ctx.model.union_stacks[name]
+    stack = find(ctx.model.union_stacks, name, "stack of header unions", e)
     last = ctx.union_element(stack, ctx.f.op("sub", ctx.next_index(stack), const(32, 1)))
-    return last.members[stack.unions[0].members.index(member)], field_name
+    return last.members[member_of(stack.unions[0], member, e)], field_name
 
 
 def read(ctx: Context, ref: HeaderRef, name: str) -> Number:
@@ -193,7 +212,10 @@ def _equal(ctx: Context, left: Json, right: Json) -> Value:
             return _equal_headers(ctx, header(ctx, left), header(ctx, right))
         case "union":
             same = const(1, 0)
-            for a, b in zip(union(ctx, left).members, union(ctx, right).members, strict=True):
+            pairs = (union(ctx, left).members, union(ctx, right).members)
+            if len(pairs[0]) != len(pairs[1]):
+                raise refuse("a comparison of unions of different types")
+            for a, b in zip(*pairs, strict=True):
                 same = ctx.f.op("or", same, _equal_headers(ctx, a, b))
             return same
     variable = [_variable(ctx, e) for e in (left, right)]
@@ -279,13 +301,13 @@ def low(ctx: Context, e: Json, n: int) -> Value:
         case "<<":
             return _low_shift_left(ctx, left, right, n)
         case ">>":
-            by = _constant(right)
+            by = constant(right)
             if by is not None and by >= 0:
                 return f.resize(f.lshr(low(ctx, left, n + by), by), n)
         case "?":
             return _choose(ctx, v, lambda side: low(ctx, side, n), n)
         case "two_comp_mod":
-            width = _constant(right)
+            width = constant(right)
             if width is not None:
                 return f.resize(low(ctx, left, min(n, width)), n, signed=True)
     a = exact(ctx, e)
@@ -294,7 +316,7 @@ def low(ctx: Context, e: Json, n: int) -> Value:
 
 def _low_and(ctx: Context, left: Json, right: Json, n: int) -> Value:
     for value, mask in ((left, right), (right, left)):
-        m = _constant(mask)
+        m = constant(mask)
         if m is not None and 0 <= m < (1 << n):
             k = max(m.bit_length(), 1)
             v = low(ctx, value, k)
@@ -306,7 +328,7 @@ def _low_and(ctx: Context, left: Json, right: Json, n: int) -> Value:
 
 def _low_shift_left(ctx: Context, left: Json, right: Json, n: int) -> Value:
     f = ctx.f
-    by = _constant(right)
+    by = constant(right)
     if by is not None and by >= 0:
         if by >= n:
             return const(n, 0)
@@ -317,7 +339,8 @@ def _low_shift_left(ctx: Context, left: Json, right: Json, n: int) -> Value:
     return f.select(inside, f.raw("shl", low(ctx, left, n), shift), const(n, 0))
 
 
-def _constant(e: Json) -> int | None:
+def constant(e: Json) -> int | None:
+    """The number that an expression is, if it is constant."""
     e = _unwrap(e)
     return parse_hex(e["value"]) if e["type"] == "hexstr" else None
 
@@ -339,15 +362,17 @@ def exact(ctx: Context, e: Json) -> Number:
         case "field" | "stack_field" | "union_stack_field":
             return read(ctx, *lvalue(ctx, e))
         case "local" | "runtime_data":
-            return _argument(ctx, int(e["value"]))
+            return _argument(ctx, e["value"], e)
         case "expression":
             return _exact_op(ctx, e)
     raise refuse(f"'{e['type']}' in an expression", e)
 
 
-def _argument(ctx: Context, number: int) -> Number:
+def _argument(ctx: Context, number: int, at: Json) -> Number:
     if ctx.action is None or ctx.arguments is None:
-        raise refuse("action data outside an action")
+        raise refuse("action data outside an action", at)
+    if not 0 <= number < len(ctx.action.params):
+        raise refuse(f"action '{ctx.action.name}' has no parameter {number}", at)
     p = ctx.action.params[number]
     v = ctx.f.load(64 * p.words, ctx.f.at(ctx.arguments, 8 * p.offset), 8)
     return Number(ctx.f.resize(v, p.bits + p.signed), p.signed)
@@ -398,7 +423,7 @@ def _exact_op(ctx: Context, e: Json) -> Number:
 
 
 def _width(e: Json, at: Json) -> int:
-    width = _constant(e)
+    width = constant(e)
     if width is None or width < 1:
         raise refuse("a cast to a width that is not constant", at)
     return width
@@ -420,7 +445,7 @@ def _arithmetic(ctx: Context, op: str, a: Number, b: Number) -> Number:
 def _bitwise(ctx: Context, op: str, left: Json, right: Json) -> Number:
     if op == "&":
         for value, mask in ((left, right), (right, left)):
-            m = _constant(mask)
+            m = constant(mask)
             if m is not None and m >= 0:
                 width = max(m.bit_length(), 1)
                 return Number(ctx.f.op("and", low(ctx, value, width), const(width, m)), False)
@@ -436,7 +461,7 @@ def _bitwise(ctx: Context, op: str, left: Json, right: Json) -> Number:
 
 def _exact_shift_left(ctx: Context, e: Json, left: Json, right: Json) -> Number:
     a = exact(ctx, left)
-    by = _constant(right)
+    by = constant(right)
     if by is not None:
         return Number(ctx.f.shl(ctx.f.resize(a.value, a.value.bits + by, a.signed), by), a.signed)
     amount = exact(ctx, right)
@@ -451,7 +476,7 @@ def _exact_shift_left(ctx: Context, e: Json, left: Json, right: Json) -> Number:
 def _exact_shift_right(ctx: Context, left: Json, right: Json) -> Number:
     f = ctx.f
     a = exact(ctx, left)
-    by = _constant(right)
+    by = constant(right)
     how = "ashr" if a.signed else "lshr"
     bits = a.value.bits
     if by is not None:
@@ -520,7 +545,7 @@ def _saturate(ctx: Context, a: Number, width: int, signed: bool) -> Number:
 
 def _stack_count(ctx: Context, op: str, e: Json) -> Number:
     """`size` is the number of elements in use; `lastIndex` of an empty stack is 2^64 - 1, as in BMv2."""
-    count = ctx.f.resize(ctx.next_index(ctx.stack(_unwrap(e)["value"], e)), 64)
+    count = ctx.f.resize(ctx.next_index(ctx.stack(stack_name(e), e)), 64)
     if op == "last_stack_index":
         count = ctx.f.op("sub", count, const(64, 1))
     return Number(count, False)

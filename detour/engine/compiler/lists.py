@@ -6,10 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from detour.engine.compiler.bits import field_bits
+from detour.engine.compiler.check import check_width
 from detour.engine.compiler.context import Context, Program
 from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.load import find_field
-from detour.engine.compiler.model import Json, Model, parse_hex, reading, refuse
+from detour.engine.compiler.model import Json, Model, parse_hex, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ def _bits(model: Model, e: Json) -> int:
             return 1
         return find_field(model.header(e["value"][0], e), e["value"][1], e).bits
     if e["type"] == "hexstr":
-        return int(e.get("bitwidth") or 8 * ((len(e["value"]) - 1) // 2))
+        bits = e.get("bitwidth")
+        return check_width(8 * ((len(e["value"]) - 1) // 2) if bits is None else bits, "a digest's constant", e)
     raise refuse(f"'{e['type']}' in a digest", e)
 
 
@@ -62,9 +64,8 @@ def write_preserve(program: Program) -> None:
     f.clear(f.at("%phv", lay.metadata), lay.headers - lay.metadata)
     for item, label in _cases(f, program.model.json.get("field_lists") or [], "%list"):
         f.enter(label)
-        with reading("field list", item):
-            for e in item["elements"]:
-                _copy_element(ctx, e)
+        for e in item["elements"]:
+            _copy_element(ctx, e)
         f.ret(const(64, 0))
 
 
@@ -93,8 +94,7 @@ def write_digest(program: Program) -> None:
     ctx = Context(program, f)
     for item, label in _cases(f, program.model.json.get("learn_lists") or [], "%list"):
         f.enter(label)
-        with reading("digest", item):
-            f.ret(const(64, _write_elements(ctx, item["elements"])))
+        f.ret(const(64, _write_elements(ctx, item["elements"])))
 
 
 def _write_elements(ctx: Context, elements: list[Json]) -> int:

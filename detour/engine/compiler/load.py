@@ -27,10 +27,11 @@ from detour.engine.compiler.model import (
     Table,
     Union,
     UnionStack,
+    find,
     parse_hex,
-    reading,
     refuse,
 )
+from detour.engine.compiler.shape import check_shape
 
 T = TypeVar("T")
 _CORE_ERRORS = (
@@ -50,9 +51,9 @@ def load(source: Json) -> Model:
 
     Raises `DetourError` naming what is missing or malformed.
     """
-    with reading("the BMv2 JSON"):
-        model = _Loader(source).model()
-        check(model)
+    check_shape(source)
+    model = _Loader(source).model()
+    check(model)
     return model
 
 
@@ -60,11 +61,11 @@ class _Loader:
     def __init__(self, source: Json) -> None:
         self.json = source
         self.table_count = 0
-        version = source.get("__meta__", {}).get("version", [2, 0])
+        version = (source.get("__meta__") or {}).get("version") or [2, 0]
         if version[0] != 2:
             raise refuse(f"BMv2 JSON version {version[0]}.{version[1]}; version 2 is what p4c-bm2-ss writes")
-        for name in source.get("extern_instances") or []:
-            raise refuse(f"extern '{name['name']}' of type '{name['type']}' is not part of v1model", name)
+        for extern in source.get("extern_instances") or []:
+            raise refuse(f"extern '{extern['name']}' of type '{extern['type']}' is not part of v1model", extern)
 
     def model(self) -> Model:
         self.types = _each("header type", self.json["header_types"], _header_type)
@@ -76,7 +77,7 @@ class _Loader:
         self.by_action_name = {a.name: a for a in reversed(self.actions)}
         self.profiles = self._profiles()
         self.headers = headers
-        pipelines = {p["name"]: self._pipeline(p) for p in self.json["pipelines"]}
+        pipelines = _each("pipeline", self.json["pipelines"], self._pipeline)
         for name in ("ingress", "egress"):
             pipelines.setdefault(name, Pipeline(name, None, {}, {}, {}))
         return Model(
@@ -113,7 +114,7 @@ class _Loader:
 
     def _stacks(self) -> dict[str, Stack]:
         def stack(s: Json) -> Stack:
-            return Stack(s["name"], self._type(s), tuple(self.by_id[i] for i in s["header_ids"]))
+            return Stack(s["name"], self._type(s), tuple(find(self.by_id, i, "header", s) for i in s["header_ids"]))
 
         return _each("header stack", self.json.get("header_stacks"), stack)
 
@@ -122,7 +123,8 @@ class _Loader:
         unions: dict[int, Union] = {}
 
         def union(u: Json) -> Union:
-            made = Union(u["name"], members[u["union_type"]], tuple(self.by_id[i] for i in u["header_ids"]))
+            names = find(members, u["union_type"], "header union type", u)
+            made = Union(u["name"], names, tuple(find(self.by_id, i, "header", u) for i in u["header_ids"]))
             for header in made.headers:
                 if header.union is not None:
                     raise refuse(f"header '{header.name}' is in two unions", u)
@@ -135,7 +137,7 @@ class _Loader:
 
     def _union_stacks(self, unions: dict[int, Union]) -> dict[str, UnionStack]:
         def stack(s: Json) -> UnionStack:
-            return UnionStack(s["name"], tuple(unions[i] for i in s["header_union_ids"]))
+            return UnionStack(s["name"], tuple(find(unions, i, "header union", s) for i in s["header_union_ids"]))
 
         return _each("stack of header unions", self.json.get("header_union_stacks"), stack)
 
@@ -143,8 +145,7 @@ class _Loader:
         negative = _negative_arguments(self.json)
         actions = []
         for index, a in enumerate(self.json["actions"]):
-            with reading("action", a):
-                actions.append(_action(a, index, negative))
+            actions.append(_action(a, index, negative))
         return actions
 
     def _profiles(self) -> dict[str, ActionProfile]:
@@ -153,7 +154,8 @@ class _Loader:
             for p in pipeline.get("action_profiles") or []:
                 s = p.get("selector")
                 selector = Selector(s["algo"], s["input"]) if s else None
-                profiles[p["name"]] = ActionProfile(p["name"], len(profiles), int(p["max_size"]), selector)
+                size = check_size(p["max_size"], f"action profile '{p['name']}'", p)
+                profiles[p["name"]] = ActionProfile(p["name"], len(profiles), size, selector)
         return profiles
 
     def _pipeline(self, p: Json) -> Pipeline:
@@ -166,11 +168,13 @@ class _Loader:
         if t["type"] not in ("simple", "indirect", "indirect_ws"):
             raise refuse(f"table '{t['name']}' has the unknown type '{t['type']}'", t)
         self.table_count += 1
-        if "action_ids" in t:
-            actions = tuple(self.by_action_id[i] for i in t["action_ids"])
+        if t.get("action_ids") is not None:
+            actions = tuple(find(self.by_action_id, i, "action", t) for i in t["action_ids"])
         else:
-            actions = tuple(self.by_action_name[n] for n in t["actions"])
-        profile = self.profiles[t["action_profile"]] if t["type"] != "simple" else None
+            actions = tuple(find(self.by_action_name, n, "action", t) for n in t.get("actions") or ())
+        profile = None
+        if t["type"] != "simple":
+            profile = find(self.profiles, t.get("action_profile"), "action profile", t)
         if profile:
             profile.actions.update({a.index: a for a in actions})
         key = tuple(self._key_field(k, t) for k in t["key"])
@@ -182,7 +186,7 @@ class _Loader:
             match_type=t["match_type"],
             key=key,
             actions=actions,
-            max_size=len(entries) if entries is not None else int(t.get("max_size", 1024)),
+            max_size=len(entries) if entries is not None else t["max_size"] if t.get("max_size") is not None else 1024,
             with_counters=bool(t.get("with_counters")),
             support_timeout=bool(t.get("support_timeout")),
             profile=profile,
@@ -212,15 +216,17 @@ class _Loader:
         return KeyField(name, match_type, target[0], target[1], spec.bits, mask)
 
     def _call(self, entry: Json) -> ActionCall:
-        action = self.by_action_id[entry["action_id"]]
+        action = find(self.by_action_id, entry["action_id"], "action", entry)
         args = tuple(parse_hex(d) for d in entry["action_data"])
         if len(args) != len(action.params):
             raise refuse(f"action '{action.name}' takes {len(action.params)} arguments, not {len(args)}", entry)
         return ActionCall(action, args)
 
     def _entry(self, e: Json, key: tuple[KeyField, ...]) -> ConstEntry:
+        if len(e["match_key"]) != len(key):
+            raise refuse(f"an entry has {len(e['match_key'])} values for a key of {len(key)} fields", e)
         values = tuple(_match(m, f) for m, f in zip(e["match_key"], key, strict=True))
-        priority = MAX_PRIORITY - int(e.get("priority") or 0)
+        priority = MAX_PRIORITY - (e.get("priority") or 0)
         return ConstEntry(values, self._call(e["action_entry"]), priority)
 
 
@@ -228,11 +234,10 @@ def _each(what: str, items: Iterable[Json] | None, make: Callable[[Json], T]) ->
     """What `make` makes of each item, by name."""
     made: dict[str, T] = {}
     for item in items or ():
-        with reading(what, item):
-            name = item["name"]
-            if name in made:
-                raise refuse(f"there are two of the kind {what} with the name '{name}'", item)
-            made[name] = make(item)
+        name = item["name"]
+        if name in made:
+            raise refuse(f"there are two of the kind {what} with the name '{name}'", item)
+        made[name] = make(item)
     return made
 
 
@@ -258,18 +263,22 @@ def find_field(header: Header, name: str, at: Json = None) -> FieldSpec:
 def _match(m: Json, f: KeyField) -> Any:
     """A component of a const entry's key as the tables take it; bits beyond the width are cut as in BMv2."""
     full = (1 << f.bits) - 1
+    if m["match_type"] != f.match_type and (m["match_type"], f.match_type) != ("valid", "exact"):
+        raise refuse(f"an entry matches '{f.name}' by {m['match_type']}, its table by {f.match_type}", m)
     match m["match_type"]:
         case "exact":
             return parse_hex(m["key"]) & full
         case "valid":
             return int(bool(m["key"]))
         case "lpm":
+            if not 0 <= m["prefix_length"] <= f.bits:
+                raise refuse(f"an entry has a prefix of {m['prefix_length']} bits of '{f.name}', which has {f.bits}", m)
             return (parse_hex(m["key"]) & full, m["prefix_length"])
         case "ternary":
             return (parse_hex(m["key"]) & full, parse_hex(m["mask"]) & full)
         case "range":
             return (parse_hex(m["start"]) & full, parse_hex(m["end"]) & full)
-    raise ValueError(f"match kind {m['match_type']}")
+    raise AssertionError("the shape was checked")
 
 
 def _negative_arguments(source: Json) -> set[tuple[int, int]]:
@@ -292,8 +301,8 @@ def _header_type(t: Json) -> HeaderType:
         saturating = bool(f[3]) if len(f) > 3 else False
         what = f"field '{f[0]}' of header type '{t['name']}'"
         if f[1] == "*":
-            fixed = sum(g[1] for g in t["fields"] if g[1] != "*")
-            fields.append(FieldSpec(f[0], check_bytes(t.get("max_length", 0) * 8 - fixed, what, t), variable=True))
+            fixed = sum(check_width(g[1], what, t) for g in t["fields"] if g[1] != "*")
+            fields.append(FieldSpec(f[0], check_bytes((t.get("max_length") or 0) * 8 - fixed, what, t), variable=True))
         else:
             fields.append(FieldSpec(f[0], check_width(f[1], what, t), signed, saturating))
     if sum(f.variable for f in fields) > 1:
@@ -303,7 +312,7 @@ def _header_type(t: Json) -> HeaderType:
 
 def _errors(pairs: Iterable[Any]) -> dict[str, int]:
     """Error codes; core errors that the program does not declare get numbers of their own, as in BMv2."""
-    errors = {name: int(value) for name, value in pairs}
+    errors = dict(pairs)
     free = (n for n in range(len(errors) + len(_CORE_ERRORS) + 1) if n not in set(errors.values()))
     for name in _CORE_ERRORS:
         if name not in errors:
@@ -322,9 +331,9 @@ def _arrays(what: str, items: Iterable[Json] | None) -> dict[str, Array]:
             name=a["name"],
             size=check_size(a.get("size") or 0, f"{what} '{a['name']}'", a),
             direct=bool(a.get("is_direct")),
-            bits=check_width(a["bitwidth"], f"{what} '{a['name']}'", a) if what == "register" else 0,
+            bits=check_width(a.get("bitwidth"), f"{what} '{a['name']}'", a) if what == "register" else 0,
             unit=a.get("type") or "",
-            rates=int(a.get("rate_count") or 2),
+            rates=a.get("rate_count") or 2,
             table=a.get("binding"),
             target=(target[0], target[1]) if target else None,
         )

@@ -8,30 +8,19 @@ operations stay JSON: the modules that compile them read them directly.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from detour.base.errors import DetourError
 
 Json = Any
+T = TypeVar("T")
 MAX_PRIORITY = 0x7FFFFFFF  # P4Runtime priority = MAX_PRIORITY - BMv2 priority (as PI converts it)
 
 
 _LONGEST_TEXT = 300
-_MALFORMED = (
-    AssertionError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    OverflowError,
-    RecursionError,
-    StopIteration,
-    TypeError,
-    ValueError,
-)
 
 
 def refuse(what: str, at: Json = None) -> DetourError:
@@ -39,36 +28,31 @@ def refuse(what: str, at: Json = None) -> DetourError:
     info = at.get("source_info") if isinstance(at, dict) else None
     where = ""
     if isinstance(info, dict) and "filename" in info and "line" in info:
-        where = f" ({_one_line(info['filename'])}:{_one_line(info['line'])})"
-    return DetourError(f"P4 program: {_one_line(what)}{where}")
+        where = f" ({one_line(info['filename'])}:{one_line(info['line'])})"
+    return DetourError(f"P4 program: {one_line(what)}{where}")
 
 
-def _one_line(text: Any) -> str:
-    """Names come from the document: whatever they contain, the text is short and can be printed."""
+def one_line(text: Any) -> str:
+    """A text as errors quote it. It may come from the document: whatever it contains, the result is short and can be
+    printed."""
     clean = " ".join(str(text).split()).encode("utf-8", "backslashreplace").decode()
     clean = "".join(c if c.isprintable() else "?" for c in clean)
     return clean if len(clean) <= _LONGEST_TEXT else clean[: _LONGEST_TEXT - 3] + "..."
 
 
-@contextmanager
-def reading(what: str, item: Json = None) -> Iterator[None]:
-    """Whatever goes wrong inside because `item` is malformed becomes an error that names it."""
-    try:
-        yield
-    except _MALFORMED as e:
-        name = item.get("name") if isinstance(item, dict) else None
-        raise refuse(f"{what} '{name}' {_trouble(e)}" if name is not None else f"{what} {_trouble(e)}", item) from e
+def find(objects: Mapping[Any, T], key: Any, kind: str, at: Json = None) -> T:
+    """What the document calls by a name or an id; refused if there is none."""
+    found = objects.get(key)
+    if found is None:
+        raise refuse(f"there is no {kind} {key!r}" if isinstance(key, str) else f"there is no {kind} with id {key}", at)
+    return found
 
 
-def _trouble(e: Exception) -> str:
-    match e:
-        case KeyError():
-            return f"lacks {e}"
-        case RecursionError():
-            return "is nested too deep"
-        case MemoryError():
-            return "needs more memory than there is"
-    return f"is malformed: {type(e).__name__}: {e}"
+def named(objects: Mapping[str, T], e: Json, kind: str, at: Json) -> T:
+    """The object that a parameter names."""
+    if not isinstance(e["value"], str):
+        raise refuse(f"'{e['type']}' as a {kind}", at)
+    return find(objects, e["value"], kind, at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +292,7 @@ def read_json(source: Json) -> Json:
     except OSError as e:
         raise DetourError(f"{source}: {e.strerror or e}") from e
     except (ValueError, RecursionError) as e:
-        raise DetourError(f"{source if text is None else 'BMv2 JSON'}: not JSON: {_one_line(e)}") from e
+        raise DetourError(f"{source if text is None else 'BMv2 JSON'}: not JSON: {one_line(e)}") from e
 
 
 def parse_hex(text: str) -> int:

@@ -14,7 +14,7 @@ import llvmlite.binding as llvm
 
 from detour.base import fingerprint
 from detour.base.cache import Cache
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, InternalError
 
 _programs = Cache("programs")
 
@@ -76,7 +76,7 @@ def compile_ir(text: str, level: int = 2) -> bytes:
         module = llvm.parse_assembly(text)
         module.verify()
     except RuntimeError as e:
-        raise DetourError(f"the compiler made invalid IR: {' '.join(str(e).split())[:200]}") from e
+        raise InternalError.of("compiling a P4 program (invalid IR)", e) from e
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=level)

@@ -12,19 +12,22 @@ import json
 
 from detour.engine import phv
 from detour.engine.compiler.bits import extract, take
+from detour.engine.compiler.check import MAX_HEADER_BYTES, check_width
 from detour.engine.compiler.checksums import verify_checksums
 from detour.engine.compiler.context import Context, HeaderRef, Program
 from detour.engine.compiler.expressions import (
     Number,
     boolean,
+    constant,
     exact,
     low,
     lvalue,
+    member_of,
     union_stack_field,
 )
 from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.load import find_field
-from detour.engine.compiler.model import Json, Stack, UnionStack, parse_hex, reading, refuse
+from detour.engine.compiler.model import Json, Stack, UnionStack, find, parse_hex, refuse
 from detour.engine.compiler.primitives import assign_number, run_primitive
 from detour.engine.compiler.values import assign_variable, variable_bits
 
@@ -144,12 +147,13 @@ class _Parser:
     def write(self, parser: Json) -> None:
         f = self.f
         states = {s["name"]: s for s in parser["parse_states"]}
+        if len(states) < len(parser["parse_states"]):
+            raise refuse(f"parser '{parser['name']}' has two states of one name")
         cyclic = _cyclic(states)
         self.labels = {name: f.block("state") for name in states}
         f.jump(self._label(parser["init_state"]))
         for name, state in states.items():
-            with reading("parser state", state):
-                self._state(state, name in cyclic)
+            self._state(state, name in cyclic)
 
     def _state(self, state: Json, cyclic: bool) -> None:
         f = self.f
@@ -190,12 +194,14 @@ class _Parser:
             case "set":
                 self._set(args[0], args[1], op)
             case "verify":
-                self._verify(args[0], args[1])
+                self._verify(args[0], args[1], op)
             case "primitive":
                 run_primitive(self.ctx, args[0])
             case "shift":
-                self.require_bytes(const(64, int(args[0])))
-                self.advance(const(64, int(args[0])))
+                if not 0 <= args[0] <= MAX_HEADER_BYTES:
+                    raise refuse(f"a shift by {args[0]} bytes", op)
+                self.require_bytes(const(64, args[0]))
+                self.advance(const(64, args[0]))
             case "advance":
                 self._advance(args[0])
             case other:
@@ -209,14 +215,14 @@ class _Parser:
             case "regular":
                 self._extract_header(ctx.header(what["value"], op), length)
             case "stack":
-                stack = ctx.model.stacks[what["value"]]
+                stack = find(ctx.model.stacks, what["value"], "header stack", op)
                 self._next_is_free(stack, len(stack.headers))
                 self._extract_header(ctx.element(stack, ctx.next_index(stack)), length)
                 self._push_back(stack)
             case "union_stack":
-                ustack = ctx.model.union_stacks[what["value"][0]]
+                ustack = find(ctx.model.union_stacks, what["value"][0], "stack of header unions", op)
                 self._next_is_free(ustack, len(ustack.unions))
-                member = ustack.unions[0].members.index(what["value"][1])
+                member = member_of(ustack.unions[0], what["value"][1], op)
                 union = ctx.union_element(ustack, ctx.next_index(ustack))
                 self._extract_header(union.members[member], length)
                 self._push_back(ustack)
@@ -241,7 +247,8 @@ class _Parser:
             extract(ctx, ref, self.here(), None)
             self.advance(fixed)
             return
-        assert spec is not None
+        if spec is None:
+            raise refuse(f"extraction of '{ref.header.name}', whose length does not vary, with a length")
         bits = self._length(length)
         self.require(f.compare("eq", f.op("and", bits, const(64, 7)), const(64, 0)), "ParserInvalidArgument")
         # BMv2 adds the length that the field had before; it is 0 unless the header was extracted already.
@@ -256,7 +263,7 @@ class _Parser:
     def _length(self, e: Json) -> Value:
         """A length in bits as BMv2 reads it: an int, at most 2^31 - 1."""
         f = self.f
-        n = exact(self.ctx, e["value"] if e["type"] == "expression" else e)
+        n = exact(self.ctx, e)
         wide = max(n.value.bits + 1, 65)
         v = f.resize(n.value, wide, n.signed)
         top = const(wide, 0x7FFFFFFF)
@@ -283,18 +290,22 @@ class _Parser:
 
     def _lookahead(self, e: Json) -> Value:
         """Bits ahead of the position, which stays."""
-        offset, bits = int(e["value"][0]), int(e["value"][1])
-        if offset < 0:
+        offset, bits = e["value"]
+        check_width(bits, "a lookahead", e)
+        if not 0 <= offset <= 8 * MAX_HEADER_BYTES:
             raise refuse(f"lookahead at offset {offset}", e)
         self.require_bytes(const(64, (offset + bits + 7) // 8))
         return take(self.f, self.here(), offset, bits)
 
-    def _verify(self, cond: Json, error: Json) -> None:
+    def _verify(self, cond: Json, error: Json, op: Json) -> None:
         f = self.f
+        code = error if isinstance(error, int) else constant(error)
+        if code is not None and code not in self.ctx.model.errors.values():
+            raise refuse(f"error {code} is none of the program's errors", op)
         good, bad = f.block("good"), f.block("bad")
         f.branch(boolean(self.ctx, cond), good, bad)
         f.enter(bad)
-        self.stop(const(64, int(error)) if isinstance(error, int) else low(self.ctx, error, 64))
+        self.stop(const(64, code) if code is not None else low(self.ctx, error, 64))
         f.enter(good)
 
     def _advance(self, amount: Json) -> None:
@@ -361,8 +372,8 @@ class _Parser:
         ctx, f = self.ctx, self.f
         if t.get("mask") is not None:
             raise refuse(f"value set '{t['value']}' with a mask", t)
-        slot = ctx.slots.value_sets[t["value"]]
-        bits = int(ctx.model.value_sets[t["value"]]["compressed_bitwidth"])
+        slot = find(ctx.slots.value_sets, t["value"], "value set", t)
+        bits = ctx.model.value_sets[t["value"]]["compressed_bitwidth"]
         if sum(p.bits for p in parts) != bits:
             raise refuse(f"value set '{t['value']}' of {bits} bits in a select of another width", t)
         packed = const(bits, 0)
@@ -404,7 +415,7 @@ def _cyclic(states: dict[str, Json]) -> set[str]:
             name = todo.pop()
             if name not in seen:
                 seen.add(name)
-                todo.extend(follows[name])
+                todo.extend(follows.get(name, ()))  # one that is not there is refused by name
         if start in seen:
             found.add(start)
     return found

@@ -9,10 +9,10 @@ from detour.engine import phv
 from detour.engine.compiler import stateful
 from detour.engine.compiler.calculations import hash_of
 from detour.engine.compiler.context import Context
-from detour.engine.compiler.expressions import Number, exact, header, kind, low, lvalue, union
+from detour.engine.compiler.expressions import Number, exact, header, kind, low, lvalue, stack_name, union
 from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.load import find_field
-from detour.engine.compiler.model import Json, Stack, UnionStack, parse_hex, refuse
+from detour.engine.compiler.model import Json, Stack, UnionStack, named, parse_hex, refuse
 from detour.engine.compiler.runtime import runtime
 from detour.engine.compiler.slots import LOG, RECENT_ERROR
 from detour.engine.compiler.values import (
@@ -97,9 +97,7 @@ def _assign_union(ctx: Context, args: list[Json], call: Json) -> None:
 
 
 def _stack(ctx: Context, e: Json, call: Json) -> Stack | UnionStack:
-    while e["type"] == "expression":
-        e = e["value"]
-    return ctx.stack(e["value"], call)
+    return ctx.stack(stack_name(e), call)
 
 
 @_primitive("assign_header_stack assign_union_stack", 2)
@@ -151,6 +149,8 @@ def _remove_header(ctx: Context, args: list[Json], call: Json) -> None:
 def _amount(e: Json, call: Json) -> int:
     if e["type"] != "hexstr":
         raise refuse("a stack is pushed or popped by an amount that is not constant", call)
+    if parse_hex(e["value"]) < 0:
+        raise refuse("a stack is pushed or popped by an amount below 0", call)
     return parse_hex(e["value"])
 
 
@@ -239,7 +239,7 @@ def _truncate(ctx: Context, args: list[Json], call: Json) -> None:
 def _hash(ctx: Context, args: list[Json], call: Json) -> None:
     """base + hash % max; a max of 0 counts as 1."""
     f = ctx.f
-    calculation = ctx.model.calculations[args[2]["value"]]
+    calculation = named(ctx.model.calculations, args[2], "calculation", call)
     h = hash_of(ctx, calculation["algo"], calculation["input"], call)
     size = low(ctx, args[3], 64)
     size = f.select(f.compare("eq", size, const(64, 0)), const(64, 1), size)
@@ -295,7 +295,9 @@ def _assert(ctx: Context, args: list[Json], call: Json) -> None:
 
     def fail() -> None:
         ctx.fail(phv.ERROR_ASSERT)
-        line = int(call.get("source_info", {}).get("line") or 0)
+        info = call.get("source_info")
+        line = info.get("line") if isinstance(info, dict) else 0
+        line = line if type(line) is int else 0
         ctx.f.store(const(64, line), ctx.f.at("%sw", 8 * RECENT_ERROR), 8)
 
     ctx.when(failed, fail)
@@ -306,8 +308,8 @@ def _log(ctx: Context, args: list[Json], call: Json) -> None:
     """Leaves the arguments in the log ring if somebody listens."""
     f = ctx.f
     listener = f.load(64, f.at("%sw", 8 * LOG), 8)
-    values = args[1]["value"] if isinstance(args[1]["value"], list) else []
-    if not isinstance(args[0]["value"], str):
+    values = list(args[1]["value"])
+    if args[0]["type"] != "string" or args[1]["type"] != "parameters_vector":
         raise refuse("log_msg without a text", call)
 
     def write() -> None:

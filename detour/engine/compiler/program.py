@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, InternalError
 from detour.engine.compiler import context, native
 from detour.engine.compiler.check import MAX_HEADER_BYTES, MAX_PHV_BYTES
 from detour.engine.compiler.control import write_pipeline
@@ -15,13 +17,28 @@ from detour.engine.compiler.ir import Module
 from detour.engine.compiler.layout import TEMPORARY, Layout
 from detour.engine.compiler.lists import DigestList, digest_lists, write_digest, write_preserve
 from detour.engine.compiler.load import find_field, load
-from detour.engine.compiler.model import Header, Model, read_json, reading, refuse
+from detour.engine.compiler.model import Header, Model, read_json, refuse
 from detour.engine.compiler.parser import write_parser
 from detour.engine.compiler.prefetch import write_prefetch
 from detour.engine.compiler.slots import Slots, assign_slots
 from detour.engine.tables.log import LogFormat
 
 _FUNCTIONS = ("parse", "ingress", "egress", "deparse", "preserve", "digest", "prefetch")
+
+
+@contextmanager
+def _blame() -> Iterator[None]:
+    """Validation has names for all that a document may lack, so what else goes wrong is a mistake of the compiler.
+
+    It descends as deep as the document does, and so only what is nested too deep ends its recursion."""
+    try:
+        yield
+    except (DetourError, InternalError, MemoryError):
+        raise
+    except RecursionError as e:
+        raise refuse("an expression of the BMv2 JSON is nested too deep") from e
+    except Exception as e:
+        raise InternalError.of("compiling a P4 program", e) from e
 
 
 class Program:
@@ -34,17 +51,20 @@ class Program:
 
     def __init__(self, source: dict[str, Any], *, use_cache: bool = True) -> None:
         self.json = source
-        self.model: Model = load(source)
-        with reading("the BMv2 JSON"):
-            self.slots: Slots = assign_slots(self.model)
-            self.layout = Layout(self.model)
-            self.phv_size: int = self.layout.size
-            self.max_header_bytes = max_header_bytes(self.model)
-            self.digests: dict[int, DigestList] = digest_lists(self.model)
-            self.max_digest_bytes = max((d.bytes for d in self.digests.values()), default=0)
-            self.errors = self.model.errors
-            self._check_sizes()
-            data, formats = self._object(use_cache)
+        with _blame():
+            self._build(use_cache)
+
+    def _build(self, use_cache: bool) -> None:
+        self.model: Model = load(self.json)
+        self.slots: Slots = assign_slots(self.model)
+        self.layout = Layout(self.model)
+        self.phv_size: int = self.layout.size
+        self.max_header_bytes = max_header_bytes(self.model)
+        self.digests: dict[int, DigestList] = digest_lists(self.model)
+        self.max_digest_bytes = max((d.bytes for d in self.digests.values()), default=0)
+        self.errors = self.model.errors
+        self._check_sizes()
+        data, formats = self._object(use_cache)
         self.log_formats: tuple[LogFormat, ...] = formats
         self._code = native.Code(data)
         self.parse_addr, self.ingress_addr, self.egress_addr, self.deparse_addr = (

@@ -10,14 +10,14 @@ from detour.engine.compiler.context import Context
 from detour.engine.compiler.expressions import low
 from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.layout import container
-from detour.engine.compiler.model import Array, Json, refuse
+from detour.engine.compiler.model import Array, Json, named, refuse
 from detour.engine.compiler.runtime import runtime
 from detour.engine.compiler.slots import COUNTER_USED, METER_WORDS, NOW
 
 
 def _array(arrays: dict[str, Array], e: Json, what: str) -> Array:
-    found = arrays.get(e["value"])
-    if found is None or found.direct:
+    found = named(arrays, e, what, e)
+    if found.direct:
         raise refuse(f"there is no {what} '{e['value']}'", e)
     return found
 

@@ -152,6 +152,8 @@ def assign_header(ctx: Context, dst: HeaderRef, src: HeaderRef) -> None:
 
 def assign_union(ctx: Context, dst: UnionRef, src: UnionRef) -> None:
     """Member by member, in order, as BMv2 does."""
+    if len(dst.members) != len(src.members):
+        raise refuse("assignment of a header union to one of another type")
     for to, of in zip(dst.members, src.members, strict=True):
         assign_header(ctx, to, of)
 
@@ -160,6 +162,8 @@ def assign_stack(ctx: Context, dst: Stack | UnionStack, src: Stack | UnionStack)
     """Copies all elements and `next`."""
     if dst is src:
         return
+    if type(dst) is not type(src) or _size(dst) != _size(src):
+        raise refuse(f"assignment of '{src.name}' to '{dst.name}', which is of another type or size")
     ctx.set_next(dst, ctx.next_index(src))
     if isinstance(dst, Stack) and isinstance(src, Stack):
         for to, of in zip(dst.headers, src.headers, strict=True):

@@ -12,10 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from detour.base.times import MAX_TIME as MAX_TIME
 from detour.engine import phv as fixed
-
-MAX_TIME: Final = (1 << 62) - 1
-"""Later than anything that happens."""
 
 HEADROOM: Final = 256
 """Free bytes in front of an arriving frame, for headers that switches on its way add."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from finsy.proto import p4r
 
+from detour.base.errors import InternalError
 from detour.engine.compiler.program import Program
 from detour.engine.p4runtime import schema
 from detour.engine.p4runtime.errors import Refused, invalid, refusal
@@ -74,10 +75,12 @@ class Compiler:
 def _schema(message: p4r.ForwardingPipelineConfig, program: Program) -> schema.Schema:
     try:
         return schema.build(message.p4info, program.model)
-    except Refused:
+    except (Refused, MemoryError):
         raise
-    except (KeyError, IndexError, TypeError, ValueError, RecursionError) as e:
-        raise invalid(f"P4Info and the BMv2 JSON do not fit: {type(e).__name__}: {e}") from e
+    except RecursionError as e:  # types that refer to themselves
+        raise invalid("P4Info is nested too deep") from e
+    except Exception as e:
+        raise InternalError.of("reading P4Info", e) from e
 
 
 def _device_data(config: bytes) -> bytes:

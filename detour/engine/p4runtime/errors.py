@@ -10,7 +10,8 @@ from enum import IntEnum
 from finsy.proto import p4r, rpc_status
 from google.protobuf.message import DecodeError
 
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, InternalError
+from detour.base.reports import out_of_memory
 from detour.engine.tables import EntryExists, NoSuchEntry, TableFull
 
 log = logging.getLogger("detour.p4runtime")
@@ -85,9 +86,11 @@ def _refusal(error: BaseException) -> Refused:
     if isinstance(error, DecodeError):  # of a message in a stream; gRPC itself answers for other requests
         return Refused(Code.INVALID_ARGUMENT, "the message cannot be decoded")
     if isinstance(error, MemoryError):
-        return Refused(Code.RESOURCE_EXHAUSTED, "out of memory")
+        return Refused(Code.RESOURCE_EXHAUSTED, out_of_memory(error))
     log.error("unexpected error", exc_info=error)
-    return Refused(Code.INTERNAL, f"internal error: {type(error).__name__}: {error}")
+    if not isinstance(error, InternalError):
+        error = InternalError.of("answering a request", error)
+    return Refused(Code.INTERNAL, str(error))
 
 
 def batch_status(message: str, errors: Sequence[Refused | None]) -> bytes:

@@ -8,49 +8,71 @@ without gaps in the order of P4Info (spec, "ControllerPacketMetadata" and "Packe
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from finsy.proto import p4i, p4r
 
+from detour.engine.compiler.model import Model
 from detour.engine.p4runtime.bytestrings import decode, encode
-from detour.engine.p4runtime.errors import invalid
+from detour.engine.p4runtime.errors import Code, Refused, invalid
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A metadata field. `bits`: on the wire. `limit`: what the controller may use of them (a translated number may
+    have another width there). `string`: shown as a string, so that the controller cannot give it."""
+
+    id: int
+    name: str
+    bits: int
+    limit: int
+    string: bool = False
 
 
 class HeaderCodec:
     """The controller header of one direction."""
 
-    def __init__(self, name: str, fields: list[tuple[int, str, int]]) -> None:
-        """`fields`: (metadata id, name, bits)."""
+    def __init__(self, name: str, fields: list[Field]) -> None:
         self.name = name
-        self.bits = sum(bits for _, _, bits in fields)
+        self.bits = sum(f.bits for f in fields)
         self.size = (self.bits + 7) // 8
         left = 8 * self.size
         self._fields: list[tuple[int, int, int]] = []  # id, shift, mask
-        self._by_id: dict[int, tuple[str, int, int]] = {}  # id -> name, bits, shift
-        for id_, field, bits in fields:
-            left -= bits
-            self._fields.append((id_, left, (1 << bits) - 1))
-            self._by_id[id_] = (field, bits, left)
+        self._by_id: dict[int, tuple[Field, int]] = {}  # id -> field, shift
+        self._string = next((f.name for f in fields if f.string), None)
+        self._unknown = any(not f.bits for f in fields)
+        for field in fields:
+            left -= field.bits
+            self._fields.append((field.id, left, (1 << field.bits) - 1))
+            self._by_id[field.id] = (field, left)
 
     def pack(self, metadata: Iterable[p4r.PacketMetadata]) -> bytes:
         """The header of a packet-out. Every field must be given once."""
+        if self._string is not None:
+            raise Refused(
+                Code.UNIMPLEMENTED,
+                f"{self.name}: the metadata field '{self._string}' is translated to strings, which is not supported",
+            )
         header, seen = 0, set()
         for m in metadata:
             found = self._by_id.get(m.metadata_id)
             if found is None:
                 raise invalid(f"{self.name}: there is no metadata field {m.metadata_id}")
-            name, bits, shift = found
+            field, shift = found
             if m.metadata_id in seen:
-                raise invalid(f"{self.name}: the metadata field '{name}' is given twice")
+                raise invalid(f"{self.name}: the metadata field '{field.name}' is given twice")
             seen.add(m.metadata_id)
-            header |= decode(m.value, bits, f"{self.name}: metadata field '{name}'") << shift
-        for id_, (name, _, _) in self._by_id.items():
+            header |= decode(m.value, field.limit, f"{self.name}: metadata field '{field.name}'") << shift
+        for id_, (field, _) in self._by_id.items():
             if id_ not in seen:
-                raise invalid(f"{self.name}: the metadata field '{name}' is missing")
+                raise invalid(f"{self.name}: the metadata field '{field.name}' is missing")
         return header.to_bytes(self.size, "big")
 
     def unpack(self, frame: bytes, into: p4r.PacketIn) -> bool:
-        """Fills in a packet-in; False when the frame is too short to have the header."""
-        if len(frame) < self.size:
+        """Fills in a packet-in; False when the frame is too short to have the header, or nobody knows how long that is.
+
+        Fields that are translated to strings come as the numbers that they are, as in reads."""
+        if self._unknown or len(frame) < self.size:
             return False
         header = int.from_bytes(frame[: self.size], "big")
         for id_, shift, mask in self._fields:
@@ -60,17 +82,45 @@ class HeaderCodec:
         return True
 
 
-def header_codecs(info: p4i.P4Info) -> tuple[HeaderCodec, HeaderCodec]:
-    """Codecs for packet-in and packet-out; without controller headers the frame is the payload."""
+def header_codecs(info: p4i.P4Info, program: Model) -> tuple[HeaderCodec, HeaderCodec]:
+    """Codecs for packet-in and packet-out; without controller headers the frame is the payload.
+
+    P4Info has the controller's widths, which translated types change, and none for strings. What is on the wire says
+    the header of the program with the same fields."""
     codecs = {"packet_in": HeaderCodec("packet_in", []), "packet_out": HeaderCodec("packet_out", [])}
     for header in info.controller_packet_metadata:
         name = header.preamble.name
         if name not in codecs:
             raise invalid(f"P4Info: controller header '{name}' is neither packet_in nor packet_out")
-        fields = [(m.id, m.name, m.bitwidth) for m in header.metadata]
-        if any(bits < 1 for _, _, bits in fields):
-            raise invalid(f"P4Info: controller header '{name}' has a field without bitwidth")
-        if len({id_ for id_, _, _ in fields}) < len(fields):
+        fields = _fields(info, header, _wire_widths(header, program))
+        if len({f.id for f in fields}) < len(fields):
             raise invalid(f"P4Info: controller header '{name}' has two fields with one id")
         codecs[name] = HeaderCodec(name, fields)
     return codecs["packet_in"], codecs["packet_out"]
+
+
+def _wire_widths(header: p4i.ControllerPacketMetadata, program: Model) -> dict[str, int]:
+    """Widths of the fields by name, empty if no header of the program has these fields."""
+    names = [m.name for m in header.metadata]
+    for found in program.headers.values():
+        if not found.metadata and [f.name for f in found.type.fields] == names:
+            return {f.name: f.bits for f in found.type.fields}
+    return {}
+
+
+def _fields(info: p4i.P4Info, header: p4i.ControllerPacketMetadata, wire: dict[str, int]) -> list[Field]:
+    fields = []
+    for m in header.metadata:
+        string = as_string(info, m.type_name.name)
+        if m.bitwidth < 1 and not string:
+            raise invalid(f"P4Info: controller header '{header.preamble.name}' has a field without bitwidth")
+        bits = wire.get(m.name, max(m.bitwidth, 0))
+        fields.append(Field(m.id, m.name, bits, min(bits, m.bitwidth), string))
+    return fields
+
+
+def as_string(info: p4i.P4Info, type_name: str) -> bool:
+    """Whether a type is translated to strings. Translated numbers are passed as they are."""
+    if type_name not in info.type_info.new_types:
+        return False
+    return info.type_info.new_types[type_name].translated_type.WhichOneof("sdn_type") == "sdn_string"

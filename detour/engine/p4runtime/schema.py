@@ -113,7 +113,8 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class ValueSet:
-    """A parser value set; `key` is None if it does not match exactly, which BMv2 cannot do."""
+    """A parser value set; `key` is None if it does not match exactly, which BMv2 cannot do, or is
+    translated to strings."""
 
     id: int
     name: str
@@ -181,7 +182,7 @@ class _Builder:
         self._collect(info.digests, s.digests, self._digest)
         self._collect(info.value_sets, s.value_sets, self._value_set)
         self._check_absent()
-        s.packet_in, s.packet_out = packets.header_codecs(info)
+        s.packet_in, s.packet_out = packets.header_codecs(info, self.program)
         return s
 
     def _collect(self, infos: Iterable[Any], into: dict[int, T], make: Callable[[Any], T]) -> None:
@@ -238,7 +239,7 @@ class _Builder:
         chosen, untranslated = [], ""
         for i, p in enumerate(at.params):
             found = params.get(p.name, info.params[i])
-            if self._as_string(found.type_name.name):
+            if packets.as_string(self.info, found.type_name.name):
                 untranslated = found.name
             chosen.append((found.id, found.name, _width(found.bitwidth, p.bits, f"action '{at.name}': '{p.name}'")))
         if len({c[0] for c in chosen}) < len(chosen):
@@ -355,13 +356,7 @@ class _Builder:
             raise invalid(f"P4Info: {what} is {_Match.Name(info.match_type)}, in the BMv2 JSON {found.match_type}")
         bits = _width(info.bitwidth, found.bits, what)
         codec = CODECS[info.match_type](info.id, info.name, bits, position, where)
-        return Strings(codec) if self._as_string(info.type_name.name) else codec
-
-    def _as_string(self, type_name: str) -> bool:
-        """Whether a type is translated to strings. Translated numbers are passed as they are."""
-        if type_name not in self.info.type_info.new_types:
-            return False
-        return self.info.type_info.new_types[type_name].translated_type.WhichOneof("sdn_type") == "sdn_string"
+        return Strings(codec) if packets.as_string(self.info, info.type_name.name) else codec
 
     # -- arrays, digests, value sets
 
@@ -407,7 +402,8 @@ class _Builder:
         if found is None:
             raise _Absent("value set", name)
         where = f"value set {name}"
-        if any(f.match_type != _Match.EXACT for f in info.match):  # the JSON tells nothing about it
+        # The JSON tells nothing about other kinds, and nobody can give strings.
+        if any(f.match_type != _Match.EXACT or packets.as_string(self.info, f.type_name.name) for f in info.match):
             return ValueSet(info.preamble.id, name, None, info.size)
         fields = []
         for i, f in enumerate(info.match):

@@ -38,18 +38,14 @@ class NetworkLike(Protocol):
 
 def compile_program(text: bytes) -> Program:
     """The compiled program of a BMv2 JSON document; DetourError says what is wrong with it."""
-    try:
-        source = read_json(_as_text(text))
-        return Program.from_json(source)
-    except (DetourError, MemoryError):
-        raise
-    except Exception as e:
-        # The document comes from a client: whatever the compiler trips over is a fault of the document.
-        raise DetourError(f"P4 program: the BMv2 JSON cannot be compiled: {type(e).__name__}: {e}") from e
+    return Program.from_json(read_json(_as_text(text)))
 
 
 def _as_text(data: bytes) -> str:
-    text = data.decode()
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as e:
+        raise DetourError(f"P4 program: the BMv2 JSON is not UTF-8 at byte {e.start}") from e
     if not text.lstrip().startswith("{"):  # read_json would take it for a path
         raise DetourError("P4 program: p4_device_config is not a BMv2 JSON document")
     return text

@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 
 from detour.base.jit import njit
+from detour.base.times import MAX_TIME
 from detour.hosts.cc import dcqcn, dctcp
 
 CC_FIXED, CC_DCTCP, CC_DCQCN = 0, 1, 2
 """a window that never changes, for tests and baselines; RFC 8257; SIGCOMM 2015, a rate beside a window that never
 changes"""
 
-NEVER = (1 << 63) - 1
+NEVER = MAX_TIME
 
 CC_FIELDS: list[tuple[str, Any]] = [
     ("cc", np.int64),  # which algorithm

@@ -25,9 +25,10 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.times import MAX_TIME
 from detour.hosts.jit import inner
 
-NEVER = (1 << 63) - 1
+NEVER = MAX_TIME
 
 FIELDS = [
     ("dcqcn_rate", np.float64),

@@ -233,3 +233,34 @@ def test_errors_of_the_fabric_are_one_line(monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setattr(daemon, "ask", ask)
     assert cli.main(["probe", "h0", "h99", "--json"]) == 2
     assert capsys.readouterr() == ("", "detour: host 'h99': d1 has h0 to h71\n")
+
+
+@pytest.mark.parametrize("name", ["status", "switch"])
+def test_a_mistake_of_ours_is_one_line_and_a_traceback_in_a_file(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise TypeError("unexpected\nthing")
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(daemon, "ask", fail)
+    monkeypatch.setattr("detour.engine.switch.options.parse", fail)
+    assert cli.main([name]) == 70
+    error = capsys.readouterr().err
+    kept = tmp_path / "detour" / "errors.log"
+    assert error.count("\n") == 1
+    assert "internal error of detour" in error
+    assert error.endswith(f"TypeError: unexpected thing; the traceback is in {kept}\n")
+    assert "in fail" in kept.read_text()
+    assert kept.parent.stat().st_mode & 0o77 == 0
+
+
+def test_out_of_memory_says_what_it_lacked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise MemoryError("Unable to allocate 2.00 GiB for an array")
+
+    monkeypatch.setattr(daemon, "ask", fail)
+    assert cli.main(["status"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "out of memory: Unable to allocate 2.00 GiB for an array: " in error

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, InternalError
 from detour.engine.compiler.program import Program
 
 from .conftest import PROGRAMS
@@ -70,11 +70,30 @@ CASES: dict[str, tuple[str, Callable[[Json], Any], str]] = {
     "too many arguments": (
         "numbers",
         lambda p: p["actions"][0]["primitives"].append(
-            {"op": "mark_to_drop", "parameters": [{"type": "expression", "value": 1}] * 40}
+            {"op": "mark_to_drop", "parameters": [{"type": "hexstr", "value": "0x1"}] * 40}
         ),
         "takes 1 arguments",
     ),
+    "expression that is a number": (
+        "numbers",
+        lambda p: p["actions"][0]["primitives"].append(
+            {"op": "mark_to_drop", "parameters": [{"type": "expression", "value": 1}]}
+        ),
+        "malformed: 1 is not an expression",
+    ),
+    "error that the program does not declare": ("parsing", lambda p: p.pop("errors"), "none of the program's errors"),
+    "action that is called without arguments": (
+        "matching",
+        lambda p: p["pipelines"][0].update(
+            action_calls=[{"name": "call", "action_id": _with_arguments(p), "next_node": None}], init_table="call"
+        ),
+        "without its arguments",
+    ),
 }
+
+
+def _with_arguments(program: Json) -> int:
+    return next(a["id"] for a in program["actions"] if a["runtime_data"])
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -105,3 +124,24 @@ def test_choices_within_choices_compile_in_time() -> None:
         e = {"type": "expression", "value": {"op": "?", "cond": cond, "left": e, "right": one}}
     program["actions"][0]["primitives"] = [{"op": "assert", "parameters": [e]}]
     Program.from_json(program)
+
+
+@pytest.mark.parametrize("error", [AttributeError("x"), AssertionError("y"), TypeError("z\nz"), KeyError("k")])
+def test_a_mistake_of_the_compiler_is_not_blamed_on_the_program(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("detour.engine.compiler.program.write_deparser", broken)
+    with pytest.raises(InternalError, match="internal error of detour while compiling") as caught:
+        Program(_source("matching"), use_cache=False)
+    assert "detour/engine/compiler/program.py" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.__cause__ is error
+
+
+def test_code_that_llvm_refuses_is_a_mistake_of_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("detour.engine.compiler.ir.Module.text", lambda _: "define i64 @parse() { ret i32 0 }")
+    with pytest.raises(InternalError, match="invalid IR"):
+        Program(_source("matching"), use_cache=False)

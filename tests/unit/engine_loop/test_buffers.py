@@ -44,8 +44,10 @@ def _send(bench: Bench, count: int, *, operation: int = script.UNICAST, argument
 
 
 def test_headroom_rule():
-    assert headroom(FAST, US, 1000) == 25_000 + 2000
-    assert headroom(FAST, 3, 1) == 1 + 2  # rounded up
+    assert headroom(FAST, US, 1000) == 25_000 + 3000 + 64
+    assert headroom(FAST, 3, 1) == 1 + 3 + 64  # rounded up
+    assert headroom(FAST, US, 1518) >= 28_842, "19 packets, one of which was lost with 28,036 bytes"
+    assert headroom(FAST, US, 1000, 20) == -(-(25_000 + 2 * 1020 + 84) * 1000 // 1020) + 1000
 
 
 def test_pfc_loses_nothing_at_the_stated_headroom(make):

@@ -13,6 +13,8 @@ from detour.control import schema
 from detour.control.adaptive import group_links
 from detour.control.policy import NoMarking
 from detour.experiments.measure import jain
+from detour.fabric.base import make_host_state
+from detour.fabric.settings import Settings as RealSettings
 from detour.fabric.virtual import ENDLESS, VirtualFabric
 from detour.fabric.virtual_scheme import (
     BENCHMARK,
@@ -31,10 +33,12 @@ from detour.fabric.virtual_scheme import (
     scheme,
 )
 from detour.topo import parse_topology
+from detour.topo.address import GATEWAY_MAC, host_mac
 
 D1 = parse_topology("d1")
 LEAVES = parse_topology("leaf-spine:leaves=2,spines=2,hosts=4")
 RATE = 100_000_000_000
+MOST_HOSTS = 1 << 23
 PACKET_PS = PACKET_BYTES * 8 * 10**12 // RATE
 
 
@@ -52,6 +56,17 @@ def test_every_scheme_delivers(chosen: Scheme) -> None:
         assert delivered(fabric).tolist() == [200_000] * 4
         assert len(fabric.completion_times_ps()) == 4
         assert fabric.network.loop_stats()["pool_drops"] == 0
+
+
+def test_a_topology_gives_hosts_the_same_macs_on_every_footing() -> None:
+    """Both times: the hosts' own and the gateway's, which is nobody's else."""
+    real = make_host_state(LEAVES, RealSettings(RATE, US, 64, 20, arena_bytes=1 << 16, queue_pairs=4))
+    with VirtualFabric(LEAVES, SCHEMES["TelemetryLERP"], queue_pairs=1) as fabric:
+        for column in ("mac", "gateway"):
+            assert fabric.hs.host[column].tolist() == real.host[column].tolist()
+    assert set(real.host["gateway"].tolist()) == {GATEWAY_MAC}
+    assert GATEWAY_MAC not in real.host["mac"].tolist()
+    assert host_mac(MOST_HOSTS - 1) < GATEWAY_MAC, "of hosts without a topology MACs count up to 2**23"
 
 
 def test_zero_load_latency_is_the_sum_of_its_parts() -> None:

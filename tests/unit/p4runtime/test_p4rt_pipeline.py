@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import grpc
 import pytest
@@ -194,6 +195,33 @@ def test_configs_that_cannot_be_realised(fresh: Client, wanted: p4r.ForwardingPi
     error = refused(fresh, wanted)
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert text in error.details()
+    assert not get(fresh).HasField("config")
+
+
+@pytest.mark.parametrize(
+    "broken", ["compiler.program.write_parser", "p4runtime.schema.build"], ids=["the compiler", "the schema"]
+)
+@pytest.mark.parametrize("error", [AttributeError("oops"), AssertionError("oops"), TypeError("oops"), KeyError("oops")])
+def test_a_mistake_of_ours_is_not_blamed_on_the_config(
+    fresh: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+    broken: str,
+    error: Exception,
+) -> None:
+    """INTERNAL, where it was, and the traceback in the log."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(f"detour.engine.{broken}", fail)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # or the compiler has nothing to do
+    answer = refused(fresh, config())
+    assert answer.code() is grpc.StatusCode.INTERNAL
+    assert "internal error of detour while" in answer.details()
+    assert ".py:" in answer.details()
+    assert "in fail" in caplog.text, "the traceback"
     assert not get(fresh).HasField("config")
 
 

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a process ends that cannot go on: one line for the user, a traceback in a file for whoever mends it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+from detour.base.errors import InternalError
+from detour.base.private import Folder
+
+INTERNAL = 70
+"""Exit code for a mistake of detour's own (EX_SOFTWARE of sysexits.h)."""
+_NAME = "errors.log"
+
+
+def report(error: BaseException, command: str = "detour") -> int:
+    """Prints the line for an exception that is not about the input; returns the exit code."""
+    if isinstance(error, MemoryError):
+        print(f"{command}: {out_of_memory(error)}", file=sys.stderr)
+        return 2
+    if not isinstance(error, InternalError):
+        # A daemon thread may have caught it elsewhere; the traceback is kept with the exception.
+        error = _internal(error)
+    print(f"{command}: {error}{_kept(keep(error))}", file=sys.stderr)
+    return INTERNAL
+
+
+def _internal(error: BaseException) -> InternalError:
+    internal = InternalError.of("running a command", error)
+    internal.__cause__ = error
+    return internal
+
+
+def _kept(path: Path | None) -> str:
+    return "" if path is None else f"; the traceback is in {path}"
+
+
+def keep(error: BaseException) -> Path | None:
+    """Appends the traceback to a file (`$XDG_STATE_HOME/detour/errors.log`, else `~/.local/state/detour`; the
+    temporary folder if that cannot be written). `None` if there is no such place."""
+    text = "".join(traceback.format_exception(error))
+    entry = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {' '.join(sys.argv)}\n{text}\n"
+    base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "detour"
+    for folder in (base, Path(tempfile.gettempdir()) / f"detour-errors-{os.getuid()}"):
+        try:
+            with (Folder(folder).ready() / _NAME).open("a") as file:
+                file.write(entry)
+        except OSError:
+            continue
+        return folder / _NAME
+    return None
+
+
+def out_of_memory(error: MemoryError) -> str:
+    """What was asked for, as far as it is known, and the limit that stood in the way."""
+    wanted = " ".join(str(error).split())
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        bound = "the machine has no more"
+    else:
+        bound = f"this process may have {limit >> 20} MiB of address space (ulimit -v)"
+    return f"out of memory{': ' + wanted if wanted else ''}: {bound}"
