@@ -23,7 +23,7 @@ import detour.base.jit  # noqa: F401  (sets the folder of the cache)
 from tests.fuzz.board import Board
 from tests.fuzz.budget import Budget, Finding
 
-TARGETS = ("pipeline", "tables", "json", "p4runtime")
+TARGETS = ("pipeline", "tables", "json", "p4runtime", "usid")
 _MODULES = {"json": "json_loader"}
 _MEMORY_BYTES = 8 << 30
 
