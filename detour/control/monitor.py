@@ -22,12 +22,12 @@ REASONS_COUNTER = "FabricIngress.verdict.reasons"
 
 REASONS = (
     "forwarded", "malformed", "not IPv6", "no route", "unknown SID", "access rule", "hop limit", "SID exhausted",
-    "SID loop", "punt limit", "punted by rule", "recirculated",
+    "SID loop", "punt limit", "punted by rule", "recirculated", "congestion message", "bad SRH", "address scope",
 )  # fmt: skip
 """what the indices of the verdict counter mean (p4src/include/headers.p4)"""
 
-DROPS = (1, 2, 3, 4, 5, 8, 9)
-"""verdicts that lose the packet; 6, 7 and 10 hand it to the controller"""
+DROPS = (1, 2, 3, 4, 5, 8, 9, 14)
+"""verdicts that lose the packet (3: and the controller tells the sender); 6, 7, 10 and 13 hand it to the controller"""
 
 
 @dataclass(frozen=True)

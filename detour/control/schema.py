@@ -71,7 +71,7 @@ MAX_GROUP_SIZE = 64
 
 # headers.p4
 CPU_COPY_SESSION = 1
-PUNT_REASONS = (6, 7, 10)  # hop limit, SID exhausted, access rule: indices of the punt meter
+PUNT_REASONS = (3, 6, 7, 10, 13)  # no route, hop limit, SID exhausted, access rule, bad SRH: indices of the punt meter
 MAX_FLOW_LABEL = 0x1FFF  # the sender's part of the flow label
 MAX_WATCHED = TABLE_SIZE[WATCHED]
 DELAY_CLASSES, DELAY_SHIFT = 32, 4  # classes of queuing delay of watched flows; the shortest one is below 2^shift ticks

@@ -185,7 +185,7 @@ def _route(tables: SwitchTables, packet: _Packet) -> _Verdict:
     entry = tables.route.lookup(packet.dst)
     if entry is None:
         unknown = packet.dst >> 96 == address.USID_BLOCK
-        return _end(packet, schema.ROUTE, "unknown uSID" if unknown else "no route")
+        return _end(packet, schema.ROUTE, "unknown uSID" if unknown else "no route (the controller answers)")
     if not packet.counted and packet.hop_limit <= 1:
         return _end(packet, schema.ROUTE, "the hop limit is exhausted (the controller answers)")
     return _chosen(tables, entry, packet)

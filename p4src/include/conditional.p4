@@ -137,7 +137,7 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
             if (meta.groups <= 2 || source_group != meta.group || destination_group == meta.group ||
                 destination_group >= meta.groups) {
                 go_straight();
-            } else if (hdr.ipv6.hop_limit <= 1) {
+            } else if (meta.hop_counted == 0 && hdr.ipv6.hop_limit <= 1) {
                 meta.verdict = PUNT_HOP_LIMIT;
             } else if (host_ports.apply().hit) {
                 condition.apply();
@@ -160,7 +160,9 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
             if (meta.verdict == FORWARD && hdr.ipv6.flow_label[19:19] == 1) {
                 meta.via = (bit<16>)hdr.ipv6.flow_label[18:13];
                 if (towards_group.apply().hit) {
-                    hdr.ipv6.hop_limit = hdr.ipv6.hop_limit - 1;
+                    if (meta.hop_counted == 0) {
+                        hdr.ipv6.hop_limit = hdr.ipv6.hop_limit - 1;
+                    }
                     meta.port_chosen = 1;
                 } else {
                     go_straight();

@@ -21,7 +21,7 @@ const bit<32> CPU_COPY_SESSION = 1;
 const bit<8> FORWARD = 0;
 const bit<8> DROP_MALFORMED = 1;       // truncated, or a header that contradicts itself
 const bit<8> DROP_NOT_IPV6 = 2;
-const bit<8> DROP_NO_ROUTE = 3;
+const bit<8> PUNT_NO_ROUTE = 3;        // the controller answers with Destination Unreachable
 const bit<8> DROP_UNKNOWN_SID = 4;     // inside the block, but neither local nor routed
 const bit<8> DROP_ACL = 5;
 const bit<8> PUNT_HOP_LIMIT = 6;       // the controller answers with Time Exceeded
@@ -30,6 +30,8 @@ const bit<8> DROP_SID_LOOP = 8;        // too many uSIDs of one switch in a row
 const bit<8> DROP_PUNT_LIMIT = 9;      // meant for the controller, above the rate that it takes
 const bit<8> PUNT_ACL = 10;
 const bit<8> AGAIN = 11;               // own uSID follows own uSID: look up once more
+const bit<8> PUNT_BAD_SRH = 13;        // an SRH for this switch that contradicts itself: Parameter Problem
+const bit<8> DROP_SCOPE = 14;          // a source that no router forwards, or multicast without a route
 #define REASONS 16
 
 const bit<16> ETHERTYPE_IPV6 = 0x86dd;
@@ -37,6 +39,7 @@ const bit<8> PROTO_HOP_BY_HOP = 0;
 const bit<8> PROTO_UDP = 17;
 const bit<8> PROTO_IPV6 = 41;
 const bit<8> PROTO_ROUTING = 43;
+const bit<8> PROTO_DESTINATION_OPTIONS = 60;
 const bit<8> ROUTING_TYPE_SRH = 4;
 
 // Transit Measurement option (draft-mzbc-ippm-transit-measurement-option); the layout is provisional.
@@ -45,12 +48,16 @@ const bit<24> TRANSIT_MEASUREMENT_ONLY = 0x003e04;
 
 const bit<32> L2_AND_IPV6_BYTES = 54;
 
-// Segments of a routing header: more uSIDs than any path has switches, and few enough that packets stay small in memory.
+// Segments of a routing header that a switch takes apart: more uSIDs than any path has switches, and few enough that packets
+// stay small in memory. Likewise the octets of a header of options. What is longer is carried like any payload.
 #define MAX_SEGMENTS 8
 #define MAX_SEGMENT_BITS 1024
+#define MAX_OPTION_BITS 496
 
 const bit<32> USID_BLOCK = 0xfcbbbb00;
 const bit<16> HOST_PREFIX = 0xfd00;
+// Multicast, link-local, unspecified, loopback: a packet from there is not forwarded (RFC 4291, 2.5.2, 2.5.3, 2.5.6 and 2.7).
+#define IS_NO_SOURCE(address) (address[127:120] == 0xff || address[127:118] == 0x3fa || address[127:1] == 0)
 const bit<16> USID_LOCAL_FUNCTIONS = 0xe000; // uSIDs from here on are functions (uA), not nodes
 
 // Flow label, adaptive.p4 only: bits 19 to 13 belong to the switches (19: a detour lies ahead, 18 to 13: by way of that group),
@@ -132,6 +139,13 @@ header transit_t {
     bit<32> delay;       // accumulated queuing delay in ticks
 }
 
+// Hop-by-hop or destination options of any kind: looked past, not into.
+header options_t {
+    bit<8>  next_hdr;
+    bit<8>  hdr_ext_len;
+    varbit<MAX_OPTION_BITS> content;
+}
+
 header srh_t {
     bit<8>  next_hdr;
     bit<8>  hdr_ext_len;
@@ -168,6 +182,7 @@ struct headers_t {
     packet_out_t packet_out;
     ipv6_t       inner_ipv6;
     transit_t    inner_transit;
+    options_t    options;         // in front of the SRH or of an inner packet, behind the transit header
     srh_t        srh;
     segment_t    next_segment;    // index Segments Left - 1
     segments_t   segments_before; // indices below Segments Left - 1
@@ -187,6 +202,7 @@ struct metadata_t {
     bit<8>  verdict;
     bit<1>  copy;           // an access rule wants a copy for the controller
     bit<1>  port_chosen;    // egress_spec is final: no routing
+    @field_list(KEEP_ON_RECIRCULATION)
     bit<1>  hop_counted;    // the hop limit is already decremented at this switch
     bit<16> group;          // of this switch
     bit<16> groups;         // in the fabric; below 3: no Valiant routing

@@ -152,6 +152,7 @@ control Notification(inout headers_t hdr, inout metadata_t meta, inout standard_
         hdr.cnm.length = 0;
         hdr.ethernet.dst_addr = hdr.ethernet.src_addr;
         hdr.transit.setInvalid();
+        hdr.options.setInvalid();
         hdr.srh.setInvalid();
         hdr.segments_before.setInvalid();
         hdr.next_segment.setInvalid();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parser and deparser. What is not understood stays payload and is carried on unread.
+// Parser and deparser. What is not understood stays payload and is carried on unread. So does what cannot be parsed: parsing
+// ends there, and only a switch for which the packet is (usid.p4) makes anything of it (RFC 8200, section 4).
 
 #ifndef DETOUR_PARSER_P4
 #define DETOUR_PARSER_P4
@@ -36,6 +37,7 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout metadata_t meta, 
             PROTO_ROUTING: routing;
             PROTO_IPV6: inner_ipv6;
             PROTO_UDP: udp;
+            PROTO_DESTINATION_OPTIONS: options;
             default: accept;
         }
     }
@@ -43,13 +45,25 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout metadata_t meta, 
     state hop_by_hop {
         transition select(packet.lookahead<bit<32>>()[23:0]) {
             TRANSIT_MEASUREMENT_ONLY: transit;
-            default: accept;
+            default: options;
         }
     }
 
     state transit {
         packet.extract(hdr.transit);
         transition select(hdr.transit.next_hdr) {
+            PROTO_ROUTING: routing;
+            PROTO_IPV6: inner_ipv6;
+            PROTO_UDP: udp;
+            PROTO_DESTINATION_OPTIONS: options;
+            default: accept;
+        }
+    }
+
+    // A header of options is 8 octets and hdr_ext_len more units of 8.
+    state options {
+        packet.extract(hdr.options, (bit<32>)packet.lookahead<bit<16>>()[7:0] * 64 + 48);
+        transition select(hdr.options.next_hdr) {
             PROTO_ROUTING: routing;
             PROTO_IPV6: inner_ipv6;
             PROTO_UDP: udp;
@@ -64,27 +78,30 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout metadata_t meta, 
         }
     }
 
+    // An SRH is 8 octets and hdr_ext_len more units of 8; a segment takes two units.
     state srh {
         packet.extract(hdr.srh);
-        // An SRH is 8 octets and hdr_ext_len more units of 8; a segment takes two units.
-        verify(hdr.srh.hdr_ext_len <= 2 * MAX_SEGMENTS, error.BadSegmentList);
         transition select(hdr.srh.segments_left) {
             0: srh_done;
             default: srh_segments;
         }
     }
 
+    // Of a longer SRH no more is needed than the next segment.
     state srh_segments {
-        verify((bit<16>)hdr.srh.segments_left * 2 <= (bit<16>)hdr.srh.hdr_ext_len, error.BadSegmentList);
+        verify(hdr.srh.segments_left <= MAX_SEGMENTS, error.BadSegmentList);
         verify((bit<16>)hdr.srh.segments_left <= (bit<16>)hdr.srh.last_entry + 1, error.BadSegmentList);
+        verify((bit<16>)hdr.srh.last_entry * 2 + 2 <= (bit<16>)hdr.srh.hdr_ext_len, error.BadSegmentList);
         packet.extract(hdr.segments_before, ((bit<32>)hdr.srh.segments_left - 1) * 128);
         packet.extract(hdr.next_segment);
+        verify(hdr.srh.hdr_ext_len <= 2 * MAX_SEGMENTS, error.BadSegmentList);
         packet.extract(hdr.segments_after,
                        ((bit<32>)hdr.srh.hdr_ext_len - (bit<32>)hdr.srh.segments_left * 2) * 64);
         transition after_srh;
     }
 
     state srh_done {
+        verify(hdr.srh.hdr_ext_len <= 2 * MAX_SEGMENTS, error.BadSegmentList);
         packet.extract(hdr.segments_after, (bit<32>)hdr.srh.hdr_ext_len * 64);
         transition after_srh;
     }
@@ -144,6 +161,7 @@ control FabricDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.ethernet);
         packet.emit(hdr.ipv6);
         packet.emit(hdr.transit);
+        packet.emit(hdr.options);
         packet.emit(hdr.srh);
         packet.emit(hdr.segments_before);
         packet.emit(hdr.next_segment);

@@ -34,12 +34,17 @@ control FabricIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         if (std.instance_type != INSTANCE_RECIRCULATED) {
             port_rx.count((bit<32>)std.ingress_port);
         }
-        if (std.parser_error != error.NoError) {
-            meta.verdict = DROP_MALFORMED;
-        } else if (!hdr.ipv6.isValid()) {
+        // What lies behind the IPv6 header is no business of a switch that the packet is not for.
+        if (!hdr.ipv6.isValid()) {
             meta.verdict = DROP_NOT_IPV6;
-        } else if (std.packet_length < (bit<32>)hdr.ipv6.payload_len + L2_AND_IPV6_BYTES) {
+            if (std.parser_error != error.NoError) {
+                meta.verdict = DROP_MALFORMED;
+            }
+        } else if (hdr.ipv6.version != 6 ||
+                   std.packet_length < (bit<32>)hdr.ipv6.payload_len + L2_AND_IPV6_BYTES) {
             meta.verdict = DROP_MALFORMED;
+        } else if (hdr.ipv6.src_addr[127:112] != HOST_PREFIX && IS_NO_SOURCE(hdr.ipv6.src_addr)) {
+            meta.verdict = DROP_SCOPE;
         }
         acl.apply(hdr, meta, std);
         if (meta.verdict == FORWARD) {

@@ -82,25 +82,28 @@ control Verdict(inout headers_t hdr, inout metadata_t meta, inout standard_metad
     }
 
     apply {
-        if (meta.verdict == AGAIN) {
-            meta.passes = meta.passes + 1;
-            if (meta.passes > 5) {
-                meta.verdict = DROP_SID_LOOP;
-            } else {
-                std.egress_spec = RECIRCULATION_PORT;
+        if (meta.verdict != FORWARD) {
+            if (meta.verdict == AGAIN) {
+                meta.passes = meta.passes + 1;
+                if (meta.passes > 5) {
+                    meta.verdict = DROP_SID_LOOP;
+                } else {
+                    std.egress_spec = RECIRCULATION_PORT;
+                }
             }
-        }
-        if (meta.verdict == PUNT_HOP_LIMIT || meta.verdict == PUNT_SID_EXHAUSTED || meta.verdict == PUNT_ACL) {
-            bit<2> color = 0;
-            punt_meter.execute_meter((bit<32>)meta.verdict, color);
-            if (color == 0) {
-                to_cpu();
-            } else {
-                meta.verdict = DROP_PUNT_LIMIT;
+            if (meta.verdict == PUNT_HOP_LIMIT || meta.verdict == PUNT_SID_EXHAUSTED || meta.verdict == PUNT_ACL ||
+                meta.verdict == PUNT_NO_ROUTE || meta.verdict == PUNT_BAD_SRH) {
+                bit<2> color = 0;
+                punt_meter.execute_meter((bit<32>)meta.verdict, color);
+                if (color == 0) {
+                    to_cpu();
+                } else {
+                    meta.verdict = DROP_PUNT_LIMIT;
+                    drop();
+                }
+            } else if (meta.verdict != AGAIN) {
                 drop();
             }
-        } else if (meta.verdict != FORWARD && meta.verdict != AGAIN) {
-            drop();
         }
         reasons.count((bit<32>)meta.verdict);
     }

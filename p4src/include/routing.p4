@@ -63,8 +63,10 @@ control Router(inout headers_t hdr, inout metadata_t meta, inout standard_metada
             }
         } else if (hdr.ipv6.dst_addr[127:96] == USID_BLOCK) {
             meta.verdict = DROP_UNKNOWN_SID;
+        } else if (hdr.ipv6.dst_addr[127:120] == 0xff) {
+            meta.verdict = DROP_SCOPE; // nobody answers multicast (RFC 4443, 2.4 e)
         } else {
-            meta.verdict = DROP_NO_ROUTE;
+            meta.verdict = PUNT_NO_ROUTE;
         }
     }
 }

@@ -64,10 +64,12 @@ control Valiant(inout headers_t hdr, inout metadata_t meta, inout standard_metad
             hdr.ipv6.src_addr[127:112] == HOST_PREFIX && hdr.ipv6.dst_addr[127:112] == HOST_PREFIX) {
             if (source_group < meta.groups && destination_group < meta.groups) {
                 pick_via();
-                if (hdr.ipv6.hop_limit <= 1) {
+                if (meta.hop_counted == 0 && hdr.ipv6.hop_limit <= 1) {
                     meta.verdict = PUNT_HOP_LIMIT;
                 } else if (!cut_off.apply().hit && detour.apply().hit) {
-                    hdr.ipv6.hop_limit = hdr.ipv6.hop_limit - 1;
+                    if (meta.hop_counted == 0) {
+                        hdr.ipv6.hop_limit = hdr.ipv6.hop_limit - 1;
+                    }
                     meta.port_chosen = 1;
                 }
             }

@@ -23,7 +23,7 @@ import detour.base.jit  # noqa: F401  (sets the folder of the cache)
 from tests.fuzz.board import Board
 from tests.fuzz.budget import Budget, Finding
 
-TARGETS = ("pipeline", "tables", "json", "p4runtime", "hosts")
+TARGETS = ("pipeline", "tables", "json", "p4runtime", "hosts", "usid")
 _MODULES = {"json": "json_loader"}
 _WITHOUT_NATIVE_CODE = ("hosts", "planted:hosts")
 _MEMORY_BYTES = 8 << 30

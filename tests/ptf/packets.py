@@ -8,7 +8,14 @@ import struct
 
 from scapy.config import conf
 from scapy.layers.inet import UDP
-from scapy.layers.inet6 import HBHOptUnknown, IPv6, IPv6ExtHdrHopByHop, IPv6ExtHdrSegmentRouting
+from scapy.layers.inet6 import (
+    HBHOptUnknown,
+    IPv6,
+    IPv6ExtHdrDestOpt,
+    IPv6ExtHdrHopByHop,
+    IPv6ExtHdrSegmentRouting,
+    RouterAlert,
+)
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Raw
 
@@ -41,6 +48,17 @@ def number(address: str) -> int:
 def transit(delay: int) -> IPv6ExtHdrHopByHop:
     """Hop-by-hop header with the Transit Measurement option."""
     return IPv6ExtHdrHopByHop(options=[HBHOptUnknown(otype=0x3E, optlen=4, optdata=struct.pack("!I", delay))])
+
+
+def router_alert() -> IPv6ExtHdrHopByHop:
+    """Hop-by-hop header with a Router Alert option."""
+    return IPv6ExtHdrHopByHop(options=[RouterAlert()])
+
+
+def options(octets: int = 8) -> IPv6ExtHdrDestOpt:
+    """Destination options of so many octets in all, with one that nobody knows and nobody minds."""
+    size = octets - 4
+    return IPv6ExtHdrDestOpt(options=[HBHOptUnknown(otype=0x1E, optlen=size, optdata=bytes(size))], autopad=0)
 
 
 def srh(segments: list[str], left: int) -> IPv6ExtHdrSegmentRouting:

@@ -13,7 +13,7 @@ import pytest
 from scapy.packet import Packet
 
 from tests.ptf.base_test import Switch, send_packet, verify_no_other_packets, verify_packet_in, verify_packets
-from tests.ptf.packets import frame, host, ip, udp
+from tests.ptf.packets import frame, host, ip, udp, usids
 
 GROUPS = 6
 DESTINATION = 5
@@ -174,6 +174,14 @@ def test_an_exceeded_hop_limit_goes_to_the_controller_as_it_came(adaptive: Switc
     verify_packet_in(adaptive, packet(via, hlim=hlim), port, HOP_LIMIT)
     verify_no_other_packets(adaptive)
     assert decisions(adaptive) == (0, 0)
+
+
+def test_a_detour_behind_a_tunnel_costs_one_hop(adaptive: Switch) -> None:
+    """Decapsulation has counted this switch in the inner hop limit already."""
+    group(adaptive, mode=("random_group", {"usable": 1 << 3}))
+    adaptive.local_sid(usids(7), 48, "un")
+    send_packet(adaptive, HOST_PORT, frame(ip(usids(7)), packet(hlim=2)["IPv6"]))
+    verify_packets(adaptive, packet(via=3, hlim=1), [PORTS[3]])
 
 
 def test_only_host_addresses_are_decided_upon(adaptive: Switch) -> None:

@@ -113,7 +113,7 @@ def test_a_copy_can_be_cut(switch: Switch) -> None:
 def test_a_copy_of_a_dropped_packet(switch: Switch) -> None:
     switch.client.insert(clone_session(CPU_SESSION, [(CPU_PORT, 1)]))
     rule(switch, "copy_to_cpu", dport=179)
-    packet = frame(ip(host(9)), udp(dport=179))
+    packet = frame(ip(usids(9)), udp(dport=179))
     send_packet(switch, 2, packet)
     verify_packet_in(switch, packet, 2, PUNTED)
     verify_no_other_packets(switch)

@@ -7,11 +7,13 @@ import random
 
 import pytest
 from scapy.layers.l2 import Ether
+from scapy.packet import Raw
 
 from tests.ptf.base_test import Switch, send_packet, verify_no_other_packets, verify_packets
 from tests.ptf.packets import frame, host, ip, srh, transit, udp, usids
 
-FORWARDED, MALFORMED, NOT_IPV6 = 0, 1, 2
+FORWARDED, MALFORMED, NOT_IPV6, SCOPE = 0, 1, 2, 14
+VERDICTS = range(16)
 SHORTEST_FRAME = 14
 """What a Linux interface takes; shorter ones come from the controller."""
 
@@ -97,7 +99,47 @@ def test_an_inner_packet_of_another_version_is_dropped(routed: Switch) -> None:
     assert routed.counter("reasons", MALFORMED)[0] == 1
 
 
-@pytest.mark.parametrize("next_header", [6, 44, 50, 58, 59, 60, 255])
+def test_an_inner_packet_of_another_version_is_carried_unread(routed: Switch) -> None:
+    for dst, out, port in ((host(5), host(5), 3), (usids(1, 2), usids(2), 2)):
+        packet = frame(ip(dst), inside())
+        packet["IPv6"].payload.version = 4
+        send_packet(routed, 1, packet)
+        packet["IPv6"].dst = out
+        packet["IPv6"].hlim -= 1
+        verify_packets(routed, packet, [port])
+
+
+@pytest.mark.parametrize("length", range(8))
+def test_a_datagram_shorter_than_its_header_is_carried_unread(routed: Switch, length: int) -> None:
+    for dst, out, port in ((host(5), host(5), 3), (usids(1, 2), usids(2), 2)):
+        send_packet(routed, 1, frame(ip(dst, nh=17), Raw(bytes(length))))
+        verify_packets(routed, frame(ip(out, nh=17, hlim=63), Raw(bytes(length))), [port])
+
+
+@pytest.mark.parametrize("next_header", [0, 41, 43, 60])
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 7, 39])
+def test_a_header_that_the_packet_ends_in_is_carried_unread(routed: Switch, next_header: int, length: int) -> None:
+    data = bytes((17, 9, 4, 9, 9, 0, 0, 0))[:length].ljust(length, b"\x60")
+    for dst, out, port in ((host(5), host(5), 3), (usids(1, 2), usids(2), 2)):
+        send_packet(routed, 1, bytes(frame(ip(dst, nh=next_header, plen=length))) + data)
+        verify_packets(routed, bytes(frame(ip(out, nh=next_header, plen=length, hlim=63))) + data, [port])
+
+
+@pytest.mark.parametrize("source", ["ff02::1", "ff0e::1", "::", "::1", "fe80::1", "febf::1"])
+def test_a_source_that_no_router_forwards_is_dropped(routed: Switch, source: str) -> None:
+    for dst in (host(5), usids(1, 2), usids(1), "2001:db8::1"):
+        send_packet(routed, 1, frame(ip(dst, src=source), udp()))
+    verify_no_other_packets(routed)
+    assert routed.counter("reasons", SCOPE)[0] == 4
+
+
+@pytest.mark.parametrize("source", ["fec0::1", "::2", "2001:db8::1", "fe00::1"])
+def test_any_other_source_is_forwarded(routed: Switch, source: str) -> None:
+    send_packet(routed, 1, frame(ip(host(5), src=source), udp()))
+    verify_packets(routed, frame(ip(host(5), src=source, hlim=63), udp()), [3])
+
+
+@pytest.mark.parametrize("next_header", [6, 44, 50, 58, 59, 255])
 def test_unknown_next_headers_are_carried_unread(routed: Switch, next_header: int) -> None:
     data = bytes(range(20))
     for dst, out, port in ((host(5), host(5), 3), (usids(1, 2), usids(2), 2)):
@@ -126,7 +168,7 @@ def test_other_ether_types_are_dropped(routed: Switch, ether_type: int) -> None:
 def test_random_bytes_do_no_harm(routed: Switch) -> None:
     dice = random.Random(4711)
     headers = [bytes(p) for p in WHOLE.values()]
-    before = sum(routed.counter("reasons", r)[0] for r in range(12) if r != FORWARDED)
+    before = sum(routed.counter("reasons", r)[0] for r in VERDICTS if r != FORWARDED)
     for number in range(200):
         data = bytearray(dice.choice(headers))
         for _ in range(dice.randrange(1, 6)):
@@ -135,7 +177,7 @@ def test_random_bytes_do_no_harm(routed: Switch) -> None:
         if number % 16 == 0:
             routed.barrier(rounds=7)
     routed.barrier(rounds=7)
-    assert sum(routed.counter("reasons", r)[0] for r in range(12) if r != FORWARDED) > before
+    assert sum(routed.counter("reasons", r)[0] for r in VERDICTS if r != FORWARDED) > before
     for port in (1, 2, 3, 4, 5, 6):
         while routed.waiting(port):
             routed.take(port)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
 from detour.control.entries import Action
@@ -20,7 +21,7 @@ from detour.control.qcn import QCN_BASE, QCN_SOURCE, RECIRCULATION_PORT, Mechani
 from tests.ptf.base_test import Switch, send_packet, verify_no_other_packets, verify_packet, verify_packets
 from tests.ptf.conftest import FOOTINGS, switch_with
 from tests.ptf.p4rt import clone_session
-from tests.ptf.packets import frame, host, ip, udp
+from tests.ptf.packets import frame, host, ip, udp, usids
 
 DIRECT, LOCAL, HOSTS = 1, 2, 6
 PORTS = {1: 3, 2: 4, 3: 5, 4: 3}
@@ -210,6 +211,18 @@ def test_an_input_buffer_as_congestion_point(engine: Switch) -> None:
     verify_packet(engine, data((0, 1), hlim=63), DIRECT)
     made = engine.take(LOCAL)
     assert struct.unpack_from("!H", made, PDU_AT) == (2000 * 63 // 4000,)
+    verify_no_other_packets(engine)
+
+
+def test_a_detour_behind_a_tunnel_costs_one_hop(engine: Switch) -> None:
+    """Decapsulation has counted this switch in the inner hop limit already."""
+    engine.client.modify(engine.schema.entry("condition", action=("unless_paused", {}), default=True))
+    engine.client.modify(engine.schema.register("paused", DIRECT, 0b001))
+    engine.local_sid(usids(NODE), 48, "un")
+    send_packet(engine, HOSTS, frame(ip(usids(NODE)), data((0, 0), hlim=2)["IPv6"]))
+    engine.barrier()
+    (out,) = (Ether(engine.take(port)) for port in set(PORTS.values()) if engine.waiting(port))
+    assert (out["IPv6"].dst, out["IPv6"].hlim) == (host(5), 1)
     verify_no_other_packets(engine)
 
 

@@ -18,6 +18,8 @@ from tests.ptf.packets import frame, host, ip, udp
 
 HOP_LIMIT = 6
 NO_ROUTE = 3
+PUNT_LIMIT = 9
+SCOPE = 14
 NOT_IPV6 = 2
 
 
@@ -47,10 +49,39 @@ def test_other_hops_leave_macs_alone(switch: Switch) -> None:
     verify_packets(switch, frame(ip(host(0), hlim=63), udp()), [2])
 
 
-def test_no_route_is_dropped_and_counted(switch: Switch) -> None:
-    send_packet(switch, 1, frame(ip(host(7)), udp()))
+@pytest.mark.parametrize("hlim", [0, 1, 64])
+def test_no_route_goes_to_the_controller(switch: Switch, hlim: int) -> None:
+    packet = frame(ip(host(7), hlim=hlim), udp())
+    send_packet(switch, 3, packet)
+    verify_packet_in(switch, packet, 3, NO_ROUTE)
     verify_no_other_packets(switch)
     assert switch.counter("reasons", NO_ROUTE)[0] == 1
+
+
+def test_no_route_is_rate_limited(switch: Switch) -> None:
+    switch.client.modify(switch.schema.meter("punt_meter", NO_ROUTE, (1, 2, 1, 2)))
+    packet = frame(ip(host(7)), udp())
+    for _ in range(8):
+        send_packet(switch, 1, packet)
+    switch.barrier()
+    passed, dropped = (switch.counter("reasons", reason)[0] for reason in (NO_ROUTE, PUNT_LIMIT))
+    assert passed in (2, 3)
+    assert passed + dropped == 8
+    for _ in range(passed):
+        verify_packet_in(switch, packet, 1, NO_ROUTE)
+    verify_no_other_packets(switch)
+
+
+def test_multicast_without_a_route_is_dropped_and_counted(switch: Switch) -> None:
+    send_packet(switch, 1, frame(ip("ff02::1"), udp()))
+    verify_no_other_packets(switch)
+    assert switch.counter("reasons", SCOPE)[0] == 1
+
+
+def test_multicast_with_a_route_is_forwarded(switch: Switch) -> None:
+    switch.route("ff0e::", 16, [2])
+    send_packet(switch, 1, frame(ip("ff0e::1"), udp()))
+    verify_packets(switch, frame(ip("ff0e::1", hlim=63), udp()), [2])
 
 
 def test_other_protocols_than_ipv6_are_dropped_and_counted(switch: Switch) -> None:

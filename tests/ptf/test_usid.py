@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
+from scapy.packet import Packet
 
 from tests.ptf.base_test import (
     Switch,
@@ -18,9 +19,9 @@ from tests.ptf.base_test import (
     verify_packet_in,
     verify_packets,
 )
-from tests.ptf.packets import frame, host, ip, srh, transit, udp, usids
+from tests.ptf.packets import frame, host, ip, options, router_alert, srh, transit, udp, usids
 
-MALFORMED, UNKNOWN_SID, HOP_LIMIT, EXHAUSTED, SID_LOOP, AGAIN = 1, 4, 6, 7, 8, 11
+MALFORMED, UNKNOWN_SID, HOP_LIMIT, EXHAUSTED, SID_LOOP, AGAIN, BAD_SRH, SCOPE = 1, 4, 6, 7, 8, 11, 13, 14
 HOST = 0x8005
 
 
@@ -148,6 +149,23 @@ def test_the_hop_limit_ends_going_round(node: Switch) -> None:
     verify_no_other_packets(node, rounds=3)
 
 
+@pytest.mark.parametrize("hlim", [2, 3, 64])
+@pytest.mark.parametrize("foreign", [0xE00F, 0xFFFF])
+def test_a_foreign_usid_of_the_local_range_costs_no_second_hop(node: Switch, foreign: int, hlim: int) -> None:
+    """It might be one of this switch, so it is looked up once more; it is none, so this switch is one hop."""
+    node.route(usids(foreign), 48, [6])
+    send_packet(node, 1, steered(1, foreign, HOST, hlim=hlim))
+    verify_packet(node, steered(foreign, HOST, hlim=hlim - 1), 6)
+    verify_no_other_packets(node, rounds=2)
+
+
+def test_a_foreign_usid_behind_two_own_ones(node: Switch) -> None:
+    node.route(usids(0xE00F), 48, [6])
+    send_packet(node, 1, steered(1, 1, 0xE00F, hlim=3))
+    verify_packet(node, steered(0xE00F, hlim=1), 6)
+    verify_no_other_packets(node, rounds=3)
+
+
 def test_going_round_has_a_bound(node: Switch) -> None:
     own = [usids(1)] * 8
     send_packet(node, 1, frame(ip(usids(1), nh=43), srh(own, 7), udp()))
@@ -164,10 +182,28 @@ def test_srh_advances_to_the_next_segment(node: Switch, segments: int, left: int
     verify_packets(node, steered(2, HOST, hlim=63, srh_and_more=(srh(addresses, left - 1),)), [2])
 
 
-def test_srh_of_more_than_eight_segments_is_dropped(node: Switch) -> None:
-    send_packet(node, 1, steered(1, srh_and_more=(srh([usids(2)] * 9, 1),)))
+@pytest.mark.parametrize(("segments", "left"), [(9, 1), (9, 8), (40, 8), (127, 5)])
+def test_a_long_srh_advances_while_eight_segments_are_left(node: Switch, segments: int, left: int) -> None:
+    addresses = ["2001:db8::1"] * segments
+    addresses[left - 1] = usids(2, HOST)
+    send_packet(node, 1, steered(1, srh_and_more=(srh(addresses, left),)))
+    verify_packets(node, steered(2, HOST, hlim=63, srh_and_more=(srh(addresses, left - 1),)), [2])
+
+
+@pytest.mark.parametrize(("segments", "left"), [(9, 9), (10, 9), (127, 127)])
+def test_more_than_eight_segments_left_are_for_the_controller(node: Switch, segments: int, left: int) -> None:
+    packet = steered(1, srh_and_more=(srh([usids(2)] * segments, left),))
+    send_packet(node, 1, packet)
+    verify_packet_in(node, packet, 1, EXHAUSTED)
     verify_no_other_packets(node)
-    assert node.counter("reasons", MALFORMED)[0] == 1
+
+
+@pytest.mark.parametrize("segments", [9, 127])
+def test_nothing_is_looked_for_behind_a_long_srh(node: Switch, segments: int) -> None:
+    packet = steered(1, srh_and_more=(srh([usids(2)] * segments, 0), inner()))
+    send_packet(node, 1, packet)
+    verify_packet_in(node, packet, 1, EXHAUSTED)
+    verify_no_other_packets(node)
 
 
 @pytest.mark.parametrize("ids", [(0xE003,), (1, 0xE003)])
@@ -200,16 +236,124 @@ def test_srh_without_segments_left_is_exhausted(node: Switch) -> None:
     verify_no_other_packets(node)
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("segleft", 3), ("segleft", 255), ("lastentry", 0), ("len", 3), ("len", 17), ("len", 255)],
-)
-def test_an_srh_that_contradicts_itself_is_dropped(node: Switch, field: str, value: int) -> None:
-    packet = steered(1, srh_and_more=(srh([usids(2), usids(2)], 2),))
+CONTRADICTIONS = [
+    ("segleft", 3),
+    ("segleft", 255),
+    ("lastentry", 0),
+    ("lastentry", 2),
+    ("lastentry", 255),
+    ("len", 3),
+    ("len", 0),
+]
+
+
+def contradicting(field: str, value: int, ids: tuple[int, ...] = (1,), hlim: int = 64) -> Packet:
+    """A packet whose SRH has one wrong field."""
+    packet = steered(*ids, hlim=hlim, srh_and_more=(srh([usids(2), usids(2)], 2),))
     setattr(packet["IPv6ExtHdrSegmentRouting"], field, value)
+    return packet
+
+
+@pytest.mark.parametrize(("field", "value"), CONTRADICTIONS)
+def test_an_srh_that_contradicts_itself_is_for_the_controller(node: Switch, field: str, value: int) -> None:
+    packet = contradicting(field, value)
+    send_packet(node, 1, packet)
+    verify_packet_in(node, packet, 1, BAD_SRH)
+    verify_no_other_packets(node)
+
+
+@pytest.mark.parametrize(("field", "value"), [*CONTRADICTIONS, ("len", 17), ("len", 255)])
+@pytest.mark.parametrize(("ids", "out"), [((2, 1), (2, 1)), ((1, 2), (2,))])
+def test_an_srh_is_not_looked_into_on_the_way(
+    node: Switch, ids: tuple[int, ...], out: tuple[int, ...], field: str, value: int
+) -> None:
+    """Neither by a switch that just routes, nor where the container lasts."""
+    send_packet(node, 1, contradicting(field, value, ids))
+    verify_packets(node, contradicting(field, value, out, hlim=63), [2])
+
+
+@pytest.mark.parametrize("value", [5, 17, 255])
+def test_an_srh_longer_than_the_packet_is_dropped(node: Switch, value: int) -> None:
+    """Than the IPv6 packet, that is: what follows it is padding."""
+    packet = contradicting("len", value)
+    packet["IPv6"].plen = 40
     send_packet(node, 1, packet)
     verify_no_other_packets(node)
     assert node.counter("reasons", MALFORMED)[0] == 1
+
+
+def test_the_hop_limit_comes_before_the_segment_list(node: Switch) -> None:
+    packet = contradicting("segleft", 3, hlim=1)
+    send_packet(node, 1, packet)
+    verify_packet_in(node, packet, 1, HOP_LIMIT)
+    verify_no_other_packets(node)
+
+
+LAYERS = {
+    "router alert": (router_alert(),),
+    "destination options": (options(),),
+    "transit and destination options": (transit(0), options(16)),
+    "longest options": (options(64),),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_srh_behind_options(node: Switch, name: str) -> None:
+    layers = LAYERS[name]
+    send_packet(node, 1, steered(1, srh_and_more=(*layers, srh([usids(2, HOST)], 1))))
+    out = Ether(node.take(2))
+    assert out["IPv6"].dst == usids(2, HOST)
+    assert out["IPv6"].hlim == 63
+    assert bytes(out)[-len(bytes(udp())) - 24 :] == bytes(frame(srh([usids(2, HOST)], 0), udp()))[14:]
+    verify_no_other_packets(node)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_usd_behind_options(node: Switch, name: str) -> None:
+    node.route("fd00:5::", 32, [6])
+    plain = ip(host(5), src=host(1), hlim=32) / udp()
+    send_packet(node, 1, frame(ip(usids(1)), *LAYERS[name], plain))
+    plain.hlim = 31
+    verify_packets(node, frame(plain), [6])
+
+
+@pytest.mark.parametrize("layers", [(options(72),), (options(), options()), (router_alert(), options())])
+def test_options_that_are_too_long_or_too_many_are_for_the_controller(node: Switch, layers: tuple) -> None:
+    packet = steered(1, srh_and_more=(*layers, srh([usids(2)], 1)))
+    send_packet(node, 1, packet)
+    verify_packet_in(node, packet, 1, EXHAUSTED)
+    verify_no_other_packets(node)
+
+
+@pytest.mark.parametrize("layers", [(options(72),), (options(), options()), (srh([usids(2)] * 12, 11),)])
+def test_what_is_too_long_or_too_much_is_carried_on(node: Switch, layers: tuple) -> None:
+    send_packet(node, 1, steered(1, 2, srh_and_more=layers))
+    verify_packets(node, steered(2, hlim=63, srh_and_more=layers), [2])
+
+
+@pytest.mark.parametrize("source", ["ff02::1", "::", "::1", "fe80::7"])
+def test_an_inner_packet_from_nowhere_is_dropped(node: Switch, source: str) -> None:
+    node.route("fd00:5::", 32, [6])
+    send_packet(node, 1, frame(ip(usids(1)), ip(host(5), src=source), udp()))
+    verify_no_other_packets(node)
+    assert node.counter("reasons", SCOPE)[0] == 1
+
+
+def test_an_inner_packet_longer_than_the_outer_one_is_dropped(node: Switch) -> None:
+    node.route("fd00:5::", 32, [6])
+    packet = frame(ip(usids(1)), inner())
+    packet["IPv6"].payload.plen += 1
+    send_packet(node, 1, packet)
+    verify_no_other_packets(node)
+    assert node.counter("reasons", MALFORMED)[0] == 1
+
+
+def test_a_route_behind_a_tunnel_is_missed_once(node: Switch) -> None:
+    plain = ip(host(5), src=host(1), hlim=32) / udp()
+    send_packet(node, 1, frame(ip(usids(1)), plain))
+    plain.hlim = 31
+    verify_packet_in(node, frame(plain), 1, 3)
+    verify_no_other_packets(node)
 
 
 def inner(hlim: int = 32, dst: str | None = None) -> IPv6:

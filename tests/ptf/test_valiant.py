@@ -13,7 +13,7 @@ from tests.ptf.base_test import (
     verify_packet_in,
     verify_packets,
 )
-from tests.ptf.packets import frame, host, ip, udp, usids
+from tests.ptf.packets import frame, host, ip, srh, udp, usids
 
 GROUPS = 6
 DETOUR = 0x8000
@@ -152,6 +152,24 @@ def test_an_exceeded_hop_limit_goes_to_the_controller(switch: Switch, hlim: int)
     send_packet(switch, 6, packet)
     verify_packet_in(switch, packet, 6, HOP_LIMIT)
     verify_no_other_packets(switch)
+
+
+@pytest.mark.parametrize("hlim", [2, 32])
+def test_a_detour_behind_a_tunnel_costs_one_hop(switch: Switch, hlim: int) -> None:
+    """Decapsulation has counted this switch in the inner hop limit already."""
+    group(switch, 0, {1: 2, 2: 3, 3: 4, 4: 5})
+    switch.local_sid(usids(7), 48, "un")
+    packet = steered(DETOUR | 5, hlim=hlim)
+    send_packet(switch, 6, frame(ip(usids(7)), packet["IPv6"]))
+    verify_packets(switch, steered(DETOUR | 5, hlim=hlim - 1), [1 + via_of(5, 0, 5)])
+
+
+def test_a_detour_behind_the_last_segment_costs_one_hop(switch: Switch) -> None:
+    group(switch, 0, {1: 2, 2: 3, 3: 4, 4: 5})
+    switch.local_sid(usids(7), 48, "un")
+    send_packet(switch, 6, frame(ip(usids(7), hlim=2), srh([host(5)], 1), udp(sport=DETOUR | 5)))
+    expected = frame(ip(host(5), hlim=1), srh([host(5)], 0), udp(sport=DETOUR | 5))
+    verify_packets(switch, expected, [1 + via_of(5, 0, 5)])
 
 
 @pytest.mark.parametrize(("src", "dst"), [("2001:db8::1", host(5)), (host(0), "2001:db8:5::1"), (host(0), usids(9))])

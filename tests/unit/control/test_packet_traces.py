@@ -80,7 +80,7 @@ def test_uusid_lists_that_lead_nowhere(usids, words):
 
 
 def test_packets_end_where_entries_do():
-    assert trace({}, D1, A, B).outcome == "ends at s0: no route"
+    assert trace({}, D1, A, B).outcome == "ends at s0: no route (the controller answers)"
     failures = frozenset({parse_failure(D1, "s0-s35")})
     assert "lost at s0: nothing lives behind port 6" in trace(PLAN, D1, A, B, failures=failures).outcome
     lost = trace(PLAN, D1, A, B, failures=frozenset({parse_failure(D1, "h0")}))

@@ -8,7 +8,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
-from detour.control import schema
+from detour.control import punt, schema
 from detour.control.entries import (
     Action,
     ActionSet,
@@ -114,8 +114,12 @@ def test_constants_are_those_of_the_p4_sources():
     assert constant("HOST_PREFIX") == address.HOST_PREFIX
     assert constant("USID_LOCAL_FUNCTIONS") == address.FIRST_FUNCTION
     assert constant("CPU_COPY_SESSION") == schema.CPU_COPY_SESSION
-    reasons = tuple(constant(name) for name in ("PUNT_HOP_LIMIT", "PUNT_SID_EXHAUSTED", "PUNT_ACL"))
-    assert reasons == schema.PUNT_REASONS
+    punts = re.findall(r"const bit<8> (PUNT_\w+) = (\d+);", text)
+    assert sorted(int(value) for _, value in punts) == sorted(schema.PUNT_REASONS)
+    for name in ("PUNT_NO_ROUTE", "PUNT_HOP_LIMIT", "PUNT_SID_EXHAUSTED", "PUNT_BAD_SRH"):
+        assert constant(name) == getattr(punt, name)
+    assert f"#define MAX_SEGMENTS {punt.MAX_SEGMENTS}\n" in text
+    assert f"#define MAX_OPTION_BITS {8 * (punt.MAX_OPTIONS_BYTES - 2)}\n" in text
     assert f"#define MAX_GROUPS {schema.MAX_GROUPS}\n" in text
     decisions = (BUILD.parent / "include" / "adaptive.p4").read_text()
     assert f"CHOSE_MIN = {schema.MIN_DECISION};" in decisions
@@ -196,7 +200,7 @@ def test_queues_and_controller():
     assert marks[0].action == Action.of(schema.STEP, k=100_000 // 1102)
     assert TableEntry.of(schema.DSCP, {schema.DSCP_FIELD: 48}, Action.of(schema.SET_PRIORITY, priority=7)) in PLAN[1]
     assert CloneSession(1, (Replica(510, 1),)) in PLAN[1]
-    assert {e.index for e in PLAN[1] if isinstance(e, MeterConfig)} == {6, 7, 10}
+    assert {e.index for e in PLAN[1] if isinstance(e, MeterConfig)} == {3, 6, 7, 10, 13}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from scapy.layers.inet import UDP
 from scapy.layers.inet6 import (
+    ICMPv6DestUnreach,
     ICMPv6EchoRequest,
     ICMPv6ND_NS,
     ICMPv6ND_Redirect,
@@ -17,15 +18,24 @@ from scapy.layers.inet6 import (
     IPv6ExtHdrHopByHop,
     IPv6ExtHdrRouting,
 )
+from scapy.layers.ipsec import AH
 from scapy.layers.l2 import Ether
-from scapy.packet import Raw
+from scapy.packet import Packet, Raw
 
 from detour.control.punt import (
+    ERRONEOUS_FIELD,
+    HEADER_TOO_BIG,
+    PUNT_BAD_SRH,
     PUNT_HOP_LIMIT,
+    PUNT_NO_ROUTE,
     PUNT_SID_EXHAUSTED,
+    SR_UPPER_LAYER_HEADER,
+    TOO_MANY_HEADERS,
+    UNRECOGNIZED_NEXT_HEADER,
     Responder,
     TokenBucket,
     answer,
+    sid_problem,
     upper_layer,
 )
 from detour.topo.address import host_address, locator
@@ -72,8 +82,98 @@ def test_parameter_problem_points_at_the_upper_layer() -> None:
     assert packet[ICMPv6ParamProblem].ptr == 48
 
 
+def test_destination_unreachable() -> None:
+    original = frame(UDP(sport=9, dport=4791) / (b"x" * 100), dst="fd00:77::1")
+    packet = checked(answer(original, PUNT_NO_ROUTE, HERE))
+    assert (packet[IPv6].src, packet[IPv6].dst) == ("fcbb:bb00:5::", "fd00:0:1:1::1")
+    assert packet[ICMPv6DestUnreach].code == 0
+    assert packet[ICMPv6DestUnreach].unused == 0
+    assert bytes(packet)[54 + 8 :] == original[14:]
+
+
+def test_padding_is_not_quoted() -> None:
+    original = frame(UDP(sport=9, dport=4791))
+    assert answer(original + b"pad", PUNT_NO_ROUTE, HERE) == answer(original, PUNT_NO_ROUTE, HERE)
+
+
+def chain(*layers: Packet, nh: int | None = None) -> bytes:
+    """An IPv6 packet of extension headers; `nh`: what is said to follow the last one."""
+    packet = IPv6(src="fd00::1", dst="fcbb:bb00:5::")
+    for layer in layers:
+        packet = packet / layer
+    if nh is not None:
+        packet.lastlayer().nh = nh
+    return bytes(packet)
+
+
+def srh(left: int, last: int, length: int, nh: int = 17) -> Packet:
+    """A segment routing header of `length` units behind the first eight octets."""
+    return Raw(bytes((nh, length, 4, left, last, 0, 0, 0)) + bytes(8 * length))
+
+
+def behind(layer: Packet, nh: int = 43) -> bytes:
+    """`layer` right behind the IPv6 header."""
+    return bytes(IPv6(src="fd00::1", dst="fcbb:bb00:5::", nh=nh) / layer)
+
+
+def options(octets: int, nh: int) -> Raw:
+    """A header of options."""
+    return Raw(bytes((nh, octets // 8 - 1, 0x1E, 4)) + bytes(octets - 4))
+
+
+TRANSIT = Raw(b"\x2b\0\x3e\x04\0\0\0\0")
+
+
+@pytest.mark.parametrize(
+    ("packet", "code", "pointer"),
+    [
+        (behind(srh(2, 0, 2) / UDP()), ERRONEOUS_FIELD, 43),  # segments left beyond last entry + 1
+        (behind(srh(1, 1, 2) / UDP()), ERRONEOUS_FIELD, 43),  # last entry beyond the header
+        (behind(srh(1, 0, 1) / UDP()), ERRONEOUS_FIELD, 43),
+        (behind(srh(1, 0, 0) / UDP()), ERRONEOUS_FIELD, 43),
+        (behind(srh(1, 255, 255)), ERRONEOUS_FIELD, 43),
+        (behind(TRANSIT / srh(9, 1, 4), nh=0), ERRONEOUS_FIELD, 51),
+        (behind(options(16, 43) / srh(9, 1, 4), nh=60), ERRONEOUS_FIELD, 59),
+        (behind(srh(9, 8, 18) / UDP()), HEADER_TOO_BIG, 40),
+        (behind(srh(0, 8, 18) / UDP()), HEADER_TOO_BIG, 40),
+        (behind(options(72, 43) / srh(1, 0, 2), nh=60), HEADER_TOO_BIG, 40),
+        (behind(options(8, 60) / options(8, 43) / srh(1, 0, 2), nh=60), TOO_MANY_HEADERS, 48),
+        (behind(options(8, 60) / options(8, 43) / srh(1, 0, 2), nh=0), TOO_MANY_HEADERS, 48),
+        (behind(srh(0, 0, 2, nh=60) / options(8, 41)), TOO_MANY_HEADERS, 64),
+        (behind(options(8, 0) / options(8, 17) / UDP(), nh=60), UNRECOGNIZED_NEXT_HEADER, 40),
+        (chain(IPv6ExtHdrRouting(type=3, segleft=1), UDP()), ERRONEOUS_FIELD, 42),
+        (chain(IPv6ExtHdrRouting(type=3, segleft=0), UDP()), SR_UPPER_LAYER_HEADER, 48),
+        (behind(srh(0, 0, 2) / UDP()), SR_UPPER_LAYER_HEADER, 64),
+        (chain(IPv6ExtHdrFragment(offset=0, m=1, nh=17), UDP()), SR_UPPER_LAYER_HEADER, 48),
+        (chain(UDP()), SR_UPPER_LAYER_HEADER, 40),
+        (chain(nh=59), SR_UPPER_LAYER_HEADER, 40),
+        (chain(AH(nh=17, payloadlen=4, icv=b"1" * 12), UDP()), SR_UPPER_LAYER_HEADER, 40),
+    ],
+)
+def test_parameter_problems_of_a_sid(packet: bytes, code: int, pointer: int) -> None:
+    assert sid_problem(packet) == (code, pointer)
+    original = bytes(Ether(dst="02:00:00:ff:ff:ff", src="02:00:00:00:00:07"))[:12] + b"\x86\xdd" + packet
+    reply = checked(answer(original, PUNT_BAD_SRH if code == ERRONEOUS_FIELD else PUNT_SID_EXHAUSTED, HERE))
+    assert (reply[ICMPv6ParamProblem].code, reply[ICMPv6ParamProblem].ptr) == (code, pointer)
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        behind(srh(2, 0, 2))[:60],  # cut within the SRH
+        behind(options(16, 43))[:50],
+        behind(Raw(b"\x11"), nh=43),
+        chain(IPv6ExtHdrFragment(offset=9, nh=17), Raw(b"b" * 16)),
+        behind(Raw(bytes(39)), nh=41),
+    ],
+)
+def test_nothing_is_said_of_headers_that_are_not_there(packet: bytes) -> None:
+    assert sid_problem(packet) is None
+
+
 def test_echo_requests_are_answered() -> None:
     assert answer(frame(ICMPv6EchoRequest()), PUNT_HOP_LIMIT, HERE) is not None
+    assert answer(frame(ICMPv6EchoRequest()), PUNT_NO_ROUTE, HERE) is not None
     assert answer(frame(ICMPv6ND_NS(tgt="fe80::1")), PUNT_HOP_LIMIT, HERE) is not None
 
 
@@ -92,12 +192,14 @@ def test_echo_requests_are_answered() -> None:
         frame(UDP(), mac="33:33:00:00:00:01"),
         frame(IPv6ExtHdrFragment(offset=9, nh=58) / Raw(b"b" * 16)),
         frame(IPv6ExtHdrHopByHop() / UDP())[:58],
+        frame(AH(nh=58, payloadlen=4, icv=b"1" * 12) / ICMPv6DestUnreach() / b"a"),
         frame(UDP())[:40],
         b"",
     ],
 )
-def test_silence_where_rfc_4443_wants_it(silent: bytes) -> None:
-    assert answer(silent, PUNT_HOP_LIMIT, HERE) is None
+@pytest.mark.parametrize("reason", [PUNT_NO_ROUTE, PUNT_HOP_LIMIT, PUNT_SID_EXHAUSTED, PUNT_BAD_SRH])
+def test_silence_where_rfc_4443_wants_it(silent: bytes, reason: int) -> None:
+    assert answer(silent, reason, HERE) is None
 
 
 def test_other_reasons_are_not_answered() -> None:
