@@ -21,7 +21,7 @@ from detour.topo.topology import Switch, Topology
 def plan(topology: Topology, policy: Policy | None = None, failures: Failures = NONE) -> Plan:
     """Entities of every live switch, by device id (switch index + 1); failed switches are left out.
 
-    A destination that cannot be reached has no route: its packets are dropped and counted
+    A destination that cannot be reached has no route: its packets are counted, and the controller tells their senders
     (`routing.unreachable_hosts` names those).
 
     Raises:

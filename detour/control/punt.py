@@ -45,6 +45,7 @@ _ETHERNET = 14
 _IPV6 = 40
 _HOP_BY_HOP, _IN_IPV6, _ROUTING, _FRAGMENT, _AUTHENTICATION, _ICMPV6, _DESTINATION = 0, 41, 43, 44, 51, 58, 60
 _NEXT_HEADER = 6  # where the IPv6 header says what follows
+_EXTENSIONS = (_HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION)
 _SRH = 4
 _REDIRECT = 137
 _TRANSIT_MEASUREMENT = b"\x00\x3e\x04"
@@ -62,13 +63,17 @@ class UpperLayer:
 
 
 def upper_layer(packet: bytes) -> UpperLayer | None:
-    """The upper-layer header of an IPv6 packet; None if the packet ends before it."""
-    protocol, at, fragment = packet[6], _IPV6, False
-    while protocol in (_HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION):
+    """The upper-layer header of an IPv6 packet; None if the packet ends before it.
+
+    In a fragment other than the first: what the first one begins with, which may be an extension header.
+    """
+    protocol, at = packet[6], _IPV6
+    while protocol in _EXTENSIONS:
         if at + 8 > len(packet):
             return None
         if protocol == _FRAGMENT:
-            fragment = fragment or struct.unpack_from("!H", packet, at + 2)[0] >> 3 != 0
+            if struct.unpack_from("!H", packet, at + 2)[0] >> 3:
+                return UpperLayer(packet[at], at + 8, True)
             length = 8
         elif protocol == _AUTHENTICATION:
             length = 4 * (packet[at + 1] + 2)
@@ -76,7 +81,7 @@ def upper_layer(packet: bytes) -> UpperLayer | None:
             length = 8 * (packet[at + 1] + 1)
         protocol = packet[at]
         at += length
-    return UpperLayer(protocol, at, fragment)
+    return UpperLayer(protocol, at, False)
 
 
 def sid_problem(packet: bytes) -> tuple[int, int] | None:
@@ -141,7 +146,7 @@ def may_answer(frame: bytes) -> bool:
     if upper is None:
         return False
     if upper.protocol != _ICMPV6:
-        return True
+        return upper.protocol not in _EXTENSIONS
     if upper.fragment or upper.offset >= len(packet):
         return False  # it may be an error
     kind = packet[upper.offset]

@@ -30,9 +30,13 @@ CPU_PORT = 510
 PORTS = (1, 2, 3, 4, 5, 6)
 NODES = (1, 2, NODE, NODE, NODE, 4, 5, 9)
 FUNCTIONS = (0xE001, 0xE002, 0xE003, 0xE004)
+FOREIGN_FUNCTIONS = (0xE005, 0xE00F, 0xFFFF)
+"""of the local range, but none of this switch's; the first has a route"""
 HOSTS = (0x8001, 0x8002, 0x8005, 0x80FF)
 USID_BLOCK = 0xFCBBBB00
-PROTOCOLS = {"transit": 0, "udp": 17, "inner": 41, "srh": 43, "none": 59}
+PROTOCOLS = {"transit": 0, "alert": 0, "udp": 17, "inner": 41, "srh": 43, "none": 59, "options": 60}
+NO_SOURCES = (0xFF02 << 112 | 1, 0xFE80 << 112 | 7, 0, 1)
+"""addresses that no packet can come from"""
 MOST_QUEUING_TICKS = 5_000_000
 WAITED = "FabricEgress.flows.waited"
 DELAY_CLASSES = 32
@@ -84,7 +88,7 @@ class FabricMaker:
 
     def _routes(self) -> list[p4r.Entity]:
         prefixes = [(usids([n]), 48) for n in sorted(set(NODES) - {NODE, 9})]
-        prefixes += [(usids([h]), 48) for h in HOSTS[:-1]]
+        prefixes += [(usids([h]), 48) for h in (*HOSTS[:-1], FOREIGN_FUNCTIONS[0])]
         prefixes += [(host(g, 0, 0), 32) for g in range(GROUPS) if g != 4]
         prefixes += [(host(GROUP, s, 0), 48) for s in range(3)]
         prefixes += [(host(GROUP, 0, i), 64) for i in range(3)]
@@ -198,7 +202,10 @@ class FabricMaker:
 
     def _chain(self, depth: int) -> list[str]:
         dice = self.dice
-        chain = ["transit"] if dice.random() < 0.4 else []
+        kind = dice.random()
+        chain = ["transit"] if kind < 0.4 else ["alert"] if kind < 0.45 else []
+        if dice.random() < 0.1:
+            chain.append("options")
         if dice.random() < 0.3:
             chain.append("srh")
         if depth == 0 and dice.random() < 0.25:
@@ -209,7 +216,7 @@ class FabricMaker:
         dice = self.dice
         if dice.random() < 0.9:
             return host(dice.choice((GROUP, GROUP, GROUP, 0, 2, 5)), dice.randrange(4), dice.randrange(4))
-        return dice.getrandbits(128)
+        return dice.choice((dice.getrandbits(128), *NO_SOURCES[:2], dice.choice(NO_SOURCES)))
 
     def _destination(self) -> int:
         dice = self.dice
@@ -217,10 +224,12 @@ class FabricMaker:
         if kind < 0.45:
             return host(dice.randrange(GROUPS + 1), dice.randrange(4), dice.randrange(4))
         if kind < 0.92:
-            ids = [dice.choice(NODES) if dice.random() < 0.6 else dice.choice((*FUNCTIONS, *HOSTS, 0))
+            others = (*FUNCTIONS, *FOREIGN_FUNCTIONS, *HOSTS, 0)
+            ids = [dice.choice(NODES) if dice.random() < 0.6 else dice.choice(others)
                    for _ in range(dice.randrange(1, 7))]  # fmt: skip
             return usids(ids) | (dice.randrange(1 << 16) if dice.random() < 0.05 else 0)
-        return dice.choice((dice.getrandbits(128), USID_BLOCK << 96 | dice.getrandbits(96), 0xFD00 << 112))
+        inside = USID_BLOCK << 96 | dice.getrandbits(96)
+        return dice.choice((dice.getrandbits(128), inside, 0xFD00 << 112, 0x2001 << 112, 0xFF0E << 112 | 1))
 
     def _header(self, kind: str, following: int, body: bytes, depth: int, looping: bool) -> bytes:
         if kind == "udp":
@@ -229,6 +238,8 @@ class FabricMaker:
             return self._ipv6(depth + 1)
         if kind == "srh":
             return self._srh(following, looping) + body
+        if kind in ("alert", "options"):
+            return self._options(following) + body
         return self._transit(following) + body
 
     def _udp(self) -> bytes:
@@ -236,7 +247,8 @@ class FabricMaker:
         payload = bytes(range(dice.choice((0, 0, 1, 8, 30))))
         sport = dice.randrange(1 << 16)
         dport = dice.choice((4791, 4791, 4793, 53, 60, 61, dice.randrange(1 << 16)))
-        return struct.pack("!HHHH", sport, dport, 8 + len(payload), dice.randrange(1 << 16)) + payload
+        data = struct.pack("!HHHH", sport, dport, 8 + len(payload), dice.randrange(1 << 16)) + payload
+        return data[: dice.randrange(8)] if dice.random() < 0.03 else data
 
     def _transit(self, following: int) -> bytes:
         dice = self.dice
@@ -247,12 +259,21 @@ class FabricMaker:
             "!BBBBI", following, dice.randrange(2), dice.choice((0x3E, 0x3F, 1)), dice.randrange(6), delay
         )
 
+    def _options(self, following: int) -> bytes:
+        """A header of options, right up to what the parser takes and beyond."""
+        units = self.dice.choice((0, 0, 0, 1, 6, 7, 8, 20))
+        return (
+            bytes((following, units))
+            + self.dice.choice((b"\x05\x02\0\0\x01\0", b"\x01\x04\0\0\0\0"))
+            + bytes(8 * units)
+        )
+
     def _srh(self, following: int, looping: bool) -> bytes:
         """`looping`: nothing but uSIDs of this switch, more than it puts up with."""
         dice = self.dice
         if looping:
             return struct.pack("!BBBBBBH", following, 16, 4, 8, 7, 0, 0) + usids([NODE]).to_bytes(16, "big") * 8
-        count = dice.choice((1, 1, 2, 2, 3, 5, 8, 9))
+        count = dice.choice((1, 1, 2, 2, 3, 5, 8, 9, 12))
         left = dice.randrange(count + 1) if dice.random() < 0.9 else dice.randrange(256)
         last = count - 1 if dice.random() < 0.95 else dice.randrange(256)
         length = 2 * count if dice.random() < 0.93 else dice.randrange(24)

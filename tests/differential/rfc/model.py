@@ -317,8 +317,9 @@ def may_be_answered(packet: bytes) -> bool:
     while kind in (HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION):
         if at + 8 > len(packet):
             return False
-        if kind == FRAGMENT and packet[at] == ICMPV6 and int.from_bytes(packet[at + 2 : at + 4], "big") >> 3:
-            return False
+        if kind == FRAGMENT and int.from_bytes(packet[at + 2 : at + 4], "big") >> 3:
+            # The headers that it goes on with are in another fragment.
+            return packet[at] not in (HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION, ICMPV6)
         words = {FRAGMENT: 2, AUTHENTICATION: packet[at + 1] + 2}.get(kind, 2 * packet[at + 1] + 2)
         kind, at = packet[at], at + 4 * words
     if kind != ICMPV6:

@@ -191,6 +191,7 @@ def test_echo_requests_are_answered() -> None:
         frame(UDP(), mac="ff:ff:ff:ff:ff:ff"),
         frame(UDP(), mac="33:33:00:00:00:01"),
         frame(IPv6ExtHdrFragment(offset=9, nh=58) / Raw(b"b" * 16)),
+        frame(IPv6ExtHdrFragment(offset=9, nh=60) / Raw(b"\x11\0\x1e\4" + bytes(12))),
         frame(IPv6ExtHdrHopByHop() / UDP())[:58],
         frame(AH(nh=58, payloadlen=4, icv=b"1" * 12) / ICMPv6DestUnreach() / b"a"),
         frame(UDP())[:40],
