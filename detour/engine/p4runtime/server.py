@@ -162,6 +162,7 @@ class P4RuntimeServer:
         self._thread = None
         assert self._workers is not None
         self._workers.shutdown()
+        self._service.close()
 
     def __enter__(self) -> P4RuntimeServer:
         self.start()
