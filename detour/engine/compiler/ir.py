@@ -15,6 +15,8 @@ from detour.engine.compiler.model import refuse
 
 MAX_BITS = 1 << 13
 """Widest value: LLVM's time grows with the square of it. p4c cuts results to widths of at most 2048 bits."""
+MAX_LINES = 500_000
+"""Most instructions of a program: some seconds of ours. Programs of real switches have ten thousand."""
 MAX_FRAME_BYTES = 1 << 20
 """Most stack memory that a function may ask for."""
 
@@ -75,8 +77,9 @@ _COMPARE = {
 class Function:
     """One function under construction. Emitting goes to the current block until it is terminated."""
 
-    def __init__(self, head: str) -> None:
+    def __init__(self, head: str, budget: list[int] | None = None) -> None:
         self.head = head
+        self._budget = [MAX_LINES] if budget is None else budget  # of the module
         self._names = 0
         self._frame = 0
         self._entry: list[str] = []
@@ -91,6 +94,9 @@ class Function:
 
     def line(self, text: str) -> None:
         """An instruction without result."""
+        self._budget[0] -= 1
+        if self._budget[0] < 0:
+            raise refuse(f"it is too large: more than {MAX_LINES} instructions")
         if self.open:
             self._lines.append(text)
 
@@ -302,10 +308,11 @@ class Module:
         self.globals: list[str] = []
         self.runtime: set[str] = set()
         self._constants: dict[str, str] = {}
+        self._budget = [MAX_LINES]
 
     def function(self, head: str) -> Function:
         """Begins a function; `head` is everything between `define` and the body."""
-        f = Function(head)
+        f = Function(head, self._budget)
         self.functions.append(f)
         return f
 

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -15,20 +19,16 @@ import llvmlite.binding as llvm
 from detour.base import fingerprint
 from detour.base.cache import Cache
 from detour.base.errors import DetourError, InternalError
+from detour.engine.compiler import optimise
+from detour.engine.compiler.optimise import start_llvm, target_machine, to_object
 
 _programs = Cache("programs")
 
 
 @cache
-def _start_llvm() -> None:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-
-
-@cache
 def _source_digest() -> bytes:
     """Of everything that decides what code comes out, but for the program itself."""
-    _start_llvm()
+    start_llvm()
     digest = hashlib.sha256(f"llvmlite {llvmlite.__version__} {llvm.llvm_version_info}".encode())
     digest.update(f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}".encode())
     for path in _sources():
@@ -56,43 +56,74 @@ def cache_name(key: bytes) -> str:
     return hashlib.sha256(_source_digest() + live + key).hexdigest()[:32]
 
 
-def _target_machine() -> Any:
-    _start_llvm()
-    target = llvm.Target.from_default_triple()
-    return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-        opt=2,
-        reloc="static",
-        codemodel="jitdefault",
-        jit=True,
-    )
+class TooSlow(DetourError):
+    """A program takes longer to compile than it may."""
 
 
-def compile_ir(text: str, level: int = 2) -> bytes:
-    """Optimises a module and returns its object file."""
-    machine = _target_machine()
+@dataclass(frozen=True)
+class Limits:
+    """What a compilation apart may take: processor time, so that a busy machine does not count, and memory.
+
+    `patience_s` is a bound on the time of the wall clock, for a machine that does not get on at all."""
+
+    cpu_s: int = 30
+    memory_bytes: int = 4 << 30
+    patience_s: float = 600.0
+
+
+def compile_ir(text: str) -> bytes:
+    """Optimises a module of ours and returns its object file."""
     try:
-        module = llvm.parse_assembly(text)
-        module.verify()
+        return to_object(text)
     except RuntimeError as e:
         raise InternalError.of("compiling a P4 program (invalid IR)", e) from e
-    module.triple = machine.triple
-    module.data_layout = str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=level)
-    options.loop_vectorization = False
-    options.slp_vectorization = False
-    options.loop_unrolling = False
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
-    return machine.emit_object(module)
+
+
+def compile_apart(text: str, limits: Limits | None = None) -> bytes:
+    """The same in a child process that ends when it takes too much.
+
+    Raises:
+        TooSlow: it took more than the limit of time.
+        MemoryError: it took more than the limit of memory, or the machine has no more.
+    """
+    limits = limits or Limits()
+    command = [sys.executable, "-P", optimise.__file__, str(limits.cpu_s), str(limits.memory_bytes)]
+    try:
+        # A session of its own: Ctrl-C is for detour, which decides.
+        done = subprocess.run(
+            command, input=text.encode(), capture_output=True, timeout=limits.patience_s, start_new_session=True
+        )
+    except subprocess.TimeoutExpired as e:
+        raise TooSlow(f"P4 program: it was not compiled within {limits.patience_s:g} s, which is the limit") from e
+    except OSError as e:
+        if e.errno == errno.ENOMEM:
+            raise MemoryError("a process that compiles a P4 program") from e
+        raise DetourError(f"P4 program: the compiler's process cannot be started: {e.strerror}") from e
+    return _result(done, limits)
+
+
+def _result(done: subprocess.CompletedProcess[bytes], limits: Limits) -> bytes:
+    said = " ".join(done.stderr.decode(errors="replace").split())[-300:]
+    if done.returncode == 0:
+        return done.stdout
+    if done.returncode == -signal.SIGXCPU:
+        raise TooSlow(
+            f"P4 program: compiling it takes more than {limits.cpu_s} s of processor time, which is the limit"
+        )
+    # LLVM has no way to say that memory is short: it ends the process, or the kernel does.
+    short = any(words in said for words in ("memory", "Memory", "bad_alloc", "failed to map"))
+    if done.returncode in (optimise.NO_MEMORY, -signal.SIGKILL) or short:
+        raise MemoryError(f"compiling a P4 program takes more than {limits.memory_bytes >> 20} MiB, or than there is")
+    raise InternalError(
+        f"internal error of detour while compiling a P4 program: LLVM ended with {done.returncode}: {said}"
+    )
 
 
 class Code:
     """A loaded object file: addresses of its functions. It must live as long as anything calls them."""
 
     def __init__(self, data: bytes) -> None:
-        machine = _target_machine()
+        machine = target_machine()
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
         self._engine.finalize_object()

@@ -49,8 +49,10 @@ class Program:
     `max_header_bytes` is the most that deparse writes, `max_digest_bytes` the most that digest writes.
     """
 
-    def __init__(self, source: dict[str, Any], *, use_cache: bool = True) -> None:
+    def __init__(self, source: dict[str, Any], *, use_cache: bool = True, apart: native.Limits | None = None) -> None:
+        """`apart`: compile in a process of its own, under these limits."""
         self.json = source
+        self._apart = apart
         with _blame():
             self._build(use_cache)
 
@@ -81,12 +83,12 @@ class Program:
                 raise refuse(f"its {what} may write {size} bytes, the limit is {MAX_HEADER_BYTES}")
 
     @classmethod
-    def from_json(cls, source: Any, *, use_cache: bool = True) -> Program:
+    def from_json(cls, source: Any, *, use_cache: bool = True, apart: native.Limits | None = None) -> Program:
         """From a dict, a JSON text or the path of a JSON file.
 
         Raises `DetourError` naming the construct and its source line if the program needs what is not there.
         """
-        return cls(read_json(source), use_cache=use_cache)
+        return cls(read_json(source), use_cache=use_cache, apart=apart)
 
     def _object(self, use_cache: bool) -> tuple[bytes, tuple[LogFormat, ...]]:
         """The object file and the log formats, which are kept in front of it in the cache."""
@@ -94,7 +96,7 @@ class Program:
         def make() -> bytes:
             text, formats = self._write()
             head = json.dumps([[f.text, f.args] for f in formats]).encode()
-            return len(head).to_bytes(4, "little") + head + native.compile_ir(text)
+            return len(head).to_bytes(4, "little") + head + self._compile(text)
 
         if use_cache:
             key = json.dumps(self.json, sort_keys=True).encode()
@@ -104,6 +106,9 @@ class Program:
         size = int.from_bytes(data[:4], "little")
         formats = json.loads(data[4 : 4 + size])
         return data[4 + size :], tuple(LogFormat(t, tuple((b, s) for b, s in a)) for t, a in formats)
+
+    def _compile(self, text: str) -> bytes:
+        return native.compile_ir(text) if self._apart is None else native.compile_apart(text, self._apart)
 
     def _write(self) -> tuple[str, tuple[LogFormat, ...]]:
         """The program's IR."""

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import threading
 from collections import OrderedDict
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from finsy.proto import p4r
@@ -14,10 +15,13 @@ from finsy.proto import p4r
 from detour.base.errors import InternalError
 from detour.engine.compiler.program import Program
 from detour.engine.p4runtime import schema
-from detour.engine.p4runtime.errors import Refused, invalid, refusal
+from detour.engine.p4runtime.errors import Code, Refused, invalid, refusal
 from detour.engine.p4runtime.target import compile_program
 
 _KEEP = 8
+_WORKERS = 2
+_MOST = 8
+"""different configs that are being compiled or wait for it"""
 
 
 @dataclass(frozen=True)
@@ -33,31 +37,56 @@ class Compiled:
 
 
 class Compiler:
-    """Compiles configs in any thread. Of a config that many switches get at once, one thread does the work."""
+    """Compiles configs, a few at once, under limits. What many switches get at once is compiled once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._under_way = 0
+        self._workers: ThreadPoolExecutor | None = None
         self._done: OrderedDict[bytes, Future[Compiled]] = OrderedDict()
 
     def compile(self, message: p4r.ForwardingPipelineConfig) -> Compiled:
         """Checks and compiles; INVALID_ARGUMENT says what the engine cannot realise."""
+        return self._begin(message).result()
+
+    async def compiled(self, message: p4r.ForwardingPipelineConfig) -> Compiled:
+        """The same without a thread that waits. A caller that goes away leaves the compilation to the others."""
+        return await asyncio.shield(asyncio.wrap_future(self._begin(message)))
+
+    def close(self) -> None:
+        """No more compilations; those that have begun come to their end or limit by themselves."""
+        with self._lock:
+            workers, self._workers = self._workers, None
+        if workers is not None:
+            workers.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(self, message: p4r.ForwardingPipelineConfig) -> Future[Compiled]:
+        """What a worker makes or has made of a config. RESOURCE_EXHAUSTED if too many others wait for one."""
         if not message.HasField("p4info"):
             raise invalid("the config has no P4Info")
         if not message.p4_device_config:
             raise invalid("the config has no p4_device_config; it must be p4c's BMv2 JSON")
         digest = hashlib.sha256(message.p4_device_config)
         digest.update(message.p4info.SerializeToString(deterministic=True))
+        key = digest.digest()
         with self._lock:
-            future = self._done.get(digest.digest())
-            mine = future is None
+            future = self._done.get(key)
             if future is None:
-                future = self._done[digest.digest()] = Future()
+                if self._under_way >= _MOST:
+                    raise Refused(
+                        Code.RESOURCE_EXHAUSTED,
+                        f"{self._under_way} other pipelines are being compiled or wait for it: try again later",
+                    )
+                if self._workers is None:
+                    # Of their own: requests that need no compiler have the server's other workers.
+                    self._workers = ThreadPoolExecutor(_WORKERS, "p4runtime-compiler")
+                self._under_way += 1
+                future = self._done[key] = Future()
                 while len(self._done) > _KEEP:
                     self._done.popitem(last=False)
-            self._done.move_to_end(digest.digest())
-        if mine:
-            self._compile(message, future, digest.digest())
-        return future.result()
+                self._workers.submit(self._compile, message, future, key)
+            self._done.move_to_end(key)
+        return future
 
     def _compile(self, message: p4r.ForwardingPipelineConfig, future: Future[Compiled], key: bytes) -> None:
         try:
@@ -70,6 +99,9 @@ class Compiler:
             with self._lock:
                 self._done.pop(key, None)
             future.set_exception(refusal(e))
+        finally:
+            with self._lock:
+                self._under_way -= 1
 
 
 def _schema(message: p4r.ForwardingPipelineConfig, program: Program) -> schema.Schema:

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from detour.base.errors import DetourError, InternalError
 from detour.base.reports import out_of_memory
+from detour.engine.compiler.native import TooSlow
 from detour.engine.tables import EntryExists, NoSuchEntry, TableFull
 
 log = logging.getLogger("detour.p4runtime")
@@ -30,6 +31,7 @@ class Code(IntEnum):
     CANCELLED = 1
     UNKNOWN = 2
     INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
     NOT_FOUND = 5
     ALREADY_EXISTS = 6
     PERMISSION_DENIED = 7
@@ -81,6 +83,8 @@ def _refusal(error: BaseException) -> Refused:
         return Refused(Code.NOT_FOUND, str(error))
     if isinstance(error, TableFull):
         return Refused(Code.RESOURCE_EXHAUSTED, str(error))
+    if isinstance(error, TooSlow):
+        return Refused(Code.DEADLINE_EXCEEDED, str(error))
     if isinstance(error, DetourError):
         return Refused(Code.INVALID_ARGUMENT, str(error))
     if isinstance(error, DecodeError):  # of a message in a stream; gRPC itself answers for other requests

@@ -122,6 +122,7 @@ class P4RuntimeServer:
             if pool is not None:
                 pool.shutdown()
         self._workers = self._readers = None
+        self._service.close()
 
     def __enter__(self) -> P4RuntimeServer:
         self.start()

@@ -60,6 +60,10 @@ class Service:
             raise Refused(Code.NOT_FOUND, f"there is no device {device_id}")
         return found
 
+    def close(self) -> None:
+        """Compiles no more."""
+        self._compiler.close()
+
     def end_streams(self, reason: Refused, device: Device | None = None) -> None:
         """Ends the streams of a device, or all streams."""
         for session in self._sessions:
@@ -135,7 +139,7 @@ class Service:
                 raise Refused(Code.PERMISSION_DENIED, f"role '{request.role}' may not push pipelines")
             compiled = None
             if pipeline.check(request):
-                compiled = await self._work(lambda: self._compiler.compile(request.config))
+                compiled = await self._compiler.compiled(request.config)
             await device.exclusively(lambda: self._set(request, compiled))
         except Exception as e:
             await abort(context, refusal(e))

@@ -8,10 +8,13 @@ from typing import Any, Protocol, TypeVar
 
 from detour.base.errors import DetourError
 from detour.engine.compiler.model import read_json
+from detour.engine.compiler.native import Limits
 from detour.engine.compiler.program import Program
 from detour.engine.state import SwitchState
 
 T = TypeVar("T")
+LIMITS = Limits()
+"""of compiling what a client pushes"""
 _MAX_STATE_BYTES = 1 << 30
 _CELL_BYTES = {"counter": 16, "meter": 80}
 
@@ -38,7 +41,7 @@ class NetworkLike(Protocol):
 
 def compile_program(text: bytes) -> Program:
     """The compiled program of a BMv2 JSON document; DetourError says what is wrong with it."""
-    return Program.from_json(read_json(_as_text(text)))
+    return Program.from_json(read_json(_as_text(text)), apart=LIMITS)
 
 
 def _as_text(data: bytes) -> str:

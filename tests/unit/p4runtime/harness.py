@@ -169,15 +169,19 @@ class Client:
         assert stream.next().arbitration.status.code == 0
         return stream
 
-    def set_pipeline(self, config: p4r.ForwardingPipelineConfig | None, action: str = "VERIFY_AND_COMMIT") -> None:
-        request = p4r.SetForwardingPipelineConfigRequest(
+    def pipeline_request(
+        self, config: p4r.ForwardingPipelineConfig | None, action: str
+    ) -> p4r.SetForwardingPipelineConfigRequest:
+        return p4r.SetForwardingPipelineConfigRequest(
             device_id=self.device_id,
             election_id=uint128(self.election),
             role=self.role,
             action=p4r.SetForwardingPipelineConfigRequest.Action.Value(action),
             config=config,
         )
-        self.stub.SetForwardingPipelineConfig(request, timeout=WAIT_S)
+
+    def set_pipeline(self, config: p4r.ForwardingPipelineConfig | None, action: str = "VERIFY_AND_COMMIT") -> None:
+        self.stub.SetForwardingPipelineConfig(self.pipeline_request(config, action), timeout=WAIT_S)
 
     def write_request(self, *updates: tuple[str, p4r.Entity]) -> p4r.WriteRequest:
         request = p4r.WriteRequest(device_id=self.device_id, election_id=uint128(self.election), role=self.role)

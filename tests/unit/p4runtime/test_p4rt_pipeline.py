@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 from finsy.proto import p4i, p4r
 
-from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, codes, config, octets, uint128
+from detour.engine.compiler import native
+from detour.engine.compiler.native import Limits
+from tests.unit.p4runtime.harness import WAIT_S, Client, FakeNetwork, Names, codes, config, octets, uint128
 
 Type = p4r.GetForwardingPipelineConfigRequest.ResponseType
 
@@ -223,6 +227,60 @@ def test_a_mistake_of_ours_is_not_blamed_on_the_config(
     assert ".py:" in answer.details()
     assert "in fail" in caplog.text, "the traceback"
     assert not get(fresh).HasField("config")
+
+
+def test_slow_programs_hold_up_nobody_else(
+    client: Client, connect: Callable[..., Client], names: Names, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Eight different programs, which is all that may wait, and a ninth; other requests are answered meanwhile."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    go_on = threading.Event()
+    compile_apart = native.compile_apart
+
+    def waiting(*arguments: Any) -> bytes:
+        assert go_on.wait(WAIT_S)
+        return compile_apart(*arguments)
+
+    monkeypatch.setattr(native, "compile_apart", waiting)
+    slow = [_json(lambda j, n=n: j.update(program=f"slow-{n}.p4")) for n in range(9)]
+    try:
+        calls = []
+        for wanted in slow[:8]:
+            request = client.pipeline_request(wanted, "VERIFY")
+            calls.append(client.stub.SetForwardingPipelineConfig.future(request))
+        # The calls are concurrent with the ninth, so one of the nine, whichever comes last, is refused.
+        ninth = client.stub.SetForwardingPipelineConfig.future(client.pipeline_request(slow[8], "VERIFY"))
+        calls.append(ninth)
+        first = next(iter(_ended(calls)))
+        assert first.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "8 other pipelines" in first.details()
+        entry = names.entry("lpm_route", None, action=("to_cpu", 1))
+        client.insert(entry)
+        assert client.read(names.entry("lpm_route")) == [entry]
+        client.stub.Capabilities(p4r.CapabilitiesRequest())
+        get(client)
+    finally:
+        go_on.set()
+    codes_ = sorted(str(call.code()) for call in calls)
+    assert codes_ == ["StatusCode.OK"] * 8 + ["StatusCode.RESOURCE_EXHAUSTED"]
+
+
+def _ended(calls: list[Any]) -> list[Any]:
+    """The calls that have ended, as soon as one has."""
+    one = threading.Event()
+    for call in calls:
+        call.add_done_callback(lambda _: one.set())
+    assert one.wait(WAIT_S)
+    return [call for call in calls if call.done()]
+
+
+def test_a_program_that_takes_too_long(fresh: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("detour.engine.p4runtime.target.LIMITS", Limits(patience_s=0.001))
+    for action in ("VERIFY", "VERIFY_AND_COMMIT"):
+        error = refused(fresh, config(), action)
+        assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        assert "which is the limit" in error.details()
 
 
 def test_a_failed_commit_leaves_the_old_pipeline(client: Client, names: Names) -> None:
