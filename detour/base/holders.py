@@ -139,8 +139,8 @@ def socket_holder(path: Path) -> str | None:
             except OSError as error:
                 if error.errno == errno.EPROTOTYPE:  # a socket of another kind
                     continue
-                # Otherwise so many wait to be heard that there is no room for one more.
-                if error.errno != errno.EAGAIN:
+                # Otherwise so many wait to be heard that there is no room for one more, or it hears only one peer.
+                if error.errno not in (errno.EAGAIN, errno.EPERM):
                     raise
             else:
                 pid = struct.unpack("3i", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]

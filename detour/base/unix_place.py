@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import secrets
 import socket
 import stat
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from detour.base.addresses import UNIX_PATH_BYTES, UnixAddress, refusal, too_long
@@ -17,6 +20,7 @@ from detour.base.holders import socket_holder, user
 
 _TRIES = 100
 _BACKLOG = 128
+_ALONE_S, _POLL_S = 2.0, 0.005
 _ELSEWHERE = "choose another path"
 
 
@@ -169,28 +173,43 @@ class UnixPlace:
             return f"it exists and is not a socket: remove it or {_ELSEWHERE}"
         try:
             holder = socket_holder(self._absolute)
+        except FileNotFoundError:
+            return ""
         except OSError as error:
             return f"a socket of {user(found.st_uid)} is there: {error.strerror}: {_ELSEWHERE}"
         if holder is not None:
             return f"{os.strerror(errno.EADDRINUSE)}: {holder} listens there: end it or {_ELSEWHERE}"
         try:
-            self._replace(found)
-        except FileNotFoundError:
-            return ""
+            self._remove_dead()
         except OSError as error:
             return f"a dead socket of {user(found.st_uid)} cannot be removed: {error.strerror}: {_ELSEWHERE}"
         return ""
 
-    def _replace(self, dead: os.stat_result) -> None:
-        """Removes a dead socket. It is renamed first: another process may replace it as well, and be quicker."""
-        aside = self._absolute.parent / f"{self._name}d"
-        os.rename(self._absolute, aside)
-        try:
-            if _identity(aside.lstat()) != _identity(dead):
-                with suppress(FileExistsError):
-                    os.link(aside, self._absolute)
-        finally:
-            aside.unlink()
+    def _remove_dead(self) -> None:
+        """Removes the dead socket. Another process may do the same and put its own in place: who looks and removes is
+        alone with the folder meanwhile."""
+        with _alone(self._absolute.parent), suppress(FileNotFoundError):
+            if stat.S_ISSOCK(self._absolute.lstat().st_mode) and socket_holder(self._absolute) is None:
+                self._absolute.unlink()
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keeps others out who ask the same. `OSError` if that takes too long."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        deadline = time.monotonic() + _ALONE_S
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise OSError(errno.EBUSY, "another process has locked the folder") from None
+                time.sleep(_POLL_S)
+        yield
+    finally:
+        os.close(fd)
 
 
 class AbstractPlace:

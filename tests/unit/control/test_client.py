@@ -142,11 +142,17 @@ def test_a_controller_that_takes_over_gives_back(targets: list[Target]) -> None:
             await reconcile(fabric, plan)
             async with FabricClient(targets, election_id=11) as other:
                 await reconcile(other, {3: [route(5, 1)]})
-                with pytest.raises(DetourError, match=r"s2 .*refuses"):
+                with pytest.raises(DetourError, match=r"s2 .*refuses writes: another controller is primary .*id 11\)"):
                     await reconcile(fabric, plan)
+                found = [switch.displaced for switch in fabric.switches.values()]
+                assert [each.election_id for each in found if each is not None] == [11, 11]
+                fabric.switches[3].forgive()
+                assert fabric.switches[3].displaced is not None  # the other one is still there
             async with asyncio.timeout(PATIENCE_S):
                 while not all(switch.switch.is_primary for switch in fabric.switches.values()):
                     await asyncio.sleep(0.01)
             assert (await reconcile(fabric, plan)).inserted == 1
+            fabric.switches[3].forgive()
+            assert [switch.displaced is None for switch in fabric.switches.values()] == [True, False]
 
     asyncio.run(run())
