@@ -95,6 +95,8 @@ class Lane:
 
     async def enter(self, size: int) -> None:
         """Takes bytes, as soon as there are so many left; RESOURCE_EXHAUSTED if that takes too long."""
+        if not size:
+            return
         if not self._queue and self._fits(size):
             self.held += size
             return
