@@ -39,6 +39,8 @@ def register(commands: Any) -> None:
     p4runtime = _add(kinds, "p4runtime", "entries a second over gRPC", _p4runtime)
     p4runtime.add_argument("--entries", type=byte_count, default=100_000, metavar="N", help="in each table (100000)")
     p4runtime.add_argument("--batch", type=byte_count, default=2_000, metavar="N", help="updates a message (2000)")
+    soak = _add(kinds, "p4rt-soak", "memory that a P4Runtime server takes when clients do their worst", _p4rt_soak)
+    soak.add_argument("--seconds", type=seconds, default=60.0, metavar="S", help="how long (60)")
     _add(kinds, "memory", "bytes a switch and bytes an entry", _memory)
     sim = _add(kinds, "sim", "packet-hops a second in virtual time, and memory of 32,768 connections", _sim)
     sim.add_argument("--k", type=byte_count, default=16, metavar="K", help="ports of the fat-tree's switches (16)")
@@ -144,6 +146,12 @@ def _p4runtime(options: argparse.Namespace, tell: Tell) -> Report:
     from detour.experiments.bench import p4runtime
 
     return p4runtime.run(options.entries, options.batch, tell)
+
+
+def _p4rt_soak(options: argparse.Namespace, tell: Tell) -> Report:
+    from detour.experiments.bench import p4rt_soak
+
+    return p4rt_soak.run(options.seconds, tell)
 
 
 def _memory(options: argparse.Namespace, tell: Tell) -> Report:

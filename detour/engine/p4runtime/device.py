@@ -21,7 +21,7 @@ from detour.engine.p4runtime.store import Store
 from detour.engine.p4runtime.target import Target
 
 T = TypeVar("T")
-_AT_ONCE = 256  # packet-ins and digests
+_TURN_S = 0.002  # for packet-ins and digests
 _RECORD_BYTES = 128  # of a frame or digest in the inbox, beside its bytes
 
 
@@ -130,7 +130,8 @@ class Device:
 
     def _deliver(self) -> None:
         self._scheduled = False
-        for _ in range(_AT_ONCE):
+        end = self._loop.time() + _TURN_S
+        while self._loop.time() < end:
             if not self._inbox:
                 return
             kind, data = self._take()

@@ -29,12 +29,13 @@ class Limits:
     batch: int = 1 << 18
     """updates or entities in a request (not bytes)"""
     receiving: int = 8
-    """requests that are received at the same time (not bytes); the others wait in their connections"""
+    """requests, and first messages of streams, that are received at the same time (not bytes); the others wait in
+    their connections"""
     receive_s: float = 60.0
     """seconds that a request may take to arrive"""
-    requests: int = 64 * _MIB
+    requests: int = 48 * _MIB
     """requests that have come and are not answered"""
-    working: int = 192 * _MIB
+    working: int = 128 * _MIB
     """requests taken apart, while they are carried out"""
     stream: int = 8 * _MIB
     """messages that wait for the controller at the other end of one stream"""
@@ -44,7 +45,7 @@ class Limits:
     """packet-ins and digests on their way from the data plane to streams"""
     digests: int = 32 * _MIB
     """digests that wait for their list to be full, or for its acknowledgement"""
-    reads: int = 128 * _MIB
+    reads: int = 96 * _MIB
     """snapshots and pieces of answers of Reads that are under way"""
     patience_s: float = 60.0
     """seconds that a Read or Write waits for room"""
@@ -96,6 +97,8 @@ class Lane:
 
     async def enter(self, size: int) -> None:
         """Takes bytes, as soon as there are so many left; RESOURCE_EXHAUSTED if that takes too long."""
+        if not size:
+            return
         if not self._queue and self._fits(size):
             self.held += size
             return

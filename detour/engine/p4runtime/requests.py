@@ -30,12 +30,16 @@ class Reception:
     """Receives requests, so many at a time and in so much time."""
 
     def __init__(self, budgets: Budgets) -> None:
-        self._slots = asyncio.Semaphore(budgets.limits.receiving)
+        self._calls = asyncio.Semaphore(budgets.limits.receiving)
+        self._streams = asyncio.Semaphore(budgets.limits.receiving)
         self._seconds = budgets.limits.receive_s
 
     async def first(self, requests: AsyncIterator[bytes]) -> bytes | None:
-        """The first message of a call, None if it ends without one."""
-        async with self._slots:
+        """The first message of a stream, None if it ends without one."""
+        return await self._receive(requests, self._streams)
+
+    async def _receive(self, requests: AsyncIterator[bytes], slots: asyncio.Semaphore) -> bytes | None:
+        async with slots:
             try:
                 async with asyncio.timeout(self._seconds):
                     return await anext(aiter(requests), None)
@@ -44,7 +48,7 @@ class Reception:
 
     async def only(self, requests: AsyncIterator[bytes]) -> bytes:
         """The request of a call that has one."""
-        data = await self.first(requests)
+        data = await self._receive(requests, self._calls)
         if data is None:
             raise invalid("the call has no request")
         return data

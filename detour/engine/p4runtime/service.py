@@ -179,13 +179,16 @@ class _Reading:
     def __init__(self, device: Device, batch: Batch[p4r.ReadRequest], budgets: Budgets, work: Work) -> None:
         self._device, self._batch, self._budgets, self._work = device, batch, budgets, work
         self._reader: Reader | None = None
-        self._held = 0
+        self._held = self._answer = 0
 
     async def begin(self) -> Iterator[bytes]:
         """The pieces of the answer, to be made one after the other."""
-        await self._hold(self._batch.weight + 2 * CHUNK_BYTES)
+        await self._hold(self._batch.weight)  # nothing for a small request, which waits for nobody
         short = await self._device.exclusively(self._short)
         if isinstance(short, bytes):
+            if not self._budgets.requests.take(len(short)):
+                raise Refused(Code.RESOURCE_EXHAUSTED, "too many requests wait for an answer; try again")
+            self._answer = len(short)
             return iter((short,))
         # What is held is given back before more is waited for, lest Reads wait for each other.
         self._release()
@@ -239,6 +242,8 @@ class _Reading:
         """The call has ended."""
         self._reader = None
         self._release()
+        answer, self._answer = self._answer, 0
+        self._budgets.requests.give(answer)
 
 
 def _next(pieces: Iterator[bytes]) -> bytes | None:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import grpc
 from finsy.proto import p4r
 
 from detour.engine.p4runtime.device import Device
@@ -35,7 +36,10 @@ async def serve(
     reader = asyncio.ensure_future(_read(session, requests, find, reception))
     try:
         while (message := await session.next()) is not None:
-            await context.write(message)
+            try:
+                await context.write(message)
+            except grpc.aio.InternalError:  # the client has cancelled the call
+                return
         if session.reason is not None:
             raise session.reason
         await reader  # its error, if any, ends the stream

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Digests, clone sessions and meters over P4Runtime on the real engine, with raw stubs: what packets make of them."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Iterator
+
+import pytest
+from finsy.proto import p4r
+
+from detour.engine.network import Network
+from detour.engine.p4runtime import P4RuntimeServer
+from tests.unit.p4runtime.harness import WAIT_S, Client, Names, Stream, config
+from tests.unit.p4runtime.test_p4rt_engine import TARGET, Switch, ethernet, ipv6
+
+FLOOD = 50
+
+
+@pytest.fixture
+def switch() -> Iterator[Switch]:
+    with Network(packets=1024) as network:
+        network.add_switch(1)
+        network.start()
+        with P4RuntimeServer(network) as server:
+            server.add_device(1)
+            client = Client(server.target)
+            stream = client.primary()
+            client.set_pipeline(config())
+            yield Switch(network, client, stream)
+            client.close()
+
+
+def digest_entry(names: Names, size: int, timeout_ns: int, ack_ns: int) -> p4r.Entity:
+    entity = p4r.Entity(digest_entry=p4r.DigestEntry(digest_id=names.ids["learn_t"]))
+    c = entity.digest_entry.config
+    c.max_list_size, c.max_timeout_ns, c.ack_timeout_ns = size, timeout_ns, ack_ns
+    return entity
+
+
+def learnt(stream: Stream) -> tuple[int, list[tuple[int, int]]]:
+    """(list id, (source address, port) of each)."""
+    digest = stream.next().digest
+    values = [[int.from_bytes(m.bitstring, "big") for m in d.struct.members] for d in digest.data]
+    return digest.list_id, [(v[0], v[1]) for v in values]
+
+
+# -- digests
+
+
+def test_digests_by_size_and_with_acknowledgement(switch: Switch, names: Names) -> None:
+    switch.client.insert(digest_entry(names, 3, 10**15, 10**15))
+    for source in (1, 2, 1, 2, 3):
+        switch.send(ethernet(source=source), port=2)
+    first, found = learnt(switch.stream)
+    assert found == [(1, 2), (2, 2), (3, 2)]
+    # In flight and unacknowledged: only what is new comes, from another port as well.
+    for source, port in ((1, 2), (2, 2), (4, 2), (1, 3), (5, 2)):
+        switch.send(ethernet(source=source), port=port)
+    second, found = learnt(switch.stream)
+    assert found == [(4, 2), (1, 3), (5, 2)]
+    assert second > first
+    switch.stream.send(digest_ack=p4r.DigestListAck(digest_id=names.ids["learn_t"], list_id=first))
+    switch.stream.send(digest_ack=p4r.DigestListAck(digest_id=12345, list_id=first))
+    assert switch.stream.next().error.canonical_code == 3  # the acknowledgement before it has been dealt with
+    for source in (4, 1, 2, 3):
+        switch.send(ethernet(source=source), port=2)
+    assert learnt(switch.stream)[1] == [(1, 2), (2, 2), (3, 2)]
+
+
+def test_digests_by_time(switch: Switch, names: Names) -> None:
+    switch.client.insert(digest_entry(names, 1000, 50_000_000, 0))
+    for source in (1, 2, 2):
+        switch.send(ethernet(source=source), port=2)
+    found: list[tuple[int, int]] = []
+    while len(found) < 2:  # on a busy machine the time may pass between the two
+        found += learnt(switch.stream)[1]
+    assert set(found) == {(1, 2), (2, 2)}
+    # Without ack time-out nothing is remembered.
+    switch.send(ethernet(source=1), port=2)
+    assert learnt(switch.stream)[1] == [(1, 2)]
+
+
+def test_an_acknowledgement_that_is_overdue(switch: Switch, names: Names) -> None:
+    switch.client.insert(digest_entry(names, 1, 0, 50_000_000))
+    switch.send(ethernet(source=1), port=2)
+    assert learnt(switch.stream)[1] == [(1, 2)]
+    end = time.monotonic() + WAIT_S
+    while time.monotonic() < end:
+        time.sleep(0.06)
+        switch.send(ethernet(source=1), port=2)
+        try:
+            message = switch.stream.next(timeout=0.5)
+        except queue.Empty:
+            continue
+        assert len(message.digest.data) == 1
+        return
+    raise AssertionError("it never came again")
+
+
+# -- clone sessions
+
+
+def clone_session(replicas: list[tuple[int, int]], length: int = 0, service: int = 0) -> p4r.Entity:
+    entity = p4r.Entity()
+    out = entity.packet_replication_engine_entry.clone_session_entry
+    out.session_id, out.packet_length_bytes, out.class_of_service = 9, length, service
+    for port, instance in replicas:
+        out.replicas.add(egress_port=port, instance=instance)
+    return entity
+
+
+@pytest.fixture
+def mirrored(switch: Switch, names: Names) -> Switch:
+    """Frames to TARGET are cloned to session 9 and go nowhere else."""
+    switch.client.insert(
+        names.entry("exact_two", TARGET, 1, action=("mirror", 9)), names.entry("preset", 1, action=("set_vlan", 1))
+    )
+    return switch
+
+
+FRAME = ethernet(ether_type=0x0801, payload=bytes(range(200)))
+HEADER = 6
+"""bytes of the packet_in header, which this program puts in front of clones wherever they go"""
+
+
+def test_a_clone_session_has_any_number_of_replicas(mirrored: Switch) -> None:
+    mirrored.client.insert(clone_session([(2, 1), (3, 1), (2, 2), (510, 7)]))
+    mirrored.send(FRAME)
+    assert [mirrored.receive(2)[HEADER:], mirrored.receive(2)[HEADER:], mirrored.receive(3)[HEADER:]] == [FRAME] * 3
+    packet = mirrored.stream.next().packet
+    assert (packet.metadata[1].value, packet.payload) == (b"\1", FRAME)
+    # MODIFY replaces all of them, DELETE ends it.
+    mirrored.client.modify(clone_session([(3, 0)]))
+    mirrored.send(FRAME)
+    assert mirrored.receive(3)[HEADER:] == FRAME
+    mirrored.client.delete(clone_session([]))
+    mirrored.send(FRAME)
+    mirrored.client.insert(clone_session([(2, 0)]))
+    mirrored.send(FRAME)
+    assert mirrored.receive(2)[HEADER:] == FRAME
+    assert mirrored.frames[2].empty()
+    assert mirrored.frames[3].empty()
+
+
+def test_clones_are_cut(mirrored: Switch) -> None:
+    for length in (60, 100, 1000, 0):
+        kind = "INSERT" if length == 60 else "MODIFY"
+        mirrored.client.write((kind, clone_session([(2, 1)], length)))
+        mirrored.send(FRAME)
+        # What leaves, the header that the egress pipeline put in front included, is cut.
+        got = mirrored.receive(2)
+        assert len(got) == min(length or 1000, HEADER + len(FRAME))
+        assert got[HEADER:] == FRAME[: len(got) - HEADER]
+
+
+def test_the_class_of_service_is_kept(mirrored: Switch) -> None:
+    entity = clone_session([(2, 1)], 0, 5)
+    mirrored.client.insert(entity)
+    assert mirrored.client.read(p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry())) == [
+        entity
+    ]
+    mirrored.send(FRAME)
+    assert mirrored.receive(2)[HEADER:] == FRAME
+
+
+# -- meters: the program writes the colour of the direct meter, then that of `rate`, to octets[0]
+
+
+def colour(switch: Switch, names: Names) -> int:
+    entity = p4r.Entity(register_entry=p4r.RegisterEntry(register_id=names.ids["octets"], index=p4r.Index(index=0)))
+    (got,) = switch.client.read(entity)
+    return int.from_bytes(got.register_entry.data.bitstring, "big")
+
+
+def count(switch: Switch, names: Names) -> int:
+    entity = p4r.Entity(
+        counter_entry=p4r.CounterEntry(counter_id=names.ids["packet_counter"], index=p4r.Index(index=0))
+    )
+    (got,) = switch.client.read(entity)
+    return got.counter_entry.data.packet_count
+
+
+def through(switch: Switch, names: Names, frames: list[bytes]) -> None:
+    """Sends and waits until all have been counted."""
+    wanted = count(switch, names) + len(frames)
+    for frame in frames:
+        switch.send(frame)
+    end = time.monotonic() + WAIT_S
+    while count(switch, names) < wanted:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def meter(names: Names, rates: p4r.MeterConfig | None, index: int = 0) -> p4r.Entity:
+    entity = p4r.Entity(meter_entry=p4r.MeterEntry(meter_id=names.ids["rate"], index=p4r.Index(index=index)))
+    if rates is not None:
+        entity.meter_entry.config.CopyFrom(rates)
+    return entity
+
+
+def test_an_indirect_meter_colours_packets(switch: Switch, names: Names) -> None:
+    """By bytes, with rates so low that no token comes back in a day."""
+    frame = ethernet()
+    through(switch, names, [frame] * 5)
+    assert colour(switch, names) == 0  # without rates all is green
+    size = len(frame)
+    rates = p4r.MeterConfig(cir=0, cburst=2 * size, pir=0, pburst=5 * size)
+    switch.client.modify(meter(names, rates))
+    seen = []
+    for _ in range(7):
+        through(switch, names, [frame])
+        seen.append(colour(switch, names))
+    assert seen == [0, 0, 1, 1, 1, 2, 2]
+    (read,) = switch.client.read(meter(names, None))
+    assert read.meter_entry.config == rates
+    switch.client.modify(meter(names, rates))  # buckets are full again
+    through(switch, names, [frame])
+    assert colour(switch, names) == 0
+    switch.client.modify(meter(names, p4r.MeterConfig(cir=1, cburst=1, pir=1, pburst=1), index=3))
+    through(switch, names, [frame])
+    assert colour(switch, names) == 0  # another cell
+    switch.client.modify(meter(names, p4r.MeterConfig()))
+    through(switch, names, [frame])
+    assert colour(switch, names) == 2
+    switch.client.modify(meter(names, None))
+    through(switch, names, [frame])
+    assert colour(switch, names) == 0
+    assert not switch.client.read(meter(names, None))[0].meter_entry.HasField("config")
+
+
+def test_a_direct_meter_is_its_entrys(switch: Switch, names: Names) -> None:
+    """By packets. Its colour goes to meta.colour, which `rate` overwrites: so it is told by the meters' own state, read
+    back, and by what a second entry keeps."""
+    metered = names.entry("acl", None, None, None, 0x86DD, action=("metered",), priority=7)
+    metered.table_entry.meter_config.CopyFrom(p4r.MeterConfig(cir=0, cburst=1, pir=0, pburst=2))
+    switch.client.insert(metered)
+    wanted = p4r.Entity(direct_meter_entry=p4r.DirectMeterEntry())
+    wanted.direct_meter_entry.table_entry.CopyFrom(metered.table_entry)
+    wanted.direct_meter_entry.table_entry.ClearField("action")
+    wanted.direct_meter_entry.table_entry.ClearField("meter_config")
+    (got,) = switch.client.read(wanted)
+    assert got.direct_meter_entry.config == metered.table_entry.meter_config
+    through(switch, names, [ipv6(5)] * 4)
+    assert switch.client.read(wanted) == [got]  # a configuration, whatever the buckets hold
+    wanted.direct_meter_entry.config.CopyFrom(p4r.MeterConfig(cir=7, cburst=8, pir=9, pburst=10))
+    switch.client.modify(wanted)
+    (again,) = switch.client.read(wanted)
+    assert again.direct_meter_entry.config == p4r.MeterConfig(cir=7, cburst=8, pir=9, pburst=10)
