@@ -64,7 +64,8 @@ class Store:
                 record = json.loads(line)
             except ValueError:
                 continue  # the line that a kill cut short; no beginning of a record is a record
-            if isinstance(record, dict) and record.get("version") == self.version and record.keys() >= {"key", "result"}:
+            mine = isinstance(record, dict) and record.get("version") == self.version
+            if mine and record.keys() >= {"key", "result"}:
                 self._results[record["key"]] = record["result"]
 
     def key(self, point: Point) -> str:
@@ -78,8 +79,8 @@ class Store:
         return self._results.get(self.key(point))
 
     def add(self, point: Point, result: Any, seconds: float) -> None:
-        """Keeps a finished point; returns after it is on disk, or, after one line that says so, if there is no room on it
-        (then it is known to this process only)."""
+        """Keeps a finished point; returns after it is on disk. Where there is no room one line says so, and the point
+        is known to this process only."""
         key = self.key(point)
         self._results[key] = result
         if self.path is None:

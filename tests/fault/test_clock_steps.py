@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wall clock is set, by hours and days, both ways: a fabric in real time, its daemon and its time limits do not care.
+"""The wall clock is set, by hours and days, both ways: a fabric in real time, its daemon and its time limits go on.
 
-The clock of the daemon and of every command is stepped by a library that is preloaded into them (the machine's own clock
-is left alone); it is the C library's, so it is what Python, gRPC and native code see.
+The clock of the daemon and of every command is stepped by a library that is preloaded into them (the machine's own
+clock is left alone); it is the C library's, so it is what Python, gRPC and native code see.
 """
 
 from __future__ import annotations
