@@ -18,6 +18,7 @@ import pytest
 from detour.fabric.control_socket import call
 from tests.fault.test_daemon import PATIENCE, SMALL, World
 
+pytestmark = pytest.mark.timeout(1800)  # many commands, on a machine that may be busy
 DAY = 86400
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.unit.base.native_script import run
+
+pytestmark = pytest.mark.timeout(1800)  # it compiles, on a machine that may be busy
 
 _PROGRAMS = """
 import shutil

@@ -5,7 +5,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.unit.base.native_script import told
+
+pytestmark = pytest.mark.timeout(1800)  # it compiles, on a machine that may be busy
 
 
 def test_a_hook_that_is_replaced_before_its_first_use(tmp_path: Path) -> None:
