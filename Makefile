@@ -7,8 +7,10 @@ VENV := .venv
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
   $$name -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$name; break; }; done)
 READY := $(VENV)/ready
+# PINNED=1 installs exactly what continuous integration runs with, checked by hash, instead of what pyproject.toml allows.
+PINS := requirements/ci.txt
 
-.PHONY: run test venv lint p4 results fuzz clean
+.PHONY: run test venv lint p4 results fuzz pins clean
 
 run: venv
 	@$(VENV)/bin/detour demo --target $(TARGET)
@@ -19,13 +21,18 @@ test: venv
 venv: $(READY)
 
 # The stamp is written last: an interrupted set-up starts again.
-$(READY): pyproject.toml
+$(READY): pyproject.toml $(if $(PINNED),$(PINS))
 	@test -n "$(PYTHON)" || \
 	  { echo "detour needs Python 3.11 or newer with venv: install python3 and python3-venv" >&2; exit 2; }
 	@echo "Setting up $(VENV) (once)"
 	@$(PYTHON) -m venv $(VENV) || \
 	  { echo "Python's venv module is missing: install python3-venv" >&2; exit 2; }
+ifdef PINNED
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(PINS)
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+else
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,plot]'
+endif
 	@$(VENV)/bin/detour warm
 	@touch $(READY)
 
@@ -44,6 +51,13 @@ results: venv
 # As long as you like: make fuzz FUZZ_ARGS="--minutes 60 --seed 7 --target json"
 fuzz: venv
 	@$(VENV)/bin/python -m tests.fuzz $(FUZZ_ARGS)
+
+# Renews the pins: the newest versions that pyproject.toml allows on every Python from 3.11 on, with their hashes.
+pins:
+	@$(PYTHON) -m venv build/pins
+	@build/pins/bin/python -m pip install --quiet --disable-pip-version-check uv
+	@build/pins/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --custom-compile-command "make pins" --extra dev --extra plot pyproject.toml requirements/build.in -o $(PINS)
 
 clean:
 	@rm -rf $(VENV) build *.egg-info .pytest_cache .hypothesis .ruff_cache

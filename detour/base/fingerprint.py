@@ -29,6 +29,7 @@ from numba.core import imputils
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import TypingError
 from numba.core.extending import _Intrinsic  # pyright: ignore[reportPrivateUsage]
+from numba.core.registry import cpu_target
 
 from detour.base.errors import DetourError
 
@@ -89,7 +90,9 @@ def _loads(code: python.CodeType, name: str) -> bool:
     """Whether code really reads that global, or that attribute of one (and not one of a record, say)."""
     chained = False
     for instruction in dis.get_instructions(code):
-        chained = instruction.opname == "LOAD_GLOBAL" or (chained and instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"))
+        chained = instruction.opname == "LOAD_GLOBAL" or (
+            chained and instruction.opname in ("LOAD_ATTR", "LOAD_METHOD")
+        )
         if chained and instruction.argval == name:
             return True
     return False
@@ -97,7 +100,7 @@ def _loads(code: python.CodeType, name: str) -> bool:
 
 @functools.cache
 def _dtype(identity: int, dtype: np.dtype) -> bytes:
-    """Types that are equal may have other names for their fields' titles, so the identity counts; the cache keeps it."""
+    """Of a type; by its identity, because looking for an equal one takes as long."""
     return _text("dtype", repr(dtype), dtype.itemsize, dtype.isalignedstruct)
 
 
@@ -196,7 +199,9 @@ class Fingerprints:
             return found
         if isinstance(value, Dispatcher):
             self._seen_native(value)
-            return _sha(b"native", _text(sorted(value.targetoptions.items())), self._function(value.py_func, native=True))
+            return _sha(
+                b"native", _text(sorted(value.targetoptions.items())), self._function(value.py_func, native=True)
+            )
         if isinstance(value, python.FunctionType):
             if is_foreign(value.__globals__):
                 return _text("function", value.__module__, value.__qualname__)
@@ -205,17 +210,11 @@ class Fingerprints:
             return _sha(b"intrinsic", self._function(value._defn))  # pyright: ignore[reportPrivateUsage]
         if isinstance(value, python.ModuleType):
             return self._module(value, names, set())
-        return self._compound(value, names)
+        return self._compound(value)
 
-    def _compound(self, value: Any, names: tuple[str, ...]) -> bytes:
-        if isinstance(value, types.Dispatcher):
-            return self._value(value.dispatcher, ())
-        if isinstance(value, types.BaseNamedTuple):
-            return _sha(_text(type(value).__name__), self._value(value.instance_class, ()), *self._each(value.types))
-        if isinstance(value, types.BaseTuple):
-            return _sha(_text(type(value).__name__), *self._each(value.types))
+    def _compound(self, value: Any) -> bytes:
         if isinstance(value, types.Type):
-            return _text(type(value).__qualname__, value)
+            return self._type(value)
         if isinstance(value, functools.partial):
             return _sha(b"partial", *self._each((value.func, value.args, value.keywords)))
         if isinstance(value, tuple):
@@ -224,6 +223,16 @@ class Fingerprints:
             self._rest.append((functools.partial(_content, value), _content(value)))
             return self._mutable(value)
         raise Unknown(f"{type(value).__qualname__} {value!r}")
+
+    def _type(self, kind: Any) -> bytes:
+        """A Numba type. The text of a named tuple's has the name of the class only."""
+        if isinstance(kind, types.Dispatcher):
+            return self._value(kind.dispatcher, ())
+        if isinstance(kind, types.BaseTuple):
+            made = getattr(kind, "instance_class", None)
+            members: Any = getattr(kind, "types", ())
+            return _sha(_text(type(kind).__name__), self._value(made, ()), *self._each(members))
+        return _text(type(kind).__qualname__, kind)
 
     def _each(self, values: Any) -> list[bytes]:
         return [self._value(one, ()) for one in values]
@@ -317,10 +326,10 @@ class Fingerprints:
         for name in names:
             value = namespace.get(name, _MISSING)
             if value is _MISSING:
-                value = vars(builtins).get(name, _MISSING)
+                value = builtins.__dict__.get(name, _MISSING)
                 if value is _MISSING:
                     continue  # an attribute's name
-                self._note(vars(builtins), name, value)
+                self._note(builtins.__dict__, name, value)
                 self._note(namespace, name, _MISSING)
             else:
                 self._note(namespace, name, value)
@@ -346,10 +355,9 @@ class Fingerprints:
 
 def _is_typed(function: Any) -> bool:
     """Whether Numba knows what a call of a plain function means."""
-    from numba.core.registry import cpu_target
-
+    typing_context: Any = cpu_target.typing_context
     try:
-        cpu_target.typing_context.resolve_value_type(function)
+        typing_context.resolve_value_type(function)
     except (TypingError, ValueError):
         return False
     return True
@@ -399,7 +407,7 @@ def _member(value: Any, depth: int) -> bytes:
     if isinstance(value, type) and depth < 2 and not is_foreign({"__name__": value.__module__}):
         return _members(value.__qualname__, vars(value), depth + 1)
     if isinstance(value, (*_SCALARS, tuple, frozenset)):
-        return _constant(value) if _is_constant(value) else _text(type(value).__qualname__, len(value))
+        return _constant(value) if _is_constant(value) else _text(type(value).__qualname__)
     return _text(type(value).__module__, type(value).__qualname__)
 
 

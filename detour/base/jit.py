@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`njit` with the settings that all native code of detour shares.
 
-What is compiled is cached on disk, in a folder named after a digest of every source file that may be inlined: a change in
-one of them starts a fresh one. Planners have a folder of their own, so that work on topologies and control does not
+What is compiled is cached on disk, in a folder named after a digest of every source file that may be inlined: a change
+in one of them starts a fresh one. Planners have a folder of their own, so that work on topologies and control does not
 compile the event loop and the transports anew. Within a folder each function is found by a fingerprint of all that
 it was compiled from (`detour.base.native`), so what is replaced at run time takes effect.
 

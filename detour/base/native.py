@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Native functions that are never stale: neither those on disk nor those in memory.
 
-Numba keys its own cache on a function's file. It sees neither that what was inlined from elsewhere is another function now
-nor that a global which it froze has another value, and it keeps what it has compiled for as long as the process
+Numba keys its own cache on a function's file. It sees neither that what was inlined from elsewhere is another function
+now nor that a global which it froze has another value, and it keeps what it has compiled for as long as the process
 lives. Here the key of a stored function is its fingerprint (`detour.base.fingerprint`), and when something that a
-fingerprint covers is replaced, every function compiled from it is dropped and compiled, or loaded, anew when it is next called.
+fingerprint covers is replaced, every function compiled from it is dropped, and compiled or loaded anew when it is next
+called.
 
 Replacements are noticed at once where they go through a module (`module.name = other`, `monkeypatch`, `mock.patch`); a
 write past it, to a module's dictionary or by a script to its own globals, is noticed by the next `notice()`: when

@@ -43,8 +43,8 @@ def _check(descriptor: int, path: str) -> None:
 
 
 class Folder:
-    """`top/part/part...`, made when something is written. From `top` on, all of it must belong to the user alone; what is
-    above `top` is made where it is missing. `top` may be a link, what is below may not.
+    """`top/part/part...`, made when something is written. From `top` on, all of it must belong to the user alone; what
+    is above `top` is made where it is missing. `top` may be a link, what is below may not.
 
     All methods raise `OSError` if the folder cannot be used (`Refused` if it must not).
     """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from detour.base.cache import cache_dir
+from detour.base.cache import cache_dir, without
 from detour.engine import warm
 from detour.experiments import deadlock, fcplus, fors, nonshortest, path_placement, pfc_gain, qcn_switch, sweep
 from detour.experiments.store import Point, Store, source_version
@@ -103,9 +103,13 @@ class Means:
     budget_s: float | None = None
 
 
-def default_store(name: str) -> Path:
-    """Where the points of an experiment are kept unless a file is named."""
-    return cache_dir() / "results" / f"{name}.jsonl"
+def default_store(name: str) -> Path | None:
+    """Where the points of an experiment are kept unless a file is named; None if this user has no home."""
+    try:
+        return cache_dir() / "results" / f"{name}.jsonl"
+    except OSError as error:
+        without(error)
+        return None
 
 
 def affordable(

@@ -13,6 +13,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from detour.base.cache import without
+from detour.base.private import make_folders
+
 Point = dict[str, Any]
 
 
@@ -52,12 +55,17 @@ class Store:
             self._load(path)
 
     def _load(self, path: Path) -> None:
-        for line in path.read_bytes().splitlines():
+        try:
+            lines = path.read_bytes().splitlines()
+        except OSError as error:
+            return without(error, "kept points")
+        for line in lines:
             try:
                 record = json.loads(line)
             except ValueError:
-                continue  # the line that a kill cut short
-            if record.get("version") == self.version:
+                continue  # the line that a kill cut short; no beginning of a record is a record
+            mine = isinstance(record, dict) and record.get("version") == self.version
+            if mine and record.keys() >= {"key", "result"}:
                 self._results[record["key"]] = record["result"]
 
     def key(self, point: Point) -> str:
@@ -71,18 +79,27 @@ class Store:
         return self._results.get(self.key(point))
 
     def add(self, point: Point, result: Any, seconds: float) -> None:
-        """Keeps a finished point; returns after it is on disk."""
+        """Keeps a finished point; returns after it is on disk. Where there is no room one line says so, and the point
+        is known to this process only."""
         key = self.key(point)
         self._results[key] = result
         if self.path is None:
             return
         record = {"key": key, "version": self.version, "point": point, "seconds": seconds, "result": result}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        # A line that a kill cut short must not swallow the next one.
+        try:
+            self._append(canonical(record).encode() + b"\n")
+        except OSError as error:
+            without(error, f"keeping points in {self.path}")
+
+    def _append(self, line: bytes) -> None:
+        assert self.path is not None
+        make_folders(self.path.parent)
+        # A line that a kill or a full disk cut short must not swallow the next one.
         torn = self.path.exists() and self.path.stat().st_size > 0 and not self._ends_with_newline()
-        with self.path.open("ab") as file:
-            file.write(("\n" if torn else "").encode() + canonical(record).encode() + b"\n")
-            file.flush()
+        with self.path.open("ab", buffering=0) as file:
+            data = memoryview(b"\n" + line if torn else line)
+            while data:
+                data = data[file.write(data) :]
             os.fsync(file.fileno())
 
     def _ends_with_newline(self) -> bool:

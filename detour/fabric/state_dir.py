@@ -2,8 +2,8 @@
 """The folder in which a running fabric is found: `$XDG_RUNTIME_DIR/detour`, else `/tmp/detour-<uid>`.
 
 Whoever runs a fabric holds a lock on the folder; the kernel releases it when the process ends, however it ends. So
-whatever lies in an unlocked folder is left over from a dead fabric and is removed, but for the log of a detached one, which
-is kept beside the folder (`detour-last.log`) until the next fabric is up.
+whatever lies in an unlocked folder is left over from a dead fabric and is removed, but for the log of a detached one,
+which is kept beside the folder (`detour-last.log`) until the next fabric is up.
 """
 
 from __future__ import annotations
@@ -230,8 +230,8 @@ def _check_parent(parent: Path) -> None:
     mine = found.st_uid in (0, os.getuid())
     if not mine or (mode & 0o022 and not mode & stat.S_ISVTX):
         raise DetourError(
-            f"state folder: {parent} can be written by others (user {found.st_uid}, mode {mode:04o}); set XDG_RUNTIME_DIR "
-            "to a folder of yours"
+            f"state folder: {parent} can be written by others (user {found.st_uid}, mode {mode:04o}); "
+            "set XDG_RUNTIME_DIR to a folder of yours"
         )
 
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -12,7 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from detour.base.cache import cache_dir
 from detour.base.errors import DetourError
+from detour.base.jit import native_cache
+from detour.fabric.control_socket import call
 from detour.fabric.state_dir import StateDir
 from tests.fault.test_daemon import PATIENCE, SMALL, World, wait
 
@@ -91,26 +96,41 @@ def test_a_daemon_that_dies_later_leaves_its_log(world: World) -> None:
     world.json("down")
 
 
-def _damage(path: Path, how: str) -> None:
-    data = path.read_bytes()
-    half = len(data) // 2
-    path.write_bytes({"cut": data[:half], "garbled": data[:half] + b"?" + data[half + 1 :], "empty": b""}[how])
+def _cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def _garbled(data: bytes) -> bytes:
+    return data[: len(data) // 2] + b"?" + data[len(data) // 2 + 1 :]
+
+
+def _empty(data: bytes) -> bytes:
+    return b""
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # it compiles everything once more
 def test_a_damaged_cache_is_made_anew(world: World) -> None:
-    cache = world.folder / "cache"
-    world.environment["XDG_CACHE_HOME"] = str(cache)
-    code, _, err = world.run("warm")
-    assert code == 0, err
-    for how in ("cut", "garbled", "empty"):
-        for path in (cache / "detour").rglob("*"):
-            if path.is_file():
-                _damage(path, how)
-        assert world.json(*UP)["switches"] == 6
-        assert world.json("send", "h0", "h5", "--bytes", "30000")["bytes_ok"] == 30000
-        assert world.json("verify")["verified"] is True
-        assert world.json("down") == {"down": True}
+    """Of what this machine's cache holds, each file is damaged in one of three ways."""
+    private = world.folder / "cache"
+    for used in (native_cache().folder().path, cache_dir() / "programs"):
+        shutil.copytree(used, private / "detour" / used.relative_to(cache_dir()))
+    for path in [private / "detour", *(private / "detour").rglob("*")]:
+        path.chmod(0o700)
+    damages = itertools.cycle((_cut, _garbled, _empty))
+    files = [path for path in private.rglob("*") if path.is_file() and path.stat().st_size]
+    assert len(files) > 100
+    for path in files:
+        path.write_bytes(next(damages)(path.read_bytes()))
+    world.environment["XDG_CACHE_HOME"] = str(private)
+    command = [sys.executable, "-m", "detour.cli", *UP, "--json"]
+    done = subprocess.run(command, env=world.environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    daemon = world.runtime / "detour" / "control.sock"
+    assert call(daemon, "send", {"source": "h0", "target": "h5", "length": 30000})["bytes_ok"] == 30000
+    assert call(daemon, "verify", {})["verified"] is True
+    assert call(daemon, "status", {})["switches"] == 6
+    assert world.json("down") == {"down": True}
 
 
 def test_a_state_folder_without_room_for_files(world: World) -> None:

@@ -47,7 +47,7 @@ def run(script: str, folder: Path, limits: Any = None, **environment: str) -> su
     return subprocess.run(
         [sys.executable, str(file)],
         env={name: value for name, value in (os.environ | environment).items() if value},
-        capture_output=True, text=True, check=False, timeout=280, preexec_fn=limits,
+        capture_output=True, text=True, check=False, timeout=1500, preexec_fn=limits,
     )  # fmt: skip
 
 

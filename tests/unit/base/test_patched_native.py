@@ -5,7 +5,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.unit.base.native_script import told
+
+pytestmark = pytest.mark.timeout(1800)  # it compiles, on a machine that may be busy
 
 
 def test_a_hook_that_is_replaced_before_its_first_use(tmp_path: Path) -> None:
@@ -77,7 +81,8 @@ print(cwnd())
 def test_a_hook_made_with_numba_itself(tmp_path: Path) -> None:
     """Its own cache would be keyed on its own file only."""
     (tmp_path / "mine.py").write_text(
-        "import numba\nSTEP = 5.0\n@numba.njit(cache=True)\ndef hook(cfg, q, nbytes, txn, empty):\n    q['cwnd'] += STEP\n"
+        "import numba\nSTEP = 5.0\n"
+        "@numba.njit(cache=True)\ndef hook(cfg, q, nbytes, txn, empty):\n    q['cwnd'] += STEP\n"
     )
     script = f"""
 sys.path.insert(0, {str(tmp_path)!r})
