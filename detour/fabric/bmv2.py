@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from detour.fabric.settings import BMV2, Settings
 from detour.fabric.sniffer import Sniffer
 from detour.hosts.driver import Driver
 from detour.hosts.verbs import Device
-from detour.topo import Topology
+from detour.topo import Switch, Topology
 
 _MTU = 9000
 _HOST_INTERFACE = "eth0"
@@ -42,6 +44,9 @@ class Bmv2Fabric(Fabric):
         self._namespace: Namespace | None = None
         self._host_namespaces: list[Namespace] = []
         self._switches: list[SwitchProcess] = []
+        self._fresh: set[int] = set()
+        self._restarts: Counter[str] = Counter()
+        self._shares: dict[int, float] = {}
         self._driver: Driver | None = None
         self._sniffer: Sniffer | None = None
         self._scratch = scratch
@@ -101,15 +106,33 @@ class Bmv2Fabric(Fabric):
         }
 
     def _start_switches(self) -> None:
-        assert self._namespace is not None
-        assert self._folder is not None
-        interfaces = self._interfaces()
         for switch in self.topology.switches:
-            ports = {port: name for (index, port), name in interfaces.items() if index == switch.index}
-            arguments = switch, self._namespace, self._folder, ports, self.settings.priorities
-            self._switches.append(SwitchProcess(*arguments))
+            self._switches.append(self._start_switch(switch))
         for process in self._switches:
             process.wait_ready()
+
+    def _start_switch(self, switch: Switch) -> SwitchProcess:
+        assert self._namespace is not None
+        assert self._folder is not None
+        ports = {port: name for (index, port), name in self._interfaces().items() if index == switch.index}
+        return SwitchProcess(switch, self._namespace, self._folder, ports, self.settings.priorities)
+
+    def check(self) -> None:
+        """Starts switches again that have died, with empty tables; for the thread that called `start`.
+
+        It waits for nobody: what a new process must be told it is told at the first call that finds it listening."""
+        for place, process in enumerate(self._switches):
+            if process.process.poll() is not None:
+                process.close()
+                self._switches[place] = self._start_switch(process.switch)
+                self._restarts[process.switch.name] += 1
+                self._fresh.add(place)
+            elif place in self._fresh:
+                with suppress(DetourError):  # it does not listen yet
+                    self._set_queues(process)
+                    self._fresh.discard(place)
+                    for link, share in self._shares.items():
+                        self._throttle(link, share, process.switch.device_id)
 
     def _set_queues(self, process: SwitchProcess) -> None:
         thrift = process.thrift()
@@ -169,7 +192,15 @@ class Bmv2Fabric(Fabric):
     def throttle(self, link: int, share: float) -> None:
         # Rates count packets, whatever their size. Control packets are so short that a slower link still carries them
         # all, and would be held up as if they were data: the highest priority keeps its rate.
+        self._shares[link] = share
+        for device, _ in self.link_ends(link):
+            self._throttle(link, share, device)
+
+    def _throttle(self, link: int, share: float, of: int) -> None:
+        """What `throttle` does at one of the switches, if the link is one of its own."""
         for device, port in self.link_ends(link):
+            if device != of:
+                continue
             thrift = self._switches[device - 1].thrift()
             try:
                 thrift.set_queue_rate(port, max(1, round(self.settings.rate_pps * share)))
@@ -202,7 +233,7 @@ class Bmv2Fabric(Fabric):
         switches = None if self._namespace is None else self._namespace.path
         hosts = {f"h{i}": namespace.path for i, namespace in enumerate(self._host_namespaces)}
         pids = {process.switch.name: process.process.pid for process in self._switches}
-        return {"processes": pids, "namespaces": {"switches": switches} | hosts}
+        return {"processes": pids, "restarts": dict(self._restarts), "namespaces": {"switches": switches} | hosts}
 
 
 def _interface(switch: int, port: int) -> str:

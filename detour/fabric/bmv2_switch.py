@@ -29,7 +29,7 @@ BINARY = "simple_switch_grpc"
 INSTALL = "install p4lang's package p4lang-bmv2 (see README.md), or use --target engine"
 _TOOLS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux", "setpriv": "util-linux"}
 _THRIFT_BASE = 9090
-_START_SECONDS = 30.0
+_START_SECONDS = 120.0
 _END_SECONDS = 5.0
 
 

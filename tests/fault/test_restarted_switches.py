@@ -275,6 +275,7 @@ def test_a_bmv2_that_is_killed_is_started_again() -> None:
             os.kill(pid, signal.SIGKILL)
             until(lambda name=name: name in session.status()["lost"])
             until(lambda pid=pid, name=name: fabric.check() or session.status()["processes"][name] != pid)
+            until(lambda: fabric.check() or not fabric._fresh)
             until(lambda: not session.status()["lost"])
             assert held(session) == before
             assert session.verify()["verified"]

@@ -22,8 +22,9 @@ from tests.fuzz.job import STAGES
 ROOT = Path(__file__).resolve().parents[2]
 REPRODUCERS = ROOT / "build" / "fuzz"
 _POLL_S = 0.1
-_SILENCE_S = 120.0
-"""A child that shows no sign of life for so long hangs; compiling for the first time takes a tenth of it."""
+_SILENCE_S = 600.0
+"""A child that shows no sign of life for so long hangs; compiling for the first time, on a machine that does other
+things, takes a tenth of it."""
 _TAIL = 4000
 
 

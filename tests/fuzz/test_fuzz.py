@@ -13,13 +13,12 @@ from tests.fuzz.supervisor import Outcome, supervise
 SEED = int(os.environ.get("DETOUR_FUZZ_SEED", "1"))
 PACKETS = 10_000_000
 FRAMES = 20_000
-# A slow machine tries less of what is limited in time; this much is expected of any.
-_SECONDS = 15.0
-_MUTANTS, _CHANGES, _REQUESTS = 5, 300, 250
+# As many, whatever the time they take: with one seed it is the same every time.
+_MUTANTS, _CHANGES, _REQUESTS = 60, 4000, 2000
 
 
-def _fuzz(target: str, seconds: float = 0.0, count: int = 0) -> Outcome:
-    outcome = supervise(target, SEED, Budget(seconds, count))
+def _fuzz(target: str, count: int) -> Outcome:
+    outcome = supervise(target, SEED, Budget(count=count))
     assert outcome.failure is None, f"seed {SEED}: {outcome.failure}\nkept in {outcome.reproducer}"
     print(target, outcome.result)
     return outcome
@@ -28,8 +27,8 @@ def _fuzz(target: str, seconds: float = 0.0, count: int = 0) -> Outcome:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_packets() -> None:
-    """Ten million, whatever the time they take."""
-    result = _fuzz("pipeline", count=PACKETS).result
+    """Ten million."""
+    result = _fuzz("pipeline", PACKETS).result
     assert result["packets"] >= PACKETS
     assert result["programs"] > 60
     assert min(result[name] for name in ("parser_errors", "dropped", "sent", "clones", "again", "digests")) > 1000
@@ -38,9 +37,9 @@ def test_packets() -> None:
 @pytest.mark.slow
 def test_tables() -> None:
     """Changes while packets run, against a reference."""
-    result = _fuzz("tables", _SECONDS).result
-    assert result["changes"] > _CHANGES
-    assert result["lookups"] > _CHANGES
+    result = _fuzz("tables", _CHANGES).result
+    assert result["changes"] >= _CHANGES
+    assert result["lookups"] > _CHANGES // 2
     assert result["refused"] > 0
 
 
@@ -56,15 +55,15 @@ def test_hosts() -> None:
 @pytest.mark.slow
 def test_json() -> None:
     """Mutants of programs are refused by one line of text, or run."""
-    result = _fuzz("json", _SECONDS).result
-    assert result["accepted"] > _MUTANTS
-    assert result["refused"] > _MUTANTS
+    result = _fuzz("json", _MUTANTS).result
+    assert result["accepted"] > _MUTANTS // 10
+    assert result["refused"] > _MUTANTS // 10
 
 
 @pytest.mark.slow
 def test_p4runtime() -> None:
     """Mutated requests get a status."""
-    result = _fuzz("p4runtime", _SECONDS).result
+    result = _fuzz("p4runtime", _REQUESTS).result
     assert result["requests"] >= _REQUESTS
     assert result["status OK"] > 0
     assert result["elements refused"] > 0

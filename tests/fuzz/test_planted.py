@@ -16,9 +16,9 @@ from tests.fuzz.supervisor import Outcome, supervise
 SEED = 5
 
 
-def _find(fault: str, keep: Path, first: int = 0, silence: float = 120.0) -> tuple[Outcome, dict[str, Any]]:
+def _find(fault: str, keep: Path, first: int = 0, silence: float = 600.0) -> tuple[Outcome, dict[str, Any]]:
     """What came of a target with a fault, and what was kept of it."""
-    outcome = supervise(f"planted:{fault}", SEED, Budget(60.0, 200_000, first), keep=keep, silence=silence)
+    outcome = supervise(f"planted:{fault}", SEED, Budget(600.0, 200_000, first), keep=keep, silence=silence)
     assert outcome.reproducer is not None, outcome
     return outcome, json.loads(outcome.reproducer.read_text())
 
