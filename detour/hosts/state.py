@@ -62,6 +62,7 @@ HOST = np.dtype(
         "open_loop "
     )
     + _ints(HOST_COUNTERS)
+    + _ints("unused")  # else a row has 256 bytes, a power of two (`_apart`)
 )
 """one row a host"""
 
