@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
-from detour.base.reports import report
+from detour.base.reports import need_address_space, report
 from detour.fabric.base import Tell, silent
 from detour.fabric.control_socket import ControlServer, call
 from detour.fabric.session import Session
@@ -105,6 +105,7 @@ def run(
         DetourError: it cannot be started.
         Interrupted: a signal ended it; everything has been cleaned up.
     """
+    need_address_space()
     state = state or StateDir()
     with interruptible():
         state.lock()
