@@ -11,17 +11,19 @@ import time
 import traceback
 from pathlib import Path
 
-from detour.base.errors import InternalError
+from detour.base.errors import DetourError, InternalError
 from detour.base.private import Folder
 
 INTERNAL = 70
 """Exit code for a mistake of detour's own (EX_SOFTWARE of sysexits.h)."""
 _NAME = "errors.log"
+_ADDRESS_SPACE = 1_400 << 20
+"""what the threads of gRPC and of a switch reserve; little of it is ever used"""
 
 
 def report(error: BaseException, command: str = "detour") -> int:
     """Prints the line for an exception that is not about the input; returns the exit code."""
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or _lacks_memory(error):
         print(f"{command}: {out_of_memory(error)}", file=sys.stderr)
         return 2
     if not isinstance(error, InternalError):
@@ -57,9 +59,29 @@ def keep(error: BaseException) -> Path | None:
     return None
 
 
-def out_of_memory(error: MemoryError) -> str:
+def need_address_space(size: int = _ADDRESS_SPACE) -> None:
+    """Raises `DetourError` if the process may not have so many bytes of address space (`ulimit -v`).
+
+    gRPC and LLVM end the process with a signal when a thread or a page is refused, so it is asked before they start."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < size:
+        raise DetourError(
+            f"this process may have {limit >> 20} MiB of address space (ulimit -v) and needs at least {size >> 20}"
+        )
+
+
+def _lacks_memory(error: BaseException) -> bool:
+    """Whether an exception that is no MemoryError is about memory: libraries that cannot be loaded, threads that cannot
+    be started under a limit of the address space."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    text = str(error)
+    words = ("failed to map", "Cannot allocate memory", "start new thread", "load shared object", "out of memory")
+    return limit != resource.RLIM_INFINITY and any(each in text for each in words)
+
+
+def out_of_memory(error: BaseException) -> str:
     """What was asked for, as far as it is known, and the limit that stood in the way."""
-    wanted = " ".join(str(error).split())
+    wanted = " ".join(str(error).split())[:200]
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
         bound = "the machine has no more"

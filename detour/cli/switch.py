@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from detour.base.errors import DetourError
-from detour.base.reports import report
+from detour.base.reports import need_address_space, report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,6 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(parsed, str):
             print(parsed, end="")
             return 0
+        need_address_space()
         # Only now: help and mistakes need no compiler.
         from detour.engine.switch.process import run
 

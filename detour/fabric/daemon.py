@@ -22,7 +22,7 @@ from typing import Any
 
 from detour.base import descriptors
 from detour.base.errors import DetourError
-from detour.base.reports import report
+from detour.base.reports import need_address_space, report
 from detour.fabric import daemon_log as log
 from detour.fabric.base import Tell, silent
 from detour.fabric.control_socket import LIMIT_S, ControlServer, call
@@ -124,6 +124,7 @@ def run(
         Interrupted: a signal ended it; everything has been cleaned up.
     """
     descriptors.require(descriptors.PROCESS, "a fabric")
+    need_address_space()
     state = state or StateDir()
     with interruptible():
         state.lock()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -264,3 +265,20 @@ def test_out_of_memory_says_what_it_lacked(monkeypatch: pytest.MonkeyPatch, caps
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "out of memory: Unable to allocate 2.00 GiB for an array: " in error
+
+
+@pytest.mark.parametrize("mebibytes", [250, 300, 600, 1000, 1300])
+def test_a_switch_without_address_space_says_so(mebibytes: int, tmp_path: Path) -> None:
+    """`ulimit -v`: one line, no traceback, no signal."""
+    limit = mebibytes << 20
+    done = subprocess.run(
+        [sys.executable, "-m", "detour.cli", "switch", "--no-p4", "--", "--grpc-server-addr", "127.0.0.1:0"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"XDG_STATE_HOME": str(tmp_path)},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+        timeout=250,
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert f"{mebibytes} MiB of address space (ulimit -v)" in done.stderr
