@@ -28,12 +28,12 @@ class Limits:
     """the longest message of a stream; frames are shorter by far"""
     batch: int = 1 << 18
     """updates or entities in a request (not bytes)"""
-    receiving: int = 8
+    receiving: int = 3
     """requests, and first messages of streams, that are received at the same time (not bytes); the others wait in
     their connections"""
     receive_s: float = 60.0
     """seconds that a request may take to arrive"""
-    requests: int = 48 * _MIB
+    requests: int = 32 * _MIB
     """requests that have come and are not answered"""
     working: int = 128 * _MIB
     """requests taken apart, while they are carried out"""
