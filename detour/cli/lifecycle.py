@@ -93,7 +93,7 @@ def _show_status(console: Console, status: dict[str, Any], endpoints: bool) -> N
     )
     if status["failures"]:
         console.print(f"failed: {', '.join(status['failures'])}")
-    for name, reason in status["lost"].items():
+    for name, reason in status.get("lost", {}).items():
         console.print(f"switch {name} is not reached, and will be: {reason}")
     addresses = {endpoint["address"] for endpoint in status["endpoints"].values()}
     if len(addresses) == 1:
