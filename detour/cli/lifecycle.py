@@ -134,7 +134,7 @@ def _show_status(console: Console, status: dict[str, Any], endpoints: bool) -> N
         console.print(line, style="red")
     if (serving := status.get("p4runtime")) is not None and serving["address"] != serving["socket"]:
         console.print(f"P4Runtime: {serving['reach']}")
-    for name, reason in status["lost"].items():
+    for name, reason in status.get("lost", {}).items():
         console.print(f"switch {name} is not reached, and will be: {reason}")
     addresses = {endpoint["address"] for endpoint in status["endpoints"].values()}
     if len(addresses) == 1:
