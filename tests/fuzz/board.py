@@ -40,9 +40,13 @@ class Board:
         """The child lives and has got on."""
         self._words[0] = time.monotonic_ns()
 
+    def last_beat(self) -> int:
+        """When that was, in ns as of time.monotonic_ns()."""
+        return int(self._words[0])
+
     def age(self) -> float:
         """Seconds since the last beat."""
-        return (time.monotonic_ns() - int(self._words[0])) / 1e9
+        return (time.monotonic_ns() - self.last_beat()) / 1e9
 
     def note(self, **what: Any) -> None:
         """Tells what will be tried next."""

@@ -3,14 +3,16 @@
 
 `bounds` leaves out of the generated code what keeps the parser inside the packet; native code crashes. `table`
 forgets a change, `json` raises what is no DetourError, `server` what is no status, `hosts` uses a QP's number again at
-once, `hang` does not end.
+once, `hang` does not end. `slow` is none: it takes long and ends.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 from unittest import mock
 
@@ -36,6 +38,15 @@ def _wait_for_ever(*_: Any) -> Any:
         pass
 
 
+def _work(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
+    """For three seconds of processor time, without a sign of life."""
+    board.note(program="slow", seed=seed, round=budget.first)
+    end = time.process_time() + 3
+    while time.process_time() < end:
+        pass
+    return {"seconds": 3}
+
+
 _PLANTS: dict[str, tuple[Callable[..., dict[str, Any]], Callable[[], Any]]] = {
     "bounds": (pipeline.run, lambda: mock.patch.object(parser._Parser, "require_bytes")),
     "table": (tables.run, lambda: mock.patch.object(MatchTable, "modify")),
@@ -43,6 +54,7 @@ _PLANTS: dict[str, tuple[Callable[..., dict[str, Any]], Callable[[], Any]]] = {
     "server": (p4runtime.run, lambda: mock.patch.dict(service._WRITE, dict.fromkeys(service._WRITE, _raise))),
     "hosts": (hosts.run, lambda: mock.patch.object(Device, "give", _give_back_at_once)),
     "hang": (pipeline.run, lambda: mock.patch.object(pipeline.Round, "run", _wait_for_ever)),
+    "slow": (_work, nullcontext),
 }
 FAULTS = tuple(_PLANTS)
 

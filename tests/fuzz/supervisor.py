@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,9 @@ ROOT = Path(__file__).resolve().parents[2]
 REPRODUCERS = ROOT / "build" / "fuzz"
 _POLL_S = 0.1
 _SILENCE_S = 600.0
-"""A child that shows no sign of life for so long hangs; compiling for the first time, on a machine that does other
-things, takes a tenth of it."""
+"""A child that shows no sign of life for so long hangs. Time in which it wanted to run and had no processor does not
+count: what takes six seconds (compiling `fly` for the first time) takes a hundred times as long on a machine that has
+more important things to do."""
 _TAIL = 4000
 
 
@@ -49,7 +51,8 @@ def supervise(
 ) -> Outcome:
     """Runs a target to its end. `tell` hears now and then for how many seconds it has been running.
 
-    A child that gets on with nothing for `silence` seconds hangs. What is found is kept in the folder `keep`.
+    A child that gets on with nothing for `silence` seconds in which it could have run hangs. What is found is kept in
+    the folder `keep`.
     """
     with tempfile.TemporaryDirectory(prefix="detour-fuzz-") as folder:
         path = Path(folder) / "board"
@@ -70,6 +73,7 @@ def supervise(
 def _wait(child: subprocess.Popen[bytes], board: Board, silence: float, tell: Callable[[float], None] | None) -> bool:
     """Waits for the end; True if the child stood still and was killed."""
     began = time.monotonic()
+    patience = _Patience(child.pid, board)
     while True:
         try:
             child.wait(_POLL_S)
@@ -80,12 +84,38 @@ def _wait(child: subprocess.Popen[bytes], board: Board, silence: float, tell: Ca
             child.kill()
             child.wait()
             raise
-        if board.age() > silence:
+        if patience.age() > silence:
             child.kill()
             child.wait()
             return True
         if tell is not None:
             tell(time.monotonic() - began)
+
+
+class _Patience:
+    """How long a child has been silent, less the time in which it waited for a processor meanwhile."""
+
+    def __init__(self, pid: int, board: Board) -> None:
+        self._pid, self._board = pid, board
+        self._beat, self._waited = board.last_beat(), _waited_s(pid)
+
+    def age(self) -> float:
+        """Seconds."""
+        if self._board.last_beat() != self._beat:
+            self._beat, self._waited = self._board.last_beat(), _waited_s(self._pid)
+        return self._board.age() - max(_waited_s(self._pid) - self._waited, 0.0)
+
+
+def _waited_s(pid: int) -> float:
+    """Seconds in which threads of a process were ready to run while others ran; 0 where the system does not tell.
+
+    Second number of a thread's `schedstat` (Documentation/scheduler/sched-stats.rst of Linux).
+    """
+    total = 0
+    for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with suppress(OSError):  # the thread has ended
+            total += int(path.read_text().split()[1])
+    return total / 1e9
 
 
 def _judge(code: int, hung: bool, text: str) -> tuple[str | None, dict[str, Any]]:

@@ -4,6 +4,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +62,26 @@ def test_a_child_that_hangs(tmp_path: Path) -> None:
     outcome, kept = _find("hang", tmp_path, silence=10.0)
     assert outcome.failure == "it does not come to an end"
     assert kept["note"]["program"] == "fabric"
+
+
+@pytest.fixture
+def crowded() -> Iterator[None]:
+    """One processor for this process, its children and three others that are always busy."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    others = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(3)]
+    yield
+    for process in others:
+        process.kill()
+        process.wait()
+    os.sched_setaffinity(0, before)
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel does not tell who waits")
+def test_a_child_that_has_no_processor_does_not_hang(crowded: None, tmp_path: Path) -> None:
+    """It needs three seconds of one that it has for a quarter of the time."""
+    outcome = supervise("planted:slow", SEED, Budget(count=1), keep=tmp_path, silence=6.0)
+    assert (outcome.failure, outcome.result) == (None, {"seconds": 3})
 
 
 @pytest.mark.parametrize("rear", [False, True])
