@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from detour.fabric.control_socket import call
-from tests.fault.test_daemon import PATIENCE, SMALL, World
+from tests.fault.test_daemon import SMALL, World
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.timeout(1800)  # many commands, on a machine that may be busy
 DAY = 86400
@@ -31,7 +32,7 @@ class Stepped(World):
         self.step(0)
         library = folder / "clock_steps.so"
         source = Path(__file__).with_name("clock_steps.c")
-        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True, timeout=PATIENCE)
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True, timeout=PATIENCE_S)
         self.environment |= {"LD_PRELOAD": str(library), "CLOCK_STEPS": str(self._offset)}
 
     def step(self, seconds: int) -> None:
@@ -83,7 +84,7 @@ def test_a_step_while_a_message_is_under_way(world: Stepped) -> None:
         before = world.json("counters", "s0")["s0"]["ports"]["1"]["rx_packets"]
         world.step(seconds)
         assert world.json("counters", "s0")["s0"]["ports"]["1"]["rx_packets"] >= before
-    out, err = sender.communicate(timeout=PATIENCE)
+    out, err = sender.communicate(timeout=PATIENCE_S)
     assert sender.returncode == 0, err
     assert '"bytes_ok": 3000000' in out
     assert world.json("down") == {"down": True}

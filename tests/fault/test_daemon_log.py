@@ -19,7 +19,8 @@ from detour.base.errors import DetourError
 from detour.base.jit import native_cache
 from detour.fabric.control_socket import call
 from detour.fabric.state_dir import StateDir
-from tests.fault.test_daemon import PATIENCE, SMALL, World, wait
+from tests.fault.test_daemon import SMALL, World
+from tests.waiting import PATIENCE_S, until
 
 UP = ["up", "--detach", "--target", "engine", *SMALL]
 
@@ -65,7 +66,7 @@ def test_a_daemon_that_dies_before_its_first_step_is_not_up(world: World, body: 
     log = Path(last.partition("its log: ")[2].rstrip(")"))
     assert log == world.runtime / "detour-last.log"
     assert " starts\n" in log.read_text()
-    wait(lambda: not world.processes())
+    until(lambda: not world.processes())
 
 
 def test_a_daemon_that_dies_later_leaves_its_log(world: World) -> None:
@@ -81,7 +82,7 @@ def test_a_daemon_that_dies_later_leaves_its_log(world: World) -> None:
     assert code == 0
     assert f"log: {log}" in out
     trigger.touch()
-    wait(lambda: not world.processes())
+    until(lambda: not world.processes())
     for _ in range(2):
         code, _, err = world.run("status")
         assert (code, err.count("\n")) == (2, 1)
@@ -137,7 +138,7 @@ def test_a_state_folder_without_room_for_files(world: World) -> None:
     """Sockets and folders take none."""
     command = f"ulimit -f 0; exec {sys.executable} -m detour.cli {' '.join(UP)} --json"
     done = subprocess.run(
-        ["bash", "-c", command], env=world.environment, capture_output=True, text=True, check=False, timeout=PATIENCE
+        ["bash", "-c", command], env=world.environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )
     assert done.returncode == 0, done.stderr
     assert world.json("send", "h0", "h5", "--bytes", "30000")["bytes_ok"] == 30000

@@ -20,7 +20,8 @@ import pytest
 from detour.base.errors import DetourError
 from detour.fabric import daemon
 from detour.fabric.state_dir import StateDir
-from tests.fault.test_daemon import PATIENCE, SMALL, World, wait
+from tests.fault.test_daemon import SMALL, World
+from tests.waiting import PATIENCE_S, until
 
 
 @pytest.fixture
@@ -35,7 +36,12 @@ def limited(world: World, files: int, *arguments: str) -> dict:
     """As `World.json`, under a limit of open files."""
     command = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", sys.executable, "-m", "detour.cli", *arguments]
     done = subprocess.run(
-        [*command, "--json"], env=world.environment, cwd=world.folder, capture_output=True, text=True, timeout=PATIENCE
+        [*command, "--json"],
+        env=world.environment,
+        cwd=world.folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -51,20 +57,20 @@ def test_idle_connections_take_all_descriptors(world: World) -> None:
     reached = re.fullmatch(r"(?:ipv4:)?127.0.0.1:(\d+)", up["endpoints"]["s0"]["address"])
     assert reached is not None
     daemon_ = world.daemon()
-    idle = [socket.create_connection(("127.0.0.1", int(reached[1])), timeout=PATIENCE) for _ in range(400)]
+    idle = [socket.create_connection(("127.0.0.1", int(reached[1])), timeout=PATIENCE_S) for _ in range(400)]
     try:
-        wait(lambda: daemon_.num_fds() >= 250, PATIENCE)
+        until(lambda: daemon_.num_fds() >= 250)
         assert world.json("status")["switches"] == 6
         for command in (("send", "h0", "h5", "--bytes", "30000"), ("verify",)):
             code, _, err = world.run(*command, "--json")
             assert (code, err) == (0, "") or (code == 2 and "the fabric has too little left" in err)
         # Who connects and says nothing is let go, so it works again though nobody of them has gone.
-        wait(lambda: world.run("send", "h0", "h5", "--bytes", "30000")[0] == 0, PATIENCE)
+        until(lambda: world.run("send", "h0", "h5", "--bytes", "30000")[0] == 0)
         assert world.json("verify")["verified"] is True
     finally:
         for each in idle:
             each.close()
-    wait(lambda: daemon_.num_fds() < 100, PATIENCE)
+    until(lambda: daemon_.num_fds() < 100)
     assert world.json("verify")["verified"] is True
     assert world.json("down") == {"down": True}
     world.assert_clean()
@@ -74,9 +80,9 @@ def test_down_while_all_descriptors_are_taken(world: World) -> None:
     up = limited(world, 128, "up", "--detach", "--target", "engine", "--grpc", "127.0.0.1:0", *SMALL)
     port = int(up["endpoints"]["s0"]["address"].rpartition(":")[2])
     daemon_ = world.daemon()
-    idle = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) for _ in range(200)]
+    idle = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) for _ in range(200)]
     try:
-        wait(lambda: daemon_.num_fds() >= 120, PATIENCE)
+        until(lambda: daemon_.num_fds() >= 120)
         assert world.json("down") == {"down": True}
     finally:
         for each in idle:
@@ -118,7 +124,7 @@ def test_down_falls_back_to_signals(
         with pytest.raises(DetourError, match="does not answer"):
             daemon.call(state.socket, "status", {}, silence_s=0.2)
         assert daemon.down(state) is True
-        wait(lambda: process.poll() is not None)
+        until(lambda: process.poll() is not None)
         assert process.returncode == -ended_by
         assert not state.path.exists()
         assert daemon.down(state) is False
@@ -133,5 +139,5 @@ def test_a_daemon_that_is_stopped_is_killed(world: World, monkeypatch: pytest.Mo
     process = world.daemon()
     process.suspend()
     assert daemon.down(StateDir(world.runtime / "detour")) is True
-    wait(lambda: not psutil.pid_exists(process.pid) or process.status() == psutil.STATUS_ZOMBIE)
+    until(lambda: not psutil.pid_exists(process.pid) or process.status() == psutil.STATUS_ZOMBIE)
     world.assert_clean()
