@@ -15,8 +15,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import grpc
-
 from detour.base.addresses import UnixAddress, too_long
 from detour.base.errors import DetourError
 from detour.control.client import Target
@@ -31,6 +29,7 @@ _TOOLS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux", "setpriv"
 _THRIFT_BASE = 9090
 _START_SECONDS = 120.0
 _END_SECONDS = 5.0
+_POLL_SECONDS = 0.01
 
 
 def binary() -> str:
@@ -95,20 +94,21 @@ class SwitchProcess:
         return Target(self.switch.name, self.switch.device_id, str(UnixAddress(self._socket)))
 
     def wait_ready(self) -> None:
-        """Returns when gRPC answers.
+        """Returns when gRPC listens.
 
         Raises:
             DetourError: it ended, or does not answer in time.
         """
         deadline = time.monotonic() + _START_SECONDS
-        with grpc.insecure_channel(self.target.address, _CHANNEL) as channel:
-            ready = grpc.channel_ready_future(channel)
-            while True:
-                try:
-                    ready.result(timeout=0.2)
-                    return
-                except grpc.FutureTimeoutError:
-                    self._check(deadline)
+        # No channel of gRPC's: if Ctrl-C interrupts its close, it waits for itself for ever when it is deallocated.
+        while not self._listens():
+            self._check(deadline)
+            time.sleep(_POLL_SECONDS)
+
+    def _listens(self) -> bool:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(_END_SECONDS)
+            return probe.connect_ex(os.fspath(self._socket)) == 0
 
     def _check(self, deadline: float) -> None:
         ended = self.process.poll()
@@ -148,7 +148,3 @@ class SwitchProcess:
             self.process.wait()
         self._socket.unlink(missing_ok=True)
         self._log.unlink(missing_ok=True)
-
-
-# Reconnects at once: the socket file appears some milliseconds after the process.
-_CHANNEL = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 100)]

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ class UpOptions:
 
 
 class Interrupted(KeyboardInterrupt):
-    """SIGINT, SIGTERM or SIGHUP came."""
+    """SIGINT, SIGTERM or SIGHUP came, or whoever waited for a detached fabric has gone before it was up."""
 
 
 @contextmanager
@@ -273,7 +273,10 @@ def _main() -> int:
     pipe = os.fdopen(fd, "w", buffering=1)
 
     def say(key: str, value: Any) -> None:
-        print(json.dumps({key: value}), file=pipe)
+        try:
+            print(json.dumps({key: value}), file=pipe)
+        except BrokenPipeError:
+            raise Interrupted("whoever waited for the fabric has gone") from None
 
     def ready(status: dict[str, Any]) -> None:
         say("ready", status)
@@ -283,7 +286,8 @@ def _main() -> int:
         run(options, lambda text: say("tell", text), ready, detached=True)
     except DetourError as error:
         if not pipe.closed:
-            say("error", str(error))
+            with suppress(Interrupted):
+                say("error", str(error))
         return 2
     except Interrupted:
         return 0

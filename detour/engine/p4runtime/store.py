@@ -54,6 +54,7 @@ class TableStore:
         if info.preset:
             # The JSON looks as if the entries were const and the table as large as their number.
             engine.immutable = False
+        if info.size:
             engine.size = max(info.size, len(engine))
 
 

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waiting until a simple_switch_grpc answers, whatever comes first: it listens, it ends, Ctrl-C."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detour.base.errors import DetourError
+from detour.engine.p4runtime.server import P4RuntimeServer
+from detour.fabric import bmv2_switch
+from detour.fabric.bmv2_switch import SwitchProcess
+from tests.unit.p4runtime.harness import FakeNetwork
+from tests.waiting import PATIENCE_S
+
+# Prints how often it was interrupted.
+_INTERRUPTED = """
+import gc, signal, sys, time
+from tests.unit.fabric.test_bmv2_start import waiting_for
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGALRM, interrupt)
+interrupted = 0
+for turn in range(24):
+    process = waiting_for(sys.argv[1])
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1e-5 * 1.6**turn)  # up to half a second
+        process.wait_ready()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        interrupted += 1
+        time.sleep(0.3)  # threads that hold what was begun are gone before this one lets go of it
+    del process
+    gc.collect()
+print(interrupted)
+"""
+
+
+class _Child:
+    """What `subprocess.Popen` makes, as far as it is asked."""
+
+    def __init__(self, ended: int | None = None) -> None:
+        self.ended = ended
+
+    def poll(self) -> int | None:
+        return self.ended
+
+
+def waiting_for(path: str, ended: int | None = None) -> SwitchProcess:
+    """A switch whose process is not there; whoever listens at `path` is taken for it."""
+    process: Any = SwitchProcess.__new__(SwitchProcess)
+    process.switch = type("Named", (), {"name": "s0", "device_id": 1})
+    process.process = _Child(ended)
+    process._socket = Path(path)
+    process._log = Path(path).with_name("log")
+    return process
+
+
+def test_interrupted_at_any_moment(tmp_path: Path) -> None:
+    """It goes on to its end. A channel of gRPC's that is interrupted while it closes waits for itself for ever."""
+    path = tmp_path / "p4rt"
+    with P4RuntimeServer(FakeNetwork(), f"unix:{path}"):
+        done = subprocess.run(
+            [sys.executable, "-c", _INTERRUPTED, str(path)],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            cwd=Path(__file__).parents[3],
+        )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 0, "the signals came too late"
+
+
+def test_it_listens_at_last(tmp_path: Path) -> None:
+    """No socket, then one that nobody listens at, then one that somebody does."""
+    path = tmp_path / "p4rt"
+    ready = threading.Thread(target=waiting_for(str(path)).wait_ready)
+    with socket.socket(socket.AF_UNIX) as there:
+        ready.start()
+        there.bind(str(path))
+        ready.join(0.1)
+        assert ready.is_alive()
+        there.listen()
+        ready.join(PATIENCE_S)
+        assert not ready.is_alive()
+
+
+def test_it_ends(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("first\nno such interface\n")
+    with pytest.raises(DetourError, match="s0: simple_switch_grpc ended with status 3: no such interface"):
+        waiting_for(str(tmp_path / "p4rt"), ended=3).wait_ready()
+
+
+def test_it_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bmv2_switch, "_START_SECONDS", 0.05)
+    (tmp_path / "log").touch()
+    with pytest.raises(DetourError, match="s0: simple_switch_grpc does not answer: it said nothing"):
+        waiting_for(str(tmp_path / "p4rt")).wait_ready()
