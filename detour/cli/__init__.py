@@ -15,7 +15,7 @@ from importlib import import_module
 
 from detour import __version__
 from detour.base.errors import DetourError
-from detour.base.reports import report
+from detour.base.reports import need_address_space, report
 from detour.cli.parser import Parser
 
 _GROUPS = (
@@ -28,6 +28,8 @@ _OWN = {
 }
 
 INTERRUPTED = 130
+_ADDRESS_SPACE = 512 << 20
+"""What any command needs. With less OpenBLAS, which SciPy loads, may ask for memory again and again for ever."""
 
 
 def make_parser() -> Parser:
@@ -48,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if arguments and arguments[0] in _OWN:
             return import_module(_OWN[arguments[0]][0]).main(arguments[1:])
+        need_address_space(_ADDRESS_SPACE)
         options = make_parser().parse_args(arguments)
         return options.run(options) or 0
     except DetourError as error:

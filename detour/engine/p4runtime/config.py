@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from finsy.proto import p4r
 
@@ -44,6 +45,8 @@ class Compiler:
         self._under_way = 0
         self._workers: ThreadPoolExecutor | None = None
         self._done: OrderedDict[bytes, Future[Compiled]] = OrderedDict()
+        self._in_use: WeakValueDictionary[bytes, Compiled] = WeakValueDictionary()
+        """those that a switch runs are had without compiling, however many others came since"""
 
     def compile(self, message: p4r.ForwardingPipelineConfig) -> Compiled:
         """Checks and compiles; INVALID_ARGUMENT says what the engine cannot realise."""
@@ -70,7 +73,7 @@ class Compiler:
         digest.update(message.p4info.SerializeToString(deterministic=True))
         key = digest.digest()
         with self._lock:
-            future = self._done.get(key)
+            future = self._done.get(key) or self._used(key)
             if future is None:
                 if self._under_way >= _MOST:
                     raise Refused(
@@ -82,10 +85,17 @@ class Compiler:
                     self._workers = ThreadPoolExecutor(_WORKERS, "p4runtime-compiler")
                 self._under_way += 1
                 future = self._done[key] = Future()
-                while len(self._done) > _KEEP:
-                    self._done.popitem(last=False)
                 self._workers.submit(self._compile, message, future, key)
-            self._done.move_to_end(key)
+            if key in self._done:
+                self._done.move_to_end(key)
+        return future
+
+    def _used(self, key: bytes) -> Future[Compiled] | None:
+        found = self._in_use.get(key)
+        if found is None:
+            return None
+        future: Future[Compiled] = Future()
+        future.set_result(found)
         return future
 
     def _compile(self, message: p4r.ForwardingPipelineConfig, future: Future[Compiled], key: bytes) -> None:
@@ -94,7 +104,13 @@ class Compiler:
             kept = p4r.ForwardingPipelineConfig()
             kept.p4info.CopyFrom(message.p4info)
             kept.p4_device_config = message.p4_device_config
-            future.set_result(Compiled(kept, _schema(message, program), program))
+            compiled = Compiled(kept, _schema(message, program), program)
+            with self._lock:
+                self._in_use[key] = compiled
+                finished = [other for other, each in self._done.items() if each.done()]
+                for other in finished[: max(0, len(finished) + 1 - _KEEP)]:
+                    del self._done[other]
+            future.set_result(compiled)
         except BaseException as e:
             with self._lock:
                 self._done.pop(key, None)

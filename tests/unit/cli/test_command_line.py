@@ -16,6 +16,7 @@ import pytest
 from detour import cli
 from detour.base.errors import DetourError
 from detour.fabric import daemon
+from tests.waiting import PATIENCE_S
 
 SENT = {
     "bytes_ok": 1000, "throughput_mbps": 1.5, "paths": [{"path": "sport:0x8001", "packets": 1, "switches": ["s0"]}],
@@ -282,3 +283,24 @@ def test_a_switch_without_address_space_says_so(mebibytes: int, tmp_path: Path) 
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert f"{mebibytes} MiB of address space (ulimit -v)" in done.stderr
+
+
+@pytest.mark.parametrize("mebibytes", [250, 600, 1300])
+@pytest.mark.parametrize("detach", [False, True])
+def test_a_fabric_without_address_space_says_so(detach: bool, mebibytes: int, tmp_path: Path) -> None:
+    """The same of `detour up`; nothing is left."""
+    limit = mebibytes << 20
+    runtime = tmp_path / "run"
+    runtime.mkdir(mode=0o700)
+    done = subprocess.run(
+        [sys.executable, "-m", "detour.cli", "up", "--topo", "dragonfly:p=1,a=2,h=1", *["--detach"] * detach],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"XDG_STATE_HOME": str(tmp_path / "state"), "XDG_RUNTIME_DIR": str(runtime)},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+        timeout=PATIENCE_S,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert f"{mebibytes} MiB of address space (ulimit -v)" in done.stderr
+    assert not list(runtime.iterdir())

@@ -259,10 +259,22 @@ def test_slow_programs_hold_up_nobody_else(
         assert client.read(names.entry("lpm_route")) == [entry]
         client.stub.Capabilities(p4r.CapabilitiesRequest())
         get(client)
+        _others_go_on(connect, names)
     finally:
         go_on.set()
     codes_ = sorted(str(call.code()) for call in calls)
     assert codes_ == ["StatusCode.OK"] * 8 + ["StatusCode.RESOURCE_EXHAUSTED"]
+
+
+def _others_go_on(connect: Callable[..., Client], names: Names) -> None:
+    """While pipelines of device 1 are compiled: arbitration and everything else at another one, with a program that is
+    known."""
+    other = connect(2)
+    other.primary()
+    other.set_pipeline(config())
+    entry = names.entry("lpm_route", None, action=("to_cpu", 1))
+    other.insert(entry)
+    assert other.read(names.entry("lpm_route")) == [entry]
 
 
 def _ended(calls: list[Any]) -> list[Any]:
