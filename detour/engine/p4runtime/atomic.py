@@ -11,7 +11,7 @@ order in which they were made, so a member that is deleted and made again may ta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from finsy.proto import p4r
@@ -19,10 +19,10 @@ from finsy.proto import p4r
 from detour.engine.p4runtime.collector import HELD_OFF
 from detour.engine.p4runtime.entities import table_read
 from detour.engine.p4runtime.entities.common import DELETE, INSERT, MODIFY, Ids, Operation
-from detour.engine.p4runtime.errors import Code, Refused, log, refusal
+from detour.engine.p4runtime.errors import Code, Outcomes, Refused, log, refusal
 from detour.engine.p4runtime.read import READ
 from detour.engine.p4runtime.store import Store, TableStore
-from detour.engine.p4runtime.write import prepare
+from detour.engine.p4runtime.write import Updates, prepare
 from detour.engine.tables import NoSuchEntry
 
 _OPPOSITE: dict[int, Any] = {INSERT: DELETE, MODIFY: MODIFY, DELETE: INSERT}
@@ -30,7 +30,7 @@ _OPPOSITE: dict[int, Any] = {INSERT: DELETE, MODIFY: MODIFY, DELETE: INSERT}
 _WHOLE = p4r.TableEntry(counter_data=p4r.CounterData(), meter_config=p4r.MeterConfig())
 
 
-def write_atomically(store: Store, updates: Sequence[p4r.Update], ids: Ids = None) -> list[Refused | None]:
+def write_atomically(store: Store, updates: Updates, ids: Ids = None) -> Outcomes:
     """Carries out a batch as a whole; returns what became of each update."""
     ready: list[Operation] = []
     with HELD_OFF:
@@ -42,13 +42,18 @@ def write_atomically(store: Store, updates: Sequence[p4r.Update], ids: Ids = Non
         return store.run(lambda: _carry_out(store, updates, ready))
 
 
-def _failed(count: int, index: int, error: Exception) -> list[Refused | None]:
+def _failed(count: int, index: int, error: Exception) -> Outcomes:
     """The one that failed, and the others, which were not carried out or were taken back."""
+    errors = Outcomes(count)
+    errors[index] = refusal(error)
     aborted = Refused(Code.ABORTED, f"not carried out: update {index} of the batch failed")
-    return [refusal(error) if i == index else aborted for i in range(count)]
+    for i in range(count):
+        if i != index:
+            errors[i] = aborted
+    return errors
 
 
-def _carry_out(store: Store, updates: Sequence[p4r.Update], ready: list[Operation]) -> list[Refused | None]:
+def _carry_out(store: Store, updates: Updates, ready: list[Operation]) -> Outcomes:
     for update in updates:
         _check(store, update)
     undo: list[p4r.Update] = []
@@ -61,7 +66,7 @@ def _carry_out(store: Store, updates: Sequence[p4r.Update], ready: list[Operatio
                 _take_back(store, each)
             return _failed(len(updates), i, e)
         undo.extend(inverse)
-    return [None] * len(updates)
+    return Outcomes(len(updates))
 
 
 def _take_back(store: Store, update: p4r.Update) -> None:

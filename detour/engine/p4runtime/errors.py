@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator
 from enum import IntEnum
 
 from finsy.proto import p4r, rpc_status
@@ -19,7 +19,8 @@ log = logging.getLogger("detour.p4runtime")
 
 SPACE = "detour-v1model"
 _TEXT_LIMIT = 500
-_TEXTS_BYTES = 8 << 20
+_TEXTS_BYTES = 2 << 20
+_TEXT_COST = 128  # of a kept text, beside its bytes
 _SLICE = 256
 _TYPE_URL = "type.googleapis.com/p4.v1.Error"
 
@@ -70,8 +71,9 @@ def refusal(error: BaseException) -> Refused:
     must not end the server.
     """
     found = _refusal(error)
-    found.__cause__ = found.__context__ = None
-    return found.with_traceback(None)
+    for each in (error, found):  # what follows inside an `except` has the first as its context
+        each.__cause__ = each.__context__ = each.__traceback__ = None
+    return found
 
 
 def _refusal(error: BaseException) -> Refused:
@@ -97,24 +99,54 @@ def _refusal(error: BaseException) -> Refused:
     return Refused(Code.INTERNAL, str(error))
 
 
-def batch_status(message: str, errors: Sequence[Refused | None]) -> bytes:
-    """google.rpc.Status with one p4.v1.Error an element, OKs included (spec, "Error Reporting").
+class Outcomes:
+    """What became of the elements of a batch, by index: None or a refusal.
 
-    The texts of errors beyond the first megabytes of them are left out; codes are not.
+    An object for each of 200,000 refusals would be 80 MB. Here each is a byte for its code, and the texts of those
+    beyond the first megabytes of them are left out.
     """
-    parts = [rpc_status.Status(code=Code.UNKNOWN, message=message).SerializeToString()]
-    left = _TEXTS_BYTES
-    for begin in range(0, len(errors), _SLICE):
-        # What is serialised in parts and put together is the message as a whole.
-        status = rpc_status.Status()
-        for error in errors[begin : begin + _SLICE]:
-            value = b"" if error is None else _detail(error, left > 0)
-            left -= len(value)
-            status.details.add(type_url=_TYPE_URL, value=value)
-        parts.append(status.SerializeToString())
-    return b"".join(parts)
 
+    def __init__(self, count: int) -> None:
+        self._codes = bytearray(count)
+        self._texts: dict[int, str] = {}
+        self._left = _TEXTS_BYTES
 
-def _detail(error: Refused, text: bool) -> bytes:
-    message = error.brief if text else ""
-    return p4r.Error(canonical_code=error.code, message=message, space=SPACE).SerializeToString()
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def __setitem__(self, index: int, error: Refused) -> None:
+        self._codes[index] = error.code
+        text = error.brief
+        cost = len(text) + _TEXT_COST
+        if cost <= self._left:
+            self._left -= cost
+            self._texts[index] = text
+
+    def __getitem__(self, index: int) -> Refused | None:
+        code = self._codes[index]
+        return Refused(Code(code), self._texts.get(index, "")) if code else None
+
+    def __iter__(self) -> Iterator[Refused | None]:
+        return (self[index] for index in range(len(self)))
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything was refused."""
+        return any(self._codes)
+
+    def status(self, message: str) -> bytes:
+        """google.rpc.Status with one p4.v1.Error an element, OKs included (spec, "Error Reporting")."""
+        parts = [rpc_status.Status(code=Code.UNKNOWN, message=message).SerializeToString()]
+        for begin in range(0, len(self), _SLICE):
+            # What is serialised in parts and put together is the message as a whole.
+            status = rpc_status.Status()
+            for index in range(begin, min(begin + _SLICE, len(self))):
+                status.details.add(type_url=_TYPE_URL, value=self._detail(index))
+            parts.append(status.SerializeToString())
+        return b"".join(parts)
+
+    def _detail(self, index: int) -> bytes:
+        code = self._codes[index]
+        if not code:
+            return b""
+        return p4r.Error(canonical_code=code, message=self._texts.get(index, ""), space=SPACE).SerializeToString()

@@ -12,7 +12,7 @@ from finsy.proto import p4r
 
 from detour.engine.p4runtime.entities import counter, digest, meter, pre, profile, register, table_read, value_set
 from detour.engine.p4runtime.entities.common import Ids
-from detour.engine.p4runtime.errors import Refused, refusal
+from detour.engine.p4runtime.errors import Outcomes, refusal
 from detour.engine.p4runtime.store import Store
 from detour.engine.p4runtime.write import unknown_entity
 
@@ -47,7 +47,7 @@ class Reader:
 
     def __init__(self, store: Store, requests: Sequence[p4r.Entity], ids: Ids = None) -> None:
         self._store, self._requests, self._ids = store, requests, ids
-        self.errors: list[Refused | None] = [None] * len(requests)
+        self.errors = Outcomes(len(requests))
 
     def chunks(self) -> Iterator[p4r.ReadResponse]:
         """The responses."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from finsy.proto import p4r
 
-from detour.engine.p4runtime.errors import Refused, invalid
+from detour.engine.p4runtime.errors import invalid
 from detour.engine.p4runtime.read import Reader
 from detour.engine.p4runtime.store import Store
 from detour.engine.p4runtime.write import write
@@ -36,8 +36,8 @@ def _batches(old: Store, new: Store) -> Iterator[list[p4r.Update]]:
             updates = [u for e in response.entities if (u := _update(kind, e, old, new)) is not None]
             for at in range(0, len(updates), _BATCH):
                 yield updates[at : at + _BATCH]
-        if isinstance(reader.errors[0], Refused):
-            raise reader.errors[0]
+        if (error := reader.errors[0]) is not None:
+            raise error
 
 
 def _everything() -> Iterator[tuple[int, p4r.Entity]]:

@@ -20,6 +20,7 @@ from typing import Any
 import grpc
 
 from detour.base.errors import DetourError
+from detour.base.heap import give_back_large_blocks
 from detour.engine.endpoint import Endpoint, Tls
 from detour.engine.p4runtime.device import Device
 from detour.engine.p4runtime.errors import Code, Refused, log
@@ -99,6 +100,7 @@ class P4RuntimeServer:
         """Binds, unless that has been done, and serves; DetourError if the address cannot be bound."""
         if self._workers is not None:
             raise DetourError("P4Runtime: the server runs already")
+        give_back_large_blocks()
         if not self._endpoint.is_bound:
             self._endpoint.bind()
         self._workers = ThreadPoolExecutor(_WORKERS, "p4runtime-worker")

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import grpc
 from finsy.proto import p4r
@@ -14,7 +14,7 @@ from detour.engine.p4runtime.atomic import write_atomically
 from detour.engine.p4runtime.collector import HELD_OFF
 from detour.engine.p4runtime.config import Compiled, Compiler
 from detour.engine.p4runtime.device import Device
-from detour.engine.p4runtime.errors import Code, Refused, batch_status, refusal
+from detour.engine.p4runtime.errors import Code, Outcomes, Refused
 from detour.engine.p4runtime.limits import Budgets, Limits
 from detour.engine.p4runtime.read import CHUNK_BYTES, Reader
 from detour.engine.p4runtime.requests import Batch, Reception, Work
@@ -25,11 +25,12 @@ from detour.engine.p4runtime.write import write
 API_VERSION = "1.5.0"
 """The version of P4Runtime whose messages (finsy's stubs) and rules this server has."""
 
-_STATUS = {c.value[0]: c for c in grpc.StatusCode}
-_WRITE = {
-    p4r.WriteRequest.CONTINUE_ON_ERROR: write,
-    p4r.WriteRequest.ROLLBACK_ON_ERROR: write_atomically,
-    p4r.WriteRequest.DATAPLANE_ATOMIC: write_atomically,
+CarryOut = Callable[[Any, Any, Any], Outcomes]
+_WRITE: dict[int, tuple[CarryOut, bool]] = {
+    # what carries a batch out, whether it takes it slice by slice
+    p4r.WriteRequest.CONTINUE_ON_ERROR: (write, True),
+    p4r.WriteRequest.ROLLBACK_ON_ERROR: (write_atomically, False),
+    p4r.WriteRequest.DATAPLANE_ATOMIC: (write_atomically, False),
 }
 
 
@@ -79,70 +80,70 @@ class Service:
 
     # -- RPCs
 
-    async def Write(self, data: bytes, context: Any) -> p4r.WriteResponse:
-        batch = None
+    async def Write(self, context: Any) -> bytes:
+        batch = Batch(p4r.WriteRequest, "updates", await self.reception.only(context), self.budgets)
         try:
-            batch = Batch(p4r.WriteRequest, "updates", data, self.budgets)
-            context.add_done_callback(lambda _: batch.close())
             await batch.open(self._work)
             device, _ = self._authorise(batch.head)
-            failed = await device.exclusively(lambda: self._write(batch))
-        except Exception as e:
-            await abort(context, refusal(e))
-        if failed:
-            await _abort_batch(context, "write failed", failed)
-        return p4r.WriteResponse()
-
-    async def _write(self, batch: Batch[p4r.WriteRequest]) -> bytes:
-        # Again, since the primary may have changed while the request waited for its turn.
-        device, config = self._authorise(batch.head)
-        store = device.pipelines.store
-        if batch.head.atomicity not in _WRITE:
-            raise Refused(Code.INVALID_ARGUMENT, f"atomicity {batch.head.atomicity} is unknown")
-        carry_out = _WRITE[batch.head.atomicity]
-
-        def work() -> bytes:
-            return _status("write failed", carry_out(store, batch.whole().updates, config.ids))
-
-        await self.budgets.working.enter(batch.weight)
-        try:
-            return await self._work(work)
+            if batch.head.atomicity not in _WRITE:
+                raise Refused(Code.INVALID_ARGUMENT, f"atomicity {batch.head.atomicity} is unknown")
+            carry_out, sliced = _WRITE[batch.head.atomicity]
+            weight = batch.sliced_weight if sliced else batch.whole_weight
+            # A large one waits before it is at the device, so that small ones are not held up there.
+            await self.budgets.working.enter(weight)
+            try:
+                await device.exclusively(lambda: self._write(batch, carry_out))
+                if batch.status:
+                    await _abort_batch(context, "write failed", batch)
+            finally:
+                self.budgets.working.leave(weight)
         finally:
-            self.budgets.working.leave(batch.weight)
+            batch.close()
+        return b""
 
-    async def Read(self, data: bytes, context: Any) -> AsyncIterator[bytes]:
+    async def _write(self, batch: Batch[p4r.WriteRequest], carry_out: CarryOut) -> None:
+        batch.keep()
+        try:
+            # Again, since the primary may have changed while the request waited for its turn.
+            device, config = self._authorise(batch.head)
+            store = device.pipelines.store
+            batch.status = await self._work(
+                lambda: _status("write failed", carry_out(store, batch.elements, config.ids))
+            )
+        finally:
+            batch.close()
+
+    async def Read(self, context: Any) -> None:
         """The answer is of one moment, before or after any Write, and made while it is sent: from the state itself if
         it is short, else from a snapshot, so that a client that takes its time holds up nobody."""
+        batch = Batch(p4r.ReadRequest, "entities", await self.reception.only(context), self.budgets)
         reading = None
         try:
-            batch = Batch(p4r.ReadRequest, "entities", data, self.budgets)
-            context.add_done_callback(lambda _: batch.close())
             await batch.open(self._work)
             reading = _Reading(self.device(batch.head.device_id), batch, self.budgets, self._work)
-            context.add_done_callback(lambda _: reading.close())
             pieces = await reading.begin()
             while (piece := await self._read_work(lambda: _next(pieces))) is not None:
                 if piece:
-                    yield piece
-            failed = await self._read_work(reading.status)
-        except Exception as e:
-            await abort(context, refusal(e))
-        if failed:
-            await _abort_batch(context, "read failed", failed)
+                    await context.write(piece)
+            del piece
+            batch.status = await self._read_work(reading.status)
+            if batch.status:
+                await _abort_batch(context, "read failed", batch)
+        finally:
+            if reading is not None:
+                reading.close()
+            batch.close()
 
     async def SetForwardingPipelineConfig(
-        self, request: p4r.SetForwardingPipelineConfigRequest, context: Any
+        self, request: p4r.SetForwardingPipelineConfigRequest
     ) -> p4r.SetForwardingPipelineConfigResponse:
-        try:
-            device, config = self._authorise(request)
-            if not config.can_push_pipeline:
-                raise Refused(Code.PERMISSION_DENIED, f"role '{request.role}' may not push pipelines")
-            compiled = None
-            if pipeline.check(request):
-                compiled = await self._compiler.compiled(request.config)
-            await device.exclusively(lambda: self._set(request, compiled))
-        except Exception as e:
-            await abort(context, refusal(e))
+        device, config = self._authorise(request)
+        if not config.can_push_pipeline:
+            raise Refused(Code.PERMISSION_DENIED, f"role '{request.role}' may not push pipelines")
+        compiled = None
+        if pipeline.check(request):
+            compiled = await self._compiler.compiled(request.config)
+        await device.exclusively(lambda: self._set(request, compiled))
         return p4r.SetForwardingPipelineConfigResponse()
 
     async def _set(self, request: p4r.SetForwardingPipelineConfigRequest, compiled: Compiled | None) -> None:
@@ -151,25 +152,16 @@ class Service:
         await self._work(lambda: device.pipelines.set(request.action, compiled, cookie))
 
     async def GetForwardingPipelineConfig(
-        self, request: p4r.GetForwardingPipelineConfigRequest, context: Any
+        self, request: p4r.GetForwardingPipelineConfigRequest
     ) -> p4r.GetForwardingPipelineConfigResponse:
-        try:
-            return self.device(request.device_id).pipelines.get(request.response_type)
-        except Exception as e:
-            await abort(context, refusal(e))
+        return self.device(request.device_id).pipelines.get(request.response_type)
 
-    async def StreamChannel(self, request_iterator: AsyncIterator[bytes], context: Any) -> None:
-        try:
-            await stream.serve(request_iterator, context, self.device, self._sessions, self.budgets, self.reception)
-        except Exception as e:
-            await abort(context, refusal(e))
+    async def StreamChannel(self, context: Any) -> None:
+        await stream.serve(context, self.device, self._sessions, self.budgets, self.reception)
 
-    async def Capabilities(self, request: p4r.CapabilitiesRequest, context: Any) -> p4r.CapabilitiesResponse:
-        try:
-            if request.device_id:
-                self.device(request.device_id)
-        except Exception as e:
-            await abort(context, refusal(e))
+    async def Capabilities(self, request: p4r.CapabilitiesRequest) -> p4r.CapabilitiesResponse:
+        if request.device_id:
+            self.device(request.device_id)
         return p4r.CapabilitiesResponse(p4runtime_api_version=API_VERSION)
 
 
@@ -183,7 +175,7 @@ class _Reading:
 
     async def begin(self) -> Iterator[bytes]:
         """The pieces of the answer, to be made one after the other."""
-        await self._hold(self._batch.weight)  # nothing for a small request, which waits for nobody
+        await self._hold(self._batch.whole_weight)  # nothing for a small request, which waits for nobody
         short = await self._device.exclusively(self._short)
         if isinstance(short, bytes):
             if not self._budgets.requests.take(len(short)):
@@ -192,7 +184,7 @@ class _Reading:
             return iter((short,))
         # What is held is given back before more is waited for, lest Reads wait for each other.
         self._release()
-        await self._hold(self._batch.weight + 2 * CHUNK_BYTES + short)
+        await self._hold(self._batch.whole_weight + 2 * CHUNK_BYTES + short)
         return await self._device.exclusively(self._long)
 
     async def _hold(self, size: int) -> None:
@@ -236,7 +228,7 @@ class _Reading:
 
     def status(self) -> bytes:
         """What became of the requests, empty if all is well."""
-        return _status("read failed", self._reader.errors if self._reader else [])
+        return _status("read failed", self._reader.errors) if self._reader else b""
 
     def close(self) -> None:
         """The call has ended."""
@@ -251,17 +243,13 @@ def _next(pieces: Iterator[bytes]) -> bytes | None:
         return next(pieces, None)
 
 
-def _status(message: str, errors: list[Refused | None]) -> bytes:
-    return batch_status(message, errors) if any(errors) else b""
+def _status(message: str, outcomes: Outcomes) -> bytes:
+    return outcomes.status(message) if outcomes.failed else b""
 
 
-async def abort(context: Any, error: Refused) -> NoReturn:
-    """Ends a call with a status."""
-    await context.abort(_STATUS[error.code], error.brief)
-    raise AssertionError("abort() raises")
-
-
-async def _abort_batch(context: Any, message: str, details: bytes) -> NoReturn:
+async def _abort_batch(context: Any, message: str, batch: Batch[Any]) -> None:
     """UNKNOWN with one p4.v1.Error for each element of the batch."""
-    await context.abort(grpc.StatusCode.UNKNOWN, message, (("grpc-status-details-bin", details),))
-    raise AssertionError("abort() raises")
+    try:
+        await context.abort(grpc.StatusCode.UNKNOWN, message, (("grpc-status-details-bin", batch.status),))
+    finally:
+        context.set_trailing_metadata(())  # the context stays until the garbage collector comes by

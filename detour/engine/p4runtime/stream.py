@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -13,7 +13,7 @@ from finsy.proto import p4r
 from detour.engine.p4runtime.device import Device
 from detour.engine.p4runtime.errors import SPACE, Code, Refused, invalid, log, refusal
 from detour.engine.p4runtime.limits import Budgets
-from detour.engine.p4runtime.requests import Reception
+from detour.engine.p4runtime.requests import Reception, received
 from detour.engine.p4runtime.session import Session
 
 FindDevice = Callable[[int], Device]
@@ -23,7 +23,6 @@ _KINDS = {0x0A: "arbitration", 0x12: "packet", 0x1A: "digest_ack", 0x22: "other"
 
 
 async def serve(
-    requests: AsyncIterator[bytes],
     context: Any,
     find: FindDevice,
     sessions: set[Session],
@@ -33,7 +32,7 @@ async def serve(
     """Serves one stream until either side ends it. It is in `sessions` meanwhile. Messages come and go as bytes."""
     session = Session(context.peer(), budgets)
     sessions.add(session)
-    reader = asyncio.ensure_future(_read(session, requests, find, reception))
+    reader = asyncio.ensure_future(_read(session, context, find, reception))
     try:
         while (message := await session.next()) is not None:
             try:
@@ -53,18 +52,15 @@ async def serve(
             session.device.arbiter.leave(session)
 
 
-async def _read(session: Session, requests: AsyncIterator[bytes], find: FindDevice, reception: Reception) -> None:
+async def _read(session: Session, context: Any, find: FindDevice, reception: Reception) -> None:
     try:
         # What an unknown client says first may be as long as any request.
-        first = await reception.first(requests)
-        if first is not None:
-            await _handle(session, first, find)
+        request = await reception.first(context)
+        while request is not None:
+            await _handle(session, request, find)
+            del request  # not while the next one is awaited
             await session.drained()
-            del first
-            async for request in requests:
-                await _handle(session, request, find)
-                del request  # not while the next one is awaited
-                await session.drained()
+            request = await received(context)
     finally:
         session.close()
 

@@ -8,16 +8,17 @@ it; it looks at no state and holds up nobody. The second carries out what is lef
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from itertools import islice
+from typing import Any, Protocol
 
 from finsy.proto import p4r
 
 from detour.engine.p4runtime.collector import HELD_OFF
 from detour.engine.p4runtime.entities import counter, digest, meter, pre, profile, register, table, value_set
 from detour.engine.p4runtime.entities.common import Ids, Operation
-from detour.engine.p4runtime.errors import Code, Refused, invalid, refusal
+from detour.engine.p4runtime.errors import Code, Outcomes, Refused, invalid, refusal
 from detour.engine.p4runtime.store import Store
 
 _SLICE = 256  # a few milliseconds
@@ -38,13 +39,22 @@ _PREPARE: dict[str, tuple[Any, str]] = {
 _KINDS = (p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE)
 
 
-def write(store: Store, updates: Sequence[p4r.Update], ids: Ids = None) -> list[Refused | None]:
+class Updates(Protocol):
+    """A list of updates, or what takes them out of a message when they are asked for."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[p4r.Update]: ...
+
+
+def write(store: Store, updates: Updates, ids: Ids = None) -> Outcomes:
     """Carries out a batch as CONTINUE_ON_ERROR wants it; returns what became of each update."""
-    errors: list[Refused | None] = [None] * len(updates)
+    errors = Outcomes(len(updates))
+    each = enumerate(updates)
     with HELD_OFF:
-        for begin in range(0, len(updates), _SLICE):
+        for _ in range(0, len(updates), _SLICE):
             ready: list[tuple[int, Operation]] = []
-            for i, update in enumerate(updates[begin : begin + _SLICE], begin):
+            for i, update in islice(each, _SLICE):
                 try:
                     ready.append((i, prepare(store, update, ids)))
                 except Exception as e:
@@ -54,7 +64,7 @@ def write(store: Store, updates: Sequence[p4r.Update], ids: Ids = None) -> list[
     return errors
 
 
-def _carry_out(ready: list[tuple[int, Operation]], errors: list[Refused | None]) -> None:
+def _carry_out(ready: list[tuple[int, Operation]], errors: Outcomes) -> None:
     for i, operation in ready:
         try:
             operation()

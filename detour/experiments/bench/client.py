@@ -26,13 +26,15 @@ def p4info(path: Path) -> p4i.P4Info:
 class Client:
     """Primary controller of one switch; a context manager."""
 
-    def __init__(self, address: str, device: int) -> None:
-        self._device = device
+    def __init__(self, address: str, device: int, role: str = "") -> None:
+        self._device, self._role = device, role
         self._channel = grpc.insecure_channel(address, options=_UNLIMITED)
         self._stub = p4r_grpc.P4RuntimeStub(self._channel)
         self._requests: queue.Queue[p4r.StreamMessageRequest | None] = queue.Queue()
         self._answers: Iterator[p4r.StreamMessageResponse] = self._stub.StreamChannel(iter(self._requests.get, None))
         arbitration = p4r.MasterArbitrationUpdate(device_id=device, election_id=_ELECTION)
+        if role:
+            arbitration.role.name = role
         self.send(p4r.StreamMessageRequest(arbitration=arbitration))
         if not self.receive().HasField("arbitration"):
             raise DetourError(f"the switch at {address} does not answer the arbitration")
@@ -61,9 +63,11 @@ class Client:
 
     def requests(self, updates: Sequence[p4r.Update], batch: int) -> list[p4r.WriteRequest]:
         """Writes in batches."""
-        starts = range(0, len(updates), batch)
+        starts, role = range(0, len(updates), batch), self._role
         return [
-            p4r.WriteRequest(device_id=self._device, election_id=_ELECTION, updates=updates[start : start + batch])
+            p4r.WriteRequest(
+                device_id=self._device, role=role, election_id=_ELECTION, updates=updates[start : start + batch]
+            )
             for start in starts
         ]
 

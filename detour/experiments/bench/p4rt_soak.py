@@ -5,12 +5,15 @@ A process of its own serves devices whose tables are full. What it is made to do
 tables hundreds of times over, cancelled or never read; streams that send packets of megabytes and read no refusal;
 packet-ins faster than anybody takes them; Writes of megabytes from many connections; batches of empty updates;
 roles without number, with names of any length; digests that nobody acknowledges. What counts is the highest resident
-memory above that of the process before, and that an honest controller is served all the while.
+memory above that of the process before, and that an honest controller is served all the while. That one is a process
+of its own too: the one that does all this has little time for it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -31,7 +34,7 @@ from detour.experiments.bench.p4runtime import updates_of
 from detour.experiments.bench.report import Goal, Report
 from detour.experiments.bench.switch import Tell
 
-GOAL_MIB = 512.0
+GOAL_MB = 512.0
 SECONDS = 60.0
 _DEVICES = 4
 _ENTRIES = 20_000
@@ -225,6 +228,7 @@ class Soak:
     seconds: float
     honest: int
     slowest_s: float
+    median_s: float
     counts: dict[str, int]
 
 
@@ -254,13 +258,14 @@ class _Watch:
 
 
 @contextlib.contextmanager
-def _served(address: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "detour.experiments.bench.p4rt_soak", address]
+def _child(what: str, address: str, *more: str) -> Iterator[subprocess.Popen[str]]:
+    """A process of this module that is ready, and ends with the context."""
+    command = [sys.executable, "-m", "detour.experiments.bench.p4rt_soak", what, address, *more]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             if not process.stdout.readline():
-                raise DetourError("bench p4rt-soak: the process that is measured has ended")
+                raise DetourError(f"bench p4rt-soak: the process '{what}' has ended")
             yield process
         finally:
             process.kill()
@@ -272,29 +277,39 @@ def _toggle(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
-def _fill(stack: contextlib.ExitStack, address: str, info: p4i.P4Info, config: bytes) -> list[Client]:
+def _fill(stack: contextlib.ExitStack, address: str, info: p4i.P4Info, config: bytes) -> None:
     clients = [stack.enter_context(Client(address, device)) for device in range(1, _DEVICES + 1)]
     made = updates_of(info, "lpm", _ENTRIES)
     for client in clients:
         client.set_pipeline(client.pipeline(info, config))
         client.write(client.requests(made, 2_000))
-    return clients
 
 
-def _honest(client: Client, seconds: float, info: p4i.P4Info) -> tuple[int, float]:
-    """Small writes and reads for some time: (how many, seconds of the slowest)."""
+def _honest(address: str, seconds: float) -> None:
+    """Small writes and reads for some time, by the primary of a role of its own, which takes what comes on its stream;
+    prints a JSON object: how many, and the seconds of the slowest and of the median."""
+    info = p4info(BUILD / "bench_tables.p4info.txtpb")
     first = updates_of(info, "lpm", 1)[0]
-    modify = p4r.Update(type=p4r.Update.MODIFY, entity=first.entity)
-    (request,) = client.requests([modify], 1)
-    count, slowest, end = 0, 0.0, time.monotonic() + seconds
-    while time.monotonic() < end:
-        begun = time.monotonic()
-        client.write([request])
-        client.read([first.entity])
-        slowest = max(slowest, time.monotonic() - begun)
-        count += 1
-        time.sleep(0.05)
-    return count, slowest
+    with Client(address, 1, role="honest") as client:
+        threading.Thread(target=_drain, args=(client,), daemon=True).start()
+        modify = p4r.Update(type=p4r.Update.MODIFY, entity=first.entity)
+        (request,) = client.requests([modify], 1)
+        took: list[float] = []
+        print("ready", flush=True)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            begun = time.monotonic()
+            client.write([request])
+            client.read([first.entity])
+            took.append(time.monotonic() - begun)
+            time.sleep(0.05)
+        print(json.dumps({"count": len(took), "slowest_s": max(took), "median_s": statistics.median(took)}), flush=True)
+
+
+def _drain(client: Client) -> None:
+    with contextlib.suppress(grpc.RpcError, StopIteration):
+        while True:
+            client.receive()
 
 
 def measure(seconds: float = SECONDS, tell: Tell = lambda text: None) -> Soak:
@@ -303,8 +318,8 @@ def measure(seconds: float = SECONDS, tell: Tell = lambda text: None) -> Soak:
     config = (BUILD / "bench_tables.json").read_bytes()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         address = f"unix:{folder}/p4runtime"
-        process = stack.enter_context(_served(address))
-        clients = _fill(stack, address, info, config)
+        process = stack.enter_context(_child("serve", address))
+        _fill(stack, address, info, config)
         tell(f"{_DEVICES} switches with {_ENTRIES:,} entries each")
         before, watch = _resident(process.pid), _Watch(process.pid)
         attack = Attack(address)
@@ -318,13 +333,24 @@ def measure(seconds: float = SECONDS, tell: Tell = lambda text: None) -> Soak:
         attack.begin("writes of empty updates:", _empty_updates, 2)
         tell("all begun")
         try:
-            honest, slowest = _honest(clients[0], seconds, info)
+            with _child("honest", address, f"{seconds}") as honest:
+                assert honest.stdout is not None
+                found = json.loads(honest.stdout.readline() or "null")
         finally:
             attack.end()
             _toggle(process)
+        if found is None:
+            raise DetourError("bench p4rt-soak: the honest controller was refused")
         time.sleep(1.0)
         return Soak(
-            before, watch.end(), _resident(process.pid), seconds, honest, slowest, dict(sorted(attack.counts.items()))
+            before=before,
+            peak=watch.end(),
+            after=_resident(process.pid),
+            seconds=seconds,
+            honest=found["count"],
+            slowest_s=found["slowest_s"],
+            median_s=found["median_s"],
+            counts=dict(sorted(attack.counts.items())),
         )
 
 
@@ -335,7 +361,7 @@ def run(seconds: float = SECONDS, tell: Tell = lambda text: None) -> Report:
 
 def report(found: Soak) -> Report:
     """The highest above the start counts."""
-    above = (found.peak - found.before) / _MIB
+    above = (found.peak - found.before) / 1e6
     return Report(
         name="p4rt-soak",
         numbers={
@@ -345,6 +371,7 @@ def report(found: Soak) -> Report:
             "seconds": found.seconds,
             "honest": found.honest,
             "honest_slowest_s": found.slowest_s,
+            "honest_median_s": found.median_s,
             "outcomes": found.counts,
         },
         columns=("what", "value"),
@@ -354,11 +381,15 @@ def report(found: Soak) -> Report:
             ("afterwards, MiB", f"{found.after / _MIB:.0f}"),
             ("writes and reads of an honest controller meanwhile", f"{found.honest:,}"),
             ("the slowest of them, s", f"{found.slowest_s:.2f}"),
+            ("the median of them, s", f"{found.median_s:.3f}"),
             *((what, f"{count:,}") for what, count in found.counts.items()),
         ),
-        goals=(Goal(f"MiB above the start, in {found.seconds:g} s of everything at once,", above, GOAL_MIB, True),),
+        goals=(Goal(f"MB above the start, in {found.seconds:g} s of everything at once,", above, GOAL_MB, True),),
     )
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1])
+    if sys.argv[1] == "serve":
+        _serve(sys.argv[2])
+    else:
+        _honest(sys.argv[2], float(sys.argv[3]))

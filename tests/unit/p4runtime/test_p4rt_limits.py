@@ -14,9 +14,9 @@ import pytest
 from finsy.proto import p4r, p4r_grpc, stratum
 
 from detour.engine.p4runtime import P4RuntimeServer
-from detour.engine.p4runtime.errors import Code, Refused, batch_status, invalid, refusal
+from detour.engine.p4runtime.errors import Code, Outcomes, Refused, invalid, refusal
 from detour.engine.p4runtime.limits import Budget, Lane, Limits
-from detour.engine.p4runtime.requests import split
+from detour.engine.p4runtime.requests import Parts, split
 from tests.unit.p4runtime.harness import WAIT_S, Client, FakeNetwork, Names, codes, config, uint128
 
 ROUTES = 3000
@@ -161,10 +161,11 @@ def test_a_read_that_waits_for_its_device_is_never_begun_once_cancelled(
     rig.network.before_call = hold
     write = rig.client.stub.Write.future(rig.client.write_request(*(("INSERT", e) for e in routes(names, 5))))
     assert begun.wait(WAIT_S)
+    without = rig.budgets.requests.held
     call = rig.client.stub.Read(p4r.ReadRequest(device_id=1, entities=[names.entry("lpm_route")]))
-    wait_for(lambda: rig.budgets.reads.held)
+    wait_for(lambda: rig.budgets.requests.held > without)
     call.cancel()
-    wait_for(lambda: not rig.budgets.reads.held)
+    wait_for(lambda: rig.budgets.requests.held == without)
     release.set()
     write.result(WAIT_S)
     assert len(rig.client.read(names.entry("lpm_route"))) == 5
@@ -311,8 +312,11 @@ def test_a_call_that_sends_no_request_does_not_stand_in_the_way(make: Callable[.
 
 def test_split_takes_a_message_apart() -> None:
     whole = p4r.WriteRequest(device_id=7, role="r", updates=[p4r.Update(type=1)] * 5)
-    head, count = split(whole.SerializeToString() + p4r.WriteRequest(atomicity=2).SerializeToString(), 4, 10)
-    assert (p4r.WriteRequest.FromString(head), count) == (p4r.WriteRequest(device_id=7, role="r", atomicity=2), 5)
+    data = whole.SerializeToString() + p4r.WriteRequest(atomicity=2).SerializeToString()
+    head, places = split(data, 4, 10)
+    assert p4r.WriteRequest.FromString(head) == p4r.WriteRequest(device_id=7, role="r", atomicity=2)
+    assert len(places) == 5 + 1
+    assert list(Parts(p4r.WriteRequest, "updates", data, places)) == list(whole.updates)
     with pytest.raises(Refused):
         split(whole.SerializeToString(), 4, 4)
     for cut in range(1, len(whole.SerializeToString())):
@@ -338,12 +342,16 @@ def test_errors_of_a_batch_keep_no_frames() -> None:
 def test_a_status_with_many_texts_is_bounded_and_says_every_code() -> None:
     from finsy.proto import rpc_status
 
-    errors = [Refused(Code.NOT_FOUND, "x" * 400) if i % 2 else None for i in range(60_000)]
-    data = batch_status("write failed", errors)
-    assert len(data) < 14 << 20
+    errors = Outcomes(60_000)
+    for i in range(1, 60_000, 2):
+        errors[i] = Refused(Code.NOT_FOUND, "x" * 400)
+    data = errors.status("write failed")
+    assert len(data) < 7 << 20
     details = rpc_status.Status.FromString(data).details
     found = [p4r.Error.FromString(d.value).canonical_code for d in details]
     assert found == [Code.NOT_FOUND if e else Code.OK for e in errors]
+    assert found.count(Code.NOT_FOUND) == 30_000
+    assert p4r.Error.FromString(details[1].value).message == "x" * 400
 
 
 # -- what waits for streams
