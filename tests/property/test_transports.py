@@ -24,6 +24,7 @@ from tests.property.test_lerp import (
     WASTED,
     Plan,
     expect_success,
+    only_late_probes_are_dropped,
     plans,
     post_all,
     run_with_moves,
@@ -127,6 +128,7 @@ def test_in_fair_weather_nothing_is_repeated(plan: Plan, kind: Kind) -> None:
     stats = pair.qp_a.stats()
     wasted = {name: stats[name] for name in WASTED}
     assert not any(wasted.values()), f"{kind}: {wasted}; {net.schedule()}"
+    assert only_late_probes_are_dropped(stats), f"{kind}: {stats}; {net.schedule()}"
 
 
 @pytest.mark.parametrize(("receiver", "control"), list(itertools.product(RECEIVERS, CongestionControl)))

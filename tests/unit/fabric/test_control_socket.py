@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from detour.base.errors import DetourError
+from detour.base.unix_place import UnixPlace
 from detour.fabric import control_socket
 from detour.fabric.base import Tell
 from detour.fabric.control_socket import ControlServer, call
@@ -167,7 +168,9 @@ class Starved:
 
 
 @pytest.fixture
-def make(operations: Operations, tmp_path: Path) -> Iterator[Callable[..., ControlServer]]:
+def make(
+    operations: Operations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., ControlServer]]:
     servers: list[ControlServer] = []
 
     def start(starved: tuple[int, int] | None = None, **settings: float) -> ControlServer:
@@ -175,7 +178,8 @@ def make(operations: Operations, tmp_path: Path) -> Iterator[Callable[..., Contr
         found = {name: getattr(operations, name) for name in names}
         server = ControlServer(tmp_path / "control.sock", found, **settings)  # type: ignore[arg-type]
         if starved is not None:
-            server._socket = Starved(server._socket, *starved)  # type: ignore[assignment]
+            listen = UnixPlace.listen
+            monkeypatch.setattr(UnixPlace, "listen", lambda place: Starved(listen(place), *starved))
         server.start()
         servers.append(server)
         return server

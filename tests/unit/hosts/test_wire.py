@@ -26,8 +26,8 @@ from detour.hosts.wire import unwrap
 from tests.property.lossy import add_delay, mark, through_switches
 from tests.unit.hosts.frames import ack_frame, data_frame, nak_frame, probe_frames
 
-ETH_0_TO_1 = "02000000ffff 020000000000 86dd"
-ETH_1_TO_0 = "02000000ffff 020000000001 86dd"
+ETH_0_TO_1 = "020000ffffff 020000000000 86dd"
+ETH_1_TO_0 = "020000ffffff 020000000001 86dd"
 ADDR_0, ADDR_1 = "fd000000000000010000000000000001", "fd000000000100020000000000000001"
 
 GOLDEN = {
