@@ -51,7 +51,7 @@ _PLANTS: dict[str, tuple[Callable[..., dict[str, Any]], Callable[[], Any]]] = {
     "bounds": (pipeline.run, lambda: mock.patch.object(parser._Parser, "require_bytes")),
     "table": (tables.run, lambda: mock.patch.object(MatchTable, "modify")),
     "json": (json_loader.run, lambda: mock.patch.object(native, "Code", _raise)),
-    "server": (p4runtime.run, lambda: mock.patch.dict(service._WRITE, dict.fromkeys(service._WRITE, _raise))),
+    "server": (p4runtime.run, lambda: mock.patch.dict(service._WRITE, dict.fromkeys(service._WRITE, (_raise, False)))),
     "hosts": (hosts.run, lambda: mock.patch.object(Device, "give", _give_back_at_once)),
     "hang": (pipeline.run, lambda: mock.patch.object(pipeline.Round, "run", _wait_for_ever)),
     "slow": (_work, nullcontext),

@@ -44,7 +44,7 @@ def test_a_parser_that_leaves_the_packet(tmp_path: Path) -> None:
     [
         ("table", "expected"),
         ("json", "KeyError: 'planted'"),
-        ("server", "INTERNAL: internal error: KeyError: 'planted'"),
+        ("server", "KeyError: 'planted'"),
         ("hosts", "are wrong after"),
     ],
 )
