@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from weakref import WeakValueDictionary
 
 from finsy.proto import p4r
@@ -85,10 +86,19 @@ class Compiler:
                     self._workers = ThreadPoolExecutor(_WORKERS, "p4runtime-compiler")
                 self._under_way += 1
                 future = self._done[key] = Future()
-                self._workers.submit(self._compile, message, future, key)
+                job = self._workers.submit(self._compile, message, future, key)
+                job.add_done_callback(partial(self._drop, future, key))
             if key in self._done:
                 self._done.move_to_end(key)
         return future
+
+    def _drop(self, future: Future[Compiled], key: bytes, job: Future[None]) -> None:
+        """Whoever waits for a compilation that `close` cancelled before it began is told."""
+        if job.cancelled():
+            with self._lock:
+                self._done.pop(key, None)
+                self._under_way -= 1
+            future.set_exception(Refused(Code.UNAVAILABLE, "the server stops"))
 
     def _used(self, key: bytes) -> Future[Compiled] | None:
         found = self._in_use.get(key)
