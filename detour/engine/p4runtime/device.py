@@ -19,6 +19,7 @@ from detour.engine.p4runtime.pipeline import Pipelines
 from detour.engine.p4runtime.session import Session
 from detour.engine.p4runtime.store import Store
 from detour.engine.p4runtime.target import Target
+from detour.engine.p4runtime.turns import Turns
 
 T = TypeVar("T")
 _TURN_S = 0.002  # for packet-ins and digests
@@ -40,14 +41,15 @@ class Device:
         work: Callable[[Callable[[], Any]], Awaitable[Any]],
         promote_backup: bool,
         budgets: Budgets | None = None,
+        turns: Turns | None = None,
     ) -> None:
-        """`work` runs a function in a worker thread."""
+        """`work` runs a function in a worker thread; budgets and turns are shared by the devices of a server."""
         self.id, self.target = device_id, target
         self.lock = asyncio.Lock()
         self._budgets = budgets or Budgets(Limits())
         self.arbiter = Arbiter(device_id, self._drain, promote_backup, self._budgets)
         self.pipelines = Pipelines(target)
-        self._loop, self._work = loop, work
+        self._loop, self._work, self._turns = loop, work, turns or Turns(loop)
         self._digester: Digester | None = None
         self._digested: Store | None = None
         self._inbox: deque[tuple[int, bytes]] = deque()
@@ -115,7 +117,7 @@ class Device:
         if not self._scheduled:
             self._scheduled = True
             try:
-                self._loop.call_soon_threadsafe(self._deliver)
+                self._loop.call_soon_threadsafe(self._turns.ask, self._deliver)
             except RuntimeError:  # the server stops
                 self._empty_inbox()
 
@@ -128,19 +130,19 @@ class Device:
         self._budgets.inbox.give(len(data) + _RECORD_BYTES)
         return kind, data
 
-    def _deliver(self) -> None:
-        self._scheduled = False
+    def _deliver(self) -> bool:
+        """Hands on what came, for a turn; True if there is more."""
         end = self._loop.time() + _TURN_S
         while self._loop.time() < end:
             if not self._inbox:
-                return
+                self._scheduled = False
+                return bool(self._inbox)  # what came just before the mark was taken away woke nobody
             kind, data = self._take()
             if kind < 0:
                 self._deliver_packet(data)
             elif (digester := self._current_digester()) is not None:
                 digester.take(kind, data)
-        self._scheduled = True
-        self._loop.call_soon(self._deliver)  # streams and calls have their turn in between
+        return True
 
     def _current_digester(self) -> Digester | None:
         """The one for the live store; pipelines are committed in other threads, so it follows here."""

@@ -78,8 +78,9 @@ class Batch(Generic[M]):
     def __init__(self, kind: type[M], field: str, data: bytes, budgets: Budgets) -> None:
         """Takes what it needs of the budget for requests (RESOURCE_EXHAUSTED if there is too little left)."""
         self._kind, self._field, self._data, self._budgets = kind, field, data, budgets
-        self._small = len(data) <= _SMALL
-        self._held = len(data) * (_EXPANSION if self._small else 1)
+        self.small = len(data) <= _SMALL
+        """soon taken apart, and never in slices"""
+        self._held = len(data) * (_EXPANSION if self.small else 1)
         if not budgets.requests.take(self._held):
             raise Refused(Code.RESOURCE_EXHAUSTED, "too many requests wait for an answer; try again")
         self._users = 1
@@ -90,7 +91,7 @@ class Batch(Generic[M]):
 
     async def open(self, work: Work) -> None:
         """Reads the head; INVALID_ARGUMENT if the message is none, RESOURCE_EXHAUSTED if its batch is too long."""
-        if self._small:
+        if self.small:
             self.head = parse(self._kind, self._data)
             return
 
@@ -120,7 +121,7 @@ class Batch(Generic[M]):
 
     def whole(self) -> M:
         """The request, taken apart."""
-        return self.head if self._small else parse(self._kind, self._data)
+        return self.head if self.small else parse(self._kind, self._data)
 
     def keep(self) -> None:
         """One more must close it."""

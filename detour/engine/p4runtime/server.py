@@ -21,15 +21,18 @@ import grpc
 
 from detour.base.errors import DetourError
 from detour.base.heap import give_back_large_blocks
+from detour.base.turns import take_short_turns
 from detour.engine.endpoint import Endpoint, Tls
 from detour.engine.p4runtime.device import Device
 from detour.engine.p4runtime.errors import Code, Refused, log
 from detour.engine.p4runtime.handlers import register
 from detour.engine.p4runtime.limits import Limits
+from detour.engine.p4runtime.requests import Work
 from detour.engine.p4runtime.service import Service
 from detour.engine.p4runtime.target import NetworkLike, Target
+from detour.engine.p4runtime.turns import Turns
 
-_WORKERS, _READ_WORKERS = 8, 2
+_POOLS = {"worker": 8, "reader": 2, "bulk": 1}  # threads: the first mostly wait, the others compute
 _GRACE_S = 1.0
 _IDLE_SCAN_S = 0.1
 
@@ -61,11 +64,11 @@ class P4RuntimeServer:
         )
         self._network, self._promote = network, promote_backup
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._workers: ThreadPoolExecutor | None = None
-        self._readers: ThreadPoolExecutor | None = None
+        self._pools: dict[str, ThreadPoolExecutor] = {}
         self._stop: asyncio.Event | None = None
         self._switches: dict[int, int] = {}
-        self._service = Service(self._work, self._read_work, self._limits)
+        self._turns: Turns | None = None
+        self._service = Service(self._pool("worker"), self._pool("reader"), self._pool("bulk"), self._limits)
 
     # -- what others use
 
@@ -98,13 +101,13 @@ class P4RuntimeServer:
 
     def start(self) -> None:
         """Binds, unless that has been done, and serves; DetourError if the address cannot be bound."""
-        if self._workers is not None:
+        if self._pools:
             raise DetourError("P4Runtime: the server runs already")
         give_back_large_blocks()
+        take_short_turns()
         if not self._endpoint.is_bound:
             self._endpoint.bind()
-        self._workers = ThreadPoolExecutor(_WORKERS, "p4runtime-worker")
-        self._readers = ThreadPoolExecutor(_READ_WORKERS, "p4runtime-reader")
+        self._pools = {name: ThreadPoolExecutor(threads, f"p4runtime-{name}") for name, threads in _POOLS.items()}
         started = threading.Event()
         failure: list[BaseException] = []
         self._endpoint.serve(lambda server: self._main(server, started, failure))
@@ -120,10 +123,9 @@ class P4RuntimeServer:
             with contextlib.suppress(RuntimeError):  # the loop ended by itself
                 loop.call_soon_threadsafe(stop.set)
         self._endpoint.stop()
-        for pool in (self._workers, self._readers):
-            if pool is not None:
-                pool.shutdown()
-        self._workers = self._readers = None
+        for pool in self._pools.values():
+            pool.shutdown()
+        self._pools = {}
         self._service.close()
 
     def __enter__(self) -> P4RuntimeServer:
@@ -151,6 +153,7 @@ class P4RuntimeServer:
         self._service.begin()
         register(self._service, server)
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        self._turns = Turns(self._loop)
         for device_id in self._switches:
             await self._open(device_id)
         await server.start()
@@ -167,7 +170,7 @@ class P4RuntimeServer:
         assert self._loop is not None
         target = Target(self._network, self._switches[device_id])
         self._service.devices[device_id] = Device(
-            device_id, target, self._loop, self._work, self._promote, self._service.budgets
+            device_id, target, self._loop, self._pool("worker"), self._promote, self._service.budgets, self._turns
         )
 
     async def _close(self, device_id: int) -> None:
@@ -188,8 +191,10 @@ class P4RuntimeServer:
                     log.exception("device %d: looking for idle entries failed", device.id)
             pause = max(_IDLE_SCAN_S, 9 * (asyncio.get_running_loop().time() - begun))
 
-    async def _work(self, function: Callable[[], Any]) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._workers, function)
+    def _pool(self, name: str) -> Work:
+        """What runs a function in a thread of a pool."""
 
-    async def _read_work(self, function: Callable[[], Any]) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._readers, function)
+        async def work(function: Callable[[], Any]) -> Any:
+            return await asyncio.get_running_loop().run_in_executor(self._pools[name], function)
+
+        return work

@@ -37,14 +37,22 @@ _WRITE: dict[int, tuple[CarryOut, bool]] = {
 class Service:
     """Handlers run in the event loop's thread; whatever takes time goes to a worker thread by `work`.
 
-    Long answers are made by `read_work`, so that Reads hold up nobody but each other.
+    Long answers are made by `read_work`, so that Reads hold up nobody but each other, and large requests are taken
+    apart and carried out by `bulk_work`: each thread that decodes takes its turns at the interpreter from the event
+    loop, so there are few of them.
     """
 
-    def __init__(self, work: Work, read_work: Work | None = None, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        work: Work,
+        read_work: Work | None = None,
+        bulk_work: Work | None = None,
+        limits: Limits | None = None,
+    ) -> None:
         self.devices: dict[int, Device] = {}
         self._limits = limits or Limits()
         self.begin()
-        self._read_work = read_work or work
+        self._read_work, self._bulk_work = read_work or work, bulk_work or work
         self._sessions: set[Session] = set()
         self._compiler = Compiler()
         self._work = work
@@ -83,7 +91,7 @@ class Service:
     async def Write(self, context: Any) -> bytes:
         batch = Batch(p4r.WriteRequest, "updates", await self.reception.only(context), self.budgets)
         try:
-            await batch.open(self._work)
+            await batch.open(self._bulk_work)
             device, _ = self._authorise(batch.head)
             if batch.head.atomicity not in _WRITE:
                 raise Refused(Code.INVALID_ARGUMENT, f"atomicity {batch.head.atomicity} is unknown")
@@ -107,9 +115,8 @@ class Service:
             # Again, since the primary may have changed while the request waited for its turn.
             device, config = self._authorise(batch.head)
             store = device.pipelines.store
-            batch.status = await self._work(
-                lambda: _status("write failed", carry_out(store, batch.elements, config.ids))
-            )
+            work = self._work if batch.small else self._bulk_work
+            batch.status = await work(lambda: _status("write failed", carry_out(store, batch.elements, config.ids)))
         finally:
             batch.close()
 
@@ -119,8 +126,9 @@ class Service:
         batch = Batch(p4r.ReadRequest, "entities", await self.reception.only(context), self.budgets)
         reading = None
         try:
-            await batch.open(self._work)
-            reading = _Reading(self.device(batch.head.device_id), batch, self.budgets, self._work)
+            await batch.open(self._bulk_work)
+            work = self._work if batch.small else self._bulk_work
+            reading = _Reading(self.device(batch.head.device_id), batch, self.budgets, work)
             pieces = await reading.begin()
             while (piece := await self._read_work(lambda: _next(pieces))) is not None:
                 if piece:

@@ -18,6 +18,8 @@ from detour.engine.p4runtime.session import Session
 
 FindDevice = Callable[[int], Device]
 
+_REFUSED_BYTES_A_SECOND = 4 << 20
+_SHOWN_BYTES = 1024
 # The oneof `update` by the first byte of a message: its tag (1 to 4), length-delimited.
 _KINDS = {0x0A: "arbitration", 0x12: "packet", 0x1A: "digest_ack", 0x22: "other"}
 
@@ -72,7 +74,7 @@ async def _handle(session: Session, data: bytes, find: FindDevice) -> None:
         error = invalid(f"a stream message of {len(data)} bytes; they have at most {longest}")
         if kind == "arbitration":
             raise error
-        session.send(_stream_error(error, kind))
+        await _refuse(session, _stream_error(error, kind), data)
         return
     request = p4r.StreamMessageRequest.FromString(data)
     kind = request.WhichOneof("update") or ""
@@ -93,7 +95,14 @@ async def _handle(session: Session, data: bytes, find: FindDevice) -> None:
             case _:
                 raise Refused(Code.INVALID_ARGUMENT, "the message is empty")
     except Exception as e:
-        session.send(_stream_error(refusal(e), kind, request))
+        await _refuse(session, _stream_error(refusal(e), kind, request), data)
+
+
+async def _refuse(session: Session, error: p4r.StreamMessageResponse, data: bytes) -> None:
+    """Says so, and listens to the stream no more for as long as the message was large: who is refused and goes on
+    would else keep the event loop busy with receiving."""
+    session.send(error)
+    await asyncio.sleep(len(data) / _REFUSED_BYTES_A_SECOND)
 
 
 async def _arbitrate(session: Session, update: p4r.MasterArbitrationUpdate, find: FindDevice) -> None:
@@ -131,6 +140,3 @@ def _stream_error(
         case _:
             out.other.SetInParent()
     return response
-
-
-_SHOWN_BYTES = 1024
