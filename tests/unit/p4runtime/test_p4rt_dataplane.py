@@ -6,6 +6,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from finsy.proto import p4r
@@ -18,8 +19,8 @@ from tests.unit.p4runtime.test_p4rt_engine import TARGET, Switch, ethernet, ipv6
 FLOOD = 50
 
 
-@pytest.fixture
-def switch() -> Iterator[Switch]:
+@contextmanager
+def running(program: str) -> Iterator[Switch]:
     with Network(packets=1024) as network:
         network.add_switch(1)
         network.start()
@@ -27,9 +28,15 @@ def switch() -> Iterator[Switch]:
             server.add_device(1)
             client = Client(server.target)
             stream = client.primary()
-            client.set_pipeline(config())
+            client.set_pipeline(config(program))
             yield Switch(network, client, stream)
             client.close()
+
+
+@pytest.fixture
+def switch() -> Iterator[Switch]:
+    with running("everything") as found:
+        yield found
 
 
 def digest_entry(names: Names, size: int, timeout_ns: int, ack_ns: int) -> p4r.Entity:
@@ -230,21 +237,89 @@ def test_an_indirect_meter_colours_packets(switch: Switch, names: Names) -> None
     assert not switch.client.read(meter(names, None))[0].meter_entry.HasField("config")
 
 
-def test_a_direct_meter_is_its_entrys(switch: Switch, names: Names) -> None:
-    """By packets. Its colour goes to meta.colour, which `rate` overwrites: so it is told by the meters' own state, read
-    back, and by what a second entry keeps."""
+def test_a_direct_meter_is_read_and_written_as_a_resource(switch: Switch, names: Names) -> None:
     metered = names.entry("acl", None, None, None, 0x86DD, action=("metered",), priority=7)
     metered.table_entry.meter_config.CopyFrom(p4r.MeterConfig(cir=0, cburst=1, pir=0, pburst=2))
     switch.client.insert(metered)
-    wanted = p4r.Entity(direct_meter_entry=p4r.DirectMeterEntry())
-    wanted.direct_meter_entry.table_entry.CopyFrom(metered.table_entry)
-    wanted.direct_meter_entry.table_entry.ClearField("action")
-    wanted.direct_meter_entry.table_entry.ClearField("meter_config")
+    wanted = direct_meter(metered)
     (got,) = switch.client.read(wanted)
     assert got.direct_meter_entry.config == metered.table_entry.meter_config
     through(switch, names, [ipv6(5)] * 4)
     assert switch.client.read(wanted) == [got]  # a configuration, whatever the buckets hold
-    wanted.direct_meter_entry.config.CopyFrom(p4r.MeterConfig(cir=7, cburst=8, pir=9, pburst=10))
-    switch.client.modify(wanted)
-    (again,) = switch.client.read(wanted)
-    assert again.direct_meter_entry.config == p4r.MeterConfig(cir=7, cburst=8, pir=9, pburst=10)
+    changed = direct_meter(metered, p4r.MeterConfig(cir=7, cburst=8, pir=9, pburst=10))
+    switch.client.modify(changed)
+    assert switch.client.read(wanted) == [changed]
+
+
+def direct_meter(entry: p4r.Entity, rates: p4r.MeterConfig | None = None) -> p4r.Entity:
+    """The direct meter of an entry, as it is read (without rates) or written."""
+    entity = p4r.Entity(direct_meter_entry=p4r.DirectMeterEntry())
+    entity.direct_meter_entry.table_entry.CopyFrom(entry.table_entry)
+    for field in ("action", "meter_config"):
+        entity.direct_meter_entry.table_entry.ClearField(field)
+    if rates is not None:
+        entity.direct_meter_entry.config.CopyFrom(rates)
+    return entity
+
+
+class Metered:
+    """The program that answers with the colours of two direct meters: of `first` (packets) in the high half of the
+    third byte, of `second` (bytes) in the low one. It drops what `first` finds red."""
+
+    def __init__(self, switch: Switch) -> None:
+        self.switch, self.client = switch, switch.client
+        self.names = Names(config("meters").p4info)
+
+    def entry(self, table: str, key: int, rates: p4r.MeterConfig | None = None) -> p4r.Entity:
+        action = "by_packets" if table == "first" else "by_bytes"
+        entry = self.names.entry(table, key, action=(action,))
+        if rates is not None:
+            entry.table_entry.meter_config.CopyFrom(rates)
+        return entry
+
+    def colours(self, a: int, b: int, frames: int, size: int = 60) -> list[tuple[int, int]]:
+        """Of as many frames with such keys; those that are dropped are left out."""
+        for _ in range(frames):
+            self.switch.send(bytes((a, b, 0xFF)) + bytes(size - 3), port=1)
+        self.switch.send(bytes((0xEE, 0xEE, 0xFF)) + bytes(57), port=1)  # of no entry: the last to come back
+        found = []
+        while (frame := self.switch.receive(1))[0] != 0xEE:
+            found.append((frame[2] >> 4, frame[2] & 15))
+        assert frame[2] == 0
+        return found
+
+
+@pytest.fixture
+def metered() -> Iterator[Metered]:
+    with running("meters") as switch:
+        yield Metered(switch)
+
+
+TWO_GREEN_TWO_YELLOW = p4r.MeterConfig(cir=0, cburst=2, pir=0, pburst=4)
+
+
+def test_a_direct_meter_colours_the_packets_of_its_entry(metered: Metered) -> None:
+    first = metered.entry("first", 1, TWO_GREEN_TWO_YELLOW)
+    metered.client.insert(first, metered.entry("first", 2))
+    assert metered.colours(1, 0, 6) == [(0, 0), (0, 0), (1, 0), (1, 0)]  # then two red ones, which are dropped
+    assert metered.colours(2, 0, 6) == [(0, 0)] * 6  # without rates all is green
+    metered.client.modify(direct_meter(first, TWO_GREEN_TWO_YELLOW))
+    assert metered.colours(1, 0, 6) == [(0, 0), (0, 0), (1, 0), (1, 0)]  # buckets are full again
+    metered.client.modify(direct_meter(first))
+    assert metered.colours(1, 0, 6) == [(0, 0)] * 6
+
+
+def test_a_direct_meter_of_bytes(metered: Metered) -> None:
+    size = 100
+    rates = p4r.MeterConfig(cir=0, cburst=3 * size, pir=0, pburst=4 * size)
+    metered.client.insert(metered.entry("second", 7, rates))
+    assert metered.colours(0, 7, 6, size) == [(0, 0)] * 3 + [(0, 1)] + [(0, 2)] * 2
+
+
+def test_an_entry_that_is_made_again_has_a_meter_of_its_own(metered: Metered) -> None:
+    first = metered.entry("first", 1, TWO_GREEN_TWO_YELLOW)
+    metered.client.insert(first)
+    assert len(metered.colours(1, 0, 6)) == 4
+    metered.client.delete(first)
+    metered.client.insert(metered.entry("first", 1))
+    assert metered.colours(1, 0, 6) == [(0, 0)] * 6
