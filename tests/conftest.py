@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from detour.fabric.bmv2_switch import missing
+from detour.fabric.footings.bmv2.switch import missing
 
 
 def pytest_configure() -> None:

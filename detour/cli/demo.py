@@ -22,7 +22,7 @@ def register(commands: Any) -> None:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from detour.fabric.daemon import boot, interruptible
+    from detour.fabric.daemon.daemon import boot, interruptible
     from detour.fabric.demo import Demo
 
     begin = time.monotonic()

@@ -21,7 +21,7 @@ from detour.cli.parser import Parser, command
 
 if TYPE_CHECKING:
     from detour.control.fors import FatTree2, Plan
-    from detour.fabric.base import Tell
+    from detour.fabric.footings.base import Tell
 
 _SCHEDULES = ("fors", "linear-shift", "xor", "bandwidth-optimal")
 

@@ -15,7 +15,7 @@ from detour.cli.parser import byte_count, command
 
 if TYPE_CHECKING:
     from detour.control.fors import FatTree2
-    from detour.fabric.outage import Break
+    from detour.fabric.traffic.outage import Break
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s)")
 _UNITS = {"us": 10**6, "ms": 10**9, "s": 10**12}
@@ -57,10 +57,10 @@ def _run(options: argparse.Namespace) -> int:
     from detour.control.fors import warm as plans
     from detour.control.fors.fabric import parse_links
     from detour.engine import warm
-    from detour.experiments.fors_run import Run, execute
-    from detour.fabric.outage import Delays
-    from detour.fabric.phased import Pace
-    from detour.fabric.pinned import Tuning
+    from detour.experiments.fors.exchange import Run, execute
+    from detour.fabric.traffic.outage import Delays
+    from detour.fabric.traffic.phased import Pace
+    from detour.fabric.traffic.pinned import Tuning
 
     fabric = parse_fabric(options.topo, None, options.servers)
     if options.random_failures:
@@ -113,7 +113,7 @@ def _parts(fabric: FatTree2, text: str | None) -> list[Part]:
 
 
 def _breaks(parts: list[Part], times: list[int], silent: bool) -> tuple[Break, ...]:
-    from detour.fabric.outage import Break
+    from detour.fabric.traffic.outage import Break
 
     if not parts:
         raise DetourError("--fail-at says when, and --fail what fails; the latter is missing")

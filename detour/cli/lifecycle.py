@@ -79,7 +79,7 @@ def _grpc_tls(options: argparse.Namespace) -> dict[str, str] | None:
 
 def up_options(options: argparse.Namespace) -> Any:
     """What the options say."""
-    from detour.fabric.daemon import UpOptions
+    from detour.fabric.daemon.daemon import UpOptions
 
     pcap = None if options.pcap is None else os.path.abspath(options.pcap)
     if "grpc" not in options:
@@ -88,7 +88,7 @@ def up_options(options: argparse.Namespace) -> Any:
 
 
 def _up(options: argparse.Namespace) -> None:
-    from detour.fabric import daemon
+    from detour.fabric.daemon import daemon
 
     with progress(options.json, log=True) as tell:
         if options.detach:
@@ -108,7 +108,7 @@ def _show_up(status: dict[str, Any], as_json: bool) -> None:
 
 
 def _down(options: argparse.Namespace) -> None:
-    from detour.fabric import daemon
+    from detour.fabric.daemon import daemon
 
     with progress(options.json) as tell:
         tell("ending the fabric")
@@ -117,7 +117,7 @@ def _down(options: argparse.Namespace) -> None:
 
 
 def _status(options: argparse.Namespace) -> None:
-    from detour.fabric import daemon
+    from detour.fabric.daemon import daemon
 
     status = daemon.ask("status")
     emit(status, options.json, lambda console: _show_status(console, status, endpoints=True))
@@ -162,9 +162,9 @@ def displaced_lines(displaced: dict[str, dict[str, Any]]) -> list[str]:
 
 def _shell(options: argparse.Namespace) -> int:
     from detour.base.errors import DetourError
-    from detour.control import shell
-    from detour.control.client import ELECTION_ID
-    from detour.fabric import daemon
+    from detour.control.p4runtime import shell
+    from detour.control.p4runtime.client import ELECTION_ID
+    from detour.fabric.daemon import daemon
 
     status = daemon.ask("status")
     endpoints = status["endpoints"]

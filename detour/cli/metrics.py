@@ -18,7 +18,7 @@ from detour.base.errors import DetourError
 from detour.base.tcp_place import PATIENCE_S, take_tcp
 from detour.cli.output import emit, progress, table
 from detour.cli.parser import command
-from detour.fabric.base import Tell, silent
+from detour.fabric.footings.base import Tell, silent
 
 _CONNECTIONS = 32
 _IDLE_S = 10.0  # for a client that sends no request, or does not read the answer
@@ -40,7 +40,7 @@ def register(commands: Any) -> None:
 
 
 def _ask(*arguments: Any, **more: Any) -> Any:
-    from detour.fabric.daemon import ask
+    from detour.fabric.daemon.daemon import ask
 
     return ask(*arguments, **more)
 
@@ -57,7 +57,7 @@ def _metrics(options: argparse.Namespace) -> None:
 
 
 def _text(result: dict[str, Any]) -> str:
-    from detour.fabric.metrics import text
+    from detour.fabric.monitoring.metrics import text
 
     return text(result["metrics"])
 

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from detour.fabric.base import Tell, silent
+from detour.fabric.footings.base import Tell, silent
 
 
 def emit(result: Any, as_json: bool, render: Callable[[Console], None]) -> None:

@@ -25,7 +25,7 @@ def register(commands: Any) -> None:
 
 
 def _ask(*arguments: Any, **more: Any) -> Any:
-    from detour.fabric.daemon import ask
+    from detour.fabric.daemon.daemon import ask
 
     return ask(*arguments, **more)
 

@@ -99,7 +99,7 @@ def _count(number: int, what: str) -> str:
 
 
 def _apply(options: argparse.Namespace) -> None:
-    from detour.fabric import daemon
+    from detour.fabric.daemon import daemon
 
     with progress(options.json) as tell:
         tell("placing")

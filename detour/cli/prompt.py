@@ -20,7 +20,7 @@ from detour.cli.parser import Parser, add_path_options, byte_count
 from detour.cli.paths import show_change, show_path
 from detour.cli.tables import show_report
 from detour.cli.traffic import send_arguments, show_probe, show_send
-from detour.fabric.session import Session
+from detour.fabric.operations.session import Session
 
 _HELP = (
     ("send SRC DST [--bytes N | --file F [--store OUT]] [--sport N | --usid LIST]", "send and check, h0 to h71 say"),

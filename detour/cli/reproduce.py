@@ -161,8 +161,8 @@ def _extent(options: argparse.Namespace) -> str:
 
 
 def _run_nonshortest(options: argparse.Namespace) -> int:
-    from detour.experiments import nonshortest
-    from detour.fabric.virtual_scheme import SCHEMES, scheme
+    from detour.experiments.nonshortest import experiment as nonshortest
+    from detour.fabric.footings.virtual.scheme import SCHEMES, scheme
     from detour.hosts.config import host_changes
 
     thresholds = _thresholds(options, nonshortest.THRESHOLDS, nonshortest.DEFAULT_THRESHOLD)
@@ -187,7 +187,7 @@ def _run_nonshortest(options: argparse.Namespace) -> int:
     )
     result = _carry_out(options, "nonshortest", points)
     if options.plot:
-        from detour.experiments import figures
+        from detour.experiments.nonshortest import figures
 
         figures.throughput(result["points"], options.plot)
     emit(result, options.json, lambda console: show.nonshortest(console, result))
@@ -205,12 +205,12 @@ def _thresholds(options: argparse.Namespace, swept: tuple[int, ...], default: in
 
 
 def _run_pfc_gain(options: argparse.Namespace) -> int:
-    from detour.experiments import pfc_gain
+    from detour.experiments.nonshortest import pfc_gain
 
     points = pfc_gain.select(options.connections or pfc_gain.CONNECTIONS, options.seeds, _extent(options))
     result = _carry_out(options, "pfc-gain", points)
     if options.plot:
-        from detour.experiments import figures
+        from detour.experiments.nonshortest import figures
 
         figures.pfc_gain(result["points"], options.plot)
     emit(result, options.json, lambda console: show.pfc_gain(console, result))
@@ -218,7 +218,7 @@ def _run_pfc_gain(options: argparse.Namespace) -> int:
 
 
 def _run_deadlock(options: argparse.Namespace) -> int:
-    from detour.experiments import deadlock
+    from detour.experiments.nonshortest import deadlock
 
     result = _carry_out(options, "deadlock", deadlock.select(options.seeds))
     emit(result, options.json, lambda console: show.deadlock(console, result))
@@ -242,7 +242,7 @@ def _run_qcn(options: argparse.Namespace) -> int:
 
 
 def _run_all(options: argparse.Namespace) -> int:
-    from detour.experiments import results
+    from detour.experiments.nonshortest import results
 
     with _bar("results", options.json) as report:
         written = results.write(options.folder, _extent(options), _means(options, "results"), report)

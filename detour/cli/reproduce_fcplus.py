@@ -13,7 +13,7 @@ from rich.console import Console
 from detour.cli.output import emit, table
 from detour.cli.parser import Parser
 from detour.cli.reproduce_tables import rest
-from detour.experiments.fcplus_packet_level import NETWORKS
+from detour.experiments.fcplus.packet_level import NETWORKS
 
 CarryOut = Callable[[argparse.Namespace, str, list[dict[str, Any]]], dict[str, Any]]
 
@@ -29,11 +29,11 @@ def options_of(parser: Parser) -> None:
 
 def run(options: argparse.Namespace, extent: str, carry_out: CarryOut) -> int:
     """Runs the points, draws and prints; the exit code."""
-    from detour.experiments import fcplus
+    from detour.experiments.fcplus import experiment as fcplus
 
     result = carry_out(options, "fcplus", fcplus.select(extent, options.seeds, options.sizes))
     if options.plot:
-        from detour.experiments import fcplus_figures
+        from detour.experiments.fcplus import figures as fcplus_figures
 
         fcplus_figures.draw(result["points"], options.plot)
     emit(result, options.json, lambda console: show(console, result))

@@ -26,11 +26,11 @@ def options_of(parser: Parser) -> None:
 
 def run(options: argparse.Namespace, extent: str, carry_out: CarryOut) -> int:
     """Runs the points, draws and prints; the exit code."""
-    from detour.experiments import fors
+    from detour.experiments.fors import experiment as fors
 
     result = carry_out(options, "fors", fors.select(extent, options.seed, options.message or fors.MESSAGE))
     if options.plot:
-        from detour.experiments import figures
+        from detour.experiments.nonshortest import figures
 
         figures.fors(result, options.plot)
     emit(result, options.json, lambda console: show(console, result))

@@ -30,7 +30,7 @@ def options_of(parser: Parser) -> None:
 
 def run(options: argparse.Namespace, extent: str, carry_out: Carry) -> int:
     """Carries it out and prints it."""
-    from detour.experiments import path_placement
+    from detour.experiments.placement import experiment as path_placement
     from detour.experiments.reproduce import Means
 
     points = path_placement.select(options.footing, extent, options.seconds)
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace, extent: str, carry_out: Carry) -> int:
     means = None if options.footing == "virtual" else Means()
     result = carry_out(options, "path-placement", points, means)
     if options.plot:
-        from detour.experiments import figures
+        from detour.experiments.nonshortest import figures
 
         figures.rerouting(result["runs"], options.plot)
     emit(result, options.json, lambda console: show(console, result))
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace, extent: str, carry_out: Carry) -> int:
 
 
 def _missing() -> str | None:
-    from detour.fabric.bmv2_switch import missing
+    from detour.fabric.footings.bmv2.switch import missing
 
     return missing()
 

@@ -49,7 +49,7 @@ def _windows(text: str) -> tuple[int, int]:
 
 def run(options: argparse.Namespace, extent: str, carry_out: CarryOut) -> int:
     """Runs the points, draws and prints; the exit code."""
-    from detour.experiments import qcn_switch
+    from detour.experiments.qcn import experiment as qcn_switch
 
     points = qcn_switch.select(
         qcn_switch.Selection(
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace, extent: str, carry_out: CarryOut) -> int:
     result = carry_out(options, "qcn-switch", points)
     result["loads_left_out"] = qcn_switch.loads_left_out(points)
     if options.plot:
-        from detour.experiments import qcn_figures
+        from detour.experiments.qcn import figures as qcn_figures
 
         qcn_figures.curves(result, options.plot)
     emit(result, options.json, lambda console: show(console, result))

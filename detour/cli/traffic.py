@@ -50,7 +50,7 @@ def send_arguments(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _send(options: argparse.Namespace) -> int:
-    from detour.fabric.daemon import ask
+    from detour.fabric.daemon.daemon import ask
 
     arguments = send_arguments(options)
     with progress(options.json) as tell:
@@ -77,7 +77,7 @@ def show_send(console: Console, result: dict[str, Any]) -> None:
 
 
 def _probe(options: argparse.Namespace) -> None:
-    from detour.fabric.daemon import ask
+    from detour.fabric.daemon.daemon import ask
 
     result = ask("probe", source=options.source, target=options.target)
     emit(result, options.json, lambda console: show_probe(console, result))

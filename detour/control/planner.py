@@ -7,13 +7,13 @@ from collections import Counter
 
 from detour.base.errors import DetourError
 from detour.control import schema
-from detour.control.adaptive import check_routing, plan_adaptive
 from detour.control.entries import Action, ActionSet, DefaultAction, Entity, Plan, TableEntry
 from detour.control.policy import Policy
-from detour.control.queueing import plan_channels, plan_marking, plan_priorities, plan_punting
-from detour.control.routing import plan_routes
-from detour.control.sids import plan_sids
-from detour.control.valiant import plan_detours
+from detour.control.routes.adaptive import check_routing, plan_adaptive
+from detour.control.routes.queueing import plan_channels, plan_marking, plan_priorities, plan_punting
+from detour.control.routes.routing import plan_routes
+from detour.control.routes.sids import plan_sids
+from detour.control.routes.valiant import plan_detours
 from detour.topo.failures import NONE, Failures, dead_links, dead_switches
 from detour.topo.topology import Switch, Topology
 

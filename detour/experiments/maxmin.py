@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from detour.experiments.workloads import Pair
+from detour.experiments.nonshortest.workloads import Pair
 from detour.topo import Topology
 from detour.topo.paths import next_hops
 

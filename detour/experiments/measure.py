@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.fabric.virtual import VirtualFabric
-from detour.fabric.virtual_scheme import PACKET_BYTES, US
+from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.fabric.footings.virtual.scheme import PACKET_BYTES, US
 
 Tell = Callable[[float], None]
 """called with the share of the longest time that has passed"""

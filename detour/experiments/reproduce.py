@@ -10,7 +10,13 @@ from typing import Any
 
 from detour.base.cache import cache_dir, without
 from detour.engine import warm
-from detour.experiments import deadlock, fcplus, fors, nonshortest, path_placement, pfc_gain, qcn_switch, sweep
+from detour.experiments import sweep
+from detour.experiments.fcplus import experiment as fcplus
+from detour.experiments.fors import experiment as fors
+from detour.experiments.nonshortest import deadlock, pfc_gain
+from detour.experiments.nonshortest import experiment as nonshortest
+from detour.experiments.placement import experiment as path_placement
+from detour.experiments.qcn import experiment as qcn_switch
 from detour.experiments.store import Point, Store, source_version
 
 Collect = Callable[[Iterable[dict[str, Any] | None]], dict[str, Any]]

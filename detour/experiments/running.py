@@ -14,9 +14,9 @@ import numpy as np
 
 from detour.control import schema
 from detour.experiments.measure import Rule, Series, Steady, jain, settle
-from detour.experiments.workloads import Pair
-from detour.fabric.virtual import ENDLESS, VirtualFabric
-from detour.fabric.virtual_scheme import PACKET_BYTES, PAYLOAD, US, Links, Memory, Scheme, Settings
+from detour.experiments.nonshortest.workloads import Pair
+from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
+from detour.fabric.footings.virtual.scheme import PACKET_BYTES, PAYLOAD, US, Links, Memory, Scheme, Settings
 from detour.topo import Topology
 
 START_SPREAD_PS = 20 * US

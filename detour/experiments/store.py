@@ -24,7 +24,7 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-_WITHOUT_INFLUENCE = ("cli", "experiments/bench", "experiments/figures.py", "experiments/results")
+_WITHOUT_INFLUENCE = ("cli", "experiments/bench", "experiments/nonshortest/figures.py", "experiments/results")
 
 
 def source_version() -> str:

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from detour.base.errors import DetourError
-from detour.fabric.base import Tell
-from detour.fabric.flows import Choice
-from detour.fabric.session import Session
-from detour.fabric.workload import Outcome, Pair, Workload, pairs_of, probing_choice, shortest_choice
+from detour.fabric.footings.base import Tell
+from detour.fabric.operations.session import Session
+from detour.fabric.traffic.flows import Choice
+from detour.fabric.traffic.workload import Outcome, Pair, Workload, pairs_of, probing_choice, shortest_choice
 from detour.topo import Topology
 
 

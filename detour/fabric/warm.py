@@ -7,8 +7,8 @@ import socket
 
 from detour.base.errors import DetourError
 from detour.engine import warm as loop
-from detour.fabric.base import Tell, silent
-from detour.fabric.daemon import UpOptions, boot
+from detour.fabric.daemon.daemon import UpOptions, boot
+from detour.fabric.footings.base import Tell, silent
 from detour.hosts.driver import Driver
 from detour.hosts.state import make_hosts
 

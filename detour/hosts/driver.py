@@ -34,8 +34,8 @@ from detour.base.errors import DetourError
 from detour.base.jit import njit
 from detour.base.unix_place import OwnFile, UnixPlace
 from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, Hosts, deadline, expire, receive, transmit
+from detour.hosts.frames.wire import ETHERTYPE_IPV6
 from detour.hosts.nic import has_work
-from detour.hosts.wire import ETHERTYPE_IPV6
 
 T = TypeVar("T")
 

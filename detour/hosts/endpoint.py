@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 
 from detour.base.jit import njit
-from detour.hosts import answers, cc, dissect, nic, openloop, paths, responder, sender, timers, wire
+from detour.hosts import cc, nic, openloop
 from detour.hosts.config import MAX_PAYLOAD
+from detour.hosts.frames import dissect, wire
 from detour.hosts.jit import inner
+from detour.hosts.paths import paths
 from detour.hosts.rows import cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row
 from detour.hosts.state import FIRST_QPN, MAX_TIME, NIL, Hosts, make_hosts
+from detour.hosts.transport import answers, responder, sender, timers
 
 __all__ = [
     "MAX_FRAME",

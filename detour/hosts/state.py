@@ -18,9 +18,9 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.times import MAX_TIME as MAX_TIME
-from detour.hosts.addresses import to_words
 from detour.hosts.cc import CC_FIELDS
 from detour.hosts.config import CONFIG, HostConfig
+from detour.hosts.frames.addresses import to_words
 from detour.topo.address import GATEWAY_MAC
 
 NIL = -1

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from detour.fabric.control_socket import call
+from detour.fabric.daemon.control_socket import call
 from tests.fault.test_daemon import SMALL, World
 from tests.waiting import PATIENCE_S
 

@@ -17,8 +17,8 @@ import pytest
 from detour.base.cache import cache_dir
 from detour.base.errors import DetourError
 from detour.base.jit import native_cache
-from detour.fabric.control_socket import call
-from detour.fabric.state_dir import StateDir
+from detour.fabric.daemon.control_socket import call
+from detour.fabric.daemon.state_dir import StateDir
 from tests.fault.test_daemon import SMALL, World
 from tests.waiting import PATIENCE_S, until
 
@@ -39,9 +39,9 @@ def plant(world: World, method: str, body: str) -> None:
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(
         "import sys\n"
-        "if 'detour.fabric.daemon' in sys.orig_argv:\n"
+        "if 'detour.fabric.daemon.daemon' in sys.orig_argv:\n"
         "    import os, signal\n"
-        "    from detour.fabric.engine import EngineFabric\n"
+        "    from detour.fabric.footings.engine import EngineFabric\n"
         f"    def {method}(self):\n        {body}\n"
         f"    EngineFabric.{method} = {method}\n"
     )

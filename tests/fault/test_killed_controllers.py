@@ -15,11 +15,11 @@ from contextlib import suppress
 import pytest
 
 from detour.base.errors import DetourError
-from detour.control.client import FabricClient, Target
 from detour.control.entries import Plan
+from detour.control.p4runtime.client import FabricClient, Target
+from detour.control.p4runtime.reconcile import Written, reconcile
 from detour.control.planner import plan
-from detour.control.reconcile import Written, reconcile
-from detour.control.verifier import verify
+from detour.control.verifier.verifier import verify
 from detour.engine import warm
 from detour.engine.network import Network
 from detour.engine.p4runtime import write as writing
@@ -34,9 +34,9 @@ KILLED = 4
 
 CONTROLLER = """
 import asyncio, sys
-from detour.control.client import FabricClient, Target
+from detour.control.p4runtime.client import FabricClient, Target
 from detour.control.planner import plan
-from detour.control.reconcile import reconcile
+from detour.control.p4runtime.reconcile import reconcile
 from detour.topo import parse_topology
 
 async def main():

@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 from detour.base.errors import DetourError
-from detour.fabric import daemon
-from detour.fabric.state_dir import StateDir
+from detour.fabric.daemon import daemon
+from detour.fabric.daemon.state_dir import StateDir
 from tests.fault.test_daemon import SMALL, World
 from tests.waiting import PATIENCE_S, until
 
@@ -93,7 +93,7 @@ def test_down_while_all_descriptors_are_taken(world: World) -> None:
 STUBBORN = """
 import signal, sys, socket, time
 from pathlib import Path
-from detour.fabric.state_dir import StateDir
+from detour.fabric.daemon.state_dir import StateDir
 for number in {ignored}:
     signal.signal(number, signal.SIG_IGN)
 state = StateDir(Path(sys.argv[1]))

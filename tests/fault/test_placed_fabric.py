@@ -16,8 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from detour.base.errors import DetourError
 from detour.cli import metrics as metrics_command
-from detour.fabric.daemon import UpOptions, boot
-from detour.fabric.session import Session
+from detour.fabric.daemon.daemon import UpOptions, boot
+from detour.fabric.operations.session import Session
 from tests.waiting import PATIENCE_S, until
 
 TOPOLOGY = "leaf-spine:leaves=3,spines=3,hosts=2"

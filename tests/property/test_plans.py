@@ -5,11 +5,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from detour.control.entries import difference
-from detour.control.hashes import DETOUR_BIT, PATHS
 from detour.control.planner import plan
-from detour.control.routing import unreachable_hosts
-from detour.control.trace import Tracer
-from detour.control.verifier import verify
+from detour.control.routes.hashes import DETOUR_BIT, PATHS
+from detour.control.routes.routing import unreachable_hosts
+from detour.control.verifier.trace import Tracer
+from detour.control.verifier.verifier import verify
 from detour.topo import Failure, Topology
 from detour.topo.clos import fat_tree, leaf_spine
 from detour.topo.dragonfly import dragonfly

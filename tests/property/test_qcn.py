@@ -6,9 +6,9 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detour.control import qcn_numbers, qcn_schema
-from detour.control.qcn import Mechanism
-from detour.fabric.virtual_load import _call
+from detour.control.routes import qcn_numbers, qcn_schema
+from detour.control.routes.qcn import Mechanism
+from detour.fabric.footings.virtual.load import _call
 from tests.ptf.packets import frame, host, ip, udp
 from tests.unit.control.qcn_runner import PORT, make_runner, message
 

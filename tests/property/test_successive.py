@@ -11,7 +11,17 @@ import numpy as np
 import pytest
 
 from detour.hosts.config import HostConfig
-from detour.hosts.verbs import MR, QP, AccessFlag, CongestionControl, Path, QPInitAttr, SendWR, Transport, WCStatus
+from detour.hosts.verbs.verbs import (
+    MR,
+    QP,
+    AccessFlag,
+    CongestionControl,
+    Path,
+    QPInitAttr,
+    SendWR,
+    Transport,
+    WCStatus,
+)
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 
 MEMORY = 1 << 15

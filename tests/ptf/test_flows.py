@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from detour.control import schema
-from detour.control.watching import CLASS_BOUNDS, slot_cells
+from detour.control.p4runtime.watching import CLASS_BOUNDS, slot_cells
 from tests.ptf.base_test import Switch, send_packet, verify_packet
 from tests.ptf.packets import frame, host, ip, number, udp, usids
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 from scapy.packet import Packet
 
-from detour.control.codec import Codec
 from detour.control.entries import CloneSession, DefaultAction, MeterConfig
+from detour.control.p4runtime.codec import Codec
 from detour.control.planner import plan
 from detour.control.policy import Policy
 from detour.topo.expander import fcplus

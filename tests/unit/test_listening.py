@@ -21,7 +21,7 @@ from detour.cli import metrics
 from detour.cli.lifecycle import displaced_lines
 from detour.engine.endpoint import Endpoint, Tls
 from detour.engine.sockets import open_unix as engine_socket
-from detour.fabric.control_socket import ControlServer, call
+from detour.fabric.daemon.control_socket import ControlServer, call
 from detour.hosts.driver import open_unix as host_socket
 
 PEM = Path(__file__).parent / "p4runtime" / "tls"

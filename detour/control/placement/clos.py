@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.errors import DetourError
-from detour.control.routing import Routes
+from detour.control.routes.routing import Routes
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures, dead_links, dead_switches
 from detour.topo.graph import FAR, distances

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from detour.base.jit import njit
-from detour.control.hashes import PATHS, crc_table
 from detour.control.placement.clos import Clos, Ints, colliding
+from detour.control.routes.hashes import PATHS, crc_table
 
 _TABLE = np.array(crc_table(), dtype=np.uint16)
 

@@ -8,9 +8,9 @@ from typing import Any
 from detour.engine.loop.jit import inner
 from detour.engine.loop.native import load8, load32, load64, prefetch, prefetch_lines
 from detour.hosts.endpoint import MAX_FRAME, Hosts, deadline, expire, make_hosts, not_before, pause, receive, transmit
+from detour.hosts.frames.wire import ETHERNET, IPV6, MAX_OVERHEAD, TRANSIT, UDP
 from detour.hosts.rows import cfg_row, host_row, qp_row
 from detour.hosts.state import FIRST_QPN, HOST, NIL, QP, SLOT, TABLES
-from detour.hosts.wire import ETHERNET, IPV6, MAX_OVERHEAD, TRANSIT, UDP
 
 __all__ = [
     "HOST_BYTES",

@@ -13,7 +13,7 @@ from detour.engine.compiler.program import Program
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
 from detour.experiments.bench.frames import partners
-from detour.fabric.virtual_load import load
+from detour.fabric.footings.virtual.load import load
 from detour.topo import Topology, parse_topology
 
 D1 = "dragonfly:p=2,a=4,h=2"

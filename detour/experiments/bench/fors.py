@@ -158,7 +158,7 @@ def _throughput(phases: int, tell: Tell) -> Iterator[Goal]:
     """Virtual time at 200 Gb/s: an exchange with one failed link beside one without."""
     value = None
     if phases:
-        from detour.experiments.fors_run import Run, execute
+        from detour.experiments.fors.exchange import Run, execute
 
         gbps = []
         for fail in (None, "0:0"):

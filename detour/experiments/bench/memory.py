@@ -18,8 +18,8 @@ from pathlib import Path
 
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
-from detour.control.codec import Codec
 from detour.control.entries import TableEntry
+from detour.control.p4runtime.codec import Codec
 from detour.control.planner import plan
 from detour.experiments.bench.client import Client, p4info
 from detour.experiments.bench.dragonfly import D3, PRIORITIES

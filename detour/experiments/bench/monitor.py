@@ -19,12 +19,12 @@ import numpy as np
 from detour.base.jit import njit
 from detour.experiments.bench.report import Goal, Report
 from detour.experiments.bench.switch import Tell
-from detour.fabric.monitoring import FlowMonitor, receiver_counts
-from detour.hosts.bulk import connect_many, post_many
+from detour.fabric.monitoring.windows import FlowMonitor, receiver_counts
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import deadline, expire, make_hosts, receive, transmit
 from detour.hosts.state import Hosts, set_host
-from detour.hosts.verbs import CongestionControl, Device
+from detour.hosts.verbs.bulk import connect_many, post_many
+from detour.hosts.verbs.verbs import CongestionControl, Device
 
 GOAL_SHARE = 2.0
 PACKETS = 30_000

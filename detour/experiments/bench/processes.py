@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Literal
 
 from detour.base.errors import DetourError
-from detour.control.client import FabricClient, Target
 from detour.control.entries import Plan
-from detour.control.reconcile import reconcile
+from detour.control.p4runtime.client import FabricClient, Target
+from detour.control.p4runtime.reconcile import reconcile
 from detour.engine import phv
 
 Kind = Literal["engine", "bmv2"]

@@ -21,16 +21,16 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.control.planner import plan
-from detour.control.verifier import verify
+from detour.control.verifier.verifier import verify
 from detour.engine.pre import MAX_GROUP, Replication
 from detour.experiments.bench.report import Goal, Report
 from detour.experiments.bench.switch import Tell
-from detour.hosts.bulk import connect_many, post_many
 from detour.hosts.config import HostConfig
 from detour.hosts.driver import Driver, open_unix
 from detour.hosts.endpoint import make_hosts
 from detour.hosts.state import set_host
-from detour.hosts.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device, Endpoint, SendWR, WCStatus
+from detour.hosts.verbs.bulk import connect_many, post_many
+from detour.hosts.verbs.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device, Endpoint, SendWR, WCStatus
 from detour.topo import parse_topology
 
 CONNECTIONS = 1 << 15

@@ -28,8 +28,8 @@ from detour.control.policy import Amount, StepMarking
 from detour.engine.compiler.program import Program
 from detour.experiments.bench.report import Goal, Report
 from detour.experiments.bench.switch import Tell
-from detour.fabric.virtual import VirtualFabric
-from detour.fabric.virtual_scheme import TELEMETRY_LERP, US, Scheme, Settings
+from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.fabric.footings.virtual.scheme import TELEMETRY_LERP, US, Scheme, Settings
 from detour.topo import parse_topology
 
 GOAL_HOPS = 1.5e6

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from detour.control import punt
+from detour.control.p4runtime import punt
 from tests.differential import engine
 from tests.differential.fabric import BUILD
 from tests.differential.rfc import packets

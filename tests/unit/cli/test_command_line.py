@@ -15,7 +15,7 @@ import pytest
 
 from detour import cli
 from detour.base.errors import DetourError
-from detour.fabric import daemon
+from detour.fabric.daemon import daemon
 from tests.waiting import PATIENCE_S
 
 SENT = {

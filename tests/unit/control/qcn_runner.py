@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import struct
 
-from detour.control import qcn_schema, schema
+from detour.control import schema
+from detour.control.routes import qcn_schema
 from detour.engine.compiler.run import Runner
 from detour.engine.tables import MemberRef
-from detour.fabric.virtual import program
+from detour.fabric.footings.virtual.fabric import program
 from tests.ptf.packets import frame, ip, udp
 
 PORT, HOST_PORT = 3, 1

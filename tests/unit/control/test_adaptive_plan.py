@@ -10,12 +10,12 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control import schema
-from detour.control.adaptive import group_links
 from detour.control.entries import Action, DefaultAction, Entity, Plan, TableEntry, Ternary
 from detour.control.planner import plan
 from detour.control.policy import Policy
-from detour.control.trace import Trace, Tracer
-from detour.control.verifier import verify
+from detour.control.routes.adaptive import group_links
+from detour.control.verifier.trace import Trace, Tracer
+from detour.control.verifier.verifier import verify
 from detour.topo import Topology, parse_failure, parse_topology
 
 D1 = parse_topology("d1")

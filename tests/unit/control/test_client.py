@@ -9,10 +9,10 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control import schema
-from detour.control.client import FabricClient, Pipeline, SwitchClient, Target
 from detour.control.entries import Action, ActionSet, DefaultAction, Lpm, MeterConfig, TableEntry
-from detour.control.monitor import Monitor
-from detour.control.reconcile import Written, reconcile
+from detour.control.p4runtime.client import FabricClient, Pipeline, SwitchClient, Target
+from detour.control.p4runtime.monitor import Monitor
+from detour.control.p4runtime.reconcile import Written, reconcile
 from detour.engine.network import Network
 from detour.engine.p4runtime.server import P4RuntimeServer
 from tests.ptf.bmv2 import Bmv2

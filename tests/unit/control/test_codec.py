@@ -6,8 +6,6 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control import schema
-from detour.control.client import Pipeline
-from detour.control.codec import Codec, to_bytes
 from detour.control.entries import (
     Action,
     ActionSet,
@@ -21,6 +19,8 @@ from detour.control.entries import (
     TableEntry,
     Ternary,
 )
+from detour.control.p4runtime.client import Pipeline
+from detour.control.p4runtime.codec import Codec, to_bytes
 
 RULES = "FabricIngress.acl.rules"
 FORWARD = [Action.of(schema.FORWARD, port=port) for port in (3, 1, 511)]

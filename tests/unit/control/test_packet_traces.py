@@ -5,9 +5,9 @@ import pytest
 
 from detour.control import schema
 from detour.control.entries import Action, ActionSet, Entity, Lpm, TableEntry
-from detour.control.hashes import via_ports
 from detour.control.planner import plan
-from detour.control.trace import Tracer, trace
+from detour.control.routes.hashes import via_ports
+from detour.control.verifier.trace import Tracer, trace
 from detour.topo import address, parse_failure, parse_topology
 from detour.topo.paths import path_usids, via_paths
 

@@ -5,10 +5,19 @@ import numpy as np
 import pytest
 
 from detour.control import schema
-from detour.control.candidates import candidates
-from detour.control.hashes import DETOUR_BIT, PATHS, crc16, path_hashes, pick_member, pick_via, probe_ports, via_ports
 from detour.control.planner import plan
-from detour.control.trace import Tracer
+from detour.control.routes.candidates import candidates
+from detour.control.routes.hashes import (
+    DETOUR_BIT,
+    PATHS,
+    crc16,
+    path_hashes,
+    pick_member,
+    pick_via,
+    probe_ports,
+    via_ports,
+)
+from detour.control.verifier.trace import Tracer
 from detour.topo import parse_failure, parse_topology
 from detour.topo.paths import host_paths, via_paths
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from detour import cli
 from detour.base.errors import DetourError
-from detour.control.hashes import PATHS, crc_table, pick_member
 from detour.control.placement import ecmp
 from detour.control.placement.bound import lower_bound
 from detour.control.placement.clos import Clos, collisions, loads
@@ -24,7 +23,8 @@ from detour.control.placement.jobs import FlowSet, flows_of, read_jobs
 from detour.control.placement.place import Placement, place, repair
 from detour.control.placement.report import compare
 from detour.control.planner import plan
-from detour.control.trace import Tracer
+from detour.control.routes.hashes import PATHS, crc_table, pick_member
+from detour.control.verifier.trace import Tracer
 from detour.topo import parse_failure, parse_topology
 
 LEAVES = "leaf-spine:leaves=4,spines=3,hosts=3"

@@ -8,7 +8,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
-from detour.control import punt, schema
+from detour.control import schema
 from detour.control.entries import (
     Action,
     ActionSet,
@@ -20,10 +20,11 @@ from detour.control.entries import (
     TableEntry,
     difference,
 )
+from detour.control.p4runtime import punt
 from detour.control.planner import plan
 from detour.control.policy import Amount, NoMarking, Policy, RedMarking, StepMarking, parse_ecn
-from detour.control.queueing import marking_action
-from detour.control.routing import unreachable_hosts
+from detour.control.routes.queueing import marking_action
+from detour.control.routes.routing import unreachable_hosts
 from detour.topo import address, parse_failure, parse_topology
 
 D1 = parse_topology("d1")

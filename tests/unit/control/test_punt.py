@@ -22,7 +22,7 @@ from scapy.layers.ipsec import AH
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Raw
 
-from detour.control.punt import (
+from detour.control.p4runtime.punt import (
     ERRONEOUS_FIELD,
     HEADER_TOO_BIG,
     PUNT_BAD_SRH,

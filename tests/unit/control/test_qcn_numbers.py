@@ -10,11 +10,11 @@ from fractions import Fraction
 import pytest
 
 from detour.base.errors import DetourError
-from detour.control import qcn_numbers, qcn_schema
-from detour.control.qcn import MECHANISMS, Mechanism, Points
+from detour.control.routes import qcn_numbers, qcn_schema
+from detour.control.routes.qcn import MECHANISMS, Mechanism, Points
 from detour.engine.compiler.run import Runner
 from detour.engine.phv import EGRESS_PORT, INSTANCE_TYPE
-from detour.fabric.virtual_load import _call
+from detour.fabric.footings.virtual.load import _call
 from tests.ptf.packets import frame, host, ip, udp
 from tests.unit.control.qcn_runner import PORT, make_runner, message
 

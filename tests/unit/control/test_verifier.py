@@ -10,7 +10,7 @@ from detour.control import schema
 from detour.control.entries import Action, ActionSet, DefaultAction, Entity, Lpm, Plan, TableEntry
 from detour.control.planner import plan
 from detour.control.policy import Policy
-from detour.control.verifier import verify
+from detour.control.verifier.verifier import verify
 from detour.topo import address, parse_failure, parse_topology
 
 D1 = parse_topology("d1")

@@ -12,7 +12,7 @@ from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
 from detour.control import schema
 from detour.control.entries import TableEntry
-from detour.control.watching import CLASS_BOUNDS, CLASS_MEANS, WatchList, counts, slot_cells
+from detour.control.p4runtime.watching import CLASS_BOUNDS, CLASS_MEANS, WatchList, counts, slot_cells
 from detour.engine import phv
 from detour.engine.compiler.program import Program
 from detour.engine.compiler.run import Runner

@@ -3,8 +3,9 @@
 
 import pytest
 
-from detour.experiments import fcplus, fcplus_figures
-from detour.experiments import fcplus_paper as paper
+from detour.experiments.fcplus import experiment as fcplus
+from detour.experiments.fcplus import figures as fcplus_figures
+from detour.experiments.fcplus import paper
 
 
 def test_every_printed_value_has_a_point_and_every_point_a_cost():

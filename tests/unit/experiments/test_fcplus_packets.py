@@ -11,10 +11,14 @@ import pytest
 from detour.control.expander import throughput
 from detour.control.expander.demand import demand_of
 from detour.control.expander.routes import Policy, compute
-from detour.experiments import fcplus, fcplus_deadlock, fcplus_packet_level, fcplus_packets, fcplus_paper
-from detour.experiments.fcplus_packet_level import NETWORKS, agrees
-from detour.experiments.fcplus_traffic import PACKET_BYTES, PAYLOAD, SIZES, choose_paths, draw, mean_size, wire_bytes
-from detour.fabric.virtual_scheme import US
+from detour.experiments.fcplus import deadlock as fcplus_deadlock
+from detour.experiments.fcplus import experiment as fcplus
+from detour.experiments.fcplus import packet_level as fcplus_packet_level
+from detour.experiments.fcplus import packets as fcplus_packets
+from detour.experiments.fcplus import paper as fcplus_paper
+from detour.experiments.fcplus.packet_level import NETWORKS, agrees
+from detour.experiments.fcplus.traffic import PACKET_BYTES, PAYLOAD, SIZES, choose_paths, draw, mean_size, wire_bytes
+from detour.fabric.footings.virtual.scheme import US
 from detour.topo.expander import equal_cost_clos
 from detour.topo.expander import fcplus as build
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
-from detour.experiments import figures, fors, reproduce
+from detour.experiments import reproduce
+from detour.experiments.fors import experiment as fors
+from detour.experiments.nonshortest import figures
 
 
 @pytest.mark.parametrize(

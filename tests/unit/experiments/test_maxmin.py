@@ -6,8 +6,8 @@ import random
 import numpy as np
 import pytest
 
-from detour.experiments import paper, pfc_gain
 from detour.experiments.maxmin import bound_gbps, hosts_bound_gbps, max_min, routes
+from detour.experiments.nonshortest import paper, pfc_gain
 from detour.topo import parse_topology
 
 TREE = parse_topology("fat-tree:k=4,blocking=2")

@@ -6,7 +6,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.experiments.measure import Rule, jain
-from detour.fabric.virtual_scheme import US
+from detour.fabric.footings.virtual.scheme import US
 
 RULE = Rule(tolerance=0.02, windows=4)
 

@@ -5,9 +5,10 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control.policy import StepMarking
-from detour.experiments import paper, pfc_gain, reproduce, results, results_text
-from detour.experiments.nonshortest import Selection, changed, collect, select
-from detour.fabric.virtual_scheme import scheme
+from detour.experiments import reproduce
+from detour.experiments.nonshortest import paper, pfc_gain, results, results_text
+from detour.experiments.nonshortest.experiment import Selection, changed, collect, select
+from detour.fabric.footings.virtual.scheme import scheme
 from detour.hosts.config import host_changes
 
 

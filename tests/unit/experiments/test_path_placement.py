@@ -12,8 +12,9 @@ import pytest
 
 from detour import cli
 from detour.base.errors import DetourError
-from detour.experiments import path_placement, path_virtual
-from detour.experiments.path_placement import Course, bins, describe, recovery
+from detour.experiments.placement import experiment as path_placement
+from detour.experiments.placement import virtual as path_virtual
+from detour.experiments.placement.experiment import Course, bins, describe, recovery
 
 
 @pytest.fixture(scope="module")

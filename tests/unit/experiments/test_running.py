@@ -4,10 +4,12 @@
 import pytest
 
 from detour.base.errors import DetourError
-from detour.experiments import deadlock, nonshortest, pfc_gain, running, sweep
-from detour.experiments.nonshortest import Selection
+from detour.experiments import running, sweep
+from detour.experiments.nonshortest import deadlock, pfc_gain
+from detour.experiments.nonshortest import experiment as nonshortest
+from detour.experiments.nonshortest.experiment import Selection
 from detour.experiments.store import Store, canonical
-from detour.fabric.virtual_scheme import ROCE_WITH_PFC, TELEMETRY_LERP
+from detour.fabric.footings.virtual.scheme import ROCE_WITH_PFC, TELEMETRY_LERP
 from detour.topo import parse_topology
 
 SHORT = {"least_us": 200, "most_us": 800, "tolerance": 0.05}

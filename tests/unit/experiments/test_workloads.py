@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detour.base.errors import DetourError
-from detour.experiments import paper
-from detour.experiments.workloads import PATTERNS, Pair, ceiling, matching, pair_count, sample
+from detour.experiments.nonshortest import paper
+from detour.experiments.nonshortest.workloads import PATTERNS, Pair, ceiling, matching, pair_count, sample
 from detour.topo import parse_topology
 
 D1 = parse_topology("d1")

@@ -14,9 +14,9 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.base.unix_place import UnixPlace
-from detour.fabric import control_socket
-from detour.fabric.base import Tell
-from detour.fabric.control_socket import ControlServer, call
+from detour.fabric.daemon import control_socket
+from detour.fabric.daemon.control_socket import ControlServer, call
+from detour.fabric.footings.base import Tell
 from tests.waiting import PATIENCE_S
 
 

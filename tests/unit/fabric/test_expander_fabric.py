@@ -12,8 +12,8 @@ from scapy.layers.inet6 import IPv6
 from scapy.utils import rdpcap
 
 from detour.control.expander.routes import Policy, Routes, compute
-from detour.fabric.expander import BY_ADDRESS, ExpanderFabric, lists_of, scheme_of
-from detour.fabric.virtual_scheme import US, Settings
+from detour.fabric.footings.virtual.scheme import US, Settings
+from detour.fabric.traffic.expander import BY_ADDRESS, ExpanderFabric, lists_of, scheme_of
 from detour.topo.expander import fcplus
 
 NETWORK = fcplus(12, 6, 3, hosts=2, seed=3)

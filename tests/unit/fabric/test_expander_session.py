@@ -11,7 +11,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.utils import PcapNgReader
 
 from detour.control.expander.routes import Policy, compute
-from detour.fabric.daemon import UpOptions, boot
+from detour.fabric.daemon.daemon import UpOptions, boot
 from detour.topo.expander import fcplus
 
 NETWORK = fcplus(8, 4, 3, hosts=1, seed=1)

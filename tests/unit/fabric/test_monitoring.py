@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from detour.control.rerouting import Report
-from detour.fabric.monitoring import FIELDS, PORT_FIELDS, FlowMonitor, PortMonitor
+from detour.fabric.monitoring.windows import FIELDS, PORT_FIELDS, FlowMonitor, PortMonitor
 from detour.hosts.config import HostConfig
 from detour.hosts.state import Hosts, make_hosts
 

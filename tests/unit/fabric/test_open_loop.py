@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
-from detour.control import qcn_schema
-from detour.control.qcn import CONDITIONAL_OPENFLOW, QCN_COMPLETE, QCN_SOURCE
-from detour.experiments import qcn_switch
-from detour.fabric.open_loop import PACKET_BYTES, OpenLoop, reference
+from detour.control.routes import qcn_schema
+from detour.control.routes.qcn import CONDITIONAL_OPENFLOW, QCN_COMPLETE, QCN_SOURCE
+from detour.experiments.qcn import experiment as qcn_switch
+from detour.fabric.traffic.open_loop import PACKET_BYTES, OpenLoop, reference
 from detour.hosts.openloop import configure
 from detour.topo import parse_topology
 

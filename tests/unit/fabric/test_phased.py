@@ -6,12 +6,12 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control.fors import FatTree2, solve
-from detour.experiments.fors_run import Run, execute, planned
-from detour.fabric.barrier import tree_parents
-from detour.fabric.outage import Break, Delays
-from detour.fabric.phased import Exchange, Messages, Pace, split
-from detour.fabric.pinned import PinnedFabric
-from detour.fabric.virtual_scheme import US
+from detour.experiments.fors.exchange import Run, execute, planned
+from detour.fabric.footings.virtual.scheme import US
+from detour.fabric.traffic.barrier import tree_parents
+from detour.fabric.traffic.outage import Break, Delays
+from detour.fabric.traffic.phased import Exchange, Messages, Pace, split
+from detour.fabric.traffic.pinned import PinnedFabric
 
 FABRIC = FatTree2(4, 3)
 PACE = Pace(message=200_000)

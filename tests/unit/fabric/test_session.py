@@ -16,9 +16,9 @@ from scapy.layers.l2 import Ether
 from scapy.utils import PcapNgReader
 
 from detour.base.errors import DetourError
-from detour.fabric.daemon import UpOptions, boot
-from detour.fabric.engine import EngineFabric
-from detour.fabric.session import Session
+from detour.fabric.daemon.daemon import UpOptions, boot
+from detour.fabric.footings.engine import EngineFabric
+from detour.fabric.operations.session import Session
 from tests.waiting import PATIENCE_S, until
 
 TOPOLOGY = "dragonfly:p=1,a=2,h=1"  # 3 groups, 6 switches, 6 hosts

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from detour.base.errors import DetourError
-from detour.fabric.state_dir import StateDir, default_path
+from detour.fabric.daemon.state_dir import StateDir, default_path
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_a_second_fabric_is_told_about_the_first(state: StateDir) -> None:
 
 def test_what_a_dead_fabric_left_is_removed(state: StateDir) -> None:
     script = (
-        "import os, sys; from pathlib import Path; from detour.fabric.state_dir import StateDir\n"
+        "import os, sys; from pathlib import Path; from detour.fabric.daemon.state_dir import StateDir\n"
         "s = StateDir(Path(sys.argv[1])); s.lock(); s.record({}); s.socket.touch(); s.scratch.mkdir()\n"
         "(s.scratch / 'x').touch(); os._exit(0)\n"
     )

@@ -10,8 +10,8 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control.entries import Plan
-from detour.control.watching import CELLS, CLASS_MEANS, Cell, slot_cells
-from detour.fabric.switch_flows import READING_SHARE, Links, SwitchFlows, next_window
+from detour.control.p4runtime.watching import CELLS, CLASS_MEANS, Cell, slot_cells
+from detour.fabric.monitoring.switch_flows import READING_SHARE, Links, SwitchFlows, next_window
 
 MS = 1_000_000_000
 TICK_PS = 1_000_000

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from detour.base.errors import DetourError
-from detour.fabric.thrift import ThriftClient
+from detour.fabric.footings.bmv2.thrift import ThriftClient
 
 
 def reply(kind: int, body: bytes, name: bytes = b"set_egress_queue_depth") -> bytes:

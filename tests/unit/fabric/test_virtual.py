@@ -10,13 +10,13 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control import schema
-from detour.control.adaptive import group_links
 from detour.control.policy import NoMarking
+from detour.control.routes.adaptive import group_links
 from detour.experiments.measure import jain
-from detour.fabric.base import make_host_state
-from detour.fabric.settings import Settings as RealSettings
-from detour.fabric.virtual import ENDLESS, VirtualFabric
-from detour.fabric.virtual_scheme import (
+from detour.fabric.footings.base import make_host_state
+from detour.fabric.footings.settings import Settings as RealSettings
+from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
+from detour.fabric.footings.virtual.scheme import (
     BENCHMARK,
     LERP_WITHOUT_PFC,
     PACKET_BYTES,

@@ -7,10 +7,10 @@ from pathlib import Path as File
 import pytest
 
 from detour.base.errors import DetourError
-from detour.control.hashes import pick_via
+from detour.control.routes.hashes import pick_via
 from detour.fabric.demo import demo_pairs
-from detour.fabric.streams import FileSink, FileSource, PatternSink, PatternSource, pattern
-from detour.fabric.workload import pairs_of, probing_choice
+from detour.fabric.traffic.streams import FileSink, FileSource, PatternSink, PatternSource, pattern
+from detour.fabric.traffic.workload import pairs_of, probing_choice
 from detour.topo import parse_topology
 
 D1 = parse_topology("d1")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from detour.hosts.config import HostConfig
-from detour.hosts.dissect import decode
 from detour.hosts.endpoint import expire
-from detour.hosts.verbs import (
+from detour.hosts.frames.dissect import decode
+from detour.hosts.verbs.verbs import (
     MR,
     QP,
     AccessFlag,

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
-from detour.hosts.bulk import connect_many
 from detour.hosts.config import HostConfig
-from detour.hosts.dissect import decode
 from detour.hosts.endpoint import make_hosts, row_of
+from detour.hosts.frames.dissect import decode
 from detour.hosts.state import FIRST_QPN, generations, next_key, qp_numbers, set_host
-from detour.hosts.verbs import CQ, PD, QP, Context, Device, Path, QPInitAttr, SendWR
+from detour.hosts.verbs.bulk import connect_many
+from detour.hosts.verbs.verbs import CQ, PD, QP, Context, Device, Path, QPInitAttr, SendWR
 from tests.property.lossy import US, Pair, make_pair
 from tests.unit.hosts.frames import deliver, next_frame
 

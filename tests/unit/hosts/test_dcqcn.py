@@ -11,9 +11,9 @@ import pytest
 
 from detour.hosts import cc
 from detour.hosts.config import DCQCN_PAPER, DCQCN_VENDOR, HostConfig
-from detour.hosts.dissect import decode
 from detour.hosts.endpoint import make_hosts
-from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, SendWR, Transport
+from detour.hosts.frames.dissect import decode
+from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, SendWR, Transport
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 
 LINE = 100e9

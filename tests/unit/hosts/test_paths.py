@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from detour.hosts import delays
 from detour.hosts.config import HostConfig
-from detour.hosts.dissect import decode
 from detour.hosts.endpoint import make_hosts
-from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, random_candidates
+from detour.hosts.frames.dissect import decode
+from detour.hosts.paths import delays
+from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, random_candidates
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 
 CANDIDATES = [Path(0x0001), *(Path(0x8000 + k) for k in range(1, 8))]

@@ -6,10 +6,10 @@ from __future__ import annotations
 import pytest
 
 from detour.hosts.config import HostConfig
-from detour.hosts.dissect import decode
 from detour.hosts.endpoint import deadline, pause
+from detour.hosts.frames.dissect import decode
 from detour.hosts.nic import has_work
-from detour.hosts.verbs import MR, AccessFlag, Path, SendWR, WCStatus
+from detour.hosts.verbs.verbs import MR, AccessFlag, Path, SendWR, WCStatus
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 from tests.unit.hosts.frames import data_frame, deliver, next_frame
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from detour.hosts.config import HostConfig
-from detour.hosts.dissect import decode
-from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, WCStatus
+from detour.hosts.frames.dissect import decode
+from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, WCStatus
 from tests.property.lossy import US, Network, Pair, Weather, make_pair, through_switches
 
 FIXED_WINDOW = QPInitAttr(psn=0, congestion_control=CongestionControl.FIXED, initial_cwnd=40)

@@ -18,11 +18,11 @@ from scapy.packet import Raw
 from scapy.utils import wrpcap
 
 from detour.base.errors import DetourError
-from detour.hosts.addresses import final_address, to_text, to_words, usid_address
-from detour.hosts.checksum import CRC_START, crc32_update, fold16, sum16
-from detour.hosts.dissect import decode
-from detour.hosts.verbs import Path
-from detour.hosts.wire import unwrap
+from detour.hosts.frames.addresses import final_address, to_text, to_words, usid_address
+from detour.hosts.frames.checksum import CRC_START, crc32_update, fold16, sum16
+from detour.hosts.frames.dissect import decode
+from detour.hosts.frames.wire import unwrap
+from detour.hosts.verbs.verbs import Path
 from tests.property.lossy import add_delay, mark, through_switches
 from tests.unit.hosts.frames import ack_frame, data_frame, nak_frame, probe_frames
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from detour.base.errors import DetourError
-from detour.control.shell import environment
+from detour.control.p4runtime.shell import environment
 from detour.engine.p4runtime import P4RuntimeServer
 from tests.unit.p4runtime.harness import PROGRAMS, WAIT_S, FakeNetwork
 

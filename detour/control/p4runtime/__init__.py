@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The P4Runtime client: entries to switches and back, counters, packets for the controller."""

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The P4Runtime client: connects to all switches at once, becomes primary, sets the pipeline, reads and writes.
+
+finsy does connections, arbitration and the pipeline's cookie (a pipeline is only set if it differs). Entities
+go through our own codec. Everything is asynchronous and runs in one event loop; nothing here knows whether a
+switch is the engine's or a BMv2 process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import finsy
+import finsy.p4client
+from finsy.proto import p4r
+
+from detour.base.errors import DetourError
+from detour.base.p4build import BUILD
+from detour.control.entries import Entity, Plan
+from detour.control.p4runtime.codec import Codec
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+# A message stays well below gRPC's limit of 4 MiB.
+BATCH = 2000
+RPC_SECONDS = 60.0
+OPEN_SECONDS = 3 * RPC_SECONDS
+"""for a connection: arbitration, and setting the pipeline"""
+ELECTION_ID = 10
+
+PacketIn = Callable[["SwitchClient", bytes, dict[str, int]], Awaitable[None]]
+"""called with the switch, the frame without controller header, and the header's fields"""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A P4 program for a switch: P4Info and what p4c made for the target."""
+
+    p4info: Path
+    blob: Path
+
+    @staticmethod
+    def fabric() -> Pipeline:
+        """`p4src/fabric.p4` as checked in."""
+        return Pipeline.of("fabric")
+
+    @staticmethod
+    def of(program: str) -> Pipeline:
+        """A program of `p4src/` as checked in, by its name (`Policy.program`)."""
+        return Pipeline(BUILD / f"{program}.p4info.txtpb", BUILD / f"{program}.json")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A switch to control: its name for messages, its device id, and the gRPC address that serves it."""
+
+    name: str
+    device_id: int
+    address: str
+
+
+@dataclass(frozen=True)
+class Displaced:
+    """Another controller has become primary of a switch. What it wrote stays until it is written over."""
+
+    election_id: int
+    since: float
+    """`time.monotonic`"""
+
+
+class SwitchClient:
+    """One switch. Made by `FabricClient`.
+
+    `lost`: set while there is no connection.
+    """
+
+    def __init__(
+        self, target: Target, pipeline: Pipeline, election_id: int, on_packet_in: PacketIn | None = None
+    ) -> None:
+        self.target = target
+        self._options = finsy.SwitchOptions(
+            p4info=pipeline.p4info,
+            p4blob=pipeline.blob,
+            device_id=target.device_id,
+            initial_election_id=election_id,
+        )
+        self._on_packet_in = on_packet_in
+        self._stack = AsyncExitStack()
+        self.lost = asyncio.Event()
+        self.lost.set()
+        self.switch = self._make()
+        self.codec = Codec(self.switch.p4info.p4info)
+        self.displaced: Displaced | None = None
+        """the last time that another controller took the switch over; kept when it has gone, until `forgive`"""
+
+    def _on_backup(self, switch: finsy.Switch) -> None:
+        self.displaced = Displaced(switch.primary_id, time.monotonic())
+        _log.warning("%s: another controller is primary now (election id %d)", self._where(), switch.primary_id)
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether it is ours to write."""
+        return self.switch.is_primary
+
+    def forgive(self) -> None:
+        """The switch holds again what we want; `displaced` is history, unless the other controller is still there."""
+        if self.is_primary:
+            self.displaced = None
+
+    def _make(self) -> finsy.Switch:
+        """finsy's switch is good for one connection."""
+        made = finsy.Switch(self.target.name, self.target.address, self._options)
+        made.ee.add_listener(finsy.SwitchEvent.CHANNEL_DOWN, lambda _: self.lost.set())
+        made.ee.add_listener(finsy.SwitchEvent.BECOME_BACKUP, self._on_backup)
+        return made
+
+    @property
+    def name(self) -> str:
+        return self.target.name
+
+    async def open(self) -> None:
+        """Connects, becomes primary, sets the pipeline if it differs.
+
+        Raises:
+            DetourError: nobody answers, another controller is primary, or the pipeline is refused.
+        """
+        try:
+            async with asyncio.timeout(OPEN_SECONDS):
+                await self._open()
+        except TimeoutError:
+            await self.close()
+            raise DetourError(f"{self._where()}: it does not answer within {OPEN_SECONDS:g} s") from None
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Ends the connection. May be called twice."""
+        await self._stack.aclose()
+        self.lost.set()
+
+    async def reopen(self) -> None:
+        """Connects anew after the connection was lost; as `open`."""
+        await self.close()
+        self.switch = self._make()
+        await self.open()
+
+    async def _open(self) -> None:
+        self.lost.clear()
+        try:
+            await self._stack.enter_async_context(self.switch)
+        except finsy.P4ClientError as error:
+            raise DetourError(f"{self._where()}: {describe(error)}") from None
+        except ValueError as error:  # finsy: no election id left to bid with
+            raise DetourError(f"{self._where()}: {error}") from None
+        except asyncio.CancelledError:
+            # One of finsy's tasks failed, whereupon it cancelled the one that we wait for.
+            raise self._gone() from None
+        version = self.switch.p4runtime_version
+        self.codec = Codec(self.switch.p4info.p4info, (version.major, version.minor) >= (1, 5))
+        if not self.switch.is_primary:
+            raise DetourError(
+                f"{self._where()}: another controller is primary (election id {self.switch.primary_id}); "
+                f"end it before this one starts"
+            )
+        if self._on_packet_in is not None:
+            listener = asyncio.create_task(self._packets_in(self._on_packet_in))
+            self._stack.push_async_callback(_end, listener)
+
+    def _gone(self) -> BaseException:
+        """What to raise when a wait for the switch was cancelled: by whoever waits, or because the connection ended."""
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            return asyncio.CancelledError()
+        return DetourError(f"{self._where()}: {_FAILURES.reason(self.name)}")
+
+    def _where(self) -> str:
+        return f"switch {self.name} (device {self.target.device_id}) at {self.target.address}"
+
+    async def read(self) -> list[Entity]:
+        """All state of the switch that entities describe."""
+        entities = self._read(self.codec.read_everything())
+        decoded = [self.codec.decode(entity) async for entity in entities]
+        return [entity for entity in decoded if entity is not None]
+
+    async def read_messages(self, wanted: Sequence[p4r.Entity]) -> list[p4r.Entity]:
+        """What the switch answers, undecoded."""
+        return [entity async for entity in self._read(wanted)]
+
+    async def _read(self, wanted: Sequence[p4r.Entity]) -> AsyncIterator[p4r.Entity]:
+        client = self._client()
+        request = p4r.ReadRequest(device_id=self.target.device_id, entities=wanted)
+        try:
+            async for reply in client.request_iter(request):
+                for entity in reply.entities:
+                    yield entity
+        except finsy.P4ClientError as error:
+            raise DetourError(f"{self._where()} cannot be read: {describe(error)}") from None
+        except asyncio.CancelledError:
+            raise self._gone() from None
+
+    def _client(self) -> Any:
+        # finsy decodes every entity into its own classes when asked by `Switch.read`; its client hands out messages.
+        client = self.switch._p4client  # pyright: ignore[reportPrivateUsage]
+        if client is None or not self.switch.is_up:
+            raise DetourError(f"{self._where()}: the connection is lost")
+        return client
+
+    async def write(self, updates: Iterable[p4r.Update]) -> None:
+        """Writes updates, in order, in batches.
+
+        Raises:
+            DetourError: naming the first update that the switch refuses; those before and after it are done.
+        """
+        pending = list(updates)
+        for start in range(0, len(pending), BATCH):
+            batch = pending[start : start + BATCH]
+            request = p4r.WriteRequest(device_id=self.target.device_id, updates=batch)
+            try:
+                await self._client().request(request)
+            except finsy.P4ClientError as error:
+                raise DetourError(f"{self._where()} refuses {self._refused(error, batch)}") from None
+            except asyncio.CancelledError:
+                raise self._gone() from None
+
+    def _refused(self, error: finsy.P4ClientError, batch: Sequence[p4r.Update]) -> str:
+        if not self.is_primary and self.displaced is not None:
+            return f"writes: another controller is primary (election id {self.displaced.election_id})"
+        if not error.details:
+            return f"a write of {len(batch)} updates: {describe(error)}"
+        place, detail = min(error.details.items())
+        kind = p4r.Update.Type.Name(batch[place].type)
+        what = self.codec.decode(batch[place].entity) or batch[place].entity
+        others = f" ({len(error.details)} of {len(batch)} refused)" if len(error.details) > 1 else ""
+        return f"{kind} {what}: {detail.message or detail.canonical_code.name}{others}"
+
+    async def packet_out(self, frame: bytes, egress_port: int = 0) -> None:
+        """Sends a frame as if it had come in at the CPU port; port 0: the switch routes it."""
+        await self.switch.write([finsy.P4PacketOut(frame, egress_port=egress_port)])
+
+    async def _packets_in(self, handler: PacketIn) -> None:
+        """Hands every packet-in to `handler`, until cancelled."""
+        async for packet in self.switch.read_packets(queue_size=1024):
+            await handler(self, packet.payload, packet.metadata)
+
+
+class FabricClient:
+    """All switches of a fabric. An asynchronous context manager: open inside, closed after."""
+
+    def __init__(
+        self,
+        targets: Iterable[Target],
+        pipeline: Pipeline | None = None,
+        *,
+        election_id: int = ELECTION_ID,
+        on_packet_in: PacketIn | None = None,
+    ) -> None:
+        pipeline = pipeline or Pipeline.fabric()
+        self.switches = {t.device_id: SwitchClient(t, pipeline, election_id, on_packet_in) for t in targets}
+
+    async def __aenter__(self) -> FabricClient:
+        _prepare_finsy()
+        try:
+            await self.each(lambda switch: switch.open())
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends all connections. May be called twice."""
+        await asyncio.gather(*(switch.close() for switch in self.switches.values()))
+
+    async def each(
+        self, work: Callable[[SwitchClient], Awaitable[T]], device_ids: Iterable[int] | None = None
+    ) -> dict[int, T]:
+        """Does something on all switches (or those named) concurrently; all are tried before the first error,
+        in order of the switches, is raised."""
+        chosen = [self.switches[d] for d in (self.switches if device_ids is None else device_ids)]
+        done = await asyncio.gather(*(work(switch) for switch in chosen), return_exceptions=True)
+        result: dict[int, T] = {}
+        for switch, value in zip(chosen, done, strict=True):
+            if isinstance(value, BaseException):
+                raise value
+            result[switch.target.device_id] = value
+        return result
+
+    async def read(self, device_ids: Iterable[int] | None = None) -> Plan:
+        """What the switches hold: device id -> entities."""
+        return await self.each(lambda switch: switch.read(), device_ids)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def describe(error: finsy.P4ClientError) -> str:
+    """A P4Runtime error on one line."""
+    text = f"{error.code.name}: {error.message}" if error.message else error.code.name
+    return " ".join(text.split())
+
+
+class _Failures(logging.Handler):
+    """Takes finsy's log. What it would print (a lost connection, a server without gNMI) reaches the user as errors of
+    ours; why a task of a switch failed is told nowhere else."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.CRITICAL)
+        self._last: dict[str, BaseException] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and record.args:
+            # The name of a task is fy:<switch>|<function>.
+            (task,) = record.args
+            self._last[str(task).partition("|")[0].removeprefix("fy:")] = error
+
+    def reason(self, name: str) -> str:
+        """Why the last task of a switch failed, on one line."""
+        error = self._last.pop(name, None)
+        if isinstance(error, finsy.P4ClientError):
+            return describe(error)
+        return f"{type(error).__name__}: {error}" if error else "the connection is lost"
+
+
+_FAILURES = _Failures()
+
+
+def _prepare_finsy() -> None:
+    logger = logging.getLogger("finsy")
+    if _FAILURES not in logger.handlers:
+        logger.addHandler(_FAILURES)
+        logger.propagate = False
+    # finsy allows a call ten seconds; setting a pipeline may mean compiling it, on a machine that does other things.
+    finsy.p4client._DEFAULT_RPC_TIMEOUT = RPC_SECONDS  # pyright: ignore[reportAttributeAccessIssue]

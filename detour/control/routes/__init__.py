@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Planners of entries: routes, detours, uSIDs, queues, conditional rules."""

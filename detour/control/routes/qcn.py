@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entries of qcn.p4: conditional rules, congestion points, and how switches react to notifications (Benito et al.,
+section III).
+
+Everything that tells the paper's variants apart is an action's parameter, so one compiled program is all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from detour.base.errors import DetourError
+from detour.control import schema
+from detour.control.entries import (
+    Action,
+    ActionSet,
+    CloneSession,
+    DefaultAction,
+    Entity,
+    Plan,
+    Replica,
+    TableEntry,
+)
+from detour.control.planner import plan_switch
+from detour.control.policy import NoMarking, Policy
+from detour.control.routes import qcn_numbers, qcn_schema
+from detour.control.routes.adaptive import group_links
+from detour.control.routes.valiant import ports_into
+from detour.topo.failures import NONE
+from detour.topo.topology import Switch, Topology
+
+PROGRAM = "qcn"
+RECIRCULATION_PORT = 509
+ALL_CLASSES = 0b111
+
+Condition: TypeAlias = Literal["always", "unless_paused", "by_probability"]
+
+
+@dataclass(frozen=True)
+class Points:
+    """Congestion points (section II-D, IV-A).
+
+    `where`: `input`, bytes that came in by a transit port and wait in the switch, which only the engine tells a
+    program; `output`, an output queue's packets times `packet_bytes`, which any v1model target has. `kinds`: links
+    whose ports have one. `every`: packets between samples. `wait_ticks`: waiting time from which on any packet may be
+    the victim; below, with a chance in proportion. 0: any. `classes`: bit v: packets of virtual channel v may be
+    victims.
+    """
+
+    where: Literal["input", "output"] = "input"
+    kinds: tuple[str, ...] = ("local", "global")
+    every: int = 100
+    q_eq: int = 4_000
+    w: int = 2
+    wait_ticks: int = 50_000
+    classes: int = ALL_CLASSES
+    packet_bytes: int = 1024
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.every < 1 << 16:
+            raise DetourError(
+                f"congestion points: a sample every {self.every} packets; 1 to {(1 << 16) - 1} are possible"
+            )
+        if not 0 <= self.wait_ticks < 1 << 32:
+            raise DetourError(f"congestion points: wait_ticks={self.wait_ticks} does not fit 32 bits")
+        if self.where not in ("input", "output"):
+            raise DetourError(f"congestion points: where={self.where} is neither input nor output")
+        qcn_numbers.largest(self.q_eq, self.w)
+
+    def action(self) -> Action:
+        """The P4 action that makes a port a congestion point."""
+        most = qcn_numbers.largest(self.q_eq, self.w)
+        values = {
+            "every": self.every,
+            "q_eq": self.q_eq,
+            "w": self.w,
+            "most": most,
+            "per_byte": qcn_numbers.scale(most),
+            "wait": self.wait_ticks,
+            "victims": self.classes,
+        }
+        if self.where == "input":
+            return Action.of(qcn_schema.INPUT_BUFFER, **values)
+        return Action.of(qcn_schema.OUTPUT_QUEUE, **values, packet_bytes=self.packet_bytes)
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """When minimal rules hold, and what notifications do (section III).
+
+    `source`: messages of the switch's own congestion points count as well, for the port that the victim left by.
+    `versus`: Fb is compared with so many times the mean over the transit ports; 0: not compared. `share` above 0 sets
+    `versus` by the number of ports: a port's Fb must be more than that share of the sum over all ports. `limit` is L_f,
+    `increase` A_i as a fraction, `quiet` PC_l in packets. `smooth`: Fb is a moving average in which a message has the
+    weight 2^-smooth. `steady`: every PC_l packets raise the probability, and nothing else does; otherwise PC_l packets
+    without a message, and messages below what they are compared with. `fade`: every PC_l packets take 2^-fade off a
+    port's Fb (0: nothing). `gentle`: a probability p rises by A_i * (p + (1 - p) * 2^-gentle), 0: by A_i. `classes`:
+    bit v: messages about victims of virtual channel v count.
+    """
+
+    name: str
+    condition: Condition = "by_probability"
+    source: bool = False
+    versus: int = 0
+    share: float = 0.0
+    limit: float = 1 / 128
+    increase: float = 0.01
+    quiet: int = 100
+    steady: bool = False
+    smooth: int = 0
+    fade: int = 0
+    gentle: int = 0
+    classes: int = ALL_CLASSES
+    points: Points = field(default_factory=Points)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.limit * 63 <= 1:
+            raise DetourError(
+                f"{self.name}: L_f is {self.limit:g}; R = 1 - L_f * Fb must stay within 0 and 1 up to Fb = 63"
+            )
+        if not 0 <= self.increase <= 1:
+            raise DetourError(f"{self.name}: A_i is {self.increase:g}, not a fraction")
+        if not 0 <= self.versus <= 16:
+            raise DetourError(f"{self.name}: Fb is compared with {self.versus} times the mean; 0 to 16 are possible")
+        if not 0 <= self.share <= 1:
+            raise DetourError(f"{self.name}: share={self.share:g} is not 0 to 1")
+        if not (0 <= self.smooth <= 8 and 0 <= self.fade <= 8):
+            raise DetourError(f"{self.name}: smooth={self.smooth}, fade={self.fade}: weights are 2^-8 to 1")
+        if not 0 <= self.gentle <= 8:
+            raise DetourError(f"{self.name}: gentle={self.gentle}: 0 to 8 are possible")
+        if not 1 <= self.quiet < 1 << 32:
+            raise DetourError(f"{self.name}: PC_l is {self.quiet} packets")
+
+    def adapt(self, ports: int) -> Action:
+        """The P4 action of a switch with that many transit ports."""
+        versus = max(2, round(self.share * ports)) if self.share else self.versus
+        n = ports if versus else 1
+        return Action.of(
+            qcn_schema.ADAPT,
+            own=int(self.source),
+            n=n,
+            versus=versus,
+            smooth=self.smooth,
+            down=qcn_numbers.decrease(self.limit, n),
+            up=qcn_numbers.increase(self.increase),
+            after=self.quiet,
+            always_up=int(self.steady),
+            fade=self.fade,
+            victims=self.classes,
+            gentle=self.gentle,
+        )
+
+
+CONDITIONAL_OPENFLOW = Mechanism("Conditional-OpenFlow", condition="unless_paused")
+QCN_BASE = Mechanism("QCN-Switch-base")
+QCN_SOURCE = Mechanism("QCN-Switch-source", source=True)
+QCN_COMPARISON = Mechanism("QCN-Switch-comparison", versus=1)
+QCN_COMPLETE = Mechanism(
+    "QCN-Switch-complete",
+    source=True,
+    share=1 / 2,
+    smooth=2,
+    fade=1,
+    gentle=3,
+    steady=True,
+    classes=1,
+    points=Points(every=16, classes=1),
+)
+
+MECHANISMS = {m.name: m for m in (CONDITIONAL_OPENFLOW, QCN_BASE, QCN_SOURCE, QCN_COMPARISON, QCN_COMPLETE)}
+
+
+def plan_qcn(topology: Topology, mechanism: Mechanism) -> Plan:
+    """Entities of every switch of a Dragonfly with one link between any two groups, by device id.
+
+    Raises:
+        DetourError: the topology is another one.
+    """
+    if topology.family != "dragonfly" or topology.valiant_groups < 3:
+        raise DetourError(f"QCN-Switch needs a Dragonfly of at least three groups, not {topology.spec}")
+    if topology.valiant_groups > schema.MAX_GROUPS:
+        raise DetourError(f"qcn.p4 knows {schema.MAX_GROUPS} groups; {topology.spec} has {topology.valiant_groups}")
+    for group in range(topology.valiant_groups):
+        group_links(topology, group)
+    return {switch.device_id: list(_plan_switch(topology, mechanism, switch)) for switch in topology.switches}
+
+
+def _plan_switch(topology: Topology, mechanism: Mechanism, switch: Switch) -> Iterator[Entity]:
+    # Everything that has nothing to do with ways to other groups is as in fabric.p4 without detours.
+    for entity in plan_switch(topology, Policy(valiant=False, channels=3, ecn=NoMarking()), NONE, switch):
+        if not (isinstance(entity, DefaultAction) and entity.table == schema.CONFIG):
+            yield entity
+    groups = topology.valiant_groups
+    node = Action.of(schema.SET_NODE, node_id=switch.node_id, group=switch.group, groups=groups)
+    yield DefaultAction(schema.CONFIG, node)
+    yield from _conditional_rules(topology, mechanism, switch)
+    if mechanism.condition == "by_probability":
+        yield from _notifications(topology, mechanism, switch)
+
+
+def _conditional_rules(topology: Topology, mechanism: Mechanism, switch: Switch) -> Iterator[Entity]:
+    yield DefaultAction(qcn_schema.CONDITION, Action(qcn_schema.CONDITIONS[mechanism.condition]))
+    for host in topology.hosts_of[switch.index]:
+        yield TableEntry(qcn_schema.HOST_PORTS, ((schema.IN_PORT, host.port),), Action(schema.NO_ACTION))
+    for group in range(topology.valiant_groups):
+        if group != switch.group:
+            (port,) = ports_into(topology, NONE, switch.index, group)
+            rule = Action.of(qcn_schema.MINIMAL, port=port)
+            yield TableEntry(qcn_schema.MINIMAL_RULE, ((schema.DESTINATION_GROUP, group),), rule)
+            towards = ActionSet.of([Action.of(qcn_schema.TOWARDS, port=port)])
+            yield TableEntry(qcn_schema.TOWARDS_GROUP, ((schema.VIA, group),), towards)
+
+
+def _notifications(topology: Topology, mechanism: Mechanism, switch: Switch) -> Iterator[Entity]:
+    transit = [peer is not None and peer.kind != "host" for peer in switch.ports]
+    yield DefaultAction(qcn_schema.MECHANISM, mechanism.adapt(sum(transit)))
+    for host in topology.hosts_of[switch.index]:
+        yield TableEntry(qcn_schema.OWN_HOSTS, ((schema.EGRESS_SPEC, host.port),), Action(schema.NO_ACTION))
+    table, key = {
+        "input": (qcn_schema.INPUT_POINTS, schema.IN_PORT),
+        "output": (qcn_schema.OUTPUT_POINTS, schema.EGRESS_PORT),
+    }[mechanism.points.where]
+    for port, peer in enumerate(switch.ports, start=1):
+        if peer is not None and peer.kind in mechanism.points.kinds:
+            yield TableEntry(table, ((key, port),), mechanism.points.action())
+    yield CloneSession(qcn_schema.NOTIFICATION_SESSION, (Replica(RECIRCULATION_PORT, 1),))

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The entries of a whole fabric as numbered choices: what every switch may do with packets for every host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.control import schema
+from detour.control.entries import Action, Entity, TableEntry
+from detour.control.verifier.forwarding import LpmTable, port_of, tables_of
+from detour.control.verifier.reach import DROP, ChoiceBook, Choices
+from detour.topo.failures import Failures, dead_links, dead_switches
+from detour.topo.topology import Host, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class HostClass:
+    """Hosts of one switch that every switch treats alike; `alive`: they have their link."""
+
+    switch: int
+    hosts: tuple[Host, ...]
+    alive: bool
+
+
+class FabricState:
+    """Tables of all switches, and what they mean in this topology with these failures."""
+
+    def __init__(self, entries: Mapping[int, Iterable[Entity]], topology: Topology, failures: Failures) -> None:
+        self.topology, self.failures = topology, failures
+        self.tables = tables_of(entries, len(topology.switches))
+        self.dead_links, self.down = dead_links(topology, failures), dead_switches(failures)
+        self.live_hosts = frozenset(host for host in topology.hosts if self._has_link(host))
+        self.book = ChoiceBook()
+        self._detours: dict[tuple[int, int], int] = {}
+        self._columns = self._host_columns()
+        self._classes, self.choices = self._classify()
+
+    def _has_link(self, host: Host) -> bool:
+        peer = self.topology.switches[host.switch].peer(host.port)
+        return peer is not None and peer.link not in self.dead_links
+
+    def host_classes(self) -> list[HostClass]:
+        """The columns of `choices`, (switches, classes)."""
+        return self._classes
+
+    def effect(self, switch: int, action: Action) -> tuple[int | None, int | None]:
+        """(neighbour, host) that an action leads to; neither if it loses the packet."""
+        port = port_of(action)
+        peer = self.topology.switches[switch].peer(port) if port is not None else None
+        if peer is None or peer.link in self.dead_links:
+            return None, None
+        if peer.kind != "host":
+            return peer.index, None
+        mac = dict(action.params).get("mac")
+        right = action.name == schema.DELIVER and mac == self.topology.hosts[peer.index].mac
+        return None, peer.index if right else None
+
+    def _choice(self, switch: int, entry: TableEntry) -> tuple[bool, tuple[int, ...], frozenset[int]]:
+        """(loses, neighbours, hosts) of an entry."""
+        effects = [self.effect(switch, action) for action in entry.members()]
+        neighbours = sorted({neighbour for neighbour, _ in effects if neighbour is not None})
+        hosts = frozenset(host for _, host in effects if host is not None)
+        loses = not effects or any(effect == (None, None) for effect in effects)
+        return loses, tuple(neighbours), hosts
+
+    def entry_columns(
+        self,
+        table: Callable[[int], LpmTable],
+        addresses: list[int],
+        number: Callable[[int, TableEntry, NDArray[np.intp]], NDArray[np.int32] | int],
+        missing: int,
+    ) -> Choices:
+        """(switches, addresses) of what `number` makes of the longest-prefix match, `missing` without one."""
+        by_prefix: dict[int, dict[int, NDArray[np.intp]]] = {}
+        found = np.full((len(self.topology.switches), len(addresses)), missing, dtype=np.int32)
+        for switch in range(len(self.topology.switches)):
+            for length, entries in table(switch).by_length():
+                if length not in by_prefix:
+                    by_prefix[length] = _by_prefix(addresses, length)
+                for prefix, entry in entries.items():
+                    columns = by_prefix[length].get(prefix)
+                    if columns is not None:
+                        found[switch, columns] = number(switch, entry, columns)
+        return found
+
+    def _host_columns(self) -> Choices:
+        """(switches, hosts) choices by the `route` tables."""
+
+        def number(switch: int, entry: TableEntry, columns: NDArray[np.intp]) -> NDArray[np.int32] | int:
+            loses, neighbours, hosts = self._choice(switch, entry)
+            if not hosts:
+                return self.book.number(loses or not neighbours, neighbours)
+            right = self.book.number(loses, neighbours)
+            wrong = self.book.number(True, neighbours)
+            only = next(iter(hosts)) if len(hosts) == 1 else None
+            return np.where(columns == only, right, wrong).astype(np.int32)
+
+        addresses = [host.address for host in self.topology.hosts]
+        return self.entry_columns(lambda switch: self.tables[switch].route, addresses, number, DROP)
+
+    def _classify(self) -> tuple[list[HostClass], Choices]:
+        """Groups hosts with equal columns on one switch."""
+        columns = np.ascontiguousarray(self._columns.T)
+        found: dict[tuple[int, bool, bytes], list[Host]] = {}
+        for host in self.topology.hosts:
+            key = (host.switch, host in self.live_hosts, columns[host.index].tobytes())
+            found.setdefault(key, []).append(host)
+        classes = [HostClass(switch, tuple(hosts), alive) for (switch, alive, _), hosts in found.items()]
+        return classes, self._columns[:, [c.hosts[0].index for c in classes]]
+
+    def detour_choice(self, switch: int, source: int, destination: int, via: int) -> int | None:
+        """The choice of a switch for a packet with the source bit set, None if the routes decide."""
+        tables = self.tables[switch]
+        if via in (source, destination) or not tables.detours(source, destination):
+            return None
+        entry = tables.detour(via, destination)
+        if entry is None:
+            return None
+        key = (switch, via)
+        if key not in self._detours:
+            loses, neighbours, hosts = self._choice(switch, entry)
+            self._detours[key] = self.book.number(loses or bool(hosts) or not neighbours, neighbours)
+        return self._detours[key]
+
+    def route_choice(self, switch: int, host: int) -> int:
+        """The choice of a switch for a packet to a host."""
+        return int(self._columns[switch, host])
+
+
+def _by_prefix(addresses: list[int], length: int) -> dict[int, NDArray[np.intp]]:
+    found: dict[int, list[int]] = {}
+    for column, address in enumerate(addresses):
+        found.setdefault(address >> (128 - length), []).append(column)
+    return {prefix: np.array(columns) for prefix, columns in found.items()}

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether routes deadlock under PFC, by trying: every host sends without end on random paths of its pairs.
+
+Buffers are shallow and, unless a point says `dcqcn`, no congestion control holds the senders: PFC alone does, which is
+when waits close to circles. The same hosts send to the same ones under all routes. KSP in one lossless priority gets
+stuck, FC+ with one and with two cannot (`control/expander/proof.py` checks that without any packet).
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+
+from detour.control.expander.routes import Routes, compute
+from detour.control.policy import NoMarking
+from detour.experiments.fcplus import networks as fcplus_networks
+from detour.experiments.fcplus.networks import PRIORITIES
+from detour.experiments.fcplus.packets import HOSTS, MAX_HOPS, RATE_BPS
+from detour.experiments.store import Point
+from detour.fabric.footings.virtual.fabric import ENDLESS
+from detour.fabric.footings.virtual.scheme import US, Links, Memory, Settings
+from detour.fabric.traffic.expander import RED, ExpanderFabric, lists_of, scheme_of
+
+SHALLOW = Memory(port_bytes=40_000)
+CHECK_PS = 20 * US
+AFTER_PS = 200 * US
+"""for which a deadlock is watched: nothing may move through the queues in question"""
+
+
+def draw(routes: Routes, each: int, seed: int) -> tuple[list[tuple[int, int]], list[int]]:
+    """(pairs of hosts, a path for each): `each` random destinations on other switches for every host."""
+    dice, topology = random.Random(f"deadlock {seed}"), routes.network.topology
+    number = {tuple(pair): i for i, pair in enumerate(routes.pairs.tolist())}
+    pairs, rows = [], []
+    for host in topology.hosts:
+        for _ in range(each):
+            other = dice.choice([h for h in topology.hosts if h.switch != host.switch])
+            pair, place = number[host.switch, other.switch], dice.random()
+            low, high = int(routes.first[pair]), int(routes.first[pair + 1])
+            pairs.append((host.index, other.index))
+            rows.append(low + int(place * (high - low)))
+    return pairs, rows
+
+
+def run(point: Point) -> dict[str, Any]:
+    """Runs until something is stuck for good, or the point's time is over."""
+    network = fcplus_networks.network(point)
+    routes = compute(network, fcplus_networks.policy(point | {"max_hops": MAX_HOPS}))
+    pairs, rows = draw(routes, point["each"], point["seed"])
+    name, dcqcn = point["network"], point["dcqcn"]
+    chosen = scheme_of(name, PRIORITIES[name], RED if dcqcn else NoMarking(), tuple(HOSTS.items()))
+    settings = Settings(Links(rate_bps=RATE_BPS), SHALLOW, seed=point["seed"])
+    with ExpanderFabric(network, chosen, settings, queue_pairs=len(pairs)) as fabric:
+        fabric.connect_routed(pairs, lists_of(routes, pairs, rows))
+        fabric.send(ENDLESS)
+        stuck = fabric.deadlock()
+        while not stuck and fabric.now_ps < point["us"] * US:
+            fabric.run(fabric.now_ps + CHECK_PS)
+            stuck = fabric.deadlock()
+        found_ps, before = fabric.now_ps, int(fabric.column("st_rx_bytes").sum())
+        fabric.run(found_ps + AFTER_PS)
+        after = int(fabric.column("st_rx_bytes").sum()) - before
+        still = set(fabric.deadlock())
+        stats = [fabric.network.buffer_stats(switch.device_id) for switch in fabric.topology.switches]
+    return {
+        "deadlock": bool(stuck),
+        "stuck_queues": len(stuck),
+        "remains": bool(stuck) and set(stuck) <= still,
+        "found_at_us": found_ps / US if stuck else None,
+        "goodput_gbps_before": round(before * 8e3 / found_ps, 1),
+        "goodput_gbps_after": round(after * 8e3 / AFTER_PS, 1),
+        "pauses": sum(s["pauses_sent"] for s in stats),
+        "drops": sum(s["headroom_drops"] + s["buffer_drops"] for s in stats),
+        "mean_hops": round(float(np.mean([routes.length[row] for row in rows])), 3),
+    }

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FORS: all-to-all exchanges on fat-trees with failed links."""

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One all-to-all exchange on a fat-tree under a routing of the FORS paper; links fail before it or during it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.control.fors import FatTree2, Plan, opensm, solve
+from detour.control.fors.baselines import linear_shift
+from detour.control.fors.plan import only_present
+from detour.control.fors.residual import residual
+from detour.control.fors.solve import unreachable_text
+from detour.fabric.footings.virtual.scheme import US
+from detour.fabric.traffic.leaf_adaptive import LeafAdaptive
+from detour.fabric.traffic.outage import Break, Breaks, Controller, Delays, Planner
+from detour.fabric.traffic.phased import NONE, Exchange, Messages, Pace
+from detour.fabric.traffic.pinned import LOCAL, PinnedFabric, Rows, Tuning
+
+ROUTINGS = ("fors", "ftree", "minhop", "ftree-ar")
+Report = Callable[[int, int], None]
+"""called with phases that are over and phases in all"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is to be run. `phases`: how many of the schedule's are executed, drawn from all parts of it (0: all).
+
+    `breaks`: what fails during the exchange; links that fail before it are `fabric`'s."""
+
+    fabric: FatTree2
+    routing: str = "fors"
+    breaks: tuple[Break, ...] = ()
+    phases: int = 0
+    pace: Pace = field(default_factory=Pace)
+    tuning: Tuning = field(default_factory=Tuning)
+    delays: Delays = field(default_factory=Delays)
+    look_ps: int = US
+    """time between two looks of a leaf at its queues (Ftree-AR)"""
+    skip_unreachable: bool = False
+    """messages between leaves that no spine joins are left out; else that is an error"""
+
+    def __post_init__(self) -> None:
+        if self.routing not in ROUTINGS:
+            raise DetourError(f"routing {self.routing!r} is unknown; there are {', '.join(ROUTINGS)}")
+        if self.phases < 0:
+            raise DetourError(f"{self.phases} phases; 0 means all")
+
+
+def planned(fabric: FatTree2, routing: str, *, skip_unreachable: bool = False) -> tuple[Messages, int]:
+    """All messages with phases and spines, and the number of phases that the schedule takes.
+
+    Raises:
+        DetourError: a leaf has no link left, or two leaves no common spine and these are not to be skipped.
+    """
+    lost = tuple(fabric.unreachable())
+    if lost and not skip_unreachable:
+        raise DetourError(unreachable_text(fabric, lost))
+    alone = [leaf for leaf, n in enumerate(fabric.population) if n and not fabric.alive()[leaf].any()]
+    if alone and fabric.servers > fabric.population[alone[0]]:
+        raise DetourError(
+            f"{fabric.name}: leaf {alone[0]} has no link left, so its servers cannot keep step with others"
+        )
+    if routing == "fors":
+        plan = solve(fabric, skip_unreachable=skip_unreachable)
+        return Messages.of(plan), plan.phases
+    schedule = only_present(fabric, linear_shift(fabric), lost)
+    table = opensm.TABLES["ftree" if routing == "ftree-ar" else routing](fabric)
+    spine = opensm.spines_of(fabric, table, schedule.src, schedule.dst)
+    messages = Messages.of(Plan(fabric, schedule.phases, schedule.phase, schedule.src, schedule.dst, spine))
+    return messages, messages.phases
+
+
+def planner_of(routing: str) -> Planner:
+    """What a routing makes of the messages that wait when links have failed."""
+
+    def fors(fabric: FatTree2, phase: Rows, src: Rows, dst: Rows, spine: Rows) -> tuple[Rows, Rows]:
+        found = residual(fabric, phase, src, dst, spine)
+        return found.phase.astype(np.int64), found.spine.astype(np.int64)
+
+    def by_table(fabric: FatTree2, phase: Rows, src: Rows, dst: Rows, spine: Rows) -> tuple[Rows, Rows]:
+        table = opensm.TABLES["ftree" if routing == "ftree-ar" else routing](fabric)
+        leaf, far = src // fabric.spines, dst // fabric.spines
+        lost = (leaf != far) & (table[leaf, dst] == LOCAL)
+        return np.where(lost, NONE, phase), np.where(leaf == far, LOCAL, table[leaf, dst]).astype(np.int64)
+
+    return fors if routing == "fors" else by_table
+
+
+def execute(run: Run, report: Report | None = None) -> dict[str, Any]:
+    """Runs an exchange and tells what happened: times, throughput, contention, losses, what was made of failures."""
+    whole, phases = planned(run.fabric, run.routing, skip_unreachable=run.skip_unreachable)
+    messages = whole.sample(run.phases, run.tuning.seed) if run.phases else whole
+    room = Exchange.connections(messages) + (Controller.connections(run.fabric) if run.breaks else 0)
+    with PinnedFabric(run.fabric, run.tuning, connections=room) as fabric:
+        exchange = Exchange(fabric, messages, run.pace)
+        controller = None
+        if run.breaks:
+            exchange.add(Breaks(run.breaks))
+            controller = Controller(exchange, planner_of(run.routing), run.delays)
+            exchange.add(controller)
+        adaptive = LeafAdaptive(exchange, period_ps=run.look_ps) if run.routing == "ftree-ar" else None
+        if adaptive:
+            exchange.add(adaptive)
+        for done in exchange.steps():
+            if report is not None:
+                report(done, messages.phases)
+        if controller:
+            controller.finish(exchange)
+        result = _result(run, exchange, len(whole), phases)
+        result["moves"] = adaptive.moves if adaptive else 0
+        dead = controller.known if controller else run.fabric.failed
+        result["unreachable_leaves"] = [list(pair) for pair in run.fabric.with_failed(dead).unreachable()]
+        result["detections"] = [story.as_dict() for story in controller.stories] if controller else []
+        result["planning_seconds"] = [round(s.planning_seconds, 4) for s in controller.stories] if controller else []
+        return result
+
+
+def _result(run: Run, exchange: Exchange, flows: int, phases: int) -> dict[str, Any]:
+    """Everything that an exchange tells. Where only some of the phases were executed, the others count as long as
+    these on average."""
+    fabric, tree = exchange.fabric, run.fabric
+    lengths = exchange.times.lengths() / US
+    executed = len(lengths)
+    counts = exchange.check()
+    planned_phases = exchange.messages.phases
+    total_us = float(lengths.sum()) * (phases / planned_phases if run.phases else 1.0)
+    delivered = counts["delivered"] * (flows / len(exchange.messages))
+    stats, ports = fabric.network.switch_stats(), fabric.network.port_stats()
+    crowd = opensm.contention(tree, *_executed(exchange))
+    rate = fabric.tuning.rate_bps / 1e9
+    return {
+        "topology": tree.name,
+        "routing": run.routing,
+        "servers": tree.servers,
+        "failed_links": len(tree.failed),
+        "reduction": tree.reduction,
+        "rate_gbps": rate,
+        "message_bytes": run.pace.message,
+        "payload_bytes": fabric.tuning.payload,
+        "phases": phases if run.phases else executed,
+        "phases_executed": executed,
+        "messages": flows,
+        "throughput_gbps": round(delivered * run.pace.message * 8e-3 / (tree.servers * total_us), 3),
+        "ms": round(total_us / 1e3, 4),
+        "phase_us": _spread(lengths),
+        "barrier_us": _spread(exchange.times.barriers() / US),
+        "most_flows_on_a_link": {"mean": round(float(crowd.mean()), 4), "max": int(crowd.max())},
+        "exchange": counts,
+        "queue_drops": int(ports["queue_drops"].sum()),
+        "link_drops": int(ports["link_drops"].sum()),
+        "packet_hops": int(stats["packets"].sum()),
+        "phase_lengths_us": [round(float(value), 3) for value in lengths],
+    }
+
+
+def _executed(exchange: Exchange) -> tuple[Rows, Rows, Rows, Rows]:
+    """Phase, source, destination and spine of what was sent, as planned when its phase began."""
+    phase = np.repeat(np.arange(len(exchange.phase_flights)), [len(part) for part in exchange.phase_flights])
+    flights = np.concatenate(exchange.phase_flights)
+    messages = exchange.messages
+    return phase, messages.src[flights], messages.dst[flights], np.concatenate(exchange.phase_spines)
+
+
+def _spread(values: np.ndarray) -> dict[str, float]:
+    return {
+        name: round(float(what(values)), 3)
+        for name, what in (("mean", np.mean), ("min", np.min), ("median", np.median), ("max", np.max))
+    }

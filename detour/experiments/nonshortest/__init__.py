@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Non-Shortest Path Routing in Lossy Data Center Networks (Mizrahi et al.)."""

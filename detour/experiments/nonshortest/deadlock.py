@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fig. 2 of the non-shortest-path paper: three connections that close a circle of buffers which PFC may block.
+
+Three groups of two switches, every pair of groups joined by one link. Red goes from group 0 by way of 1 to 2, blue from
+1 by way of 2 to 0, green from 2 by way of 0 to 1, each on a non-shortest path. In every group the way leads over the
+link between the two switches, so each connection needs the buffers that the next one holds. The cases differ in PFC
+and the number of virtual channels only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from detour.experiments import running
+from detour.experiments.nonshortest.workloads import Pair
+from detour.experiments.store import Point
+from detour.fabric.footings.virtual.fabric import ENDLESS
+from detour.fabric.footings.virtual.scheme import RED, US, Scheme
+from detour.topo import Topology, parse_topology
+
+WORKER = "detour.experiments.nonshortest.deadlock:run"
+FIGURE_2 = "dragonfly:p=4,a=2,h=1"
+CASES = ("PFC, 1 VC", "PFC, 3 VCs", "no PFC, 1 VC")
+PAPER = {"PFC, 1 VC": True, "PFC, 3 VCs": False, "no PFC, 1 VC": False}
+"""whether the paper expects a deadlock (section II-C)"""
+CHECK_PS = 20 * US
+RUN_PS = 2_000 * US
+
+
+def case_scheme(case: str) -> Scheme:
+    """RoCEv2 on random non-shortest paths, as case by case."""
+    channels = 3 if "3 VCs" in case else 1
+    return Scheme(case, "gbn", "dcqcn", "detour", RED, pfc=not case.startswith("no"), channels=channels)
+
+
+def circle(topology: Topology) -> list[Pair]:
+    """A connection from every host to its counterpart two groups further on, which a detour reaches by way of the next
+    group."""
+    per_group = len(topology.hosts) // topology.groups
+    return [(h.index, (h.index + 2 * per_group) % len(topology.hosts)) for h in topology.hosts]
+
+
+def select(seeds: int = 1) -> list[Point]:
+    """A point for every case and seed."""
+    return [
+        {"experiment": "deadlock", "case": case, "topology": FIGURE_2, "seed": seed}
+        for case in CASES
+        for seed in range(1, seeds + 1)
+    ]
+
+
+def seconds(point: Point) -> float:
+    """Roughly what a point costs."""
+    return 5.0
+
+
+def run(point: Point) -> dict[str, Any]:
+    """Runs a case until it is deadlocked or its time is over."""
+    topology = parse_topology(point["topology"])
+    pairs = circle(topology)
+    chosen = case_scheme(point["case"])
+    with running.open_fabric(topology, chosen, pairs, running.settings(len(pairs), point["seed"])) as fabric:
+        running.start(fabric, ENDLESS)
+        stuck = fabric.deadlock()
+        while not stuck and fabric.now_ps < RUN_PS:
+            fabric.run(fabric.now_ps + CHECK_PS)
+            stuck = fabric.deadlock()
+        found_at = fabric.now_ps
+        before = int(fabric.column("st_rx_bytes").sum())
+        # A deadlock must show: from here on nothing more arrives through the queues in question.
+        fabric.run(fabric.now_ps + 10 * CHECK_PS)
+        after = int(fabric.column("st_rx_bytes").sum())
+        return {
+            "case": point["case"],
+            "seed": point["seed"],
+            "pfc": chosen.pfc,
+            "channels": chosen.channels,
+            "deadlock": bool(stuck),
+            "paper": PAPER[point["case"]],
+            "found_at_us": found_at / US if stuck else None,
+            "queues": [_name(topology, *queue) for queue in stuck],
+            "goodput_gbps_before": round(before * 8e3 / found_at, 3),
+            "goodput_gbps_after": round((after - before) * 8e3 / (10 * CHECK_PS), 3),
+            **running.counters(fabric),
+        }
+
+
+def _name(topology: Topology, device: int, port: int, priority: int) -> str:
+    """`s0-s3, priority 0`: a queue by the link that it leads to."""
+    switch = topology.switches[device - 1]
+    peer = switch.peer(port)
+    assert peer is not None
+    return f"{switch.name}-{'h' if peer.kind == 'host' else 's'}{peer.index}, priority {priority}"
+
+
+def collect(results: Iterable[dict[str, Any] | None]) -> dict[str, Any]:
+    """`points`: all runs."""
+    return {"topology": FIGURE_2, "points": [result for result in results if result is not None]}

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The evaluation of the QCN-Switch paper (Benito, Vallejo, Beivide, Izu): latency and accepted throughput over offered
+load (Figs. 3 and 7), injection by switch of group 0 (Fig. 8), and ADVc, which it leaves to future work.
+
+Its network: a Dragonfly of p = 4, a = 8, h = 4 (1056 hosts), packets of 1 KB, Bernoulli sources. Its Table I is lost;
+what was chosen instead is in `fabric.open_loop`, `control.qcn` and docs/qcn-switch.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from detour.base.errors import DetourError
+from detour.control.routes.qcn import MECHANISMS
+from detour.experiments.store import Point
+from detour.fabric.traffic.open_loop import PATTERNS, OpenLoop, reference
+from detour.topo import parse_topology
+
+WORKER = "detour.experiments.qcn.experiment:run"
+
+FULL_SIZE = "dragonfly:p=4,a=8,h=4"
+SMALL = "dragonfly:p=2,a=4,h=2"
+ROUTINGS = ("MIN", "VAL", "PB", *MECHANISMS)
+THRESHOLD = 10
+"""T of PB, in packets"""
+FAIR_LOAD = 0.4
+"""Fig. 8's"""
+
+LOADS = {
+    "quick": {"UN": (0.5, 1.0), "ADV": (0.1, 0.4), "ADVc": ()},
+    "normal": {
+        "UN": (0.2, 0.5, 0.8, 0.9, 1.0),
+        "ADV": (0.05, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5),
+        "ADVc": (0.1, 0.3, 0.4, 0.5),
+    },
+    "full": dict.fromkeys(PATTERNS, tuple(round(0.05 * k, 2) for k in range(1, 21))),
+}
+ACCEPTED = 0.98
+"""share of what is offered below which a network is saturated; windows are short, so not 1"""
+
+WINDOWS_US = {"quick": (1000, 300), "normal": (1600, 200), "full": (4000, 500)}
+"""(until counting begins, counting)"""
+
+PAPER = (
+    ("UN", "PB", "sends part of the traffic non-minimally: latency above MIN's, maximum throughput below"),
+    ("UN", "Conditional-OpenFlow", "collapses at high loads"),
+    ("UN", "QCN-Switch-base", "collapses at high loads, worse than Conditional OpenFlow"),
+    ("UN", "QCN-Switch-source", "collapses at high loads, worse than Conditional OpenFlow"),
+    ("UN", "QCN-Switch-comparison", "good throughput at saturation, a slight drop, competitive with PB"),
+    ("ADV", "Conditional-OpenFlow", "excessive latency at low loads"),
+    ("ADV", "QCN-Switch-base", "lower latency at low loads, unfair: SW7 injects less"),
+    ("ADV", "QCN-Switch-source", "fair; the highest saturation throughput of the three, competitive with VAL"),
+    ("ADV", "QCN-Switch-comparison", "lower saturation throughput, worse latency than base, unfair: SW7 injects less"),
+)
+"""what the text says of Figs. 3, 7 and 8, whose curves carry no numbers (sections II-C, IV-B and IV-C)"""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What to run. Empty: all, or what the extent says."""
+
+    topology: str = ""
+    routings: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    loads: tuple[float, ...] = ()
+    extent: str = "normal"
+    seed: int = 1
+    warm_us: int = 0
+    window_us: int = 0
+
+
+def select(chosen: Selection) -> list[Point]:
+    """The points of a selection.
+
+    Raises:
+        DetourError: a name or a load that does not exist.
+    """
+    topology = parse_topology(chosen.topology or (SMALL if chosen.extent == "quick" else FULL_SIZE)).spec
+    warm, window = WINDOWS_US[chosen.extent]
+    for name, allowed in ((chosen.routings, ROUTINGS), (chosen.patterns, PATTERNS)):
+        for one in name:
+            if one not in allowed:
+                raise DetourError(
+                    f"there is no {one!r} in the QCN-Switch paper's evaluation; allowed: {', '.join(allowed)}"
+                )
+    for load in chosen.loads:
+        if not 0 < load <= 1:
+            raise DetourError(f"an offered load is above 0 and at most 1, not {load:g}")
+    return [
+        {
+            "experiment": "qcn-switch",
+            "topology": topology,
+            "routing": routing,
+            "pattern": pattern,
+            "load": load,
+            "warm_us": chosen.warm_us or warm,
+            "window_us": chosen.window_us or window,
+            "seed": chosen.seed,
+        }
+        for routing in chosen.routings or ROUTINGS
+        for pattern in chosen.patterns or PATTERNS
+        for load in chosen.loads or LOADS[chosen.extent][pattern]
+    ]
+
+
+def loads_left_out(points: Sequence[Point]) -> dict[str, list[float]]:
+    """By pattern: loads of `full` at which no routing was measured."""
+    run = {(point["pattern"], point["load"]) for point in points}
+    missing = {
+        pattern: [load for load in loads if (pattern, load) not in run] for pattern, loads in LOADS["full"].items()
+    }
+    return {pattern: loads for pattern, loads in missing.items() if loads}
+
+
+def seconds(point: Point) -> float:
+    """Roughly what a point costs."""
+    topology = parse_topology(point["topology"])
+    hosts = len(topology.hosts)
+    packets = (
+        hosts
+        * min(point["load"], 1.0 if point["pattern"] == "UN" else 0.5)
+        * (point["warm_us"] + point["window_us"])
+        * 4.9
+    )
+    return 0.7 + 0.016 * len(topology.switches) + packets * 5 * 1.2e-6
+
+
+def run(point: Point) -> dict[str, Any]:
+    """Measures a point."""
+    name = point["routing"]
+    routing = MECHANISMS[name] if name in MECHANISMS else reference(name, THRESHOLD if name == "PB" else 0)
+    topology = parse_topology(point["topology"])
+    with OpenLoop(topology, routing, load=point["load"], pattern=point["pattern"], seed=point["seed"]) as fabric:
+        found = fabric.measure(point["warm_us"] * 1_000_000, point["window_us"] * 1_000_000)
+    return {
+        "routing": name,
+        "pattern": point["pattern"],
+        "load": point["load"],
+        "accepted": round(found.accepted, 5),
+        "latency_ns": round(found.latency_ns, 1),
+        "network_ns": round(found.network_ns, 1),
+        "switches": round(found.switches, 4),
+        "minimal": round(found.minimal, 5),
+        "messages": found.messages,
+        "lost": found.lost,
+        "injected": [round(float(found.injected[switch]), 5) for switch in topology.members[0]],
+    }
+
+
+# -- results ------------------------------------------------------------------------------------------------
+
+
+def collect(results: Iterable[dict[str, Any] | None]) -> dict[str, Any]:
+    """`curves`, `fairness` (switches of group 0 under ADV at load 0.4), `landmarks` by routing, and the paper's
+    words."""
+    found = [result for result in results if result is not None]
+    curves = [{key: value for key, value in one.items() if key != "injected"} for one in found]
+    fairness = [
+        {"routing": one["routing"], "switch": f"SW{number}", "injected": injected}
+        for one in found
+        if one["pattern"] == "ADV" and one["load"] == FAIR_LOAD
+        for number, injected in enumerate(one["injected"])
+    ]
+    names = [name for name in ROUTINGS if any(one["routing"] == name for one in found)]
+    return {
+        "curves": curves,
+        "fairness": fairness,
+        "landmarks": [landmarks(name, found) for name in names],
+        "paper": [{"pattern": pattern, "routing": routing, "says": says} for pattern, routing, says in PAPER],
+    }
+
+
+def landmarks(name: str, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Of one routing, each null if a point that it needs is missing: `saturation`, the highest accepted throughput, by
+    pattern, and whether it is one (`saturated`: at some load less was accepted than offered); `un_drop`, by how much
+    of it the one at the highest load is lower; `adv_latency`, the highest ratio to VAL's at loads up to 0.3;
+    `fairness`, the least injection of a switch of group 0, over the mean."""
+    mine = [one for one in found if one["routing"] == name]
+    saturation, saturated = {}, {}
+    for pattern in PATTERNS:
+        points = [(one["accepted"], one["load"]) for one in mine if one["pattern"] == pattern]
+        saturation[pattern] = max((accepted for accepted, _ in points), default=None)
+        saturated[pattern] = any(accepted < ACCEPTED * load for accepted, load in points)
+    uniform = sorted((one for one in mine if one["pattern"] == "UN"), key=lambda one: one["load"])
+    low = {one["load"]: one["latency_ns"] for one in mine if one["pattern"] == "ADV" and one["load"] <= 0.3}
+    valiant = {o["load"]: o["latency_ns"] for o in found if (o["routing"], o["pattern"]) == ("VAL", "ADV")}
+    ratios = [latency / valiant[load] for load, latency in low.items() if load in valiant]
+    fair = next((o["injected"] for o in mine if (o["pattern"], o["load"]) == ("ADV", FAIR_LOAD)), None)
+    return {
+        "routing": name,
+        "saturation": saturation,
+        "saturated": saturated,
+        "un_drop": 1 - uniform[-1]["accepted"] / saturation["UN"] if uniform and saturation["UN"] else None,
+        "adv_latency": max(ratios, default=None),
+        "fairness": min(fair) * len(fair) / sum(fair) if fair else None,
+    }

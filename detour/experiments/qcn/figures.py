@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The QCN-Switch paper's figures: latency and accepted throughput over offered load (3, 7), injection by switch (8)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from detour.base.errors import DetourError
+from detour.experiments.nonshortest import figures
+
+_STYLES = {
+    "MIN": ("tab:gray", "^", ":"),
+    "VAL": ("black", "v", ":"),
+    "PB": ("tab:green", "s", "--"),
+    "Conditional-OpenFlow": ("tab:brown", "P", "-"),
+    "QCN-Switch-base": ("tab:orange", "+", "-"),
+    "QCN-Switch-source": ("tab:purple", "o", "-"),
+    "QCN-Switch-comparison": ("tab:red", "x", "-"),
+    "QCN-Switch-complete": ("tab:blue", "D", "-"),
+}
+_MOST_US = 40.0
+"""where the axis of latency ends: beyond saturation latency grows as long as one measures"""
+
+
+def curves(result: dict[str, Any], file: Path) -> None:
+    """A row for every traffic pattern: latency, accepted throughput; then injection by switch.
+
+    Raises:
+        DetourError: there is nothing to draw, or the file cannot be written.
+    """
+    patterns = list(dict.fromkeys(one["pattern"] for one in result["curves"]))
+    if not patterns:
+        raise DetourError("there is no finished point to draw")
+    rows = len(patterns) + bool(result["fairness"])
+    plt, figure, axes = figures.canvas(rows, 2, 5.2)
+    for (left, right), pattern in zip(axes, patterns, strict=False):
+        _pattern(left, right, [one for one in result["curves"] if one["pattern"] == pattern], pattern)
+    axes[0][0].legend(fontsize="x-small")
+    if result["fairness"]:
+        _fairness(axes[-1][0], result["fairness"])
+        axes[-1][1].axis("off")
+    figures.save(plt, figure, file)
+
+
+def _pattern(left: Any, right: Any, points: list[dict[str, Any]], pattern: str) -> None:
+    for name, (colour, marker, line) in _STYLES.items():
+        mine = sorted((one for one in points if one["routing"] == name), key=lambda one: one["load"])
+        loads = [one["load"] for one in mine]
+        style = {"color": colour, "marker": marker, "linestyle": line, "markersize": 4, "linewidth": 1, "label": name}
+        left.plot(loads, [one["latency_ns"] / 1e3 for one in mine], **style)
+        right.plot(loads, [one["accepted"] for one in mine], **style)
+    left.set(ylabel="mean latency, us", ylim=(0, _MOST_US), title=f"{pattern}: latency")
+    right.set(ylabel="accepted, share of the hosts' links", ylim=(0, None), title=f"{pattern}: throughput")
+    for axis in (left, right):
+        axis.set_xlabel("offered load")
+        axis.grid(alpha=0.3)
+
+
+def _fairness(axis: Any, rows: list[dict[str, Any]]) -> None:
+    names = [name for name in _STYLES if any(row["routing"] == name for row in rows)]
+    switches = list(dict.fromkeys(row["switch"] for row in rows))
+    for place, name in enumerate(names):
+        values = [row["injected"] for row in rows if row["routing"] == name]
+        width = 0.85 / len(names)
+        at = [number + (place - (len(names) - 1) / 2) * width for number in range(len(values))]
+        axis.bar(at, values, width, color=_STYLES[name][0], label=name)
+    axis.set_xticks(range(len(switches)), switches)
+    axis.set(ylabel="injected, share of the hosts' links", title="ADV at load 0.4: switches of group 0")
+    axis.grid(alpha=0.3, axis="y")

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process that keeps a fabric, and how commands find and reach it."""

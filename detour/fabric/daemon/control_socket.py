@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How commands reach a running fabric: a UNIX socket, one JSON object a line.
+
+A client sends `{"do": "send", "with": {...}}`. The answer is any number of `{"tell": "..."}` and then one of
+`{"result": {...}}` and `{"error": "..."}`. When the client goes away, what it asked for is cancelled. While an
+operation takes its time, `{"alive": true}` comes every few seconds, so that a client can tell a long one from a fabric
+that hangs.
+
+The server outlives a lack of descriptors: some are held back for the control socket alone, connections are limited in
+number, and those that ask for nothing are closed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import os
+import select
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from detour.base.addresses import UNIX_PATH_BYTES, too_long
+from detour.base.descriptors import EXHAUSTED, Reserve
+from detour.base.errors import DetourError
+from detour.base.unix_place import UnixPlace
+from detour.fabric.footings.base import Tell, silent
+
+_LONGEST_REQUEST = 1 << 16
+_RESERVED = 12  # descriptors; when there are no others, the first client gets all of them: operations open files
+_PAUSE_S = 0.1  # after an accept that failed
+_SEND_S = 30.0  # for a client that does not read
+_END_S = 20.0  # for operations that are cancelled
+_ALIVE_S = 2.0
+SILENCE_S = 30.0
+"""without a sign of life from the fabric; then `call` gives up"""
+LIMIT_S = 600.0
+"""how long an operation may take, unless the caller knows better"""
+
+_log = logging.getLogger(__name__)
+
+Operation = Callable[..., Any]
+
+
+class _ClientGoneError(Exception):
+    """Nobody is left to hear an answer."""
+
+
+class ControlServer:
+    """Serves operations by name, each connection in a thread of its own.
+
+    Operations get the client's arguments by keyword and, if they have parameters of those names, `tell` (a
+    function that reports progress) and `cancelled` (an event that is set when the client goes away).
+    """
+
+    def __init__(
+        self, path: Path, operations: Mapping[str, Operation], connections: int = 64, request_s: float = 10.0
+    ) -> None:
+        """`connections` at the same time; a client has `request_s` seconds for its request."""
+        self._path = path
+        self._most, self._request_s = connections, request_s
+        self._reserve = Reserve(_RESERVED)
+        self._stopping = threading.Event()
+        self._operations = operations
+        self._socket: socket.socket | None = None
+        self._place: UnixPlace | None = None
+        self._threads: set[threading.Thread] = set()
+        self._connections: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._acceptor = threading.Thread(target=self._accept, name="control socket", daemon=True)
+
+    def start(self) -> None:
+        """Binds the socket and begins to serve.
+
+        Raises:
+            DetourError: the socket cannot be bound.
+        """
+        _check_path(self._path)
+        self._place = UnixPlace(self._path, "control socket")
+        self._socket = self._place.listen()
+        self._acceptor.start()
+
+    def stop(self) -> None:
+        """Serves nothing more; cancels what is under way and waits for it. May be called twice."""
+        self._stopping.set()
+        if self._place is not None:
+            self._place.remove()
+        if self._socket is not None:
+            # Closing alone does not wake a thread that waits in accept.
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+            if self._acceptor.is_alive():
+                self._acceptor.join()
+            self._socket.close()
+        with self._lock:
+            for connection in self._connections:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RD)
+            waiting = list(self._threads)
+        end = time.monotonic() + _END_S
+        for thread in waiting:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, end - time.monotonic()))
+        self._reserve.close()
+
+    def _accept(self) -> None:
+        assert self._socket is not None
+        while not self._stopping.is_set():
+            try:
+                connection, _ = self._socket.accept()
+            except OSError as error:
+                # Whatever it was: a fabric that cannot be reached any more is of no use.
+                spare = error.errno in EXHAUSTED and self._reserve.release()
+                self._reserve.close()
+                if not spare and not self._stopping.is_set():
+                    _log.warning("control socket: %s", error.strerror)
+                    self._stopping.wait(_PAUSE_S)
+                continue
+            self._admit(connection)
+
+    def _admit(self, connection: socket.socket) -> None:
+        with self._lock:
+            full = len(self._connections) >= self._most
+            if not full:
+                self._connections.add(connection)
+        if full:
+            _turn_away(connection, f"the fabric serves {self._most} clients already; try again")
+            return
+        thread = threading.Thread(target=self._serve, args=(connection,), name="control client", daemon=True)
+        with self._lock:
+            self._threads.add(thread)
+        try:
+            thread.start()
+        except RuntimeError:  # there are too many threads
+            with self._lock:
+                self._threads.discard(thread)
+                self._connections.discard(connection)
+            _turn_away(connection, "the fabric can start no more threads; try again")
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            with connection, suppress(OSError, _ClientGoneError):
+                self._answer(connection)
+        finally:
+            self._reserve.refill()
+            with self._lock:
+                self._threads.discard(threading.current_thread())
+                self._connections.discard(connection)
+
+    def _answer(self, connection: socket.socket) -> None:
+        request = _receive(connection, self._request_s)
+        if not request:
+            return
+        connection.settimeout(None)
+        timeout = struct.pack("@ll", int(_SEND_S), 0)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
+        lock = threading.Lock()
+
+        def say(what: dict[str, Any]) -> None:
+            try:
+                with lock:
+                    connection.sendall(json.dumps(what).encode() + b"\n")
+            except OSError:
+                raise _ClientGoneError from None
+
+        cancelled = threading.Event()
+        watcher = threading.Thread(
+            target=_watch, args=(connection, cancelled, say), name="control watcher", daemon=True
+        )
+        watcher.start()
+        try:
+            say({"result": self._do(request, say, cancelled)})
+        except DetourError as error:
+            say({"error": str(error)})
+        except _ClientGoneError:
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in EXHAUSTED:
+                say({"error": f"the fabric has too little left to do that ({error.strerror}); who is connected to it?"})
+            else:
+                _log.exception("an operation failed")
+                say({"error": f"internal error: {type(error).__name__}: {error}"})
+        finally:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            watcher.join()
+
+    def _do(self, request: bytes, say: Callable[[dict[str, Any]], None], cancelled: threading.Event) -> Any:
+        try:
+            message = json.loads(request)
+            name, arguments = message["do"], dict(message.get("with") or {})
+        except (ValueError, KeyError, TypeError):
+            raise DetourError('control socket: a request is {"do": NAME, "with": {...}} on one line') from None
+        operation = self._operations.get(name)
+        if operation is None:
+            raise DetourError(f"control socket: there is no {name!r}; there are {', '.join(self._operations)}")
+        parameters = inspect.signature(operation).parameters
+        unknown = set(arguments) - (set(parameters) - {"tell", "cancelled"})
+        if unknown:
+            raise DetourError(f"control socket: {name} has no {', '.join(sorted(unknown))}")
+        extras = {"tell": lambda text: say({"tell": text}), "cancelled": cancelled}
+        return operation(**arguments, **{key: value for key, value in extras.items() if key in parameters})
+
+
+def _receive(connection: socket.socket, seconds: float) -> bytes:
+    """A client's line, empty if it sends none in time."""
+    deadline = time.monotonic() + seconds
+    data = bytearray()
+    while not data.endswith(b"\n") and len(data) < _LONGEST_REQUEST:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return b""
+        connection.settimeout(left)
+        chunk = connection.recv(_LONGEST_REQUEST - len(data))
+        if not chunk:
+            break
+        data += chunk
+    return bytes(data)
+
+
+def _turn_away(connection: socket.socket, why: str) -> None:
+    """Says why not, without waiting for anybody."""
+    with connection, suppress(OSError):
+        connection.setblocking(False)
+        connection.send(json.dumps({"error": why}).encode() + b"\n")
+
+
+def _watch(connection: socket.socket, cancelled: threading.Event, say: Callable[[dict[str, Any]], None]) -> None:
+    """Says now and then that the fabric lives. Sets `cancelled` when the client goes away, or does not read; it never
+    sends anything after its request."""
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    with suppress(OSError, _ClientGoneError):
+        while True:
+            if not poll.poll(_ALIVE_S * 1000):
+                say({"alive": True})
+            elif not connection.recv(4096):
+                break
+    cancelled.set()
+
+
+def call(
+    path: Path,
+    do: str,
+    arguments: Mapping[str, Any],
+    tell: Tell = silent,
+    limit_s: float | None = LIMIT_S,
+    silence_s: float = SILENCE_S,
+) -> Any:
+    """Asks the fabric behind a control socket for something; returns the result.
+
+    `limit_s`: how long it may take (None: as long as the fabric says that it is at work); `silence_s`: how long
+    the fabric may say nothing at all.
+
+    Raises:
+        DetourError: with the fabric's own words, because it is gone, or because it does not answer in time.
+    """
+    _check_path(path)
+    deadline = time.monotonic() + (float("inf") if limit_s is None else limit_s)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        request = {"do": do, "with": {key: value for key, value in arguments.items() if value is not None}}
+        try:
+            _connect(connection, path, min(deadline, time.monotonic() + silence_s))
+            connection.settimeout(silence_s)
+            with suppress(ConnectionError):  # who turns clients away may have closed, and has said why
+                connection.sendall(json.dumps(request).encode() + b"\n")
+            for answer in _answers(connection, deadline, silence_s):
+                if "tell" in answer:
+                    tell(answer["tell"])
+                elif "error" in answer:
+                    raise DetourError(answer["error"])
+                elif "result" in answer:
+                    return answer["result"]
+        except TimeoutError:
+            raise DetourError(f"the fabric does not answer `{do}`; `detour down` ends it") from None
+        except ConnectionError:
+            pass
+    raise DetourError("the fabric went down")
+
+
+def _connect(connection: socket.socket, path: Path, deadline: float) -> None:
+    """Connects; waits while too many others do."""
+    while True:
+        connection.settimeout(max(0.01, deadline - time.monotonic()))
+        try:
+            connection.connect(os.fspath(path))
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise TimeoutError from None
+            time.sleep(0.05)
+        except TimeoutError:
+            raise
+        except OSError:
+            raise DetourError("no fabric is up; `detour up --detach` starts one") from None
+
+
+def _answers(connection: socket.socket, deadline: float, silence_s: float) -> Iterator[dict[str, Any]]:
+    """What the fabric says, line by line."""
+    rest = b""
+    while True:
+        left = min(silence_s, deadline - time.monotonic())
+        if left <= 0:
+            raise TimeoutError
+        connection.settimeout(left)
+        chunk = connection.recv(1 << 16)
+        if not chunk:
+            return
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from map(json.loads, lines)
+
+
+def _check_path(path: Path) -> None:
+    if too_long(path):
+        raise DetourError(
+            f"control socket {path}: the path is longer than {UNIX_PATH_BYTES} bytes; set XDG_RUNTIME_DIR"
+        )

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fabric that stays up: in the foreground until Ctrl-C, or detached until `detour down`.
+
+`run` is the process itself. `spawn` starts `python -m detour.fabric.daemon.daemon` in a session of its own and
+returns when that is ready, which it is after a first step ran. However it ends, it takes everything with it that it
+started. A detached fabric keeps a log in the state folder: its standard error and what modules log.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from detour.base import descriptors
+from detour.base.errors import DetourError
+from detour.base.reports import need_address_space, report
+from detour.fabric.daemon import log
+from detour.fabric.daemon.control_socket import LIMIT_S, ControlServer, call
+from detour.fabric.daemon.state_dir import StateDir
+from detour.fabric.footings.base import Tell, silent
+from detour.fabric.footings.targets import make_fabric
+from detour.fabric.operations.session import Session
+from detour.topo import parse_topology
+
+DOWN_SECONDS = 30.0
+_ASKED_S = 10.0  # to answer `down`; then it is told by signals
+_KILLED_S = 10.0
+_LOOK_S = 1.0
+_QUICK_S = 60.0
+_LIMITS_S: dict[str, float | None] = {
+    # Transfers take as long as their size and their path want; they say how far they are.
+    "send": None,
+    **dict.fromkeys(("status", "metrics", "flows", "placement", "path", "reroute", "counters", "probe"), _QUICK_S),
+}
+"""how long an operation may take; the others, which read or write all tables, LIMIT_S"""
+
+_OPERATIONS = (
+    "provision", "verify", "entries", "status", "counters", "watch", "path", "fail", "heal", "send", "probe",
+    "flows", "reroute", "place", "placement", "metrics",
+    "watch_flows",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class UpOptions:
+    """What `detour up` can be told."""
+
+    target: str = "auto"
+    topology: str = "d1"
+    pcap: str | None = None
+    grpc: str | None = None
+    grpc_tls: dict[str, str] | None = None
+    """see `make_fabric`"""
+
+
+class Interrupted(KeyboardInterrupt):
+    """SIGINT, SIGTERM or SIGHUP came, or whoever waited for a detached fabric has gone before it was up."""
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Lets SIGTERM and SIGHUP end what is inside as Ctrl-C does; once that has begun, no signal disturbs it."""
+    chosen = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def interrupt(number: int, frame: Any) -> None:
+        for each in chosen:
+            signal.signal(each, signal.SIG_IGN)
+        raise Interrupted(number)
+
+    before = {number: signal.signal(number, interrupt) for number in chosen}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def boot(options: UpOptions, tell: Tell = silent, scratch: Path | None = None) -> Session:
+    """A fabric with its pipeline set and all tables written.
+
+    Raises:
+        DetourError: something is wrong or missing; nothing is left running.
+    """
+    topology = parse_topology(options.topology)
+    fabric = make_fabric(
+        options.target, topology, scratch=scratch, grpc_address=options.grpc, grpc_tls=options.grpc_tls
+    )
+    fabric.start(tell)
+    session = Session(fabric)
+    try:
+        if options.pcap is not None:
+            fabric.capture(Path(options.pcap))
+        tell("setting pipelines")
+        session.connect()
+        tell("writing tables")
+        session.provision()
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def run(
+    options: UpOptions,
+    tell: Tell = silent,
+    ready: Callable[[dict[str, Any]], None] = lambda status: None,
+    state: StateDir | None = None,
+    detached: bool = False,
+) -> None:
+    """Runs a fabric in this (main) thread until `detour down` or a signal. `ready` gets its status once it is up.
+    `detached`: with a log in the state folder, to which standard error goes as well.
+
+    Raises:
+        DetourError: it cannot be started.
+        Interrupted: a signal ended it; everything has been cleaned up.
+    """
+    descriptors.require(descriptors.PROCESS, "a fabric")
+    need_address_space()
+    state = state or StateDir()
+    with interruptible():
+        state.lock()
+        died = is_up = False
+
+        def now_up(status: dict[str, Any]) -> None:
+            nonlocal is_up
+            is_up = True
+            ready(status)
+
+        try:
+            state.forget_last_log()
+            if detached:
+                tell = log.begin(state, tell)
+            state.record({"target": options.target, "topology": options.topology})
+            session = boot(options, tell, state.scratch)
+            try:
+                state.record({"target": session.fabric.target, "topology": session.topology.spec})
+                _serve(session, state, now_up, detached)
+            finally:
+                session.close()
+        except Interrupted:
+            raise
+        except BaseException as error:
+            died = is_up or not isinstance(error, DetourError)  # otherwise the user is told at once
+            if detached:
+                log.failed(error)
+            raise
+        finally:
+            state.release(died)
+
+
+def _serve(session: Session, state: StateDir, ready: Callable[[dict[str, Any]], None], detached: bool) -> None:
+    def status() -> dict[str, Any]:
+        return session.status() | {"log": str(state.log) if detached and state.log.exists() else None}
+
+    end = threading.Event()
+    operations: dict[str, Any] = {name: getattr(session, name) for name in _OPERATIONS}
+    operations |= {"down": end.set, "status": status}
+    server = ControlServer(state.socket, operations)
+    try:
+        server.start()
+        session.fabric.first_step()
+        if detached:
+            log.up()
+        ready(status())
+        while not end.wait(_LOOK_S):
+            session.fabric.check()
+    finally:
+        server.stop()
+
+
+def ask(do: str, tell: Tell = silent, state: StateDir | None = None, **arguments: Any) -> Any:
+    """Asks the fabric that is up for something.
+
+    Raises:
+        DetourError: none is up, or it says why not.
+    """
+    state = state or StateDir()
+    stale = state.remove_stale()
+    try:
+        return call(state.socket, do, arguments, tell, _limit_s(do, arguments))
+    except DetourError as error:
+        words = None if state.is_alive() else state.last_words()
+        reason = f" ({words[0]}; its log: {words[1]})" if words else ""
+        raise DetourError(f"the fabric that was up has died{reason}; {error}") if stale or words else error from None
+
+
+def _limit_s(do: str, arguments: Mapping[str, Any]) -> float | None:
+    limit = _LIMITS_S.get(do, LIMIT_S)
+    return limit if limit is None else limit + float(arguments.get("seconds") or 0)
+
+
+def down(state: StateDir | None = None) -> bool:
+    """Ends the fabric that is up and waits until all of it is gone; False if there was none.
+
+    One that does not answer is told by SIGTERM, one that does not end by SIGKILL; what it leaves is removed.
+
+    Raises:
+        DetourError: it does not end.
+    """
+    state = state or StateDir()
+    if not state.is_alive():
+        state.remove_stale()
+        return False
+    process = state.process()
+    try:
+        call(state.socket, "down", {}, limit_s=_ASKED_S, silence_s=_ASKED_S)
+        patience = DOWN_SECONDS
+    except DetourError:
+        patience = 0.0  # it has ended just now, or it must be told otherwise
+    for number, seconds in ((None, patience), (signal.SIGTERM, DOWN_SECONDS), (signal.SIGKILL, _KILLED_S)):
+        if number is not None and process is not None:
+            state.signal(process, number)
+        if state.wait_until_gone(seconds):
+            state.remove_stale()
+            return True
+    raise DetourError(f"the fabric{f' (process {process})' if process else ''} does not end")
+
+
+def spawn(options: UpOptions, tell: Tell = silent) -> dict[str, Any]:
+    """Starts a detached fabric; returns its status once it is up.
+
+    Raises:
+        DetourError: it cannot be started; nothing is left.
+    """
+    descriptors.require(descriptors.PROCESS, "a fabric")
+    reader, writer = os.pipe()
+    command = [sys.executable, "-m", "detour.fabric.daemon.daemon", json.dumps(asdict(options)), str(writer)]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        pass_fds=[writer],
+        start_new_session=True,
+    )
+    os.close(writer)
+    try:
+        with os.fdopen(reader) as lines:
+            for line in lines:
+                said = json.loads(line)
+                if "ready" in said:
+                    return said["ready"]
+                if "error" in said:
+                    process.wait()
+                    raise DetourError(said["error"])
+                tell(said["tell"])
+    except KeyboardInterrupt:
+        process.terminate()
+        process.wait()
+        raise
+    _, errors = process.communicate()
+    last = (errors.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
+    state = StateDir()
+    state.remove_stale()  # if it was killed, nobody else has
+    words = state.last_words()
+    if words:
+        last = f"{words[0]} (its log: {words[1]})"
+    raise DetourError(f"the fabric's process ended while it started (status {process.returncode}): {last}")
+
+
+def _main() -> int:
+    """The detached process. Reports to the pipe until it is ready, then to nobody."""
+    options, fd = UpOptions(**json.loads(sys.argv[1])), int(sys.argv[2])
+    pipe = os.fdopen(fd, "w", buffering=1)
+
+    def say(key: str, value: Any) -> None:
+        try:
+            print(json.dumps({key: value}), file=pipe)
+        except BrokenPipeError:
+            raise Interrupted("whoever waited for the fabric has gone") from None
+
+    def ready(status: dict[str, Any]) -> None:
+        say("ready", status)
+        pipe.close()
+
+    try:
+        run(options, lambda text: say("tell", text), ready, detached=True)
+    except DetourError as error:
+        if not pipe.closed:
+            with suppress(Interrupted):
+                say("error", str(error))
+        return 2
+    except Interrupted:
+        return 0
+    except Exception as error:
+        return report(error)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

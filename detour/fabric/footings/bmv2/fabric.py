@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fabric of simple_switch_grpc processes, joined by veth pairs; every host in a network namespace of its own.
+
+All switches live in one namespace of which nothing is visible outside. The host stacks run in this process, by
+the socket driver, on packet sockets inside the hosts' namespaces. Needs root.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from detour.base import descriptors
+from detour.base.errors import DetourError
+from detour.control.p4runtime.client import Target
+from detour.fabric.footings.base import Fabric, PortState, Tell, silent
+from detour.fabric.footings.bmv2.netns import Namespace
+from detour.fabric.footings.bmv2.sniffer import Sniffer
+from detour.fabric.footings.bmv2.switch import SwitchProcess, missing
+from detour.fabric.footings.settings import BMV2, Settings
+from detour.hosts.driver import Driver
+from detour.hosts.verbs.verbs import Device
+from detour.topo import Switch, Topology
+
+_MTU = 9000
+_HOST_INTERFACE = "eth0"
+_HOST_SHARE = 0.95
+"""of a link's rate that hosts send at: what piled up while a switch's process was late would never drain at the rate
+itself, and look like congestion"""
+
+
+class Bmv2Fabric(Fabric):
+    """See the module."""
+
+    target = "bmv2"
+
+    def __init__(self, topology: Topology, settings: Settings = BMV2, scratch: Path | None = None) -> None:
+        """`scratch`: folder for sockets and logs, made and removed with the fabric (default: a temporary one)."""
+        super().__init__(topology, settings)
+        self._namespace: Namespace | None = None
+        self._host_namespaces: list[Namespace] = []
+        self._switches: list[SwitchProcess] = []
+        self._fresh: set[int] = set()
+        self._restarts: Counter[str] = Counter()
+        self._shares: dict[int, float] = {}
+        self._driver: Driver | None = None
+        self._sniffer: Sniffer | None = None
+        self._scratch = scratch
+        self._folder: Path | None = None
+
+    # -- life -------------------------------------------------------------------------------------------
+
+    def start(self, tell: Tell = silent) -> None:
+        """Call it in a thread that lives as long as the fabric: the switches end with the thread."""
+        reason = missing()
+        if reason is not None:
+            raise DetourError(reason)
+        # A switch: P4Runtime and Thrift; a host: its namespace and its socket; each once more while it starts.
+        needed = descriptors.PROCESS + 3 * (len(self.topology.switches) + len(self.topology.hosts))
+        descriptors.require(needed, f"BMv2 with {len(self.topology.switches)} switches")
+        try:
+            tell("laying cables")
+            self._lay_cables()
+            tell(f"starting {len(self.topology.switches)} switches")
+            self._start_switches()
+            tell("setting rates and depths of queues")
+            for switch in self._switches:
+                self._set_queues(switch)
+            self._start_hosts()
+        except BaseException:
+            self.close()
+            raise
+
+    def _lay_cables(self) -> None:
+        if self._scratch is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="detour-fabric-"))
+        else:
+            self._folder = self._scratch
+            self._folder.mkdir(mode=0o700)
+        inside = self._namespace = Namespace()
+        self._host_namespaces = [Namespace() for _ in self.topology.hosts]
+        lines = ["link set lo up"]
+        for link in self.topology.links:
+            near = f"link add {_interface(*link.a)} mtu {_MTU} type veth peer name"
+            if link.kind == "host":
+                there = self._host_namespaces[link.b[0]].inside_path
+                lines.append(f"{near} {_HOST_INTERFACE} mtu {_MTU} netns {there}")
+            else:
+                lines.append(f"{near} {_interface(*link.b)} mtu {_MTU}")
+        lines += [f"link set {name} up" for name in self._interfaces().values()]
+        inside.ip(lines, self._host_namespaces)
+        for namespace in self._host_namespaces:
+            namespace.ip([f"link set {_HOST_INTERFACE} up"])
+
+    def _interfaces(self) -> dict[tuple[int, int], str]:
+        """(switch, port) -> interface, of all ports that are connected."""
+        return {
+            (switch.index, port): _interface(switch.index, port)
+            for switch in self.topology.switches
+            for port, peer in enumerate(switch.ports, 1)
+            if peer is not None
+        }
+
+    def _start_switches(self) -> None:
+        for switch in self.topology.switches:
+            self._switches.append(self._start_switch(switch))
+        for process in self._switches:
+            process.wait_ready()
+
+    def _start_switch(self, switch: Switch) -> SwitchProcess:
+        assert self._namespace is not None
+        assert self._folder is not None
+        ports = {port: name for (index, port), name in self._interfaces().items() if index == switch.index}
+        return SwitchProcess(switch, self._namespace, self._folder, ports, self.settings.priorities)
+
+    def check(self) -> None:
+        """Starts switches again that have died, with empty tables; for the thread that called `start`.
+
+        It waits for nobody: what a new process must be told it is told at the first call that finds it listening."""
+        for place, process in enumerate(self._switches):
+            if process.process.poll() is not None:
+                process.close()
+                self._switches[place] = self._start_switch(process.switch)
+                self._restarts[process.switch.name] += 1
+                self._fresh.add(place)
+            elif place in self._fresh:
+                with suppress(DetourError):  # it does not listen yet
+                    self._set_queues(process)
+                    self._fresh.discard(place)
+                    for link, share in self._shares.items():
+                        self._throttle(link, share, process.switch.device_id)
+
+    def _set_queues(self, process: SwitchProcess) -> None:
+        thrift = process.thrift()
+        try:
+            for port, peer in enumerate(process.switch.ports, 1):
+                if peer is not None:
+                    thrift.set_queue_rate(port, self.settings.rate_pps)
+                    thrift.set_queue_depth(port, self.settings.queue_packets)
+        finally:
+            thrift.close()
+
+    def _start_hosts(self) -> None:
+        self._driver = Driver(self.hs)
+        for host, namespace in enumerate(self._host_namespaces):
+            rate = round(_HOST_SHARE * self.settings.rate_bps)
+            self._driver.attach(host, namespace.packet_socket(_HOST_INTERFACE), rate)
+        driver = self._driver
+        self.device = Device(self.hs, driver.call, driver.kick, lambda: driver.now_ps)
+        self._driver.start()
+
+    def close(self) -> None:
+        self.capture(None)
+        if self._driver is not None:
+            self._driver.stop()
+            self._driver = None
+        for process in self._switches:
+            process.terminate()
+        for process in self._switches:
+            process.close()
+        self._switches = []
+        for namespace in self._host_namespaces:
+            namespace.close()
+        self._host_namespaces = []
+        if self._namespace is not None:
+            self._namespace.close()
+            self._namespace = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    # -- while it runs ----------------------------------------------------------------------------------
+
+    def targets(self) -> list[Target]:
+        return [process.target for process in self._switches]
+
+    def set_link(self, link: int, up: bool) -> None:
+        assert self._namespace is not None
+        # An interface that goes down stays deaf for BMv2 when it comes up again; a cable that loses all does not.
+        change = "qdisc del dev {} root" if up else "qdisc replace dev {} root blackhole"
+        found = self.topology.links[link]
+        self._namespace.tc([change.format(_interface(*found.a))])
+        if found.kind == "host":
+            self._host_namespaces[found.b[0]].tc([change.format(_HOST_INTERFACE)])
+        else:
+            self._namespace.tc([change.format(_interface(*found.b))])
+
+    def throttle(self, link: int, share: float) -> None:
+        # Rates count packets, whatever their size. Control packets are so short that a slower link still carries them
+        # all, and would be held up as if they were data: the highest priority keeps its rate.
+        self._shares[link] = share
+        for device, _ in self.link_ends(link):
+            self._throttle(link, share, device)
+
+    def _throttle(self, link: int, share: float, of: int) -> None:
+        """What `throttle` does at one of the switches, if the link is one of its own."""
+        for device, port in self.link_ends(link):
+            if device != of:
+                continue
+            thrift = self._switches[device - 1].thrift()
+            try:
+                thrift.set_queue_rate(port, max(1, round(self.settings.rate_pps * share)))
+                thrift.set_priority_queue_rate(port, self.settings.priorities - 1, self.settings.rate_pps)
+            finally:
+                thrift.close()
+
+    def ports(self) -> dict[tuple[int, int], PortState]:
+        return {
+            end: PortState(up=link.index not in self._dead)
+            for link in self.topology.links
+            for end in self.link_ends(link.index)
+        }
+
+    @property
+    def now_ps(self) -> int:
+        assert self._driver is not None
+        return self._driver.now_ps
+
+    def capture(self, folder: Path | None) -> None:
+        before, self._sniffer = self._sniffer, None
+        if before is not None:
+            before.close()
+        if folder is not None:
+            assert self._namespace is not None
+            names = {f"s{index}-{port}": name for (index, port), name in self._interfaces().items()}
+            self._sniffer = Sniffer(self._namespace, names, folder)
+
+    def details(self) -> dict[str, Any]:
+        switches = None if self._namespace is None else self._namespace.path
+        hosts = {f"h{i}": namespace.path for i, namespace in enumerate(self._host_namespaces)}
+        pids = {process.switch.name: process.process.pid for process in self._switches}
+        return {"processes": pids, "restarts": dict(self._restarts), "namespaces": {"switches": switches} | hosts}
+
+
+def _interface(switch: int, port: int) -> str:
+    return f"s{switch}-{port}"

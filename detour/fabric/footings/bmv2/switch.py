@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One simple_switch_grpc as a child process, reached without a listening port outside its namespace.
+
+gRPC is served on a UNIX socket, which does not care for namespaces. Thrift always listens on all interfaces, so
+the process runs in a namespace that has none but its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from detour.base.addresses import UnixAddress, too_long
+from detour.base.errors import DetourError
+from detour.control.p4runtime.client import Target
+from detour.engine.phv import CPU_PORT
+from detour.fabric.footings.bmv2.netns import Namespace
+from detour.fabric.footings.bmv2.thrift import ThriftClient
+from detour.topo import Switch
+
+BINARY = "simple_switch_grpc"
+INSTALL = "install p4lang's package p4lang-bmv2 (see README.md), or use --target engine"
+_TOOLS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux", "setpriv": "util-linux"}
+_THRIFT_BASE = 9090
+_START_SECONDS = 120.0
+_END_SECONDS = 5.0
+_POLL_SECONDS = 0.01
+
+
+def binary() -> str:
+    """Where simple_switch_grpc is.
+
+    Raises:
+        DetourError: it is not on PATH.
+    """
+    found = shutil.which(BINARY)
+    if found is None:
+        raise DetourError(f"{BINARY} is not on PATH: {INSTALL}")
+    return found
+
+
+def missing() -> str | None:
+    """Why this target cannot be used here, in one line that says what to do; None if it can."""
+    try:
+        binary()
+    except DetourError as error:
+        return str(error)
+    if os.geteuid() != 0:
+        return "the bmv2 target needs root (namespaces and veth pairs): run it as root, or use --target engine"
+    for tool, package in _TOOLS.items():
+        if shutil.which(tool) is None:
+            return f"{tool} is not on PATH: install {package}, or use --target engine"
+    return None
+
+
+class SwitchProcess:
+    """A running switch. `interfaces`: port -> interface in the namespace."""
+
+    def __init__(
+        self, switch: Switch, namespace: Namespace, folder: Path, interfaces: Mapping[int, str], priorities: int
+    ) -> None:
+        self.switch = switch
+        self._namespace = namespace
+        self._socket = folder / f"{switch.name}.sock"
+        if why := too_long(self._socket):
+            raise DetourError(f"P4Runtime: {self._socket}: {why} with XDG_RUNTIME_DIR or TMPDIR")
+        self._log = folder / f"{switch.name}.log"
+        self._thrift_port = _THRIFT_BASE + switch.index
+        command = [binary(), "--no-p4", "--device-id", str(switch.device_id), "--log-level", "off"]
+        command += ["--thrift-port", str(self._thrift_port)]
+        for port, interface in interfaces.items():
+            command += ["-i", f"{port}@{interface}"]
+        command += ["--", "--grpc-server-addr", str(UnixAddress(self._socket)), "--cpu-port", str(CPU_PORT)]
+        command += ["--priority-queues", str(priorities)]
+        with self._log.open("wb") as log:
+            # The kernel ends it when the thread that started it ends, whatever happens to this process.
+            self.process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *namespace.command(command)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=[namespace.fd],
+                start_new_session=True,  # Ctrl-C in the terminal is ours to handle, not the switch's
+            )
+
+    @property
+    def target(self) -> Target:
+        """Its P4Runtime endpoint."""
+        return Target(self.switch.name, self.switch.device_id, str(UnixAddress(self._socket)))
+
+    def wait_ready(self) -> None:
+        """Returns when gRPC listens.
+
+        Raises:
+            DetourError: it ended, or does not answer in time.
+        """
+        deadline = time.monotonic() + _START_SECONDS
+        # No channel of gRPC's: if Ctrl-C interrupts its close, it waits for itself for ever when it is deallocated.
+        while not self._listens():
+            self._check(deadline)
+            time.sleep(_POLL_SECONDS)
+
+    def _listens(self) -> bool:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(_END_SECONDS)
+            return probe.connect_ex(os.fspath(self._socket)) == 0
+
+    def _check(self, deadline: float) -> None:
+        ended = self.process.poll()
+        if ended is None and time.monotonic() < deadline:
+            return
+        lines = self._log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+        what = "does not answer" if ended is None else f"ended with status {ended}"
+        raise DetourError(f"switch {self.switch.name}: {BINARY} {what}: {lines[-1]}")
+
+    def thrift(self) -> ThriftClient:
+        """A connection to its Thrift port, which it opens before its gRPC port.
+
+        Raises:
+            DetourError: it was built without Thrift.
+        """
+        try:
+            sock = self._namespace.run(socket.create_connection, ("127.0.0.1", self._thrift_port), 5.0)
+        except OSError as error:
+            raise DetourError(
+                f"switch {self.switch.name}: Thrift port {self._thrift_port} of {BINARY}: {error.strerror}; "
+                "queue rates need a BMv2 that is built with Thrift"
+            ) from None
+        return ThriftClient(sock, self.switch.name)
+
+    def terminate(self) -> None:
+        """Asks it to end; `close` waits for it."""
+        if self.process.poll() is None:
+            self.process.terminate()
+
+    def close(self) -> None:
+        """Ends it and removes its files. May be called twice."""
+        self.terminate()
+        try:
+            self.process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._socket.unlink(missing_ok=True)
+        self._log.unlink(missing_ok=True)

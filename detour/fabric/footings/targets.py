@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which target a fabric runs on. Modules of a target are imported only if it is used: both are large."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from detour.base.errors import DetourError
+from detour.fabric.footings.base import Fabric
+from detour.topo import Topology
+
+TARGETS = ("auto", "engine", "bmv2")
+
+
+def choose(target: str) -> str:
+    """`engine` or `bmv2`; `auto` is BMv2 where it is on PATH and the user is root.
+
+    Raises:
+        DetourError: there is no such target.
+    """
+    if target not in TARGETS:
+        raise DetourError(f"there is no target {target!r}; allowed: {', '.join(TARGETS)}")
+    if target != "auto":
+        return target
+    from detour.fabric.footings.bmv2.switch import missing
+
+    return "engine" if missing() else "bmv2"
+
+
+def make_fabric(
+    target: str,
+    topology: Topology,
+    *,
+    scratch: Path | None = None,
+    grpc_address: str | None = None,
+    grpc_tls: Mapping[str, str] | None = None,
+) -> Fabric:
+    """A fabric that is not started yet. `scratch`: a missing folder for what it needs while it runs.
+    `grpc_tls`: files for `engine.endpoint.Tls`, by the names of its fields.
+
+    Raises:
+        DetourError: there is no such target, or an option does not apply to it.
+    """
+    if choose(target) == "bmv2":
+        from detour.fabric.footings.bmv2.fabric import Bmv2Fabric
+
+        if grpc_address is not None:
+            raise DetourError("--grpc names the engine's one endpoint; BMv2 has one a switch, on UNIX sockets")
+        return Bmv2Fabric(topology, scratch=scratch)
+    from detour.engine.endpoint import Tls
+    from detour.fabric.footings.engine import EngineFabric
+
+    tls = None if grpc_tls is None else Tls(**{name: Path(file) for name, file in grpc_tls.items()})
+    return EngineFabric(topology, grpc_address=grpc_address, tls=tls, scratch=scratch)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fabrics of the engine in virtual time, in this process."""

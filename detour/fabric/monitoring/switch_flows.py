@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The monitoring module of the switches for single flows: every switch on the way of a watched flow counts it.
+
+A flow is watched from when it begins to send, if watching is on: entries go to the switches that it can pass, its
+sender gets a flow label, and a thread reads the counters of all watched flows once a window. No packet, no switch and
+no thread has anything to do with it before the first flow is watched.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.errors import DetourError
+from detour.control.entries import Plan
+from detour.control.p4runtime.watching import CELLS, Cell, Watched, WatchList, counts, slot_cells
+from detour.fabric.monitoring.windows import COUNTS, KEPT, Windows
+
+_log = logging.getLogger(__name__)
+
+READING_SHARE = 0.1
+"""of the time that reading counters may take; windows get longer instead"""
+
+Read = Callable[[Mapping[int, Sequence[Cell]]], Mapping[int, Sequence[tuple[int, int]]]]
+"""device id -> cells in, device id -> (packets, bytes) of each out"""
+Write = Callable[[Plan, Plan], None]
+"""brings the switches from one set of entries of the table of watched flows to another"""
+
+
+class SwitchFlowMonitor(Windows):
+    """Windows of flows at switches. Not for several threads at once.
+
+    Counters of switches only grow, until the switch is restarted, and a slot is used by one flow after the other, so
+    what they were when a flow got the slot is taken off."""
+
+    def __init__(self, tick_ps: int, kept: int = KEPT) -> None:
+        self._first: dict[str, NDArray[np.int64]] = {}
+        self._seen: dict[str, NDArray[np.int64]] = {}
+        self._rows: dict[str, int] = {}
+        super().__init__(np.zeros((16, len(COUNTS)), np.int64), tick_ps, kept)
+
+    def begin(self, flow: str, device: int, cells: Sequence[tuple[int, int]]) -> None:
+        """The flow is watched at a switch from now on, where the cells of its slot are these."""
+        name, taken = _name(flow, device), set(self._rows.values())
+        row = next(number for number in range(len(taken) + 1) if number not in taken)
+        if row == len(self._counts):
+            self._counts = np.vstack([self._counts, np.zeros_like(self._counts)])
+        self._rows[name] = row
+        self._first[name] = self._seen[name] = np.array(cells, np.int64)
+        self._counts[row] = 0
+        self.add(name, row)
+
+    def end(self, flow: str, device: int) -> None:
+        """It no longer is; nothing happens if it was not."""
+        name = _name(flow, device)
+        if name in self:
+            self.remove(name)
+            del self._first[name], self._seen[name], self._rows[name]
+
+    def update(self, flow: str, device: int, cells: Sequence[tuple[int, int]]) -> None:
+        """What the cells are now; `sample` ends the window."""
+        name, now = _name(flow, device), np.array(cells, np.int64)
+        # A switch that was restarted counts from zero; what it had counted stays.
+        self._first[name] = self._first[name] - np.where(now < self._seen[name], self._seen[name], 0)
+        self._seen[name] = now
+        self._counts[self._rows[name]] = counts(self._seen[name] - self._first[name])
+
+    def at(self, flow: str, device: int) -> dict[str, Any]:
+        """Counters so far and the last window of a flow at a switch; `delays`: packets by class of queuing delay."""
+        name = _name(flow, device)
+        total, last = self._seen[name] - self._first[name], self.last(name)
+        windows = {key: last[key] for key in ("rate_bps", "usual_bps", "drop", "ecn_share", "delay_ps")}
+        packets, octets, marked, _, _ = counts(total).tolist()
+        seen = {"packets": packets, "bytes": octets, "ecn_packets": marked}
+        return {**seen, **windows, "delays": total[2:, 0].tolist()}
+
+    def history(self, flow: str, device: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """As `series`, of a flow at a switch."""
+        return self.series(_name(flow, device))
+
+
+def _name(flow: str, device: int) -> str:
+    return f"{flow} {device}"
+
+
+@dataclass(frozen=True)
+class Links:
+    """What `SwitchFlows` needs of a fabric: reads counters, writes entries, names a flow's label to its sender."""
+
+    read: Read
+    write: Write
+    label: Callable[[str, int], None]
+    now_ps: Callable[[], int]
+
+
+def next_window(now_s: float, least_s: float, reading_s: float) -> float:
+    """Length of the window after one of `now_s` at whose end reading took `reading_s`, in seconds.
+
+    It at most doubles: one reading may have been held up by something else, many flows take their time every time.
+    """
+    return min(2 * now_s, max(least_s, reading_s / READING_SHARE))
+
+
+class SwitchFlows:
+    """See the module. Methods may be called from several threads."""
+
+    def __init__(self, links: Links, tick_ps: int, window_s: float, kept: int = KEPT) -> None:
+        """`window_s` 0: no thread, the caller ends windows (`sample`)."""
+        self._links = links
+        self._list = WatchList()
+        self.monitor = SwitchFlowMonitor(tick_ps, kept)
+        self.tick_ps, self.window_s = tick_ps, window_s
+        self.pause_s = window_s
+        """length of a window now: longer than `window_s` if there are so many flows that reading them takes long"""
+        self._lock = threading.RLock()
+        self._thread: threading.Thread | None = None
+        self._end = threading.Event()
+
+    def __contains__(self, flow: str) -> bool:
+        with self._lock:
+            return flow in self._list
+
+    def plan(self) -> Plan:
+        """What the switches hold for the watched flows, by device id."""
+        with self._lock:
+            return dict(self._list.plan())
+
+    # -- flows ------------------------------------------------------------------------------------------
+
+    def add(self, flow: str, source: int, devices: Iterable[int]) -> None:
+        """Watches a flow from the address `source` at these switches.
+
+        Raises:
+            DetourError: there is no room, or a switch refuses its entry; the flow is not watched.
+        """
+        with self._lock:
+            before = self._list.plan()
+            watched = self._list.add(flow, source, devices)
+            try:
+                self._begin(watched, set(watched.slots))
+                self._links.write(before, self._list.plan())
+            except BaseException:
+                self._forget(flow)
+                raise
+            self._links.label(flow, watched.label)
+            if self._thread is None and self.window_s:
+                self._thread = threading.Thread(target=self._watch, name="switch flow monitor", daemon=True)
+                self._thread.start()
+
+    def _begin(self, watched: Watched, devices: set[int]) -> None:
+        found = self._links.read({device: slot_cells(watched.slots[device]) for device in devices})
+        for device in sorted(devices):
+            self.monitor.begin(watched.name, device, found[device])
+
+    def _forget(self, flow: str) -> None:
+        for device in self._list.remove(flow).slots:
+            self.monitor.end(flow, device)
+
+    def move(self, flow: str, devices: Iterable[int]) -> None:
+        """The flow passes these switches from now on; nothing happens if it is not watched.
+
+        Raises:
+            DetourError: as `add`; the flow is watched no longer, and what is left of it on switches goes when all
+                tables are next compared with their plan.
+        """
+        with self._lock:
+            if flow not in self._list:
+                return
+            before, old = self._list.plan(), set(self._list[flow].slots)
+            try:
+                new = set(self._list.move(flow, devices).slots)
+                for device in sorted(old - new):
+                    self.monitor.end(flow, device)
+                self._begin(self._list[flow], new - old)
+                self._links.write(before, self._list.plan())
+            except BaseException:
+                self._forget(flow)
+                self._links.label(flow, 0)
+                raise
+
+    def remove(self, flow: str) -> None:
+        """The flow ends, or is to be watched no longer; nothing happens if it is not.
+
+        Raises:
+            DetourError: a switch does not let go of its entry; see `move`.
+        """
+        with self._lock:
+            if flow not in self._list:
+                return
+            before = self._list.plan()
+            self._forget(flow)
+            self._links.label(flow, 0)
+            self._links.write(before, self._list.plan())
+
+    # -- windows ----------------------------------------------------------------------------------------
+
+    def sample(self) -> None:
+        """Reads all counters and ends a window.
+
+        Raises:
+            DetourError: a switch does not answer.
+        """
+        with self._lock:
+            order: dict[int, list[Watched]] = {}
+            for watched in self._list:
+                for device in watched.slots:
+                    order.setdefault(device, []).append(watched)
+            cells = {d: [c for w in flows for c in slot_cells(w.slots[d])] for d, flows in order.items()}
+            found = self._links.read(cells)
+            for device, flows in order.items():
+                for number, watched in enumerate(flows):
+                    part = found[device][number * CELLS : (number + 1) * CELLS]
+                    self.monitor.update(watched.name, device, part)
+            self.monitor.sample(self._links.now_ps())
+
+    def _watch(self) -> None:
+        told = ""
+        while not self._end.wait(self.pause_s):
+            if len(self._list):
+                begin = time.monotonic()
+                try:
+                    self.sample()
+                except DetourError as error:  # a switch is away, and will be back; until then the window goes on
+                    if not self._end.is_set() and str(error) != told:
+                        _log.warning("flows at switches are not read: %s", error)
+                    told = str(error)
+                    continue
+                told = ""
+                self.pause_s = next_window(self.pause_s, self.window_s, time.monotonic() - begin)
+
+    def stop(self) -> None:
+        """Ends the thread. May be called twice."""
+        self._end.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    # -- what is known ----------------------------------------------------------------------------------
+
+    def rows(self, flow: str) -> list[dict[str, Any]]:
+        """What is known of a flow at every switch that watches it, in the order of its path, ready for JSON."""
+        with self._lock:
+            if flow not in self._list:
+                return []
+            watched = self._list[flow]
+            order = [*watched.devices, *(device for device in watched.slots if device not in watched.devices)]
+            return [{"switch": f"s{device - 1}", **self.monitor.at(flow, device)} for device in order]

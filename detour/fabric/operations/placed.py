@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The placement that a running fabric holds: which uSID list the next connection between two hosts gets.
+
+A flow of the placement that several connections could take goes to them in turn. Replaced as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import Any
+
+from detour.control.placement.jobs import FlowSet
+from detour.control.placement.place import Placement, Repair, place, repair
+from detour.hosts.verbs.verbs import Path
+from detour.topo import Topology
+from detour.topo import paths as topo_paths
+from detour.topo.failures import Failures
+
+
+class Placed:
+    """See the module. Not for several threads at once."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._placement: Placement | None = None
+        self._of_pair: dict[tuple[int, int], list[int]] = {}
+        self._turn: defaultdict[tuple[int, int], int] = defaultdict(int)
+
+    def apply(self, flows: FlowSet, failures: Failures) -> None:
+        """Places flows anew; what was placed before is forgotten.
+
+        Raises:
+            DetourError: they cannot be placed, or a path needs too many uSIDs; the placement stays what it was.
+        """
+        found = place(self._topology, flows, failures)
+        for flow in flows.pinned:
+            found.usids(flow)
+        of_pair: dict[tuple[int, int], list[int]] = {}
+        for flow, pair in enumerate(zip(flows.source.tolist(), flows.target.tolist(), strict=True)):
+            of_pair.setdefault(pair, []).append(flow)
+        self._placement, self._of_pair = found, of_pair
+        self._turn.clear()
+
+    @property
+    def flows(self) -> int:
+        """Flows of the placement, 0 without one."""
+        return 0 if self._placement is None else len(self._placement.flows)
+
+    def next_flow(self, source: int, target: int) -> int | None:
+        """The flow that the next connection between two hosts is, None if there is none with a path."""
+        if self._placement is None:
+            return None
+        live = [flow for flow in self._of_pair.get((source, target), ()) if self._placement.path(flow)]
+        if not live:
+            return None
+        turn = self._turn[source, target]
+        self._turn[source, target] += 1
+        return live[turn % len(live)]
+
+    def switches(self, flow: int) -> topo_paths.Path:
+        """The switches that a flow passes; none if it has no path at the moment."""
+        return () if self._placement is None else self._placement.path(flow)
+
+    def path(self, flow: int) -> Path:
+        """The uSID list of a flow that has a path."""
+        assert self._placement is not None
+        return Path(0, self._placement.usids(flow))
+
+    def moved(self, flow: int, switches: topo_paths.Path) -> None:
+        """Somebody rerouted a flow."""
+        assert self._placement is not None
+        ways = self._placement.ways.copy()
+        ways[flow] = -1
+        ways[flow, : len(switches)] = switches
+        self._placement = replace(self._placement, ways=ways)
+
+    def repair(self, failures: Failures) -> Repair | None:
+        """Adapts the placement to failures; None without a placement."""
+        if self._placement is None:
+            return None
+        found = repair(self._placement, failures)
+        self._placement = found.placement
+        return found
+
+    def report(self) -> dict[str, Any]:
+        """What there is, ready for JSON."""
+        if self._placement is None:
+            return {"flows": 0, "collisions": 0, "lower_bound": 0, "without_path": 0, "method": None}
+        return {
+            "flows": len(self._placement.flows),
+            "collisions": self._placement.collisions,
+            "lower_bound": self._placement.lower_bound,
+            "without_path": int((self._placement.ways[:, 0] < 0).sum()),
+            "method": self._placement.method,
+        }

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A barrier among hosts as a tree of real messages (Hensgen, Finkel and Manber 1988, as the FORS paper's DAQ has it).
+
+A host that is done and has heard from its children tells its parent; the root then releases everybody down the tree.
+Every message is an RDMA WRITE of its own connection; a host sees one in its memory when it polls, so a barrier costs
+what its messages take, plus a poll at every step. Children are hosts of the same leaf where possible: the hosts of a
+leaf form a k-ary tree, and so do their roots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.errors import DetourError
+from detour.fabric.traffic.pinned import LOCAL, PinnedFabric, Rows
+from detour.hosts.verbs.bulk import Flows, post_many
+
+Flags = NDArray[np.bool_]
+
+
+def tree_parents(members: Sequence[int], m0: int, arity: int) -> dict[int, int]:
+    """Parent of every member but the root, in a tree in which nobody has more than `2 * arity` children.
+
+    Raises:
+        DetourError: the arity is not positive, or there is no member.
+    """
+    if arity < 1:
+        raise DetourError(f"a barrier's tree has {arity} children a node; at least 1 is needed")
+    if not members:
+        raise DetourError("a barrier needs hosts")
+    by_leaf: dict[int, list[int]] = {}
+    for member in sorted(members):
+        by_leaf.setdefault(member // m0, []).append(member)
+    parents = {}
+    for group in [[mine[0] for mine in by_leaf.values()], *by_leaf.values()]:
+        parents |= {member: group[(place - 1) // arity] for place, member in enumerate(group) if place}
+    return parents
+
+
+class Barrier:
+    """The tree's connections and who has been told what. Hosts are indices; arrays have an element for every host."""
+
+    def __init__(self, fabric: PinnedFabric, members: Sequence[int], arity: int, up: NDArray[np.bool_]) -> None:
+        """`up`: live links, shape (m1, m0)."""
+        self._fabric = fabric
+        parents = tree_parents(members, fabric.tree.spines, arity)
+        self.root = next(host for host in sorted(members) if host not in parents)
+        self.members = np.zeros(fabric.tree.slots, np.bool_)
+        self.members[list(members)] = True
+        self.child, self.parent = (np.array(side, np.int64) for side in (list(parents), list(parents.values())))
+        spines = self._spines(up)
+        self._up = fabric.connect_pinned(self.child, self.parent, spines)
+        self._down = fabric.connect_pinned(self.parent, self.child, spines)
+        self._edge = np.full(fabric.tree.slots, -1, np.int64)
+        self._edge[self.child] = np.arange(len(self.child))
+        self._order = self._heaviest_last()
+        self.told = np.zeros(fabric.tree.slots, np.int64)
+        """barriers that a host has reported to its parent"""
+        self.forwarded = np.zeros(fabric.tree.slots, np.int64)
+        """releases that a host has passed on"""
+
+    @staticmethod
+    def messages(hosts: int) -> int:
+        """Connections that a tree of so many hosts takes."""
+        return 2 * max(hosts - 1, 0)
+
+    def _spines(self, up: NDArray[np.bool_]) -> Rows:
+        """A live spine for every edge, in turn. Leaves without a common one leave it to the switches' routes, which
+        know a longer way (plain address)."""
+        tree = self._fabric.tree
+        spines = np.full(len(self.child), LOCAL, np.int64)
+        for edge, (a, b) in enumerate(zip(self.child // tree.spines, self.parent // tree.spines, strict=True)):
+            usable = np.flatnonzero(up[a] & up[b])
+            if a != b and len(usable):
+                spines[edge] = usable[edge % len(usable)]
+        return spines
+
+    def repin(self, up: NDArray[np.bool_]) -> None:
+        """Takes edges off links that are down; messages under way are sent again."""
+        spines = self._spines(up)
+        for flows, far in ((self._up, self.parent), (self._down, self.child)):
+            self._fabric.move(flows.sender, far, spines)
+
+    def _heaviest_last(self) -> list[int]:
+        """Edges in an order in which every child comes before its parent."""
+        depth = {self.root: 0}
+        waiting = dict(zip(self.child.tolist(), self.parent.tolist(), strict=True))
+
+        def depth_of(host: int) -> int:
+            if host not in depth:
+                depth[host] = 1 + depth_of(waiting[host])
+            return depth[host]
+
+        return sorted(range(len(self.child)), key=lambda edge: -depth_of(int(self.child[edge])))
+
+    def subtree(self, values: Rows) -> Rows:
+        """Sums of a value over every edge's child and all hosts below it, shape (edges,)."""
+        sums = values.copy()
+        for edge in self._order:
+            sums[self.parent[edge]] += sums[self.child[edge]]
+        return sums[self.child]
+
+    # -- what hosts see ---------------------------------------------------------------------------------
+
+    def heard(self) -> Rows:
+        """How often all children of a host have reported; a large number if it has none."""
+        least = np.full(self._fabric.tree.slots, np.iinfo(np.int64).max, np.int64)
+        np.minimum.at(least, self.parent, self._arrived(self._up))
+        return least
+
+    def released(self) -> Rows:
+        """How often a host has been released; of the root, what it has passed on."""
+        times = self.forwarded.copy()
+        times[self.child] = self._arrived(self._down)
+        return times
+
+    def _arrived(self, flows: Flows) -> Rows:
+        return self._fabric.hs.qp["rcv_msn"][flows.receiver]
+
+    # -- what hosts do ----------------------------------------------------------------------------------
+
+    def report(self, hosts: Rows) -> None:
+        """These hosts tell their parents; the root has none."""
+        self.told[hosts] += 1
+        edges = self._edge[hosts]
+        post_many(self._up, 0, now_ps=self._fabric.now_ps, which=edges[edges >= 0])
+
+    def release(self, hosts: Rows, lengths: Rows | int = 0) -> None:
+        """These hosts pass a release on to their children, of `lengths` bytes an edge (all edges, or one number)."""
+        self.forwarded[hosts] += 1
+        passing = np.zeros(self._fabric.tree.slots, np.bool_)
+        passing[hosts] = True
+        edges = np.flatnonzero(passing[self.parent])
+        sizes = np.broadcast_to(np.asarray(lengths, np.int64), self.child.shape)[edges]
+        post_many(self._down, sizes, now_ps=self._fabric.now_ps, which=edges)

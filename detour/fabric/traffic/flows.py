@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages between hosts over verbs: a flow is one connection that streams messages through slots of memory.
+
+A message is one RDMA WRITE with immediate into a slot of the receiver's region. When it has arrived, its bytes
+are taken out of the receiver's memory and checked; only then is the slot used again, on both sides. All hosts
+of a fabric are reached from this process, so that needs no message back.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.fabric.traffic.streams import Sink, Source
+from detour.hosts.verbs.verbs import (
+    CQ,
+    MR,
+    PD,
+    QP,
+    WC,
+    AccessFlag,
+    Context,
+    Device,
+    Endpoint,
+    Path,
+    SendWR,
+    WCOpcode,
+    WCStatus,
+)
+
+SLOTS = 6
+"""messages under way; enough that the sender has the backlog at which it begins to probe"""
+
+POLL_SECONDS = 0.002
+"""verbs have no channel that wakes a poller; messages take longer than this"""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a flow chooses its path: the only one there is, or, if there are several, by probing them; with `react` it
+    stays on one until that is congested (`hosts.reroute`)."""
+
+    paths: tuple[Path, ...]
+    react: bool = False
+
+    def connect(self, qp: QP, remote: Endpoint) -> None:
+        """Connects the sender's QP accordingly."""
+        if len(self.paths) == 1:
+            qp.connect(remote, path=self.paths[0])
+        else:
+            qp.connect(remote, candidates=self.paths, react=self.react)
+
+
+class HostQueues:
+    """A host's domain and completion queue, shared by its flows."""
+
+    def __init__(self, device: Device, host: int) -> None:
+        self.context = Context(device, host)
+        self.pd = PD(self.context)
+        self.cq = CQ(self.context)
+
+
+class Flow:
+    """A stream of messages from one host to another. Made by `Pump.open`."""
+
+    def __init__(
+        self,
+        source_host: HostQueues,
+        target_host: HostQueues,
+        choice: Choice,
+        stream: tuple[Source, Sink],
+        slots: int,
+        slot_bytes: int,
+    ) -> None:
+        self.source_host, self.target_host = source_host.context.host, target_host.context.host
+        self._source, self._sink = stream
+        self._slots, self._slot_bytes = slots, slot_bytes
+        self._memory = MR(source_host.pd, slots * slot_bytes, AccessFlag.LOCAL_WRITE)
+        self._landing = MR(target_host.pd, slots * slot_bytes, AccessFlag.LOCAL_WRITE | AccessFlag.REMOTE_WRITE)
+        self.qp = QP(source_host.pd, source_host.cq)
+        self.peer = QP(target_host.pd, target_host.cq)
+        self.peer.connect(self.qp.endpoint)
+        choice.connect(self.qp, self.peer.endpoint)
+        self._current = choice.paths
+        self._paths = {str(path): path for path in choice.paths}
+        self._earlier: dict[str, int] = {}
+        self.posted = self._completed = self._received = 0
+        self._lengths: dict[int, int] = {}
+        self.bytes_sent = self.bytes_ok = self.bytes_wrong = 0
+        self.exhausted = False
+        self.failure: str | None = None
+
+    @property
+    def done(self) -> bool:
+        """All that was posted has arrived, or the connection has failed."""
+        return self.failure is not None or (self.exhausted and min(self._completed, self._received) == self.posted)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another message may be posted."""
+        in_use = self.posted - min(self._completed, self._received)
+        return not self.exhausted and self.failure is None and in_use < self._slots
+
+    def prepare(self) -> list[SendWR]:
+        """Fills free slots; returns the requests to post for them."""
+        requests = []
+        while self.has_room:
+            try:
+                data = self._source.take(self.posted, self._slot_bytes)
+            except DetourError as error:
+                self.failure = str(error)
+                break
+            if not data:
+                self.exhausted = True
+                break
+            offset = self.posted % self._slots * self._slot_bytes
+            self._memory.write(data, offset)
+            there = self._landing.addr + offset
+            sge = self._memory.sge(offset, len(data))
+            requests.append(SendWR(self.posted, sge, there, self._landing.rkey, self.posted))
+            self._lengths[self.posted] = len(data)
+            self.bytes_sent += len(data)
+            self.posted += 1
+        return requests
+
+    def complete(self, wc: WC) -> None:
+        """Takes a completion of either side."""
+        if wc.status != WCStatus.SUCCESS:
+            self.failure = self.failure or f"{wc.status.name} after {self.bytes_ok} bytes"
+        elif wc.opcode == WCOpcode.RECV_RDMA_WITH_IMM:
+            self._take_out()
+        else:
+            self._completed += 1
+
+    def _take_out(self) -> None:
+        """The next message lies in its slot: immediates come in the order of the messages."""
+        message = self._received
+        length = self._lengths.pop(message)
+        data = self._landing.read(length, message % self._slots * self._slot_bytes)
+        self._received += 1
+        try:
+            intact = self._sink.accept(message, data)
+        except DetourError as error:  # not for whoever happens to poll, but for whoever waits for this flow
+            self.failure = self.failure or str(error)
+            return
+        if intact:
+            self.bytes_ok += length
+        else:
+            self.bytes_wrong += length
+
+    def stats(self) -> dict[str, Any]:
+        """The sender's counters (`QP.stats`)."""
+        return self.qp.stats()
+
+    @property
+    def current_path(self) -> Path:
+        """The path of the next packet."""
+        return self._paths[self.qp.current_path]
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The paths that its packets may take now."""
+        return self._current
+
+    def packets_by_path(self) -> dict[Path, int]:
+        """Data packets on every path that was used."""
+        return {self._paths[name]: packets for name, packets in self._packets().items()}
+
+    def _packets(self) -> dict[str, int]:
+        now = self.stats()["paths"]
+        return {name: self._earlier.get(name, 0) + now.get(name, 0) for name in self._earlier | now}
+
+    def reroute(self, path: Path, now_ps: int) -> None:
+        """The sender takes this path from the next packet on, and no other."""
+        self._earlier = self._packets()
+        self._paths[str(path)] = path
+        self._current = (path,)
+        self.qp.set_path(path, now_ps=now_ps)
+
+    def close(self) -> None:
+        """Ends the connection and frees its memory."""
+        self.qp.close()
+        self.peer.close()
+        self._memory.close()
+        self._landing.close()
+        self._sink.close()
+
+
+class Pump:
+    """Keeps flows going: one thread at a time polls completions and posts what comes next."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._hosts: dict[int, HostQueues] = {}
+        self._by_cq: dict[int, HostQueues] = {}
+        self._flows: dict[tuple[int, int], Flow] = {}
+        self._lock = threading.RLock()
+
+    def open(
+        self,
+        source: int,
+        target: int,
+        choice: Choice,
+        stream: tuple[Source, Sink],
+        *,
+        slots: int = SLOTS,
+        slot_bytes: int,
+    ) -> Flow:
+        """A connection from host `source` to host `target` that sends nothing yet.
+
+        Raises:
+            DetourError: no memory or no queue pairs are left.
+        """
+        with self._lock:
+            flow = Flow(self._queues(source), self._queues(target), choice, stream, slots, slot_bytes)
+            self._flows[source, flow.qp.qp_num] = flow
+            self._flows[target, flow.peer.qp_num] = flow
+            return flow
+
+    def _queues(self, host: int) -> HostQueues:
+        if host not in self._hosts:
+            queues = self._hosts[host] = HostQueues(self._device, host)
+            self._by_cq[queues.cq.index] = queues
+        return self._hosts[host]
+
+    def close_flow(self, flow: Flow) -> None:
+        """Ends a flow; what is under way is lost."""
+        with self._lock:
+            self._flows.pop((flow.source_host, flow.qp.qp_num), None)
+            self._flows.pop((flow.target_host, flow.peer.qp_num), None)
+            flow.close()
+
+    def turn(self, flows: Iterable[Flow]) -> None:
+        """Takes completions of all flows and posts messages of these."""
+        with self._lock:
+            self._poll()
+            ready = [(flow.qp, request) for flow in flows for request in flow.prepare()]
+            if ready:
+                # One visit to the hosts' thread for all of them, and as short a one as can be.
+                self._device.call(lambda: [qp.post_send(request) for qp, request in ready])
+
+    def _poll(self) -> None:
+        cq = self._device.hs.cq
+        for index in np.flatnonzero(cq["head"] != cq["tail"]).tolist():
+            queues = self._by_cq.get(index)
+            if queues is None:
+                continue
+            while completions := queues.cq.poll(64):
+                for wc in completions:
+                    flow = self._flows.get((queues.context.host, wc.qp_num))
+                    if flow is not None:
+                        flow.complete(wc)
+
+    def run(
+        self, flows: Sequence[Flow], until: Callable[[], bool] = lambda: False, seconds: float | None = None
+    ) -> None:
+        """Pumps until all flows are done, `until` holds, or the time is over."""
+        end = None if seconds is None else time.monotonic() + seconds
+        pause = threading.Event()
+        while not all(flow.done for flow in flows) and not until():
+            self.turn(flows)
+            if end is not None and time.monotonic() >= end:
+                return
+            pause.wait(POLL_SECONDS)
+
+    def drain(self, flows: Sequence[Flow], seconds: float) -> None:
+        """Posts nothing new and waits until what was posted has arrived.
+
+        Raises:
+            DetourError: some of it has not arrived in time.
+        """
+        for flow in flows:
+            flow.exhausted = True
+        self.run(flows, seconds=seconds)
+        late = [flow for flow in flows if not flow.done]
+        if late:
+            first = late[0]
+            raise DetourError(
+                f"{len(late)} of {len(flows)} connections have not finished {seconds:g} s after their last message, "
+                f"the first from h{first.source_host} to h{first.target_host}"
+            )

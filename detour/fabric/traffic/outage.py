@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links that break during an exchange, and the controller that notices and plans anew.
+
+A break is noticed in two ways. Ports that are down are seen when the controller looks at the switches (`look_ps`). A
+link that only loses frames is found by probes (PTM and PTR of the path measurement): over every spine a host of a leaf
+sends another of that leaf a probe, by a uSID list that leads up one link and down the same again; `patience` of them
+in a row without an answer condemn it. Then, one after the other: hosts are told which links to avoid (`tell_ps`) and
+the switches' routes change, and after the time that planning takes (`plan_ps`) the new plan waits for the end of the
+phase. Hosts get it with the release of the next one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.base.times import MAX_TIME
+from detour.control.fors.fabric import FatTree2, Link
+from detour.fabric.footings.virtual.scheme import US
+from detour.fabric.traffic.barrier import Flags
+from detour.fabric.traffic.phased import NONE, Exchange
+from detour.fabric.traffic.pinned import PinnedFabric, Rows
+from detour.hosts.paths import paths
+from detour.hosts.state import NIL
+
+NEVER = MAX_TIME
+
+Planner = Callable[[FatTree2, Rows, Rows, Rows, Rows], tuple[Rows, Rows]]
+"""(fabric, phase, src, dst, spine) of what waits -> (phase, spine); phase -1: cannot be delivered"""
+
+
+@dataclass(frozen=True)
+class Break:
+    """Links that break at a time; `leaves` are leaf switches that die, with all that is plugged in."""
+
+    time_ps: int
+    links: frozenset[Link] = frozenset()
+    leaves: frozenset[int] = frozenset()
+    silent: bool = False
+
+
+class Breaks:
+    """Lets things break when their time has come."""
+
+    def __init__(self, breaks: Iterable[Break]) -> None:
+        self._left = sorted(breaks, key=lambda one: one.time_ps)
+        self.due_ps = self._left[0].time_ps if self._left else NEVER
+
+    def act(self, exchange: Exchange) -> None:
+        """Breaks what is due."""
+        fabric = exchange.fabric
+        while self._left and self._left[0].time_ps <= fabric.now_ps:
+            one = self._left.pop(0)
+            for leaf, spine in sorted(one.links | {(u, c) for u in one.leaves for c in range(fabric.tree.spines)}):
+                fabric.cut(leaf, spine, silent=one.silent)
+            for leaf in sorted(one.leaves):
+                fabric.cut_hosts(leaf)
+        self.due_ps = self._left[0].time_ps if self._left else NEVER
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Times of the controller, ps. `plan_ps` stands for computing: virtual time does not depend on the machine."""
+
+    look_ps: int = 10 * US
+    probe_ps: int = 50 * US
+    patience: int = 2
+    tell_ps: int = 5 * US
+    plan_ps: int = 1_000 * US
+
+
+@dataclass
+class Story:
+    """What became of one detection; times in ps, `NEVER` if it did not come to that."""
+
+    links: list[Link]
+    by: str
+    detected_ps: int
+    told_ps: int = NEVER
+    planned_ps: int = NEVER
+    in_force_ps: int = NEVER
+    phase: int = -1
+    planning_seconds: float = 0.0
+    phases_left: int = 0
+    entries: int = 0
+    hosts_lost: list[int] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Times in us, for JSON; without what the wall clock said."""
+
+        def us(value: int) -> float | None:
+            return None if value == NEVER else round(value / US, 3)
+
+        return {
+            "links": [f"{u}:{c}" for u, c in self.links],
+            "detected_by": self.by,
+            "detected_us": us(self.detected_ps),
+            "hosts_told_us": us(self.told_ps),
+            "planned_us": us(self.planned_ps),
+            "in_force_us": us(self.in_force_ps),
+            "in_force_from_phase": self.phase if self.phase >= 0 else None,
+            "phases_left": self.phases_left,
+            "switch_entries_written": self.entries,
+            "hosts_lost": self.hosts_lost,
+        }
+
+
+class Probes:
+    """A connection for every link, and how many probes in a row have not come back."""
+
+    def __init__(self, fabric: PinnedFabric) -> None:
+        """Raises DetourError: a leaf has one host only, which has nobody to probe with."""
+        tree = fabric.tree
+        if min(n for n in tree.population if n) < 2:
+            raise DetourError("probing links takes two hosts on every leaf")
+        self.links = [(u, c) for u in range(tree.leaves) for c in range(tree.spines) if tree.population[u]]
+        leaf, spine = (np.array(side, np.int64) for side in zip(*self.links, strict=True))
+        there = np.array(tree.population)[leaf]
+        first = leaf * tree.spines
+        self._fabric = fabric
+        self._rows = fabric.connect_pinned(first + spine % there, first + (spine + 1) % there, spine).sender
+        self._missed = np.zeros(len(self._rows), np.int64)
+        self._sent = False
+
+    def round(self) -> None:
+        """Counts what has not come back of the last round and sends the next one."""
+        hs = self._fabric.hs
+        if self._sent:
+            open_ = hs.candidate["asked"][self._rows, 0] != NIL
+            self._missed = np.where(open_, self._missed + 1, 0)
+        self._sent = True
+
+        def send() -> None:
+            for row in self._rows.tolist():
+                paths.probe_all(hs, row)
+
+        self._fabric.network.call(send)
+        for host in np.unique(hs.qp["host"][self._rows]).tolist():
+            self._fabric.network.kick_host(host)
+
+    def missing(self, patience: int) -> set[Link]:
+        """Links whose last `patience` probes did not come back."""
+        return {self.links[k] for k in np.flatnonzero(self._missed >= patience)}
+
+
+class Controller:
+    """Watches the links of an exchange and gives it new plans. An `Actor`."""
+
+    def __init__(self, exchange: Exchange, planner: Planner, delays: Delays | None = None) -> None:
+        """`planner`: makes a plan for what waits."""
+        self._planner, self.delays = planner, delays or Delays()
+        fabric = exchange.fabric
+        self.known: set[Link] = {(int(u), int(c)) for u, c in np.argwhere(~exchange.up)}
+        self._probes = Probes(fabric) if self.delays.probe_ps else None
+        self._look_ps = fabric.now_ps
+        self._probe_ps = fabric.now_ps if self._probes else NEVER
+        self._tell_ps = self._plan_ps = NEVER
+        self._untold: list[Story] = []
+        self._unplanned: list[Story] = []
+        self._waiting: list[Story] = []
+        self.stories: list[Story] = []
+
+    @staticmethod
+    def connections(fabric: FatTree2) -> int:
+        """How many its probes take."""
+        return fabric.leaves * fabric.spines
+
+    @property
+    def due_ps(self) -> int:
+        """When it wants to act."""
+        return min(self._look_ps, self._probe_ps, self._tell_ps, self._plan_ps)
+
+    def act(self, exchange: Exchange) -> None:
+        """Does what is due."""
+        now = exchange.fabric.now_ps
+        if self._look_ps <= now:
+            self._look_ps = now + self.delays.look_ps
+            self._note(exchange, {(int(u), int(c)) for u, c in np.argwhere(~exchange.fabric.links_up())}, "port")
+        if self._probes and self._probe_ps <= now:
+            self._probe_ps = now + self.delays.probe_ps
+            self._probes.round()
+            self._note(exchange, self._probes.missing(self.delays.patience), "probe")
+        if self._tell_ps <= now:
+            self._tell(exchange)
+        if self._plan_ps <= now:
+            self._plan(exchange)
+        self._watch_force(exchange)
+
+    def _note(self, exchange: Exchange, dead: set[Link], by: str) -> None:
+        fresh = sorted(dead - self.known)
+        if not fresh:
+            return
+        self.known |= dead
+        now = exchange.fabric.now_ps
+        story = Story(fresh, by, now)
+        for listed in (self.stories, self._untold, self._unplanned):
+            listed.append(story)
+        self._tell_ps = now + self.delays.tell_ps
+        self._plan_ps = now + max(self.delays.plan_ps, self.delays.tell_ps)
+
+    def _up(self, exchange: Exchange) -> Flags:
+        up = np.ones_like(exchange.up)
+        for leaf, spine in self.known:
+            up[leaf, spine] = False
+        return up
+
+    def _tell(self, exchange: Exchange) -> None:
+        """Switches get other routes, hosts learn which links to avoid; leaves without any link are left out."""
+        self._tell_ps = NEVER
+        up = self._up(exchange)
+        entries = exchange.fabric.reroute(self.known)
+        lost = np.flatnonzero(~up.any(axis=1))
+        gone = np.array([host for host in exchange.members if host // exchange.fabric.tree.spines in lost], np.int64)
+        for story in self._untold:
+            story.told_ps, story.entries = exchange.fabric.now_ps, entries
+            story.hosts_lost = gone.tolist()
+        self._untold = []
+        if len(gone):
+            exchange.leave_out(gone, up)
+        else:
+            exchange.links_changed(up)
+
+    def _plan(self, exchange: Exchange) -> None:
+        """The new plan for what waits, ready for the next phase."""
+        self._plan_ps = NEVER
+        begin = time.perf_counter()
+        phases = replan(exchange, exchange.fabric.tree.with_failed(self.known), self._planner)
+        seconds = time.perf_counter() - begin
+        for story in self._unplanned:
+            story.planned_ps, story.planning_seconds = exchange.fabric.now_ps, seconds
+            story.phase, story.phases_left = len(exchange.phase_flights), phases
+        self._waiting += self._unplanned
+        self._unplanned = []
+
+    def _watch_force(self, exchange: Exchange) -> None:
+        """Notes when the phase with the new plan has begun."""
+        for story in [one for one in self._waiting if len(exchange.times.start_ps) > one.phase]:
+            story.in_force_ps = exchange.times.start_ps[story.phase]
+            self._waiting.remove(story)
+
+    def finish(self, exchange: Exchange) -> None:
+        """The exchange is over: what came into force just before is noted too."""
+        self._watch_force(exchange)
+
+
+def replan(exchange: Exchange, fabric: FatTree2, planner: Planner) -> int:
+    """Gives an exchange the planner's plan for what waits; returns how many phases are left."""
+    waiting = exchange.waiting()
+    if not waiting:
+        return 0
+    flights = np.concatenate(waiting)
+    before = np.repeat(np.arange(len(waiting)), [len(group) for group in waiting])
+    messages = exchange.messages
+    phase, spine = planner(fabric, before, messages.src[flights], messages.dst[flights], exchange.spine[flights])
+    spines = exchange.spine.copy()
+    spines[flights] = spine
+    groups: Sequence[Rows] = [flights[phase == number] for number in np.unique(phase[phase != NONE])]
+    exchange.replace(groups, spines)
+    return len(groups)

@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An all-to-all exchange in phases on a fat-tree: schedule, spines and barrier executed by host stacks in virtual time.
+
+In a phase a host sends at most one message and gets at most one; nobody begins the next phase before every message of
+the last one has been acknowledged (FORS, section 3.1). Hosts poll: for messages of the barrier's tree and for their own
+completions, every `poll_ps`. What is planned can be exchanged for another plan between two phases (`replace`), for
+which the root sends the hosts their part of it down the tree before they go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.errors import DetourError
+from detour.fabric.footings.virtual.scheme import US
+from detour.fabric.traffic.barrier import Barrier, Flags
+from detour.fabric.traffic.pinned import LOCAL, PinnedFabric, Rows
+from detour.hosts.state import QPS_ERR
+from detour.hosts.verbs.bulk import post_many
+
+PLAN_ENTRY_BYTES = 4
+"""what a host is told of a message to send: destination and spine, 16 bits each"""
+NONE = -1
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Who sends to whom in which phase by which spine (`LOCAL` inside a leaf): int arrays, one element a message."""
+
+    phase: Rows
+    src: Rows
+    dst: Rows
+    spine: Rows
+
+    @staticmethod
+    def of(plan: Any) -> Messages:
+        """From anything that has the four arrays. Messages of a host to itself need no network and are left out."""
+        columns = [np.asarray(getattr(plan, name), np.int64) for name in ("phase", "src", "dst", "spine")]
+        away = columns[1] != columns[2]
+        return Messages(*(column[away] for column in columns))
+
+    def __len__(self) -> int:
+        return len(self.phase)
+
+    @property
+    def phases(self) -> int:
+        """Phases, those in which nobody sends not counted."""
+        return len(np.unique(self.phase))
+
+    def sample(self, count: int, seed: int) -> Messages:
+        """`count` of the phases, one drawn from each of so many equal parts of the schedule; all if there are no more.
+
+        Drawn, because a schedule's phases repeat with the number of spines: every n-th one would be of one kind."""
+        numbers = np.unique(self.phase)
+        if count >= len(numbers):
+            return self
+        edges = (np.arange(count + 1) * len(numbers)) // count
+        chosen = numbers[np.random.default_rng([seed, 11]).integers(edges[:-1], edges[1:])]
+        kept = np.isin(self.phase, chosen)
+        return Messages(self.phase[kept], self.src[kept], self.dst[kept], self.spine[kept])
+
+
+@dataclass(frozen=True)
+class Pace:
+    """`message`: bytes. `arity`: of the barrier's tree. `poll_ps`: time between two looks of a host's software at its
+    memory and its completions; `limit_ps`: time after which a phase that does not end is given up."""
+
+    message: int = 400_000
+    arity: int = 4
+    poll_ps: int = 200_000
+    limit_ps: int = 100_000 * US
+
+    def __post_init__(self) -> None:
+        if self.message < 1:
+            raise DetourError(f"a message of {self.message} bytes; it must be at least 1")
+        if self.poll_ps < 1:
+            raise DetourError("hosts must poll from time to time")
+
+
+class Actor(Protocol):
+    """Something beside the hosts that acts at a time: a fault, or a controller."""
+
+    @property
+    def due_ps(self) -> int:
+        """When it wants to act next."""
+        ...
+
+    def act(self, exchange: Exchange) -> None:
+        """Its time has come."""
+
+
+@dataclass
+class PhaseTimes:
+    """When phases began and ended, ps; `data_ps`: when the last message was acknowledged. One element a phase."""
+
+    start_ps: list[int] = field(default_factory=list)
+    data_ps: list[int] = field(default_factory=list)
+    end_ps: list[int] = field(default_factory=list)
+
+    def lengths(self) -> Rows:
+        """From a release to the next one."""
+        return np.array(self.end_ps, np.int64) - np.array(self.start_ps, np.int64)
+
+    def barriers(self) -> Rows:
+        """From the last acknowledgement to the root's release."""
+        return np.array(self.end_ps, np.int64) - np.array(self.data_ps, np.int64)
+
+
+class Exchange:
+    """One exchange. `run` executes it; what happened is in its attributes.
+
+    `state` of every message: 0 waits, 1 under way, 2 delivered, 3 given up (nobody can deliver it)."""
+
+    WAITS, SENT, DELIVERED, GIVEN_UP = 0, 1, 2, 3
+
+    def __init__(self, fabric: PinnedFabric, messages: Messages, pace: Pace) -> None:
+        """Messages must not be pinned to links that have failed from the beginning."""
+        self.fabric, self.messages, self.pace = fabric, messages, pace
+        self.up: Flags = fabric.tree.alive()
+        """links that hosts may use as far as they know, shape (leaves, spines)"""
+        self.spine = messages.spine.copy()
+        self.state = np.zeros(len(messages), np.int64)
+        self.flows = fabric.connect_pinned(messages.src, messages.dst, self.spine)
+        self.members = np.unique(np.concatenate([messages.src, messages.dst])).tolist()
+        self.barrier = Barrier(fabric, self.members, pace.arity, self.up)
+        self.times = PhaseTimes()
+        self.phase_flights: list[Rows] = []
+        self.phase_spines: list[Rows] = []
+        """messages of every phase that has begun, and their spines as planned then"""
+        self._queue = split(messages.phase)
+        self._mine = np.full(fabric.tree.slots, NONE, np.int64)
+        self._plan_bytes: Rows | int = 0
+        self._plan_edges: Rows | int = 0
+        self._actors: list[Actor] = []
+        self._coarse_until = 0
+
+    @staticmethod
+    def connections(messages: Messages) -> int:
+        """How many a fabric must have room for: messages, the barrier's tree and, if hosts are lost, another one."""
+        hosts = len(np.unique(np.concatenate([messages.src, messages.dst])))
+        return len(messages) + 2 * Barrier.messages(hosts)
+
+    def add(self, actor: Actor) -> None:
+        """Somebody who acts while the exchange runs."""
+        self._actors.append(actor)
+
+    # -- running ----------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Executes the exchange to its end.
+
+        Raises:
+            DetourError: it did not end in time.
+        """
+        for _ in self.steps():
+            pass
+
+    def steps(self) -> Iterator[int]:
+        """The same phase by phase: yields how many phases are over."""
+        self._begin_phase()
+        while True:
+            self._advance()
+            self._act()
+            self._collect()
+            self._enter()
+            if self._report():
+                self.times.end_ps.append(self.fabric.now_ps)
+                yield len(self.times.end_ps)
+                if not self.more():
+                    return
+                self._begin_phase()
+            if self.fabric.now_ps > self.times.start_ps[-1] + self.pace.limit_ps:
+                raise DetourError(
+                    f"phase {len(self.times.end_ps)} of the exchange did not end within {self.pace.limit_ps / US:g} us "
+                    f"of virtual time: {int((self.state == self.SENT).sum())} messages are under way"
+                )
+
+    def more(self) -> bool:
+        """Whether there are phases to come."""
+        return bool(self._queue)
+
+    def _advance(self) -> None:
+        """To the next poll, or to when somebody wants to act. While nobody can be done with a message yet hosts poll
+        less often: what they could hear of is only that others have nothing to send."""
+        now, step = self.fabric.now_ps, self.pace.poll_ps
+        if now + 5 * step < self._coarse_until:
+            step *= 5
+        due = min((actor.due_ps for actor in self._actors), default=now + step)
+        self.fabric.run(max(now + 1, min(now + step, due)))
+
+    def _act(self) -> None:
+        for actor in self._actors:
+            if actor.due_ps <= self.fabric.now_ps:
+                actor.act(self)
+
+    def _begin_phase(self) -> None:
+        """The root begins the next phase: its release is on its way."""
+        flights = self._queue.pop(0)
+        self._mine[:] = NONE
+        self._mine[self.messages.src[flights]] = flights
+        self.phase_flights.append(flights)
+        self.phase_spines.append(self.spine[flights])
+        now = self.fabric.now_ps
+        self.times.start_ps.append(now)
+        self.times.data_ps.append(now)
+        wire_ps = self.pace.message * 8 * 1_000_000_000_000 // self.fabric.tuning.rate_bps
+        self._coarse_until = now + wire_ps if len(flights) else 0
+        root = np.array([self.barrier.root])
+        sizes, self._plan_bytes = self._plan_bytes, 0
+        self._plan_edges = self.barrier.subtree(sizes) if isinstance(sizes, np.ndarray) else sizes
+        self.barrier.release(root, self._plan_edges)
+        self._send(root)
+
+    def _enter(self) -> None:
+        """Hosts that have been released send, after passing the release on."""
+        barrier = self.barrier
+        fresh = np.flatnonzero(barrier.members & (barrier.released() > barrier.forwarded))
+        if not len(fresh):
+            return
+        barrier.release(fresh, self._plan_edges)
+        self._send(fresh)
+
+    def _send(self, hosts: Rows) -> None:
+        """Hosts post their message of this phase, if they have one."""
+        mine = self._mine[hosts]
+        mine = mine[mine != NONE]
+        mine = mine[self.state[mine] == self.WAITS]
+        self._avoid(mine)
+        self.state[mine] = self.SENT
+        post_many(self.flows, self.pace.message, now_ps=self.fabric.now_ps, wr_id=mine, which=mine)
+
+    def _collect(self) -> None:
+        """Looks which messages have been acknowledged."""
+        cq = self.fabric.hs.cq
+        if not (cq["tail"] != cq["head"]).any():
+            return
+        cq["head"] = cq["tail"]
+        sent = np.flatnonzero(self.state == self.SENT)
+        rows = self.fabric.hs.qp[["state", "sq_una", "sq_end", "st_last_done_ps"]][self.flows.sender[sent]]
+        over = rows["sq_una"] == rows["sq_end"]
+        self.state[sent[over]] = np.where(rows["state"][over] == QPS_ERR, self.GIVEN_UP, self.DELIVERED)
+        if over.any():
+            self.times.data_ps[-1] = max(self.times.data_ps[-1], int(rows["st_last_done_ps"][over].max()))
+
+    def _report(self) -> bool:
+        """Hosts that are done and whose children are tell their parents; True when the root knows that all are."""
+        barrier = self.barrier
+        busy = np.zeros(self.fabric.tree.slots, np.bool_)
+        busy[self.messages.src[self.state == self.SENT]] = True
+        heard = barrier.heard()
+        ready = barrier.members & ~busy & (barrier.told < barrier.forwarded) & (heard >= barrier.forwarded)
+        done = np.flatnonzero(ready)
+        if len(done):
+            barrier.report(done)
+        return bool(ready[barrier.root])
+
+    # -- change of plan ---------------------------------------------------------------------------------
+
+    def waiting(self) -> list[Rows]:
+        """Messages of the phases to come."""
+        return [flights[self.state[flights] == self.WAITS] for flights in self._queue]
+
+    def replace(self, phases: Sequence[Rows], spine: Rows) -> None:
+        """Another plan for what waits: messages of every phase, and the spine of every message (shape of all messages).
+        It comes into force with the next phase; hosts get their part with its release."""
+        planned = np.sort(np.concatenate([np.zeros(0, np.int64), *phases]))
+        missing = np.setdiff1d(np.concatenate([np.zeros(0, np.int64), *self.waiting()]), planned)
+        if len(np.unique(planned)) != len(planned) or (self.state[planned] != self.WAITS).any():
+            raise DetourError("a new plan may only have messages that have not been sent yet, each once")
+        self.state[missing] = self.GIVEN_UP
+        self._queue = [np.asarray(flights) for flights in phases if len(flights)]
+        self.spine[planned] = spine[planned]
+        self.fabric.pin(self.flows.sender[planned], self.messages.dst[planned], self.spine[planned])
+        self._plan_bytes = PLAN_ENTRY_BYTES * np.bincount(self.messages.src[planned], minlength=self.fabric.tree.slots)
+
+    def links_changed(self, up: Flags) -> None:
+        """Hosts have been told which links are up: what is under way and what comes takes others, the plan stays."""
+        self.up = up.copy()
+        self.barrier.repin(up)
+        sent = np.flatnonzero(self.state == self.SENT)
+        self._avoid(sent, move=True)
+
+    def change_spines(self, flights: Rows, spine: Rows) -> None:
+        """Messages that are under way go on by other spines."""
+        self.spine[flights] = spine
+        self.fabric.move(self.flows.sender[flights], self.messages.dst[flights], spine)
+
+    def leave_out(self, hosts: Rows, up: Flags) -> None:
+        """These hosts are gone: what they should have sent or got is given up, and the others go on without them on the
+        links that are up.
+
+        Raises:
+            DetourError: nobody else is left.
+        """
+        self.members = [host for host in self.members if host not in set(hosts.tolist())]
+        theirs = np.isin(self.messages.src, hosts) | np.isin(self.messages.dst, hosts)
+        self.state[theirs & (self.state != self.DELIVERED)] = self.GIVEN_UP
+        self._queue = [flights for flights in self.waiting() if len(flights)]
+        self.up = up.copy()
+        self._avoid(np.flatnonzero(self.state == self.SENT), move=True)
+        # A tree of new connections: everybody is released into the present phase again, which sends nothing twice.
+        self.barrier = Barrier(self.fabric, self.members, self.pace.arity, self.up)
+        self._plan_edges = 0
+        root = np.array([self.barrier.root])
+        self.barrier.release(root)
+        self._send(root)
+
+    def _avoid(self, flights: Rows, move: bool = False) -> None:
+        """Takes messages off links that are known to be down, to one of the spines that remain, in turn. Where none
+        does the message takes the plain address: it may find a longer way."""
+        src, dst = self.messages.src[flights], self.messages.dst[flights]
+        tree = self.fabric.tree
+        spine = self.spine[flights]
+        a, b = src // tree.spines, dst // tree.spines
+        broken = np.flatnonzero((spine != LOCAL) & ~(self.up[a, spine] & self.up[b, spine]))
+        if not len(broken):
+            return
+        for k in broken.tolist():
+            usable = np.flatnonzero(self.up[a[k]] & self.up[b[k]])
+            spine[k] = usable[(src[k] + dst[k]) % len(usable)] if len(usable) else LOCAL
+        chosen = flights[broken]
+        self.spine[chosen] = spine[broken]
+        act = self.fabric.move if move else self.fabric.pin
+        act(self.flows.sender[chosen], dst[broken], spine[broken])
+
+    # -- what came of it --------------------------------------------------------------------------------
+
+    def check(self) -> dict[str, int]:
+        """Counts, at the receivers, what became of the messages: `delivered` whole and once, `missing` (not whole),
+        `repeated` (more bytes or messages than were sent), `given_up`; packets that had to be sent again."""
+        receiver, sender = (self.fabric.hs.qp[rows] for rows in (self.flows.receiver, self.flows.sender))
+        got, count = receiver["st_rx_delivered"], receiver["rcv_msn"]
+        given = self.state == self.GIVEN_UP
+        once = (got == self.pace.message) & (count == 1) & (self.state == self.DELIVERED)
+        return {
+            "messages": len(self.messages),
+            "delivered": int(once.sum()),
+            "missing": int((~given & (got < self.pace.message)).sum()),
+            "repeated": int(((got > self.pace.message) | (count > 1)).sum()),
+            "given_up": int(given.sum()),
+            "retransmitted_packets": int(sender["st_retransmitted"].sum()),
+            "duplicate_packets": int(receiver["st_rx_duplicates"].sum()),
+        }
+
+
+def split(phase: Rows) -> list[NDArray[np.int64]]:
+    """Indices of the messages of every phase, in order."""
+    order = np.argsort(phase, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(phase[order])) + 1) if len(order) else []

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traffic patterns of the non-shortest-path paper (section IV), and what a fabric carries of them in real time."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, TypeAlias
+
+from detour.base.errors import DetourError
+from detour.control.routes.hashes import probe_ports
+from detour.fabric.traffic.flows import POLL_SECONDS, Choice, Flow, Pump
+from detour.fabric.traffic.streams import PatternSink, PatternSource
+from detour.hosts.verbs.verbs import Path
+from detour.topo import Host, Topology
+
+Pair: TypeAlias = tuple[int, int]
+"""indices of source and destination host"""
+
+_Counts: TypeAlias = tuple[float, int, int, int]
+"""time in seconds, payload bytes that have arrived, sum of delay samples in ticks, their number"""
+
+PATTERNS = ("adv1", "adv2", "unf")
+ECMP_CANDIDATES = 8
+"""source ports to probe where there is no Valiant routing; different ones may take different shortest paths"""
+
+
+def pairs_of(topology: Topology, pattern: str, seed: int = 0, count: int | None = None) -> list[Pair]:
+    """Pairs of hosts: `adv1` all traffic from one group to one other, `adv2` from all groups to one, `unf` any
+    to any outside its group. `count`: that many of them, drawn without repetition (default: all).
+
+    Raises:
+        DetourError: there is no such pattern, not so many pairs, or only one group.
+    """
+    if pattern not in PATTERNS:
+        raise DetourError(f"there is no traffic pattern {pattern!r}; allowed: {', '.join(PATTERNS)}")
+    groups = sorted({host.group for host in topology.hosts})
+    if len(groups) < 2:
+        raise DetourError(f"pattern {pattern} needs two groups of hosts; {topology.spec} has one")
+    dice = random.Random(f"{pattern} {seed}")
+    to = dice.choice(groups)
+    sources = dice.choice([group for group in groups if group != to])
+    found = [
+        (a.index, b.index)
+        for a, b in product(topology.hosts, topology.hosts)
+        if a.group != b.group
+        and (pattern == "unf" or b.group == to)
+        and (pattern != "adv1" or a.group == sources)
+    ]  # fmt: skip
+    if count is None:
+        return found
+    if not 0 < count <= len(found):
+        raise DetourError(f"pattern {pattern} has 1 to {len(found)} pairs in {topology.spec}; {count} are asked for")
+    return dice.sample(found, count)
+
+
+def shortest_choice(dice: random.Random) -> Choice:
+    """One random shortest path."""
+    return Choice((Path(dice.randrange(1 << 15)),))
+
+
+def probing_choice(topology: Topology, source: Host, target: Host, dice: random.Random) -> Choice:
+    """The |G| - 1 candidates of section III, beginning with a shortest path."""
+    start = dice.randrange(1 << 15)
+    if topology.valiant_groups > 2 and source.group != target.group:
+        ports = probe_ports(source.group, target.group, topology.valiant_groups, start)
+    else:
+        ports = tuple(dice.sample(range(1 << 15), ECMP_CANDIDATES))
+    return Choice(tuple(Path(port) for port in ports))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a workload did. `throughput_mbps`: payload that arrived for the first time, in the measured window."""
+
+    throughput_mbps: float
+    bytes_sent: int
+    bytes_ok: int
+    pairs: int
+    pairs_ok: int
+    paths: tuple[tuple[int, int, Path], ...]
+    """source host, destination host and path of every connection at the end of the window"""
+    reroutes: int
+    retransmitted: int
+    ecn_marked: int
+    delay_ms: float | None
+    """mean queuing delay of data packets in the window"""
+
+
+class Workload:
+    """Streams between pairs of hosts, all at once. `run` it once."""
+
+    def __init__(
+        self,
+        pump: Pump,
+        pairs: Sequence[Pair],
+        choose: Callable[[int, int], Choice],
+        now_ps: Callable[[], int],
+        *,
+        seed: int,
+        message_bytes: int,
+    ) -> None:
+        """`choose(source, target)`: how that flow finds its path. `now_ps`: the fabric's time, by which throughput
+        is measured: on a machine that is too slow it falls behind the wall clock, and so do the links."""
+        self._pump = pump
+        self._now_ps = now_ps
+        self.flows: list[Flow] = []
+        try:
+            for i, (a, b) in enumerate(pairs):
+                stream = PatternSource(seed + i), PatternSink(seed + i)
+                self.flows.append(pump.open(a, b, choose(a, b), stream, slot_bytes=message_bytes))
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, warm_up: float, seconds: float, tell: Callable[[float], None] = lambda _: None) -> Outcome:
+        """Lets traffic converge for `warm_up`, measures for `seconds`, then waits for what is under way.
+
+        `tell` is called with the share of the time that has passed.
+
+        Raises:
+            DetourError: a connection fails or does not finish.
+        """
+        begin = time.monotonic()
+        total = warm_up + seconds
+
+        def progress() -> bool:
+            tell(min((time.monotonic() - begin) / total, 1.0))
+            return any(flow.failure for flow in self.flows)
+
+        self._pump.run(self.flows, progress, warm_up)
+        before = self._snapshot()
+        self._pump.run(self.flows, progress, seconds)
+        after = self._snapshot()
+        paths = tuple((flow.source_host, flow.target_host, flow.current_path) for flow in self.flows)
+        self._pump.drain(self.flows, 30.0 + 10 * seconds)
+        self._check()
+        return self._outcome(before, after, paths)
+
+    def _check(self) -> None:
+        for flow in self.flows:
+            if flow.failure:
+                raise DetourError(f"connection h{flow.source_host} to h{flow.target_host}: {flow.failure}")
+
+    def _snapshot(self) -> _Counts:
+        qp = self.flows[0].qp.context.hs.qp
+        senders = [flow.qp.index for flow in self.flows]
+        receivers = [flow.peer.index for flow in self.flows]
+        delays = int(qp["st_delay_sum"][senders].sum()), int(qp["st_delay_samples"][senders].sum())
+        return self._now_ps() / 1e12, int(qp["st_rx_bytes"][receivers].sum()), *delays
+
+    def _outcome(self, before: _Counts, after: _Counts, paths: tuple[tuple[int, int, Path], ...]) -> Outcome:
+        seconds, received, delay, samples = (b - a for a, b in zip(before, after, strict=True))
+        tick_ms = int(self.flows[0].qp.context.hs.cfg[0]["tick_ps"]) / 1e9
+        stats = [flow.stats() for flow in self.flows]
+        return Outcome(
+            throughput_mbps=received * 8 / seconds / 1e6,
+            bytes_sent=sum(flow.bytes_sent for flow in self.flows),
+            bytes_ok=sum(flow.bytes_ok for flow in self.flows),
+            pairs=len(self.flows),
+            pairs_ok=sum(flow.bytes_ok == flow.bytes_sent for flow in self.flows),
+            paths=paths,
+            reroutes=_sum(stats, "reroutes"),
+            retransmitted=_sum(stats, "retransmitted"),
+            ecn_marked=_sum(stats, "ecn_marked"),
+            delay_ms=delay / samples * tick_ms if samples else None,
+        )
+
+    def close(self) -> None:
+        """Ends all connections."""
+        for flow in self.flows:
+            self._pump.close_flow(flow)
+
+
+def _sum(stats: Sequence[dict[str, Any]], name: str) -> int:
+    return sum(s[name] for s in stats)
+
+
+def send_once(pump: Pump, flow: Flow, cancelled: threading.Event, tell: Callable[[int], None]) -> float:
+    """Sends what the flow has; returns the seconds it took. `tell` is called with the bytes that have arrived."""
+    begin = time.monotonic()
+
+    def progress() -> bool:
+        tell(flow.bytes_ok)
+        return cancelled.is_set()
+
+    pump.run([flow], progress)
+    return max(time.monotonic() - begin, POLL_SECONDS)

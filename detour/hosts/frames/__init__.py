@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames on the wire: what is written, what is read, checksums."""

@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames on the wire: layout and native writers. `dissect.py` reads them.
+
+    Ethernet 14 | IPv6 40 | Hop-by-Hop with Transit Measurement option 8 | UDP 8 | BTH 12 | ... | ICRC 4
+
+* **Data** (UDP 4791): BTH | RETH 16 | payload, padded to four bytes | ICRC. Every packet is an RDMA WRITE ONLY
+  (opcode 0x0a) with a RETH of its own: address and length of *its* payload, so that it can be placed whatever
+  arrived before it. The last packet of a message has the solicited-event bit set; if the message carries an
+  immediate, its last packet is a WRITE ONLY WITH IMMEDIATE (0x0b, ImmDt 4 after the RETH). The responder thus
+  knows where messages end. The acknowledge-request bit asks for an answer; LERP always sets it. The seven
+  reserved bits after it count the transmissions of this PSN before this one (0 in a packet that was never
+  retransmitted, so such packets are plain RoCEv2); ACKs return the count, which tells the sender *which*
+  transmission arrived.
+* **ACK** (UDP 4791, one for every data packet): BTH opcode 0x11, PSN = last one received in order | AETH 4
+  (syndrome 0x1f, MSN = messages complete in order) | SACK 20 | ICRC. SACK: flags (bit 7: version, always 1;
+  bit 1: delay valid; bit 0: the packet was CE marked), PSN 3 of the packet that caused this ACK, its
+  transmission count 1, first PSN of the bitmap 3, accumulated forward delay in ticks 4, bitmap 8 (bit i: first
+  PSN + i has arrived).
+* **NAK**: the same with AETH syndrome 0x62 (remote access error), or 0x20 (receiver not ready: no room in the
+  completion queue for an immediate); PSN and the SACK's PSN are those of the refused packet. Go-back-N's NAK has
+  syndrome 0x60 (PSN sequence error), its PSN is the expected one, the SACK's that of the packet that came early.
+* **CNP** (UDP 4791): BTH opcode 0x81 with BECN set, PSN 0 | 16 bytes 0 | ICRC (IBTA annex A17), as control.
+* **PTM, PTR** (UDP 4793): magic "DT" 2, version 1 in one byte, type 1 (1 PTM, 2 PTR), requester's QPN 4,
+  sequence 4, forward delay in ticks reflected by the PTR 4, candidate 2, reserved 2. PTMs carry the option and
+  queue like data (DSCP 0, ECT(0)); PTRs carry it too, for the reverse path, and go as control (DSCP 48).
+
+The flow label of data packets is that of the QP (`QP.set_flow_label`; 0: none), by which switches know a flow that
+they are to watch; all other packets have 0. The hop-by-hop header is next header, 0, option type 0x3e, option length 4,
+delay in ticks (FACTS 2). The UDP source port selects the path. With a uSID list as destination address, UDP checksum
+and ICRC are computed over the address that the receiver will see: the block and the last uSID (FACTS 1).
+
+**ICRC** (IBTA annex A17): CRC-32 over 8 bytes 0xff, IPv6, UDP, BTH and the rest, with traffic class, flow label,
+hop limit, UDP checksum and the byte with BTH's FECN and BECN as ones, sent least significant byte first.
+The annex knows no extension headers. scapy's RoCE layer and Linux' rxe take the 40 bytes before UDP for the IPv6
+header; neither can check a frame with another header in between, and Wireshark (4.0) displays the ICRC without
+checking (not that of ACKs, as it does not know the SACK). Here the hop-by-hop header is *not there* for the ICRC:
+next header is 17, the payload length that of UDP. So a frame without the option validates in scapy as it is, one
+with the option after removing those eight bytes, and switches may change the option (and could even remove it)
+on the way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from detour.base.jit import njit
+from detour.hosts.frames.checksum import CRC_START, crc32_update, crc32_word, fold16, sum16, swap_words
+from detour.hosts.frames.octets import load64le, store16, store32, store32le, store64, swap64
+from detour.hosts.jit import inner
+from detour.hosts.rows import cfg_row, host_row, memory_to_frame
+from detour.hosts.state import WQE_IMM
+
+ETHERNET, IPV6, TRANSIT, UDP, BTH, RETH, IMMDT, AETH, SACK, ICRC, PROBE = 14, 40, 8, 8, 12, 16, 4, 4, 20, 4, 20
+CNP_RESERVED = 16
+BECN = 0x40
+ETHERTYPE_IPV6 = 0x86DD
+NH_HOP_BY_HOP, NH_UDP = 0, 17
+OPTION_TRANSIT = 0x3E
+PORT_ROCE, PORT_PROBE = 4791, 4793
+OP_ACK, OP_WRITE_ONLY, OP_WRITE_ONLY_IMM, OP_CNP = 0x11, 0x0A, 0x0B, 0x81
+SYNDROME_ACK, SYNDROME_RNR, SYNDROME_SEQUENCE, SYNDROME_ACCESS = 0x1F, 0x20, 0x60, 0x62
+PROBE_MAGIC, PROBE_VERSION, PTM, PTR = 0x4454, 1, 1, 2
+SACK_VERSION, SACK_DELAY, SACK_CE = 0x80, 2, 1
+SACK_BITS = 64
+SACK_BEHIND = 48
+"""PSNs before the one that caused an ACK which the bitmap covers: ACKs that were lost lately are made up for"""
+DSCP_CONTROL = 48
+ECT0, CE = 2, 3
+PSN_MASK = 0xFFFFFF
+COUNT_MASK = 0x7F
+HOP_LIMIT = 64
+
+TCLASS_CONTROL = np.int64(DSCP_CONTROL << 2)
+
+DATA_OVERHEAD = ETHERNET + IPV6 + TRANSIT + UDP + BTH + RETH + ICRC
+"""bytes of a data packet besides its payload, if it carries the option and no immediate"""
+MAX_OVERHEAD = ETHERNET + IPV6 + TRANSIT + UDP + BTH + RETH + IMMDT + 3 + ICRC
+
+
+# -- native writers -----------------------------------------------------------------------------------------
+
+
+@njit
+def unwrap(psn: int, near: int) -> int:
+    """Sequence number whose low 24 bits are `psn` and that is closest to `near`."""
+    return near + (((psn - near + 0x800000) & 0xFFFFFF) - 0x800000)
+
+
+@inner
+def put_ethernet_ipv6(
+    buf: Any,
+    o: int,
+    mac_dst: int,
+    mac_src: int,
+    src_hi: int,
+    src_lo: int,
+    dst_hi: int,
+    dst_lo: int,
+    tclass: int,
+    label: int,
+    udp_length: int,
+    option: int,
+) -> int:
+    """Ethernet and IPv6, and if `option` the hop-by-hop header with delay 0; returns where UDP begins."""
+    store32(buf, o, mac_dst >> 16)
+    store16(buf, o + 4, mac_dst)
+    store32(buf, o + 6, mac_src >> 16)
+    store16(buf, o + 10, mac_src)
+    store16(buf, o + 12, ETHERTYPE_IPV6)
+    ip = o + ETHERNET
+    store32(buf, ip, (6 << 28) | (tclass << 20) | label)
+    store16(buf, ip + 4, udp_length + (TRANSIT if option else 0))
+    buf[ip + 6] = NH_HOP_BY_HOP if option else NH_UDP
+    buf[ip + 7] = HOP_LIMIT
+    store64(buf, ip + 8, src_hi)
+    store64(buf, ip + 16, src_lo)
+    store64(buf, ip + 24, dst_hi)
+    store64(buf, ip + 32, dst_lo)
+    if not option:
+        return ip + IPV6
+    store32(buf, ip + IPV6, (NH_UDP << 24) | (OPTION_TRANSIT << 8) | 4)
+    store32(buf, ip + IPV6 + 4, 0)
+    return ip + IPV6 + TRANSIT
+
+
+@inner
+def put_udp(buf: Any, udp: int, sport: int, dport: int, length: int) -> int:
+    """UDP header with checksum 0; returns where its payload begins."""
+    store16(buf, udp, sport)
+    store16(buf, udp + 2, dport)
+    store16(buf, udp + 4, length)
+    store16(buf, udp + 6, 0)
+    return udp + UDP
+
+
+@inner
+def put_bth(buf: Any, at: int, opcode: int, solicited: int, pad: int, qpn: int, psn: int, low: int) -> int:
+    """Base transport header; `low` is the byte with the acknowledge request and the transmission count."""
+    buf[at] = opcode
+    buf[at + 1] = (solicited << 7) | (pad << 4)
+    store16(buf, at + 2, 0xFFFF)
+    store32(buf, at + 4, qpn)
+    store32(buf, at + 8, (low << 24) | (psn & PSN_MASK))
+    return at + BTH
+
+
+@njit
+def udp_checksum(buf: Any, udp: int, length: int, src_hi: int, src_lo: int, dst_hi: int, dst_lo: int) -> int:
+    """Checksum over pseudo header and UDP (RFC 8200, 8.1): 0 over a correct packet, else what belongs in it."""
+    total = sum16(buf, udp, udp + length)
+    total += swap_words(src_hi) + swap_words(src_lo) + swap_words(dst_hi) + swap_words(dst_lo)
+    total += swap_words((length << 32) | NH_UDP)
+    return fold16(total) ^ 0xFFFF
+
+
+@njit
+def icrc(buf: Any, udp: int, length: int, src_hi: int, src_lo: int, dst_hi: int, dst_lo: int) -> int:
+    """ICRC of the RoCEv2 packet whose UDP header is at `udp`."""
+    crc = crc32_word(np.int64(-1), CRC_START)
+    crc = crc32_word(swap64((0x6FFFFFFF << 32) | (length << 16) | (NH_UDP << 8) | 0xFF), crc)
+    crc = crc32_word(swap64(src_hi), crc)
+    crc = crc32_word(swap64(src_lo), crc)
+    crc = crc32_word(swap64(dst_hi), crc)
+    crc = crc32_word(swap64(dst_lo), crc)
+    crc = crc32_word(load64le(buf, udp) | (-1 << 48), crc)
+    crc = crc32_word(load64le(buf, udp + UDP) | (0xFF << 32), crc)
+    return crc32_update(buf, udp + UDP + 8, udp + length - ICRC, crc) ^ CRC_START
+
+
+@inner
+def seal(buf: Any, udp: int, length: int, src_hi: int, src_lo: int, dst_hi: int, dst_lo: int, roce: int) -> None:
+    """Writes ICRC (if `roce`) and UDP checksum over the addresses that the receiver will see."""
+    if roce:
+        crc = icrc(buf, udp, length, src_hi, src_lo, dst_hi, dst_lo)
+        store32le(buf, udp + length - ICRC, crc)
+    checksum = udp_checksum(buf, udp, length, src_hi, src_lo, dst_hi, dst_lo)
+    store16(buf, udp + 6, checksum if checksum else 0xFFFF)
+
+
+@inner
+def write_data(hs: Any, buf: Any, o: int, q: Any, c: Any, w: Any, seq: int, low: int, packet: int) -> int:
+    """Writes packet number `packet` of work request `w` with sequence number `seq`; `low` is the BTH's byte with the
+    acknowledge request and the transmission count.
+
+    `q` is the QP, `c` the candidate path. Returns the frame's length."""
+    cfg = cfg_row(hs)
+    h = host_row(hs, q["host"])
+    start = packet * cfg["payload"]
+    size = min(cfg["payload"], w["length"] - start)
+    last = 1 if packet == w["packets"] - 1 else 0
+    with_imm = last if w["flags"] & WQE_IMM else 0
+    pad = -size & 3
+    length = UDP + BTH + RETH + (IMMDT if with_imm else 0) + size + pad + ICRC
+    listed = c["dst_hi"] != 0
+    dst_hi = c["dst_hi"] if listed else q["peer_hi"]
+    dst_lo = c["dst_lo"] if listed else q["peer_lo"]
+    tclass = (cfg["data_dscp"] << 2) | ECT0
+    udp = put_ethernet_ipv6(
+        buf,
+        o,
+        h["gateway"],
+        h["mac"],
+        h["addr_hi"],
+        h["addr_lo"],
+        dst_hi,
+        dst_lo,
+        tclass,
+        q["flow_label"],
+        length,
+        q["telemetry"],
+    )
+    at = put_udp(buf, udp, c["sport"], PORT_ROCE, length)
+    opcode = OP_WRITE_ONLY_IMM if with_imm else OP_WRITE_ONLY
+    at = put_bth(buf, at, opcode, last, pad, q["peer_qpn"], seq, low)
+    store64(buf, at, w["remote"] + start)
+    store32(buf, at + 8, w["rkey"])
+    store32(buf, at + 12, size)
+    at += RETH
+    if with_imm:
+        store32(buf, at, w["imm"])
+        at += IMMDT
+    if not cfg["elide_payload"]:
+        memory_to_frame(hs, buf, at, w["local"] + start, size)
+        for k in range(pad):
+            buf[at + size + k] = 0
+        seal(
+            buf,
+            udp,
+            length,
+            h["addr_hi"],
+            h["addr_lo"],
+            c["final_hi"] if listed else dst_hi,
+            0 if listed else dst_lo,
+            np.int64(1),
+        )
+    return udp + length - o
+
+
+@inner
+def _begin_answer(buf: Any, o: int, h: Any, q: Any, m: Any, length: int) -> int:
+    """Headers of an answer to the peer of `q`, UDP with `length` bytes included; returns where UDP begins."""
+    udp = put_ethernet_ipv6(
+        buf,
+        o,
+        h["gateway"],
+        h["mac"],
+        h["addr_hi"],
+        h["addr_lo"],
+        q["peer_hi"],
+        q["peer_lo"],
+        TCLASS_CONTROL,
+        np.int64(0),
+        length,
+        np.int64(0),
+    )
+    put_udp(buf, udp, m["sport"], PORT_ROCE, length)
+    return udp
+
+
+@inner
+def _end_answer(hs: Any, buf: Any, o: int, h: Any, q: Any, udp: int, length: int) -> int:
+    """ICRC and checksum of an answer, unless payload is elided; returns the frame's length."""
+    if not cfg_row(hs)["elide_payload"]:
+        seal(buf, udp, length, h["addr_hi"], h["addr_lo"], q["peer_hi"], q["peer_lo"], np.int64(1))
+    return udp + length - o
+
+
+@inner
+def write_ack(hs: Any, buf: Any, o: int, q: Any, m: Any, cum: int, base: int, bitmap: int) -> int:
+    """Writes the ACK or NAK of control message `m`: `cum` is the last sequence number received in order (or
+    the refused one), `base` and `bitmap` the SACK's. Returns the frame's length."""
+    h = host_row(hs, q["host"])
+    length = UDP + BTH + AETH + SACK + ICRC
+    udp = _begin_answer(buf, o, h, q, m, length)
+    at = udp + UDP
+    at = put_bth(buf, at, OP_ACK, 0, 0, q["peer_qpn"], cum, 0)
+    store32(buf, at, (m["syndrome"] << 24) | (q["rcv_msn"] & 0xFFFFFF))
+    at += AETH
+    flags = SACK_VERSION | (SACK_DELAY if m["has_delay"] else 0) | (SACK_CE if m["ce"] else 0)
+    store32(buf, at, (flags << 24) | (m["psn"] & PSN_MASK))
+    store32(buf, at + 4, (m["count"] << 24) | (base & PSN_MASK))
+    store32(buf, at + 8, m["delay"])
+    store64(buf, at + 12, bitmap)
+    return _end_answer(hs, buf, o, h, q, udp, length)
+
+
+@inner
+def write_cnp(hs: Any, buf: Any, o: int, q: Any, m: Any) -> int:
+    """Writes the CNP of control message `m`. Returns the frame's length."""
+    h = host_row(hs, q["host"])
+    length = UDP + BTH + CNP_RESERVED + ICRC
+    udp = _begin_answer(buf, o, h, q, m, length)
+    at = udp + UDP
+    at = put_bth(buf, at, OP_CNP, 0, 0, (BECN << 24) | q["peer_qpn"], 0, 0)
+    store64(buf, at, 0)
+    store64(buf, at + 8, 0)
+    return _end_answer(hs, buf, o, h, q, udp, length)
+
+
+@inner
+def write_probe(hs: Any, buf: Any, o: int, h: Any, m: Any, probe_type: int) -> int:
+    """Writes the PTM or PTR of control message `m`. Returns the frame's length."""
+    length = UDP + PROBE
+    listed = m["final_hi"] != 0
+    tclass = (cfg_row(hs)["data_dscp"] << 2) | ECT0 if probe_type == PTM else TCLASS_CONTROL
+    udp = put_ethernet_ipv6(
+        buf,
+        o,
+        h["gateway"],
+        h["mac"],
+        h["addr_hi"],
+        h["addr_lo"],
+        m["dst_hi"],
+        m["dst_lo"],
+        tclass,
+        np.int64(0),
+        length,
+        np.int64(1),
+    )
+    at = put_udp(buf, udp, m["sport"], PORT_PROBE, length)
+    store32(buf, at, (PROBE_MAGIC << 16) | (PROBE_VERSION << 8) | probe_type)
+    store32(buf, at + 4, m["qpn"])
+    store32(buf, at + 8, m["psn"])
+    store32(buf, at + 12, m["delay"])
+    store32(buf, at + 16, m["cand"] << 16)
+    if not cfg_row(hs)["elide_payload"]:
+        seal(
+            buf,
+            udp,
+            length,
+            h["addr_hi"],
+            h["addr_lo"],
+            m["final_hi"] if listed else m["dst_hi"],
+            0 if listed else m["dst_lo"],
+            np.int64(0),
+        )
+    return udp + length - o

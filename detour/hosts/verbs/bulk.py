@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tens of thousands of connections at once, for experiments with elided payload: made, posted to and read as arrays.
+
+    flows = connect_many(device, sources, destinations, transport=Transport.GO_BACK_N, shortest=1, non_shortest=7)
+    post_many(flows, 1 << 30)
+    ...
+    bytes_so_far = counters(hs, flows.receiver)["rx_delivered"]
+
+Every host gets one protection domain, one completion queue and one memory region, which is the whole arena. What
+comes of it is the same as with a `verbs.QP` per end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.errors import DetourError
+from detour.base.jit import njit
+from detour.hosts import cc, state
+from detour.hosts.paths import paths
+from detour.hosts.rows import cfg_row, qp_row
+from detour.hosts.state import NIL, QPS_RTS, Hosts, qp_numbers
+from detour.hosts.verbs import workqueue
+from detour.hosts.verbs.verbs import (
+    CQ,
+    MR,
+    PD,
+    REFUSED,
+    AccessFlag,
+    CongestionControl,
+    Context,
+    Device,
+    Transport,
+    refresh,
+)
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Flows:
+    """Connections: rows of the table of QPs of both ends, shape (n,), and the keys of the receivers' memory."""
+
+    device: Device
+    sender: Rows
+    receiver: Rows
+    rkey: Rows
+
+    def __len__(self) -> int:
+        return len(self.sender)
+
+
+def draw_ports(n: int, shortest: int, non_shortest: int, seed: int) -> NDArray[np.int64]:
+    """Candidate source ports, shape (n, shortest + non_shortest): random, distinct in a row, those of shortest paths
+    (most significant bit 0) first."""
+    if min(shortest, non_shortest) < 0 or max(shortest, non_shortest) > 255 or shortest + non_shortest < 1:
+        raise DetourError(f"{shortest} shortest and {non_shortest} non-shortest paths: 1 to 255 candidates are needed")
+    random = np.random.default_rng(seed)
+    parts = [_distinct(random, n, shortest), 0x8000 | _distinct(random, n, non_shortest)]
+    return np.concatenate(parts, axis=1)
+
+
+def _distinct(random: np.random.Generator, n: int, k: int) -> NDArray[np.int64]:
+    """`k` distinct 15-bit numbers in each of `n` rows: drawn, and drawn again where two are equal."""
+    drawn = random.integers(0, 1 << 15, (n, k), dtype=np.int64)
+    while True:
+        order = np.sort(drawn, axis=1)
+        again = np.flatnonzero((order[:, 1:] == order[:, :-1]).any(axis=1))
+        if not len(again):
+            return drawn
+        drawn[again] = random.integers(0, 1 << 15, (len(again), k), dtype=np.int64)
+
+
+def connect_many(
+    device: Device,
+    sources: Sequence[int] | Rows,
+    destinations: Sequence[int] | Rows,
+    *,
+    transport: Transport = Transport.LERP,
+    congestion_control: CongestionControl = CongestionControl.DCTCP,
+    reordering: bool = False,
+    telemetry: bool = True,
+    ports: NDArray[Any] | None = None,
+    shortest: int = 1,
+    non_shortest: int = 0,
+    auto: bool | None = None,
+    initial_cwnd: float | None = None,
+    seed: int = 0,
+) -> Flows:
+    """Connects host `sources[k]` to host `destinations[k]` for every k, ready for `post_many`.
+
+    `ports`: candidate source ports, shape (n, candidates); by default `draw_ports` draws them. A flow begins with the
+    first one; if `auto` (default: if there are several) the sender chooses among them. The other parameters are those
+    of `verbs.QPInitAttr`. Raises `DetourError` for what cannot be, and if the tables are too small."""
+    hs = device.hs
+    src, dst = np.asarray(sources, np.int64), np.asarray(destinations, np.int64)
+    if src.ndim != 1 or src.shape != dst.shape:
+        raise DetourError(f"sources and destinations have shapes {src.shape} and {dst.shape}; they must be equal, (n,)")
+    hosts = np.unique(np.concatenate([src, dst]))
+    if len(hosts) and not 0 <= hosts[0] <= hosts[-1] < len(hs.host):
+        raise DetourError(f"hosts {hosts[0]} to {hosts[-1]} must be 0 to {len(hs.host) - 1}")
+    if reordering and transport is not Transport.GO_BACK_N:
+        raise DetourError("a reordering receiver is for go-back-N; LERP takes packets in any order as it is")
+    chosen = draw_ports(len(src), shortest, non_shortest, seed) if ports is None else np.asarray(ports, np.int64)
+    _check_ports(hs, chosen, len(src))
+    for host in hosts.tolist():
+        room_of(device, host)
+    rows = np.array([device.take("qp") for _ in range(2 * len(src))], np.int64)
+    flows = Flows(device, rows[: len(src)], rows[len(src) :], _keys(device, dst))
+    values = {
+        "telemetry": int(telemetry),
+        "cc": int(congestion_control),
+        "transport": int(transport),
+        "in_order": int(transport is Transport.GO_BACK_N and not reordering),
+    }
+    window = initial_cwnd or float(cc.initial_window(hs.cfg[0], int(congestion_control)))
+    psn = np.random.default_rng([seed, 1]).integers(0, 1 << 24, (2, len(src)), dtype=np.int64)
+    choose = chosen.shape[1] > 1 if auto is None else auto
+
+    def change() -> None:
+        _fill(device, flows.sender, src, flows.receiver, dst, psn[0], psn[1], values)
+        _fill(device, flows.receiver, dst, flows.sender, src, psn[1], psn[0], values)
+        _fill_candidates(hs, flows.sender, chosen, choose)
+        _fill_candidates(hs, flows.receiver, chosen[:, :1], False)
+        _start(hs, rows, window)
+
+    device.call(change)
+    return flows
+
+
+def _check_ports(hs: Hosts, ports: NDArray[Any], n: int) -> None:
+    limit = hs.candidate.shape[1]
+    if ports.ndim != 2 or ports.shape[0] != n or not 1 <= ports.shape[1] <= limit:
+        raise DetourError(f"candidate ports have shape {ports.shape}; {n} flows need ({n}, 1 to {limit})")
+    if ports.size and not 0 <= ports.min() <= ports.max() <= 0xFFFF:
+        raise DetourError("candidate source ports must be 0 to 65535")
+
+
+def room_of(device: Device, host: int) -> tuple[PD, CQ, MR]:
+    """Protection domain, completion queue and memory region that flows of a host share; made when first asked for."""
+    if host not in device.rooms:
+        if not device.hs.cfg[0]["elide_payload"]:
+            raise DetourError("many connections at once need HostConfig(elide_payload=True)")
+        context = Context(device, host)
+        pd = PD(context)
+        region = MR(pd, int(device.hs.cfg[0]["arena_bytes"]), AccessFlag.LOCAL_WRITE | AccessFlag.REMOTE_WRITE, addr=0)
+        device.rooms[host] = (pd, CQ(context), region)
+    return device.rooms[host]
+
+
+def _keys(device: Device, hosts: Rows) -> Rows:
+    keys = {host: room_of(device, host)[2].rkey for host in np.unique(hosts).tolist()}
+    return np.array([keys[host] for host in hosts.tolist()], np.int64)
+
+
+def _fill(
+    device: Device,
+    rows: Rows,
+    hosts: Rows,
+    peers: Rows,
+    peer_hosts: Rows,
+    psn: Rows,
+    peer_psn: Rows,
+    values: dict[str, int],
+) -> None:
+    """The QPs' rows as `verbs.QP` would leave them, not yet started."""
+    hs = device.hs
+    qp = hs.qp
+    refresh(hs, rows)
+    for name, value in values.items():
+        qp[name][rows] = value
+    rooms = {host: room_of(device, host) for host in np.unique(hosts).tolist()}
+    cq = np.array([rooms[host][1].index for host in hosts.tolist()], np.int64)
+    qp["host"][rows] = hosts
+    qp["pd"][rows] = [rooms[host][0].number for host in hosts.tolist()]
+    qp["send_cq"][rows] = cq
+    qp["recv_cq"][rows] = cq
+    qp["peer_qpn"][rows] = qp_numbers(hs, peers)
+    qp["peer_hi"][rows] = hs.host["addr_hi"][peer_hosts]
+    qp["peer_lo"][rows] = hs.host["addr_lo"][peer_hosts]
+    qp["rcv_nxt"][rows] = peer_psn
+    for name in ("snd_una", "snd_nxt", "snd_end"):
+        qp[name][rows] = psn
+
+
+def _fill_candidates(hs: Hosts, rows: Rows, ports: NDArray[Any], auto: bool) -> None:
+    k = ports.shape[1]
+    fresh = np.zeros(ports.shape, state.CANDIDATE)
+    fresh["sport"] = ports
+    for name in ("delay", "asked", "answered"):
+        fresh[name] = NIL
+    hs.candidate[rows, :k] = fresh
+    hs.qp["n_cand"][rows] = k
+    hs.qp["mode"][rows] = paths.AUTO if auto else paths.FIXED
+
+
+@njit
+def _start(hs: Any, rows: Any, window: float) -> None:
+    """Begins the first path of every QP."""
+    for i in rows:
+        q = qp_row(hs, i)
+        cc.on_path(cfg_row(hs), q, window, 0)
+        q["state"] = QPS_RTS
+
+
+def post_many(
+    flows: Flows,
+    length: int | NDArray[Any],
+    *,
+    now_ps: int = 0,
+    wr_id: int | NDArray[Any] = 0,
+    which: NDArray[Any] | None = None,
+) -> None:
+    """Posts one RDMA WRITE of `length` bytes (up to 2**40, at most the arena; one number or one for each) on every
+    flow, or on those of index `which`. Raises `DetourError` if a queue is full; then flows before that one have got
+    theirs."""
+    device, hs = flows.device, flows.device.hs
+    chosen = np.arange(len(flows)) if which is None else np.asarray(which, np.int64)
+    rows, keys = flows.sender[chosen], flows.rkey[chosen]
+    lengths = np.ascontiguousarray(np.broadcast_to(np.asarray(length, np.int64), rows.shape))
+    ids = np.ascontiguousarray(np.broadcast_to(np.asarray(wr_id, np.int64), rows.shape))
+    limit = min(1 << 40, int(hs.cfg[0]["arena_bytes"]))
+    if len(lengths) and not 0 <= lengths.min() <= lengths.max() <= limit:
+        raise DetourError(f"a message of {lengths.max()} bytes is too long; the arena and 2**40 allow {limit}")
+    result = int(device.call(lambda: _post(hs, rows, keys, lengths, ids, now_ps)))
+    for host in np.unique(hs.qp["host"][rows]).tolist():
+        device.kick(host)
+    if result:
+        raise DetourError(f"a flow got no message: {REFUSED[result]}")
+
+
+@njit
+def _post(hs: Any, rows: Any, keys: Any, lengths: Any, ids: Any, now: int) -> int:
+    zero, signaled, when = np.int64(0), np.int64(state.WQE_SIGNALED), np.int64(now)
+    for k in range(len(rows)):
+        result = workqueue.post_write(hs, rows[k], ids[k], zero, zero, keys[k], lengths[k], signaled, zero, when)
+        if result:
+            return result
+    return 0
+
+
+def drain(device: Device, hosts: Sequence[int] | None = None) -> NDArray[Any]:
+    """Takes all completions of the flows' queues (of these hosts): rows of `state.CQE`, with `qpn` the number of the QP
+    (`state.qp_numbers` has those of rows), `posted` and `done` in ps. By host, then in order."""
+    hs = device.hs
+    taken = [np.zeros(0, state.CQE)]
+    for host in sorted(device.rooms) if hosts is None else hosts:
+        c = hs.cq[room_of(device, host)[1].index]
+        head, tail = int(c["head"]), int(c["tail"])
+        taken.append(hs.cqe[room_of(device, host)[1].index, np.arange(head, tail) & (hs.cqe.shape[1] - 1)])
+        c["head"] = tail
+    return np.concatenate(taken)
+
+
+def counters(hs: Hosts, rows: Rows) -> dict[str, NDArray[np.int64]]:
+    """All counters of QPs (`state.QP_COUNTERS`, without "st_"), each of the shape of `rows`. Senders have the first
+    ones, receivers those with "rx_"; times are ps."""
+    return {name[3:]: hs.qp[name][rows] for name in state.QP_COUNTERS.split()}
+
+
+def path_packets(hs: Hosts, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Data packets that QPs sent on shortest and on non-shortest paths, by the source port's most significant bit."""
+    most = int(hs.qp["n_cand"][rows].max(initial=1))
+    packets = hs.candidate["packets"][rows, :most]
+    packets = np.where(np.arange(most) < hs.qp["n_cand"][rows][:, None], packets, 0)
+    non_shortest = hs.candidate["sport"][rows, :most] >> 15 == 1
+    return np.where(non_shortest, 0, packets).sum(axis=1), np.where(non_shortest, packets, 0).sum(axis=1)
