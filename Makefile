@@ -7,20 +7,24 @@ VENV := .venv
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
   $$name -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$name; break; }; done)
 READY := $(VENV)/ready
+# Linters, test tools and plots, which running needs not: a second stamp.
+TOOLS := $(VENV)/tools
 # PINNED=1 installs exactly what continuous integration runs with, checked by hash, instead of what pyproject.toml allows.
 PINS := requirements/ci.txt
 
-.PHONY: run test venv lint p4 results fuzz pins clean
+.PHONY: run test venv tools lint wheel p4 results fuzz pins clean
 
 run: venv
 	@$(VENV)/bin/detour demo --target $(TARGET)
 
-test: venv
+test: tools
 	@$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
 
 venv: $(READY)
 
-# The stamp is written last: an interrupted set-up starts again.
+tools: $(TOOLS)
+
+# The stamps are written last: an interrupted set-up starts again.
 $(READY): pyproject.toml $(if $(PINNED),$(PINS))
 	@test -n "$(PYTHON)" || \
 	  { echo "detour needs Python 3.11 or newer with venv: install python3 and python3-venv" >&2; exit 2; }
@@ -31,25 +35,37 @@ ifdef PINNED
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(PINS)
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 else
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,plot]'
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e .
 endif
 	@$(VENV)/bin/detour warm
 	@touch $(READY)
 
-lint: venv
+# The pins have the tools as well.
+$(TOOLS): $(READY)
+ifndef PINNED
+	@echo "Installing linters, test tools and matplotlib (once)"
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,plot]'
+endif
+	@touch $(TOOLS)
+
+lint: tools
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
-	@$(VENV)/bin/pyright
+	@$(VENV)/bin/python -m tests.typecheck
+
+# Builds the wheel, installs it in an environment of its own, and runs a fabric from it, away from these sources.
+wheel: tools
+	@$(VENV)/bin/python -m tests.wheel
 
 p4: venv
 	@$(VENV)/bin/python -m detour.base.p4build
 
 # docs/results.md with all its figures: about an hour on two cores.
-results: venv
+results: tools
 	@$(VENV)/bin/detour reproduce all
 
 # As long as you like: make fuzz FUZZ_ARGS="--minutes 60 --seed 7 --target json"
-fuzz: venv
+fuzz: tools
 	@$(VENV)/bin/python -m tests.fuzz $(FUZZ_ARGS)
 
 # Renews the pins: the newest versions that pyproject.toml allows on every Python from 3.11 on, with their hashes.

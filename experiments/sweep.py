@@ -183,7 +183,7 @@ def _on_ray(points: list[Point], worker: str, address: str) -> Iterator[Finished
     try:
         import ray  # type: ignore[import-not-found]
     except ImportError:
-        raise DetourError("--ray needs Ray: pip install 'detour[ray]'") from None
+        raise DetourError("--ray needs Ray: pip install 'detour-fabric[ray]'") from None
     check_ray_address(address)
     try:
         ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, logging_level=logging.WARNING)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.cache import without
+from detour.base.places import BUILD, PACKAGE, modules
 from detour.base.private import make_folders
 
 Point = dict[str, Any]
@@ -24,22 +25,21 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-_WITHOUT_INFLUENCE = ("cli", "experiments/bench", "experiments/nonshortest/figures.py", "experiments/results")
+_WITHOUT_INFLUENCE = (
+    "cli",
+    "experiments/bench",
+    "experiments/nonshortest/figures.py",
+    "experiments/nonshortest/results",
+)
 
 
 def source_version() -> str:
     """Digest of everything that may change a result: detour's Python, but for what only shows results, and the compiled
     P4."""
-    package = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256()
-    files = [
-        path
-        for path in package.rglob("*.py")
-        if not path.relative_to(package).as_posix().startswith(_WITHOUT_INFLUENCE)
-    ]
-    files += (package.parent / "p4src" / "build").glob("*.json")
-    for path in sorted(files):
-        digest.update(path.relative_to(package.parent).as_posix().encode())
+    files = [path for path in modules() if not path.relative_to(PACKAGE).as_posix().startswith(_WITHOUT_INFLUENCE)]
+    for path in sorted([*files, *BUILD.glob("*.json")]):
+        digest.update(path.relative_to(PACKAGE).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 

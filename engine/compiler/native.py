@@ -19,6 +19,7 @@ import llvmlite.binding as llvm
 from detour.base import fingerprint
 from detour.base.cache import Cache
 from detour.base.errors import DetourError, InternalError
+from detour.base.places import PACKAGE
 from detour.engine.compiler import optimise
 from detour.engine.compiler.optimise import start_llvm, target_machine, to_object
 
@@ -38,15 +39,14 @@ def _source_digest() -> bytes:
 
 @cache
 def _sources() -> list[Path]:
-    here = Path(__file__).resolve().parent
-    return sorted([*here.glob("*.py"), here.parent / "phv.py", here.parent / "tables" / "log.py"])
+    engine = PACKAGE / "engine"
+    return sorted([*(engine / "compiler").glob("*.py"), engine / "phv.py", engine / "tables" / "log.py"])
 
 
 @cache
 def _modules() -> list[str]:
     """Their names; `detour.engine.compiler.native`, say."""
-    top = Path(__file__).resolve().parents[3]
-    names = [".".join(path.relative_to(top).with_suffix("").parts) for path in _sources()]
+    names = [".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in _sources()]
     return [name for name in names if not name.endswith("__init__")]
 
 

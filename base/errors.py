@@ -6,7 +6,7 @@ from __future__ import annotations
 import traceback
 from pathlib import Path
 
-_PACKAGE = Path(__file__).resolve().parent.parent
+from detour.base.places import PACKAGE
 
 
 class DetourError(Exception):
@@ -22,10 +22,10 @@ class InternalError(Exception):
     def of(cls, doing: str, error: BaseException) -> InternalError:
         """For an exception that nobody expected while detour did something."""
         frames = traceback.extract_tb(error.__traceback__)
-        ours = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)]
+        ours = [frame for frame in frames if Path(frame.filename).is_relative_to(PACKAGE)]
         where = ""
         if ours:
-            name = Path(ours[-1].filename).relative_to(_PACKAGE.parent)
+            name = Path(ours[-1].filename).relative_to(PACKAGE.parent)
             where = f" in {name}:{ours[-1].lineno} ({ours[-1].name})"
         text = " ".join(str(error).split())[:300]
         return cls(f"internal error of detour while {doing}{where}: {type(error).__name__}: {text}")

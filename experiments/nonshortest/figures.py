@@ -31,7 +31,7 @@ def canvas(rows: int, columns: int, width: float = 4.3, height: float = 3.4) -> 
     try:
         import matplotlib as mpl
     except ImportError:
-        raise DetourError("plots need matplotlib: pip install 'detour[plot]'") from None
+        raise DetourError("plots need matplotlib: pip install 'detour-fabric[plot]'") from None
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 

@@ -15,9 +15,9 @@ import tempfile
 from pathlib import Path
 
 from detour.base.errors import DetourError
+from detour.base.places import BUILD
+from detour.base.places import P4SRC as SOURCES
 
-SOURCES = Path(__file__).resolve().parents[2] / "p4src"
-BUILD = SOURCES / "build"
 # p4c cannot see that srh is valid whenever next_segment is, and that indirect tables need no default action.
 _FLAGS = ["--arch", "v1model", "--Wdisable=invalid-header", "--Wdisable=unsupported"]
 

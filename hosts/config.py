@@ -184,7 +184,7 @@ def host_changes(texts: Sequence[str]) -> tuple[tuple[str, Any], ...]:
     for text in texts:
         name, _, value = text.partition("=")
         if name not in kinds:
-            raise DetourError(f"there is no host parameter {name!r}; see HostConfig in detour/hosts/config.py")
+            raise DetourError(f"there is no host parameter {name!r}; see HostConfig in hosts/config.py")
         try:
             found.append((name, _VALUES[kinds[name]](value.strip().lower())))
         except (KeyError, ValueError):

@@ -22,6 +22,7 @@ import numba
 
 from detour.base.cache import Cache, cache_dir
 from detour.base.native import register
+from detour.base.places import modules
 
 # What native code of a room may inline: itself and the rooms that it imports from (docs/architecture.md).
 _PLANNING = ("base", "topo", "control")
@@ -30,12 +31,10 @@ _RUNNING = ("base", "hosts", "engine")
 
 @cache
 def _source_digest(rooms: tuple[str, ...]) -> str:
-    package = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256(f"numba {numba.__version__}".encode())
-    for room in rooms:
-        for path in sorted((package / room).rglob("*.py")):
-            digest.update(path.name.encode())
-            digest.update(path.read_bytes())
+    for path in modules(*rooms):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 

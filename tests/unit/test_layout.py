@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The house: each room is at the top, is reached as `detour.<room>`, and is looked at by the linters."""
+
+from __future__ import annotations
+
+import ast
+import os
+import tomllib
+from pathlib import Path
+
+import detour
+from detour.base import places
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_each_room_is_linked_into_the_package() -> None:
+    links = {path.name: os.readlink(path) for path in (ROOT / "detour").iterdir() if path.is_symlink()}
+    assert links == {room: f"../{room}" for room in (*places.ROOMS, "p4src")}
+
+
+def test_every_folder_with_code_is_a_room() -> None:
+    tracked = {path.parts[-2] for path in ROOT.glob("*/__init__.py")}
+    assert tracked == {*places.ROOMS, "detour", "tests"}
+
+
+def test_modules_are_found_through_the_links() -> None:
+    expected = sum(len(list((ROOT / room).rglob("*.py"))) for room in places.ROOMS)
+    assert len(places.modules()) == expected > 400
+
+
+def test_pyright_checks_every_file() -> None:
+    """Given `detour` alone it checks one file and says that all is well: it does not look behind links."""
+    checked: set[Path] = set()
+    for entry in SETTINGS["tool"]["pyright"]["include"]:
+        path = ROOT / entry
+        # What pyright does with an entry: a link in it is followed, links below it are not.
+        found = [path] if path.is_file() else [p for p in path.resolve().rglob("*.py") if not p.is_symlink()]
+        checked |= {p.resolve() for p in found}
+    wanted = {p.resolve() for p in (*places.modules(), *(ROOT / "detour").glob("*.py"))}
+    assert checked == wanted
+
+
+def test_rooms_are_imported_by_the_packages_name_only() -> None:
+    """`import control` works at the top of the repository and nowhere else."""
+    files = [*places.modules(), *(ROOT / "tests").rglob("*.py")]
+    wrong = [f"{path}: {name}" for path in files for name in _imported(path) if name.split(".")[0] in places.ROOMS]
+    assert not wrong
+
+
+def _imported(path: Path) -> list[str]:
+    found: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.append(node.module or "")
+    return found
+
+
+def test_the_package_is_the_one_of_this_checkout() -> None:
+    assert Path(detour.__file__).resolve() == ROOT / "detour" / "__init__.py"

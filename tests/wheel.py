@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel runs: `make wheel`, or `python -m tests.wheel [--python PYTHON]`.
+
+Builds it, installs it in a virtual environment of its own, and runs from it, in an empty folder and without this
+checkout on any path, what people try first. What it depends on comes from the environment that runs this, if that has
+the same Python; else pip installs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import zipfile
+from pathlib import Path
+
+import setuptools
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = ["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
+_BUILDS_WHEELS = (70, 1)
+"""setuptools that needs no package `wheel`"""
+COMMANDS: list[list[str]] = [
+    ["up", "--detach", "--topo", "leaf-spine:leaves=2,spines=1,hosts=1", "--json"],
+    ["send", "h0", "h1", "--bytes", "100000", "--json"],
+    ["verify", "--json"],
+    ["down", "--json"],
+    ["reproduce", "deadlock", "--json"],
+    ["bench", "pipeline", "--json"],
+    ["fors", "route", "--topo", "ft:m0=4,m1=3", "--json"],
+]
+
+
+def main() -> int:
+    """0 if everything worked; else what did not is shown."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", default=sys.executable, help="the Python to install it for")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="detour-wheel-") as name:
+        folder = Path(name)
+        wheel = build(folder / "dist")
+        missing = absent(wheel)
+        if missing:
+            sys.exit(f"the wheel lacks {', '.join(missing[:5])} and {max(len(missing) - 5, 0)} more")
+        detour = install(wheel, folder / "venv", options.python)
+        away = folder / "away"
+        away.mkdir()
+        try_it(detour, away)
+    print("the wheel runs")
+    return 0
+
+
+def build(folder: Path) -> Path:
+    """Builds the wheel, without the network if this environment has what builds it."""
+    here = tuple(int(part) for part in setuptools.__version__.split(".")[:2]) >= _BUILDS_WHEELS
+    isolated = ["--no-build-isolation"] if here else []
+    subprocess.run([sys.executable, *BUILD, *isolated, "--wheel-dir", str(folder), str(ROOT)], check=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def absent(wheel: Path) -> list[str]:
+    """What the repository has in the package and the wheel has not."""
+    with zipfile.ZipFile(wheel) as archive:
+        inside = set(archive.namelist())
+    tracked = subprocess.run(
+        ["git", "ls-files", "*.py", "p4src"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
+    rooms = {path.name for path in (ROOT / "detour").iterdir() if path.is_symlink()}
+    wanted = {f"detour/{path}" for path in tracked if path.split("/")[0] in rooms}
+    return sorted(wanted - inside)
+
+
+def install(wheel: Path, folder: Path, python: str) -> Path:
+    """The command of a new environment with the wheel in it."""
+    subprocess.run([python, "-m", "venv", str(folder)], check=True)
+    version = subprocess.run(
+        [python, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True, check=True
+    ).stdout.split()
+    shared = [int(part) for part in version] == list(sys.version_info[:2])
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, *(["--no-deps"] if shared else []), str(wheel)], check=True)
+    if shared:  # after its own packages, so detour is that of the wheel
+        (site,) = (folder / "lib").glob("python*/site-packages")
+        (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+        _without_editable(folder)
+    return folder / "bin" / "detour"
+
+
+def _without_editable(folder: Path) -> None:
+    """Sees to it that `import detour` finds the wheel's package and not an editable install's."""
+    found = subprocess.run(
+        [folder / "bin" / "python", "-P", "-c", "import detour; print(detour.__file__)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=folder,
+    ).stdout.strip()
+    if not Path(found).is_relative_to(folder):
+        sys.exit(f"not the wheel's: {found}")
+
+
+def try_it(detour: Path, folder: Path) -> None:
+    """Runs commands in an empty folder."""
+    state = folder / "state"
+    state.mkdir(mode=0o700)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    environment["XDG_RUNTIME_DIR"] = str(state)
+    version = run([str(detour), "--version"], folder, environment)
+    if version != run([str(detour.with_name("python")), "-m", "detour", "--version"], folder, environment):
+        sys.exit("`python -m detour` is not the same as `detour`")
+    for arguments in COMMANDS:
+        json.loads(run([str(detour), *arguments], folder, environment))
+        print("detour", *arguments)
+
+
+def run(command: list[str], folder: Path, environment: dict[str, str]) -> str:
+    """What a command prints; ends with everything it said if it fails."""
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}: {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())
