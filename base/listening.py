@@ -8,13 +8,14 @@ to do.
 from __future__ import annotations
 
 from detour.base.addresses import Address, TcpAddress
-from detour.base.tcp_place import TcpPlace, Tell, take_tcp
+from detour.base.progress import Progress, silent
+from detour.base.tcp_place import TcpPlace, take_tcp
 from detour.base.unix_place import AbstractPlace, UnixPlace
 
 Place = TcpPlace | UnixPlace | AbstractPlace
 
 
-def take(address: Address, what: str, patience_s: float = 0.0, tell: Tell = lambda text: None) -> Place:
+def take(address: Address, what: str, patience_s: float = 0.0, tell: Progress = silent) -> Place:
     """Takes an address for `what`. A port that is only being let go is waited for, `patience_s` long; `tell` hears it.
 
     Raises:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import errno
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from detour.base.addresses import TcpAddress, joined, refusal
 from detour.base.holders import PortUse, port_uses
+from detour.base.progress import Progress, silent
 
 PATIENCE_S = 5.0
 """how long commands wait for a port that a connection still holds"""
@@ -25,8 +26,6 @@ _BACKLOG = 128
 _ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 _PRIVILEGED = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 _OUTGOING = Path("/proc/sys/net/ipv4/ip_local_port_range")
-
-Tell = Callable[[str], None]
 
 
 class TcpPlace:
@@ -63,7 +62,7 @@ class TcpPlace:
         self.close()
 
 
-def take_tcp(address: TcpAddress, what: str, patience_s: float = 0.0, tell: Tell = lambda text: None) -> TcpPlace:
+def take_tcp(address: TcpAddress, what: str, patience_s: float = 0.0, tell: Progress = silent) -> TcpPlace:
     """Takes a port for `what`. One that no server has, but a connection that is there or was there lately, may become
     free within `patience_s`; `tell` hears that it is waited for.
 

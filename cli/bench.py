@@ -9,16 +9,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
+from detour.base.progress import Progress
 from detour.cli.output import emit, progress
 from detour.cli.parser import byte_count, command, seconds
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from detour.experiments.bench.report import Report
 
-Tell = Callable[[str], None]
-Measure = Callable[[argparse.Namespace, Tell], "Report"]
+Measure = Callable[[argparse.Namespace, Progress], "Report"]
 
 
 def register(commands: Any) -> None:
@@ -118,61 +118,61 @@ def _show(console: Console, report: Report) -> None:
     console.print(machine())
 
 
-def _switch(options: argparse.Namespace, tell: Tell) -> Report:
+def _switch(options: argparse.Namespace, tell: Progress) -> Report:
     from detour.experiments.bench import switch
 
     return switch.run(tuple(options.sizes), options.seconds, tell)
 
 
-def _fabric(options: argparse.Namespace, tell: Tell) -> Report:
+def _fabric(options: argparse.Namespace, tell: Progress) -> Report:
     from detour.experiments.bench import fabric
 
     return fabric.run(options.seconds, tell)
 
 
-def _tables(options: argparse.Namespace, tell: Tell) -> Report:
+def _tables(options: argparse.Namespace, tell: Progress) -> Report:
     from detour.experiments.bench import tables
 
     return tables.run(options.entries or tables.ENTRIES, options.seconds, tell)
 
 
-def _pipeline(options: argparse.Namespace, tell: Tell) -> Report:
+def _pipeline(options: argparse.Namespace, tell: Progress) -> Report:
     from detour.experiments.bench import pipeline
 
     return pipeline.run(options.times, tell)
 
 
-def _p4runtime(options: argparse.Namespace, tell: Tell) -> Report:
+def _p4runtime(options: argparse.Namespace, tell: Progress) -> Report:
     from detour.experiments.bench import p4runtime
 
     return p4runtime.run(options.entries, options.batch, tell)
 
 
-def _p4rt_soak(options: argparse.Namespace, tell: Tell) -> Report:
+def _p4rt_soak(options: argparse.Namespace, tell: Progress) -> Report:
     from detour.experiments.bench import p4rt_soak
 
     return p4rt_soak.run(options.seconds, tell)
 
 
-def _memory(options: argparse.Namespace, tell: Tell) -> Report:
+def _memory(options: argparse.Namespace, tell: Progress) -> Report:
     from detour.experiments.bench import memory
 
     return memory.run(tell)
 
 
-def _setup(options: argparse.Namespace, tell: Tell) -> Report:
+def _setup(options: argparse.Namespace, tell: Progress) -> Report:
     from detour.experiments.bench import setup
 
     return setup.run(tell=tell)
 
 
-def _monitor(options: argparse.Namespace, tell: Tell) -> Report:
+def _monitor(options: argparse.Namespace, tell: Progress) -> Report:
     from detour.experiments.bench import monitor
 
     return monitor.run(tell=tell)
 
 
-def _sim(options: argparse.Namespace, tell: Tell) -> Report:
+def _sim(options: argparse.Namespace, tell: Progress) -> Report:
     from detour.experiments.bench import sim
 
     return sim.run(options.k, options.message, tell)

@@ -6,13 +6,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from detour.cli.lifecycle import add_fabric_options, up_options
 from detour.cli.output import bytes_text, emit, progress, table
 from detour.cli.parser import command
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def register(commands: Any) -> None:

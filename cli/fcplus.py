@@ -6,20 +6,17 @@ from __future__ import annotations
 import argparse
 import csv
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
 from detour.base.errors import DetourError
-from detour.cli.output import emit, table
+from detour.cli.output import bar, emit, table
 from detour.cli.parser import Parser, command
 
 if TYPE_CHECKING:
-    from detour.control.expander.routes import Policy, Report
+    from rich.console import Console
+
+    from detour.control.expander.routes import Policy
     from detour.topo.expander import Expander
 
 FAMILIES = ("fcplus", "fc", "jellyfish", "xpander", "clos")
@@ -104,19 +101,6 @@ def _policy(options: argparse.Namespace) -> Policy:
     return Policy(options.k, options.priorities, options.ties, options.disjoint, options.max_hops)
 
 
-@contextmanager
-def _bar(options: argparse.Namespace, text: str) -> Iterator[Report]:
-    """A progress bar on standard error, if that is a terminal."""
-    console = Console(stderr=True)
-    if options.json or not console.is_terminal:
-        yield lambda done, total: None
-        return
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task(text, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
 def _compiled(options: argparse.Namespace) -> None:
     """Has the native code compiled before anything is timed."""
     from detour.control.expander import counts, proof
@@ -163,10 +147,10 @@ def _paths(options: argparse.Namespace) -> None:
     policy.check(network)
     _compiled(options)
     began = time.monotonic()
-    with _bar(options, "paths") as report:
+    with bar("paths", options.json) as report:
         routes = compute(network, policy, report=report)
     seconds = time.monotonic() - began
-    with _bar(options, "counts") as report:
+    with bar("counts", options.json) as report:
         examined = counts.examined(routes, report)
         short = counts.mean_paths(network, 4, policy.priorities, report=report)
     if options.out:
@@ -188,7 +172,7 @@ def _prove(options: argparse.Namespace) -> int:
     network, policy = _network(options), _policy(options)
     policy.check(network)
     _compiled(options)
-    with _bar(options, "paths") as report:
+    with bar("paths", options.json) as report:
         routes = compute(network, policy, report=report)
     began = time.monotonic()
     found = proof.prove(routes)
@@ -216,7 +200,7 @@ def _throughput(options: argparse.Namespace) -> None:
     _compiled(options)
     began = time.monotonic()
     wanted = demand.demand_of(options.pattern, network, options.seed)
-    with _bar(options, "paths") as report:
+    with bar("paths", options.json) as report:
         found = throughput.throughput(network, policy, wanted, options.method, options.gap, report)
     result = {
         "theta": round(found.theta, 6),

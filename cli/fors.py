@@ -11,17 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.table import Table
-
 from detour.base.errors import DetourError
+from detour.base.progress import Progress
 from detour.cli import fors_run
 from detour.cli.output import emit, progress
 from detour.cli.parser import Parser, command
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from detour.control.fors import FatTree2, Plan
-    from detour.fabric.footings.base import Tell
+    from detour.fabric.footings.base import Progress
 
 _SCHEDULES = ("fors", "linear-shift", "xor", "bandwidth-optimal")
 
@@ -127,7 +127,7 @@ def _plan(options: argparse.Namespace) -> Plan:
 
 
 @contextmanager
-def _warm(options: argparse.Namespace) -> Iterator[Tell]:
+def _warm(options: argparse.Namespace) -> Iterator[Progress]:
     """Native code is loaded, and compiled if need be, before anything is timed."""
     from detour.control.fors.warm import warm
 
@@ -193,6 +193,8 @@ def _show(console: Console, result: dict[str, Any]) -> None:
     if result["unreachable"]:
         rows.append(("left out", ", ".join(f"leaves {u} and {v}" for u, v in result["unreachable"])))
     rows += [("problem", text) for text in result["problems"]]
+    from rich.table import Table
+
     grid = Table.grid(padding=(0, 2))
     for row in rows:
         grid.add_row(*row)

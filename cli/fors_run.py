@@ -7,13 +7,13 @@ import argparse
 import re
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from detour.base.errors import DetourError
 from detour.cli.output import emit, progress, table
 from detour.cli.parser import byte_count, command
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from detour.control.fors import FatTree2
     from detour.fabric.traffic.outage import Break
 

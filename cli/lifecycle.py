@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from detour.cli.output import emit, progress, table
 from detour.cli.parser import command
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def register(commands: Any) -> None:

@@ -7,12 +7,13 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.table import Table
+from detour.base.progress import Progress, silent
 
-from detour.fabric.footings.base import Tell, silent
+if TYPE_CHECKING:  # rich takes a fifth of a second, and most of what is typed wrong needs none of it
+    from rich.console import Console
+    from rich.table import Table
 
 
 def emit(result: Any, as_json: bool, render: Callable[[Console], None]) -> None:
@@ -20,20 +21,23 @@ def emit(result: Any, as_json: bool, render: Callable[[Console], None]) -> None:
     if as_json:
         print(json.dumps(result))
     else:
+        from rich.console import Console
+
         # Without a terminal there is no width to fit into: lines are as long as they need to be.
         render(Console() if sys.stdout.isatty() else Console(width=200))
     sys.stdout.flush()
 
 
 @contextmanager
-def progress(as_json: bool, *, log: bool = False) -> Iterator[Tell]:
+def progress(as_json: bool, *, log: bool = False) -> Iterator[Progress]:
     """A function that tells what happens: a line that changes on a terminal, nothing with `--json`.
 
     `log`: what takes long says so without a terminal as well, a line each.
     """
-    console = Console(stderr=True)
-    if not as_json and console.is_terminal:
-        with console.status("") as status:
+    if not as_json and sys.stderr.isatty():
+        from rich.console import Console
+
+        with Console(stderr=True).status("") as status:
             yield status.update
     elif not as_json and log:
         yield _once(lambda text: print(f"detour: {text}", file=sys.stderr, flush=True))
@@ -41,7 +45,7 @@ def progress(as_json: bool, *, log: bool = False) -> Iterator[Tell]:
         yield silent
 
 
-def _once(tell: Tell) -> Tell:
+def _once(tell: Progress) -> Progress:
     """Drops texts that only count on ("...: 40%", "17 of 30 bytes")."""
     last = ""
 
@@ -55,8 +59,25 @@ def _once(tell: Tell) -> Tell:
     return tell_if_new
 
 
+@contextmanager
+def bar(text: str, as_json: bool) -> Iterator[Callable[..., None]]:
+    """A progress bar on standard error, if that is a terminal: a function of (done, total, what is done)."""
+    if as_json or not sys.stderr.isatty():
+        yield lambda done, total, text=text: None
+        return
+    from rich import progress as rich
+    from rich.console import Console
+
+    columns = rich.TextColumn("{task.description}"), rich.BarColumn(), rich.MofNCompleteColumn()
+    with rich.Progress(*columns, rich.TimeElapsedColumn(), console=Console(stderr=True)) as shown:
+        task = shown.add_task(text, total=None)
+        yield lambda done, total, text=text: shown.update(task, completed=done, total=total, description=text)
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> Table:
     """A table; columns whose name begins with `>` are set flush right."""
+    from rich.table import Table
+
     result = Table(title=title, title_justify="left")
     for column in columns:
         result.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")

@@ -7,13 +7,14 @@ import argparse
 import json
 import os
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.cli.output import emit, progress, table
 from detour.cli.parser import command, draws
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _SHOWN = 16
 _LISTED = 20_000

@@ -10,13 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
 from detour.base.errors import DetourError
 from detour.cli import reproduce_fcplus, reproduce_fors, reproduce_paths, reproduce_qcn
 from detour.cli import reproduce_tables as show
-from detour.cli.output import emit, table
+from detour.cli.output import bar, emit, table
 from detour.cli.parser import Parser, byte_count, command, counts, delays
 
 if TYPE_CHECKING:
@@ -132,17 +129,10 @@ def _means(options: argparse.Namespace, name: str) -> Means:
 @contextmanager
 def _bar(text: str, as_json: bool) -> Iterator[Report]:
     """A progress bar on standard error, if that is a terminal."""
-    console = Console(stderr=True)
-    if as_json or not console.is_terminal:
-        yield lambda done, failed, total: None
-        return
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task(text, total=None)
+    with bar(text, as_json) as update:
 
         def report(done: int, failed: int, total: int) -> None:
-            what = f"{text} ({failed} failed)" if failed else text
-            bar.update(task, completed=done + failed, total=total, description=what)
+            update(done + failed, total, f"{text} ({failed} failed)" if failed else text)
 
         yield report
 

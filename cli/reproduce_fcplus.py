@@ -6,14 +6,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from detour.cli.output import emit, table
 from detour.cli.parser import Parser
 from detour.cli.reproduce_tables import rest
-from detour.experiments.fcplus.packet_level import NETWORKS
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 CarryOut = Callable[[argparse.Namespace, str, list[dict[str, Any]]], dict[str, Any]]
 
@@ -112,6 +112,8 @@ def _packets(console: Console, result: dict[str, Any]) -> None:
 
 def grouped(points: list[dict[str, Any]]) -> list[str]:
     """A line for every question and pattern: which networks and how large."""
+    from detour.experiments.fcplus.packet_level import NETWORKS
+
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for point in points:
         found.setdefault((point["kind"], point.get("pattern", "")), []).append(point)

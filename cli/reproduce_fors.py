@@ -6,13 +6,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from detour.cli.output import emit, table
 from detour.cli.parser import Parser, byte_count
 from detour.cli.reproduce_tables import rest
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 CarryOut = Callable[[argparse.Namespace, str, list[dict[str, Any]]], dict[str, Any]]
 

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from detour.cli.output import emit, table
 from detour.cli.parser import Parser, seconds
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from detour.experiments.reproduce import Means
 
 Carry = Callable[[argparse.Namespace, str, list[dict[str, Any]], "Means | None"], dict[str, Any]]

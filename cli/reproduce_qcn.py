@@ -6,14 +6,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.cli.output import emit, table
 from detour.cli.parser import Parser
 from detour.cli.reproduce_tables import rest
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 CarryOut = Callable[[argparse.Namespace, str, list[dict[str, Any]]], dict[str, Any]]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from detour.cli.output import table
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _SHOWN = 10
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
-
-from rich.console import Console
-from rich.live import Live
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from detour.cli.output import bytes_text, emit, progress, table
 from detour.cli.parser import command, seconds
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 
 def register(commands: Any) -> None:
@@ -108,6 +108,9 @@ def _watch(options: argparse.Namespace) -> None:
         result = _ask("watch", seconds=options.interval)
         emit(result, options.json, lambda console: console.print(_watch_table(result, options.all)))
         return
+    from rich.console import Console
+    from rich.live import Live
+
     with Live(console=Console(), auto_refresh=False) as live:
         while True:
             live.update(_watch_table(_ask("watch", seconds=options.interval), options.all), refresh=True)

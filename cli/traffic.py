@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.cli.output import bytes_text, emit, progress, table
 from detour.cli.parser import add_path_options, byte_count, command
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 DEFAULT_BYTES = 1_000_000
 

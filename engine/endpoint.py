@@ -27,7 +27,8 @@ from detour.base.errors import DetourError
 from detour.base.grpc_loop import GrpcLoop
 from detour.base.holders import user
 from detour.base.listening import take
-from detour.base.tcp_place import TcpPlace, Tell
+from detour.base.progress import Progress, silent
+from detour.base.tcp_place import TcpPlace
 from detour.base.unix_place import UnixPlace
 
 T = TypeVar("T")
@@ -187,7 +188,7 @@ class Endpoint:
 
     # -- life
 
-    def bind(self, patience_s: float = 0.0, tell: Tell = lambda text: None) -> None:
+    def bind(self, patience_s: float = 0.0, tell: Progress = silent) -> None:
         """Takes the addresses and listens there. `patience_s`, `tell`: see `listening.take`.
 
         Raises:
@@ -251,7 +252,7 @@ class Endpoint:
 
         loop.call_soon_threadsafe(decide)
 
-    def _work(self, credentials: Any, patience_s: float, tell: Tell) -> None:
+    def _work(self, credentials: Any, patience_s: float, tell: Progress) -> None:
         try:
             with asyncio.Runner(loop_factory=GrpcLoop) as runner:
                 runner.run(self._serve(credentials, patience_s, tell))
@@ -261,7 +262,7 @@ class Endpoint:
             self._loop = self._main = None
             self._bound.set()
 
-    async def _serve(self, credentials: Any, patience_s: float, tell: Tell) -> None:
+    async def _serve(self, credentials: Any, patience_s: float, tell: Progress) -> None:
         server = grpc.aio.server(options=self._options, maximum_concurrent_rpcs=self._rpcs)
         try:
             if self._private is not None:
@@ -288,7 +289,9 @@ class Endpoint:
         await server.start()
         await server.stop(None)
 
-    def _add(self, server: grpc.aio.Server, address: Address, credentials: Any, patience_s: float, tell: Tell) -> int:
+    def _add(
+        self, server: grpc.aio.Server, address: Address, credentials: Any, patience_s: float, tell: Progress
+    ) -> int:
         """Lets gRPC listen at an address; returns the port."""
         with ExitStack() as held:
             place = take(address, WHAT, patience_s, tell)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from detour.base.errors import DetourError
-from detour.fabric.footings.base import Tell
+from detour.base.progress import Progress
 from detour.fabric.operations.session import Session
 from detour.fabric.traffic.flows import Choice
 from detour.fabric.traffic.workload import Outcome, Pair, Workload, pairs_of, probing_choice, shortest_choice
@@ -82,7 +82,7 @@ def demo_pairs(topology: Topology, most: int, seed: int) -> list[Pair]:
 class Demo:
     """Runs on a session that is provisioned. `begin`: when its boot began (`time.monotonic`)."""
 
-    def __init__(self, session: Session, begin: float, tell: Tell, seed: int = 1) -> None:
+    def __init__(self, session: Session, begin: float, tell: Progress, seed: int = 1) -> None:
         self._session = session
         self._begin = begin
         self._tell = tell

@@ -6,16 +6,16 @@ from __future__ import annotations
 import socket
 
 from detour.base.errors import DetourError
+from detour.base.progress import Progress, silent
 from detour.engine import warm as loop
 from detour.fabric.daemon.daemon import UpOptions, boot
-from detour.fabric.footings.base import Tell, silent
 from detour.hosts.driver import Driver
 from detour.hosts.state import make_hosts
 
 _TOPOLOGY = "dragonfly:p=1,a=2,h=1"
 
 
-def warm(tell: Tell = silent) -> None:
+def warm(tell: Progress = silent) -> None:
     """Fills the caches. Takes under a second if they are full.
 
     Raises:

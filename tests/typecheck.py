@@ -15,7 +15,9 @@ from detour.base.places import PACKAGE, modules
 
 def main() -> int:
     """1 if pyright complains, or looked at fewer files than there are."""
-    done = subprocess.run([sys.executable, "-m", "pyright", "--outputjson"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "pyright", "--outputjson"], capture_output=True, text=True, check=False
+    )
     try:
         found = json.loads(done.stdout)
     except ValueError:

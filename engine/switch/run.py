@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.base.progress import Progress
 from detour.engine import warm
 from detour.engine.clock import RealTime
 from detour.engine.endpoint import Endpoint
@@ -22,8 +23,6 @@ from detour.engine.switch.files import Files
 from detour.engine.switch.log import open_log
 from detour.engine.switch.options import SwitchOptions
 from detour.engine.tables.log import LogRing
-
-Tell = Callable[[str], None]
 
 _SWITCH = 1
 """What the network calls its only switch; P4Runtime calls it what the options say."""
@@ -51,7 +50,7 @@ class _Logged(Network):
 class Switch:
     """One switch, as the options ask, at an endpoint that is bound already."""
 
-    def __init__(self, options: SwitchOptions, endpoint: Endpoint, tell: Tell) -> None:
+    def __init__(self, options: SwitchOptions, endpoint: Endpoint, tell: Progress) -> None:
         self.options = options
         self.log = open_log(options)
         self.network = _Logged(self.log, clock=RealTime(), packets=_PACKETS, frame_bytes=_FRAME_BYTES)

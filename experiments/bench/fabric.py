@@ -15,13 +15,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from detour.base.progress import Progress, silent
 from detour.engine.clock import RealTime
 from detour.engine.network import Network
 from detour.experiments.bench import namespace, processes
 from detour.experiments.bench.dragonfly import Fabric
 from detour.experiments.bench.frames import between, partners
 from detour.experiments.bench.report import Goal, Report, rate, ratio
-from detour.experiments.bench.switch import Tell
 from detour.topo.topology import Host
 
 GOAL = 30.0
@@ -60,7 +60,7 @@ def _windows(hops: Callable[[], int], refill: Callable[[], None], seconds: float
 # -- the engine --------------------------------------------------------------------------------------------
 
 
-def engine(fabric: Fabric, seconds: float, tell: Tell) -> list[Load]:
+def engine(fabric: Fabric, seconds: float, tell: Progress) -> list[Load]:
     """Loads that the engine keeps up with in real time, the last one perhaps not."""
     loads: list[Load] = []
     for packets in _ENGINE_LOADS:
@@ -102,7 +102,7 @@ def _interface(switch: int, port: int) -> str:
     return f"s{switch}p{port}"
 
 
-def bmv2(fabric: Fabric, seconds: float, tell: Tell) -> list[Load]:
+def bmv2(fabric: Fabric, seconds: float, tell: Progress) -> list[Load]:
     """The same with a process a switch, over veth pairs in a namespace of our own."""
     topology = fabric.topology
     far = {one.index: other for one, other in partners(topology)}
@@ -168,7 +168,7 @@ def _die_out() -> None:
 # -- together ----------------------------------------------------------------------------------------------
 
 
-def run(seconds: float = 3.0, tell: Tell = lambda text: None) -> Report:
+def run(seconds: float = 3.0, tell: Progress = silent) -> Report:
     """Measures. `seconds`: how long each load runs."""
     fabric = Fabric()
     notes: list[str] = []

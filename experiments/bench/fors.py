@@ -10,17 +10,16 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from detour.base.progress import Progress, silent
 from detour.control.fors import FatTree2, Plan, parse_fabric, random_failures, solve
 from detour.control.fors.incremental import Change, reroute
 from detour.control.fors.solve import counting_bound, proven_bound
 from detour.control.fors.verify import problems
 from detour.control.fors.warm import warm
 from detour.experiments.bench.report import Goal, Report
-
-Tell = Callable[[str], None]
 
 DAQ = "ft:m0=20,m1=18"
 HARDEST = "0:0,0:1,0:2,5:3,5:4,5:5,11:6,11:7,11:8"
@@ -40,7 +39,7 @@ class _Timed:
     right: bool
 
 
-def run(sets: int = SETS, phases: int = 24, tell: Tell = lambda text: None) -> Report:
+def run(sets: int = SETS, phases: int = 24, tell: Progress = silent) -> Report:
     """Measures all goals. `sets`: random failure sets; `phases`: of the two exchanges in virtual time (0: none run)."""
     tell("loading native code")
     warm()
@@ -69,7 +68,7 @@ def _timed(fabric: FatTree2) -> _Timed:
     return _Timed(plan, solved - begin, time.perf_counter() - solved, right)
 
 
-def _hardest(tell: Tell) -> Iterator[Goal]:
+def _hardest(tell: Progress) -> Iterator[Goal]:
     """3F SW0,5,11, the best of some repetitions: others may be using this machine."""
     tell("3F SW0,5,11")
     found = [_timed(parse_fabric(DAQ, HARDEST)) for _ in range(_REPEATS)]
@@ -85,7 +84,7 @@ def _hardest(tell: Tell) -> Iterator[Goal]:
     )
 
 
-def _random_sets(sets: int, tell: Tell) -> Iterator[Goal]:
+def _random_sets(sets: int, tell: Progress) -> Iterator[Goal]:
     """Failures of 1 to 180 links; every pair of leaves keeps a common spine."""
     found = []
     for number in range(sets):
@@ -108,7 +107,7 @@ def _counterexamples() -> Iterator[Goal]:
         yield Goal(f"{plan.fabric.name}, counterexample: phases", plan.phases, phases, most=True)
 
 
-def _one_more(draws: int, tell: Tell) -> Iterator[Goal]:
+def _one_more(draws: int, tell: Progress) -> Iterator[Goal]:
     """One more failed link, at a leaf that has lost fewer than f: neither f nor the phases that are needed change."""
     seconds, shares = [], []
     for number in range(draws):
@@ -139,7 +138,7 @@ def one_more(fabric: FatTree2, seed: int) -> FatTree2 | None:
     return None
 
 
-def _large(tell: Tell) -> Iterator[Goal]:
+def _large(tell: Progress) -> Iterator[Goal]:
     """FT(2;32,32): eight links of every leaf, drawn at random, and of three leaves each eight others."""
     tell("FT(2;32,32)")
     dice = random.Random("fors large")
@@ -154,7 +153,7 @@ def _large(tell: Tell) -> Iterator[Goal]:
     yield Goal("FT(2;32,32), f = 8: seconds to schedule, route and verify", round(worst, 4), 3.0, most=True)
 
 
-def _throughput(phases: int, tell: Tell) -> Iterator[Goal]:
+def _throughput(phases: int, tell: Progress) -> Iterator[Goal]:
     """Virtual time at 200 Gb/s: an exchange with one failed link beside one without."""
     value = None
     if phases:

@@ -18,13 +18,13 @@ from pathlib import Path
 
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
+from detour.base.progress import Progress, silent
 from detour.control.entries import TableEntry
 from detour.control.p4runtime.codec import Codec
 from detour.control.planner import plan
 from detour.experiments.bench.client import Client, p4info
 from detour.experiments.bench.dragonfly import D3, PRIORITIES
 from detour.experiments.bench.report import Goal, Report
-from detour.experiments.bench.switch import Tell
 from detour.topo import Topology, parse_topology
 
 GOAL_MIB = 1024.0
@@ -111,7 +111,7 @@ def _answer(process: subprocess.Popen[str]) -> int:
     return int(line)
 
 
-def measure(spec: str = D3, tell: Tell = lambda text: None) -> Resident:
+def measure(spec: str = D3, tell: Progress = silent) -> Resident:
     """Programs all switches of a topology and asks for the process's memory in between."""
     info = p4info(BUILD / "fabric.p4info.txtpb")
     config = (BUILD / "fabric.json").read_bytes()
@@ -134,7 +134,7 @@ def measure(spec: str = D3, tell: Tell = lambda text: None) -> Resident:
         return Resident(len(wanted), entries, empty, with_switches, with_pipelines, with_entries)
 
 
-def run(tell: Tell = lambda text: None) -> Report:
+def run(tell: Progress = silent) -> Report:
     """Measures D3."""
     return report(measure(D3, tell))
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from detour.base.jit import njit
+from detour.base.progress import Progress, silent
 from detour.experiments.bench.report import Goal, Report
-from detour.experiments.bench.switch import Tell
 from detour.fabric.monitoring.windows import FlowMonitor, receiver_counts
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import deadline, expire, make_hosts, receive, transmit
@@ -122,7 +122,7 @@ def _times(pair: _Pair, packets: int, turns: int, windows: int) -> tuple[float, 
     return off / packets, (off + statistics.median(differences)) / packets, statistics.median(ends)
 
 
-def run(packets: int = PACKETS, turns: int = TURNS, windows: int = WINDOWS, tell: Tell = lambda text: None) -> Report:
+def run(packets: int = PACKETS, turns: int = TURNS, windows: int = WINDOWS, tell: Progress = silent) -> Report:
     """Measures for several numbers of flows."""
     rows, numbers = [], []
     for flows in FLOWS:

@@ -29,10 +29,10 @@ from finsy.proto import p4i, p4r, p4r_grpc
 
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
+from detour.base.progress import Progress, silent
 from detour.experiments.bench.client import Client, p4info
 from detour.experiments.bench.p4runtime import updates_of
 from detour.experiments.bench.report import Goal, Report
-from detour.experiments.bench.switch import Tell
 
 GOAL_MB = 512.0
 SECONDS = 60.0
@@ -312,7 +312,7 @@ def _drain(client: Client) -> None:
             client.receive()
 
 
-def measure(seconds: float = SECONDS, tell: Tell = lambda text: None) -> Soak:
+def measure(seconds: float = SECONDS, tell: Progress = silent) -> Soak:
     """Does all of it at once for some time."""
     info = p4info(BUILD / "bench_tables.p4info.txtpb")
     config = (BUILD / "bench_tables.json").read_bytes()
@@ -354,7 +354,7 @@ def measure(seconds: float = SECONDS, tell: Tell = lambda text: None) -> Soak:
         )
 
 
-def run(seconds: float = SECONDS, tell: Tell = lambda text: None) -> Report:
+def run(seconds: float = SECONDS, tell: Progress = silent) -> Report:
     """Measures."""
     return report(measure(seconds, tell))
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from finsy.proto import p4i, p4r
 
 from detour.base.p4build import BUILD
+from detour.base.progress import Progress, silent
 from detour.experiments.bench.client import Client, p4info
 from detour.experiments.bench.processes import Switches
 from detour.experiments.bench.report import Goal, Report, rate
-from detour.experiments.bench.switch import Tell
 from detour.experiments.bench.tables import PORTS, Entry, entries, table_name
 
 GOAL = 20_000.0
@@ -89,7 +89,7 @@ def _measure(client: Client, info: p4i.P4Info, kind: str, count: int, batch: int
     return Point(kind, count, count / insert, count / modify, count / read, count / delete)
 
 
-def run(count: int = ENTRIES, batch: int = BATCH, tell: Tell = lambda text: None) -> Report:
+def run(count: int = ENTRIES, batch: int = BATCH, tell: Progress = silent) -> Report:
     """Measures with `count` entries in each kind of table, `batch` updates a message."""
     info = p4info(BUILD / "bench_tables.p4info.txtpb")
     config = (BUILD / "bench_tables.json").read_bytes()

@@ -15,11 +15,11 @@ import uuid
 from finsy.proto import p4i, p4r
 
 from detour.base.p4build import BUILD
+from detour.base.progress import Progress, silent
 from detour.engine import phv
 from detour.experiments.bench.client import Client, p4info
 from detour.experiments.bench.processes import Switches
 from detour.experiments.bench.report import Goal, Report
-from detour.experiments.bench.switch import Tell
 
 NEW_GOAL, CACHED_GOAL = 1.5, 0.1
 _DEVICE = 1
@@ -53,7 +53,7 @@ def _packet_out(info: p4i.P4Info) -> p4r.PacketOut:
     return packet
 
 
-def run(times: int = 3, tell: Tell = lambda text: None) -> Report:
+def run(times: int = 3, tell: Progress = silent) -> Report:
     """Measures some times and takes the medians."""
     info = p4info(BUILD / "fabric.p4info.txtpb")
     before = (BUILD / "fabric.json").read_bytes()

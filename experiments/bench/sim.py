@@ -24,10 +24,10 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
+from detour.base.progress import Progress, silent
 from detour.control.policy import Amount, StepMarking
 from detour.engine.compiler.program import Program
 from detour.experiments.bench.report import Goal, Report
-from detour.experiments.bench.switch import Tell
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.footings.virtual.scheme import TELEMETRY_LERP, US, Scheme, Settings
 from detour.topo import parse_topology
@@ -74,7 +74,7 @@ def derangement(n: int, seed: int) -> list[tuple[int, int]]:
     return list(enumerate(targets))
 
 
-def permutation(k: int, message: int, tell: Tell = lambda text: None, seed: int = 1) -> Speed:
+def permutation(k: int, message: int, tell: Progress = silent, seed: int = 1) -> Speed:
     """Runs the reference on a fat-tree of `k` ports with messages of that many bytes.
 
     Raises:
@@ -144,7 +144,7 @@ def memory(connections: int = _CONNECTIONS) -> tuple[int, int]:
     return found["peak"], found["delivered"]
 
 
-def run(k: int = 16, message: int = 2_000_000, tell: Tell = lambda text: None) -> Report:
+def run(k: int = 16, message: int = 2_000_000, tell: Progress = silent) -> Report:
     """Measures speed, compile time and memory."""
     tell("compiling fabric.p4")
     compile_s = compile_seconds()

@@ -8,9 +8,9 @@ interfaces, programmed by the same client, fed by the same generator, one after 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from detour.base.progress import Progress, silent
 from detour.engine.clock import Virtual
 from detour.engine.network import Network
 from detour.experiments.bench import inprocess, namespace, processes, search
@@ -23,8 +23,6 @@ SIZES = (64, 512, 1500)
 IN_PROCESS_GOAL, VETH_GOAL = 20.0, 3.0
 _FIRST_RATE = 20_000.0
 _WARM_UP = 0.3
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,9 @@ def in_process(fabric: Fabric, size: int, seconds: float) -> float:
         return inprocess.packets_per_second(network, (switch.device_id, 1), lambda: frames, seconds)
 
 
-def over_veth(kind: processes.Kind, fabric: Fabric, sizes: tuple[int, ...], seconds: float, tell: Tell) -> list[float]:
+def over_veth(
+    kind: processes.Kind, fabric: Fabric, sizes: tuple[int, ...], seconds: float, tell: Progress
+) -> list[float]:
     """Best rates of a switch process on veth pairs, one for each size. In a namespace of our own."""
     switch = fabric.topology.switches[0]
     numbers = range(1, len(switch.ports) + 1)
@@ -64,7 +64,7 @@ def over_veth(kind: processes.Kind, fabric: Fabric, sizes: tuple[int, ...], seco
         namespace.remove([f"s{port}" for port in numbers])
 
 
-def _best(kind: processes.Kind, sinks: list[str], frames: list[bytes], seconds: float, tell: Tell) -> float:
+def _best(kind: processes.Kind, sinks: list[str], frames: list[bytes], seconds: float, tell: Progress) -> float:
     with Generator({"t1": frames}) as generator:
 
         def measure(load: float) -> Rate:
@@ -76,7 +76,7 @@ def _best(kind: processes.Kind, sinks: list[str], frames: list[bytes], seconds: 
         return search.best(search.best_rate(measure, _FIRST_RATE))
 
 
-def run(sizes: tuple[int, ...] = SIZES, seconds: float = 1.0, tell: Tell = lambda text: None) -> Report:
+def run(sizes: tuple[int, ...] = SIZES, seconds: float = 1.0, tell: Progress = silent) -> Report:
     """Measures. `seconds`: how long each load is offered."""
     fabric = Fabric()
     notes: list[str] = []

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from detour.base.p4build import BUILD
+from detour.base.progress import Progress, silent
 from detour.engine.clock import Virtual
 from detour.engine.compiler.program import Program
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
 from detour.experiments.bench import inprocess
 from detour.experiments.bench.report import Goal, Report, rate
-from detour.experiments.bench.switch import Tell
 
 ENTRIES = (10, 100, 1_000, 10_000, 100_000)
 PORTS = {"exact": 1, "lpm": 2, "ternary": 3}
@@ -110,7 +110,7 @@ def _measure(program: Program, kind: str, known: dict[int, Entry], port: int, se
         return inprocess.packets_per_second(network, (1, port), batch, seconds)
 
 
-def run(sizes: Sequence[int] = ENTRIES, seconds: float = 0.5, tell: Tell = lambda text: None) -> Report:
+def run(sizes: Sequence[int] = ENTRIES, seconds: float = 0.5, tell: Progress = silent) -> Report:
     """Measures. `seconds`: for each table size."""
     program = Program.from_json((BUILD / "bench_tables.json").read_text())
     bare = _measure(program, "exact", entries("exact", 1), NO_TABLE, seconds)

@@ -29,8 +29,8 @@ from typing import Any
 from detour.base.addresses import UNIX_PATH_BYTES, too_long
 from detour.base.descriptors import EXHAUSTED, Reserve
 from detour.base.errors import DetourError
+from detour.base.progress import Progress, silent
 from detour.base.unix_place import UnixPlace
-from detour.fabric.footings.base import Tell, silent
 
 _LONGEST_REQUEST = 1 << 16
 _RESERVED = 12  # descriptors; when there are no others, the first client gets all of them: operations open files
@@ -249,7 +249,7 @@ def call(
     path: Path,
     do: str,
     arguments: Mapping[str, Any],
-    tell: Tell = silent,
+    tell: Progress = silent,
     limit_s: float | None = LIMIT_S,
     silence_s: float = SILENCE_S,
 ) -> Any:

@@ -22,11 +22,11 @@ from typing import Any
 
 from detour.base import descriptors
 from detour.base.errors import DetourError
+from detour.base.progress import Progress, silent
 from detour.base.reports import need_address_space, report
 from detour.fabric.daemon import log
 from detour.fabric.daemon.control_socket import LIMIT_S, ControlServer, call
 from detour.fabric.daemon.state_dir import StateDir
-from detour.fabric.footings.base import Tell, silent
 from detour.fabric.footings.targets import make_fabric
 from detour.fabric.operations.session import Session
 from detour.topo import parse_topology
@@ -84,7 +84,7 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def boot(options: UpOptions, tell: Tell = silent, scratch: Path | None = None) -> Session:
+def boot(options: UpOptions, tell: Progress = silent, scratch: Path | None = None) -> Session:
     """A fabric with its pipeline set and all tables written.
 
     Raises:
@@ -111,7 +111,7 @@ def boot(options: UpOptions, tell: Tell = silent, scratch: Path | None = None) -
 
 def run(
     options: UpOptions,
-    tell: Tell = silent,
+    tell: Progress = silent,
     ready: Callable[[dict[str, Any]], None] = lambda status: None,
     state: StateDir | None = None,
     detached: bool = False,
@@ -177,7 +177,7 @@ def _serve(session: Session, state: StateDir, ready: Callable[[dict[str, Any]], 
         server.stop()
 
 
-def ask(do: str, tell: Tell = silent, state: StateDir | None = None, **arguments: Any) -> Any:
+def ask(do: str, tell: Progress = silent, state: StateDir | None = None, **arguments: Any) -> Any:
     """Asks the fabric that is up for something.
 
     Raises:
@@ -225,7 +225,7 @@ def down(state: StateDir | None = None) -> bool:
     raise DetourError(f"the fabric{f' (process {process})' if process else ''} does not end")
 
 
-def spawn(options: UpOptions, tell: Tell = silent) -> dict[str, Any]:
+def spawn(options: UpOptions, tell: Progress = silent) -> dict[str, Any]:
     """Starts a detached fabric; returns its status once it is up.
 
     Raises:

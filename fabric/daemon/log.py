@@ -13,8 +13,8 @@ import os
 import sys
 
 from detour.base.errors import DetourError
+from detour.base.progress import Progress
 from detour.fabric.daemon.state_dir import UP, StateDir
-from detour.fabric.footings.base import Tell
 
 _LIMIT_BYTES = 1 << 20
 _log = logging.getLogger("detour")
@@ -31,7 +31,7 @@ class _Handler(logging.StreamHandler):
             return
 
 
-def begin(state: StateDir, tell: Tell) -> Tell:
+def begin(state: StateDir, tell: Progress) -> Progress:
     """Starts the log and lets standard error go there. Returns a `tell` that notes in it what it tells."""
     try:
         descriptor = state.open_log()

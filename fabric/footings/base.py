@@ -4,24 +4,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from detour.base.progress import Progress, silent
 from detour.control.p4runtime.client import Target
 from detour.fabric.footings.settings import Settings
 from detour.hosts.state import Hosts, make_hosts, set_host
 from detour.hosts.verbs.verbs import Context, Device
 from detour.topo import Topology, address
 from detour.topo.failures import Failures, dead_links
-
-Tell = Callable[[str], None]
-"""is told what happens now, for people who wait"""
-
-
-def silent(_: str) -> None:
-    """Tells nobody."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +43,7 @@ class Fabric(ABC):
         self._dead: frozenset[int] = frozenset()
 
     @abstractmethod
-    def start(self, tell: Tell = silent) -> None:
+    def start(self, tell: Progress = silent) -> None:
         """Boots all of it; on return every endpoint answers.
 
         Raises:

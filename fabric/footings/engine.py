@@ -13,6 +13,7 @@ from typing import Any
 
 from detour.base.addresses import too_long
 from detour.base.errors import DetourError
+from detour.base.progress import Progress, silent
 from detour.base.tcp_place import PATIENCE_S
 from detour.control.p4runtime.client import Pipeline, Target
 from detour.engine import warm
@@ -21,7 +22,7 @@ from detour.engine.endpoint import Endpoint, Tls
 from detour.engine.network import Network
 from detour.engine.p4runtime.server import P4RuntimeServer
 from detour.engine.p4runtime.target import compile_program
-from detour.fabric.footings.base import Fabric, PortState, Tell, silent
+from detour.fabric.footings.base import Fabric, PortState
 from detour.fabric.footings.settings import ENGINE, Settings
 from detour.hosts.verbs.verbs import Device
 from detour.topo import Topology
@@ -59,7 +60,7 @@ class EngineFabric(Fabric):
 
     # -- life -------------------------------------------------------------------------------------------
 
-    def start(self, tell: Tell = silent) -> None:
+    def start(self, tell: Progress = silent) -> None:
         try:
             self._listen(tell)
             warm.ensure(tell)
@@ -77,7 +78,7 @@ class EngineFabric(Fabric):
             self.close()
             raise
 
-    def _listen(self, tell: Tell) -> None:
+    def _listen(self, tell: Progress) -> None:
         """Before anything that takes long: an address that cannot be had is told at once."""
         if self._scratch is None:
             self._folder = Path(tempfile.mkdtemp(prefix="detour-fabric-"))

@@ -17,6 +17,7 @@ from pathlib import Path as File
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.base.progress import Progress, silent
 from detour.control.describe import TABLES, entity_dict
 from detour.control.entries import Plan, difference
 from detour.control.p4runtime.client import FabricClient, SwitchClient
@@ -30,7 +31,7 @@ from detour.control.planner import plan
 from detour.control.verifier.trace import Tracer
 from detour.control.verifier.verifier import verify
 from detour.fabric.daemon.background import Background
-from detour.fabric.footings.base import Fabric, Tell, silent
+from detour.fabric.footings.base import Fabric
 from detour.fabric.monitoring import metrics
 from detour.fabric.monitoring.port_watch import PortWatch
 from detour.fabric.monitoring.switch_flows import Links, SwitchFlows
@@ -377,7 +378,7 @@ class Session:
         store: str | None = None,
         sport: int | None = None,
         usid: str | None = None,
-        tell: Tell = silent,
+        tell: Progress = silent,
         cancelled: threading.Event | None = None,
     ) -> dict[str, Any]:
         """Sends a message, or a file, and checks what arrives: on the path that is given, or that the placement has for
@@ -568,7 +569,7 @@ async def _disconnect(keeper: Keeper, client: FabricClient) -> None:
     await asyncio.gather(keeper.close(), client.close())
 
 
-def _teller(tell: Tell, total: int) -> Callable[[int], None]:
+def _teller(tell: Progress, total: int) -> Callable[[int], None]:
     return lambda arrived: tell(f"{arrived} of {total} bytes")
 
 

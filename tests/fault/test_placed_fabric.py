@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from detour.base.errors import DetourError
 from detour.cli import metrics as metrics_command
+from detour.cli import scrape
 from detour.fabric.daemon.daemon import UpOptions, boot
 from detour.fabric.operations.session import Session
 from tests.waiting import PATIENCE_S, until
@@ -199,7 +200,7 @@ def test_metrics_are_what_prometheus_reads(session: Session, monkeypatch: pytest
     with Sending(session):
         session.watch_flows(True)
         monkeypatch.setattr(metrics_command, "_ask", lambda do: getattr(session, do)())
-        server = metrics_command.make_server("127.0.0.1:0")
+        server = scrape.make_server("127.0.0.1:0", metrics_command._current)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             with urllib.request.urlopen(
@@ -226,4 +227,4 @@ def test_metrics_are_what_prometheus_reads(session: Session, monkeypatch: pytest
         assert [s.value for s in buckets] == sorted(s.value for s in buckets)
         session.watch_flows(False)
         with pytest.raises(DetourError, match="wanted is an address"):
-            metrics_command.make_server("nowhere")
+            scrape.make_server("nowhere", str)

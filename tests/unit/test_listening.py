@@ -17,7 +17,7 @@ from detour.base.errors import DetourError
 from detour.base.listening import take
 from detour.base.tcp_place import TcpPlace, take_tcp
 from detour.base.unix_place import UnixPlace
-from detour.cli import metrics
+from detour.cli import scrape
 from detour.cli.lifecycle import displaced_lines
 from detour.engine.endpoint import Endpoint, Tls
 from detour.engine.sockets import open_unix as engine_socket
@@ -140,15 +140,9 @@ def test_a_long_folder_has_room_for_a_short_name(tmp_path: Path) -> None:
     assert not list(folder.iterdir())
 
 
-@pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "_ask", lambda do: {"metrics": []})
-
-
-@pytest.mark.usefixtures("answers")
 def test_metrics_answer_at_all_addresses_of_a_name() -> None:
     told: list[str] = []
-    server = metrics.make_server("localhost:0", told.append)
+    server = scrape.make_server("localhost:0", str, told.append)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     port = server.socket.getsockname()[1]
     try:
@@ -156,12 +150,12 @@ def test_metrics_answer_at_all_addresses_of_a_name() -> None:
             with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=60) as answer:
                 assert answer.status == 200
         with pytest.raises(DetourError, match=f"--serve: cannot bind localhost:{port}: .* process {os.getpid()} "):
-            metrics.make_server(f"localhost:{port}")
+            scrape.make_server(f"localhost:{port}", str)
     finally:
         server.shutdown()
         server.server_close()
     assert told == []
-    metrics.make_server(f"localhost:{port}").server_close()
+    scrape.make_server(f"localhost:{port}", str).server_close()
 
 
 def _has_ipv6() -> bool:

@@ -16,8 +16,9 @@ from typing import Any
 
 from detour.base import descriptors
 from detour.base.errors import DetourError
+from detour.base.progress import Progress, silent
 from detour.control.p4runtime.client import Target
-from detour.fabric.footings.base import Fabric, PortState, Tell, silent
+from detour.fabric.footings.base import Fabric, PortState
 from detour.fabric.footings.bmv2.netns import Namespace
 from detour.fabric.footings.bmv2.sniffer import Sniffer
 from detour.fabric.footings.bmv2.switch import SwitchProcess, missing
@@ -54,7 +55,7 @@ class Bmv2Fabric(Fabric):
 
     # -- life -------------------------------------------------------------------------------------------
 
-    def start(self, tell: Tell = silent) -> None:
+    def start(self, tell: Progress = silent) -> None:
         """Call it in a thread that lives as long as the fabric: the switches end with the thread."""
         reason = missing()
         if reason is not None:

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from detour.base.errors import DetourError
+from detour.base.progress import Progress
 from detour.base.unix_place import UnixPlace
 from detour.fabric.daemon import control_socket
 from detour.fabric.daemon.control_socket import ControlServer, call
-from detour.fabric.footings.base import Tell
 from tests.waiting import PATIENCE_S
 
 
@@ -28,7 +28,7 @@ class Operations:
     def add(self, a: int, b: int = 1) -> dict[str, int]:
         return {"sum": a + b}
 
-    def slow(self, tell: Tell, cancelled: threading.Event) -> str:
+    def slow(self, tell: Progress, cancelled: threading.Event) -> str:
         tell("begun")
         self.begun.set()
         assert cancelled.wait(60)
