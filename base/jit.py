@@ -20,6 +20,7 @@ from typing import Any
 
 import numba
 
+from detour.base import compiling  # noqa: F401  # notices what is compiled from now on
 from detour.base.cache import Cache, cache_dir
 from detour.base.native import register
 from detour.base.places import modules

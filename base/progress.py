@@ -11,3 +11,25 @@ Progress = Callable[[str], None]
 
 def silent(_: str) -> None:
     """Tells nobody."""
+
+
+class Once:
+    """Something that people are told at most once in a process, by whichever part of it is the first to know."""
+
+    def __init__(self) -> None:
+        self.tell: Progress = silent
+        self.said = False
+
+    def say(self, text: str) -> None:
+        """Tells, unless that has been done."""
+        if not self.said:
+            self.said = True
+            self.tell(text)
+
+    def hush(self) -> None:
+        """Somebody tells it in other words."""
+        self.said = True
+
+
+COMPILING = Once()
+"""that native code is being compiled, which takes long the first time"""

@@ -101,17 +101,6 @@ def _policy(options: argparse.Namespace) -> Policy:
     return Policy(options.k, options.priorities, options.ties, options.disjoint, options.max_hops)
 
 
-def _compiled(options: argparse.Namespace) -> None:
-    """Has the native code compiled before anything is timed."""
-    from detour.control.expander import counts, proof
-    from detour.control.expander.routes import Policy, compute
-    from detour.topo.expander import fcplus
-
-    small = compute(fcplus(12, 6, 3, 1), Policy(2, 1))
-    proof.prove(small)
-    counts.examined(small)
-
-
 def _build(options: argparse.Namespace) -> None:
     began = time.monotonic()
     network = _network(options)
@@ -142,10 +131,11 @@ def _write_links(network: Expander, file: Path) -> None:
 def _paths(options: argparse.Namespace) -> None:
     from detour.control.expander import counts
     from detour.control.expander.routes import compute, write_csv
+    from detour.control.expander.warm import warm
 
     network, policy = _network(options), _policy(options)
     policy.check(network)
-    _compiled(options)
+    warm()
     began = time.monotonic()
     with bar("paths", options.json) as report:
         routes = compute(network, policy, report=report)
@@ -168,10 +158,11 @@ def _paths(options: argparse.Namespace) -> None:
 def _prove(options: argparse.Namespace) -> int:
     from detour.control.expander import proof, tagger
     from detour.control.expander.routes import compute
+    from detour.control.expander.warm import warm
 
     network, policy = _network(options), _policy(options)
     policy.check(network)
-    _compiled(options)
+    warm()
     with bar("paths", options.json) as report:
         routes = compute(network, policy, report=report)
     began = time.monotonic()
@@ -192,12 +183,13 @@ def _prove(options: argparse.Namespace) -> int:
 
 def _throughput(options: argparse.Namespace) -> None:
     from detour.control.expander import demand, throughput
+    from detour.control.expander.warm import warm
 
     if not 0 < options.gap < 1:
         raise DetourError(f"--gap {options.gap} is not between 0 and 1")
     network, policy = _network(options), _policy(options)
     policy.check(network)
-    _compiled(options)
+    warm()
     began = time.monotonic()
     wanted = demand.demand_of(options.pattern, network, options.seed)
     with bar("paths", options.json) as report:

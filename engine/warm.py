@@ -8,11 +8,11 @@ folder, whose name is a digest of the sources, says that it is done.
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable
 from pathlib import Path
 
 from detour.base.cache import without
 from detour.base.jit import native_cache
+from detour.base.progress import COMPILING, Progress, silent
 from detour.engine.clock import Virtual
 from detour.engine.loop import entry
 from detour.engine.network import Network
@@ -40,7 +40,7 @@ def warm() -> None:
         entry.schedule(loop, 0, 0)
 
 
-def ensure(tell: Callable[[str], None]) -> None:
+def ensure(tell: Progress) -> None:
     """Compiles what is not in the cache: alone on this machine, after telling so."""
     folder = _folder()
     if folder is None or (folder / "loop-compiled").exists():
@@ -51,11 +51,17 @@ def ensure(tell: Callable[[str], None]) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if (folder / "loop-compiled").exists():
                 return
-            tell("compiling native code, once on this machine; this takes about half a minute")
+            _tell(tell, "compiling native code, once on this machine; this takes about half a minute")
             told = True
             warm()
             (folder / "loop-compiled").touch()
     except OSError as error:  # a full disk: every process compiles for itself
         without(error)
         if not told:
-            tell("compiling native code; this takes about half a minute")
+            _tell(tell, "compiling native code; this takes about half a minute")
+
+
+def _tell(tell: Progress, text: str) -> None:
+    if tell is not silent:
+        COMPILING.hush()
+    tell(text)

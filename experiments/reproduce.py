@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.cache import cache_dir, without
+from detour.base.progress import silent
 from detour.engine import warm
 from detour.experiments import sweep
 from detour.experiments.fcplus import experiment as fcplus
@@ -24,7 +25,7 @@ Collect = Callable[[Iterable[dict[str, Any] | None]], dict[str, Any]]
 
 def _warm_engine(points: Sequence[Point]) -> None:
     """Compiles the event loop, which most experiments need."""
-    warm.ensure(lambda text: None)
+    warm.ensure(silent)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -58,7 +59,9 @@ def build(folder: Path) -> Path:
     """Builds the wheel, without the network if this environment has what builds it."""
     here = tuple(int(part) for part in setuptools.__version__.split(".")[:2]) >= _BUILDS_WHEELS
     isolated = ["--no-build-isolation"] if here else []
+    shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)  # what an earlier build left goes into every later wheel
     subprocess.run([sys.executable, *BUILD, *isolated, "--wheel-dir", str(folder), str(ROOT)], check=True)
+    shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)
     (wheel,) = folder.glob("*.whl")
     return wheel
 

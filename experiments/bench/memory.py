@@ -59,7 +59,7 @@ def _serve(spec: str, address: str) -> None:
     from detour.engine.network import Network
     from detour.engine.p4runtime import P4RuntimeServer
 
-    warm.ensure(lambda text: None)
+    warm.ensure(silent)
     topology = parse_topology(spec)
     with Network() as network, P4RuntimeServer(network, address) as server:
         network.start()

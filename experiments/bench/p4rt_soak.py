@@ -57,7 +57,7 @@ def _serve(address: str) -> None:
     from detour.engine.network import Network
     from detour.engine.p4runtime import P4RuntimeServer
 
-    warm.ensure(lambda text: None)
+    warm.ensure(silent)
     with Network() as network, P4RuntimeServer(network, address) as server:
         network.start()
         for device in range(1, _DEVICES + 1):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.progress import silent
 from detour.experiments.fcplus import networks as fcplus_networks
 from detour.experiments.fcplus import packet_level as fcplus_packet_level
 from detour.experiments.fcplus import paper
@@ -152,7 +153,7 @@ def prepare(points: Sequence[Point]) -> None:
     if len(planned) < len(points):
         from detour.engine import warm
 
-        warm.ensure(lambda text: None)
+        warm.ensure(silent)
 
 
 # -- one point ----------------------------------------------------------------------------------------------

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Native code of routes, counts and proofs, loaded before anything is timed."""
+
+from __future__ import annotations
+
+from detour.control.expander import counts, demand, proof, tagger, throughput
+from detour.control.expander.routes import Policy, compute
+from detour.topo.expander import fcplus
+
+
+def warm() -> None:
+    """Runs each once on a small network."""
+    network = fcplus(12, 6, 3, 1)
+    small = compute(network, Policy(2, 1))
+    proof.prove(small)
+    counts.examined(small)
+    counts.mean_paths(network, 4, 1)
+    for pattern in demand.PATTERNS:
+        wanted = demand.demand_of(pattern, network)
+        for method in ("exact", "approximate"):
+            throughput.throughput(network, Policy(2, 1), wanted, method)
+    tagger.assign(small)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line starts at once, and says what it does when it takes long."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+from numba.core import event
+
+from detour.base.compiling import TEXT, Compiling
+from detour.base.progress import Once
+
+MODULES = """
+import contextlib, io, sys
+from detour.cli import main
+quiet = io.StringIO()
+with contextlib.suppress(SystemExit), contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
+    main(sys.argv[1:])
+print("\\n".join(sys.modules))
+"""
+HEAVY = {"numpy", "numba", "llvmlite", "scipy", "highspy", "finsy", "grpc", "google", "rich", "prompt_toolkit", "yaml"}
+
+
+@pytest.mark.parametrize("argument", ["--version", "--help", "--no-such-option", "up --help", "fors route --wrong"])
+def test_little_is_loaded(argument: str) -> None:
+    """By what needs no fabric. It was 1.3 s of processor time and over a thousand modules."""
+    command = [sys.executable, "-c", MODULES, *argument.split()]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert "detour.cli.parser" in loaded
+    assert not HEAVY & {name.partition(".")[0] for name in loaded}
+    assert not [name for name in loaded if name.startswith(("detour.fabric", "detour.engine", "detour.experiments"))]
+    assert len(loaded) < 200
+
+
+def compiled(seconds: float) -> None:
+    """Announces it as Numba does, with a function that it needs within."""
+    with event.trigger_event("numba:compile", data={}), event.trigger_event("numba:compile", data={}):
+        time.sleep(seconds)
+
+
+def watched(monkeypatch: pytest.MonkeyPatch, slow_s: float) -> list[str]:
+    texts: list[str] = []
+    notice = Once()
+    notice.tell = texts.append
+    monkeypatch.setitem(event._registered, "numba:compile", [Compiling(notice, slow_s)])
+    return texts
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    return watched(monkeypatch, 0.2)
+
+
+def test_long_compilations_are_announced_while_they_go_on(said: list[str]) -> None:
+    with event.trigger_event("numba:compile", data={}):
+        end = time.monotonic() + 60
+        while not said:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    compiled(0.5)
+    assert said == [TEXT]
+
+
+def test_many_short_ones_count_together(said: list[str]) -> None:
+    for _ in range(30):
+        compiled(0.02)
+    assert said == [TEXT]
+
+
+def test_what_is_short_is_not_worth_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = watched(monkeypatch, 1000.0)
+    compiled(0.0)
+    assert said == []
