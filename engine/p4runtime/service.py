@@ -19,7 +19,6 @@ from detour.engine.p4runtime.limits import Budgets, Limits
 from detour.engine.p4runtime.read import CHUNK_BYTES, Reader
 from detour.engine.p4runtime.requests import Batch, Reception, Work
 from detour.engine.p4runtime.roles import RoleConfig
-from detour.engine.p4runtime.session import Session
 from detour.engine.p4runtime.write import write
 
 API_VERSION = "1.5.0"
@@ -53,7 +52,7 @@ class Service:
         self._limits = limits or Limits()
         self.begin()
         self._read_work, self._bulk_work = read_work or work, bulk_work or work
-        self._sessions: set[Session] = set()
+        self._sessions: set[stream.Stream] = set()
         self._compiler = Compiler()
         self._work = work
 

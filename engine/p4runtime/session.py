@@ -5,15 +5,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING
 
 from finsy.proto import p4r
 
 from detour.engine.p4runtime.errors import Code, Refused
 from detour.engine.p4runtime.limits import Budgets, Limits
-
-if TYPE_CHECKING:
-    from detour.engine.p4runtime.device import Device
 
 _OVERHEAD = 64  # what a message costs beyond its bytes
 _OWN = 16 << 10  # bytes that a stream may have waiting whatever the others have
@@ -21,11 +17,10 @@ _READ_SHARE = 8  # a client is not listened to while more than this part of its 
 
 
 class Session:
-    """A stream. It has a device once its first arbitration update is accepted."""
+    """The sending end of a stream, and the role that its client bids for."""
 
     def __init__(self, peer: str = "", budgets: Budgets | None = None) -> None:
         self.peer = peer
-        self.device: Device | None = None
         self.role = p4r.Role()
         self.role_name = ""
         self.role_bytes = 0  # of the server's budget for roles

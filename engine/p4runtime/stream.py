@@ -24,15 +24,21 @@ _SHOWN_BYTES = 1024
 _KINDS = {0x0A: "arbitration", 0x12: "packet", 0x1A: "digest_ack", 0x22: "other"}
 
 
+class Stream(Session):
+    """A session, and the device that it is for once its first arbitration update is accepted."""
+
+    device: Device | None = None
+
+
 async def serve(
     context: Any,
     find: FindDevice,
-    sessions: set[Session],
+    sessions: set[Stream],
     budgets: Budgets,
     reception: Reception,
 ) -> None:
     """Serves one stream until either side ends it. It is in `sessions` meanwhile. Messages come and go as bytes."""
-    session = Session(context.peer(), budgets)
+    session = Stream(context.peer(), budgets)
     sessions.add(session)
     reader = asyncio.ensure_future(_read(session, context, find, reception))
     try:
@@ -54,7 +60,7 @@ async def serve(
             session.device.arbiter.leave(session)
 
 
-async def _read(session: Session, context: Any, find: FindDevice, reception: Reception) -> None:
+async def _read(session: Stream, context: Any, find: FindDevice, reception: Reception) -> None:
     try:
         # What an unknown client says first may be as long as any request.
         request = await reception.first(context)
@@ -67,7 +73,7 @@ async def _read(session: Session, context: Any, find: FindDevice, reception: Rec
         session.close()
 
 
-async def _handle(session: Session, data: bytes, find: FindDevice) -> None:
+async def _handle(session: Stream, data: bytes, find: FindDevice) -> None:
     longest = session.limits.stream_message
     if len(data) > longest:
         kind = _KINDS.get(data[0], "")
@@ -98,14 +104,14 @@ async def _handle(session: Session, data: bytes, find: FindDevice) -> None:
         await _refuse(session, _stream_error(refusal(e), kind, request), data)
 
 
-async def _refuse(session: Session, error: p4r.StreamMessageResponse, data: bytes) -> None:
+async def _refuse(session: Stream, error: p4r.StreamMessageResponse, data: bytes) -> None:
     """Says so, and listens to the stream no more for as long as the message was large: who is refused and goes on
     would else keep the event loop busy with receiving."""
     session.send(error)
     await asyncio.sleep(len(data) / _REFUSED_BYTES_A_SECOND)
 
 
-async def _arbitrate(session: Session, update: p4r.MasterArbitrationUpdate, find: FindDevice) -> None:
+async def _arbitrate(session: Stream, update: p4r.MasterArbitrationUpdate, find: FindDevice) -> None:
     """Errors end the stream; they are never StreamErrors."""
     first = session.device is None
     if first:

@@ -15,7 +15,7 @@ from typing import Any
 
 from detour.base.errors import DetourError
 from detour.control.rerouting import Controller, Report
-from detour.experiments.placement.experiment import (
+from detour.experiments.placement.scenario import (
     ONSET,
     PATHS,
     RECEIVER,
@@ -23,8 +23,8 @@ from detour.experiments.placement.experiment import (
     THROTTLE,
     THROTTLED,
     TOPOLOGY,
-    Course,
     Footing,
+    RunResult,
     bins,
 )
 from detour.fabric.daemon.control_socket import ControlServer
@@ -72,8 +72,8 @@ def make(how: Footing, footing: str) -> Fabric:
     return EngineFabric(topology, _settings(how, ENGINE))
 
 
-def run(how: Footing, footing: str, mode: str, seconds: float) -> Course:
-    """Carries out a run; see `path_placement`."""
+def run(how: Footing, footing: str, mode: str, seconds: float) -> RunResult:
+    """Carries out a run; see `experiment`."""
     with ExitStack() as stack:
         fabric = make(how, footing)
         fabric.start()
@@ -130,7 +130,7 @@ class _Run:
             self.moves.append(self.row("react_moved") if self.mode == "nic" else now)
         return bool(self.flow.failure) or now - begin >= self.seconds * 1e12
 
-    def measure(self) -> Course:
+    def measure(self) -> RunResult:
         """The run, and what became of every message."""
         session, flow = self.session, self.flow
         live = session.live
@@ -149,12 +149,12 @@ class _Run:
             raise DetourError(f"the flow failed: {flow.failure}")
         return self._course(begin, delivered)
 
-    def _course(self, begin: int, delivered: int) -> Course:
+    def _course(self, begin: int, delivered: int) -> RunResult:
         times: list[Any] = [(when - begin) / 1e12 for when, _ in self.samples]
         inside = [k for k, when in enumerate(times) if 0 < when <= self.seconds]
         ends, rates = bins([times[k] for k in inside], [self.samples[k][1] for k in inside], self.how.bin_s)
         flow = self.flow
-        return Course(
+        return RunResult(
             times_s=ends,
             rates_bps=rates,
             onset_s=None if self.onset_ps is None else (self.onset_ps - begin) / 1e12,

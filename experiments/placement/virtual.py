@@ -10,7 +10,7 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.control.p4runtime.watching import CLASS_MEANS
 from detour.control.rerouting import Controller
-from detour.experiments.placement.experiment import (
+from detour.experiments.placement.scenario import (
     NAMES,
     ONSET,
     PATHS,
@@ -19,8 +19,8 @@ from detour.experiments.placement.experiment import (
     THROTTLE,
     THROTTLED,
     TOPOLOGY,
-    Course,
     Footing,
+    RunResult,
     bins,
 )
 from detour.fabric.footings.virtual.fabric import VirtualFabric
@@ -153,8 +153,8 @@ class _Run:
         return int(self.fabric.hs.qp[name][self.peer.index if receiver else self.qp.index])
 
 
-def run(how: Footing, mode: str, seconds: float) -> Course:
-    """Carries out a run; see `path_placement`."""
+def run(how: Footing, mode: str, seconds: float) -> RunResult:
+    """Carries out a run; see `experiment`."""
     it = _Run(how, mode, seconds)
     try:
         return _measure(it)
@@ -162,7 +162,7 @@ def run(how: Footing, mode: str, seconds: float) -> Course:
         it.fabric.close()
 
 
-def _measure(it: _Run) -> Course:
+def _measure(it: _Run) -> RunResult:
     fabric, step = it.fabric, _ps(it.how.window_s)
     moves: list[int] = []
     times: list[float] = []
@@ -198,7 +198,7 @@ def _measure(it: _Run) -> Course:
         it.feed(more=False)
     it.switches.sample()
     ends, rates = bins(times, counts, it.how.bin_s)
-    return Course(
+    return RunResult(
         times_s=ends,
         rates_bps=rates,
         onset_s=None if onset is None else onset / 1e12,

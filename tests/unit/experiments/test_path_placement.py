@@ -14,7 +14,8 @@ from detour import cli
 from detour.base.errors import DetourError
 from detour.experiments.placement import experiment as path_placement
 from detour.experiments.placement import virtual as path_virtual
-from detour.experiments.placement.experiment import Course, bins, describe, recovery
+from detour.experiments.placement.experiment import describe, recovery
+from detour.experiments.placement.scenario import MODES, ONSET, THROTTLE, RunResult, bins
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +26,8 @@ def virtual() -> dict[str, dict[str, Any]]:
 
 
 def test_without_rerouting_the_throttle_costs_what_it_must(virtual: dict[str, dict[str, Any]]) -> None:
-    share = path_placement.THROTTLE
-    least = path_placement.ONSET + (1 - path_placement.ONSET) * share
+    share = THROTTLE
+    least = ONSET + (1 - ONSET) * share
     assert virtual["uncongested"]["delivered_fraction"] == 1.0
     assert virtual["none"]["delivered_fraction"] == pytest.approx(least, abs=0.01)
     assert virtual["none"]["recovery_s"] is None
@@ -47,7 +48,7 @@ def test_the_nic_reroutes_within_five_round_trips(virtual: dict[str, dict[str, A
 
 
 def test_every_message_arrives_whole_once_and_in_order(virtual: dict[str, dict[str, Any]]) -> None:
-    assert list(virtual) == list(path_placement.MODES)
+    assert list(virtual) == list(MODES)
     for run in virtual.values():
         assert (run["lost_bytes"], run["duplicate_bytes"], run["in_order"]) == (0, 0, True)
         assert run["messages"] > 100
@@ -87,9 +88,9 @@ def test_on_the_wall_clock_messages_survive_as_well(mode: str) -> None:
     assert run["messages"] > 0
 
 
-def course(rates: list[float]) -> Course:
+def course(rates: list[float]) -> RunResult:
     times = np.arange(1, len(rates) + 1) * 0.1
-    return Course(times, np.array(rates), 0.45, [], 0, 0, 0, 0, 0, True, 0, 0, 1e-3)
+    return RunResult(times, np.array(rates), 0.45, [], 0, 0, 0, 0, 0, True, 0, 0, 1e-3)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +131,6 @@ def test_the_command_prints_json_and_draws(tmp_path: Path, capsys: pytest.Captur
     assert cli.main(["reproduce", "path-placement", *arguments]) == 0
     runs = json.loads(capsys.readouterr().out)["runs"]
     keys = {"mode", "delivered_fraction", "recovery_s", "lost_bytes", "duplicate_bytes"}
-    assert [run["mode"] for run in runs] == list(path_placement.MODES)
+    assert [run["mode"] for run in runs] == list(MODES)
     assert all(keys <= set(run) for run in runs)
     assert plot.stat().st_size > 10_000

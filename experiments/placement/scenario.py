@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is run in section IV of the SRv6 path placement paper, on whatever footing, and what a run measures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.control.rerouting import Thresholds
+
+TOPOLOGY = "leaf-spine:leaves=2,spines=2,hosts=1"
+NAMES = {"s0": "gw1", "s1": "gw2", "s2": "rt1", "s3": "rt2"}
+SENDER, RECEIVER = 1, 0
+"""hosts: behind gw2, and behind gw1"""
+PATHS = ((1, 2, 0), (1, 3, 0))
+"""by way of rt1, where the flow begins, and of rt2"""
+THROTTLED = "s1-s2"
+"""gw2-rt1"""
+
+MODES = ("uncongested", "none", "controller", "nic")
+THROTTLE = 0.65
+"""share of the link's rate that is left"""
+ONSET = 1 / 6
+"""share of the run after which that happens: 5 of 30 s"""
+
+
+@dataclass(frozen=True)
+class Footing:
+    """How long and how fast. `window_s`: of the monitor that the controller decides by; `bin_s`: of the time series,
+    100 ms in the paper; `delay_s`: queuing delay that means congestion; `hold_s`: see `rerouting.Thresholds`."""
+
+    rate_bps: int
+    seconds: float
+    quick_seconds: float
+    window_s: float
+    bin_s: float
+    delay_s: float
+    hold_s: float
+    text: str
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """Those of the controller."""
+        hold = round(self.hold_s * 1e12)
+        return Thresholds(delay_ps=self.delay_s * 1e12, hold_ps=hold, penalty_ps=100 * hold)
+
+
+FOOTINGS = {
+    "virtual": Footing(
+        100_000_000_000, 30e-3, 6e-3, 20e-6, 100e-6, 5e-6, 100e-6, "engine in virtual time, all times a thousandth"
+    ),
+    "real": Footing(20_000_000, 30.0, 6.0, 10e-3, 100e-3, 2e-3, 100e-3, "engine in real time"),
+    "bmv2": Footing(1_102_000, 30.0, 12.0, 100e-3, 1.0, 80e-3, 1.0, "simple_switch_grpc"),
+}
+"""virtual: a thirtieth of a second of 100 Gb/s is as many packets as a laptop simulates in seconds"""
+
+
+@dataclass
+class RunResult:
+    """What a run measured. `times_s`, `rates_bps`: the end of every bin and the payload rate in it; `onset_s`: when the
+    link was throttled (the run's own clock, from the first packet); `rerouted_s`: when the sender changed its path."""
+
+    times_s: NDArray[np.float64]
+    rates_bps: NDArray[np.float64]
+    onset_s: float | None
+    rerouted_s: list[float]
+    delivered_bytes: int
+    sent_bytes: int
+    arrived_bytes: int
+    duplicate_bytes: int
+    messages: int
+    in_order: bool
+    retransmitted: int
+    ecn_marked: int
+    rtt_s: float
+    switches: list[dict[str, Any]] = field(default_factory=list)
+    """what switches counted of the flow (virtual time)"""
+
+
+def bins(times_s: Sequence[float], counts: Sequence[int], bin_s: float) -> tuple[Any, Any]:
+    """(bins,) ends and rates in bits a second, from cumulative byte counts at increasing times; the run begins at 0 s
+    with 0 bytes. Counts between samples are interpolated."""
+    ends = np.arange(1, int(round(times_s[-1] / bin_s, 6)) + 1) * bin_s
+    at = np.interp(ends, np.concatenate([[0.0], times_s]), np.concatenate([[0], counts]))
+    return ends, np.diff(at, prepend=0.0) * 8 / bin_s
