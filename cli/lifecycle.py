@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`up`, `down`, `status`, `shell`, `warm`: a fabric that stays."""
+"""`up`, `down`, `shell`, `warm`: a fabric that stays."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
-from detour.cli.output import emit, progress, table
+from detour.cli.asking import ask
+from detour.cli.output import emit, progress
 from detour.cli.parser import command
+from detour.cli.status import show_status
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,7 +23,6 @@ def register(commands: Any) -> None:
     add_fabric_options(up)
     _add_grpc_options(up)
     command(commands, "down", "end the fabric that is up", _down)
-    command(commands, "status", "what is up, since when, and where its switches are reached", _status)
     shell = command(commands, "shell", "p4runtime-shell on one switch", _shell, json=False)
     shell.add_argument("switch", metavar="SWITCH", help="like s3")
     shell.add_argument("--primary", action="store_true", help="take over from detour's controller, to write as well")
@@ -97,12 +98,12 @@ def _up(options: argparse.Namespace) -> None:
         else:
             daemon.run(up_options(options), tell, lambda status: _show_up(status, options.json))
             return
-    emit(status, options.json, lambda console: _show_status(console, status, endpoints=False))
+    emit(status, options.json, lambda console: show_status(console, status, endpoints=False))
 
 
 def _show_up(status: dict[str, Any], as_json: bool) -> None:
     def render(console: Console) -> None:
-        _show_status(console, status, endpoints=False)
+        show_status(console, status, endpoints=False)
         console.print("Ctrl-C (or `detour down`) ends it.")
 
     emit(status, as_json, render)
@@ -117,64 +118,19 @@ def _down(options: argparse.Namespace) -> None:
     emit({"down": ended}, options.json, lambda console: console.print("down" if ended else "no fabric was up"))
 
 
-def _status(options: argparse.Namespace) -> None:
-    from detour.fabric.daemon import daemon
-
-    status = daemon.ask("status")
-    emit(status, options.json, lambda console: _show_status(console, status, endpoints=True))
-
-
-def _show_status(console: Console, status: dict[str, Any], endpoints: bool) -> None:
-    console.print(
-        f"{status['topology']} on {status['target']}: {status['switches']} switches, {status['hosts']} hosts, "
-        f"{status['entries']} entries, links of {status['rate_mbps']:g} Mb/s, up for {status['seconds_up']:.0f} s"
-    )
-    if status["failures"]:
-        console.print(f"failed: {', '.join(status['failures'])}")
-    for line in displaced_lines(status.get("displaced", {})):
-        console.print(line, style="red")
-    if (serving := status.get("p4runtime")) is not None and serving["address"] != serving["socket"]:
-        console.print(f"P4Runtime: {serving['reach']}")
-    for name, reason in status.get("lost", {}).items():
-        console.print(f"switch {name} is not reached, and will be: {reason}")
-    addresses = {endpoint["address"] for endpoint in status["endpoints"].values()}
-    if len(addresses) == 1:
-        console.print(f"P4Runtime: {addresses.pop()}, device ids 1 to {status['switches']} (s0 is device 1)")
-    elif endpoints:
-        rows = [(name, e["device_id"], e["address"]) for name, e in status["endpoints"].items()]
-        console.print(table(("switch", ">device id", "P4Runtime"), rows))
-    if status.get("log"):
-        console.print(f"log: {status['log']}", soft_wrap=True)
-
-
-def displaced_lines(displaced: dict[str, dict[str, Any]]) -> list[str]:
-    """What `status` says of switches that another controller has taken over: a line for each such controller."""
-    groups: dict[tuple[str, bool], list[str]] = {}
-    for name, found in displaced.items():
-        groups.setdefault((found["election_id"], found["primary_again"]), []).append(name)
-    lines = []
-    for (election_id, again), names in groups.items():
-        shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-        verb = "was primary for a while" if again else "has displaced detour's"
-        advice = "`detour provision` writes again what differs" if again else "detour can read but not write there"
-        lines.append(f"{shown}: another controller (election id {election_id}) {verb}; {advice}")
-    return lines
-
-
 def _shell(options: argparse.Namespace) -> int:
     from detour.base.errors import DetourError
     from detour.control.p4runtime import shell
     from detour.control.p4runtime.client import ELECTION_ID
-    from detour.fabric.daemon import daemon
 
-    status = daemon.ask("status")
-    endpoints = status["endpoints"]
+    found = ask("status")
+    endpoints = found["endpoints"]
     endpoint = endpoints.get(options.switch)
     if endpoint is None:
         raise DetourError(f"there is no switch {options.switch!r}; the fabric has s0 to s{len(endpoints) - 1}")
     arguments = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     election_id = ELECTION_ID + 1 if options.primary else 1
-    address = status.get("p4runtime", {}).get("socket") or endpoint["address"]
+    address = found.get("p4runtime", {}).get("socket") or endpoint["address"]
     return shell.run(address, endpoint["device_id"], election_id, arguments)
 
 

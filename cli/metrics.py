@@ -7,8 +7,9 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from detour.cli.asking import ask
 from detour.cli.output import emit, progress, table
-from detour.cli.parser import command
+from detour.cli.parser import operation
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,28 +17,22 @@ if TYPE_CHECKING:
 
 def register(commands: Any) -> None:
     """Adds these commands."""
-    metrics = command(commands, "metrics", "flows and ports of the fabric in Prometheus' text format", _metrics)
+    metrics = operation(commands, "metrics", _metrics)
     metrics.add_argument("--serve", metavar="[HOST]:PORT", help="answer Prometheus over HTTP until Ctrl-C")
-    flows = command(commands, "flows", "what sends now, as its receivers and the switches on its way see it", _flows)
+    flows = operation(commands, "flows", _flows)
     flows.add_argument(
         "--watch", choices=("on", "off"), help="switches count every flow by itself from now on, or no more"
     )
-    reroute = command(commands, "reroute", "give a flow that sends another uSID list", _reroute)
+    reroute = operation(commands, "reroute", _reroute)
     reroute.add_argument("flow", metavar="FLOW", help="like h0-h9, as `detour flows` names it")
     reroute.add_argument("usid", metavar="LIST", help="uSIDs to pass, like s9,s3 (completed with those of the target)")
-
-
-def _ask(*arguments: Any, **more: Any) -> Any:
-    from detour.fabric.daemon.daemon import ask
-
-    return ask(*arguments, **more)
 
 
 def _metrics(options: argparse.Namespace) -> None:
     if options.serve is not None:
         _serve(options.serve)
         return
-    result = _ask("metrics")
+    result = ask("metrics")
     if options.json:
         emit(result, True, lambda console: None)
     else:
@@ -46,7 +41,7 @@ def _metrics(options: argparse.Namespace) -> None:
 
 def _current() -> str:
     """The metrics of the fabric as they are now."""
-    return _text(_ask("metrics"))
+    return _text(ask("metrics"))
 
 
 def _text(result: dict[str, Any]) -> str:
@@ -67,7 +62,7 @@ def _serve(where: str) -> None:
 
 
 def _flows(options: argparse.Namespace) -> None:
-    result = _ask("flows") if options.watch is None else _ask("watch_flows", on=options.watch == "on")
+    result = ask("flows") if options.watch is None else ask("watch_flows", on=options.watch == "on")
 
     def render(console: Console) -> None:
         if not result["flows"]:
@@ -101,6 +96,6 @@ def _show_switches(console: Console, result: dict[str, Any]) -> None:
 
 
 def _reroute(options: argparse.Namespace) -> None:
-    result = _ask("reroute", flow=options.flow, usid=options.usid)
+    result = ask("reroute", flow=options.flow, usid=options.usid)
     text = f"{result['flow']} goes by {' '.join(result['switches'])} ({result['path']})"
     emit(result, options.json, lambda console: console.print(text))

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from detour.base.progress import Progress, silent
@@ -16,16 +17,31 @@ if TYPE_CHECKING:  # rich takes a fifth of a second, and most of what is typed w
     from rich.table import Table
 
 
+_console: ContextVar[Console | None] = ContextVar("console", default=None)
+
+
 def emit(result: Any, as_json: bool, render: Callable[[Console], None]) -> None:
     """Prints a result: as one JSON document, or as `render` does it."""
     if as_json:
         print(json.dumps(result))
+    elif (console := _console.get()) is not None:
+        render(console)
     else:
         from rich.console import Console
 
         # Without a terminal there is no width to fit into: lines are as long as they need to be.
         render(Console() if sys.stdout.isatty() else Console(width=200))
     sys.stdout.flush()
+
+
+@contextmanager
+def printed_to(console: Console) -> Iterator[None]:
+    """Results for people go to a console meanwhile."""
+    before = _console.set(console)
+    try:
+        yield
+    finally:
+        _console.reset(before)
 
 
 @contextmanager

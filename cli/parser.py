@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from detour.base.errors import DetourError
+from detour.fabric.operations.registry import OPERATIONS
 
 Run = Callable[[argparse.Namespace], int | None]
 
@@ -32,6 +33,11 @@ def command(commands: Any, name: str, text: str, run: Run, *, json: bool = True)
     else:
         parser.set_defaults(json=False)
     return parser
+
+
+def operation(commands: Any, name: str, run: Run) -> Parser:
+    """Adds a command that asks a running fabric for the operation of that name."""
+    return command(commands, name, OPERATIONS[name].text, run)
 
 
 def source_port(text: str) -> int:

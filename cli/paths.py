@@ -6,8 +6,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from detour.cli.asking import ask
 from detour.cli.output import emit, progress, table
-from detour.cli.parser import add_path_options, command
+from detour.cli.parser import add_path_options, operation
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,24 +16,18 @@ if TYPE_CHECKING:
 
 def register(commands: Any) -> None:
     """Adds these commands."""
-    path = command(commands, "path", "the hops that a packet takes, from the switches' tables", _path)
+    path = operation(commands, "path", _path)
     path.add_argument("source", metavar="SRC", help="host, like h0")
     path.add_argument("target", metavar="DST", help="host, like h71")
     add_path_options(path)
-    fail = command(commands, "fail", "take a link or a switch down and withdraw it from all tables", _fail)
+    fail = operation(commands, "fail", _fail)
     fail.add_argument("what", metavar="LINK|SWITCH", help="like s0-s4, s0:3 (port 3 of s0), h7 (its link) or s3")
-    heal = command(commands, "heal", "bring a link or switch back (default: all)", _heal)
+    heal = operation(commands, "heal", _heal)
     heal.add_argument("what", nargs="?", metavar="LINK|SWITCH")
 
 
-def _ask(*arguments: Any, **more: Any) -> Any:
-    from detour.fabric.daemon.daemon import ask
-
-    return ask(*arguments, **more)
-
-
 def _path(options: argparse.Namespace) -> int:
-    result = _ask("path", source=options.source, target=options.target, sport=options.sport, usid=options.usid)
+    result = ask("path", source=options.source, target=options.target, sport=options.sport, usid=options.usid)
     emit(result, options.json, lambda console: show_path(console, result))
     return 0 if result["delivered"] else 1
 
@@ -46,14 +41,14 @@ def show_path(console: Console, result: dict[str, Any]) -> None:
 def _fail(options: argparse.Namespace) -> None:
     with progress(options.json) as tell:
         tell("withdrawing it from all tables")
-        result = _ask("fail", name=options.what)
+        result = ask("fail", name=options.what)
     emit(result, options.json, lambda console: show_change(console, result))
 
 
 def _heal(options: argparse.Namespace) -> None:
     with progress(options.json) as tell:
         tell("writing tables")
-        result = _ask("heal", name=options.what)
+        result = ask("heal", name=options.what)
     emit(result, options.json, lambda console: show_change(console, result))
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
+from detour.cli.asking import ask
 from detour.cli.output import emit, progress, table
-from detour.cli.parser import command, draws
+from detour.cli.parser import draws, operation
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,7 +24,7 @@ _LISTED = 20_000
 
 def register(commands: Any) -> None:
     """Adds this command."""
-    place = command(commands, "place", "paths for the flows of AI jobs that share as few links as can be", _place)
+    place = operation(commands, "place", _place)
     place.add_argument("jobs", type=Path, metavar="JOBS", help="job file, YAML or JSON (docs/placement.md)")
     place.add_argument("--topo", metavar="SPEC", help="leaf-spine:leaves=,spines=,hosts= or fat-tree:k=")
     place.add_argument("--fail", action="append", default=[], metavar="LINK|SWITCH", help="is down; may be repeated")
@@ -100,11 +101,9 @@ def _count(number: int, what: str) -> str:
 
 
 def _apply(options: argparse.Namespace) -> None:
-    from detour.fabric.daemon import daemon
-
     with progress(options.json) as tell:
         tell("placing")
-        report = daemon.ask("place", jobs=os.path.abspath(options.jobs), reroute=options.reroute, watch=options.watch)
+        report = ask("place", jobs=os.path.abspath(options.jobs), reroute=options.reroute, watch=options.watch)
     text = (
         f"{report['flows']} flows placed on {report['topology']} by {report['method']} in {report['seconds']:.2f} s: "
         f"{report['collisions']} collisions (at least {report['lower_bound']})"

@@ -3,35 +3,25 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 import signal
-from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.history import InMemoryHistory
 from rich.console import Console
 
 from detour.base.errors import DetourError
-from detour.cli.output import progress, table
-from detour.cli.parser import Parser, add_path_options, byte_count
-from detour.cli.paths import show_change, show_path
-from detour.cli.tables import show_report
-from detour.cli.traffic import send_arguments, show_probe, show_send
+from detour.cli.asking import answered_by
+from detour.cli.completion import CommandCompleter, of_topology
+from detour.cli.output import printed_to, table
+from detour.cli.parser import Parser
 from detour.fabric.operations.session import Session
 
-_HELP = (
-    ("send SRC DST [--bytes N | --file F [--store OUT]] [--sport N | --usid LIST]", "send and check, h0 to h71 say"),
-    ("probe SRC DST", "queuing delay of every candidate path"),
-    ("path SRC DST [--sport N | --usid LIST]", "the hops that a packet takes"),
-    ("fail LINK|SWITCH", "take s0-s4, s0:3, h7's link or s3 down"),
-    ("heal [LINK|SWITCH]", "bring it, or everything, back"),
-    ("verify", "prove from the switches' tables that all pairs are connected"),
-    ("help", "this"),
-    ("quit", "end the fabric"),
-)
+GROUPS = ("status", "tables", "paths", "traffic", "metrics", "place")
+"""modules of the command line whose commands ask a running fabric"""
+_ENDS = ("quit", "exit")
 
 
 class _Help(DetourError):
@@ -46,64 +36,48 @@ class _PromptParser(Parser):
 
 
 class Prompt:
-    """Reads commands until `quit`, Ctrl-D, or Ctrl-C on an empty line."""
+    """Reads commands until `quit` or Ctrl-D. They are those of the command line, answered by a session."""
 
     def __init__(self, session: Session, console: Console | None = None) -> None:
         self._session = session
         self._console = console or Console()
-        self._parser = self._make_parser()
-
-    def _make_parser(self) -> Parser:
-        parser = _PromptParser(prog="", add_help=False)
-        commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_PromptParser)
-
-        def add(name: str, run: Callable[[argparse.Namespace], None], *, ends: bool = False) -> argparse.ArgumentParser:
-            command = commands.add_parser(name)
-            command.set_defaults(run=run)
-            for end in ("source", "target") if ends else ():
-                command.add_argument(end)
-            return command
-
-        send = add("send", self._send, ends=True)
-        what = send.add_mutually_exclusive_group()
-        what.add_argument("--bytes", type=byte_count)
-        what.add_argument("--file")
-        send.add_argument("--store")
-        add_path_options(send)
-        add_path_options(add("path", self._path, ends=True))
-        add("probe", self._probe, ends=True)
-        add("fail", self._fail).add_argument("what")
-        add("heal", self._heal).add_argument("what", nargs="?")
-        add("verify", self._verify)
-        add("help", self._help)
-        return parser
+        self._parser = _PromptParser(prog="", add_help=False)
+        self._commands = self._parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_PromptParser)
+        for group in GROUPS:
+            import_module(f"detour.cli.{group}").register(self._commands)
 
     def run(self) -> None:
         """The loop."""
-        words = [line.split()[0] for line, _ in _HELP]
-        reader: PromptSession[str] = PromptSession(history=InMemoryHistory(), completer=WordCompleter(words))
-        self._console.print("The fabric is up: help, send, probe, path, fail, heal, verify, quit.")
+        completer = CommandCompleter(self._commands.choices, of_topology(self._session.topology))
+        reader: PromptSession[str] = PromptSession(history=InMemoryHistory(), completer=completer)
+        self._console.print("The fabric is up. `help` lists what can be asked; quit or Ctrl-D ends it.")
         # Here Ctrl-C ends a command, not the fabric.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            while (line := self._read(reader)) not in ("quit", "exit"):
+            while (line := self._read(reader)) not in _ENDS:
                 self.do(line)
         finally:
             signal.signal(signal.SIGINT, before)
 
     def _read(self, reader: PromptSession[str]) -> str:
+        """A line; an empty one for Ctrl-C, which takes back what was typed."""
         try:
             return reader.prompt("detour> ").strip()
-        except (EOFError, KeyboardInterrupt):
+        except KeyboardInterrupt:
+            return ""
+        except EOFError:
             return "quit"
 
     def do(self, line: str) -> None:
         """Carries out one line; what is wrong with it is printed, and that is all."""
         try:
             words = shlex.split(line)
-            if words:
+            if words[:1] == ["help"]:
+                self._help(words[1:])
+            elif words:
                 options = self._parser.parse_args(words)
-                options.run(options)
+                with answered_by(self._session), printed_to(self._console):
+                    options.run(options)
         except _Help as text:
             self._console.print(str(text) or "`help` lists all commands")
         except (DetourError, ValueError) as error:
@@ -111,27 +85,19 @@ class Prompt:
         except KeyboardInterrupt:
             self._console.print("interrupted")
 
-    # -- commands ---------------------------------------------------------------------------------------
+    def _help(self, words: list[str]) -> None:
+        """All commands, or what one of them can be told."""
+        if words:
+            if words[0] not in self._commands.choices:
+                raise DetourError(f"there is no command {words[0]!r} (try `help`)")
+            self._console.print(self._commands.choices[words[0]].format_help(), markup=False)
+            return
+        commands = self._commands.choices.items()
+        rows = [(f"{name} {self._usage(name)}".strip(), parser.description) for name, parser in commands]
+        ends = [("help [COMMAND]", "This, or what a command can be told."), ("quit", "End the fabric.")]
+        self._console.print(table(("command", "does"), [*rows, *ends]))
 
-    def _send(self, options: argparse.Namespace) -> None:
-        with progress(as_json=False) as tell:
-            result = self._session.send(**send_arguments(options), tell=tell)
-        show_send(self._console, result)
-
-    def _path(self, options: argparse.Namespace) -> None:
-        show_path(self._console, self._session.path(options.source, options.target, options.sport, options.usid))
-
-    def _probe(self, options: argparse.Namespace) -> None:
-        show_probe(self._console, self._session.probe(options.source, options.target))
-
-    def _fail(self, options: argparse.Namespace) -> None:
-        show_change(self._console, self._session.fail(options.what))
-
-    def _heal(self, options: argparse.Namespace) -> None:
-        show_change(self._console, self._session.heal(options.what))
-
-    def _verify(self, options: argparse.Namespace) -> None:
-        show_report(self._console, self._session.verify())
-
-    def _help(self, options: argparse.Namespace) -> None:
-        self._console.print(table(("command", "does"), _HELP))
+    def _usage(self, name: str) -> str:
+        """What a command cannot do without, and what else it may be told of the same kind."""
+        actions = [action for action in self._commands.choices[name]._actions if not action.option_strings]
+        return " ".join(f"[{action.metavar}]" if action.nargs == "?" else str(action.metavar) for action in actions)

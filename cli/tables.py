@@ -7,8 +7,9 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from detour.cli.asking import ask
 from detour.cli.output import bytes_text, emit, progress, table
-from detour.cli.parser import command, seconds
+from detour.cli.parser import operation, seconds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,29 +18,23 @@ if TYPE_CHECKING:
 
 def register(commands: Any) -> None:
     """Adds these commands."""
-    command(commands, "provision", "write what switches and plan differ in", _provision)
-    command(commands, "verify", "read all tables back and prove that every pair of hosts is connected", _verify)
-    entries = command(commands, "entries", "what switches hold", _entries)
+    operation(commands, "provision", _provision)
+    operation(commands, "verify", _verify)
+    entries = operation(commands, "entries", _entries)
     entries.add_argument("switch", nargs="?", metavar="SWITCH", help="like s3 (default: all)")
     entries.add_argument("--table", metavar="NAME", help="of this table only, like route")
-    counters = command(commands, "counters", "what passed each port, and what became of packets", _counters)
+    counters = operation(commands, "counters", _counters)
     counters.add_argument("switch", nargs="?", metavar="SWITCH", help="like s3 (default: all)")
-    watch = command(commands, "watch", "live table of link use, queue, drops and marks; once with --json", _watch)
+    watch = operation(commands, "watch", _watch)
     watch.add_argument("--interval", type=seconds, default=1.0, metavar="S", help="seconds between updates (default 1)")
     watch.add_argument("--all", action="store_true", help="idle links as well")
     watch.add_argument("--once", action="store_true", help="one update")
 
 
-def _ask(*arguments: Any, **more: Any) -> Any:
-    from detour.fabric.daemon.daemon import ask
-
-    return ask(*arguments, **more)
-
-
 def _provision(options: argparse.Namespace) -> None:
     with progress(options.json) as tell:
         tell("writing tables")
-        result = _ask("provision")
+        result = ask("provision")
     text = (
         f"{result['entries']} entries on {result['switches']} switches: {result['inserted']} inserted, "
         f"{result['modified']} modified, {result['deleted']} deleted, {result['unchanged']} unchanged "
@@ -51,7 +46,7 @@ def _provision(options: argparse.Namespace) -> None:
 def _verify(options: argparse.Namespace) -> int:
     with progress(options.json) as tell:
         tell("reading all tables back and verifying them")
-        result = _ask("verify")
+        result = ask("verify")
     emit(result, options.json, lambda console: show_report(console, result))
     return 0 if result["verified"] else 1
 
@@ -72,7 +67,7 @@ def show_report(console: Console, result: dict[str, Any]) -> None:
 
 
 def _entries(options: argparse.Namespace) -> None:
-    result = _ask("entries", switch=options.switch, table=options.table)
+    result = ask("entries", switch=options.switch, table=options.table)
 
     def render(console: Console) -> None:
         rows = [
@@ -86,7 +81,7 @@ def _entries(options: argparse.Namespace) -> None:
 
 
 def _counters(options: argparse.Namespace) -> None:
-    result = _ask("counters", switch=options.switch)
+    result = ask("counters", switch=options.switch)
 
     def render(console: Console) -> None:
         rows = [
@@ -105,7 +100,7 @@ def _counters(options: argparse.Namespace) -> None:
 
 def _watch(options: argparse.Namespace) -> None:
     if options.json or options.once or not sys.stdout.isatty():
-        result = _ask("watch", seconds=options.interval)
+        result = ask("watch", seconds=options.interval)
         emit(result, options.json, lambda console: console.print(_watch_table(result, options.all)))
         return
     from rich.console import Console
@@ -113,7 +108,7 @@ def _watch(options: argparse.Namespace) -> None:
 
     with Live(console=Console(), auto_refresh=False) as live:
         while True:
-            live.update(_watch_table(_ask("watch", seconds=options.interval), options.all), refresh=True)
+            live.update(_watch_table(ask("watch", seconds=options.interval), options.all), refresh=True)
 
 
 def _watch_table(result: dict[str, Any], everything: bool) -> Table:

@@ -8,8 +8,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
+from detour.cli.asking import ask
 from detour.cli.output import bytes_text, emit, progress, table
-from detour.cli.parser import add_path_options, byte_count, command
+from detour.cli.parser import add_path_options, byte_count, operation
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,7 +20,7 @@ DEFAULT_BYTES = 1_000_000
 
 def register(commands: Any) -> None:
     """Adds these commands."""
-    send = command(commands, "send", "send bytes, or a file, from host to host and check what arrives", _send)
+    send = operation(commands, "send", _send)
     send.add_argument("source", metavar="SRC", help="host, like h0")
     send.add_argument("target", metavar="DST", help="host, like h71")
     what = send.add_mutually_exclusive_group()
@@ -27,7 +28,7 @@ def register(commands: Any) -> None:
     what.add_argument("--file", metavar="F", help="the bytes of a file")
     send.add_argument("--store", metavar="OUT", help="where the receiver stores the file")
     add_path_options(send)
-    probe = command(commands, "probe", "queuing delay of every candidate path", _probe)
+    probe = operation(commands, "probe", _probe)
     probe.add_argument("source", metavar="SRC", help="host, like h0")
     probe.add_argument("target", metavar="DST", help="host, like h71")
 
@@ -51,8 +52,6 @@ def send_arguments(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _send(options: argparse.Namespace) -> int:
-    from detour.fabric.daemon.daemon import ask
-
     arguments = send_arguments(options)
     with progress(options.json) as tell:
         tell(f"sending from {options.source} to {options.target}")
@@ -78,8 +77,6 @@ def show_send(console: Console, result: dict[str, Any]) -> None:
 
 
 def _probe(options: argparse.Namespace) -> None:
-    from detour.fabric.daemon.daemon import ask
-
     result = ask("probe", source=options.source, target=options.target)
     emit(result, options.json, lambda console: show_probe(console, result))
 

@@ -31,6 +31,7 @@ from detour.base.descriptors import EXHAUSTED, Reserve
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.base.unix_place import UnixPlace
+from detour.fabric.operations.registry import LIMIT_S
 
 _LONGEST_REQUEST = 1 << 16
 _RESERVED = 12  # descriptors; when there are no others, the first client gets all of them: operations open files
@@ -40,8 +41,6 @@ _END_S = 20.0  # for operations that are cancelled
 _ALIVE_S = 2.0
 SILENCE_S = 30.0
 """without a sign of life from the fabric; then `call` gives up"""
-LIMIT_S = 600.0
-"""how long an operation may take, unless the caller knows better"""
 
 _log = logging.getLogger(__name__)
 

@@ -25,9 +25,10 @@ from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.base.reports import need_address_space, report
 from detour.fabric.daemon import log
-from detour.fabric.daemon.control_socket import LIMIT_S, ControlServer, call
+from detour.fabric.daemon.control_socket import ControlServer, call
 from detour.fabric.daemon.state_dir import StateDir
 from detour.fabric.footings.targets import make_fabric
+from detour.fabric.operations.registry import LIMIT_S, OPERATIONS
 from detour.fabric.operations.session import Session
 from detour.topo import parse_topology
 
@@ -35,19 +36,6 @@ DOWN_SECONDS = 30.0
 _ASKED_S = 10.0  # to answer `down`; then it is told by signals
 _KILLED_S = 10.0
 _LOOK_S = 1.0
-_QUICK_S = 60.0
-_LIMITS_S: dict[str, float | None] = {
-    # Transfers take as long as their size and their path want; they say how far they are.
-    "send": None,
-    **dict.fromkeys(("status", "metrics", "flows", "placement", "path", "reroute", "counters", "probe"), _QUICK_S),
-}
-"""how long an operation may take; the others, which read or write all tables, LIMIT_S"""
-
-_OPERATIONS = (
-    "provision", "verify", "entries", "status", "counters", "watch", "path", "fail", "heal", "send", "probe",
-    "flows", "reroute", "place", "placement", "metrics",
-    "watch_flows",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -162,7 +150,7 @@ def _serve(session: Session, state: StateDir, ready: Callable[[dict[str, Any]], 
         return session.status() | {"log": str(state.log) if detached and state.log.exists() else None}
 
     end = threading.Event()
-    operations: dict[str, Any] = {name: getattr(session, name) for name in _OPERATIONS}
+    operations: dict[str, Any] = {name: getattr(session, name) for name in OPERATIONS}
     operations |= {"down": end.set, "status": status}
     server = ControlServer(state.socket, operations)
     try:
@@ -194,7 +182,7 @@ def ask(do: str, tell: Progress = silent, state: StateDir | None = None, **argum
 
 
 def _limit_s(do: str, arguments: Mapping[str, Any]) -> float | None:
-    limit = _LIMITS_S.get(do, LIMIT_S)
+    limit = OPERATIONS[do].limit_s if do in OPERATIONS else LIMIT_S
     return limit if limit is None else limit + float(arguments.get("seconds") or 0)
 
 

@@ -337,20 +337,20 @@ class Session:
             failure = parse_failure(self.topology, name)
             if failure in self.failures:
                 raise DetourError(f"{failure_name(self.topology, failure)} is down already")
-            return self._fail(self.failures | {failure}, failure_name(self.topology, failure))
+            return self._change_failures(self.failures | {failure}, failure_name(self.topology, failure))
 
     def heal(self, name: str | None = None) -> dict[str, Any]:
         """Brings a link or switch, or all of them, back."""
         with self._change:
             if name is None:
                 names = [failure_name(self.topology, f) for f in sorted(self.failures)]
-                return self._fail(frozenset(), ", ".join(names))
+                return self._change_failures(frozenset(), ", ".join(names))
             failure = parse_failure(self.topology, name)
             if failure not in self.failures:
                 raise DetourError(f"{failure_name(self.topology, failure)} is not down")
-            return self._fail(self.failures - {failure}, failure_name(self.topology, failure))
+            return self._change_failures(self.failures - {failure}, failure_name(self.topology, failure))
 
-    def _fail(self, failures: frozenset[Failure], changed: str) -> dict[str, Any]:
+    def _change_failures(self, failures: frozenset[Failure], changed: str) -> dict[str, Any]:
         begin = time.monotonic()
         healing = failures < self.failures
         self.failures = failures

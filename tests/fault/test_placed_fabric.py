@@ -199,7 +199,7 @@ def test_what_switches_count_of_a_flow(session: Session, tmp_path: Path) -> None
 def test_metrics_are_what_prometheus_reads(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     with Sending(session):
         session.watch_flows(True)
-        monkeypatch.setattr(metrics_command, "_ask", lambda do: getattr(session, do)())
+        monkeypatch.setattr(metrics_command, "ask", lambda do: getattr(session, do)())
         server = scrape.make_server("127.0.0.1:0", metrics_command._current)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:

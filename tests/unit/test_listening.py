@@ -18,7 +18,7 @@ from detour.base.listening import take
 from detour.base.tcp_place import TcpPlace, take_tcp
 from detour.base.unix_place import UnixPlace
 from detour.cli import scrape
-from detour.cli.lifecycle import displaced_lines
+from detour.cli.status import displaced_lines
 from detour.engine.endpoint import Endpoint, Tls
 from detour.engine.sockets import open_unix as engine_socket
 from detour.fabric.daemon.control_socket import ControlServer, call

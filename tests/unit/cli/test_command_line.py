@@ -46,6 +46,9 @@ ANSWERS: dict[str, Any] = {
     "send": SENT,
     "probe": {"source": "h0", "target": "h1", "paths": [
         {"path": "sport:0x0001", "delay_ns": None, "switches": ["s0"]}]},
+    "flows": {"window_s": 0.1, "watching": False, "switch_window_s": 1.0, "flows": []},
+    "watch_flows": {"window_s": 0.1, "watching": True, "switch_window_s": 1.0, "flows": []},
+    "reroute": {"flow": "h0-h9", "path": "usid:s9,s3", "switches": ["s0", "s9", "s3"]},
 }  # fmt: skip
 
 
@@ -195,7 +198,7 @@ def test_the_engine_has_one_endpoint_and_bmv2_has_many(
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     script = (
-        "import sys\nfrom detour import cli\nfrom detour.fabric import daemon\n"
+        "import sys\nfrom detour import cli\nfrom detour.fabric.daemon import daemon\n"
         "row = {'table': 't', 'match': 'm', 'action': 'a', 'priority': 0}\n"
         "daemon.ask = lambda *a, **k: {f's{i}': [row] * 100 for i in range(100)}\n"
         "sys.exit(cli.main(['entries']))\n"

@@ -11,16 +11,23 @@ import sys
 from typing import Any
 
 import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
 from rich.console import Console
 
 from detour.base.errors import DetourError
-from detour.cli.prompt import Prompt
+from detour.cli.completion import CommandCompleter, of_topology
+from detour.cli.prompt import GROUPS, Prompt
+from detour.fabric.operations.registry import OPERATIONS
+from detour.fabric.operations.session import Session
+from detour.topo import parse_topology
 from tests.unit.cli.test_command_line import ANSWERS
 
 
 class FakeSession:
     def __init__(self) -> None:
         self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self.topology = parse_topology("leaf-spine:leaves=2,spines=2,hosts=2")
 
     def __getattr__(self, name: str) -> Any:
         def call(*arguments: Any, **more: Any) -> Any:
@@ -50,6 +57,14 @@ def prompt() -> tuple[Prompt, FakeSession, io.StringIO]:
         ("heal", "heal"),
         ("heal s0-s1", "heal"),
         ("verify", "verify"),
+        ("provision", "provision"),
+        ("entries s0", "entries"),
+        ("counters", "counters"),
+        ("status", "status"),
+        ("watch --once", "watch"),
+        ("flows", "flows"),
+        ("flows --watch on", "watch_flows"),
+        ("reroute h0-h9 s9,s3", "reroute"),
     ],
 )
 def test_commands(prompt: tuple[Prompt, FakeSession, io.StringIO], line: str, name: str) -> None:
@@ -63,9 +78,11 @@ def test_commands(prompt: tuple[Prompt, FakeSession, io.StringIO], line: str, na
     ("line", "says"),
     [
         ("help", "send SRC DST"),
+        ("help send", "--bytes"),
+        ("help fly", "there is no command 'fly'"),
         ("", ""),
         ("fly", "invalid choice: 'fly'"),
-        ("send h0", "required: target"),
+        ("send h0", "required: DST"),
         ("send h0 h1 --bytes x", "is not a number of bytes"),
         ("send h0 h99", "has h0 to h71"),
         ("send 'h0", "No closing quotation"),
@@ -82,7 +99,7 @@ def test_what_is_wrong_is_printed_and_the_prompt_stays(
     assert says in text.getvalue() + capsys.readouterr().out
 
 
-@pytest.mark.parametrize("end", [b"quit\r", b"exit\r", b"\x04", b"\x03"])
+@pytest.mark.parametrize("end", [b"quit\r", b"exit\r", b"\x04"])
 def test_a_terminal(end: bytes) -> None:
     """On a real terminal: a command, a mistake, and each way to leave."""
     script = (
@@ -110,7 +127,51 @@ def test_a_terminal(end: bytes) -> None:
     os.write(ours, b"fly\r")
     read_until(b"invalid choice")
     read_until(b"detour>")
+    os.write(ours, b"\x03")  # on an empty line: nothing ends
+    read_until(b"detour>")
+    os.write(ours, b"heal s0-s\x03")
+    read_until(b"detour>")
     os.write(ours, end)
     read_until(b"left")
     assert process.wait(10) == 0
     os.close(ours)
+
+
+def completions(text: str) -> list[str]:
+    session = FakeSession()
+    it = Prompt(session)  # type: ignore[arg-type]
+    completer = CommandCompleter(it._commands.choices, of_topology(session.topology))
+    return [found.text for found in completer.get_completions(Document(text), CompleteEvent())]
+
+
+@pytest.mark.parametrize(
+    ("text", "some", "none"),
+    [
+        ("", ["send", "provision", "help", "quit"], ["h0"]),
+        ("pro", ["probe", "provision"], ["send"]),
+        ("send ", ["h0", "h3"], ["s0"]),
+        ("send h0 ", ["h3"], ["s0"]),
+        ("send h0 h1 ", ["--bytes", "--usid"], ["h0"]),
+        ("send h0 h1 --bytes ", [], ["h0", "--usid"]),
+        ("send --bytes 10 ", ["h0"], ["s0"]),
+        ("fail s0-", ["s0-s2", "s0-s3"], ["s1", "h0"]),
+        ("fail s", ["s1", "s0-s2"], ["h0"]),
+        ("entries ", ["s3"], ["h0"]),
+        ("flows --watch ", ["on", "off"], ["h0"]),
+        ("fly ", [], ["h0"]),
+    ],
+)
+def test_what_is_due_is_offered(text: str, some: list[str], none: list[str]) -> None:
+    offered = completions(text)
+    assert set(some) <= set(offered)
+    assert not set(none) & set(offered)
+
+
+def test_the_prompt_knows_every_operation() -> None:
+    """And every operation is a method of a session."""
+    session = FakeSession()
+    it = Prompt(session, Console(file=io.StringIO()))  # type: ignore[arg-type]
+    assert len(GROUPS) > 3
+    # By options: switches that watch flows, and the placement that `status` and `metrics` show.
+    assert set(OPERATIONS) - set(it._commands.choices) == {"watch_flows", "placement"}
+    assert not [name for name in OPERATIONS if not callable(getattr(Session, name, None))]
