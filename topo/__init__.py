@@ -2,6 +2,7 @@
 """Topologies as immutable graphs, the addresses of what is in them, and paths through them. No I/O."""
 
 from detour.topo.failures import Failure, failure_name, parse_failure
+from detour.topo.graphs import from_networkx, to_networkx
 from detour.topo.spec import parse_topology
 from detour.topo.topology import Host, Link, Peer, Switch, Topology
 
@@ -13,6 +14,8 @@ __all__ = [
     "Switch",
     "Topology",
     "failure_name",
+    "from_networkx",
     "parse_failure",
     "parse_topology",
+    "to_networkx",
 ]

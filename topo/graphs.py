@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Topologies as networkx graphs, and graphs as topologies: for drawing, for algorithms that others have written, and
+for networks of no family that is built in.
+
+A graph's nodes are switches, but for those with `kind="host"`, which have one edge, to a switch. What may be said of
+switches: `group` (an int; default 0: one group), `tier` (default 0); of edges: `kind` ("local" or "global"; default by
+the groups of its ends), `ports`, a mapping from both ends to port numbers (the end that is named first is the link's
+`a`), and `index`, by which links are ordered if all of them have one. Switches and hosts are numbered in the graph's
+order; where no ports are given, hosts have the first ones, then come links inside the group, then global ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+from detour.base.errors import DetourError
+from detour.topo.builder import Builder, check_limits
+from detour.topo.topology import MAX_PORT, LinkKind, Topology
+
+if TYPE_CHECKING:
+    import networkx
+
+FAMILY = "graph"
+
+
+def to_networkx(topology: Topology) -> networkx.MultiGraph:
+    """Nodes are the names of switches and hosts, with their attributes; edges have the link's name as key, its `kind`,
+    its `index` and the `ports` at both ends (0 at a host). The graph's attributes have `spec` and `valiant_groups`."""
+    import networkx
+
+    graph = networkx.MultiGraph(spec=topology.spec, valiant_groups=topology.valiant_groups)
+    for switch in topology.switches:
+        graph.add_node(switch.name, kind="switch", group=switch.group, tier=switch.tier)
+    for host in topology.hosts:
+        graph.add_node(host.name, kind="host")
+    for link in topology.links:
+        a = topology.switches[link.a[0]].name
+        b = (topology.hosts if link.kind == "host" else topology.switches)[link.b[0]].name
+        graph.add_edge(a, b, key=link.name, kind=link.kind, ports={a: link.a[1], b: link.b[1]}, index=link.index)
+    return graph
+
+
+def from_networkx(graph: networkx.Graph) -> Topology:
+    """The topology that a graph describes; its `spec` is `graph:` and a digest of all that makes it up.
+
+    Raises:
+        DetourError: a host that does not have one switch, a link to itself, ports that are taken, wrong groups, or
+            more than addresses and port numbers can hold.
+    """
+    if graph.is_directed():
+        raise DetourError("graph: links have no direction; use graph.to_undirected()")
+    hosts = [node for node, kind in graph.nodes(data="kind") if kind == "host"]
+    names = {node: index for index, node in enumerate(n for n in graph if n not in set(hosts))}
+    links = [_link(names, *edge) for edge in graph.edges(data=True)]
+    if all("index" in data for _, _, data in links):
+        links.sort(key=lambda link: link[2]["index"])
+    switch_of = _switches_of(hosts, names, links)
+    place = _places(graph, names)
+    spec = f"{FAMILY}:{_digest(place, [switch_of[h] for h in hosts], names, links)}"
+    ports = max((sum(1 for _ in graph.edges(node)) for node in names), default=0)
+    check_limits(spec, len(names), len(hosts), ports)
+    return _Assembly(spec, place, names, links, hosts, switch_of).build(int(graph.graph.get("valiant_groups", 0)))
+
+
+Edge = tuple[Hashable, Hashable, dict[str, Any]]
+
+
+def _link(names: dict[Hashable, int], a: Hashable, b: Hashable, data: dict[str, Any]) -> Edge:
+    """An edge with a switch in front."""
+    if a == b:
+        raise DetourError(f"graph: {a} is joined to itself")
+    if a not in names or (b in names and next(iter(data.get("ports") or (a,))) == b):
+        a, b = b, a
+    if a not in names:
+        raise DetourError(f"graph: hosts {a} and {b} are joined to each other; a host has one edge, to a switch")
+    ports = data.get("ports")
+    if ports is not None and not all(isinstance(ports.get(end), int) for end in (a, b) if end in names):
+        raise DetourError(f"graph: the link {a}-{b} has no port number for each of its switches")
+    return a, b, data
+
+
+def _switches_of(hosts: list[Hashable], names: dict[Hashable, int], links: list[Edge]) -> dict[Hashable, Hashable]:
+    found: dict[Hashable, Hashable] = {}
+    for a, b, _ in links:
+        if b in names:
+            continue
+        if b in found:
+            raise DetourError(f"graph: host {b} has more than one link")
+        found[b] = a
+    lonely = next((host for host in hosts if host not in found), None)
+    if lonely is not None:
+        raise DetourError(f"graph: host {lonely} has no link")
+    return found
+
+
+def _places(graph: networkx.Graph, names: dict[Hashable, int]) -> list[tuple[int, int, int]]:
+    """(group, position in it, tier) of every switch."""
+    count: dict[int, int] = {}
+    found = []
+    for node in names:
+        group, tier = (graph.nodes[node].get(what, 0) for what in ("group", "tier"))
+        if not (isinstance(group, int) and group >= 0 and isinstance(tier, int) and 0 <= tier <= 2):
+            raise DetourError(f"graph: {node}: groups are numbers from 0 on, tiers 0 to 2")
+        found.append((group, count.get(group, 0), tier))
+        count[group] = count.get(group, 0) + 1
+    missing = next((group for group in range(max(count, default=-1)) if group not in count), None)
+    if missing is not None:
+        raise DetourError(f"graph: there is a group {max(count)} and no group {missing}; groups are counted from 0")
+    return found
+
+
+def _digest(
+    place: list[tuple[int, int, int]], switches: list[Hashable], names: dict[Hashable, int], links: list[Edge]
+) -> str:
+    ends = [
+        (names[a], names.get(b), data.get("kind"), sorted((str(k), v) for k, v in (data.get("ports") or {}).items()))
+        for a, b, data in links
+    ]
+    text = repr((place, [names[switch] for switch in switches], ends))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class _Assembly:
+    """Numbers ports and builds."""
+
+    def __init__(
+        self,
+        spec: str,
+        place: list[tuple[int, int, int]],
+        names: dict[Hashable, int],
+        links: list[Edge],
+        hosts: list[Hashable],
+        switch_of: dict[Hashable, Hashable],
+    ) -> None:
+        self._spec, self._place, self._names, self._links = spec, place, names, links
+        self._count = [0] * len(names)
+        for host in hosts:
+            self._count[names[switch_of[host]]] += 1
+        self._used: list[set[int]] = [set(range(1, 1 + count)) for count in self._count]
+        self._order = [names[switch_of[host]] for host in hosts]
+
+    def build(self, valiant_groups: int) -> Topology:
+        """The topology."""
+        if self._order != sorted(self._order):
+            raise DetourError("graph: hosts are numbered switch by switch: add them in the order of their switches")
+        builder = Builder(FAMILY, self._spec)
+        for group, position, tier in self._place:
+            builder.add_switch(group, position, tier)
+        for switch, count in enumerate(self._count):
+            builder.add_hosts(switch, count)
+        between: list[tuple[Hashable, Hashable, dict[str, Any], LinkKind]] = [
+            (a, b, data, self._kind(a, b, data)) for a, b, data in self._links if b in self._names
+        ]
+        for a, b, data, _ in between:
+            for end in (a, b) if data.get("ports") is not None else ():
+                self._take(end, data["ports"][end])
+        numbered = {id(data): self._ports(a, b, data) for a, b, data, kind in between if kind == "local"}
+        numbered |= {id(data): self._ports(a, b, data) for a, b, data, kind in between if kind == "global"}
+        for a, b, data, kind in between:
+            one, other = numbered[id(data)]
+            builder.connect(kind, (self._names[a], one), (self._names[b], other))
+        groups = len({self._place[switch][0] for switch in self._order})
+        return builder.build(groups, valiant_groups)
+
+    def _kind(self, a: Hashable, b: Hashable, data: dict[str, Any]) -> LinkKind:
+        same = self._place[self._names[a]][0] == self._place[self._names[b]][0]
+        match data.get("kind", "local" if same else "global"):
+            case "local":
+                return "local"
+            case "global":
+                return "global"
+            case kind:
+                raise DetourError(f"graph: the link {a}-{b} is of kind {kind!r}; allowed: local, global")
+
+    def _take(self, node: Hashable, port: int) -> int:
+        used = self._used[self._names[node]]
+        if port in used or not 1 <= port <= MAX_PORT:
+            raise DetourError(f"graph: port {port} of {node} is taken by a host or a link, or is not 1 to {MAX_PORT}")
+        used.add(port)
+        return port
+
+    def _ports(self, a: Hashable, b: Hashable, data: dict[str, Any]) -> tuple[int, int]:
+        if data.get("ports") is not None:
+            return data["ports"][a], data["ports"][b]
+        return self._free(a), self._free(b)
+
+    def _free(self, node: Hashable) -> int:
+        used = self._used[self._names[node]]
+        return self._take(node, next(port for port in range(1, MAX_PORT + 2) if port not in used))
