@@ -63,8 +63,9 @@ def _warm_session() -> None:
 
 
 def _warm_driver() -> None:
-    """Lets the socket driver read a frame, write nothing, and end."""
+    """Lets the socket driver, which runs the hosts of BMv2's fabrics, load all that it needs for one host, and end."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    with ours, Driver(make_hosts(1, 1, 64, window=1, sq_depth=1, cq_depth=1, max_candidates=1)) as driver:
+    driver = Driver(make_hosts(1, 1, 64, window=1, sq_depth=1, cq_depth=1, max_candidates=1))
+    driver.attach(0, ours)
+    with theirs, driver:
         driver.call(lambda: None)
-    theirs.close()
