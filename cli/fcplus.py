@@ -16,7 +16,7 @@ from detour.cli.parser import Parser, command
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from detour.control.expander.routes import Policy
+    from detour.control.expander.routes import PathPolicy
     from detour.topo.expander import Expander
 
 FAMILIES = ("fcplus", "fc", "jellyfish", "xpander", "clos")
@@ -95,10 +95,10 @@ def _network(options: argparse.Namespace) -> Expander:
     return expander.equal_cost_clos(n * hosts, n, options.p)
 
 
-def _policy(options: argparse.Namespace) -> Policy:
-    from detour.control.expander.routes import Policy
+def _policy(options: argparse.Namespace) -> PathPolicy:
+    from detour.control.expander.routes import PathPolicy
 
-    return Policy(options.k, options.priorities, options.ties, options.disjoint, options.max_hops)
+    return PathPolicy(options.k, options.priorities, options.ties, options.disjoint, options.max_hops)
 
 
 def _build(options: argparse.Namespace) -> None:

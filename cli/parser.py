@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from detour.base.errors import DetourError
 
-Run = Callable[[argparse.Namespace], int | None]
+CommandFunction = Callable[[argparse.Namespace], int | None]
 
 
 class Parser(argparse.ArgumentParser):
@@ -23,7 +23,7 @@ class Parser(argparse.ArgumentParser):
         raise DetourError(f"{message} (try `{self.prog} --help`)")
 
 
-def command(commands: Any, name: str, text: str, run: Run, *, json: bool = True) -> Parser:
+def command(commands: Any, name: str, text: str, run: CommandFunction, *, json: bool = True) -> Parser:
     """Adds a command that `run` carries out."""
     parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
     parser.set_defaults(run=run)

@@ -117,7 +117,7 @@ def check_address(address: str, tls: Tls | None) -> Address:
     return found
 
 
-class Endpoint:
+class GrpcEndpoint:
     """A gRPC server at one address, and if wanted at a UNIX socket besides: `bind`, then `serve`, then `stop`.
 
     `private`: where to put a socket without TLS for this user's own programs, in a folder that nobody else may enter.

@@ -13,7 +13,7 @@ import numpy as np
 from detour.base.jit import njit
 from detour.control.fors.fabric import FatTree2
 from detour.control.fors.jit import inner
-from detour.control.fors.plan import INSIDE, Plan
+from detour.control.fors.plan import INSIDE, ForsPlan
 from detour.control.fors.recolour import complete
 
 TRIES = 2
@@ -36,10 +36,10 @@ def recoloured(source: np.ndarray, target: np.ndarray, alive: np.ndarray, colour
     return None
 
 
-class Exchange:
+class PhaseAssignment:
     """Phases and spines of a plan while flows go from phase to phase. `phase` and `spine` are changed in place."""
 
-    def __init__(self, plan: Plan, fabric: FatTree2, phase: np.ndarray, spine: np.ndarray) -> None:
+    def __init__(self, plan: ForsPlan, fabric: FatTree2, phase: np.ndarray, spine: np.ndarray) -> None:
         self.phase, self.spine = phase, spine
         self.alive = fabric.alive()
         self.links = self.alive.sum(axis=1).astype(np.int32)

@@ -39,7 +39,7 @@ Condition: TypeAlias = Literal["always", "unless_paused", "by_probability"]
 
 
 @dataclass(frozen=True)
-class Points:
+class CongestionPoints:
     """Congestion points (section II-D, IV-A).
 
     `where`: `input`, bytes that came in by a transit port and wait in the switch, which only the engine tells a
@@ -113,7 +113,7 @@ class Mechanism:
     fade: int = 0
     gentle: int = 0
     classes: int = ALL_CLASSES
-    points: Points = field(default_factory=Points)
+    points: CongestionPoints = field(default_factory=CongestionPoints)
 
     def __post_init__(self) -> None:
         if not 0 <= self.limit * 63 <= 1:
@@ -166,7 +166,7 @@ QCN_COMPLETE = Mechanism(
     gentle=3,
     steady=True,
     classes=1,
-    points=Points(every=16, classes=1),
+    points=CongestionPoints(every=16, classes=1),
 )
 
 MECHANISMS = {m.name: m for m in (CONDITIONAL_OPENFLOW, QCN_BASE, QCN_SOURCE, QCN_COMPARISON, QCN_COMPLETE)}

@@ -22,7 +22,7 @@ PRIORITIES = 8
 QUEUE_PACKETS = 256
 
 
-class Fabric:
+class BenchFabric:
     """A Dragonfly's topology, its tables, and fabric.p4 as machine code."""
 
     def __init__(self, spec: str = D1) -> None:

@@ -17,7 +17,7 @@ from typing import Literal
 
 from detour.base.errors import DetourError
 from detour.control.entries import Plan
-from detour.control.p4runtime.client import FabricClient, Target
+from detour.control.p4runtime.client import FabricClient, SwitchTarget
 from detour.control.p4runtime.reconcile import reconcile
 from detour.engine import phv
 
@@ -56,9 +56,9 @@ class Switches:
             self.close()
             raise
 
-    def target(self, device: int) -> Target:
+    def target(self, device: int) -> SwitchTarget:
         """Where a switch is controlled."""
-        return Target(f"{self._kind}-{device}", device, f"unix:{self._folder}/{device}")
+        return SwitchTarget(f"{self._kind}-{device}", device, f"unix:{self._folder}/{device}")
 
     def _start(self, device: int, ports: Mapping[int, str]) -> subprocess.Popen[bytes]:
         command = [BMV2] if self._kind == "bmv2" else [*ENGINE]

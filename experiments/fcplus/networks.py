@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from detour.control.expander.routes import Policy
+from detour.control.expander.routes import PathPolicy
 from detour.experiments.fcplus import paper
 from detour.experiments.store import Point
 from detour.topo import expander
@@ -24,11 +24,11 @@ def network(point: Point) -> Expander:
     return expander.fcplus(n, s, point.get("v"), hosts=point.get("hosts"), seed=seed)
 
 
-def policy(point: Point) -> Policy:
+def policy(point: Point) -> PathPolicy:
     """The routes; a point's `max_hops` shortens them."""
     name, ties = point["network"], point.get("ties", "diverse")
     if name == "FC":
         longest = 2 * (paper.fc_layers(point["n"], point["s"]) - 1)
-        return Policy(64, 1, disjoint=True, max_hops=min(longest, point.get("max_hops", longest)))
-    chosen = Policy(point["k"], PRIORITIES[name], ties)
-    return Policy(chosen.k, chosen.priorities, ties, max_hops=point.get("max_hops", chosen.max_hops))
+        return PathPolicy(64, 1, disjoint=True, max_hops=min(longest, point.get("max_hops", longest)))
+    chosen = PathPolicy(point["k"], PRIORITIES[name], ties)
+    return PathPolicy(chosen.k, chosen.priorities, ties, max_hops=point.get("max_hops", chosen.max_hops))

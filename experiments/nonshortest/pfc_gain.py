@@ -19,10 +19,10 @@ from detour.experiments import running
 from detour.experiments.maxmin import bound_gbps
 from detour.experiments.measure import Rule
 from detour.experiments.nonshortest import paper
-from detour.experiments.nonshortest.workloads import Pair
 from detour.experiments.store import Point
 from detour.fabric.footings.virtual.scheme import LERP_WITHOUT_PFC, PACKET_BYTES, PAYLOAD, ROCE_WITH_PFC, US
 from detour.topo import Topology, parse_topology
+from detour.topo.topology import HostPair
 
 WORKER = "detour.experiments.nonshortest.pfc_gain:run"
 FAT_TREE = "fat-tree:k=8,blocking=4"
@@ -63,7 +63,7 @@ def select(connections: Sequence[int], seeds: int = 1, times: str = "normal") ->
     ]
 
 
-def draw(topology: Topology, connections: int, seed: int) -> list[Pair]:
+def draw(topology: Topology, connections: int, seed: int) -> list[HostPair]:
     """Pairs of different hosts, each drawn uniformly; a pair may occur again."""
     dice, hosts = random.Random(f"table 1 {seed}"), range(len(topology.hosts))
     return [tuple(dice.sample(hosts, 2)) for _ in range(connections)]  # type: ignore[misc]

@@ -18,8 +18,8 @@ from detour.fabric.footings.virtual.scheme import (
     PAYLOAD,
     ROCE_WITH_PFC,
     SCHEMES,
-    Links,
-    Memory,
+    LinkSettings,
+    SwitchMemory,
 )
 from detour.topo import parse_topology
 
@@ -149,7 +149,7 @@ def _differences(curves: dict[str, Any]) -> str:
 def _fair_gbps(runs: Sequence[dict[str, Any]]) -> float:
     """Mean over runs of what fair sharing of the hosts' links gives, but not more than the ceiling."""
     topology, pattern = parse_topology(paper.TOPOLOGIES[runs[0]["topology"]]), runs[0]["pattern"]
-    rate = Links().rate_bps
+    rate = LinkSettings().rate_bps
     return statistics.fmean(
         min(
             maxmin.hosts_bound_gbps(topology, sample(topology, pattern, run["pairs"], run["seed"]), rate),
@@ -287,7 +287,7 @@ def _deadlock(found: dict[str, Any]) -> str:
 
 
 def _parameters() -> str:
-    links, memory = Links(), Memory()
+    links, memory = LinkSettings(), SwitchMemory()
     rows = [
         ("link", f"{links.rate_bps / 1e9:g} Gb/s, {links.host_delay_ps / 1e6:g} us"),
         ("packet", f"{PAYLOAD} bytes of payload in {PACKET_BYTES} bytes"),

@@ -14,7 +14,7 @@ from pathlib import Path as File
 from typing import Any
 
 from detour.base.errors import DetourError
-from detour.control.rerouting import Controller, Report
+from detour.control.rerouting import FlowReport, ReroutingController
 from detour.experiments.placement.scenario import (
     ONSET,
     PATHS,
@@ -29,7 +29,7 @@ from detour.experiments.placement.scenario import (
 )
 from detour.fabric.daemon.control_socket import ControlServer
 from detour.fabric.footings.base import Fabric
-from detour.fabric.footings.settings import BMV2, ENGINE, PACKET_BYTES, PAYLOAD, Settings
+from detour.fabric.footings.settings import BMV2, ENGINE, PACKET_BYTES, PAYLOAD, FootingSettings
 from detour.fabric.operations.rerouter import Rerouter, push_to, usid_text
 from detour.fabric.operations.session import Session
 from detour.fabric.traffic.flows import Choice, Flow
@@ -45,7 +45,7 @@ _SLOTS = 24
 """messages under way: 150 ms of work on the engine, for this process is not always on time"""
 
 
-def _settings(how: Footing, base: Settings) -> Settings:
+def _settings(how: Footing, base: FootingSettings) -> FootingSettings:
     # What waits in the throttled link's queue must not look lost: it would be sent again.
     full_queue_ps = base.queue_packets * PACKET_BYTES * 8 * 1_000_000_000_000 // base.rate_bps
     hosts = replace(
@@ -104,7 +104,7 @@ class _Run:
         # The first look at the tables is not to count for the first push.
         for way in PATHS:
             session.path(f"h{SENDER}", f"h{RECEIVER}", usid=usid_text(way, RECEIVER))
-        self.rerouter = Rerouter(Controller(session.topology, how.thresholds), push_to(socket))
+        self.rerouter = Rerouter(ReroutingController(session.topology, how.thresholds), push_to(socket))
         self.samples: list[tuple[int, int]] = []
         self.moves: list[int] = []
         self.onset_ps: int | None = None
@@ -114,7 +114,7 @@ class _Run:
         """A counter of the sender's QP, or of the receiver's."""
         return int(self.flow.qp.context.hs.qp[name][self.flow.peer.index if receiver else self.flow.qp.index])
 
-    def _heard(self, reports: list[Report], now_ps: int) -> None:
+    def _heard(self, reports: list[FlowReport], now_ps: int) -> None:
         self.samples.append((now_ps, self.row("st_rx_bytes", receiver=True)))
         if self.mode == "controller":
             self.rerouter.listen(reports, now_ps)

@@ -9,7 +9,7 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.control.p4runtime.watching import CLASS_MEANS
-from detour.control.rerouting import Controller
+from detour.control.rerouting import ReroutingController
 from detour.experiments.placement.scenario import (
     NAMES,
     ONSET,
@@ -24,7 +24,7 @@ from detour.experiments.placement.scenario import (
     bins,
 )
 from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import PAYLOAD, STEP, US, Links, Scheme, Settings
+from detour.fabric.footings.virtual.scheme import PAYLOAD, STEP, US, LinkSettings, RunSettings, Scheme
 from detour.fabric.footings.virtual.watch import switch_flows
 from detour.fabric.monitoring.windows import FIELDS, FlowMonitor
 from detour.hosts.state import set_host
@@ -54,7 +54,7 @@ class _Run:
         self.end_ps = _ps(seconds)
         self.onset_ps = _ps(seconds * ONSET)
         self.topology = parse_topology(TOPOLOGY)
-        settings = Settings(links=Links(how.rate_bps), frames=1 << 13)
+        settings = RunSettings(links=LinkSettings(how.rate_bps), frames=1 << 13)
         self.fabric = VirtualFabric(self.topology, SCHEME, settings, queue_pairs=1)
         for host in self.topology.hosts:
             usid = address.ipv6_text(address.locator(host.node_id))
@@ -64,7 +64,7 @@ class _Run:
         self._connect()
         self.monitor = FlowMonitor(self.fabric.hs)
         self.monitor.add(_FLOW, self.peer.index)
-        self.controller = Controller(self.topology, how.thresholds)
+        self.controller = ReroutingController(self.topology, how.thresholds)
         self.controller.add(_FLOW, PATHS[0])
         windows = round(seconds / how.window_s) + 2
         self.switches = switch_flows(self.fabric, {_FLOW: self.qp.index}, kept=windows)

@@ -58,7 +58,7 @@ PAPER = (
 
 
 @dataclass(frozen=True)
-class Selection:
+class QcnSelection:
     """What to run. Empty: all, or what the extent says."""
 
     topology: str = ""
@@ -71,7 +71,7 @@ class Selection:
     window_us: int = 0
 
 
-def select(chosen: Selection) -> list[Point]:
+def select(chosen: QcnSelection) -> list[Point]:
     """The points of a selection.
 
     Raises:

@@ -32,7 +32,7 @@ PROBE_EVERY = 100
 
 
 @dataclass(frozen=True)
-class Settings:
+class FootingSettings:
     """Parameters of one footing.
 
     `rate_bps`: of every link; BMv2 turns it into packets of `PACKET_BYTES` a second. `delay_ps`: of every link.
@@ -75,7 +75,7 @@ class Settings:
         return Policy(ecn=marking, packet_bytes=PACKET_BYTES)
 
 
-def real_time(rate_bps: int, scale: int = 1, **changes: Any) -> Settings:
+def real_time(rate_bps: int, scale: int = 1, **changes: Any) -> FootingSettings:
     """Settings for the wall clock at a link rate; `scale` divides what is counted in packets."""
     queue = QUEUE_PACKETS // scale
     # A packet that waits in a full queue must not look lost.
@@ -94,7 +94,7 @@ def real_time(rate_bps: int, scale: int = 1, **changes: Any) -> Settings:
         "queue_packets": queue,
         "ecn_packets": ECN_PACKETS // scale,
     } | changes
-    return Settings(rate_bps=rate_bps, hosts=hosts, **values)
+    return FootingSettings(rate_bps=rate_bps, hosts=hosts, **values)
 
 
 ENGINE = real_time(20_000_000)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.jit import njit
-from detour.control.rerouting import Report
+from detour.control.rerouting import FlowReport
 from detour.hosts.state import Hosts
 
 WINDOW_PS = 100_000_000_000
@@ -118,12 +118,12 @@ class Windows:
             return (0.0,) * len(FIELDS)
         return tuple(self._windows[(count - 1) % len(self._windows), self._place[name]].tolist())
 
-    def reports(self) -> list[Report]:
+    def reports(self) -> list[FlowReport]:
         """What the last window says of every flow."""
         found = []
         for name, place in self._place.items():
             last, (usual, _, more) = self._last(name), self._state[place].tolist()
-            found.append(Report(name, last[_RATE], max(0.0, usual), last[_DROP_AT], last[_ECN], last[_DELAY], more))
+            found.append(FlowReport(name, last[_RATE], max(0.0, usual), last[_DROP_AT], last[_ECN], last[_DELAY], more))
         return found
 
     def series(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -34,7 +34,7 @@ from detour.fabric.daemon.background import Background
 from detour.fabric.footings.base import Fabric
 from detour.fabric.monitoring import metrics
 from detour.fabric.monitoring.port_watch import PortWatch
-from detour.fabric.monitoring.switch_flows import Links, SwitchFlows
+from detour.fabric.monitoring.switch_flows import FabricAccess, SwitchFlows
 from detour.fabric.operations.live import WINDOW_S, LiveFlow, LiveFlows
 from detour.fabric.operations.prober import probe
 from detour.fabric.operations.steering import Steering
@@ -62,7 +62,7 @@ class Session:
         self.live = LiveFlows(fabric.hs, lambda: fabric.now_ps)
         self.steering = Steering(fabric.topology, self.live, self.reroute, 1 / fabric.settings.rate_pps)
         self._port_watch = PortWatch(fabric, self.sample)
-        links = Links(self._read_cells, self._write_watched, self.live.set_label, lambda: fabric.now_ps)
+        links = FabricAccess(self._read_cells, self._write_watched, self.live.set_label, lambda: fabric.now_ps)
         self.switch_flows = SwitchFlows(links, fabric.settings.hosts.tick_ps, WINDOW_S)
         self._watching = False
         self.failures: frozenset[Failure] = frozenset()

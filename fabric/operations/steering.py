@@ -9,7 +9,7 @@ from typing import Any
 
 from detour.base.errors import DetourError
 from detour.control.placement.jobs import FlowSet
-from detour.control.rerouting import Controller, Thresholds
+from detour.control.rerouting import ReroutingController, Thresholds
 from detour.fabric.operations.live import LiveFlows
 from detour.fabric.operations.placed import Placed
 from detour.fabric.operations.rerouter import Push, Rerouter
@@ -102,7 +102,9 @@ class Steering:
                 self._rerouter = None
             self._live.window_s = self._window_s if on else self._usual_window
             if on:
-                self._rerouter = Rerouter(Controller(self._topology, self._thresholds, self._failures), self._push)
+                self._rerouter = Rerouter(
+                    ReroutingController(self._topology, self._thresholds, self._failures), self._push
+                )
                 for live in self._live.all():
                     self._watch(live.name, live.placed)
                 self._live.listeners.append(self._rerouter.listen)
@@ -123,7 +125,7 @@ class Steering:
             if self._rerouter is not None:
                 self._rerouter.remove(name)
 
-    def rerouted(self, name: str, switches: topo_paths.Path) -> None:
+    def rerouted(self, name: str, switches: topo_paths.SwitchPath) -> None:
         """A sender has been told another path."""
         with self._lock:
             try:

@@ -23,7 +23,7 @@ from detour.control.policy import NoMarking, Policy, Routing
 from detour.control.routes import qcn_schema
 from detour.control.routes.qcn import MECHANISMS, PROGRAM, Mechanism, plan_qcn
 from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import Links, Memory, Scheme, Settings
+from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
 from detour.hosts.openloop import configure, discard_queues
 from detour.topo import Topology
 
@@ -35,8 +35,8 @@ PATTERNS = ("UN", "ADV", "ADVc")
 the same switch (Fuentes et al., 2016)."""
 
 # Cables with the pipeline of the switch at their end, which the engine does not model.
-LINKS = Links(40_000_000_000, host_delay_ps=250 * NS, local_delay_ps=250 * NS, global_delay_ps=700 * NS)
-MEMORY = Memory(port_bytes=60_000)
+LINKS = LinkSettings(40_000_000_000, host_delay_ps=250 * NS, local_delay_ps=250 * NS, global_delay_ps=700 * NS)
+MEMORY = SwitchMemory(port_bytes=60_000)
 
 
 _REFERENCES: dict[str, Routing] = {"MIN": "minimal", "VAL": "random", "PB": "adaptive"}
@@ -90,14 +90,16 @@ class OpenLoop(VirtualFabric):
         *,
         load: float,
         pattern: str = "UN",
-        links: Links = LINKS,
-        memory: Memory = MEMORY,
+        links: LinkSettings = LINKS,
+        memory: SwitchMemory = MEMORY,
         seed: int = 1,
     ) -> None:
         self._mechanism = routing if isinstance(routing, Mechanism) else None
         scheme = reference("MIN") if isinstance(routing, Mechanism) else routing
         frames = 1 << max(16, (len(topology.hosts) * 256 - 1).bit_length())
-        super().__init__(topology, scheme, Settings(links, memory, window=1, frames=frames, seed=seed), queue_pairs=1)
+        super().__init__(
+            topology, scheme, RunSettings(links, memory, window=1, frames=frames, seed=seed), queue_pairs=1
+        )
         if self._mechanism is not None:
             self._mirror()
         for host in topology.hosts:

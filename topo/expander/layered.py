@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from detour.base.errors import DetourError
 from detour.topo.expander.network import Expander, switch_count
-from detour.topo.expander.wiring import Pair, join
+from detour.topo.expander.wiring import SwitchPair, join
 
 PORTS = 32
 """of a switch, where none are given (section V)"""
@@ -99,7 +99,7 @@ def _wired(
 ) -> Expander:
     """Joins adjacent layers at random: `degree[j]` links up and as many down for virtual switch j+1, none beyond the
     ends."""
-    taken: set[Pair] = set()
+    taken: set[SwitchPair] = set()
     links, virtual, layer = [], [], []
     for low in range(1, int(at.max())):
         stubs = [_stubs(at, degree, which) for which in (low, low + 1)]
@@ -148,7 +148,7 @@ def fc(n: int, s: int, k: int, hosts: int | None = None, p: int = PORTS, seed: i
     switch_count("fc", n, s, hosts)
     rng = np.random.default_rng(seed)
     spec = f"fc:n={n},s={s},k={k},hosts={hosts},seed={seed}"
-    taken: set[Pair] = set()
+    taken: set[SwitchPair] = set()
     links, layer = [], []
     for low, degree in enumerate(gaps, 1):
         stubs = np.repeat(np.arange(n, dtype=np.int32), degree)

@@ -22,13 +22,13 @@ PAYLOAD = 1000
 PACKET_BYTES = 1102
 """a data packet from Ethernet header to ICRC: the longest frame there is, and so the MTU of PFC's headroom"""
 
-Transport: TypeAlias = Literal["lerp", "gbn"]
+TransportName: TypeAlias = Literal["lerp", "gbn"]
 Control: TypeAlias = Literal["dctcp", "dcqcn"]
-Paths: TypeAlias = Literal["telemetry", "shortest", "detour", "pinned"]
+PathControl: TypeAlias = Literal["telemetry", "shortest", "detour", "pinned"]
 
 
 @dataclass(frozen=True)
-class Links:
+class LinkSettings:
     """Rate of every link, and delays by the kind of link."""
 
     rate_bps: int = 100_000_000_000
@@ -47,7 +47,7 @@ class Links:
 
 
 @dataclass(frozen=True)
-class Memory:
+class SwitchMemory:
     """Packet memory of switches: `port_bytes` for every port, shared by the whole switch.
 
     `headroom_bytes`: what stays free for a port's packets after XOFF, `None`: `buffers.headroom`.
@@ -58,7 +58,7 @@ class Memory:
     reserve_bytes: int = 4096
     alpha: float = 1.0
 
-    def of_switch(self, ports: int, lossless: int, links: Links) -> Buffers:
+    def of_switch(self, ports: int, lossless: int, links: LinkSettings) -> Buffers:
         """The memory of a switch with that many cabled ports.
 
         Raises:
@@ -86,9 +86,9 @@ class Scheme:
     """
 
     name: str
-    transport: Transport
+    transport: TransportName
     control: Control
-    paths: Paths
+    paths: PathControl
     ecn: Ecn
     routing: Routing = "valiant"
     pfc: bool = False
@@ -206,12 +206,12 @@ def scheme(name: str) -> Scheme:
 
 
 @dataclass(frozen=True)
-class Settings:
+class RunSettings:
     """Everything else about a run. `window`, `frames`: packets that a connection and the fabric may have under way.
     `loss`: probability with which a link between switches loses a frame."""
 
-    links: Links = field(default_factory=Links)
-    memory: Memory = field(default_factory=Memory)
+    links: LinkSettings = field(default_factory=LinkSettings)
+    memory: SwitchMemory = field(default_factory=SwitchMemory)
     window: int = 1024
     frames: int = 1 << 20
     loss: float = 0.0

@@ -19,7 +19,7 @@ from detour.control.entries import (
     TableEntry,
     Ternary,
 )
-from detour.control.p4runtime.client import Pipeline
+from detour.control.p4runtime.client import PipelineConfig
 from detour.control.p4runtime.codec import Codec, to_bytes
 
 RULES = "FabricIngress.acl.rules"
@@ -45,7 +45,7 @@ ENTITIES = [
 
 @pytest.fixture(scope="module", params=[False, True], ids=["port numbers", "port bytes"])
 def codec(request: pytest.FixtureRequest) -> Codec:
-    return Codec(finsy.P4Schema(Pipeline.fabric().p4info).p4info, request.param)
+    return Codec(finsy.P4Schema(PipelineConfig.fabric().p4info).p4info, request.param)
 
 
 @pytest.mark.parametrize("entity", ENTITIES, ids=lambda e: type(e).__name__)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from detour.control.rerouting import Report
+from detour.control.rerouting import FlowReport
 from detour.fabric.monitoring.windows import FIELDS, PORT_FIELDS, FlowMonitor, PortMonitor
 from detour.hosts.config import HostConfig
 from detour.hosts.state import Hosts, make_hosts
@@ -24,7 +24,7 @@ def receive(hs: Hosts, row: int, packets: int, marked: int = 0, ticks: int = 0) 
     q["st_rx_delay_samples"] += packets
 
 
-def sample(monitor: FlowMonitor, now_ps: int) -> list[Report]:
+def sample(monitor: FlowMonitor, now_ps: int) -> list[FlowReport]:
     monitor.sample(now_ps)
     return monitor.reports()
 

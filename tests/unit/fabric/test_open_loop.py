@@ -107,11 +107,11 @@ def test_notifications_turn_adversarial_traffic_away() -> None:
 
 
 def test_landmarks() -> None:
-    points = qcn_switch.select(qcn_switch.Selection(extent="quick"))
+    points = qcn_switch.select(qcn_switch.QcnSelection(extent="quick"))
     assert len(points) == 4 * len(qcn_switch.ROUTINGS)
     left_out = qcn_switch.loads_left_out(points)
     assert [len(left_out[pattern]) for pattern in ("UN", "ADV", "ADVc")] == [18, 18, 20]
-    assert not qcn_switch.loads_left_out(qcn_switch.select(qcn_switch.Selection(extent="full")))
+    assert not qcn_switch.loads_left_out(qcn_switch.select(qcn_switch.QcnSelection(extent="full")))
     made = [
         {"routing": r, "pattern": p, "load": load, "accepted": a, "latency_ns": latency, "injected": injected}
         for r, p, load, a, latency, injected in (
@@ -136,12 +136,12 @@ def test_landmarks() -> None:
 @pytest.mark.parametrize(
     "chosen",
     [
-        qcn_switch.Selection(routings=("UGAL",)),
-        qcn_switch.Selection(patterns=("TORNADO",)),
-        qcn_switch.Selection(loads=(1.5,)),
-        qcn_switch.Selection(loads=(0.0,)),
+        qcn_switch.QcnSelection(routings=("UGAL",)),
+        qcn_switch.QcnSelection(patterns=("TORNADO",)),
+        qcn_switch.QcnSelection(loads=(1.5,)),
+        qcn_switch.QcnSelection(loads=(0.0,)),
     ],
 )
-def test_selections_that_do_not_exist(chosen: qcn_switch.Selection) -> None:
+def test_selections_that_do_not_exist(chosen: qcn_switch.QcnSelection) -> None:
     with pytest.raises(DetourError):
         qcn_switch.select(chosen)
