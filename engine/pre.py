@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.dataplane import HIGHEST_PORT
 from detour.base.errors import DetourError
 
 PortInstance = tuple[int, int]
@@ -20,7 +21,6 @@ PortInstance = tuple[int, int]
 
 MAX_GROUP = (1 << 16) - 1
 MAX_SESSION = (1 << 15) - 1
-_MAX_PORT = 511
 _HEAD = 2
 """Words of a block before its replicas."""
 _FIRST_WORDS = 64
@@ -136,8 +136,8 @@ class Replication:
 
 def _checked(what: str, replicas: Sequence[PortInstance]) -> tuple[PortInstance, ...]:
     for port, rid in replicas:
-        if not 0 <= port <= _MAX_PORT:
-            raise DetourError(f"{what}: port {port} is not 0 to {_MAX_PORT}")
+        if not 0 <= port <= HIGHEST_PORT:
+            raise DetourError(f"{what}: port {port} is not 0 to {HIGHEST_PORT}")
         if not 0 <= rid <= 0xFFFF:
             raise DetourError(f"{what}: replication id {rid} is not 0 to 65535")
     if len(set(replicas)) != len(replicas):

@@ -23,9 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
+from detour.base.times import US
 from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import PACKET_BYTES, US
 
 Tell = Callable[[float], None]
 """called with the share of the longest time that has passed"""

@@ -12,18 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.dataplane import PACKET_BYTES, PAYLOAD
+from detour.base.times import US
 from detour.control import schema
 from detour.experiments.measure import Rule, Series, Steady, jain, settle
 from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
-from detour.fabric.footings.virtual.scheme import (
-    PACKET_BYTES,
-    PAYLOAD,
-    US,
-    LinkSettings,
-    RunSettings,
-    Scheme,
-    SwitchMemory,
-)
+from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
 from detour.topo import Topology
 from detour.topo.topology import HostPair
 

@@ -15,7 +15,7 @@ def warm() -> None:
     proof.prove(small)
     counts.examined(small)
     counts.mean_paths(network, 4, 1)
-    for pattern in demand.PATTERNS:
+    for pattern in demand.DEMAND_PATTERNS:
         wanted = demand.demand_of(pattern, network)
         for method in ("exact", "approximate"):
             throughput.throughput(network, PathPolicy(2, 1), wanted, method)

@@ -18,7 +18,7 @@ from detour.control.fors.recolour import complete
 
 TRIES = 2
 """Attempts to route a phase"""
-BUDGET = 60
+SWAP_BUDGET = 60
 """and how many flows may drive others out in each."""
 _LONGEST = 160
 """Flows of a component at most."""
@@ -31,7 +31,7 @@ def recoloured(source: np.ndarray, target: np.ndarray, alive: np.ndarray, colour
     """Spines for one phase, as many as can be the given ones (-1: none yet), or None."""
     for attempt in range(TRIES):
         new = colour.astype(np.int32)
-        if complete(source, target, alive, alive, new, BUDGET, attempt + 1) == 0:
+        if complete(source, target, alive, alive, new, SWAP_BUDGET, attempt + 1) == 0:
             return new
     return None
 

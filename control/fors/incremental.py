@@ -10,7 +10,7 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.jit import njit
-from detour.control.fors.exchange import BUDGET, TRIES, PhaseAssignment
+from detour.control.fors.exchange import SWAP_BUDGET, TRIES, PhaseAssignment
 from detour.control.fors.fabric import FatTree2
 from detour.control.fors.plan import INSIDE, ForsPlan, Schedule, arranged, by_phase
 from detour.control.fors.recolour import complete
@@ -137,7 +137,7 @@ def _fewest_moves(u, v, alive, colour):
     best = len(u) + 1
     for attempt in range(_TRIES):
         new = old.copy()
-        if complete(u, v, alive, alive, new, np.int64(BUDGET), attempt + 1) == 0:
+        if complete(u, v, alive, alive, new, np.int64(SWAP_BUDGET), attempt + 1) == 0:
             changed = (new != old).sum()
             if changed < best:
                 best = changed

@@ -75,7 +75,7 @@ def by_default(fabric: FatTree2) -> str:
     return "ftree" if np.isin(links, (0, fabric.leaves)).all() else "minhop"
 
 
-TABLES = {"ftree": ftree, "minhop": min_hop}
+ROUTING_ENGINES = {"ftree": ftree, "minhop": min_hop}
 
 
 def spines_of(fabric: FatTree2, table: ForwardingTable, src: np.ndarray, dst: np.ndarray) -> np.ndarray:

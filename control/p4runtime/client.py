@@ -30,7 +30,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 # A message stays well below gRPC's limit of 4 MiB.
-BATCH = 2000
+WRITE_BATCH = 2000
 RPC_SECONDS = 60.0
 OPEN_SECONDS = 3 * RPC_SECONDS
 """for a connection: arbitration, and setting the pipeline"""
@@ -221,8 +221,8 @@ class SwitchClient:
             DetourError: naming the first update that the switch refuses; those before and after it are done.
         """
         pending = list(updates)
-        for start in range(0, len(pending), BATCH):
-            batch = pending[start : start + BATCH]
+        for start in range(0, len(pending), WRITE_BATCH):
+            batch = pending[start : start + WRITE_BATCH]
             request = p4r.WriteRequest(device_id=self.target.device_id, updates=batch)
             try:
                 await self._client().request(request)

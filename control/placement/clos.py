@@ -19,7 +19,7 @@ from detour.topo.failures import NONE, Failures, dead_links, dead_switches
 from detour.topo.graph import FAR, distances
 from detour.topo.paths import SwitchPath, shortest_paths
 
-FAMILIES = ("leaf-spine", "fat-tree")
+CLOS_FAMILIES = ("leaf-spine", "fat-tree")
 LONGEST = 5
 """switches on the longest way: edge, aggregation, core, aggregation, edge"""
 
@@ -32,8 +32,8 @@ class Clos:
         Raises:
             DetourError: it is no Clos network.
         """
-        if topology.family not in FAMILIES:
-            raise DetourError(f"placement is for {' and '.join(FAMILIES)} networks; {topology.spec} is neither")
+        if topology.family not in CLOS_FAMILIES:
+            raise DetourError(f"placement is for {' and '.join(CLOS_FAMILIES)} networks; {topology.spec} is neither")
         self.topology, self.failures = topology, failures
         self.tiers = 2 if topology.family == "leaf-spine" else 3
         self.edge_of = np.array([host.switch for host in topology.hosts], np.int32)

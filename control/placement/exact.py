@@ -16,7 +16,7 @@ from detour.base.arrays import Int32Array
 from detour.control.placement.heuristic import Candidates
 
 MAX_UNKNOWNS = 4_000
-SECONDS = 2.0
+SOLVER_SECONDS = 2.0
 
 
 def fits(candidates: Candidates, load: Int32Array, reached: Int32Array) -> bool:
@@ -30,7 +30,7 @@ def solve(candidates: Candidates, load: Int32Array, reached: Int32Array) -> Int3
     import highspy
 
     model = highspy.Highs()
-    for option, value in (("output_flag", False), ("time_limit", SECONDS), ("threads", 1)):
+    for option, value in (("output_flag", False), ("time_limit", SOLVER_SECONDS), ("threads", 1)):
         model.setOptionValue(option, value)
     flows = np.bincount(candidates.pair, minlength=len(candidates.start) - 1)
     count = len(candidates.paths)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from detour.engine.compiler.model import Header, Json, Model, PipelineIr, TableIr, find, refuse
 
-MAX_BITS = 2048
+MAX_FIELD_BITS = 2048
 """Widest field, parameter or register: p4c's own limit for BMv2."""
 MAX_PHV_BYTES = 1 << 16
 """Largest PHV; the loop has one for every packet in flight."""
@@ -24,8 +24,8 @@ _MAX_SIZE = (1 << 31) - 1
 
 def check_width(bits: Json, what: str, at: Json) -> int:
     """A width in bits."""
-    if type(bits) is not int or not 1 <= bits <= MAX_BITS:
-        raise refuse(f"{what} has {bits!r} bits; 1 to {MAX_BITS} are possible", at)
+    if type(bits) is not int or not 1 <= bits <= MAX_FIELD_BITS:
+        raise refuse(f"{what} has {bits!r} bits; 1 to {MAX_FIELD_BITS} are possible", at)
     return int(bits)
 
 

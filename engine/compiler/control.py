@@ -14,13 +14,13 @@ from detour.engine.compiler.lookup import lookup_function, pack_key
 from detour.engine.compiler.model import ActionIr, ActionProfileIr, Json, PipelineIr, TableIr, refuse
 from detour.engine.compiler.slots import (
     ACTION,
-    BYTES,
+    ENTRY_BYTES,
+    ENTRY_PACKETS,
     GROUP_MEMBERS,
     MEMBERS,
     METER_WORDS,
     METERS,
     NOW,
-    PACKETS,
     PROFILE_GROUPS,
     RECORDS,
     TOUCHED,
@@ -155,7 +155,7 @@ class _Graph:
         if table.support_timeout:
             f.store(f.load(64, f.at("%sw", 8 * NOW), 8), f.at(record, 8 * TOUCHED), 8)
         if table.with_counters:
-            count_packet(ctx, f.at(record, 8 * PACKETS), f.at(record, 8 * BYTES))
+            count_packet(ctx, f.at(record, 8 * ENTRY_PACKETS), f.at(record, 8 * ENTRY_BYTES))
         if table.direct_meter:
             array = ctx.model.meters[table.direct_meter]
             first, last = (Value(64, f.value(f"ptrtoint ptr {p} to i64")) for p in (base, record))
@@ -213,7 +213,7 @@ class _Graph:
         member = f.alloca("i64")
         f.store(f.resize(where, 64), member, 8)
         empty, run = f.block("empty"), f.block("member")
-        # NO_ACTION: no default was set.
+        # NO_ACTION_ID: no default was set.
         f.branch(f.compare("eq", where, const(32, -1)), empty, one := f.block("set"))
         f.enter(one)
         if profile.selector:

@@ -52,9 +52,9 @@ PROFILE_SIZES: Final = 3  # after the address of an array of a profile so many s
 
 ACTION: Final = 0
 TOUCHED: Final = 1
-PACKETS: Final = 2
-BYTES: Final = 3
-NO_ACTION: Final = 0xFFFFFFFF
+ENTRY_PACKETS: Final = 2
+ENTRY_BYTES: Final = 3
+NO_ACTION_ID: Final = 0xFFFFFFFF
 GROUP_FLAG: Final = 1 << 32
 
 GROUP_HEAD: Final = 3

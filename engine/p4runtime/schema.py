@@ -18,9 +18,8 @@ from detour.engine.p4runtime import packets
 from detour.engine.p4runtime.actions import ActionCodec, TableAction, TableActions
 from detour.engine.p4runtime.errors import invalid
 from detour.engine.p4runtime.match import CODECS, FieldCodec, MatchCodec, StringCodec
-from detour.engine.p4runtime.p4data import DataType, Unsupported, data_type
+from detour.engine.p4runtime.p4data import MAX_P4INFO_BITS, DataType, Unsupported, data_type
 
-MAX_BITS = 1 << 14
 _Match = p4i.MatchField.MatchType
 # What p4c makes of P4Info's match kinds in the JSON.
 _JSON_KINDS = {
@@ -439,8 +438,8 @@ def _width(info: int, program: int, what: str) -> int:
     P4Info has no width for strings, errors and enums without representation.
     """
     info = info or program
-    if not 0 < info <= MAX_BITS or not 0 < program <= MAX_BITS:
-        raise invalid(f"P4Info: {what}: a width of {info} bits (BMv2 JSON: {program}) is not in 1..{MAX_BITS}")
+    if not 0 < info <= MAX_P4INFO_BITS or not 0 < program <= MAX_P4INFO_BITS:
+        raise invalid(f"P4Info: {what}: a width of {info} bits (BMv2 JSON: {program}) is not in 1..{MAX_P4INFO_BITS}")
     return min(info, program)
 
 

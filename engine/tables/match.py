@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from detour.engine.compiler import model
 from detour.engine.compiler.slots import (
     ACTION,
-    BYTES,
+    ENTRY_BYTES,
+    ENTRY_PACKETS,
     GROUP_FLAG,
     METERS,
-    NO_ACTION,
+    NO_ACTION_ID,
     NOW,
-    PACKETS,
     RECORDS,
     TOUCHED,
     key_layout,
@@ -100,7 +100,7 @@ class MatchTable:
             self._meter = MeterArray(meter.name, 4, meter.unit, tick_ps)
             self._publish_meter()
         self._reset_entries()
-        self._rows.flat[ACTION] = NO_ACTION
+        self._rows.flat[ACTION] = NO_ACTION_ID
         self.default_changed = False
         self._install(spec)
 
@@ -236,14 +236,14 @@ class MatchTable:
     def reset_default(self) -> None:
         """Back to the default entry that the program gives (none in indirect tables)."""
         default = self.spec.default
-        words = self._encode(default.action.id, default.args) if default else [NO_ACTION]
+        words = self._encode(default.action.id, default.args) if default else [NO_ACTION_ID]
         self._set_default_words(words)
         self.default_changed = False
 
     @property
     def default(self) -> Entry | None:
         """The default entry (handle -1), None if there is none."""
-        if self._rows.flat[ACTION] == NO_ACTION:
+        if self._rows.flat[ACTION] == NO_ACTION_ID:
             return None
         action, params, target = self._decode(0)
         return Entry(-1, (), 0, action, params, target)
@@ -253,12 +253,12 @@ class MatchTable:
     def counter(self, handle: int) -> tuple[int, int]:
         """(packets, bytes) of an entry."""
         at = self._counted(handle)
-        return self._rows.flat[at + PACKETS], self._rows.flat[at + BYTES]
+        return self._rows.flat[at + ENTRY_PACKETS], self._rows.flat[at + ENTRY_BYTES]
 
     def set_counter(self, handle: int, packets: int, octets: int) -> None:
         """Sets an entry's counter."""
         at = self._counted(handle)
-        self._rows.flat[at + PACKETS], self._rows.flat[at + BYTES] = packets, octets
+        self._rows.flat[at + ENTRY_PACKETS], self._rows.flat[at + ENTRY_BYTES] = packets, octets
 
     def _counted(self, handle: int) -> int:
         if not self.spec.with_counters:
@@ -335,7 +335,7 @@ class MatchTable:
 
     def _refer(self, word: int, count: int) -> None:
         """Keeps the action profile's use counts."""
-        if self.profile is None or word == NO_ACTION:
+        if self.profile is None or word == NO_ACTION_ID:
             return
         if word & GROUP_FLAG:
             self.profile.use_group(word & 0xFFFFFFFF, count)

@@ -25,7 +25,7 @@ from detour.experiments.bench.report import BenchReport, Goal, rate, ratio
 from detour.topo.topology import Host
 
 GOAL = 30.0
-BYTES = 512
+FRAME_BYTES = 512
 _DELAY_PS = 1_000_000_000
 _MAX_LAG_PS = 100_000_000_000
 _ENGINE_LOADS = (500, 1000, 2000, 3000, 4000, 6000, 8000)
@@ -74,7 +74,7 @@ def engine(fabric: BenchFabric, seconds: float, tell: Progress) -> list[LoadPoin
 
 
 def _engine_load(fabric: BenchFabric, network: Network, packets: int, seconds: float) -> LoadPoint:
-    frames = between(partners(fabric.topology), BYTES, packets)
+    frames = between(partners(fabric.topology), FRAME_BYTES, packets)
     sent = 0
 
     def refill() -> None:
@@ -131,7 +131,7 @@ def _hops() -> int:
 
 
 def _bmv2_load(fabric: BenchFabric, far: dict[int, Host], packets: int, seconds: float) -> LoadPoint:
-    frames = between(partners(fabric.topology), BYTES, packets)
+    frames = between(partners(fabric.topology), FRAME_BYTES, packets)
     begin, sent = _hops(), 0
 
     def refill() -> None:
@@ -174,7 +174,7 @@ def run(seconds: float = 3.0, tell: Progress = silent) -> BenchReport:
     notes: list[str] = []
     other: list[LoadPoint] = []
     if not processes.installed():
-        notes.append(f"not compared with BMv2: {processes.BMV2} is not on PATH")
+        notes.append(f"not compared with BMv2: {processes.BMV2_COMMAND} is not on PATH")
     elif why := namespace.unavailable():
         notes.append(f"not compared with BMv2: {why}")
     else:

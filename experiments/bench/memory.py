@@ -23,7 +23,7 @@ from detour.control.entries import TableEntry
 from detour.control.p4runtime.codec import Codec
 from detour.control.planner import plan
 from detour.experiments.bench.client import Client, p4info
-from detour.experiments.bench.dragonfly import D3, PRIORITIES
+from detour.experiments.bench.dragonfly import BENCH_PRIORITIES, D3
 from detour.experiments.bench.report import BenchReport, Goal
 from detour.topo import Topology, parse_topology
 
@@ -74,7 +74,7 @@ def _serve(spec: str, address: str) -> None:
 
 def _wire(network, topology: Topology) -> None:
     for switch in topology.switches:
-        network.add_switch(switch.device_id, priorities=PRIORITIES)
+        network.add_switch(switch.device_id, priorities=BENCH_PRIORITIES)
     for link in topology.links:
         ends = [(topology.switches[at].device_id, port) for at, port in (link.a, link.b)[: 1 + (link.kind != "host")]]
         if link.kind == "host":

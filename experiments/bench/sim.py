@@ -25,11 +25,12 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
+from detour.base.times import US
 from detour.control.policy import Amount, StepMarking
 from detour.engine.compiler.program import Program
 from detour.experiments.bench.report import BenchReport, Goal
 from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import TELEMETRY_LERP, US, RunSettings, Scheme
+from detour.fabric.footings.virtual.scheme import TELEMETRY_LERP, RunSettings, Scheme
 from detour.topo import parse_topology
 
 GOAL_HOPS = 1.5e6

@@ -38,8 +38,8 @@ class Size:
 def in_process(fabric: BenchFabric, size: int, seconds: float) -> float:
     """Packets a second of one core."""
     switch = fabric.topology.switches[0]
-    frames = through_switch(fabric.topology, size, inprocess.BATCH)
-    with Network(Virtual(), packets=8 * inprocess.BATCH) as network:
+    frames = through_switch(fabric.topology, size, inprocess.INJECT_BATCH)
+    with Network(Virtual(), packets=8 * inprocess.INJECT_BATCH) as network:
         fabric.add_switches(network, [switch.device_id])
         network.add_switch(inprocess.NOWHERE)
         for port in range(1, len(switch.ports) + 1):
@@ -89,7 +89,7 @@ def run(sizes: tuple[int, ...] = SIZES, seconds: float = 1.0, tell: Progress = s
         if processes.installed():
             kinds.append("bmv2")
         else:
-            notes.append(f"not compared with BMv2: {processes.BMV2} is not on PATH")
+            notes.append(f"not compared with BMv2: {processes.BMV2_COMMAND} is not on PATH")
         for kind in kinds:
             veth[kind] = over_veth(kind, fabric, sizes, seconds, tell)
     found = []

@@ -99,9 +99,9 @@ def _measure(program: Program, kind: str, known: dict[int, BenchEntry], port: in
     keys = list(known)
 
     def batch() -> list[bytes]:
-        return [frame(kind, key) for key in numbers.choices(keys, k=inprocess.BATCH)]
+        return [frame(kind, key) for key in numbers.choices(keys, k=inprocess.INJECT_BATCH)]
 
-    with Network(Virtual(), packets=8 * inprocess.BATCH) as network:
+    with Network(Virtual(), packets=8 * inprocess.INJECT_BATCH) as network:
         network.add_switch(1)
         network.add_switch(inprocess.NOWHERE)
         for number in (*PORTS.values(), NO_TABLE, _OUT):

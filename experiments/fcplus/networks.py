@@ -9,7 +9,7 @@ from detour.experiments.store import Point
 from detour.topo import expander
 from detour.topo.expander import Expander
 
-PRIORITIES = {"FC+ 2L": 2, "FC+ 1L": 1, "KSP": 0, "FC": 1, "Clos": 1}
+PRIORITIES_OF = {"FC+ 2L": 2, "FC+ 1L": 1, "KSP": 0, "FC": 1, "Clos": 1}
 """lossless priorities that the routes may use; KSP has one and takes no regard to it"""
 
 
@@ -30,5 +30,5 @@ def policy(point: Point) -> PathPolicy:
     if name == "FC":
         longest = 2 * (paper.fc_layers(point["n"], point["s"]) - 1)
         return PathPolicy(64, 1, disjoint=True, max_hops=min(longest, point.get("max_hops", longest)))
-    chosen = PathPolicy(point["k"], PRIORITIES[name], ties)
+    chosen = PathPolicy(point["k"], PRIORITIES_OF[name], ties)
     return PathPolicy(chosen.k, chosen.priorities, ties, max_hops=point.get("max_hops", chosen.max_hops))

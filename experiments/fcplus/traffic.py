@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.control.expander.demand import Demand
 from detour.control.expander.routes import ExpanderRoutes
-from detour.fabric.footings.virtual.scheme import PACKET_BYTES, PAYLOAD
 from detour.topo.expander.network import Expander
 
 WEB_SEARCH = (

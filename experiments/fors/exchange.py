@@ -11,16 +11,16 @@ import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
+from detour.base.times import US
 from detour.control.fors import FatTree2, ForsPlan, opensm, solve
 from detour.control.fors.baselines import linear_shift
-from detour.control.fors.plan import only_present
+from detour.control.fors.plan import INSIDE, only_present
 from detour.control.fors.residual import residual
 from detour.control.fors.solve import unreachable_text
-from detour.fabric.footings.virtual.scheme import US
 from detour.fabric.traffic.leaf_adaptive import LeafAdaptive
 from detour.fabric.traffic.outage import Break, Breaks, Delays, OutageController, Planner
-from detour.fabric.traffic.phased import NONE, Pace, PhasedExchange, PhasedMessages
-from detour.fabric.traffic.pinned import LOCAL, PinnedFabric, Tuning
+from detour.fabric.traffic.phased import ABSENT, Pace, PhasedExchange, PhasedMessages
+from detour.fabric.traffic.pinned import PinnedFabric, Tuning
 
 ROUTINGS = ("fors", "ftree", "minhop", "ftree-ar")
 PhaseProgress = Callable[[int, int], None]
@@ -70,7 +70,7 @@ def planned(fabric: FatTree2, routing: str, *, skip_unreachable: bool = False) -
         plan = solve(fabric, skip_unreachable=skip_unreachable)
         return PhasedMessages.of(plan), plan.phases
     schedule = only_present(fabric, linear_shift(fabric), lost)
-    table = opensm.TABLES["ftree" if routing == "ftree-ar" else routing](fabric)
+    table = opensm.ROUTING_ENGINES["ftree" if routing == "ftree-ar" else routing](fabric)
     spine = opensm.spines_of(fabric, table, schedule.src, schedule.dst)
     messages = PhasedMessages.of(ForsPlan(fabric, schedule.phases, schedule.phase, schedule.src, schedule.dst, spine))
     return messages, messages.phases
@@ -88,10 +88,10 @@ def planner_of(routing: str) -> Planner:
     def by_table(
         fabric: FatTree2, phase: Int64Array, src: Int64Array, dst: Int64Array, spine: Int64Array
     ) -> tuple[Int64Array, Int64Array]:
-        table = opensm.TABLES["ftree" if routing == "ftree-ar" else routing](fabric)
+        table = opensm.ROUTING_ENGINES["ftree" if routing == "ftree-ar" else routing](fabric)
         leaf, far = src // fabric.spines, dst // fabric.spines
-        lost = (leaf != far) & (table[leaf, dst] == LOCAL)
-        return np.where(lost, NONE, phase), np.where(leaf == far, LOCAL, table[leaf, dst]).astype(np.int64)
+        lost = (leaf != far) & (table[leaf, dst] == INSIDE)
+        return np.where(lost, ABSENT, phase), np.where(leaf == far, INSIDE, table[leaf, dst]).astype(np.int64)
 
     return fors if routing == "fors" else by_table
 

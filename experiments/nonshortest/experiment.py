@@ -12,7 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
+from detour.base.times import US
 from detour.control.policy import Amount, StepMarking
 from detour.control.routes.adaptive import check_routing
 from detour.experiments import running
@@ -20,16 +22,7 @@ from detour.experiments.measure import Rule
 from detour.experiments.nonshortest import paper
 from detour.experiments.nonshortest.workloads import ceiling, pair_count, sample
 from detour.experiments.store import Point
-from detour.fabric.footings.virtual.scheme import (
-    BENCHMARK,
-    PACKET_BYTES,
-    SCHEMES,
-    US,
-    LinkSettings,
-    Scheme,
-    SwitchMemory,
-    scheme,
-)
+from detour.fabric.footings.virtual.scheme import BENCHMARK, SCHEMES, LinkSettings, Scheme, SwitchMemory, scheme
 from detour.hosts.config import HostConfig
 from detour.topo import Topology, parse_topology
 

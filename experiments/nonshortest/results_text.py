@@ -7,20 +7,13 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.control.policy import RedMarking
 from detour.experiments import maxmin
 from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.nonshortest import paper
 from detour.experiments.nonshortest.workloads import PATTERNS, pair_count, sample
-from detour.fabric.footings.virtual.scheme import (
-    LERP_WITHOUT_PFC,
-    PACKET_BYTES,
-    PAYLOAD,
-    ROCE_WITH_PFC,
-    SCHEMES,
-    LinkSettings,
-    SwitchMemory,
-)
+from detour.fabric.footings.virtual.scheme import LERP_WITHOUT_PFC, ROCE_WITH_PFC, SCHEMES, LinkSettings, SwitchMemory
 from detour.topo import parse_topology
 
 _HEAD = """# Results: non-shortest paths in lossy data centers

@@ -13,13 +13,14 @@ from dataclasses import replace
 from pathlib import Path as File
 from typing import Any
 
+from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
 from detour.control.rerouting import FlowReport, ReroutingController
 from detour.experiments.placement.scenario import (
     ONSET,
-    PATHS,
     RECEIVER,
     SENDER,
+    SPINE_PATHS,
     THROTTLE,
     THROTTLED,
     TOPOLOGY,
@@ -29,7 +30,7 @@ from detour.experiments.placement.scenario import (
 )
 from detour.fabric.daemon.control_socket import ControlServer
 from detour.fabric.footings.base import Fabric
-from detour.fabric.footings.settings import BMV2, ENGINE, PACKET_BYTES, PAYLOAD, FootingSettings
+from detour.fabric.footings.settings import BMV2, ENGINE, FootingSettings
 from detour.fabric.operations.rerouter import Rerouter, push_to, usid_text
 from detour.fabric.operations.session import Session
 from detour.fabric.traffic.flows import Choice, Flow
@@ -82,7 +83,7 @@ def run(how: Footing, footing: str, mode: str, seconds: float) -> RunResult:
         session.connect()
         session.provision()
         # Whatever is loaded or compiled on first use, is now: the first run would begin with it.
-        session.send(f"h{SENDER}", f"h{RECEIVER}", _WARM_BYTES, usid=usid_text(PATHS[0], RECEIVER))
+        session.send(f"h{SENDER}", f"h{RECEIVER}", _WARM_BYTES, usid=usid_text(SPINE_PATHS[0], RECEIVER))
         folder = File(stack.enter_context(tempfile.TemporaryDirectory(prefix="detour-")))
         server = ControlServer(folder / "socket", {"reroute": session.reroute, "flows": session.flows})
         server.start()
@@ -96,13 +97,13 @@ class _Run:
     def __init__(self, session: Session, how: Footing, mode: str, seconds: float, socket: File) -> None:
         self.session, self.how, self.mode, self.seconds = session, how, mode, seconds
         target = session.topology.hosts[RECEIVER]
-        paths = tuple(Path(0, path_usids(session.topology, way, target)) for way in PATHS)
+        paths = tuple(Path(0, path_usids(session.topology, way, target)) for way in SPINE_PATHS)
         choice = Choice(paths, react=True) if mode == "nic" else Choice(paths[:1])
         stream = PatternSource(_SEED), PatternSink(_SEED)
         size = session.fabric.settings.message_bytes
         self.flow: Flow = session.pump.open(SENDER, RECEIVER, choice, stream, slots=_SLOTS, slot_bytes=size)
         # The first look at the tables is not to count for the first push.
-        for way in PATHS:
+        for way in SPINE_PATHS:
             session.path(f"h{SENDER}", f"h{RECEIVER}", usid=usid_text(way, RECEIVER))
         self.rerouter = Rerouter(ReroutingController(session.topology, how.thresholds), push_to(socket))
         self.samples: list[tuple[int, int]] = []
@@ -138,7 +139,7 @@ class _Run:
         live.listeners.append(self._heard)
         begin = session.fabric.now_ps
         name = live.open(flow)
-        self.rerouter.add(name, PATHS[0], RECEIVER)
+        self.rerouter.add(name, SPINE_PATHS[0], RECEIVER)
         try:
             session.pump.run([flow], lambda: self._progress(begin))
             delivered = self.row("st_rx_bytes", receiver=True)

@@ -11,17 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
+from detour.base.times import MS
 from detour.control.policy import Amount, Policy, StepMarking
 from detour.hosts.config import HostConfig
 from detour.topo import Topology
-
-MS = 1_000_000_000
-"""picoseconds"""
-
-PAYLOAD = 1000
-PACKET_BYTES = 1102
-"""a data packet's bytes from Ethernet header to ICRC, with `PAYLOAD`"""
 
 QUEUE_PACKETS = 320
 ECN_PACKETS = 100

@@ -18,7 +18,7 @@ from typing import Any
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
-from detour.control.describe import TABLES, entity_dict
+from detour.control.describe import TABLE_NAMES, entity_dict
 from detour.control.entries import Plan, difference
 from detour.control.p4runtime.client import FabricClient, SwitchClient
 from detour.control.p4runtime.keeping import Keeper
@@ -185,11 +185,11 @@ class Session:
 
     def entries(self, switch: str | None = None, table: str | None = None) -> dict[str, Any]:
         """What switches hold, by name."""
-        if table is not None and table not in TABLES and table not in TABLES.values():
-            raise DetourError(f"there is no table {table!r}; allowed: {', '.join(TABLES)}")
+        if table is not None and table not in TABLE_NAMES and table not in TABLE_NAMES.values():
+            raise DetourError(f"there is no table {table!r}; allowed: {', '.join(TABLE_NAMES)}")
         chosen = self.topology.switches if switch is None else (self.topology.switch(switch),)
         held = self._read([s.device_id for s in chosen])
-        wanted = None if table is None else TABLES.get(table, table)
+        wanted = None if table is None else TABLE_NAMES.get(table, table)
         records = {s.name: [entity_dict(entity) for entity in held[s.device_id]] for s in chosen}
         return {name: [r for r in rows if wanted in (None, r["table"])] for name, rows in records.items()}
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
-from detour.fabric.traffic.pinned import LOCAL, PinnedFabric
+from detour.control.fors.plan import INSIDE
+from detour.fabric.traffic.pinned import PinnedFabric
 from detour.hosts.verbs.bulk import Flows, post_many
 
 Flags = NDArray[np.bool_]
@@ -72,7 +73,7 @@ class Barrier:
         """A live spine for every edge, in turn. Leaves without a common one leave it to the switches' routes, which
         know a longer way (plain address)."""
         tree = self._fabric.tree
-        spines = np.full(len(self.child), LOCAL, np.int64)
+        spines = np.full(len(self.child), INSIDE, np.int64)
         for edge, (a, b) in enumerate(zip(self.child // tree.spines, self.parent // tree.spines, strict=True)):
             usable = np.flatnonzero(up[a] & up[b])
             if a != b and len(usable):

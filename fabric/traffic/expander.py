@@ -21,8 +21,9 @@ from detour.control.expander.routes import ExpanderRoutes
 from detour.control.policy import Amount, Ecn, RedMarking
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.footings.virtual.scheme import PATIENT, RunSettings, Scheme
-from detour.hosts.frames.addresses import final_address, to_words, usid_address
+from detour.hosts.frames.addresses import final_address, to_words
 from detour.topo import address
+from detour.topo.address import usid_address
 from detour.topo.expander.network import Expander
 from detour.topo.paths import path_usids
 from detour.topo.topology import HostPair
@@ -30,11 +31,13 @@ from detour.topo.topology import HostPair
 BY_ADDRESS = -1
 """in place of a path: the switches choose among shortest ones (in a Clos: up and down)"""
 
-RED = RedMarking(Amount(5_000, "bytes"), Amount(200_000, "bytes"), 0.01)
+EXPANDER_RED_MARKING = RedMarking(Amount(5_000, "bytes"), Amount(200_000, "bytes"), 0.01)
 """section V-B"""
 
 
-def scheme_of(name: str, priorities: int, ecn: Ecn = RED, hosts: Sequence[tuple[str, Any]] = ()) -> Scheme:
+def scheme_of(
+    name: str, priorities: int, ecn: Ecn = EXPANDER_RED_MARKING, hosts: Sequence[tuple[str, Any]] = ()
+) -> Scheme:
     """RoCEv2 with PFC in `priorities` lossless priorities (1 to 3; KSP has 1 and no regard to deadlock)."""
     return Scheme(name, "gbn", "dcqcn", "pinned", ecn, pfc=True, channels=max(1, priorities), hosts=(*PATIENT, *hosts))
 

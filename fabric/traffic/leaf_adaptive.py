@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from detour.base.arrays import Int64Array
-from detour.fabric.footings.virtual.scheme import US
+from detour.base.times import US
 from detour.fabric.traffic.phased import PhasedExchange
 
 

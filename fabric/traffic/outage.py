@@ -20,16 +20,13 @@ import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
-from detour.base.times import MAX_TIME
+from detour.base.times import MAX_TIME, US
 from detour.control.fors.fabric import FatTree2, LeafSpineLink
-from detour.fabric.footings.virtual.scheme import US
 from detour.fabric.traffic.barrier import Flags
-from detour.fabric.traffic.phased import NONE, PhasedExchange
+from detour.fabric.traffic.phased import ABSENT, PhasedExchange
 from detour.fabric.traffic.pinned import PinnedFabric
 from detour.hosts.paths import paths
 from detour.hosts.state import NIL
-
-NEVER = MAX_TIME
 
 Planner = Callable[[FatTree2, Int64Array, Int64Array, Int64Array, Int64Array], tuple[Int64Array, Int64Array]]
 """(fabric, phase, src, dst, spine) of what waits -> (phase, spine); phase -1: cannot be delivered"""
@@ -50,7 +47,7 @@ class Breaks:
 
     def __init__(self, breaks: Iterable[Break]) -> None:
         self._left = sorted(breaks, key=lambda one: one.time_ps)
-        self.due_ps = self._left[0].time_ps if self._left else NEVER
+        self.due_ps = self._left[0].time_ps if self._left else MAX_TIME
 
     def act(self, exchange: PhasedExchange) -> None:
         """Breaks what is due."""
@@ -61,7 +58,7 @@ class Breaks:
                 fabric.cut(leaf, spine, silent=one.silent)
             for leaf in sorted(one.leaves):
                 fabric.cut_hosts(leaf)
-        self.due_ps = self._left[0].time_ps if self._left else NEVER
+        self.due_ps = self._left[0].time_ps if self._left else MAX_TIME
 
 
 @dataclass(frozen=True)
@@ -82,9 +79,9 @@ class Story:
     links: list[LeafSpineLink]
     by: str
     detected_ps: int
-    told_ps: int = NEVER
-    planned_ps: int = NEVER
-    in_force_ps: int = NEVER
+    told_ps: int = MAX_TIME
+    planned_ps: int = MAX_TIME
+    in_force_ps: int = MAX_TIME
     phase: int = -1
     planning_seconds: float = 0.0
     phases_left: int = 0
@@ -95,7 +92,7 @@ class Story:
         """Times in us, for JSON; without what the wall clock said."""
 
         def us(value: int) -> float | None:
-            return None if value == NEVER else round(value / US, 3)
+            return None if value == MAX_TIME else round(value / US, 3)
 
         return {
             "links": [f"{u}:{c}" for u, c in self.links],
@@ -159,8 +156,8 @@ class OutageController:
         self.known: set[LeafSpineLink] = {(int(u), int(c)) for u, c in np.argwhere(~exchange.up)}
         self._probes = Probes(fabric) if self.delays.probe_ps else None
         self._look_ps = fabric.now_ps
-        self._probe_ps = fabric.now_ps if self._probes else NEVER
-        self._tell_ps = self._plan_ps = NEVER
+        self._probe_ps = fabric.now_ps if self._probes else MAX_TIME
+        self._tell_ps = self._plan_ps = MAX_TIME
         self._untold: list[Story] = []
         self._unplanned: list[Story] = []
         self._waiting: list[Story] = []
@@ -212,7 +209,7 @@ class OutageController:
 
     def _tell(self, exchange: PhasedExchange) -> None:
         """Switches get other routes, hosts learn which links to avoid; leaves without any link are left out."""
-        self._tell_ps = NEVER
+        self._tell_ps = MAX_TIME
         up = self._up(exchange)
         entries = exchange.fabric.reroute(self.known)
         lost = np.flatnonzero(~up.any(axis=1))
@@ -228,7 +225,7 @@ class OutageController:
 
     def _plan(self, exchange: PhasedExchange) -> None:
         """The new plan for what waits, ready for the next phase."""
-        self._plan_ps = NEVER
+        self._plan_ps = MAX_TIME
         begin = time.perf_counter()
         phases = replan(exchange, exchange.fabric.tree.with_failed(self.known), self._planner)
         seconds = time.perf_counter() - begin
@@ -260,6 +257,6 @@ def replan(exchange: PhasedExchange, fabric: FatTree2, planner: Planner) -> int:
     phase, spine = planner(fabric, before, messages.src[flights], messages.dst[flights], exchange.spine[flights])
     spines = exchange.spine.copy()
     spines[flights] = spine
-    groups: Sequence[Int64Array] = [flights[phase == number] for number in np.unique(phase[phase != NONE])]
+    groups: Sequence[Int64Array] = [flights[phase == number] for number in np.unique(phase[phase != ABSENT])]
     exchange.replace(groups, spines)
     return len(groups)

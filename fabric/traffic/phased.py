@@ -18,20 +18,21 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
-from detour.fabric.footings.virtual.scheme import US
+from detour.base.times import US
+from detour.control.fors.plan import INSIDE
 from detour.fabric.traffic.barrier import Barrier, Flags
-from detour.fabric.traffic.pinned import LOCAL, PinnedFabric
+from detour.fabric.traffic.pinned import PinnedFabric
 from detour.hosts.state import QPS_ERR
 from detour.hosts.verbs.bulk import post_many
 
 PLAN_ENTRY_BYTES = 4
 """what a host is told of a message to send: destination and spine, 16 bits each"""
-NONE = -1
+ABSENT = -1
 
 
 @dataclass(frozen=True)
 class PhasedMessages:
-    """Who sends to whom in which phase by which spine (`LOCAL` inside a leaf): int arrays, one element a message."""
+    """Who sends to whom in which phase by which spine (`INSIDE` inside a leaf): int arrays, one element a message."""
 
     phase: Int64Array
     src: Int64Array
@@ -134,7 +135,7 @@ class PhasedExchange:
         self.phase_spines: list[Int64Array] = []
         """messages of every phase that has begun, and their spines as planned then"""
         self._queue = split(messages.phase)
-        self._mine = np.full(fabric.tree.slots, NONE, np.int64)
+        self._mine = np.full(fabric.tree.slots, ABSENT, np.int64)
         self._plan_bytes: Int64Array | int = 0
         self._plan_edges: Int64Array | int = 0
         self._actors: list[Actor] = []
@@ -202,7 +203,7 @@ class PhasedExchange:
     def _begin_phase(self) -> None:
         """The root begins the next phase: its release is on its way."""
         flights = self._queue.pop(0)
-        self._mine[:] = NONE
+        self._mine[:] = ABSENT
         self._mine[self.messages.src[flights]] = flights
         self.phase_flights.append(flights)
         self.phase_spines.append(self.spine[flights])
@@ -229,7 +230,7 @@ class PhasedExchange:
     def _send(self, hosts: Int64Array) -> None:
         """Hosts post their message of this phase, if they have one."""
         mine = self._mine[hosts]
-        mine = mine[mine != NONE]
+        mine = mine[mine != ABSENT]
         mine = mine[self.state[mine] == self.WAITS]
         self._avoid(mine)
         self.state[mine] = self.SENT
@@ -318,12 +319,12 @@ class PhasedExchange:
         tree = self.fabric.tree
         spine = self.spine[flights]
         a, b = src // tree.spines, dst // tree.spines
-        broken = np.flatnonzero((spine != LOCAL) & ~(self.up[a, spine] & self.up[b, spine]))
+        broken = np.flatnonzero((spine != INSIDE) & ~(self.up[a, spine] & self.up[b, spine]))
         if not len(broken):
             return
         for k in broken.tolist():
             usable = np.flatnonzero(self.up[a[k]] & self.up[b[k]])
-            spine[k] = usable[(src[k] + dst[k]) % len(usable)] if len(usable) else LOCAL
+            spine[k] = usable[(src[k] + dst[k]) % len(usable)] if len(usable) else INSIDE
         chosen = flights[broken]
         self.spine[chosen] = spine[broken]
         act = self.fabric.move if move else self.fabric.pin

@@ -19,23 +19,23 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
+from detour.base.times import US
 from detour.control.entries import Difference, difference
 from detour.control.fors.fabric import FatTree2, LeafSpineLink
+from detour.control.fors.plan import INSIDE
 from detour.control.planner import plan
 from detour.control.policy import Amount, StepMarking
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.footings.virtual.load import rewrite
-from detour.fabric.footings.virtual.scheme import US, LinkSettings, RunSettings, Scheme
-from detour.hosts.frames.addresses import final_address, to_words, usid_address
+from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme
+from detour.hosts.frames.addresses import final_address, to_words
 from detour.hosts.paths import paths
 from detour.hosts.verbs.bulk import Flows, connect_many
 from detour.hosts.verbs.verbs import CongestionControl
 from detour.topo import address
+from detour.topo.address import usid_address
 from detour.topo.clos import leaf_spine
 from detour.topo.failures import Failure, Failures
-
-LOCAL = -1
-"""in place of a spine: source and destination are on one leaf"""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class PinnedFabric(VirtualFabric):
     # -- connections ------------------------------------------------------------------------------------
 
     def connect_pinned(self, src: Int64Array, dst: Int64Array, spine: Int64Array) -> Flows:
-        """Connections from hosts `src` to `dst` by way of `spine` (`LOCAL`: inside a leaf), shapes (n,).
+        """Connections from hosts `src` to `dst` by way of `spine` (`INSIDE`: inside a leaf), shapes (n,).
 
         May be called again for more."""
         flows = connect_many(
@@ -137,7 +137,7 @@ class PinnedFabric(VirtualFabric):
 
     def pin(self, senders: Int64Array, dst: Int64Array, spine: Int64Array) -> None:
         """The senders' packets go by these spines from the next one on. What is under way is not touched."""
-        away = np.asarray(spine) != LOCAL
+        away = np.asarray(spine) != INSIDE
         lists = np.where(away[:, None], self._lists[np.where(away, spine, 0), dst], 0)
         candidate = self.hs.candidate
         candidate["dst_hi"][senders, 0], candidate["dst_lo"][senders, 0] = lists[:, 0], lists[:, 1]

@@ -22,7 +22,7 @@ from detour.topo.topology import HostPair
 _Counts: TypeAlias = tuple[float, int, int, int]
 """time in seconds, payload bytes that have arrived, sum of delay samples in ticks, their number"""
 
-PATTERNS = ("adv1", "adv2", "unf")
+WORKLOAD_PATTERNS = ("adv1", "adv2", "unf")
 ECMP_CANDIDATES = 8
 """source ports to probe where there is no Valiant routing; different ones may take different shortest paths"""
 
@@ -34,8 +34,8 @@ def pairs_of(topology: Topology, pattern: str, seed: int = 0, count: int | None 
     Raises:
         DetourError: there is no such pattern, not so many pairs, or only one group.
     """
-    if pattern not in PATTERNS:
-        raise DetourError(f"there is no traffic pattern {pattern!r}; allowed: {', '.join(PATTERNS)}")
+    if pattern not in WORKLOAD_PATTERNS:
+        raise DetourError(f"there is no traffic pattern {pattern!r}; allowed: {', '.join(WORKLOAD_PATTERNS)}")
     groups = sorted({host.group for host in topology.hosts})
     if len(groups) < 2:
         raise DetourError(f"pattern {pattern} needs two groups of hosts; {topology.spec} has one")

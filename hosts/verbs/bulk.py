@@ -31,7 +31,7 @@ from detour.hosts.verbs.verbs import (
     CQ,
     MR,
     PD,
-    REFUSED,
+    REFUSALS,
     AccessFlag,
     CongestionControl,
     Context,
@@ -230,7 +230,7 @@ def post_many(
     for host in np.unique(hs.qp["host"][rows]).tolist():
         device.kick(host)
     if result:
-        raise DetourError(f"a flow got no message: {REFUSED[result]}")
+        raise DetourError(f"a flow got no message: {REFUSALS[result]}")
 
 
 @njit

@@ -16,8 +16,9 @@ import pytest
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
+from detour.base.dataplane import RECIRCULATION_PORT
 from detour.control.entries import Action
-from detour.control.routes.qcn import QCN_BASE, QCN_SOURCE, RECIRCULATION_PORT, CongestionPoints, Mechanism
+from detour.control.routes.qcn import QCN_BASE, QCN_SOURCE, CongestionPoints, Mechanism
 from tests.ptf.base_test import Switch, send_packet, verify_no_other_packets, verify_packet, verify_packets
 from tests.ptf.conftest import FOOTINGS, switch_with
 from tests.ptf.p4rt import clone_session

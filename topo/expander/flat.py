@@ -11,14 +11,14 @@ from scipy.sparse.csgraph import connected_components
 
 from detour.base.arrays import Int32Array
 from detour.base.errors import DetourError
-from detour.topo.expander.layered import PORTS
+from detour.topo.expander.layered import EXPANDER_PORTS
 from detour.topo.expander.network import Expander, switch_count
 from detour.topo.expander.wiring import regular
 
 _TRIES = 50
 
 
-def jellyfish(n: int, s: int, hosts: int | None = None, p: int = PORTS, seed: int = 1) -> Expander:
+def jellyfish(n: int, s: int, hosts: int | None = None, p: int = EXPANDER_PORTS, seed: int = 1) -> Expander:
     """A random graph of n switches with s links each.
 
     Raises:
@@ -33,7 +33,7 @@ def jellyfish(n: int, s: int, hosts: int | None = None, p: int = PORTS, seed: in
     return _flat("jellyfish", spec, n, hosts, lambda: np.stack(regular(n, s, rng, spec), axis=1))
 
 
-def xpander(n: int, s: int, hosts: int | None = None, p: int = PORTS, seed: int = 1) -> Expander:
+def xpander(n: int, s: int, hosts: int | None = None, p: int = EXPANDER_PORTS, seed: int = 1) -> Expander:
     """A random lift of the complete graph of s+1 nodes: s+1 metanodes, each two of them joined by a random matching.
 
     Raises:

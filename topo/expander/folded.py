@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.topo.expander.layered import PORTS
+from detour.topo.expander.layered import EXPANDER_PORTS
 from detour.topo.expander.network import Expander
 
 
@@ -39,7 +39,7 @@ def shape_of(servers: int, p: int, up: int) -> ClosShape:
     return ClosShape(edges, pods, up, -(-pods * up // 2))
 
 
-def choose_shape(servers: int, switches: int, p: int = PORTS) -> ClosShape:
+def choose_shape(servers: int, switches: int, p: int = EXPANDER_PORTS) -> ClosShape:
     """The shape whose number of switches comes closest, the one with more links up if two do.
 
     Raises:
@@ -56,7 +56,7 @@ def choose_shape(servers: int, switches: int, p: int = PORTS) -> ClosShape:
     return min(shapes, key=lambda shape: (abs(shape.switches - switches), -shape.up))
 
 
-def equal_cost_clos(servers: int, switches: int, p: int = PORTS) -> Expander:
+def equal_cost_clos(servers: int, switches: int, p: int = EXPANDER_PORTS) -> Expander:
     """A Clos with `servers` servers and about `switches` switches: edges first, then pod by pod, then cores.
 
     Raises:

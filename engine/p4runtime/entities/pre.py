@@ -13,10 +13,9 @@ from detour.engine.p4runtime.bytestrings import decode, encode
 from detour.engine.p4runtime.entities.common import DELETE, INSERT, Ids, PendingUpdate
 from detour.engine.p4runtime.errors import Code, Refused, invalid
 from detour.engine.p4runtime.store import EntityStore
+from detour.engine.pre import MAX_GROUP, MAX_SESSION
 from detour.engine.tables import EntryExists, NoSuchEntry
 
-MAX_GROUP = (1 << 16) - 1
-MAX_SESSION = (1 << 15) - 1
 _PORT_BITS = 9
 _MAX_INSTANCE = (1 << 16) - 1
 _MAX_CLASS = 7  # v1model's priority is bit<3>

@@ -10,17 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
+from detour.base.times import US
 from detour.control.policy import Amount, Ecn, Policy, RedMarking, Routing, StepMarking
 from detour.engine.buffers import Buffers, headroom
 from detour.hosts.config import HostConfig
-
-US = 1_000_000
-"""picoseconds"""
-
-PAYLOAD = 1000
-PACKET_BYTES = 1102
-"""a data packet from Ethernet header to ICRC: the longest frame there is, and so the MTU of PFC's headroom"""
 
 TransportName: TypeAlias = Literal["lerp", "gbn"]
 Control: TypeAlias = Literal["dctcp", "dcqcn"]
@@ -130,10 +125,10 @@ class Scheme:
         return replace(self, threshold=packets)
 
 
-STEP = StepMarking(Amount(80_000, "bytes"))
+STEP_MARKING = StepMarking(Amount(80_000, "bytes"))
 """DCTCP's K where nothing else is said. A reroute needs 75 KB of queue difference, so a smaller K could never trigger
 one (FACTS 6)."""
-RED = RedMarking(Amount(400_000, "bytes"), Amount(1_600_000, "bytes"), 0.2)
+RED_MARKING = RedMarking(Amount(400_000, "bytes"), Amount(1_600_000, "bytes"), 0.2)
 """DCQCN's thresholds at 100 Gb/s (FACTS 5)"""
 
 PATIENT = (("min_rto_ps", 10_000 * US), ("initial_rto_ps", 10_000 * US))
@@ -159,7 +154,7 @@ BENCHMARK = Scheme(
     "gbn",
     "dcqcn",
     "shortest",
-    RED,
+    RED_MARKING,
     routing="adaptive",
     pfc=True,
     channels=3,
@@ -171,19 +166,19 @@ SHORTEST_PATH = Scheme(
     "gbn",
     "dcqcn",
     "shortest",
-    RED,
+    RED_MARKING,
     routing="minimal",
     pfc=True,
     channels=3,
     reorder=True,
     hosts=PATIENT,
 )
-TELEMETRY_LERP_LITERAL = Scheme("TelemetryLERP-literal", "lerp", "dctcp", "telemetry", STEP)
+TELEMETRY_LERP_LITERAL = Scheme("TelemetryLERP-literal", "lerp", "dctcp", "telemetry", STEP_MARKING)
 """section III with nothing added"""
 TELEMETRY_GBN_DCQCN = Scheme("TelemetryGBN-DCQCN", "gbn", "dcqcn", "telemetry", STEADY_STEP, hosts=STEADY)
 """the other reading of TelemetryGBN; not among those that are compared"""
-LERP_WITHOUT_PFC = Scheme("LERP", "lerp", "dctcp", "shortest", STEP)
-ROCE_WITH_PFC = Scheme("RoCEv2+PFC", "gbn", "dcqcn", "shortest", RED, pfc=True, hosts=PATIENT)
+LERP_WITHOUT_PFC = Scheme("LERP", "lerp", "dctcp", "shortest", STEP_MARKING)
+ROCE_WITH_PFC = Scheme("RoCEv2+PFC", "gbn", "dcqcn", "shortest", RED_MARKING, pfc=True, hosts=PATIENT)
 """Table I's pair"""
 
 SCHEMES = {s.name: s for s in (TELEMETRY_LERP, TELEMETRY_GBN, BENCHMARK, SHORTEST_PATH)}

@@ -19,7 +19,7 @@ def make_runner() -> PacketRunner:
     """A switch of group 0 of 9; hosts of switch 0 are behind port 1, all others behind port 3."""
     found = PacketRunner(program("qcn"))
     tables = found.state.tables
-    tables[schema.CONFIG].set_default(schema.SET_NODE, (7, 0, 9))
+    tables[schema.NODE_CONFIG].set_default(schema.SET_NODE, (7, 0, 9))
     profile = tables[schema.ROUTE].profile
     assert profile is not None
     for number, (length, port) in enumerate(((16, PORT), (48, HOST_PORT)), start=1):

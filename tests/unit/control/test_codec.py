@@ -36,7 +36,7 @@ ENTITIES = [
         priority=9,
     ),
     TableEntry.of(RULES, {}, Action.of("FabricIngress.acl.permit"), priority=1),
-    DefaultAction(schema.CONFIG, Action.of(schema.SET_NODE, node_id=4, group=0, groups=9)),
+    DefaultAction(schema.NODE_CONFIG, Action.of(schema.SET_NODE, node_id=4, group=0, groups=9)),
     MulticastGroup(7, (Replica(1), Replica(2, 5))),
     CloneSession(1, (Replica(510),)),
     MeterConfig(schema.PUNT_METER, 6, 1000, 100, 1000, 100),

@@ -85,10 +85,10 @@ def test_congestion_points_are_at_transit_ports_only() -> None:
 
 def test_one_node_config_and_the_session_of_messages() -> None:
     for entities in plan_qcn(D1, QCN_COMPLETE).values():
-        assert sum(isinstance(e, DefaultAction) and e.table == schema.CONFIG for e in entities) == 1
+        assert sum(isinstance(e, DefaultAction) and e.table == schema.NODE_CONFIG for e in entities) == 1
         sessions = [e for e in entities if isinstance(e, CloneSession) and e.session == qcn_schema.NOTIFICATION_SESSION]
         assert [replica.port for replica in sessions[0].replicas] == [509]
-        towards = [e for e in entities if isinstance(e, TableEntry) and e.table == qcn_schema.TOWARDS_GROUP]
+        towards = [e for e in entities if isinstance(e, TableEntry) and e.table == qcn_schema.CONDITIONAL_TOWARDS_GROUP]
         assert all(isinstance(e.action, ActionSet) for e in towards)
 
 

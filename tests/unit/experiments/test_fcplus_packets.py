@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from detour.base.times import US
 from detour.control.expander import throughput
 from detour.control.expander.demand import demand_of
 from detour.control.expander.routes import PathPolicy, compute
@@ -18,7 +19,6 @@ from detour.experiments.fcplus import packets as fcplus_packets
 from detour.experiments.fcplus import paper as fcplus_paper
 from detour.experiments.fcplus.packet_level import NETWORKS, agrees
 from detour.experiments.fcplus.traffic import PACKET_BYTES, PAYLOAD, SIZES, choose_paths, draw, mean_size, wire_bytes
-from detour.fabric.footings.virtual.scheme import US
 from detour.topo.expander import equal_cost_clos
 from detour.topo.expander import fcplus as build
 

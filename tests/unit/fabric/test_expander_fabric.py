@@ -11,8 +11,9 @@ import pytest
 from scapy.layers.inet6 import IPv6
 from scapy.utils import rdpcap
 
+from detour.base.times import US
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
-from detour.fabric.footings.virtual.scheme import US, RunSettings
+from detour.fabric.footings.virtual.scheme import RunSettings
 from detour.fabric.traffic.expander import BY_ADDRESS, ExpanderFabric, lists_of, scheme_of
 from detour.topo.expander import fcplus
 

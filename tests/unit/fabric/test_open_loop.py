@@ -10,7 +10,7 @@ from detour.base.errors import DetourError
 from detour.control.routes import qcn_schema
 from detour.control.routes.qcn import CONDITIONAL_OPENFLOW, QCN_COMPLETE, QCN_SOURCE
 from detour.experiments.qcn import experiment as qcn_switch
-from detour.fabric.traffic.open_loop import PACKET_BYTES, OpenLoop, reference
+from detour.fabric.traffic.open_loop import OPEN_LOOP_BYTES, OpenLoop, reference
 from detour.hosts.openloop import configure
 from detour.topo import parse_topology
 
@@ -37,10 +37,10 @@ def test_sources_offer_what_was_asked_for() -> None:
 def test_an_idle_network_has_the_latency_of_its_cables() -> None:
     """Two hosts of a switch: two links of 250 ns, twice the time of a packet."""
     with OpenLoop(SMALL, reference("MIN"), load=0.0) as fabric:
-        configure(fabric.hs, 0, load=0.01, targets=(1, 1), frame_bytes=PACKET_BYTES, rate_bps=40_000_000_000)
+        configure(fabric.hs, 0, load=0.01, targets=(1, 1), frame_bytes=OPEN_LOOP_BYTES, rate_bps=40_000_000_000)
         fabric.network.kick_host(0)
         found = fabric.measure(10 * US, 500 * US)
-        assert found.latency_ns == pytest.approx(2 * (250 + PACKET_BYTES * 8 / 40), rel=1e-4)
+        assert found.latency_ns == pytest.approx(2 * (250 + OPEN_LOOP_BYTES * 8 / 40), rel=1e-4)
         assert found.switches == 1.0
 
 

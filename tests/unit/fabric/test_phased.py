@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
+from detour.base.times import US
 from detour.control.fors import FatTree2, solve
 from detour.experiments.fors.exchange import ExchangeRun, execute, planned
-from detour.fabric.footings.virtual.scheme import US
 from detour.fabric.traffic.barrier import tree_parents
 from detour.fabric.traffic.outage import Break, Delays
 from detour.fabric.traffic.phased import Pace, PhasedExchange, PhasedMessages, split

@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
+from detour.base.times import US
 from detour.control import schema
 from detour.control.policy import NoMarking
 from detour.control.routes.adaptive import group_links
@@ -19,13 +21,10 @@ from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
 from detour.fabric.footings.virtual.scheme import (
     BENCHMARK,
     LERP_WITHOUT_PFC,
-    PACKET_BYTES,
-    PAYLOAD,
     ROCE_WITH_PFC,
     SCHEMES,
     SHORTEST_PATH,
     TELEMETRY_LERP,
-    US,
     LinkSettings,
     RunSettings,
     Scheme,
