@@ -12,10 +12,10 @@ from detour.base.progress import Progress, silent
 from detour.base.tcp_place import TcpPlace, take_tcp
 from detour.base.unix_place import AbstractPlace, UnixPlace
 
-Place = TcpPlace | UnixPlace | AbstractPlace
+ListeningPlace = TcpPlace | UnixPlace | AbstractPlace
 
 
-def take(address: Address, what: str, patience_s: float = 0.0, tell: Progress = silent) -> Place:
+def take(address: Address, what: str, patience_s: float = 0.0, tell: Progress = silent) -> ListeningPlace:
     """Takes an address for `what`. A port that is only being let go is waited for, `patience_s` long; `tell` hears it.
 
     Raises:

@@ -19,7 +19,7 @@ _DIGEST = 32
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
-class Refused(OSError):
+class UnsafeFolder(OSError):
     """A folder that others may have written to; the text says which and why."""
 
 
@@ -37,16 +37,16 @@ def make_folders(path: Path) -> None:
 def _check(descriptor: int, path: str) -> None:
     found = os.fstat(descriptor)
     if found.st_uid != os.geteuid():
-        raise Refused(f"{path} belongs to user {found.st_uid}, not to you ({os.geteuid()})")
+        raise UnsafeFolder(f"{path} belongs to user {found.st_uid}, not to you ({os.geteuid()})")
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise Refused(f"{path} can be written by others (mode {stat.S_IMODE(found.st_mode):04o}; chmod go-w)")
+        raise UnsafeFolder(f"{path} can be written by others (mode {stat.S_IMODE(found.st_mode):04o}; chmod go-w)")
 
 
 class Folder:
     """`top/part/part...`, made when something is written. From `top` on, all of it must belong to the user alone; what
     is above `top` is made where it is missing. `top` may be a link, what is below may not.
 
-    All methods raise `OSError` if the folder cannot be used (`Refused` if it must not).
+    All methods raise `OSError` if the folder cannot be used (`UnsafeFolder` if it must not).
     """
 
     def __init__(self, top: Path, *parts: str) -> None:

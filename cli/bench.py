@@ -16,9 +16,9 @@ from detour.cli.parser import byte_count, command, seconds
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from detour.experiments.bench.report import Report
+    from detour.experiments.bench.report import BenchReport
 
-Measure = Callable[[argparse.Namespace, Progress], "Report"]
+Measure = Callable[[argparse.Namespace, Progress], "BenchReport"]
 
 
 def register(commands: Any) -> None:
@@ -90,7 +90,7 @@ def _everything(options: argparse.Namespace) -> None:
     emit(numbers, options.json, lambda console: _show_all(console, reports))
 
 
-def _show_all(console: Console, reports: Sequence[Report]) -> None:
+def _show_all(console: Console, reports: Sequence[BenchReport]) -> None:
     for report in reports:
         _show(console, report)
 
@@ -108,7 +108,7 @@ def _run(options: argparse.Namespace, measure: Measure) -> None:
     emit(report.numbers, options.json, lambda console: _show(console, report))
 
 
-def _show(console: Console, report: Report) -> None:
+def _show(console: Console, report: BenchReport) -> None:
     from detour.experiments.bench.report import machine
 
     for table in report.tables():
@@ -118,61 +118,61 @@ def _show(console: Console, report: Report) -> None:
     console.print(machine())
 
 
-def _switch(options: argparse.Namespace, tell: Progress) -> Report:
+def _switch(options: argparse.Namespace, tell: Progress) -> BenchReport:
     from detour.experiments.bench import switch
 
     return switch.run(tuple(options.sizes), options.seconds, tell)
 
 
-def _fabric(options: argparse.Namespace, tell: Progress) -> Report:
+def _fabric(options: argparse.Namespace, tell: Progress) -> BenchReport:
     from detour.experiments.bench import fabric
 
     return fabric.run(options.seconds, tell)
 
 
-def _tables(options: argparse.Namespace, tell: Progress) -> Report:
+def _tables(options: argparse.Namespace, tell: Progress) -> BenchReport:
     from detour.experiments.bench import tables
 
     return tables.run(options.entries or tables.ENTRIES, options.seconds, tell)
 
 
-def _pipeline(options: argparse.Namespace, tell: Progress) -> Report:
+def _pipeline(options: argparse.Namespace, tell: Progress) -> BenchReport:
     from detour.experiments.bench import pipeline
 
     return pipeline.run(options.times, tell)
 
 
-def _p4runtime(options: argparse.Namespace, tell: Progress) -> Report:
+def _p4runtime(options: argparse.Namespace, tell: Progress) -> BenchReport:
     from detour.experiments.bench import p4runtime
 
     return p4runtime.run(options.entries, options.batch, tell)
 
 
-def _p4rt_soak(options: argparse.Namespace, tell: Progress) -> Report:
+def _p4rt_soak(options: argparse.Namespace, tell: Progress) -> BenchReport:
     from detour.experiments.bench import p4rt_soak
 
     return p4rt_soak.run(options.seconds, tell)
 
 
-def _memory(options: argparse.Namespace, tell: Progress) -> Report:
+def _memory(options: argparse.Namespace, tell: Progress) -> BenchReport:
     from detour.experiments.bench import memory
 
     return memory.run(tell)
 
 
-def _setup(options: argparse.Namespace, tell: Progress) -> Report:
+def _setup(options: argparse.Namespace, tell: Progress) -> BenchReport:
     from detour.experiments.bench import setup
 
     return setup.run(tell=tell)
 
 
-def _monitor(options: argparse.Namespace, tell: Progress) -> Report:
+def _monitor(options: argparse.Namespace, tell: Progress) -> BenchReport:
     from detour.experiments.bench import monitor
 
     return monitor.run(tell=tell)
 
 
-def _sim(options: argparse.Namespace, tell: Progress) -> Report:
+def _sim(options: argparse.Namespace, tell: Progress) -> BenchReport:
     from detour.experiments.bench import sim
 
     return sim.run(options.k, options.message, tell)

@@ -16,11 +16,11 @@ from detour.cli.parser import Parser, command
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from detour.control.expander.routes import Policy
+    from detour.control.expander.routes import PathPolicy
     from detour.topo.expander import Expander
 
-FAMILIES = ("fcplus", "fc", "jellyfish", "xpander", "clos")
-PATTERNS = ("all-to-all", "uniform", "near-worst")
+FAMILY_NAMES = ("fcplus", "fc", "jellyfish", "xpander", "clos")
+PATTERN_NAMES = ("all-to-all", "uniform", "near-worst")
 
 
 def register(commands: Any) -> None:
@@ -36,7 +36,7 @@ def register(commands: Any) -> None:
     prove = _routed(_add(kinds, "prove", "check that no priority's channels depend on themselves", _prove))
     prove.add_argument("--tagger", action="store_true", help="count the priorities that Tagger would need as well")
     through = _routed(_add(kinds, "throughput", "multi-commodity flow over the paths", _throughput))
-    through.add_argument("--pattern", choices=PATTERNS, default="near-worst")
+    through.add_argument("--pattern", choices=PATTERN_NAMES, default="near-worst")
     through.add_argument(
         "--method", choices=("auto", "exact", "approximate"), default="auto", help="HiGHS or our own (auto: by size)"
     )
@@ -45,7 +45,7 @@ def register(commands: Any) -> None:
 
 def _add(kinds: Any, name: str, text: str, run: Any) -> Parser:
     parser = command(kinds, name, text, run)
-    parser.add_argument("--family", choices=FAMILIES, default="fcplus", help="(fcplus)")
+    parser.add_argument("--family", choices=FAMILY_NAMES, default="fcplus", help="(fcplus)")
     parser.add_argument("--n", type=int, default=120, metavar="N", help="switches (120)")
     parser.add_argument("--s", type=int, default=22, metavar="S", help="links of a switch to others (22)")
     parser.add_argument("--v", type=int, metavar="V", help="virtual switches of a switch (the paper's strategy)")
@@ -95,10 +95,10 @@ def _network(options: argparse.Namespace) -> Expander:
     return expander.equal_cost_clos(n * hosts, n, options.p)
 
 
-def _policy(options: argparse.Namespace) -> Policy:
-    from detour.control.expander.routes import Policy
+def _policy(options: argparse.Namespace) -> PathPolicy:
+    from detour.control.expander.routes import PathPolicy
 
-    return Policy(options.k, options.priorities, options.ties, options.disjoint, options.max_hops)
+    return PathPolicy(options.k, options.priorities, options.ties, options.disjoint, options.max_hops)
 
 
 def _build(options: argparse.Namespace) -> None:

@@ -20,7 +20,7 @@ from detour.cli.parser import Parser, command
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from detour.control.fors import FatTree2, Plan
+    from detour.control.fors import FatTree2, ForsPlan
     from detour.fabric.footings.base import Progress
 
 _SCHEDULES = ("fors", "linear-shift", "xor", "bandwidth-optimal")
@@ -117,7 +117,7 @@ def _route(options: argparse.Namespace) -> int:
     return _finish(options, plan, {"moved": change.moved, "anew": change.anew})
 
 
-def _plan(options: argparse.Namespace) -> Plan:
+def _plan(options: argparse.Namespace) -> ForsPlan:
     from detour.control.fors import solve
 
     fabric = _fabric(options)
@@ -147,7 +147,7 @@ def _verify(options: argparse.Namespace) -> int:
     return _finish(options, replace(plan, lower_bound=bound, optimal=plan.phases == bound))
 
 
-def _finish(options: argparse.Namespace, plan: Plan, more: dict[str, Any] | None = None) -> int:
+def _finish(options: argparse.Namespace, plan: ForsPlan, more: dict[str, Any] | None = None) -> int:
     """Verifies, writes and shows a plan; 1 if it is not right."""
     from detour.control.fors import files
     from detour.control.fors.verify import problems

@@ -57,7 +57,7 @@ def _run(options: argparse.Namespace) -> int:
     from detour.control.fors import warm as plans
     from detour.control.fors.fabric import parse_links
     from detour.engine import warm
-    from detour.experiments.fors.exchange import Run, execute
+    from detour.experiments.fors.exchange import ExchangeRun, execute
     from detour.fabric.traffic.outage import Delays
     from detour.fabric.traffic.phased import Pace
     from detour.fabric.traffic.pinned import Tuning
@@ -72,7 +72,7 @@ def _run(options: argparse.Namespace) -> int:
         raise DetourError("--silent needs --fail-at: links that have failed before are known to everybody")
     else:
         fabric = fabric.with_failed(parse_links(fabric, options.fail))
-    run = Run(
+    run = ExchangeRun(
         fabric,
         options.routing,
         breaks,

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from detour.base.errors import DetourError
 from detour.fabric.operations.registry import OPERATIONS
 
-Run = Callable[[argparse.Namespace], int | None]
+CommandFunction = Callable[[argparse.Namespace], int | None]
 
 
 class Parser(argparse.ArgumentParser):
@@ -24,7 +24,7 @@ class Parser(argparse.ArgumentParser):
         raise DetourError(f"{message} (try `{self.prog} --help`)")
 
 
-def command(commands: Any, name: str, text: str, run: Run, *, json: bool = True) -> Parser:
+def command(commands: Any, name: str, text: str, run: CommandFunction, *, json: bool = True) -> Parser:
     """Adds a command that `run` carries out."""
     parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
     parser.set_defaults(run=run)

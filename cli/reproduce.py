@@ -18,7 +18,7 @@ from detour.cli.parser import Parser, byte_count, command, counts, delays
 
 if TYPE_CHECKING:
     from detour.experiments.reproduce import Means
-    from detour.experiments.sweep import Report
+    from detour.experiments.sweep import SweepProgress
 
 QUICK_SECONDS = 45.0
 """what --quick may take, so that with starting up it stays below a minute"""
@@ -127,7 +127,7 @@ def _means(options: argparse.Namespace, name: str) -> Means:
 
 
 @contextmanager
-def _bar(text: str, as_json: bool) -> Iterator[Report]:
+def _bar(text: str, as_json: bool) -> Iterator[SweepProgress]:
     """A progress bar on standard error, if that is a terminal."""
     with bar(text, as_json) as update:
 
@@ -159,7 +159,7 @@ def _run_nonshortest(options: argparse.Namespace) -> int:
     pairs = options.pairs or nonshortest.default_pairs(options.topology, options.pattern)
     schemes = tuple(SCHEMES) if options.scheme == "all" else (scheme(options.scheme).name,)
     points = nonshortest.select(
-        nonshortest.Selection(
+        nonshortest.NonshortestSelection(
             options.topology,
             options.pattern,
             tuple(pairs),

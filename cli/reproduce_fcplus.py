@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from detour.cli.output import emit, table
 from detour.cli.parser import Parser
-from detour.cli.reproduce_tables import rest
+from detour.cli.reproduce_tables import CarryOut, rest
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-CarryOut = Callable[[argparse.Namespace, str, list[dict[str, Any]]], dict[str, Any]]
 
 
 def options_of(parser: Parser) -> None:

@@ -4,18 +4,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.cli.output import emit, table
 from detour.cli.parser import Parser, byte_count
-from detour.cli.reproduce_tables import rest
+from detour.cli.reproduce_tables import CarryOut, rest
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-CarryOut = Callable[[argparse.Namespace, str, list[dict[str, Any]]], dict[str, Any]]
 
 
 def options_of(parser: Parser) -> None:

@@ -4,19 +4,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.cli.output import emit, table
 from detour.cli.parser import Parser
-from detour.cli.reproduce_tables import rest
+from detour.cli.reproduce_tables import CarryOut, rest
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-CarryOut = Callable[[argparse.Namespace, str, list[dict[str, Any]]], dict[str, Any]]
 
 
 def options_of(parser: Parser) -> None:
@@ -53,7 +50,7 @@ def run(options: argparse.Namespace, extent: str, carry_out: CarryOut) -> int:
     from detour.experiments.qcn import experiment as qcn_switch
 
     points = qcn_switch.select(
-        qcn_switch.Selection(
+        qcn_switch.QcnSelection(
             options.topology, options.routing, options.pattern, options.loads, extent, options.seed, *options.windows
         )
     )

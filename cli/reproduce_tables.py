@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,9 @@ from detour.cli.output import table
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+CarryOut = Callable[[argparse.Namespace, str, list[dict[str, Any]]], dict[str, Any]]
+"""computes the points of a sweep by its name, as the options say"""
 
 _SHOWN = 10
 

@@ -83,5 +83,5 @@ def _record(table: str, match: str, action: str, priority: int = 0) -> dict[str,
     return {"table": table, "match": match, "action": action, "priority": priority}
 
 
-TABLES = {short(name): name for name in (schema.CONFIG, *schema.TABLE_SIZE, schema.PUNT_METER)}
+TABLE_NAMES = {short(name): name for name in (schema.NODE_CONFIG, *schema.TABLE_SIZE, schema.PUNT_METER)}
 """tables by their short names"""

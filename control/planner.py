@@ -45,7 +45,7 @@ def plan_switch(topology: Topology, policy: Policy, failures: Failures, switch: 
     """
     groups = topology.valiant_groups if policy.valiant else 0
     node = Action.of(schema.SET_NODE, node_id=switch.node_id, group=switch.group, groups=groups)
-    entities: list[Entity] = [DefaultAction(schema.CONFIG, node)]
+    entities: list[Entity] = [DefaultAction(schema.NODE_CONFIG, node)]
     entities += plan_sids(switch, dead_links(topology, failures))
     entities += plan_routes(topology, failures, switch)
     if policy.program == "adaptive":

@@ -6,12 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
+from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.control.schema import MAX_QDEPTH, MAX_THRESHOLD
 from detour.topo.keyvalues import check_keys, split_spec
-
-# LERP's data packet: 1000 bytes of payload, Ethernet 14, IPv6 40, hop-by-hop 8, UDP 8, BTH 12, RETH 16, ICRC 4.
-PACKET_BYTES = 1102
 
 _UNITS = {"b": 1, "kb": 1000, "mb": 1000_000, "gb": 1000_000_000}
 

@@ -18,14 +18,14 @@ from itertools import pairwise
 
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
-from detour.topo.paths import Path, shortest_paths
+from detour.topo.paths import SwitchPath, shortest_paths
 
-Hop = tuple[int, int]
+DirectedLink = tuple[int, int]
 """a directed link: two switches"""
 
 
 @dataclass(frozen=True)
-class Report:
+class FlowReport:
     """One window of one flow at its receiver. `usual_bps`: what the flow has otherwise; `drop`: share of that which was
     missing; `delay_ps`: mean queuing delay of its packets, 0 if none came; `more_delay_ps`: by how much it was longer
     than usual."""
@@ -51,24 +51,24 @@ class Thresholds:
     hold_ps: int = 100_000_000
     penalty_ps: int = 10_000_000_000
 
-    def congested(self, report: Report) -> bool:
+    def congested(self, report: FlowReport) -> bool:
         """Whether a report says so."""
         signs = report.ecn_share >= self.ecn_share or report.more_delay_ps >= self.delay_ps
         return report.drop >= self.drop and signs
 
 
-class Controller:
+class ReroutingController:
     """Knows the flows' ends and paths, and decides."""
 
     def __init__(self, topology: Topology, thresholds: Thresholds, failures: Failures = NONE) -> None:
         self._topology = topology
         self._thresholds = thresholds
         self._failures = failures
-        self._paths: dict[str, Path] = {}
+        self._paths: dict[str, SwitchPath] = {}
         self._moved: dict[str, int] = {}
-        self._left: dict[tuple[str, Path], int] = {}
+        self._left: dict[tuple[str, SwitchPath], int] = {}
 
-    def add(self, flow: str, path: Path) -> None:
+    def add(self, flow: str, path: SwitchPath) -> None:
         """A flow begins on a path, or is put on one by somebody else."""
         self._paths[flow] = path
 
@@ -78,24 +78,24 @@ class Controller:
         self._moved.pop(flow, None)
         self._left = {key: when for key, when in self._left.items() if key[0] != flow}
 
-    def path(self, flow: str) -> Path:
+    def path(self, flow: str) -> SwitchPath:
         """The path that a flow is on as far as is known here."""
         return self._paths[flow]
 
-    def moved(self, flow: str, path: Path, now_ps: int) -> None:
+    def moved(self, flow: str, path: SwitchPath, now_ps: int) -> None:
         """The sender has taken the path that `decide` proposed."""
         self._left[flow, self._paths[flow]] = now_ps
         self._moved[flow] = now_ps
         self._paths[flow] = path
 
-    def decide(self, reports: Iterable[Report], now_ps: int) -> dict[str, Path]:
+    def decide(self, reports: Iterable[FlowReport], now_ps: int) -> dict[str, SwitchPath]:
         """New paths for the flows that should move; flows that have nowhere better to go stay."""
         known = {report.flow: report for report in reports if report.flow in self._paths}
         ill = {flow for flow, report in known.items() if self._thresholds.congested(report)}
         suspect = {hop for flow in ill for hop in pairwise(self._paths[flow])}
         suspect -= {hop for flow in known.keys() - ill for hop in pairwise(self._paths[flow])}
         load = _load(self._paths)
-        found: dict[str, Path] = {}
+        found: dict[str, SwitchPath] = {}
         for flow in sorted(ill):
             if now_ps - self._moved.get(flow, -self._thresholds.hold_ps) < self._thresholds.hold_ps:
                 continue
@@ -107,17 +107,19 @@ class Controller:
                         load[hop] = load.get(hop, 0) + change
         return found
 
-    def _better(self, flow: str, suspect: set[Hop], load: Mapping[Hop, int], now_ps: int) -> Path | None:
+    def _better(
+        self, flow: str, suspect: set[DirectedLink], load: Mapping[DirectedLink, int], now_ps: int
+    ) -> SwitchPath | None:
         """The best path with fewer suspect links than the current one."""
 
-        def cost(path: Path) -> tuple[int, int]:
+        def cost(path: SwitchPath) -> tuple[int, int]:
             return sum(hop in suspect for hop in pairwise(path)), sum(load.get(hop, 0) for hop in pairwise(path))
 
         here = self._paths[flow]
         others = [path for path in self._candidates(flow, now_ps) if cost(path)[0] < cost(here)[0]]
         return min(others, key=cost, default=None)
 
-    def _candidates(self, flow: str, now_ps: int) -> Iterator[Path]:
+    def _candidates(self, flow: str, now_ps: int) -> Iterator[SwitchPath]:
         here = self._paths[flow]
         for path in shortest_paths(self._topology, here[0], here[-1], self._failures):
             left = self._left.get((flow, path))
@@ -125,8 +127,8 @@ class Controller:
                 yield path
 
 
-def _load(paths: Mapping[str, Path]) -> dict[Hop, int]:
-    found: dict[Hop, int] = {}
+def _load(paths: Mapping[str, SwitchPath]) -> dict[DirectedLink, int]:
+    found: dict[DirectedLink, int] = {}
     for path in paths.values():
         for hop in pairwise(path):
             found[hop] = found.get(hop, 0) + 1

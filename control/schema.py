@@ -6,7 +6,7 @@ What both programs have is called the same in both; `valiant` is in fabric.p4 on
 
 from __future__ import annotations
 
-CONFIG = "FabricIngress.node.config"
+NODE_CONFIG = "FabricIngress.node.config"
 LOCAL_SID = "FabricIngress.usid.local_sid"
 DETOUR = "FabricIngress.valiant.detour"
 CUT_OFF = "FabricIngress.valiant.cut_off"
@@ -48,9 +48,9 @@ FLOW_LABEL = "flow_label"
 VIA = "meta.via"
 DESTINATION_GROUP = "destination_group"
 DSCP_FIELD = "hdr.ipv6.dscp"
-EGRESS_PORT = "std.egress_port"
+EGRESS_PORT_FIELD = "std.egress_port"
 IN_PORT = "meta.in_port"
-EGRESS_SPEC = "std.egress_spec"
+EGRESS_SPEC_FIELD = "std.egress_spec"
 
 # Entries that a table takes; members that a selector takes.
 TABLE_SIZE = {
@@ -72,7 +72,6 @@ MAX_GROUP_SIZE = 64
 # headers.p4
 CPU_COPY_SESSION = 1
 PUNT_REASONS = (3, 6, 7, 10, 13)  # no route, hop limit, SID exhausted, access rule, bad SRH: indices of the punt meter
-MAX_FLOW_LABEL = 0x1FFF  # the sender's part of the flow label
 MAX_WATCHED = TABLE_SIZE[WATCHED]
 DELAY_CLASSES, DELAY_SHIFT = 32, 4  # classes of queuing delay of watched flows; the shortest one is below 2^shift ticks
 MAX_PASSES = 5  # recirculations for own uSIDs in a row

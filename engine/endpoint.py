@@ -33,7 +33,7 @@ from detour.base.unix_place import UnixPlace
 
 T = TypeVar("T")
 WHAT = "P4Runtime"
-MESSAGE_BYTES = 32 << 20
+MAX_MESSAGE_BYTES = 32 << 20
 """the longest request"""
 RPCS = 4096
 """calls, streams among them, at the same time"""
@@ -117,7 +117,7 @@ def check_address(address: str, tls: Tls | None) -> Address:
     return found
 
 
-class Endpoint:
+class GrpcEndpoint:
     """A gRPC server at one address, and if wanted at a UNIX socket besides: `bind`, then `serve`, then `stop`.
 
     `private`: where to put a socket without TLS for this user's own programs, in a folder that nobody else may enter.
@@ -129,7 +129,7 @@ class Endpoint:
         tls: Tls | None = None,
         private: Path | None = None,
         *,
-        message_bytes: int = MESSAGE_BYTES,
+        message_bytes: int = MAX_MESSAGE_BYTES,
         rpcs: int = RPCS,
     ) -> None:
         """`address`: `host:port`, `[IPv6]:port` or `unix:path`; port 0 takes a free one; None: only `private`.

@@ -11,7 +11,7 @@ from detour.base.errors import DetourError
 from detour.engine.buffers import Buffers
 from detour.engine.loop import layout
 from detour.engine.loop.memory import Memory
-from detour.engine.wiring import UNLIMITED_PACKETS, Port, Switch, Wiring
+from detour.engine.wiring import UNLIMITED_PACKETS, Port, SwitchRecord, Wiring
 
 
 def set_buffers(wiring: Wiring, device_id: int, buffers: Buffers) -> None:
@@ -40,7 +40,7 @@ def set_buffers(wiring: Wiring, device_id: int, buffers: Buffers) -> None:
             queue["lossless"] = buffers.lossless >> priority & 1
 
 
-def _cabled(wiring: Wiring, switch: Switch) -> Iterator[Port]:
+def _cabled(wiring: Wiring, switch: SwitchRecord) -> Iterator[Port]:
     """Ports of a switch that lead to a switch or a native host."""
     for port in switch.ports:
         leads_to = wiring.memory.row("lines", wiring.cables[port].out_line)["kind"]

@@ -26,6 +26,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from detour.base.dataplane import CPU_PORT as CPU_PORT
+from detour.base.dataplane import DROP_PORT as DROP_PORT
+
 INGRESS_PORT: Final = 0
 EGRESS_SPEC: Final = 4
 EGRESS_PORT: Final = 8
@@ -70,10 +73,6 @@ TYPE_COALESCED: Final = 3
 TYPE_RECIRCULATION: Final = 4
 TYPE_REPLICATION: Final = 5
 TYPE_RESUBMIT: Final = 6
-
-DROP_PORT: Final = 511
-CPU_PORT: Final = 510
-RECIRCULATION_PORT: Final = 509
 
 STANDARD_FIELDS: Final[dict[str, tuple[int, int]]] = {
     # field of v1model's standard_metadata: (offset, bytes)

@@ -13,24 +13,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.dataplane import HIGHEST_PORT
 from detour.base.errors import DetourError
 
-Replica = tuple[int, int]
+PortInstance = tuple[int, int]
 """(egress port, replication id)"""
 
 MAX_GROUP = (1 << 16) - 1
 MAX_SESSION = (1 << 15) - 1
-_MAX_PORT = 511
 _HEAD = 2
 """Words of a block before its replicas."""
 _FIRST_WORDS = 64
 
 
 @dataclass(frozen=True)
-class CloneSession:
+class CloneSessionState:
     """Where clones go, and to how many bytes they are cut (0: not)."""
 
-    replicas: tuple[Replica, ...]
+    replicas: tuple[PortInstance, ...]
     length: int = 0
 
 
@@ -80,8 +80,8 @@ class Replication:
         self._forget()
 
     def _forget(self) -> None:
-        self.groups: dict[int, tuple[Replica, ...]] = {}
-        self.sessions: dict[int, CloneSession] = {}
+        self.groups: dict[int, tuple[PortInstance, ...]] = {}
+        self.sessions: dict[int, CloneSessionState] = {}
         self._blocks = _Blocks()
 
     @property
@@ -89,7 +89,7 @@ class Replication:
         """Where the offsets lead to."""
         return self._blocks.array
 
-    def set_group(self, group: int, replicas: Sequence[Replica] | None) -> None:
+    def set_group(self, group: int, replicas: Sequence[PortInstance] | None) -> None:
         """Sets a multicast group; `None` deletes it."""
         if not 1 <= group <= MAX_GROUP:
             raise DetourError(f"multicast group {group}: ids are 1 to {MAX_GROUP}")
@@ -101,7 +101,7 @@ class Replication:
         else:
             self.groups[group] = checked
 
-    def set_session(self, session: int, replicas: Sequence[Replica] | None, length: int = 0) -> None:
+    def set_session(self, session: int, replicas: Sequence[PortInstance] | None, length: int = 0) -> None:
         """Sets a clone session; `None` deletes it."""
         if not 0 <= session <= MAX_SESSION:
             raise DetourError(f"clone session {session}: ids are 0 to {MAX_SESSION}")
@@ -113,7 +113,7 @@ class Replication:
         if checked is None:
             self.sessions.pop(session, None)
         else:
-            self.sessions[session] = CloneSession(checked, length)
+            self.sessions[session] = CloneSessionState(checked, length)
 
     def clear(self) -> None:
         """Deletes everything."""
@@ -125,8 +125,8 @@ class Replication:
         self,
         offsets: NDArray[np.int32],
         number: int,
-        old: tuple[Replica, ...] | None,
-        new: tuple[Replica, ...] | None,
+        old: tuple[PortInstance, ...] | None,
+        new: tuple[PortInstance, ...] | None,
         length: int,
     ) -> None:
         if old is not None:
@@ -134,10 +134,10 @@ class Replication:
         offsets[number] = -1 if new is None else self._blocks.put(_block(new, length))
 
 
-def _checked(what: str, replicas: Sequence[Replica]) -> tuple[Replica, ...]:
+def _checked(what: str, replicas: Sequence[PortInstance]) -> tuple[PortInstance, ...]:
     for port, rid in replicas:
-        if not 0 <= port <= _MAX_PORT:
-            raise DetourError(f"{what}: port {port} is not 0 to {_MAX_PORT}")
+        if not 0 <= port <= HIGHEST_PORT:
+            raise DetourError(f"{what}: port {port} is not 0 to {HIGHEST_PORT}")
         if not 0 <= rid <= 0xFFFF:
             raise DetourError(f"{what}: replication id {rid} is not 0 to 65535")
     if len(set(replicas)) != len(replicas):
@@ -145,5 +145,5 @@ def _checked(what: str, replicas: Sequence[Replica]) -> tuple[Replica, ...]:
     return tuple((int(port), int(rid)) for port, rid in replicas)
 
 
-def _block(replicas: Sequence[Replica], length: int) -> list[int]:
+def _block(replicas: Sequence[PortInstance], length: int) -> list[int]:
     return [len(replicas), length, *(number for replica in replicas for number in replica)]

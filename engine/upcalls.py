@@ -19,14 +19,14 @@ from detour.engine.records import Record, records
 _MAX_PENDING_BYTES = 64 << 20
 _log = logging.getLogger(__name__)
 
-Handler = Callable[[Record], None]
+RecordHandler = Callable[[Record], None]
 
 
 class Upcalls:
     """Hands records to the handler registered for their (kind, index); errors of handlers are logged."""
 
     def __init__(self, inline: bool) -> None:
-        self.handlers: dict[tuple[int, int], Handler] = {}
+        self.handlers: dict[tuple[int, int], RecordHandler] = {}
         self.drops = 0
         self._inline = inline
         self._chunks: deque[bytes] = deque()

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from detour.experiments.nonshortest.workloads import Pair
 from detour.topo import Topology
 from detour.topo.paths import next_hops
+from detour.topo.topology import HostPair
 
 
-def routes(topology: Topology, pairs: Sequence[Pair], seed: int) -> list[list[int]]:
+def routes(topology: Topology, pairs: Sequence[HostPair], seed: int) -> list[list[int]]:
     """The links of every connection's path, one of its shortest ones at random. A link counts twice, once for each
     direction: 2 * index, plus 1 from its end `b` to its end `a`."""
     dice = random.Random(f"routes {seed}")
@@ -61,12 +61,12 @@ def max_min(paths: Sequence[Sequence[int]], capacity: float, links: int) -> np.n
     return rates
 
 
-def bound_gbps(topology: Topology, pairs: Sequence[Pair], rate_bps: int, seed: int) -> float:
+def bound_gbps(topology: Topology, pairs: Sequence[HostPair], rate_bps: int, seed: int) -> float:
     """Sum of the max-min fair rates of connections on random shortest paths, in Gb/s."""
     return float(max_min(routes(topology, pairs, seed), rate_bps / 1e9, 2 * len(topology.links)).sum())
 
 
-def hosts_bound_gbps(topology: Topology, pairs: Sequence[Pair], rate_bps: int) -> float:
+def hosts_bound_gbps(topology: Topology, pairs: Sequence[HostPair], rate_bps: int) -> float:
     """Sum of the max-min fair rates of connections in Gb/s if nothing but the links of hosts limited them: what the
     best choice of paths can give to senders that share fairly."""
     hosts = len(topology.hosts)

@@ -23,9 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
+from detour.base.times import US
 from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import PACKET_BYTES, US
 
 Tell = Callable[[float], None]
 """called with the share of the longest time that has passed"""
@@ -86,7 +87,7 @@ class Steady:
     """virtual time from the first packet to the end of the run"""
 
 
-class Meter:
+class GoodputMeter:
     """Cumulative data bytes that arrived, of all connections."""
 
     def __init__(self, fabric: VirtualFabric) -> None:
@@ -108,7 +109,7 @@ class Meter:
 
 def settle(fabric: VirtualFabric, rule: Rule, tell: Tell = lambda share: None) -> Steady:
     """Runs a fabric on which connections send without end until it is steady."""
-    meter, series = Meter(fabric), Series(rule.interval_ps / US)
+    meter, series = GoodputMeter(fabric), Series(rule.interval_ps / US)
     begin = fabric.now_ps
     span_ps = rule.span * rule.interval_ps
     counted: list[np.ndarray] = [meter.per_connection()]

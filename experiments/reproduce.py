@@ -136,7 +136,7 @@ def affordable(
 
 
 def reproduce(
-    experiment: Experiment, points: Sequence[Point], means: Means, report: sweep.Report | None = None
+    experiment: Experiment, points: Sequence[Point], means: Means, report: sweep.SweepProgress | None = None
 ) -> dict[str, Any]:
     """Runs the points that are not in the store and collects all of them.
 

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.dataplane import PACKET_BYTES, PAYLOAD
+from detour.base.times import US
 from detour.control import schema
 from detour.experiments.measure import Rule, Series, Steady, jain, settle
-from detour.experiments.nonshortest.workloads import Pair
 from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
-from detour.fabric.footings.virtual.scheme import PACKET_BYTES, PAYLOAD, US, Links, Memory, Scheme, Settings
+from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
 from detour.topo import Topology
+from detour.topo.topology import HostPair
 
 START_SPREAD_PS = 20 * US
 """connections start at random within this time"""
@@ -34,13 +36,19 @@ def window(connections: int) -> int:
 
 
 def settings(
-    connections: int, seed: int, links: Links | None = None, memory: Memory | None = None, loss: float = 0.0
-) -> Settings:
+    connections: int,
+    seed: int,
+    links: LinkSettings | None = None,
+    memory: SwitchMemory | None = None,
+    loss: float = 0.0,
+) -> RunSettings:
     """Sizes that fit a number of connections."""
-    return Settings(links or Links(), memory or Memory(), window=window(connections), loss=loss, seed=seed)
+    return RunSettings(
+        links or LinkSettings(), memory or SwitchMemory(), window=window(connections), loss=loss, seed=seed
+    )
 
 
-def open_fabric(topology: Topology, scheme: Scheme, pairs: Sequence[Pair], chosen: Settings) -> VirtualFabric:
+def open_fabric(topology: Topology, scheme: Scheme, pairs: Sequence[HostPair], chosen: RunSettings) -> VirtualFabric:
     """A fabric with a connection for every pair, none of which sends yet."""
     fabric = VirtualFabric(topology, scheme, chosen, queue_pairs=len(pairs))
     try:
@@ -62,7 +70,7 @@ def start(fabric: VirtualFabric, length: int, spread_ps: int = START_SPREAD_PS) 
 
 
 def steady_state(
-    topology: Topology, scheme: Scheme, pairs: Sequence[Pair], chosen: Settings, rule: Rule
+    topology: Topology, scheme: Scheme, pairs: Sequence[HostPair], chosen: RunSettings, rule: Rule
 ) -> dict[str, Any]:
     """Connections that send without end: throughput after convergence, and what was counted on the way."""
     with open_fabric(topology, scheme, pairs, chosen) as fabric:
@@ -93,7 +101,7 @@ def _series(series: Series) -> dict[str, Any]:
 
 
 def completion_times(
-    topology: Topology, scheme: Scheme, pairs: Sequence[Pair], chosen: Settings, message_bytes: int
+    topology: Topology, scheme: Scheme, pairs: Sequence[HostPair], chosen: RunSettings, message_bytes: int
 ) -> dict[str, Any]:
     """Every connection sends one message: how long each takes. The rates are over the time of the last one.
 

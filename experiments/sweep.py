@@ -24,12 +24,12 @@ from typing import Any
 from detour.base.errors import DetourError
 from detour.experiments.store import Point, Store
 
-Report = Callable[[int, int, int], None]
+SweepProgress = Callable[[int, int, int], None]
 """called with (points finished, points failed, points in all)"""
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailedPoint:
     """A point that did not finish, and why (the error's last line, then its traceback if there is one)."""
 
     point: Point
@@ -38,11 +38,11 @@ class Failure:
 
 
 @dataclass
-class Outcome:
+class SweepResult:
     """Results in the order of the points asked for (`None` where a point failed)."""
 
     results: list[Any]
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[FailedPoint] = field(default_factory=list)
     computed: int = 0
     """points that were run now, the rest came from the store"""
 
@@ -60,8 +60,8 @@ def run(
     *,
     processes: int = 1,
     ray: str | None = None,
-    report: Report | None = None,
-) -> Outcome:
+    report: SweepProgress | None = None,
+) -> SweepResult:
     """Runs every point that the store does not have yet and returns all results.
 
     Args:
@@ -76,7 +76,7 @@ def run(
         raise DetourError(f"a sweep needs at least 1 process, not {processes}")
     wanted = list(points)
     missing = list({store.key(point): point for point in wanted if point not in store}.values())
-    failures: list[Failure] = []
+    failures: list[FailedPoint] = []
     source = _on_ray(missing, worker, ray) if ray else _on_processes(missing, worker, processes)
     if report:
         report(len(wanted) - len(missing), 0, len(wanted))
@@ -88,12 +88,12 @@ def run(
         if report:
             report(len(wanted) - len(missing) + done - len(failures), len(failures), len(wanted))
     results = [store.get(point) for point in wanted]
-    return Outcome(results, failures, len(missing) - len(failures))
+    return SweepResult(results, failures, len(missing) - len(failures))
 
 
 _RAY_TIMEOUT_S = 5.0
 
-Finished = tuple[Point, Any, Failure | None, float]
+Finished = tuple[Point, Any, FailedPoint | None, float]
 
 
 def _serve(connection: Connection, worker: str) -> None:
@@ -136,8 +136,8 @@ class _Worker:
             result, reason, details, seconds = self.connection.recv()
         except (EOFError, ConnectionResetError):
             self.process.join()
-            return point, None, Failure(point, f"the process died (exit code {self.process.exitcode})"), 0.0
-        return point, result, Failure(point, reason, details) if reason else None, seconds
+            return point, None, FailedPoint(point, f"the process died (exit code {self.process.exitcode})"), 0.0
+        return point, result, FailedPoint(point, reason, details) if reason else None, seconds
 
     def end(self) -> None:
         self.connection.close()
@@ -203,4 +203,4 @@ def _on_ray(points: list[Point], worker: str, address: str) -> Iterator[Finished
             result, seconds = ray.get(ready[0])
             yield point, result, None, seconds
         except Exception as error:
-            yield point, None, Failure(point, str(error).strip().splitlines()[-1], str(error)), 0.0
+            yield point, None, FailedPoint(point, str(error).strip().splitlines()[-1], str(error)), 0.0

@@ -12,12 +12,13 @@ from detour.base.errors import DetourError
 from detour.base.progress import Progress
 from detour.fabric.operations.session import Session
 from detour.fabric.traffic.flows import Choice
-from detour.fabric.traffic.workload import Outcome, Pair, Workload, pairs_of, probing_choice, shortest_choice
+from detour.fabric.traffic.workload import Workload, WorkloadResult, pairs_of, probing_choice, shortest_choice
 from detour.topo import Topology
+from detour.topo.topology import HostPair
 
 
 @dataclass(frozen=True)
-class Result:
+class DemoResult:
     """What `detour demo` reports. `ways`: routes between groups that carried data at the end of each run."""
 
     target: str
@@ -26,9 +27,9 @@ class Result:
     hosts: int
     entries: int
     verified: bool
-    pairs: list[Pair]
-    shortest: Outcome
-    telemetry: Outcome
+    pairs: list[HostPair]
+    shortest: WorkloadResult
+    telemetry: WorkloadResult
     ways: tuple[int, int]
     seconds: float
 
@@ -67,7 +68,7 @@ class Result:
         }
 
 
-def demo_pairs(topology: Topology, most: int, seed: int) -> list[Pair]:
+def demo_pairs(topology: Topology, most: int, seed: int) -> list[HostPair]:
     """All pairs from one group to one other, or `most` of them that use all hosts alike."""
     pairs = pairs_of(topology, "adv1", seed)
     if most == 0 or most >= len(pairs):
@@ -89,7 +90,7 @@ class Demo:
         self._seed = seed
         self.pairs = demo_pairs(session.topology, session.fabric.settings.demo_pairs, seed)
 
-    def run(self) -> Result:
+    def run(self) -> DemoResult:
         """All of it.
 
         Raises:
@@ -107,7 +108,7 @@ class Demo:
 
         shortest = self._traffic("shortest paths only", lambda a, b: shortest_choice(dice))
         telemetry = self._traffic("probing and rerouting", probing)
-        return Result(
+        return DemoResult(
             target=session.fabric.target,
             topology=topology.spec,
             switches=len(topology.switches),
@@ -121,7 +122,7 @@ class Demo:
             seconds=time.monotonic() - self._begin,
         )
 
-    def _traffic(self, name: str, choose: Callable[[int, int], Choice]) -> Outcome:
+    def _traffic(self, name: str, choose: Callable[[int, int], Choice]) -> WorkloadResult:
         what = f"traffic from one group to one other, {name}"
         self._tell(what)
         session = self._session
@@ -139,7 +140,7 @@ class Demo:
         finally:
             workload.close()
 
-    def _ways(self, outcome: Outcome) -> int:
+    def _ways(self, outcome: WorkloadResult) -> int:
         """Different sequences of groups on the way."""
         topology = self._session.topology
         found = set()

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.base.times import MS, US
 
-US = 1_000_000
-MS = 1_000 * US
 MBPS = 1_000_000
 
 

@@ -39,7 +39,7 @@ from detour.hosts.nic import has_work
 
 T = TypeVar("T")
 
-BATCH = 64
+RECEIVE_BATCH = 64
 """frames read from or written to a socket before the next one is looked at"""
 ROOM = -(-MAX_FRAME // 64) * 64
 BUFFER_BYTES = 4 << 20
@@ -166,9 +166,9 @@ class Driver:
         self._stopping = False
         self._origin = time.monotonic_ns()
         self._limit = MAX_TIME
-        self._buf = np.zeros(BATCH * ROOM, np.uint8)
-        self._views = [self._buf.data[k * ROOM : (k + 1) * ROOM] for k in range(BATCH)]
-        self._lengths = np.zeros(BATCH, np.int64)
+        self._buf = np.zeros(RECEIVE_BATCH * ROOM, np.uint8)
+        self._views = [self._buf.data[k * ROOM : (k + 1) * ROOM] for k in range(RECEIVE_BATCH)]
+        self._lengths = np.zeros(RECEIVE_BATCH, np.int64)
 
     # -- for everybody ----------------------------------------------------------------------------------------
 
@@ -322,7 +322,7 @@ class Driver:
     def _read(self, port: _Port) -> None:
         count = 0
         try:
-            while count < BATCH:
+            while count < RECEIVE_BATCH:
                 self._lengths[count] = port.sock.recv_into(self._views[count])
                 count += 1
         except BlockingIOError:
@@ -343,7 +343,7 @@ class Driver:
                 if not self._send(port, port.waiting[0]):
                     return
                 port.waiting.popleft()
-            limit = BATCH if port.rate_bps == 0 else 1
+            limit = RECEIVE_BATCH if port.rate_bps == 0 else 1
             count = int(transmit_many(self.hs, port.host, self._buf, self._lengths, limit, now))
             for k in range(count):
                 length = int(self._lengths[k])

@@ -79,7 +79,7 @@ QP_COUNTERS = (
     # requester again: ACKs, NAKs, CNPs and PTRs that cannot be answers to what was sent (`answers`)
     "st_answers_dropped"
 )
-QP = np.dtype(
+QP_RECORD = np.dtype(
     _ints(
         # qpn: its number on the wire, 0 while the row is free; in_order: the receiver drops what comes early (go-back-N
         # without reordering); flow_label: of data packets
@@ -112,7 +112,7 @@ QP = np.dtype(
 )
 """one row a queue pair"""
 
-SLOT = np.dtype(
+PSN_SLOT = np.dtype(
     [
         ("sent", _I),  # time of the last transmission, ps
         ("first", _I),  # time of the first one if all were on the same path, else NIL
@@ -143,10 +143,10 @@ CANDIDATE = np.dtype(_ints("sport dst_hi dst_lo final_hi delay packets asked ans
 """one row a candidate path: UDP source port, uSID list as address (0: plain), last known delay (-1: none),
 `better`: probes in a row that found it better than the current path"""
 
-CQ = np.dtype(_ints("used host head tail reserved"))
+CQ_RECORD = np.dtype(_ints("used host head tail reserved"))
 CQE = np.dtype(_ints("wr_id status opcode length imm qpn flags posted done"))
 """one row a completion; when its request was posted and completed, ps"""
-MR = np.dtype(_ints("used host pd base length access key registrations variation"))
+MR_RECORD = np.dtype(_ints("used host pd base length access key registrations variation"))
 """one row a memory region; the last two are for its keys (`next_key`) and outlive it"""
 
 CTL = np.dtype(_ints("kind qp psn count ce has_delay delay syndrome dst_hi dst_lo final_hi sport qpn cand"))
@@ -180,10 +180,10 @@ TABLES = {
     "cfg": CONFIG,
     "frame": FRAME,
     "host": HOST,
-    "qp": QP,
-    "cq": CQ,
-    "mr": MR,
-    "slot": SLOT,
+    "qp": QP_RECORD,
+    "cq": CQ_RECORD,
+    "mr": MR_RECORD,
+    "slot": PSN_SLOT,
     "arrival": ARRIVAL,
     "wqe": WQE,
     "candidate": CANDIDATE,

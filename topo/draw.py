@@ -16,7 +16,7 @@ from detour.topo.paths import shortest_paths, via_paths
 from detour.topo.spec import parse_topology
 from detour.topo.topology import Topology
 
-Place = tuple[float, float]
+Coordinates = tuple[float, float]
 
 _STYLE = {
     "local": 'stroke="#9aa7b5" stroke-width="1"',
@@ -49,13 +49,13 @@ def svg(topology: Topology, routes: Sequence[tuple[str, str, Sequence[int]]] = (
     return "\n".join(parts) + "\n"
 
 
-def _dragonfly_places(topology: Topology) -> list[Place]:
+def _dragonfly_places(topology: Topology) -> list[Coordinates]:
     """Groups on a circle, each group's switches on a smaller one."""
     count = len(topology.members)
     inner = 34 + 4 * len(topology.members[0])
     outer = max(250.0, count * inner * 0.47)
     centre = outer + inner + 60
-    places: list[Place] = [(0, 0)] * len(topology.switches)
+    places: list[Coordinates] = [(0, 0)] * len(topology.switches)
     for group, members in enumerate(topology.members):
         angle = 2 * math.pi * group / count - math.pi / 2
         x, y = centre + outer * math.cos(angle), centre + outer * math.sin(angle)
@@ -65,19 +65,19 @@ def _dragonfly_places(topology: Topology) -> list[Place]:
     return places
 
 
-def _clos_places(topology: Topology) -> list[Place]:
+def _clos_places(topology: Topology) -> list[Coordinates]:
     """Tiers in rows, the highest on top."""
     tiers = 1 + max(switch.tier for switch in topology.switches)
     rows = [[switch.index for switch in topology.switches if switch.tier == tier] for tier in range(tiers)]
     width = 70.0 * max(map(len, rows))
-    places: list[Place] = [(0, 0)] * len(topology.switches)
+    places: list[Coordinates] = [(0, 0)] * len(topology.switches)
     for tier, row in enumerate(rows):
         for position, switch in enumerate(row):
             places[switch] = (60 + width * (position + 0.5) / len(row), 60 + 130.0 * (tiers - 1 - tier))
     return places
 
 
-def _host_places(topology: Topology, switches: list[Place], dragonfly: bool) -> list[Place]:
+def _host_places(topology: Topology, switches: list[Coordinates], dragonfly: bool) -> list[Coordinates]:
     """Hosts beside their switch: away from the picture's middle (Dragonfly) or below (Clos)."""
     middle_x = sum(x for x, _ in switches) / len(switches)
     middle_y = sum(y for _, y in switches) / len(switches)
@@ -92,17 +92,19 @@ def _host_places(topology: Topology, switches: list[Place], dragonfly: bool) -> 
     return places
 
 
-def _extent(places: list[Place]) -> tuple[float, float]:
+def _extent(places: list[Coordinates]) -> tuple[float, float]:
     return max(x for x, _ in places) + 60, max(y for _, y in places) + 60
 
 
-def _links(topology: Topology, switches: list[Place], hosts: list[Place]) -> Iterator[str]:
+def _links(topology: Topology, switches: list[Coordinates], hosts: list[Coordinates]) -> Iterator[str]:
     for link in topology.links:
         far = hosts[link.b[0]] if link.kind == "host" else switches[link.b[0]]
         yield _line(switches[link.a[0]], far, _STYLE[link.kind])
 
 
-def _routes(routes: Sequence[tuple[str, str, Sequence[int]]], switches: list[Place], height: float) -> Iterator[str]:
+def _routes(
+    routes: Sequence[tuple[str, str, Sequence[int]]], switches: list[Coordinates], height: float
+) -> Iterator[str]:
     for index, (colour, label, path) in enumerate(routes):
         thickness = 4 + 4 * (len(routes) - 1 - index)  # where paths share a link, both are seen
         for a, b in pairwise(path):
@@ -113,7 +115,7 @@ def _routes(routes: Sequence[tuple[str, str, Sequence[int]]], switches: list[Pla
         yield f'<text x="54" y="{y + 5:.0f}" font-size="14" {_TEXT}>{label}</text>'
 
 
-def _nodes(topology: Topology, switches: list[Place], hosts: list[Place]) -> Iterator[str]:
+def _nodes(topology: Topology, switches: list[Coordinates], hosts: list[Coordinates]) -> Iterator[str]:
     for x, y in hosts:
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="#7aa874"/>'
     for switch in topology.switches:
@@ -125,7 +127,7 @@ def _nodes(topology: Topology, switches: list[Place], hosts: list[Place]) -> Ite
         )
 
 
-def _group_names(topology: Topology, switches: list[Place]) -> Iterator[str]:
+def _group_names(topology: Topology, switches: list[Coordinates]) -> Iterator[str]:
     for group, members in enumerate(topology.members):
         x = sum(switches[switch][0] for switch in members) / len(members)
         y = sum(switches[switch][1] for switch in members) / len(members)
@@ -135,7 +137,7 @@ def _group_names(topology: Topology, switches: list[Place]) -> Iterator[str]:
         )
 
 
-def _line(a: Place, b: Place, style: str) -> str:
+def _line(a: Coordinates, b: Coordinates, style: str) -> str:
     return f'<line x1="{a[0]:.1f}" y1="{a[1]:.1f}" x2="{b[0]:.1f}" y2="{b[1]:.1f}" {style}/>'
 
 

@@ -25,7 +25,7 @@ from detour.topo.graph import (
 )
 from detour.topo.topology import Host, Topology
 
-Path: TypeAlias = tuple[int, ...]
+SwitchPath: TypeAlias = tuple[int, ...]
 """Indices of switches, first that of the source host, last that of the destination host."""
 
 
@@ -69,7 +69,7 @@ def next_hops(topology: Topology, at: int, to: int, failures: Failures = NONE) -
     return [int(port) for port in graph.ports[near & live]]
 
 
-def shortest_paths(topology: Topology, source: int, target: int, failures: Failures = NONE) -> Iterator[Path]:
+def shortest_paths(topology: Topology, source: int, target: int, failures: Failures = NONE) -> Iterator[SwitchPath]:
     """All shortest paths between two switches (none if there is no connection).
 
     Two parallel links make one path: a path names switches.
@@ -87,12 +87,14 @@ def shortest_paths(topology: Topology, source: int, target: int, failures: Failu
                 yield (source, *rest)
 
 
-def host_paths(topology: Topology, source: Host, target: Host, failures: Failures = NONE) -> list[Path]:
+def host_paths(topology: Topology, source: Host, target: Host, failures: Failures = NONE) -> list[SwitchPath]:
     """All shortest paths between the switches of two hosts."""
     return list(shortest_paths(topology, source.switch, target.switch, failures))
 
 
-def via_paths(topology: Topology, source: int, target: int, via: int, failures: Failures = NONE) -> Iterator[Path]:
+def via_paths(
+    topology: Topology, source: int, target: int, via: int, failures: Failures = NONE
+) -> Iterator[SwitchPath]:
     """All paths that the data plane takes by way of a group: to it over a direct link, on from there.
 
     Raises:
@@ -109,7 +111,7 @@ def via_paths(topology: Topology, source: int, target: int, via: int, failures: 
             yield head[:-1] + rest
 
 
-def _into(topology: Topology, source: int, via: int, failures: Failures) -> Iterator[Path]:
+def _into(topology: Topology, source: int, via: int, failures: Failures) -> Iterator[SwitchPath]:
     """Paths from a switch inside its group to a link into `via`, the switch behind that link included."""
     graph = live_graph(topology, failures)
     if exits(topology, failures)[source, via]:
@@ -125,7 +127,7 @@ def _into(topology: Topology, source: int, via: int, failures: Failures) -> Iter
                 yield source, *rest
 
 
-def path_usids(topology: Topology, path: Path, target: Host) -> tuple[int, ...]:
+def path_usids(topology: Topology, path: SwitchPath, target: Host) -> tuple[int, ...]:
     """The uSID list that pins a path: one uSID for every switch after the first, then the host's.
 
     A list too long is thinned out: the uSID of a switch that lies on the only shortest path between those
@@ -144,7 +146,7 @@ def path_usids(topology: Topology, path: Path, target: Host) -> tuple[int, ...]:
     return usids
 
 
-def _check_path(topology: Topology, path: Path, target: Host) -> None:
+def _check_path(topology: Topology, path: SwitchPath, target: Host) -> None:
     if not path or path[-1] != target.switch:
         raise DetourError(f"a path to {target.name} ends at s{target.switch}, not at {path[-1:] or 'nothing'}")
     for a, b in pairwise(path):
@@ -153,7 +155,7 @@ def _check_path(topology: Topology, path: Path, target: Host) -> None:
             raise DetourError(f"path: s{a} and s{b} are not neighbours in {topology.spec}")
 
 
-def _waypoints(topology: Topology, path: Path) -> Sequence[int]:
+def _waypoints(topology: Topology, path: SwitchPath) -> Sequence[int]:
     """The fewest switches of a path after the first that pin it, the last one included."""
     found, at = [], 0
     while at < len(path) - 1:
@@ -165,7 +167,7 @@ def _waypoints(topology: Topology, path: Path) -> Sequence[int]:
     return found
 
 
-def _is_only_path(topology: Topology, path: Path) -> bool:
+def _is_only_path(topology: Topology, path: SwitchPath) -> bool:
     length = int(hops(distances(topology))[path[0], path[-1]])
     if length != len(path) - 1:
         return False

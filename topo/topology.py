@@ -11,6 +11,8 @@ from detour.base.errors import DetourError
 from detour.topo import address
 
 LinkKind: TypeAlias = Literal["host", "local", "global"]
+HostPair: TypeAlias = tuple[int, int]
+"""indices of source and destination host"""
 
 MAX_PORT = 508  # 509 recirculates, 510 is the CPU, 511 drops
 

@@ -24,7 +24,7 @@ _PRICE_STEP, _FLOW_STEP = 1.0, 2.0
 """steps to begin with; both are halved when flows and prices begin to chase each other"""
 
 
-class Bounds(NamedTuple):
+class ThroughputBounds(NamedTuple):
     """`lower` <= the largest theta <= `upper`; `rounds` that were played."""
 
     lower: float
@@ -98,7 +98,7 @@ def bounds_of(
     demand: NDArray[np.float64],
     flows: NDArray[np.float64],
     prices: NDArray[np.float64],
-) -> Bounds:
+) -> ThroughputBounds:
     """What any flows and prices show: scaled to the demand, the flows load some channel 1/lower times; in units of all
     prices the demands cost 1/upper at least.
 
@@ -113,7 +113,7 @@ def bounds_of(
     load = np.zeros(prices.size)
     _loads(first, begin, channels, demand, shares_of(first, flows), load)
     cost = _cheapest(first, begin, channels, demand, np.ascontiguousarray(prices / prices.sum()))
-    return Bounds(float(1.0 / load.max()), float(1.0 / cost), 0)
+    return ThroughputBounds(float(1.0 / load.max()), float(1.0 / cost), 0)
 
 
 def solve(
@@ -123,7 +123,7 @@ def solve(
     demand: NDArray[np.float64],
     gap: float,
     rounds: int = MAX_ROUNDS,
-) -> tuple[Bounds, NDArray[np.float64]]:
+) -> tuple[ThroughputBounds, NDArray[np.float64]]:
     """Plays until upper / lower - 1 <= gap or the rounds are over.
 
     Args:
@@ -147,7 +147,7 @@ def solve(
             now = game.bounds()
             if now.lower > best.lower:
                 flows = game.flows.copy()
-            best = Bounds(max(best.lower, now.lower), min(best.upper, now.upper), k)
+            best = ThroughputBounds(max(best.lower, now.lower), min(best.upper, now.upper), k)
             if best.upper <= best.lower * (1 + gap):
                 break
             if now.lower < 0.7 * even.lower:
@@ -193,9 +193,9 @@ class _Game:
         self.guess = 2 * self.price - old
         self.prices += weight * (self.price - self.prices)
 
-    def bounds(self) -> Bounds:
+    def bounds(self) -> ThroughputBounds:
         """What the means show."""
         load = np.empty(self.count)
         _loads(*self.paths, self.demand, self.flows, load)
         cost = float(_cheapest(*self.paths, self.demand, self.prices))
-        return Bounds(float(1.0 / load.max()), 1.0 / max(cost, 1e-12), self.played)
+        return ThroughputBounds(float(1.0 / load.max()), 1.0 / max(cost, 1e-12), self.played)

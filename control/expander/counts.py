@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from detour.base.jit import njit
 from detour.control.expander.enumeration import FREE, native
-from detour.control.expander.routes import Report, Routes
+from detour.control.expander.routes import ExpanderRoutes, SourcesProgress
 from detour.topo.expander.network import Expander
 
 _EXACT_WALKS = 4e9
@@ -63,7 +63,11 @@ def _count_from(sources, max_hops, budget, ch, total):
 
 
 def mean_paths(
-    network: Expander, max_hops: int, priorities: int = 1, sources: int | None = None, report: Report | None = None
+    network: Expander,
+    max_hops: int,
+    priorities: int = 1,
+    sources: int | None = None,
+    report: SourcesProgress | None = None,
 ) -> NDArray[np.float64]:
     """(max_hops + 1,) paths of a pair with exactly h links and at most priorities - 1 down-ups, mean over all pairs.
 
@@ -125,7 +129,7 @@ def _last_lengths(first, length, longest):
         longest[i] = length[first[i + 1] - 1]
 
 
-def examined(routes: Routes, report: Report | None = None) -> Examined:
+def examined(routes: ExpanderRoutes, report: SourcesProgress | None = None) -> Examined:
     """K2: how many of a pair's shortest paths have to be examined until K that the priorities admit are found.
 
     Paths of the last length come in random order: of C there, A admitted, r of them taken, (C + 1) / (A + 1) * r are
@@ -163,7 +167,7 @@ def examined(routes: Routes, report: Report | None = None) -> Examined:
 
 
 def _examined_of(
-    routes: Routes,
+    routes: ExpanderRoutes,
     mine: NDArray[np.int64],
     last: NDArray[np.int64],
     every: NDArray[np.float64],

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.control.expander.routes import Routes
+from detour.control.expander.routes import ExpanderRoutes
 from detour.topo.paths import path_usids
 from detour.topo.topology import Host
 
@@ -21,7 +21,7 @@ class SidPath(NamedTuple):
     priorities: tuple[int, ...]
 
 
-def sid_paths(routes: Routes, source: Host, target: Host) -> list[SidPath]:
+def sid_paths(routes: ExpanderRoutes, source: Host, target: Host) -> list[SidPath]:
     """The uSID lists of all paths between two hosts on different switches.
 
     Raises:
@@ -35,7 +35,7 @@ def sid_paths(routes: Routes, source: Host, target: Host) -> list[SidPath]:
     return found
 
 
-def check_lengths(routes: Routes) -> None:
+def check_lengths(routes: ExpanderRoutes) -> None:
     """Refuses routes whose paths could not be pinned by six uSIDs, before any host is told of them.
 
     A path of six hops or more may still fit, as a switch on the only shortest path between its neighbours in the list

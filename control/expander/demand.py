@@ -99,7 +99,7 @@ def near_worst(network: Expander, distance: NDArray[np.int32] | None = None) -> 
     return Demand(np.stack([tors[rows], tors[columns]], axis=1), np.minimum(hosts[rows], hosts[columns]))
 
 
-PATTERNS = ("all-to-all", "uniform", "near-worst")
+DEMAND_PATTERNS = ("all-to-all", "uniform", "near-worst")
 
 
 def demand_of(pattern: str, network: Expander, seed: int = 1) -> Demand:
@@ -114,7 +114,7 @@ def demand_of(pattern: str, network: Expander, seed: int = 1) -> Demand:
         return uniform_random(network, seed)
     if pattern == "near-worst":
         return near_worst(network)
-    raise DetourError(f"pattern {pattern!r}; there are {', '.join(PATTERNS)}")
+    raise DetourError(f"pattern {pattern!r}; there are {', '.join(DEMAND_PATTERNS)}")
 
 
 def upper_bound(network: Expander, demand: Demand, distance: NDArray[np.int32] | None = None) -> float:

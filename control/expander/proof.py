@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from detour.base.jit import njit
 from detour.control.expander.enumeration import native
-from detour.control.expander.routes import Routes
+from detour.control.expander.routes import ExpanderRoutes
 from detour.topo.expander.network import Expander
 
 
@@ -154,7 +154,7 @@ def find_cycle(depends: NDArray[np.bool_], network: Expander) -> tuple[int, ...]
     return tuple(reversed(walk[seen[at] :]))
 
 
-def prove(routes: Routes) -> Proof:
+def prove(routes: ExpanderRoutes) -> Proof:
     """Builds the dependencies of every priority from the routes and looks for cycles."""
     network, count = routes.network, max(1, routes.policy.priorities)
     ch = native(network.channels)

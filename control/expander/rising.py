@@ -38,7 +38,7 @@ def plan_rising(network: Expander, switch: int, priorities: int) -> Iterator[Tab
             match = {
                 schema.DSCP_FIELD: v,
                 schema.IN_PORT: Ternary(into, schema.PORT_MASK),
-                schema.EGRESS_SPEC: Ternary(out, schema.PORT_MASK),
+                schema.EGRESS_SPEC_FIELD: Ternary(out, schema.PORT_MASK),
             }
             action = Action.of(schema.SET_CHANNEL, dscp=v + 1, priority=v + 1)
             yield TableEntry.of(schema.CHANNEL, match, action, priority=1)

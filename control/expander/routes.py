@@ -17,7 +17,7 @@ from detour.control.expander import enumeration
 from detour.control.expander.enumeration import DISJOINT, DIVERSE, FREE, PLAIN
 from detour.topo.expander.network import Channels, Expander
 
-Report = Callable[[int, int], None]
+SourcesProgress = Callable[[int, int], None]
 """called with (sources done, sources in all)"""
 
 TIES = {"diverse": DIVERSE, "plain": PLAIN}
@@ -28,7 +28,7 @@ _CHUNK_ROWS = 4_000_000
 
 
 @dataclass(frozen=True)
-class Policy:
+class PathPolicy:
     """Which paths: the `k` shortest with at most `priorities` - 1 down-ups (0 priorities: any path, KSP).
 
     `ties`: among equal lengths, "diverse" or "plain". `disjoint`: only paths that share no link (FC).
@@ -69,7 +69,7 @@ class Policy:
 
 
 @dataclass(frozen=True, eq=False)
-class Routes:
+class ExpanderRoutes:
     """Paths of (source, destination) pairs. Those of pair i are rows first[i] to first[i+1]-1, the shortest first.
 
     `pairs` (P, 2) switches; `first` (P + 1,); `length` (R,) links of a path; `columns` (R, longest) the column of
@@ -77,7 +77,7 @@ class Routes:
     """
 
     network: Expander
-    policy: Policy
+    policy: PathPolicy
     pairs: NDArray[np.int32]
     first: NDArray[np.int64]
     length: NDArray[np.uint8]
@@ -138,8 +138,8 @@ def all_pairs(network: Expander) -> NDArray[np.int32]:
 
 
 def compute(
-    network: Expander, policy: Policy, pairs: NDArray[np.int32] | None = None, report: Report | None = None
-) -> Routes:
+    network: Expander, policy: PathPolicy, pairs: NDArray[np.int32] | None = None, report: SourcesProgress | None = None
+) -> ExpanderRoutes:
     """The routes of some pairs (None: all of them, of which half are computed and the others are their reverses).
 
     A reverse has as many down-ups and is as long. A pair that has fewer than K paths within `policy.max_hops` gets
@@ -173,7 +173,7 @@ def compute(
 
 
 def _chunk(
-    sources: NDArray[np.int64], wanted: NDArray[np.int32], policy: Policy, ch: Channels, counts: NDArray[np.int32]
+    sources: NDArray[np.int64], wanted: NDArray[np.int32], policy: PathPolicy, ch: Channels, counts: NDArray[np.int32]
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Lengths and columns of the paths of some sources; fills in their rows of `counts`."""
     want = np.zeros((sources.size, ch.neighbour.shape[0]), np.bool_)
@@ -200,14 +200,14 @@ def _widened(columns: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
 
 def _assembled(
     network: Expander,
-    policy: Policy,
+    policy: PathPolicy,
     pairs: NDArray[np.int32],
     counts: NDArray[np.int32],
     length: NDArray[np.uint8],
     columns: NDArray[np.uint8],
     both_ways: bool,
     ch: Channels,
-) -> Routes:
+) -> ExpanderRoutes:
     """Puts paths in the order of the pairs, and with `both_ways` their reverses."""
     start = np.zeros(counts.size + 1, np.int64)
     np.cumsum(counts.ravel(), out=start[1:])
@@ -219,7 +219,7 @@ def _assembled(
     new_length, new_columns = np.empty(first[-1], np.uint8), np.empty((first[-1], columns.shape[1]), np.uint8)
     turned = np.ascontiguousarray((a > b) & both_ways)
     _arrange(first, begin[low, high], low.astype(np.int64), turned, length, columns, ch, new_length, new_columns)
-    return Routes(network, policy, pairs, first, new_length, new_columns)
+    return ExpanderRoutes(network, policy, pairs, first, new_length, new_columns)
 
 
 @njit
@@ -239,7 +239,7 @@ def _arrange(first, begin, low, turned, length, columns, ch, new_length, new_col
                 x = ch.neighbour[x, c]
 
 
-def _check_connected(routes: Routes) -> None:
+def _check_connected(routes: ExpanderRoutes) -> None:
     none = np.flatnonzero(np.diff(routes.first) == 0)
     if none.size:
         a, b = routes.pairs[none[0]]
@@ -249,7 +249,7 @@ def _check_connected(routes: Routes) -> None:
         )
 
 
-def write_csv(routes: Routes, file: Path) -> None:
+def write_csv(routes: ExpanderRoutes, file: Path) -> None:
     """One path a line: source, destination, hops, switches and the lossless priority of every hop, counted from 1.
 
     Raises:

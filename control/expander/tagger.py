@@ -14,7 +14,7 @@ import numpy as np
 
 from detour.base.jit import njit
 from detour.control.expander.enumeration import native
-from detour.control.expander.routes import Routes
+from detour.control.expander.routes import ExpanderRoutes
 
 
 class Tags(NamedTuple):
@@ -114,7 +114,7 @@ def _merge(depends, used, ch, tag):
     return now
 
 
-def assign(routes: Routes) -> Tags:
+def assign(routes: ExpanderRoutes) -> Tags:
     """The number of priorities that Tagger needs for these routes, whatever their own priorities are."""
     ch = native(routes.network.channels)
     n, width = ch.neighbour.shape

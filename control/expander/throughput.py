@@ -19,7 +19,7 @@ from detour.base.jit import njit
 from detour.control.expander import approximate
 from detour.control.expander.demand import Demand
 from detour.control.expander.enumeration import native
-from detour.control.expander.routes import Policy, Report, Routes, compute
+from detour.control.expander.routes import ExpanderRoutes, PathPolicy, SourcesProgress, compute
 from detour.topo.expander.network import Expander
 
 EXACT_PATHS = 150_000
@@ -51,7 +51,7 @@ def _to_channels(source, first, length, columns, neighbour, begin, found):
                 x = neighbour[x, c]
 
 
-def channels_of(routes: Routes) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def channels_of(routes: ExpanderRoutes) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """(begin (R + 1,), channels): path r takes channels[begin[r]:begin[r+1]], numbered x * width + column."""
     begin = np.zeros(routes.total + 1, np.int64)
     np.cumsum(routes.length, out=begin[1:])
@@ -63,7 +63,9 @@ def channels_of(routes: Routes) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     return begin, found
 
 
-def _solved(routes: Routes, demand: Demand, corner: bool) -> tuple[approximate.Bounds, NDArray[np.float64]]:
+def _solved(
+    routes: ExpanderRoutes, demand: Demand, corner: bool
+) -> tuple[approximate.ThroughputBounds, NDArray[np.float64]]:
     """Bounds and flows (paths,) by linear programming; `corner`: with crossover, if the program is small.
 
     Raises:
@@ -88,7 +90,7 @@ def _solved(routes: Routes, demand: Demand, corner: bool) -> tuple[approximate.B
     return bounds, flows
 
 
-def exact(routes: Routes, demand: Demand) -> approximate.Bounds:
+def exact(routes: ExpanderRoutes, demand: Demand) -> approximate.ThroughputBounds:
     """Theta by linear programming, as bounds that are computed from HiGHS's flows and prices and hold by themselves.
 
     Raises:
@@ -97,7 +99,7 @@ def exact(routes: Routes, demand: Demand) -> approximate.Bounds:
     return _solved(routes, demand, corner=True)[0]
 
 
-def shares(routes: Routes, demand: Demand, gap: float = 0.01) -> NDArray[np.float64]:
+def shares(routes: ExpanderRoutes, demand: Demand, gap: float = 0.01) -> NDArray[np.float64]:
     """How the demands are to be split among their paths to carry the most: (paths,), those of a pair add up to 1.
 
     Of all optimal flows the interior point in their middle is taken: it spreads over what is equally good.
@@ -142,7 +144,7 @@ def _model(
     return model
 
 
-def solve(routes: Routes, demand: Demand, method: str = "auto", gap: float = 0.01) -> Throughput:
+def solve(routes: ExpanderRoutes, demand: Demand, method: str = "auto", gap: float = 0.01) -> Throughput:
     """Theta of a demand over given routes (of the same pairs, in the same order).
 
     Args:
@@ -171,17 +173,17 @@ def suits_highs(paths: int, channels: int) -> bool:
     return paths <= EXACT_PATHS and paths * channels**2 <= EXACT_WORK
 
 
-def _channel_count(routes: Routes) -> int:
+def _channel_count(routes: ExpanderRoutes) -> int:
     return int(np.count_nonzero(native(routes.network.channels).neighbour >= 0))
 
 
 def throughput(
     network: Expander,
-    policy: Policy,
+    policy: PathPolicy,
     demand: Demand,
     method: str = "auto",
     gap: float = 0.01,
-    report: Report | None = None,
+    report: SourcesProgress | None = None,
 ) -> Throughput:
     """Computes the routes that a demand needs, then its theta."""
     return solve(compute(network, policy, demand.pairs, report), demand, method, gap)

@@ -8,7 +8,7 @@ as there can be and proves it; how: docs/fors.md.
 """
 
 from detour.control.fors.fabric import FatTree2, parse_fabric, random_failures
-from detour.control.fors.plan import Plan, Schedule
+from detour.control.fors.plan import ForsPlan, Schedule
 from detour.control.fors.solve import solve
 
-__all__ = ["FatTree2", "Plan", "Schedule", "parse_fabric", "random_failures", "solve"]
+__all__ = ["FatTree2", "ForsPlan", "Schedule", "parse_fabric", "random_failures", "solve"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from detour.control.fors.fabric import FatTree2
-from detour.control.fors.plan import INSIDE, Plan, Schedule, arranged, only_present
+from detour.control.fors.plan import INSIDE, ForsPlan, Schedule, arranged, only_present
 from detour.control.fors.schedule import closed_form
 
 
@@ -37,7 +37,7 @@ def bandwidth_optimal(fabric: FatTree2) -> Schedule:
 SCHEDULES = {"linear-shift": linear_shift, "xor": exclusive_or, "bandwidth-optimal": bandwidth_optimal}
 
 
-def ftree(fabric: FatTree2, schedule: Schedule) -> Plan:
+def ftree(fabric: FatTree2, schedule: Schedule) -> ForsPlan:
     """A schedule routed by destination, as Ftree does: the a-th server of a leaf is reached over spine a.
 
     Blind to failures; free of contention for a linear shift on a full fabric without any.

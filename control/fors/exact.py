@@ -13,7 +13,7 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.control.fors.fabric import FatTree2
-from detour.control.fors.loads import Demand, fractional, lower_bound, whole
+from detour.control.fors.loads import LeafDemand, fractional, lower_bound, whole
 from detour.control.fors.phasing import phases_of
 from detour.control.fors.plan import INSIDE, Schedule
 from detour.control.fors.seating import seats
@@ -21,7 +21,7 @@ from detour.control.fors.seating import seats
 _MORE = 20
 
 
-class Paths(NamedTuple):
+class SpinePaths(NamedTuple):
     """Which flows of which leaves go over which spine: rows sorted by source and target leaf."""
 
     phases: int
@@ -35,7 +35,7 @@ class Paths(NamedTuple):
     """phases that every plan needs, proven"""
 
 
-def fewest_phases(fabric: FatTree2, bound: int) -> Paths:
+def fewest_phases(fabric: FatTree2, bound: int) -> SpinePaths:
     """Spines that allow as few phases as there can be. Pairs that nothing joins are left out.
 
     `bound`: phases known to be needed. The solver gets about twenty seconds for each number of phases; where that is
@@ -44,7 +44,7 @@ def fewest_phases(fabric: FatTree2, bound: int) -> Paths:
     Raises:
         DetourError: the solver found nothing in time.
     """
-    demand = Demand.of(fabric)
+    demand = LeafDemand.of(fabric)
     near = fractional(demand, bound)
     if near is None:
         bound = max(bound, lower_bound(demand))
@@ -60,7 +60,7 @@ def fewest_phases(fabric: FatTree2, bound: int) -> Paths:
     raise DetourError(f"{fabric.name}: the solver found no loads of links for {phases} phases or less in time")
 
 
-def _paths(fabric: FatTree2, demand: Demand, ways: np.ndarray, phases: int, bound: int) -> Paths:
+def _paths(fabric: FatTree2, demand: LeafDemand, ways: np.ndarray, phases: int, bound: int) -> SpinePaths:
     """A row for every flow, those inside leaves included."""
     u, v = demand.pairs[demand.way_pair].T
     leaves = np.arange(fabric.leaves)
@@ -73,10 +73,10 @@ def _paths(fabric: FatTree2, demand: Demand, ways: np.ndarray, phases: int, boun
     source, target, spine = columns
     order = np.lexsort((spine, target, source))
     source, target, spine = (np.repeat(column[order], times[order]).astype(np.int32) for column in columns)
-    return Paths(phases, source, target, spine, bound)
+    return SpinePaths(phases, source, target, spine, bound)
 
 
-def seated(fabric: FatTree2, paths: Paths) -> tuple[Schedule, np.ndarray]:
+def seated(fabric: FatTree2, paths: SpinePaths) -> tuple[Schedule, np.ndarray]:
     """The schedule of paths, and its spines (flows,) int32."""
     population = np.array(fabric.population, np.int32)
     phase = phases_of(paths.phases, paths.source, paths.target, paths.spine, population, fabric.spines)

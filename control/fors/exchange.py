@@ -13,12 +13,12 @@ import numpy as np
 from detour.base.jit import njit
 from detour.control.fors.fabric import FatTree2
 from detour.control.fors.jit import inner
-from detour.control.fors.plan import INSIDE, Plan
+from detour.control.fors.plan import INSIDE, ForsPlan
 from detour.control.fors.recolour import complete
 
 TRIES = 2
 """Attempts to route a phase"""
-BUDGET = 60
+SWAP_BUDGET = 60
 """and how many flows may drive others out in each."""
 _LONGEST = 160
 """Flows of a component at most."""
@@ -31,15 +31,15 @@ def recoloured(source: np.ndarray, target: np.ndarray, alive: np.ndarray, colour
     """Spines for one phase, as many as can be the given ones (-1: none yet), or None."""
     for attempt in range(TRIES):
         new = colour.astype(np.int32)
-        if complete(source, target, alive, alive, new, BUDGET, attempt + 1) == 0:
+        if complete(source, target, alive, alive, new, SWAP_BUDGET, attempt + 1) == 0:
             return new
     return None
 
 
-class Exchange:
+class PhaseAssignment:
     """Phases and spines of a plan while flows go from phase to phase. `phase` and `spine` are changed in place."""
 
-    def __init__(self, plan: Plan, fabric: FatTree2, phase: np.ndarray, spine: np.ndarray) -> None:
+    def __init__(self, plan: ForsPlan, fabric: FatTree2, phase: np.ndarray, spine: np.ndarray) -> None:
         self.phase, self.spine = phase, spine
         self.alive = fabric.alive()
         self.links = self.alive.sum(axis=1).astype(np.int32)

@@ -12,7 +12,7 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.topo.keyvalues import check_keys, split_spec, whole_number
 
-Link = tuple[int, int]
+LeafSpineLink = tuple[int, int]
 """A leaf and a spine."""
 
 _MOST = 256
@@ -34,7 +34,7 @@ class FatTree2:
     """M0"""
     leaves: int
     """M1"""
-    failed: frozenset[Link] = frozenset()
+    failed: frozenset[LeafSpineLink] = frozenset()
     population: tuple[int, ...] = field(default=())
     """servers of each leaf, at most `spines`; empty: all leaves are full"""
 
@@ -90,7 +90,7 @@ class FatTree2:
         lost = (~self.alive()).sum(axis=1)
         return int(max((lost[leaf] for leaf, n in enumerate(self.population) if n), default=0))
 
-    def with_failed(self, links: Iterable[Link]) -> FatTree2:
+    def with_failed(self, links: Iterable[LeafSpineLink]) -> FatTree2:
         """The same fabric with more failed links."""
         return FatTree2(self.spines, self.leaves, self.failed | frozenset(links), self.population)
 
@@ -131,13 +131,13 @@ def parse_fabric(topo: str, fail: str | None = None, servers: int | None = None)
     return FatTree2(spines, leaves, parse_links(bare, fail), population)
 
 
-def parse_links(fabric: FatTree2, text: str | None) -> frozenset[Link]:
+def parse_links(fabric: FatTree2, text: str | None) -> frozenset[LeafSpineLink]:
     """Links given as `leaf:spine,...`, with `*` for all leaves or all spines (a switch that is down).
 
     Raises:
         DetourError: a part is not of that form, or there is no such link.
     """
-    links: set[Link] = set()
+    links: set[LeafSpineLink] = set()
     for part in text.split(",") if text is not None else ():
         leaf, colon, spine = (piece.strip() for piece in part.partition(":"))
         if not colon or not all(end == "*" or (end.isascii() and end.isdecimal()) for end in (leaf, spine)):
@@ -163,7 +163,7 @@ def random_failures(fabric: FatTree2, count: int, seed: int, *, connected: bool 
         raise DetourError(f"{fabric.name} has {len(links)} working links; {count} cannot fail")
     alive = fabric.alive()
     common = alive.astype(np.int64) @ alive.T.astype(np.int64)
-    chosen: set[Link] = set()
+    chosen: set[LeafSpineLink] = set()
     for leaf, spine in links:
         if len(chosen) == count:
             break

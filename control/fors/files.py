@@ -11,14 +11,14 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.control.fors.fabric import FatTree2
-from detour.control.fors.plan import INSIDE, Plan
+from detour.control.fors.plan import INSIDE, ForsPlan
 
 HEADER = ["phase", "src", "dst", "spine"]
 _MOST = 2**31 - 1
 _DIGITS = str.maketrans("", "", "0123456789")
 
 
-def write(plan: Plan, path: Path) -> None:
+def write(plan: ForsPlan, path: Path) -> None:
     """Writes a plan.
 
     Raises:
@@ -39,7 +39,7 @@ def write(plan: Plan, path: Path) -> None:
         raise DetourError(f"{path}: {error.strerror}") from error
 
 
-def read(fabric: FatTree2, path: Path, unreachable: tuple[tuple[int, int], ...] = ()) -> Plan:
+def read(fabric: FatTree2, path: Path, unreachable: tuple[tuple[int, int], ...] = ()) -> ForsPlan:
     """A plan from a file, rows in its order; phases are as many as it uses.
 
     Raises:
@@ -59,7 +59,7 @@ def read(fabric: FatTree2, path: Path, unreachable: tuple[tuple[int, int], ...] 
             raise DetourError(f"{path} is not a CSV file: {error}") from error
     phase, src, dst, spine = np.ascontiguousarray(rows.T, np.int32)
     phases = int(phase.max()) + 1 if len(phase) else 0
-    return Plan(fabric, phases, phase, src, dst, spine, method="file", unreachable=unreachable)
+    return ForsPlan(fabric, phases, phase, src, dst, spine, method="file", unreachable=unreachable)
 
 
 def _plain(text: str) -> np.ndarray | None:

@@ -10,9 +10,9 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.jit import njit
-from detour.control.fors.exchange import BUDGET, TRIES, Exchange
+from detour.control.fors.exchange import SWAP_BUDGET, TRIES, PhaseAssignment
 from detour.control.fors.fabric import FatTree2
-from detour.control.fors.plan import INSIDE, Plan, Schedule, arranged, by_phase
+from detour.control.fors.plan import INSIDE, ForsPlan, Schedule, arranged, by_phase
 from detour.control.fors.recolour import complete
 from detour.control.fors.solve import counting_bound, solve
 
@@ -24,7 +24,7 @@ _TRIES = 6
 class Change:
     """A plan and what it changed."""
 
-    plan: Plan
+    plan: ForsPlan
     moved: int
     """flows with another phase or spine than before"""
     seconds: float
@@ -32,7 +32,7 @@ class Change:
     """the plan could not be kept: all was planned anew"""
 
 
-def reroute(plan: Plan, fabric: FatTree2) -> Change:
+def reroute(plan: ForsPlan, fabric: FatTree2) -> Change:
     """The plan for `fabric`, the same as its own but for failures.
 
     Every flow over a failed link gets another spine in its phase, others making room along shortest chains. Where a
@@ -58,17 +58,17 @@ def reroute(plan: Plan, fabric: FatTree2) -> Change:
     return Change(*kept, time.perf_counter() - begin, anew=False)
 
 
-def _moved(old: Plan, new: Plan) -> int:
+def _moved(old: ForsPlan, new: ForsPlan) -> int:
     """Flows of `old` that are not in `new` just as they were."""
 
-    def keys(plan: Plan) -> np.ndarray:
+    def keys(plan: ForsPlan) -> np.ndarray:
         pair = plan.src.astype(np.int64) * plan.fabric.slots + plan.dst
         return (pair * (plan.fabric.spines + 1) + plan.spine + 1) * max(old.phases, new.phases) + plan.phase
 
     return old.flows - len(np.intersect1d(keys(old), keys(new), assume_unique=True))
 
 
-def _kept(plan: Plan, fabric: FatTree2) -> tuple[Plan, int] | None:
+def _kept(plan: ForsPlan, fabric: FatTree2) -> tuple[ForsPlan, int] | None:
     """The plan with new spines where links failed and how many flows moved, or None."""
     alive = fabric.alive()
     source = (plan.src // fabric.spines).astype(np.int32)
@@ -79,7 +79,7 @@ def _kept(plan: Plan, fabric: FatTree2) -> tuple[Plan, int] | None:
     spine[dead] = INSIDE
     crowded = _recolour_phases(fabric, phase, source, target, spine, np.unique(phase[dead]))
     if crowded:
-        exchange = Exchange(plan, fabric, phase, spine)
+        exchange = PhaseAssignment(plan, fabric, phase, spine)
         if not all(exchange.resolve(p) for p in crowded):
             return None
     moved = int(np.count_nonzero((phase != plan.phase) | (spine != plan.spine)))
@@ -137,7 +137,7 @@ def _fewest_moves(u, v, alive, colour):
     best = len(u) + 1
     for attempt in range(_TRIES):
         new = old.copy()
-        if complete(u, v, alive, alive, new, np.int64(BUDGET), attempt + 1) == 0:
+        if complete(u, v, alive, alive, new, np.int64(SWAP_BUDGET), attempt + 1) == 0:
             changed = (new != old).sum()
             if changed < best:
                 best = changed

@@ -23,7 +23,7 @@ _WHOLE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Demand:
+class LeafDemand:
     """Flows between leaves and the ways they may take. A way is a pair of leaves u < v and a spine."""
 
     alive: np.ndarray
@@ -38,7 +38,7 @@ class Demand:
     """(ways,) int"""
 
     @classmethod
-    def of(cls, fabric: FatTree2) -> Demand:
+    def of(cls, fabric: FatTree2) -> LeafDemand:
         """All pairs of leaves that a spine joins."""
         alive, population = fabric.alive(), np.array(fabric.population)
         u, v = np.triu_indices(fabric.leaves, 1)
@@ -65,7 +65,7 @@ class Loads:
     """proven to have no solution"""
 
 
-def lower_bound(demand: Demand) -> int:
+def lower_bound(demand: LeafDemand) -> int:
     """The linear programme's least T, rounded up. Proven by its dual prices in integer arithmetic.
 
     Any prices y >= 0 of links give a bound: every flow of u, v pays at least min_c (y[u, c] + y[v, c]), and the links
@@ -86,7 +86,7 @@ def lower_bound(demand: Demand) -> int:
     return -(-paid // total) if total else 0
 
 
-def fractional(demand: Demand, most: int) -> np.ndarray | None:
+def fractional(demand: LeafDemand, most: int) -> np.ndarray | None:
     """(ways,) a solution of the linear programme with T = `most` from the middle of all solutions; None: there is none.
 
     From the middle, because it leaves `whole` most room: a vertex has integers where they need not be.
@@ -97,7 +97,7 @@ def fractional(demand: Demand, most: int) -> np.ndarray | None:
     return model.values() if model.run("ipm") == "optimal" else None
 
 
-def whole(demand: Demand, most: int, near: np.ndarray | None) -> Loads:
+def whole(demand: LeafDemand, most: int, near: np.ndarray | None) -> Loads:
     """Integers with T = `most`: next to a fractional solution, else any, else with x unlike its transpose."""
     if not len(demand.pairs):
         return Loads(np.zeros((0, 2), np.int64))
@@ -126,7 +126,7 @@ class _Programme:
     `directed`: variables for both directions, those from u to v first; the rows twice as well.
     """
 
-    def __init__(self, demand: Demand, most: int | None, *, integer: bool = False, directed: bool = False) -> None:
+    def __init__(self, demand: LeafDemand, most: int | None, *, integer: bool = False, directed: bool = False) -> None:
         # Here, so that whoever plans nothing by it does not wait for it. With OR-Tools in the same process it
         # would have to be imported first.
         import highspy

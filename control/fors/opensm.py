@@ -11,11 +11,11 @@ from detour.base.errors import DetourError
 from detour.control.fors.fabric import FatTree2
 from detour.control.fors.plan import INSIDE
 
-Table = np.ndarray
+ForwardingTable = np.ndarray
 """(leaves, slots) int32: the spine by which a leaf reaches a server; `INSIDE` for its own, and where there is none"""
 
 
-def ftree(fabric: FatTree2) -> Table:
+def ftree(fabric: FatTree2) -> ForwardingTable:
     """Ftree: servers in order take the spines in turn (the a-th server of a leaf spine a, if no spine is down).
 
     A server's spine is one that its leaf has a link to; a leaf that has none to it takes its least used common one.
@@ -33,7 +33,7 @@ def ftree(fabric: FatTree2) -> Table:
     return _per_leaf(fabric, down)
 
 
-def _per_leaf(fabric: FatTree2, down: np.ndarray) -> Table:
+def _per_leaf(fabric: FatTree2, down: np.ndarray) -> ForwardingTable:
     alive = fabric.alive()
     table = np.full((fabric.leaves, fabric.slots), INSIDE, np.int32)
     for leaf in range(fabric.leaves):
@@ -46,7 +46,7 @@ def _per_leaf(fabric: FatTree2, down: np.ndarray) -> Table:
     return table
 
 
-def min_hop(fabric: FatTree2) -> Table:
+def min_hop(fabric: FatTree2) -> ForwardingTable:
     """Min-Hop: every leaf by itself, servers in order, each over the link with the fewest servers so far that is on a
     shortest path; among equals the first."""
     alive = fabric.alive()
@@ -75,10 +75,10 @@ def by_default(fabric: FatTree2) -> str:
     return "ftree" if np.isin(links, (0, fabric.leaves)).all() else "minhop"
 
 
-TABLES = {"ftree": ftree, "minhop": min_hop}
+ROUTING_ENGINES = {"ftree": ftree, "minhop": min_hop}
 
 
-def spines_of(fabric: FatTree2, table: Table, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+def spines_of(fabric: FatTree2, table: ForwardingTable, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
     """Spines (flows,) int32 of flows under a table.
 
     Raises:

@@ -27,7 +27,7 @@ class Schedule(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class ForsPlan:
     """A schedule with its routing. Rows are sorted by phase, then source."""
 
     fabric: FatTree2
@@ -65,13 +65,13 @@ def by_phase(phase: np.ndarray, key: np.ndarray) -> np.ndarray:
     return order[np.argsort(phase[order].astype(np.uint16), kind="stable")]
 
 
-def arranged(fabric: FatTree2, schedule: Schedule, spine: np.ndarray) -> Plan:
+def arranged(fabric: FatTree2, schedule: Schedule, spine: np.ndarray) -> ForsPlan:
     """A plan with its rows in order; method, bound and times are for the caller to add."""
     order = by_phase(schedule.phase, schedule.src)
     phase, src, dst, spines = (
         column[order].astype(np.int32) for column in (schedule.phase, schedule.src, schedule.dst, spine)
     )
-    return Plan(fabric, schedule.phases, phase, src, dst, spines)
+    return ForsPlan(fabric, schedule.phases, phase, src, dst, spines)
 
 
 def only_present(fabric: FatTree2, schedule: Schedule, unreachable: tuple[tuple[int, int], ...] = ()) -> Schedule:

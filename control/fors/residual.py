@@ -19,7 +19,7 @@ from detour.control.fors.recolour import complete
 
 _BUDGET = 400
 _SEED = 1
-Rows = np.ndarray
+FlowArray = np.ndarray
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Residual:
     """flows that changed spine or phase"""
 
 
-def residual(fabric: FatTree2, phase: Rows, src: Rows, dst: Rows, spine: Rows) -> Residual:
+def residual(fabric: FatTree2, phase: FlowArray, src: FlowArray, dst: FlowArray, spine: FlowArray) -> Residual:
     """Plans flows (arrays of equal length, the phases in the order in which they were to come) for `fabric`.
 
     The plan is free of contention if the given one was. Flows between leaves without a common spine are left out.
@@ -67,7 +67,7 @@ def residual(fabric: FatTree2, phase: Rows, src: Rows, dst: Rows, spine: Rows) -
     return Residual(new, work.spine, len(phases), bound, put_off, max(moved, put_off))
 
 
-def counting_bound(fabric: FatTree2, src: Rows, dst: Rows) -> int:
+def counting_bound(fabric: FatTree2, src: FlowArray, dst: FlowArray) -> int:
     """Phases that these flows need at least: a server's messages in and out, a leaf's flows over its links."""
     if not len(src):
         return 0
@@ -79,7 +79,7 @@ def counting_bound(fabric: FatTree2, src: Rows, dst: Rows) -> int:
     return most
 
 
-def _groups(phase: Rows) -> list[Rows]:
+def _groups(phase: FlowArray) -> list[FlowArray]:
     order = np.argsort(phase, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(phase[order])) + 1) if len(order) else []
 
@@ -87,7 +87,7 @@ def _groups(phase: Rows) -> list[Rows]:
 class _Work:
     """The flows, and how many of each server have been put off."""
 
-    def __init__(self, fabric: FatTree2, src: Rows, dst: Rows, spine: Rows) -> None:
+    def __init__(self, fabric: FatTree2, src: FlowArray, dst: FlowArray, spine: FlowArray) -> None:
         self.alive = fabric.alive()
         self.links = self.alive.sum(axis=1)
         self.common = self.alive.astype(np.int64) @ self.alive.T.astype(np.int64)
@@ -97,12 +97,12 @@ class _Work:
         self.off_src = np.zeros(fabric.slots, np.int64)
         self.off_dst = np.zeros(fabric.slots, np.int64)
 
-    def possible(self, flows: Rows) -> Rows:
+    def possible(self, flows: FlowArray) -> FlowArray:
         """Those whose leaves can reach each other."""
         a, b = self.a[flows], self.b[flows]
         return flows[(a == b) | (self.common[a, b] > 0)]
 
-    def route(self, flows: Rows) -> tuple[Rows, list[int]]:
+    def route(self, flows: FlowArray) -> tuple[FlowArray, list[int]]:
         """Flows of one phase that stay in it, with spines, and those that are put off."""
         away = flows[self.a[flows] != self.b[flows]]
         surplus = self._surplus(away)
@@ -112,7 +112,7 @@ class _Work:
         self.off_dst[self.dst[surplus]] += 1
         return np.setdiff1d(flows, surplus, assume_unique=True), surplus
 
-    def _surplus(self, away: Rows) -> list[int]:
+    def _surplus(self, away: FlowArray) -> list[int]:
         """Flows without which no leaf has more than links."""
         leaves = len(self.links)
         out = np.bincount(self.a[away], minlength=leaves) - self.links
@@ -135,7 +135,7 @@ class _Work:
             into[self.b[flow]] -= 1
         return chosen
 
-    def _colour(self, away: Rows) -> list[int]:
+    def _colour(self, away: FlowArray) -> list[int]:
         """Gives flows of one phase spines, beginning with those they have; returns those that got none."""
         a, b = np.ascontiguousarray(self.a[away]), np.ascontiguousarray(self.b[away])
         colour = np.ascontiguousarray(self.spine[away])
@@ -150,7 +150,7 @@ class _Work:
 
     # -- what was put off -------------------------------------------------------------------------------
 
-    def fill(self, phases: list[Rows], waiting: list[int]) -> list[int]:
+    def fill(self, phases: list[FlowArray], waiting: list[int]) -> list[int]:
         """Puts flows into phases in which both servers rest and links allow it; returns those that fit nowhere."""
         for number, flows in enumerate(phases):
             if not waiting:
@@ -171,7 +171,7 @@ class _Work:
             waiting = [flow for flow in waiting if flow not in taken]
         return waiting
 
-    def new_phase(self, waiting: list[int]) -> tuple[Rows, list[int]]:
+    def new_phase(self, waiting: list[int]) -> tuple[FlowArray, list[int]]:
         """One more phase, with as many of the flows as go; the others."""
         chosen = np.array(self._matching(waiting, np.zeros(0, np.int64)), np.int64)
         self.spine[chosen] = INSIDE
@@ -181,7 +181,7 @@ class _Work:
         gone = set(kept.tolist())
         return kept, [flow for flow in waiting if flow not in gone]
 
-    def _matching(self, waiting: list[int], present: Rows) -> list[int]:
+    def _matching(self, waiting: list[int], present: FlowArray) -> list[int]:
         """Flows that fit a phase beside those present: servers that rest, leaves that have links. Flows of the servers
         that have most to do come first."""
         flows = np.array(waiting, np.int64)

@@ -11,8 +11,8 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.control.fors.exact import fewest_phases, seated
 from detour.control.fors.fabric import FatTree2
-from detour.control.fors.loads import Demand, lower_bound
-from detour.control.fors.plan import Plan, arranged
+from detour.control.fors.loads import LeafDemand, lower_bound
+from detour.control.fors.plan import ForsPlan, arranged
 from detour.control.fors.routing import algorithm_2, recoloured
 from detour.control.fors.schedule import phases_needed, schedule
 
@@ -31,10 +31,10 @@ def counting_bound(fabric: FatTree2) -> int:
 
 def proven_bound(fabric: FatTree2) -> int:
     """Phases that any plan needs, by counting and by the linear programme."""
-    return max(counting_bound(fabric), lower_bound(Demand.of(fabric)))
+    return max(counting_bound(fabric), lower_bound(LeafDemand.of(fabric)))
 
 
-def solve(fabric: FatTree2, *, skip_unreachable: bool = False) -> Plan:
+def solve(fabric: FatTree2, *, skip_unreachable: bool = False) -> ForsPlan:
     """The plan with the fewest phases, and whether that is proven.
 
     The chain: the schedule in closed form or by Algorithm 1 (if its phases meet the lower bound) with spines by
@@ -55,7 +55,7 @@ def solve(fabric: FatTree2, *, skip_unreachable: bool = False) -> Plan:
     return plan or _exactly(fabric, bound, lost)
 
 
-def _by_closed_forms(fabric: FatTree2, bound: int) -> Plan | None:
+def _by_closed_forms(fabric: FatTree2, bound: int) -> ForsPlan | None:
     """Algorithm 1 or the closed form, if their phases are the bound and spines are found."""
     reduction = fabric.reduction
     if phases_needed(fabric.spines, fabric.leaves, reduction) != bound:
@@ -75,7 +75,7 @@ def _by_closed_forms(fabric: FatTree2, bound: int) -> Plan | None:
     return replace(plan, method=f"{name}/{routing}", lower_bound=bound, optimal=True, seconds=seconds)
 
 
-def _exactly(fabric: FatTree2, bound: int, lost: tuple[tuple[int, int], ...]) -> Plan:
+def _exactly(fabric: FatTree2, bound: int, lost: tuple[tuple[int, int], ...]) -> ForsPlan:
     begin = time.perf_counter()
     paths = fewest_phases(fabric, bound)
     routed = time.perf_counter()

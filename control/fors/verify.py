@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from detour.control.fors.fabric import FatTree2
-from detour.control.fors.plan import INSIDE, Plan
+from detour.control.fors.plan import INSIDE, ForsPlan
 
 
-def problems(plan: Plan, most: int = 10) -> list[str]:
+def problems(plan: ForsPlan, most: int = 10) -> list[str]:
     """What is wrong with a plan, a line each, at most `most`; empty: it is right.
 
     Checked: every ordered pair of servers exactly once (pairs that nothing joins may be absent only if the plan names
@@ -26,7 +26,7 @@ def problems(plan: Plan, most: int = 10) -> list[str]:
     return found[:most]
 
 
-def _ranges(plan: Plan) -> Iterator[str]:
+def _ranges(plan: ForsPlan) -> Iterator[str]:
     """Indices out of range, servers that are not there: nothing else can be checked before this."""
     fabric = plan.fabric
     columns = {
@@ -48,11 +48,11 @@ def _ranges(plan: Plan) -> Iterator[str]:
             yield f"row {row}: {name} {column[row]} is a place without server"
 
 
-def _flow(plan: Plan, row: np.intp) -> str:
+def _flow(plan: ForsPlan, row: np.intp) -> str:
     return f"phase {plan.phase[row]}: {plan.src[row]} -> {plan.dst[row]}"
 
 
-def _cut(plan: Plan) -> np.ndarray:
+def _cut(plan: ForsPlan) -> np.ndarray:
     """(leaves, leaves) bool: pairs that the plan says nothing joins."""
     cut = np.zeros((plan.fabric.leaves, plan.fabric.leaves), bool)
     for u, v in plan.unreachable:
@@ -60,7 +60,7 @@ def _cut(plan: Plan) -> np.ndarray:
     return cut
 
 
-def _pairs(plan: Plan) -> Iterator[str]:
+def _pairs(plan: ForsPlan) -> Iterator[str]:
     fabric = plan.fabric
     count = np.bincount(plan.src.astype(np.int64) * fabric.slots + plan.dst, minlength=fabric.slots**2)
     count = count.reshape(fabric.slots, fabric.slots)
@@ -72,7 +72,7 @@ def _pairs(plan: Plan) -> Iterator[str]:
         yield f"{src} -> {dst} is there {count[src, dst]} times instead of {int(want[src, dst])}"
 
 
-def _servers(plan: Plan) -> Iterator[str]:
+def _servers(plan: ForsPlan) -> Iterator[str]:
     names, phase = np.unique(plan.phase, return_inverse=True)  # a file may number its phases as it likes
     for verb, column in (("sends", plan.src), ("receives", plan.dst)):
         for value in np.flatnonzero(np.bincount(phase * plan.fabric.slots + column) > 1):
@@ -80,7 +80,7 @@ def _servers(plan: Plan) -> Iterator[str]:
             yield f"phase {names[number]}: server {server} {verb} more than once"
 
 
-def _links(plan: Plan) -> Iterator[str]:
+def _links(plan: ForsPlan) -> Iterator[str]:
     fabric = plan.fabric
     ends = {"up": plan.src // fabric.spines, "down": plan.dst // fabric.spines}
     outside = ends["up"] != ends["down"]
@@ -102,13 +102,15 @@ def _links(plan: Plan) -> Iterator[str]:
             yield f"phase {names[number]}: {name} is used more than once ({way})"
 
 
-def _unreachable(plan: Plan) -> Iterator[str]:
+def _unreachable(plan: ForsPlan) -> Iterator[str]:
     alive = plan.fabric.alive()
     for u, v in plan.unreachable:
         if (alive[u] & alive[v]).any():
             yield f"leaves {u} and {v} are called unreachable, but share spine {np.flatnonzero(alive[u] & alive[v])[0]}"
 
 
-def check_fabric(plan: Plan, fabric: FatTree2) -> list[str]:
+def check_fabric(plan: ForsPlan, fabric: FatTree2) -> list[str]:
     """Problems of a plan on another fabric than it was made for (after one more failure, say)."""
-    return problems(Plan(fabric, plan.phases, plan.phase, plan.src, plan.dst, plan.spine, unreachable=plan.unreachable))
+    return problems(
+        ForsPlan(fabric, plan.phases, plan.phase, plan.src, plan.dst, plan.spine, unreachable=plan.unreachable)
+    )

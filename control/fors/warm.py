@@ -5,7 +5,7 @@ some seconds; later it comes from the cache of `base/jit.py`.
 
 from __future__ import annotations
 
-from detour.control.fors.exchange import Exchange
+from detour.control.fors.exchange import PhaseAssignment
 from detour.control.fors.fabric import FatTree2
 from detour.control.fors.incremental import reroute
 from detour.control.fors.solve import solve
@@ -19,6 +19,6 @@ def warm() -> None:
     reroute(whole, whole.fabric.with_failed({(0, 0)}))
     # Three of four links fail: phases are crowded, and what can be exchanged is looked for.
     worse = whole.fabric.with_failed({(0, 0), (0, 1), (0, 2)})
-    exchange = Exchange(whole, worse, whole.phase.copy(), whole.spine.copy())
+    exchange = PhaseAssignment(whole, worse, whole.phase.copy(), whole.spine.copy())
     for p in range(2):
         exchange.resolve(p)

@@ -30,7 +30,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 # A message stays well below gRPC's limit of 4 MiB.
-BATCH = 2000
+WRITE_BATCH = 2000
 RPC_SECONDS = 60.0
 OPEN_SECONDS = 3 * RPC_SECONDS
 """for a connection: arbitration, and setting the pipeline"""
@@ -41,25 +41,25 @@ PacketIn = Callable[["SwitchClient", bytes, dict[str, int]], Awaitable[None]]
 
 
 @dataclass(frozen=True)
-class Pipeline:
+class PipelineConfig:
     """A P4 program for a switch: P4Info and what p4c made for the target."""
 
     p4info: Path
     blob: Path
 
     @staticmethod
-    def fabric() -> Pipeline:
+    def fabric() -> PipelineConfig:
         """`p4src/fabric.p4` as checked in."""
-        return Pipeline.of("fabric")
+        return PipelineConfig.of("fabric")
 
     @staticmethod
-    def of(program: str) -> Pipeline:
+    def of(program: str) -> PipelineConfig:
         """A program of `p4src/` as checked in, by its name (`Policy.program`)."""
-        return Pipeline(BUILD / f"{program}.p4info.txtpb", BUILD / f"{program}.json")
+        return PipelineConfig(BUILD / f"{program}.p4info.txtpb", BUILD / f"{program}.json")
 
 
 @dataclass(frozen=True)
-class Target:
+class SwitchTarget:
     """A switch to control: its name for messages, its device id, and the gRPC address that serves it."""
 
     name: str
@@ -83,7 +83,7 @@ class SwitchClient:
     """
 
     def __init__(
-        self, target: Target, pipeline: Pipeline, election_id: int, on_packet_in: PacketIn | None = None
+        self, target: SwitchTarget, pipeline: PipelineConfig, election_id: int, on_packet_in: PacketIn | None = None
     ) -> None:
         self.target = target
         self._options = finsy.SwitchOptions(
@@ -221,8 +221,8 @@ class SwitchClient:
             DetourError: naming the first update that the switch refuses; those before and after it are done.
         """
         pending = list(updates)
-        for start in range(0, len(pending), BATCH):
-            batch = pending[start : start + BATCH]
+        for start in range(0, len(pending), WRITE_BATCH):
+            batch = pending[start : start + WRITE_BATCH]
             request = p4r.WriteRequest(device_id=self.target.device_id, updates=batch)
             try:
                 await self._client().request(request)
@@ -257,13 +257,13 @@ class FabricClient:
 
     def __init__(
         self,
-        targets: Iterable[Target],
-        pipeline: Pipeline | None = None,
+        targets: Iterable[SwitchTarget],
+        pipeline: PipelineConfig | None = None,
         *,
         election_id: int = ELECTION_ID,
         on_packet_in: PacketIn | None = None,
     ) -> None:
-        pipeline = pipeline or Pipeline.fabric()
+        pipeline = pipeline or PipelineConfig.fabric()
         self.switches = {t.device_id: SwitchClient(t, pipeline, election_id, on_packet_in) for t in targets}
 
     async def __aenter__(self) -> FabricClient:

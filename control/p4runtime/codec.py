@@ -31,7 +31,7 @@ _FIELD = p4i.MatchField
 
 
 @dataclass(frozen=True)
-class Field:
+class MatchField:
     """A match field of a table."""
 
     id: int
@@ -41,13 +41,13 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableInfo:
     """What the codec needs to know of a table."""
 
     id: int
     name: str
-    by_name: dict[str, Field]
-    by_id: dict[int, Field]
+    by_name: dict[str, MatchField]
+    by_id: dict[int, MatchField]
     selector: bool
 
 
@@ -118,7 +118,7 @@ class Codec:
             return p4r.Update(type=p4r.Update.MODIFY, entity=self._encode_meter_cell(entity))
         return p4r.Update(type=p4r.Update.DELETE, entity=self.encode(entity))
 
-    def _table_named(self, name: str) -> Table:
+    def _table_named(self, name: str) -> TableInfo:
         table = self.tables.get(name)
         if table is None:
             raise DetourError(f"the pipeline has no table {name!r}; it has {', '.join(self.tables)}")
@@ -250,9 +250,9 @@ class Codec:
         ]
 
 
-def _table(table: p4i.Table) -> Table:
-    fields = [Field(f.id, f.name, f.bitwidth, f.match_type) for f in table.match_fields]
-    return Table(
+def _table(table: p4i.Table) -> TableInfo:
+    fields = [MatchField(f.id, f.name, f.bitwidth, f.match_type) for f in table.match_fields]
+    return TableInfo(
         table.preamble.id,
         table.preamble.name,
         {field.name: field for field in fields},
@@ -266,7 +266,7 @@ def _check_width(what: str, value: int, bits: int) -> None:
         raise DetourError(f"{what} is {value:#x}; it has {bits} bits")
 
 
-def _encode_match(table: Table, field: Field, value: MatchValue) -> p4r.FieldMatch:
+def _encode_match(table: TableInfo, field: MatchField, value: MatchValue) -> p4r.FieldMatch:
     message = p4r.FieldMatch(field_id=field.id)
     what = f"{table.name}.{field.name}"
     match value, field.kind:
@@ -291,7 +291,7 @@ def _encode_match(table: Table, field: Field, value: MatchValue) -> p4r.FieldMat
     return message
 
 
-def _decode_match(field: Field, message: p4r.FieldMatch) -> MatchValue | None:
+def _decode_match(field: MatchField, message: p4r.FieldMatch) -> MatchValue | None:
     """The value of a field, None if it matches anything."""
     match message.WhichOneof("field_match_type"):
         case "exact":

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from detour.base.dataplane import HOP_LIMIT
 from detour.control.p4runtime.client import SwitchClient
 from detour.topo import address
 
@@ -39,7 +40,6 @@ MAX_OPTIONS_BYTES = 64
 
 MIN_MTU = 1280
 """no ICMPv6 error is longer than this (RFC 4443, 2.4 c)"""
-HOP_LIMIT = 64
 
 _ETHERNET = 14
 _IPV6 = 40

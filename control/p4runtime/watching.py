@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.dataplane import MAX_FLOW_LABEL
 from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Action, Entity, TableEntry
@@ -91,7 +92,7 @@ class WatchList:
         Raises:
             DetourError: no label, or at one of the switches no slot, is free; nothing has changed.
         """
-        label = _free(self._labels, 1, schema.MAX_FLOW_LABEL + 1)
+        label = _free(self._labels, 1, MAX_FLOW_LABEL + 1)
         if label is None:
             raise DetourError(f"{len(self._labels)} flows are watched; no flow label is left for {name}")
         flow = Watched(name, label, source, tuple(devices))

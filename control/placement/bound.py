@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.control.placement.clos import Clos, Ints
+from detour.base.arrays import Int32Array
+from detour.control.placement.clos import Clos
 
 
 def shared_evenly(flows: NDArray[np.integer], links: NDArray[np.integer]) -> int:
@@ -17,7 +18,7 @@ def shared_evenly(flows: NDArray[np.integer], links: NDArray[np.integer]) -> int
     return int((more * (low * (low + 1) // 2) + (links[some] - more) * (low * (low - 1) // 2)).sum())
 
 
-def lower_bound(clos: Clos, source: Ints, target: Ints) -> int:
+def lower_bound(clos: Clos, source: Int32Array, target: Int32Array) -> int:
     """Least number of collisions (`clos.collisions`) that these pairs of hosts can have.
 
     Every flow to another edge switch takes one link up out of its own and one link down into the other; with three

@@ -11,15 +11,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.arrays import Int32Array
 from detour.base.errors import DetourError
-from detour.control.routes.routing import Routes
+from detour.control.routes.routing import NextHops
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures, dead_links, dead_switches
 from detour.topo.graph import FAR, distances
-from detour.topo.paths import Path, shortest_paths
+from detour.topo.paths import SwitchPath, shortest_paths
 
-Ints = NDArray[np.int32]
-FAMILIES = ("leaf-spine", "fat-tree")
+CLOS_FAMILIES = ("leaf-spine", "fat-tree")
 LONGEST = 5
 """switches on the longest way: edge, aggregation, core, aggregation, edge"""
 
@@ -32,8 +32,8 @@ class Clos:
         Raises:
             DetourError: it is no Clos network.
         """
-        if topology.family not in FAMILIES:
-            raise DetourError(f"placement is for {' and '.join(FAMILIES)} networks; {topology.spec} is neither")
+        if topology.family not in CLOS_FAMILIES:
+            raise DetourError(f"placement is for {' and '.join(CLOS_FAMILIES)} networks; {topology.spec} is neither")
         self.topology, self.failures = topology, failures
         self.tiers = 2 if topology.family == "leaf-spine" else 3
         self.edge_of = np.array([host.switch for host in topology.hosts], np.int32)
@@ -57,7 +57,7 @@ class Clos:
         return len(self.names)
 
     @cached_property
-    def up_links(self) -> Ints:
+    def up_links(self) -> Int32Array:
         """(switches,) live links to a higher tier."""
         tier = np.array([switch.tier for switch in self.topology.switches])
         return ((self.link >= 0) & (tier[None, :] > tier[:, None])).sum(axis=1).astype(np.int32)
@@ -69,13 +69,13 @@ class Clos:
         links = [self.topology.link(f"s{host.switch}-{host.name}").index for host in self.topology.hosts]
         return np.array([h.switch in down or n in dead for h, n in zip(self.topology.hosts, links, strict=True)])
 
-    def unreachable(self, source: Ints, target: Ints) -> NDArray[np.intp]:
+    def unreachable(self, source: Int32Array, target: Int32Array) -> NDArray[np.intp]:
         """Which of the pairs of hosts have no path between them."""
         far = distances(self.topology, self.failures)[self.edge_of[source], self.edge_of[target]] >= FAR
         return np.flatnonzero(far | self.lost_hosts[source] | self.lost_hosts[target])
 
     @cached_property
-    def tops(self) -> Ints | None:
+    def tops(self) -> Int32Array | None:
         """Two tiers: the live spines if every live leaf reaches each of them, else None. Three tiers: an array with the
         number of links up of a switch if nothing between switches is broken, else None."""
         down = dead_switches(self.failures)
@@ -88,12 +88,12 @@ class Clos:
         whole = len(spines) > 0 and (self.link[np.ix_(leaves, spines)] >= 0).all()
         return spines if whole else None
 
-    def candidates(self, a: int, b: int) -> list[Path]:
+    def candidates(self, a: int, b: int) -> list[SwitchPath]:
         """All shortest paths between two edge switches."""
         return list(shortest_paths(self.topology, a, b, self.failures))
 
     @cached_property
-    def next_hops(self) -> tuple[Ints, Ints, Ints]:
+    def next_hops(self) -> tuple[Int32Array, Int32Array, Int32Array]:
         """What the `route` tables let a switch choose from: (switches, switches) number of the choice by switch and
         destination's edge switch, (choices,) sizes, (choices, widest) next switches in the members' order."""
         switches = self.topology.switches
@@ -101,7 +101,7 @@ class Clos:
         number = np.full((len(switches), len(switches)), -1, np.int32)
         found: dict[tuple[int, ...], int] = {}
         for switch in switches:
-            routes = Routes(self.topology, self.failures, switch.index)
+            routes = NextHops(self.topology, self.failures, switch.index)
             for edge in edges:
                 if edge == switch.index or not routes.reachable(edge):
                     continue
@@ -115,7 +115,7 @@ class Clos:
         return number, (following >= 0).sum(axis=1).astype(np.int32), following
 
 
-def loads(clos: Clos, ways: Ints) -> Ints:
+def loads(clos: Clos, ways: Int32Array) -> Int32Array:
     """(links,) flows on every directed link."""
     found = np.zeros(clos.links, np.int64)
     for a, b in zip(ways.T[:-1], ways.T[1:], strict=True):

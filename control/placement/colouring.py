@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.arrays import Int32Array
 from detour.base.jit import njit
 
-Ints = NDArray[np.int32]
 
-
-def balanced(left: Ints, right: Ints, colours: int, first: NDArray[Any] | None = None) -> Ints:
+def balanced(left: Int32Array, right: Int32Array, colours: int, first: NDArray[Any] | None = None) -> Int32Array:
     """A colour from 0 on for every edge from `left[e]` to `right[e]`.
 
     `first` (any dtype that sorts): edges of a vertex with equal values are grouped together as far as possible, so that
@@ -30,7 +29,7 @@ def balanced(left: Ints, right: Ints, colours: int, first: NDArray[Any] | None =
     return _proper(a, b, lefts, rights, colours)
 
 
-def _groups(vertex: Ints, size: int, first: NDArray[Any] | None) -> tuple[Ints, int]:
+def _groups(vertex: Int32Array, size: int, first: NDArray[Any] | None) -> tuple[Int32Array, int]:
     """(edges,) the group of every edge at one of its ends, and how many groups there are."""
     order = np.lexsort((vertex,) if first is None else (first, vertex))
     ordered = vertex[order]

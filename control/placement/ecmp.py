@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.arrays import Int32Array
 from detour.base.jit import njit
-from detour.control.placement.clos import Clos, Ints, colliding
+from detour.control.placement.clos import Clos, colliding
 from detour.control.routes.hashes import PATHS, crc_table
 
 _TABLE = np.array(crc_table(), dtype=np.uint16)
@@ -33,7 +34,7 @@ class Hashed:
     busiest: tuple[int, ...]
 
 
-def hash_ports(clos: Clos, source: Ints, target: Ints, seed: int) -> Ints:
+def hash_ports(clos: Clos, source: Int32Array, target: Int32Array, seed: int) -> Int32Array:
     """(links,) flows on every link when source ports are drawn from `seed`."""
     number, sizes, following = clos.next_hops
     ports = np.random.default_rng([seed, len(source)]).integers(0, PATHS, len(source), dtype=np.int32)
@@ -42,7 +43,7 @@ def hash_ports(clos: Clos, source: Ints, target: Ints, seed: int) -> Ints:
     return _walk(a, b, ports, number, sizes, following, clos.link, nodes, _TABLE, clos.links)
 
 
-def hashed(clos: Clos, source: Ints, target: Ints, seeds: int, tell: Callable[[str], None]) -> Hashed:
+def hashed(clos: Clos, source: Int32Array, target: Int32Array, seeds: int, tell: Callable[[str], None]) -> Hashed:
     """Collisions under ECMP with that many draws of source ports."""
     counts, busiest = [], []
     total, pairs, worst = np.zeros(clos.links), np.zeros(clos.links), np.zeros(clos.links, np.int64)

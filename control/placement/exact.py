@@ -12,25 +12,25 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.control.placement.clos import Ints
+from detour.base.arrays import Int32Array
 from detour.control.placement.heuristic import Candidates
 
 MAX_UNKNOWNS = 4_000
-SECONDS = 2.0
+SOLVER_SECONDS = 2.0
 
 
-def fits(candidates: Candidates, load: Ints, reached: Ints) -> bool:
+def fits(candidates: Candidates, load: Int32Array, reached: Int32Array) -> bool:
     """Whether the solver can be asked. `load`: other flows on the links; `reached`: loads of a known placement."""
     return len(candidates.paths) + int((reached - load).clip(0).sum()) + len(load) <= MAX_UNKNOWNS
 
 
-def solve(candidates: Candidates, load: Ints, reached: Ints) -> Ints | None:
+def solve(candidates: Candidates, load: Int32Array, reached: Int32Array) -> Int32Array | None:
     """(flows,) the chosen candidate of every flow in a placement with the fewest collisions, given the `load` of other
     flows; None if the solver does not prove one in time. `reached`: loads of some placement, other flows included."""
     import highspy
 
     model = highspy.Highs()
-    for option, value in (("output_flag", False), ("time_limit", SECONDS), ("threads", 1)):
+    for option, value in (("output_flag", False), ("time_limit", SOLVER_SECONDS), ("threads", 1)):
         model.setOptionValue(option, value)
     flows = np.bincount(candidates.pair, minlength=len(candidates.start) - 1)
     count = len(candidates.paths)
@@ -80,7 +80,7 @@ def _pair_of(candidates: Candidates, rows: list[int]) -> NDArray[np.intp]:
     return np.searchsorted(candidates.start, rows, side="right") - 1
 
 
-def _hand_out(candidates: Candidates, values: NDArray[np.int64]) -> Ints:
+def _hand_out(candidates: Candidates, values: NDArray[np.int64]) -> Int32Array:
     """Gives every flow one of the places that its pair has."""
     order = np.argsort(candidates.pair, kind="stable")
     chosen = np.empty(len(candidates.pair), np.int32)

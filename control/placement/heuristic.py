@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.arrays import Int32Array
 from detour.base.jit import njit
-from detour.control.placement.clos import LONGEST, Clos, Ints
-from detour.topo.paths import Path
+from detour.control.placement.clos import LONGEST, Clos
+from detour.topo.paths import SwitchPath
 
 PASSES = 50
 """over all flows at most; each pass lowers the number of collisions or is the last"""
@@ -22,12 +23,12 @@ PASSES = 50
 class Candidates:
     """The paths of every pair of edge switches that occurs."""
 
-    def __init__(self, clos: Clos, a: Ints, b: Ints) -> None:
+    def __init__(self, clos: Clos, a: Int32Array, b: Int32Array) -> None:
         """`a`, `b`: (flows,) edge switches at which flows begin and end."""
         pairs, of_flow = np.unique(np.stack([a, b], axis=1), axis=0, return_inverse=True)
-        self.pair: Ints = of_flow.reshape(-1).astype(np.int32)
+        self.pair: Int32Array = of_flow.reshape(-1).astype(np.int32)
         """(flows,) number of the pair"""
-        self.paths: list[Path] = []
+        self.paths: list[SwitchPath] = []
         starts = [0]
         for one, other in pairs.tolist():
             self.paths += clos.candidates(one, other)
@@ -42,7 +43,7 @@ class Candidates:
         """(candidates, hops) links, -1: none"""
 
 
-def spread(candidates: Candidates, load: Ints) -> Ints:
+def spread(candidates: Candidates, load: Int32Array) -> Int32Array:
     """(flows,) the candidate of every flow; `load` holds what else is on the links and gets these flows added."""
     return _spread(candidates.pair, candidates.start, candidates.links, load, PASSES)
 

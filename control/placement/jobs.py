@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from detour.base.errors import DetourError
 from detour.topo import Topology
-from detour.topo.paths import Path, path_usids
+from detour.topo.paths import SwitchPath, path_usids
 
 MAX_FLOWS = 4_000_000
 """what a placement may consist of: memory and time are linear in it"""
@@ -47,7 +47,7 @@ class FlowSet:
     target: NDArray[np.int32]
     job: NDArray[np.int32]
     names: tuple[str, ...]
-    pinned: dict[int, Path] = field(default_factory=dict)
+    pinned: dict[int, SwitchPath] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.source)
@@ -163,7 +163,7 @@ def flows_of(document: Any, topology: Topology) -> FlowSet:
         raise DetourError(f"{_listed(extra)}: the only key besides the jobs is `jobs`")
     parts: list[_Pairs] = []
     names: list[str] = []
-    pinned: dict[int, Path] = {}
+    pinned: dict[int, SwitchPath] = {}
     total = 0
     for number, job in enumerate(jobs):
         name = _name(job, number)
@@ -193,7 +193,7 @@ def _name(job: Any, number: int) -> str:
     return name
 
 
-def _job(job: dict[Any, Any], topology: Topology) -> tuple[_Pairs, dict[int, Path]]:
+def _job(job: dict[Any, Any], topology: Topology) -> tuple[_Pairs, dict[int, SwitchPath]]:
     """(flows, 2) pairs of hosts, and the paths that are demanded."""
     kind = job.get("collective")
     if kind != POINT_TO_POINT and (not isinstance(kind, str) or kind not in COLLECTIVES):
@@ -258,11 +258,11 @@ def _range(text: str, topology: Topology) -> Iterator[int]:
     yield from range(low, high + 1)
 
 
-def _elephants(value: Any, times: int, topology: Topology) -> tuple[_Pairs, dict[int, Path]]:
+def _elephants(value: Any, times: int, topology: Topology) -> tuple[_Pairs, dict[int, SwitchPath]]:
     if not isinstance(value, list) or not value:
         raise DetourError("`pairs` is no list of pairs like [h0, h9]")
     found: list[tuple[int, int]] = []
-    paths: dict[int, Path] = {}
+    paths: dict[int, SwitchPath] = {}
     for entry in value:
         pair, path = _elephant(entry, topology)
         for _ in range(times):
@@ -272,7 +272,7 @@ def _elephants(value: Any, times: int, topology: Topology) -> tuple[_Pairs, dict
     return np.array(found, np.int32), paths
 
 
-def _elephant(entry: Any, topology: Topology) -> tuple[tuple[int, int], Path | None]:
+def _elephant(entry: Any, topology: Topology) -> tuple[tuple[int, int], SwitchPath | None]:
     names: Any = None
     if isinstance(entry, dict) and {"from", "to"} <= set(entry) <= {"from", "to", "path"}:
         ends, names = [entry["from"], entry["to"]], entry.get("path")

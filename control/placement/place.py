@@ -17,15 +17,16 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.arrays import Int32Array
 from detour.base.errors import DetourError
 from detour.control.placement import bound, exact
-from detour.control.placement.clos import LONGEST, Clos, Ints, collisions, loads
+from detour.control.placement.clos import LONGEST, Clos, collisions, loads
 from detour.control.placement.colouring import balanced
 from detour.control.placement.heuristic import Candidates, spread
 from detour.control.placement.jobs import FlowSet
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
-from detour.topo.paths import Path, path_usids
+from detour.topo.paths import SwitchPath, path_usids
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,11 @@ class Placement:
 
     clos: Clos
     flows: FlowSet
-    ways: Ints
+    ways: Int32Array
     method: str
 
     @cached_property
-    def load(self) -> Ints:
+    def load(self) -> Int32Array:
         """(links,) flows on every directed link between switches."""
         return loads(self.clos, self.ways)
 
@@ -54,7 +55,7 @@ class Placement:
         placed = self.ways[:, 0] >= 0
         return bound.lower_bound(self.clos, self.flows.source[placed], self.flows.target[placed])
 
-    def path(self, flow: int) -> Path:
+    def path(self, flow: int) -> SwitchPath:
         """Switches that a flow passes; none if it has no path."""
         return tuple(int(switch) for switch in self.ways[flow] if switch >= 0)
 
@@ -140,7 +141,7 @@ def _check(clos: Clos, flows: FlowSet) -> None:
             raise DetourError(f"{flows.name(flow)}: the path that its job demands is down")
 
 
-def _fill(clos: Clos, flows: FlowSet, ways: Ints, free: NDArray[np.intp]) -> str:
+def _fill(clos: Clos, flows: FlowSet, ways: Int32Array, free: NDArray[np.intp]) -> str:
     """Places the flows `free`, whose ways are empty, among the others; returns the method."""
     others = loads(clos, ways)
     candidates = Candidates(clos, clos.edge_of[flows.source[free]], clos.edge_of[flows.target[free]])
@@ -157,7 +158,7 @@ def _fill(clos: Clos, flows: FlowSet, ways: Ints, free: NDArray[np.intp]) -> str
     return method
 
 
-def _coloured(clos: Clos, flows: FlowSet) -> Ints:
+def _coloured(clos: Clos, flows: FlowSet) -> Int32Array:
     """Ways of all flows in a network in which every switch has all its links up."""
     a, b = clos.edge_of[flows.source], clos.edge_of[flows.target]
     ways = np.full((len(flows), LONGEST), -1, np.int32)
@@ -174,7 +175,7 @@ def _coloured(clos: Clos, flows: FlowSet) -> Ints:
     return ways
 
 
-def _three_tiers(clos: Clos, ways: Ints, away: NDArray[np.intp], a: Ints, b: Ints) -> None:
+def _three_tiers(clos: Clos, ways: Int32Array, away: NDArray[np.intp], a: Int32Array, b: Int32Array) -> None:
     """Fills in the ways of the flows `away` from edge switches `a` to `b` of a fat-tree."""
     half = int(clos.up_links.max())
     pod, other = clos.group_of[a], clos.group_of[b]

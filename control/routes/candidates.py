@@ -9,7 +9,7 @@ from detour.control import schema
 from detour.control.routes.hashes import PATHS, via_ports
 from detour.control.verifier.trace import Tracer
 from detour.topo.failures import NONE, Failures
-from detour.topo.paths import Path, host_paths
+from detour.topo.paths import SwitchPath, host_paths
 from detour.topo.topology import Host, Topology
 
 # Ports tried until every shortest path has one; 64 equally likely paths take about 300.
@@ -21,7 +21,7 @@ class Candidate:
     """A source port and the switches that its packets pass; `via` is the intermediate group, None without one."""
 
     sport: int
-    path: Path
+    path: SwitchPath
     via: int | None = None
 
 
@@ -43,7 +43,7 @@ def _shortest(
     tracer: Tracer, topology: Topology, source: Host, target: Host, failures: Failures, start: int
 ) -> list[Candidate]:
     wanted = set(host_paths(topology, source, target, failures))
-    found: dict[Path, Candidate] = {}
+    found: dict[SwitchPath, Candidate] = {}
     for step in range(_TRIES):
         if len(found) == len(wanted):
             break

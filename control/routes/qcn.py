@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from detour.base.dataplane import RECIRCULATION_PORT
 from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import (
@@ -32,14 +33,13 @@ from detour.topo.failures import NONE
 from detour.topo.topology import Switch, Topology
 
 PROGRAM = "qcn"
-RECIRCULATION_PORT = 509
 ALL_CLASSES = 0b111
 
 Condition: TypeAlias = Literal["always", "unless_paused", "by_probability"]
 
 
 @dataclass(frozen=True)
-class Points:
+class CongestionPoints:
     """Congestion points (section II-D, IV-A).
 
     `where`: `input`, bytes that came in by a transit port and wait in the switch, which only the engine tells a
@@ -113,7 +113,7 @@ class Mechanism:
     fade: int = 0
     gentle: int = 0
     classes: int = ALL_CLASSES
-    points: Points = field(default_factory=Points)
+    points: CongestionPoints = field(default_factory=CongestionPoints)
 
     def __post_init__(self) -> None:
         if not 0 <= self.limit * 63 <= 1:
@@ -166,7 +166,7 @@ QCN_COMPLETE = Mechanism(
     gentle=3,
     steady=True,
     classes=1,
-    points=Points(every=16, classes=1),
+    points=CongestionPoints(every=16, classes=1),
 )
 
 MECHANISMS = {m.name: m for m in (CONDITIONAL_OPENFLOW, QCN_BASE, QCN_SOURCE, QCN_COMPARISON, QCN_COMPLETE)}
@@ -190,11 +190,11 @@ def plan_qcn(topology: Topology, mechanism: Mechanism) -> Plan:
 def _plan_switch(topology: Topology, mechanism: Mechanism, switch: Switch) -> Iterator[Entity]:
     # Everything that has nothing to do with ways to other groups is as in fabric.p4 without detours.
     for entity in plan_switch(topology, Policy(valiant=False, channels=3, ecn=NoMarking()), NONE, switch):
-        if not (isinstance(entity, DefaultAction) and entity.table == schema.CONFIG):
+        if not (isinstance(entity, DefaultAction) and entity.table == schema.NODE_CONFIG):
             yield entity
     groups = topology.valiant_groups
     node = Action.of(schema.SET_NODE, node_id=switch.node_id, group=switch.group, groups=groups)
-    yield DefaultAction(schema.CONFIG, node)
+    yield DefaultAction(schema.NODE_CONFIG, node)
     yield from _conditional_rules(topology, mechanism, switch)
     if mechanism.condition == "by_probability":
         yield from _notifications(topology, mechanism, switch)
@@ -203,24 +203,24 @@ def _plan_switch(topology: Topology, mechanism: Mechanism, switch: Switch) -> It
 def _conditional_rules(topology: Topology, mechanism: Mechanism, switch: Switch) -> Iterator[Entity]:
     yield DefaultAction(qcn_schema.CONDITION, Action(qcn_schema.CONDITIONS[mechanism.condition]))
     for host in topology.hosts_of[switch.index]:
-        yield TableEntry(qcn_schema.HOST_PORTS, ((schema.IN_PORT, host.port),), Action(schema.NO_ACTION))
+        yield TableEntry(qcn_schema.CONDITIONAL_HOST_PORTS, ((schema.IN_PORT, host.port),), Action(schema.NO_ACTION))
     for group in range(topology.valiant_groups):
         if group != switch.group:
             (port,) = ports_into(topology, NONE, switch.index, group)
-            rule = Action.of(qcn_schema.MINIMAL, port=port)
+            rule = Action.of(qcn_schema.CONDITIONAL_MINIMAL, port=port)
             yield TableEntry(qcn_schema.MINIMAL_RULE, ((schema.DESTINATION_GROUP, group),), rule)
-            towards = ActionSet.of([Action.of(qcn_schema.TOWARDS, port=port)])
-            yield TableEntry(qcn_schema.TOWARDS_GROUP, ((schema.VIA, group),), towards)
+            towards = ActionSet.of([Action.of(qcn_schema.CONDITIONAL_TOWARDS, port=port)])
+            yield TableEntry(qcn_schema.CONDITIONAL_TOWARDS_GROUP, ((schema.VIA, group),), towards)
 
 
 def _notifications(topology: Topology, mechanism: Mechanism, switch: Switch) -> Iterator[Entity]:
     transit = [peer is not None and peer.kind != "host" for peer in switch.ports]
     yield DefaultAction(qcn_schema.MECHANISM, mechanism.adapt(sum(transit)))
     for host in topology.hosts_of[switch.index]:
-        yield TableEntry(qcn_schema.OWN_HOSTS, ((schema.EGRESS_SPEC, host.port),), Action(schema.NO_ACTION))
+        yield TableEntry(qcn_schema.OWN_HOSTS, ((schema.EGRESS_SPEC_FIELD, host.port),), Action(schema.NO_ACTION))
     table, key = {
         "input": (qcn_schema.INPUT_POINTS, schema.IN_PORT),
-        "output": (qcn_schema.OUTPUT_POINTS, schema.EGRESS_PORT),
+        "output": (qcn_schema.OUTPUT_POINTS, schema.EGRESS_PORT_FIELD),
     }[mechanism.points.where]
     for port, peer in enumerate(switch.ports, start=1):
         if peer is not None and peer.kind in mechanism.points.kinds:

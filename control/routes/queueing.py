@@ -5,15 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from detour.base.dataplane import CPU_PORT
 from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Action, CloneSession, MeterConfig, Replica, TableEntry, Ternary
 from detour.control.expander.rising import plan_rising
 from detour.control.policy import Ecn, NoMarking, Policy, RedMarking, StepMarking
-from detour.topo.expander.booted import FAMILIES, network_of
+from detour.topo.expander.booted import EXPANDER_FAMILIES, network_of
 from detour.topo.topology import Switch, Topology
-
-CPU_PORT = 510
 
 
 def plan_priorities(policy: Policy) -> Iterator[TableEntry]:
@@ -32,7 +31,7 @@ def plan_channels(topology: Topology, switch: Switch, policy: Policy) -> Iterato
     between and after. So in every channel packets wait for local links, then for a global one, then for the next
     channel: no cycle. Detours around failed links may be longer, and then stay in the last channel.
     """
-    if policy.channels > 1 and topology.family in FAMILIES:
+    if policy.channels > 1 and topology.family in EXPANDER_FAMILIES:
         yield from plan_rising(network_of(topology.spec), switch.index, policy.channels)
         return
     for port, peer in enumerate(switch.ports, start=1):
@@ -49,7 +48,7 @@ def plan_marking(switch: Switch, policy: Policy) -> Iterator[TableEntry]:
     if action is not None:
         for port, peer in enumerate(switch.ports, start=1):
             if peer is not None:
-                yield TableEntry(schema.MARKING, ((schema.EGRESS_PORT, port),), action)
+                yield TableEntry(schema.MARKING, ((schema.EGRESS_PORT_FIELD, port),), action)
 
 
 def marking_action(ecn: Ecn, packet_bytes: int) -> Action | None:

@@ -22,7 +22,7 @@ from detour.topo.graph import FAR, distances, live_graph
 from detour.topo.topology import Host, Switch, Topology
 
 
-class Routes:
+class NextHops:
     """Next hops of one switch: to every other switch the ports that begin shortest paths."""
 
     def __init__(self, topology: Topology, failures: Failures, at: int) -> None:
@@ -57,7 +57,7 @@ class Routes:
 
 def plan_routes(topology: Topology, failures: Failures, switch: Switch) -> Iterator[TableEntry]:
     """All entries of `route` of one live switch."""
-    routes = Routes(topology, failures, switch.index)
+    routes = NextHops(topology, failures, switch.index)
     yield from _deliveries(topology, failures, switch)
     for group in range(topology.groups):
         targets = [s for s in topology.members[group] if topology.hosts_of[s] and s != switch.index]
@@ -81,7 +81,7 @@ def _deliveries(topology: Topology, failures: Failures, switch: Switch) -> Itera
             yield _route(address.locator(host.node_id), address.LOCATOR_BITS, action)
 
 
-def _switch_routes(topology: Topology, routes: Routes, targets: Sequence[int]) -> Iterator[TableEntry]:
+def _switch_routes(topology: Topology, routes: NextHops, targets: Sequence[int]) -> Iterator[TableEntry]:
     for target in targets:
         if routes.reachable(target):
             there = topology.switches[target]
@@ -89,7 +89,7 @@ def _switch_routes(topology: Topology, routes: Routes, targets: Sequence[int]) -
             yield _route(prefix, address.SWITCH_BITS, routes.actions(target))
 
 
-def _group_routes(topology: Topology, routes: Routes, group: int, targets: Sequence[int]) -> Iterator[TableEntry]:
+def _group_routes(topology: Topology, routes: NextHops, group: int, targets: Sequence[int]) -> Iterator[TableEntry]:
     if not all(routes.reachable(target) for target in targets):
         yield from _switch_routes(topology, routes, targets)
         return

@@ -58,7 +58,7 @@ class SwitchTables:
                 entries.setdefault(entity.table, []).append(entity)
             elif isinstance(entity, DefaultAction):
                 defaults[entity.table] = entity.action
-        self.node = Node(**dict(defaults[schema.CONFIG].params)) if schema.CONFIG in defaults else Node()
+        self.node = Node(**dict(defaults[schema.NODE_CONFIG].params)) if schema.NODE_CONFIG in defaults else Node()
         self.local_sid = LpmTable(entries.get(schema.LOCAL_SID, ()))
         self.route = LpmTable(entries.get(schema.ROUTE, ()))
         self.adaptive = schema.MODE in defaults

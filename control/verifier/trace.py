@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from detour.base.dataplane import HOP_LIMIT
 from detour.control import schema
 from detour.control.entries import Action, Entity, Lpm, TableEntry
 from detour.control.routes.hashes import DETOUR_BIT, PATHS, pick_member, pick_via
@@ -13,8 +14,6 @@ from detour.control.verifier.forwarding import SwitchTables, port_of, tables_of
 from detour.topo import address
 from detour.topo.failures import NONE, Failures, dead_links, dead_switches
 from detour.topo.topology import Host, Topology
-
-HOP_LIMIT = 64
 
 
 @dataclass(frozen=True, slots=True)

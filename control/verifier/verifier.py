@@ -30,7 +30,7 @@ MAX_EXAMPLES = 10
 
 
 @dataclass
-class Report:
+class VerifierReport:
     """What was proven. `problems` spells out the first counterexamples, `failed` counts all of them."""
 
     pairs: int = 0
@@ -60,10 +60,10 @@ class Report:
             self.problems.append(problem)
 
 
-def verify(entries: Mapping[int, Iterable[Entity]], topology: Topology, failures: Failures = NONE) -> Report:
+def verify(entries: Mapping[int, Iterable[Entity]], topology: Topology, failures: Failures = NONE) -> VerifierReport:
     """Examines entries by device id, as read back from the switches (or as planned)."""
     state = FabricState(entries, topology, failures)
-    report = Report(bound=bounds(topology, failures))
+    report = VerifierReport(bound=bounds(topology, failures))
     for problem in (*check_nodes(state), *check_decisions(state)):
         report.add(problem)
     report.sids, problems = check_sids(state)
@@ -76,7 +76,7 @@ def verify(entries: Mapping[int, Iterable[Entity]], topology: Topology, failures
 class _Proof:
     """The host pairs. Destinations are classes of hosts of a switch that all other switches treat alike."""
 
-    def __init__(self, state: FabricState, report: Report) -> None:
+    def __init__(self, state: FabricState, report: VerifierReport) -> None:
         topology = state.topology
         self.state, self.report = state, report
         self.classes = state.host_classes()

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from detour.engine import phv
-from detour.engine.compiler.context import Context
+from detour.engine.compiler.context import FunctionContext
 from detour.engine.compiler.expressions import exact
 from detour.engine.compiler.ir import const
-from detour.engine.compiler.model import Action, Json, parse_hex, refuse
+from detour.engine.compiler.model import ActionIr, Json, parse_hex, refuse
 from detour.engine.compiler.primitives import run_primitive
 
 _JUMPS = {"_jump": 1, "_jump_if_zero": 2}
@@ -15,7 +15,7 @@ _JUMPS = {"_jump": 1, "_jump_if_zero": 2}
 _MAX_STEPS = 1 << 20  # backward jumps in one run of an action: a P4 loop that does not end is broken off
 
 
-def run_action(ctx: Context, action: Action, arguments: str | None) -> None:
+def run_action(ctx: FunctionContext, action: ActionIr, arguments: str | None) -> None:
     """Compiles an action into the current block; `arguments` points to its words."""
     before = ctx.action, ctx.arguments
     ctx.action, ctx.arguments = action, arguments
@@ -23,7 +23,7 @@ def run_action(ctx: Context, action: Action, arguments: str | None) -> None:
     ctx.action, ctx.arguments = before
 
 
-def run_primitives(ctx: Context, calls: list[Json]) -> None:
+def run_primitives(ctx: FunctionContext, calls: list[Json]) -> None:
     """Compiles a list of primitive calls."""
     targets = {_target(c) for c in calls if c["op"] in _JUMPS}
     if not targets:
@@ -55,7 +55,7 @@ def _target(call: Json) -> int:
     return parse_hex(to["value"])
 
 
-def _jump(ctx: Context, call: Json, i: int, labels: dict[int, str], steps: str | None) -> None:
+def _jump(ctx: FunctionContext, call: Json, i: int, labels: dict[int, str], steps: str | None) -> None:
     f = ctx.f
     to = labels[min(_target(call), max(labels))]
     following = f.block("next")

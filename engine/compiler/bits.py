@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from detour.engine.compiler.context import Context, HeaderRef
+from detour.engine.compiler.context import FunctionContext, HeaderRef
 from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.model import FieldSpec
 from detour.engine.compiler.runtime import runtime
@@ -54,12 +54,12 @@ def put_all(f: Function, base: str, bit: int, values: Iterable[Value]) -> int:
     return bit
 
 
-def field_bits(ctx: Context, ref: HeaderRef, spec: FieldSpec) -> Value:
+def field_bits(ctx: FunctionContext, ref: HeaderRef, spec: FieldSpec) -> Value:
     """A field as it is on the wire: W bits, without the extra bit of signed fields."""
     return ctx.f.resize(ctx.load_field(ref, spec), spec.bits)
 
 
-def extract(ctx: Context, ref: HeaderRef, base: str, variable: Value | None) -> None:
+def extract(ctx: FunctionContext, ref: HeaderRef, base: str, variable: Value | None) -> None:
     """Fills a header's fields from the packet at `base`; `variable` is the length of its variable field."""
     f = ctx.f
     bit = 0
@@ -75,7 +75,9 @@ def extract(ctx: Context, ref: HeaderRef, base: str, variable: Value | None) -> 
     ctx.set_valid(ref, True)
 
 
-def _extract_variable(ctx: Context, ref: HeaderRef, spec: FieldSpec, base: str, bit: int, length: Value) -> None:
+def _extract_variable(
+    ctx: FunctionContext, ref: HeaderRef, spec: FieldSpec, base: str, bit: int, length: Value
+) -> None:
     f = ctx.f
     count = f.lshr(f.resize(length, 64), 3)
     data = variable_data(ctx, ref, spec, write=True)
@@ -86,7 +88,7 @@ def _extract_variable(ctx: Context, ref: HeaderRef, spec: FieldSpec, base: str, 
     set_variable_bits(ctx, ref, spec, length)
 
 
-def emit(ctx: Context, ref: HeaderRef, base: str) -> Value:
+def emit(ctx: FunctionContext, ref: HeaderRef, base: str) -> Value:
     """Writes a header at `base`; returns its size in bytes, i64."""
     f = ctx.f
     spec = ref.type.variable
@@ -103,7 +105,7 @@ def emit(ctx: Context, ref: HeaderRef, base: str) -> Value:
     return f.op("add", count, const(64, end // 8))
 
 
-def put_variable(ctx: Context, base: str, bit: Value, data: str, count: Value) -> None:
+def put_variable(ctx: FunctionContext, base: str, bit: Value, data: str, count: Value) -> None:
     """Copies whole bytes to a bit position, which must be followed by nothing yet."""
     f = ctx.f
     if bit.const is not None and bit.const % 8 == 0:

@@ -12,7 +12,7 @@ from itertools import groupby
 from detour.engine import phv
 from detour.engine.compiler.bits import field_bits, put_all, put_variable
 from detour.engine.compiler.check import check_width
-from detour.engine.compiler.context import Context, HeaderRef
+from detour.engine.compiler.context import FunctionContext, HeaderRef
 from detour.engine.compiler.hashes import ALGORITHMS, hash_function
 from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.load import find_field
@@ -26,7 +26,7 @@ _MAX_INPUT_BYTES = 1 << 16  # without the payload; it lies on the stack
 class _Buffer:
     """Where the input is written. `base` is the byte at which the current run begins, `bit` counts from it."""
 
-    def __init__(self, ctx: Context, size: int, payload: Value | None) -> None:
+    def __init__(self, ctx: FunctionContext, size: int, payload: Value | None) -> None:
         f = ctx.f
         self.ctx = ctx
         # put() clears what follows, put_variable() adds to zeros; a few bytes of slack for both.
@@ -54,7 +54,7 @@ class _Buffer:
         return f.op("add", self.bytes, const(64, (self.bit + 7) // 8))
 
 
-def hash_of(ctx: Context, algorithm: str, inputs: Json, at: Json = None) -> Value:
+def hash_of(ctx: FunctionContext, algorithm: str, inputs: Json, at: Json = None) -> Value:
     """The hash of a calculation's input, i64."""
     if algorithm not in ALGORITHMS:
         raise refuse(f"hash algorithm '{algorithm}'", at)
@@ -77,7 +77,7 @@ def hash_of(ctx: Context, algorithm: str, inputs: Json, at: Json = None) -> Valu
     return result
 
 
-def _payload(ctx: Context) -> tuple[str, Value]:
+def _payload(ctx: FunctionContext) -> tuple[str, Value]:
     if ctx.payload is not None:
         return ctx.payload
     f = ctx.f
@@ -91,7 +91,7 @@ def _owner(entry: Json) -> str:
     return entry["value"] if entry["type"] == "header" else ""
 
 
-def _max_bytes(ctx: Context, inputs: Json) -> int:
+def _max_bytes(ctx: FunctionContext, inputs: Json) -> int:
     bits = 0
     for i in inputs:
         match i["type"]:

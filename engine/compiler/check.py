@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from detour.engine.compiler.model import Header, Json, Model, Pipeline, Table, find, refuse
+from detour.engine.compiler.model import Header, Json, Model, PipelineIr, TableIr, find, refuse
 
-MAX_BITS = 2048
+MAX_FIELD_BITS = 2048
 """Widest field, parameter or register: p4c's own limit for BMv2."""
 MAX_PHV_BYTES = 1 << 16
 """Largest PHV; the loop has one for every packet in flight."""
@@ -24,8 +24,8 @@ _MAX_SIZE = (1 << 31) - 1
 
 def check_width(bits: Json, what: str, at: Json) -> int:
     """A width in bits."""
-    if type(bits) is not int or not 1 <= bits <= MAX_BITS:
-        raise refuse(f"{what} has {bits!r} bits; 1 to {MAX_BITS} are possible", at)
+    if type(bits) is not int or not 1 <= bits <= MAX_FIELD_BITS:
+        raise refuse(f"{what} has {bits!r} bits; 1 to {MAX_FIELD_BITS} are possible", at)
     return int(bits)
 
 
@@ -97,7 +97,7 @@ def _check_members(what: str, headers: Sequence[Header], used: set[str]) -> None
         used.add(h.name)
 
 
-def _check_table(table: Table) -> None:
+def _check_table(table: TableIr) -> None:
     kinds = [f.match_type for f in table.key]
     strongest = next((k for k in ("range", "ternary", "lpm") if k in kinds), "exact")
     if table.match_type != strongest or (strongest == "lpm" and kinds.count("lpm") > 1):
@@ -107,7 +107,7 @@ def _check_table(table: Table) -> None:
     check_size(table.max_size, f"table '{table.name}'", table.json)
 
 
-def _check_direct_meter(model: Model, table: Table) -> None:
+def _check_direct_meter(model: Model, table: TableIr) -> None:
     if table.direct_meter:
         meter = find(model.meters, table.direct_meter, "meter", table.json)
         if meter.target is None:
@@ -132,7 +132,7 @@ def _check_state(model: Model) -> None:
 # -- the graph of a pipeline
 
 
-def _check_nodes(model: Model, pipeline: Pipeline) -> None:
+def _check_nodes(model: Model, pipeline: PipelineIr) -> None:
     """A name means one thing; tables have their memory by name, whatever pipeline they are in."""
     names = [*pipeline.tables, *pipeline.conditionals, *pipeline.calls]
     for name, table in pipeline.tables.items():
@@ -140,7 +140,7 @@ def _check_nodes(model: Model, pipeline: Pipeline) -> None:
             raise refuse(f"there are two tables or conditions with the name '{name}'", table.json)
 
 
-def _check_ends(pipeline: Pipeline) -> None:
+def _check_ends(pipeline: PipelineIr) -> None:
     """BMv2 would follow a cycle for ever."""
     edges = {name: tuple(_followers(t.json)) for name, t in pipeline.tables.items()}
     edges |= {name: (c.get("true_next"), c.get("false_next")) for name, c in pipeline.conditionals.items()}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import partial
 
 from detour.engine.compiler.calculations import hash_of
-from detour.engine.compiler.context import Context, HeaderRef
+from detour.engine.compiler.context import FunctionContext, HeaderRef
 from detour.engine.compiler.expressions import boolean
 from detour.engine.compiler.ir import TRUE, Value, const
 from detour.engine.compiler.load import find_field
@@ -14,7 +14,7 @@ from detour.engine.compiler.model import FieldSpec, Json, find, refuse
 from detour.engine.compiler.values import store
 
 
-def _checksums(ctx: Context, use: str) -> list[Json]:
+def _checksums(ctx: FunctionContext, use: str) -> list[Json]:
     chosen = [c for c in ctx.model.json.get("checksums") or [] if c.get(use, True)]
     for c in chosen:
         if c["type"] != "generic":
@@ -22,21 +22,21 @@ def _checksums(ctx: Context, use: str) -> list[Json]:
     return chosen
 
 
-def _compute(ctx: Context, checksum: Json) -> Value:
+def _compute(ctx: FunctionContext, checksum: Json) -> Value:
     calculation = find(ctx.model.calculations, checksum["calculation"], "calculation", checksum)
     return hash_of(ctx, calculation["algo"], calculation["input"], checksum)
 
 
-def _target(ctx: Context, checksum: Json) -> tuple[HeaderRef, FieldSpec]:
+def _target(ctx: FunctionContext, checksum: Json) -> tuple[HeaderRef, FieldSpec]:
     ref = ctx.header(checksum["target"][0], checksum)
     return ref, find_field(ref.header, checksum["target"][1], checksum)
 
 
-def _condition(ctx: Context, checksum: Json) -> Value:
+def _condition(ctx: FunctionContext, checksum: Json) -> Value:
     return boolean(ctx, checksum["if_cond"]) if checksum.get("if_cond") is not None else TRUE
 
 
-def verify_checksums(ctx: Context) -> Value:
+def verify_checksums(ctx: FunctionContext) -> Value:
     """i1: some checksum is wrong. One whose header is invalid or whose condition is false counts as right."""
     f = ctx.f
     checksums = _checksums(ctx, "verify")
@@ -56,7 +56,7 @@ def verify_checksums(ctx: Context) -> Value:
     return f.compare("ne", f.load(8, wrong), const(8, 0))
 
 
-def update_checksums(ctx: Context) -> None:
+def update_checksums(ctx: FunctionContext) -> None:
     """Computes all checksums whose condition holds, in order."""
 
     def update(c: Json, ref: HeaderRef, spec: FieldSpec) -> None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from detour.engine import phv
 from detour.engine.compiler.ir import FALSE, TRUE, Function, Module, Value, const
-from detour.engine.compiler.layout import TEMPORARY, Layout, Place
+from detour.engine.compiler.layout import TEMPORARY, FieldPlace, Layout
 from detour.engine.compiler.model import (
-    Action,
+    ActionIr,
     FieldSpec,
     Header,
     HeaderType,
@@ -52,7 +52,7 @@ class UnionRef:
     members: tuple[HeaderRef, ...]
 
 
-class Program:
+class CompilationUnit:
     """The parts of a compilation that do not change."""
 
     def __init__(self, model: Model, layout: Layout, slots: Slots, module: Module) -> None:
@@ -60,15 +60,15 @@ class Program:
         self.log_formats: list[LogFormat] = []
 
 
-class Context:
+class FunctionContext:
     """A function being written, with `%sw` and `%phv` as parameters."""
 
-    def __init__(self, program: Program, f: Function) -> None:
+    def __init__(self, program: CompilationUnit, f: Function) -> None:
         self.program = program
         self.model, self.layout, self.slots = program.model, program.layout, program.slots
         self.module, self.f = program.module, f
         # While an action is compiled: its parameters and where the arguments are.
-        self.action: Action | None = None
+        self.action: ActionIr | None = None
         self.arguments: str | None = None
         self.payload: tuple[str, Value] | None = None
         self.frame: str | None = None  # memory of the function's temporaries
@@ -113,7 +113,7 @@ class Context:
         siblings = tuple(HeaderRef(h) for h in union.headers if h is not header) if union else ()
         return HeaderRef(header, siblings=siblings)
 
-    def place(self, ref: HeaderRef, spec: FieldSpec) -> Place:
+    def place(self, ref: HeaderRef, spec: FieldSpec) -> FieldPlace:
         """Memory of a field, without the offset of a chosen element."""
         return self.layout.place(ref.header, spec)
 

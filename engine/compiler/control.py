@@ -6,21 +6,21 @@ from __future__ import annotations
 from detour.engine import phv
 from detour.engine.compiler.actions import run_action
 from detour.engine.compiler.calculations import hash_of
-from detour.engine.compiler.context import Context, Program
+from detour.engine.compiler.context import CompilationUnit, FunctionContext
 from detour.engine.compiler.expressions import boolean
 from detour.engine.compiler.ir import FALSE, Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.lookup import lookup_function, pack_key
-from detour.engine.compiler.model import Action, ActionProfile, Json, Pipeline, Table, refuse
+from detour.engine.compiler.model import ActionIr, ActionProfileIr, Json, PipelineIr, TableIr, refuse
 from detour.engine.compiler.slots import (
     ACTION,
-    BYTES,
+    ENTRY_BYTES,
+    ENTRY_PACKETS,
     GROUP_MEMBERS,
     MEMBERS,
     METER_WORDS,
     METERS,
     NOW,
-    PACKETS,
     PROFILE_GROUPS,
     RECORDS,
     TOUCHED,
@@ -32,10 +32,10 @@ from detour.engine.compiler.stateful import count_packet, meter_colour
 from detour.engine.compiler.values import store
 
 
-def write_pipeline(program: Program, name: str) -> None:
+def write_pipeline(program: CompilationUnit, name: str) -> None:
     """Writes the function `ingress` or `egress`: (sw, phv) -> 0."""
     f = program.module.function(f"i64 @{name}(ptr noalias align 8 %sw, ptr noalias align 8 %phv) nounwind")
-    ctx = Context(program, f)
+    ctx = FunctionContext(program, f)
     ctx.make_frame(name)
     if name == "ingress":
         _begin(ctx, phv.INGRESS_GLOBAL_TIMESTAMP)
@@ -48,7 +48,7 @@ def write_pipeline(program: Program, name: str) -> None:
     f.ret(const(64, 0))
 
 
-def _begin(ctx: Context, timestamp: int) -> None:
+def _begin(ctx: FunctionContext, timestamp: int) -> None:
     """Clears `exited` and brings the switch's clock forward to the packet's timestamp."""
     ctx.set_fixed(phv.EXITED, const(32, 0))
     f = ctx.f
@@ -57,7 +57,7 @@ def _begin(ctx: Context, timestamp: int) -> None:
     f.store(f.select(f.compare("ugt", now, before), now, before), clock, 8)
 
 
-def _begin_egress(ctx: Context) -> None:
+def _begin_egress(ctx: FunctionContext) -> None:
     """As simple_switch: the length as changed so far, a port that is not the drop port, no clone yet."""
     ctx.set_fixed(phv.PACKET_LENGTH, ctx.fixed(phv.LENGTH_REGISTER))
     ctx.set_fixed(phv.EGRESS_SPEC, const(32, (phv.DROP_PORT + 1) & 0x1FF))
@@ -65,7 +65,7 @@ def _begin_egress(ctx: Context) -> None:
     ctx.set_fixed(phv.CLONE_FIELDS, const(32, 0))
 
 
-def _end_egress(ctx: Context) -> None:
+def _end_egress(ctx: FunctionContext) -> None:
     """A packet truncated to nothing is dropped."""
     f = ctx.f
     nothing = f.compare("ne", f.load(8, f.at("%phv", ctx.layout.drop_flag)), const(8, 0))
@@ -75,7 +75,7 @@ def _end_egress(ctx: Context) -> None:
 class _Graph:
     """One pipeline; every node is a block, in the order in which the JSON reaches them."""
 
-    def __init__(self, ctx: Context, pipeline: Pipeline) -> None:
+    def __init__(self, ctx: FunctionContext, pipeline: PipelineIr) -> None:
         self.ctx, self.pipeline = ctx, pipeline
         self.end = ctx.f.block("end")
         self.labels: dict[str, str] = {}
@@ -118,7 +118,7 @@ class _Graph:
             raise refuse(f"action '{action.name}' is called without its arguments", call)
         self._run(action, None, self.label(call.get("next_node")))
 
-    def _run(self, action: Action, arguments: str | None, to: str) -> None:
+    def _run(self, action: ActionIr, arguments: str | None, to: str) -> None:
         """Runs an action and goes on, to the end if it exits."""
         ctx, f = self.ctx, self.ctx.f
         run_action(ctx, action, arguments)
@@ -129,7 +129,7 @@ class _Graph:
 
     # -- tables
 
-    def _table(self, table: Table) -> None:
+    def _table(self, table: TableIr) -> None:
         if table.is_statement:
             assert table.default is not None
             self._run(table.default.action, None, self._next(table, table.default.action, FALSE))
@@ -150,12 +150,12 @@ class _Graph:
             arguments = f.at(record, 8 * record_head(table))
             self._dispatch(table, f.load(32, f.at(record, 8 * ACTION), 8), arguments, hit)
 
-    def _on_hit(self, table: Table, record: str, base: str) -> None:
+    def _on_hit(self, table: TableIr, record: str, base: str) -> None:
         ctx, f = self.ctx, self.ctx.f
         if table.support_timeout:
             f.store(f.load(64, f.at("%sw", 8 * NOW), 8), f.at(record, 8 * TOUCHED), 8)
         if table.with_counters:
-            count_packet(ctx, f.at(record, 8 * PACKETS), f.at(record, 8 * BYTES))
+            count_packet(ctx, f.at(record, 8 * ENTRY_PACKETS), f.at(record, 8 * ENTRY_BYTES))
         if table.direct_meter:
             array = ctx.model.meters[table.direct_meter]
             first, last = (Value(64, f.value(f"ptrtoint ptr {p} to i64")) for p in (base, record))
@@ -166,7 +166,7 @@ class _Graph:
             ref = ctx.header(array.target[0])
             store(ctx, ref, find_field(ref.header, array.target[1]), colour, False)
 
-    def _next(self, table: Table, action: Action, hit: Value) -> str:
+    def _next(self, table: TableIr, action: ActionIr, hit: Value) -> str:
         """Where the pipeline goes after an action of the table."""
         to = table.json["next_tables"]
         if "__HIT__" not in to and "__MISS__" not in to:
@@ -178,7 +178,7 @@ class _Graph:
         self._forks.append((here, hit, yes, no))
         return here
 
-    def _dispatch(self, table: Table, number: Value, arguments: str, hit: Value) -> None:
+    def _dispatch(self, table: TableIr, number: Value, arguments: str, hit: Value) -> None:
         """Runs the action with that number; none (an indirect table's missing default) goes on at once."""
         f = self.ctx.f
         self._forks: list[tuple[str, Value, str, str]] = []
@@ -197,7 +197,7 @@ class _Graph:
             f.enter(here)
             f.branch(cond, yes, no)
 
-    def _skip(self, table: Table, hit: Value) -> None:
+    def _skip(self, table: TableIr, hit: Value) -> None:
         """Goes on after a table that runs no action."""
         to = table.json["next_tables"]
         if "__HIT__" in to or "__MISS__" in to:
@@ -205,7 +205,7 @@ class _Graph:
         else:
             self.ctx.f.jump(self.label(table.json.get("base_default_next")))
 
-    def _indirect(self, table: Table, profile: ActionProfile, record: str, hit: Value) -> None:
+    def _indirect(self, table: TableIr, profile: ActionProfileIr, record: str, hit: Value) -> None:
         """Follows a record to its member, through a group if the table has a selector."""
         ctx, f = self.ctx, self.ctx.f
         slot = ctx.slots.profiles[profile.name]
@@ -213,7 +213,7 @@ class _Graph:
         member = f.alloca("i64")
         f.store(f.resize(where, 64), member, 8)
         empty, run = f.block("empty"), f.block("member")
-        # NO_ACTION: no default was set.
+        # NO_ACTION_ID: no default was set.
         f.branch(f.compare("eq", where, const(32, -1)), empty, one := f.block("set"))
         f.enter(one)
         if profile.selector:
@@ -230,7 +230,7 @@ class _Graph:
         f.enter(empty)
         self._skip(table, hit)
 
-    def _choose(self, profile: ActionProfile, slot: int, group: Value, member: str, empty: str) -> None:
+    def _choose(self, profile: ActionProfileIr, slot: int, group: Value, member: str, empty: str) -> None:
         """Member hash % size of the group, as BMv2: the hash is cut to 32 bits first."""
         ctx, f = self.ctx, self.ctx.f
         assert profile.selector is not None

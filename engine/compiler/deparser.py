@@ -9,7 +9,7 @@ from detour.engine import phv
 from detour.engine.compiler.actions import run_primitives
 from detour.engine.compiler.bits import emit
 from detour.engine.compiler.checksums import update_checksums
-from detour.engine.compiler.context import Context, HeaderRef, Program
+from detour.engine.compiler.context import CompilationUnit, FunctionContext, HeaderRef
 from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.model import Json, Model
 
@@ -28,13 +28,13 @@ def max_header_bytes(model: Model) -> int:
     return sum(model.header(name).type.max_bytes for name in _deparser(model)[0])
 
 
-def write_deparser(program: Program) -> None:
+def write_deparser(program: CompilationUnit) -> None:
     """Writes `deparse`: (sw, phv, out, payload, bytes of payload) -> bytes of headers written to `out`."""
     f = program.module.function(
         "i64 @deparse(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias %out, ptr %payload, i64 %n)"
         " nounwind"
     )
-    ctx = Context(program, f)
+    ctx = FunctionContext(program, f)
     order, primitives = _deparser(program.model)
     ctx.payload = ("%payload", _payload_length(ctx))
     update_checksums(ctx)
@@ -52,7 +52,7 @@ def write_deparser(program: Program) -> None:
     f.ret(f.load(64, end, 8))
 
 
-def _payload_length(ctx: Context) -> Value:
+def _payload_length(ctx: FunctionContext) -> Value:
     """What checksums see of the payload: BMv2 cuts it to the length of truncate() already here."""
     f = ctx.f
     n, limit = Value(64, "%n"), f.resize(ctx.fixed(phv.TRUNCATE), 64)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from detour.engine import phv
-from detour.engine.compiler.context import Context, HeaderRef, UnionRef
+from detour.engine.compiler.context import FunctionContext, HeaderRef, UnionRef
 from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.model import FieldSpec, Json, Stack, Union, find, parse_hex, refuse
@@ -33,7 +33,7 @@ class Number(NamedTuple):
     signed: bool
 
 
-def kind(ctx: Context, e: Json) -> str:
+def kind(ctx: FunctionContext, e: Json) -> str:
     """What an expression yields: data, bool, header, union, stack."""
     t = e["type"]
     if t == "expression":
@@ -67,7 +67,7 @@ def _unwrap(e: Json) -> Json:
 # -- headers
 
 
-def header(ctx: Context, e: Json) -> HeaderRef:
+def header(ctx: FunctionContext, e: Json) -> HeaderRef:
     """An expression that yields a header."""
     e = _unwrap(e)
     if e["type"] == "header":
@@ -88,7 +88,7 @@ def header(ctx: Context, e: Json) -> HeaderRef:
     raise refuse(f"header expression '{v.get('op')}'", e)
 
 
-def union(ctx: Context, e: Json) -> UnionRef:
+def union(ctx: FunctionContext, e: Json) -> UnionRef:
     """An expression that yields a header union."""
     e = _unwrap(e)
     if e["type"] == "header_union":
@@ -110,7 +110,7 @@ def stack_name(e: Json) -> str:
     return e["value"]
 
 
-def _header_stack(ctx: Context, name: str, at: Json) -> Stack:
+def _header_stack(ctx: FunctionContext, name: str, at: Json) -> Stack:
     return find(ctx.model.stacks, name, "header stack", at)
 
 
@@ -121,16 +121,16 @@ def member_of(union: Union, name: str, at: Json) -> int:
     return union.members.index(name)
 
 
-def _index(ctx: Context, e: Json) -> Value:
+def _index(ctx: FunctionContext, e: Json) -> Value:
     return exact(ctx, e).value
 
 
-def last_element(ctx: Context, stack: Stack) -> HeaderRef:
+def last_element(ctx: FunctionContext, stack: Stack) -> HeaderRef:
     """The stack's last header (`next` - 1)."""
     return ctx.element(stack, ctx.f.op("sub", ctx.next_index(stack), const(32, 1)))
 
 
-def lvalue(ctx: Context, e: Json) -> tuple[HeaderRef, str]:
+def lvalue(ctx: FunctionContext, e: Json) -> tuple[HeaderRef, str]:
     """The header and field that an expression names."""
     e = _unwrap(e)
     if e["type"] == "field":
@@ -152,7 +152,7 @@ def lvalue(ctx: Context, e: Json) -> tuple[HeaderRef, str]:
     raise refuse(f"assignment to '{e['type']}'", e)
 
 
-def union_stack_field(ctx: Context, e: Json) -> tuple[HeaderRef, str]:
+def union_stack_field(ctx: FunctionContext, e: Json) -> tuple[HeaderRef, str]:
     """A field of the last union of a stack."""
     name, member, field_name = e["value"]
     stack = find(ctx.model.union_stacks, name, "stack of header unions", e)
@@ -160,7 +160,7 @@ def union_stack_field(ctx: Context, e: Json) -> tuple[HeaderRef, str]:
     return last.members[member_of(stack.unions[0], member, e)], field_name
 
 
-def read(ctx: Context, ref: HeaderRef, name: str) -> Number:
+def read(ctx: FunctionContext, ref: HeaderRef, name: str) -> Number:
     """The value of a field."""
     if name == "$valid$":
         return Number(ctx.is_valid(ref), False)
@@ -171,7 +171,7 @@ def read(ctx: Context, ref: HeaderRef, name: str) -> Number:
 # -- booleans
 
 
-def boolean(ctx: Context, e: Json) -> Value:
+def boolean(ctx: FunctionContext, e: Json) -> Value:
     """A boolean expression, i1."""
     e = _unwrap(e)
     if e["type"] == "bool":
@@ -204,7 +204,7 @@ def boolean(ctx: Context, e: Json) -> Value:
     raise refuse(f"condition '{op}'", e)
 
 
-def _equal(ctx: Context, left: Json, right: Json) -> Value:
+def _equal(ctx: FunctionContext, left: Json, right: Json) -> Value:
     match kind(ctx, left):
         case "bool":
             return ctx.f.negate(ctx.f.op("xor", boolean(ctx, left), boolean(ctx, right)))
@@ -225,7 +225,7 @@ def _equal(ctx: Context, left: Json, right: Json) -> Value:
     return ctx.f.compare("eq", a, b)
 
 
-def _variable(ctx: Context, e: Json) -> tuple[HeaderRef, FieldSpec] | None:
+def _variable(ctx: FunctionContext, e: Json) -> tuple[HeaderRef, FieldSpec] | None:
     """The variable-length field that an expression names, if it does."""
     e = _unwrap(e)
     if e["type"] != "field" or isinstance(e["value"][0], dict):
@@ -235,7 +235,7 @@ def _variable(ctx: Context, e: Json) -> tuple[HeaderRef, FieldSpec] | None:
     return (ref, spec) if spec else None
 
 
-def _equal_headers(ctx: Context, a: HeaderRef, b: HeaderRef) -> Value:
+def _equal_headers(ctx: FunctionContext, a: HeaderRef, b: HeaderRef) -> Value:
     """BMv2: both valid and all fields equal; two invalid headers are not equal."""
     if a.type.name != b.type.name:
         return const(1, 0)
@@ -258,7 +258,7 @@ def _has_effects(e: Json) -> bool:
     return e.get("op") in _EFFECTS or e.get("type") in _EFFECTS or any(_has_effects(x) for x in e.values())
 
 
-def _choose(ctx: Context, v: Json, side: Callable[[Json], Value], bits: int) -> Value:
+def _choose(ctx: FunctionContext, v: Json, side: Callable[[Json], Value], bits: int) -> Value:
     """`cond ? left : right`, where `side` compiles one of them to `bits` bits."""
     cond = boolean(ctx, v["cond"])
     if cond.const is not None:
@@ -277,7 +277,7 @@ def _choose(ctx: Context, v: Json, side: Callable[[Json], Value], bits: int) -> 
 # -- numbers
 
 
-def low(ctx: Context, e: Json, n: int) -> Value:
+def low(ctx: FunctionContext, e: Json, n: int) -> Value:
     """The value modulo 2^n."""
     e = _unwrap(e)
     f = ctx.f
@@ -314,7 +314,7 @@ def low(ctx: Context, e: Json, n: int) -> Value:
     return f.resize(a.value, n, a.signed)
 
 
-def _low_and(ctx: Context, left: Json, right: Json, n: int) -> Value:
+def _low_and(ctx: FunctionContext, left: Json, right: Json, n: int) -> Value:
     for value, mask in ((left, right), (right, left)):
         m = constant(mask)
         if m is not None and 0 <= m < (1 << n):
@@ -326,7 +326,7 @@ def _low_and(ctx: Context, left: Json, right: Json, n: int) -> Value:
     return ctx.f.op("and", low(ctx, left, n), low(ctx, right, n))
 
 
-def _low_shift_left(ctx: Context, left: Json, right: Json, n: int) -> Value:
+def _low_shift_left(ctx: FunctionContext, left: Json, right: Json, n: int) -> Value:
     f = ctx.f
     by = constant(right)
     if by is not None and by >= 0:
@@ -351,7 +351,7 @@ def _number(value: int) -> Number:
     return Number(const((~value).bit_length() + 1, value), True)
 
 
-def exact(ctx: Context, e: Json) -> Number:
+def exact(ctx: FunctionContext, e: Json) -> Number:
     """The value with nothing lost."""
     e = _unwrap(e)
     match e["type"]:
@@ -368,7 +368,7 @@ def exact(ctx: Context, e: Json) -> Number:
     raise refuse(f"'{e['type']}' in an expression", e)
 
 
-def _argument(ctx: Context, number: int, at: Json) -> Number:
+def _argument(ctx: FunctionContext, number: int, at: Json) -> Number:
     if ctx.action is None or ctx.arguments is None:
         raise refuse("action data outside an action", at)
     if not 0 <= number < len(ctx.action.params):
@@ -378,7 +378,7 @@ def _argument(ctx: Context, number: int, at: Json) -> Number:
     return Number(ctx.f.resize(v, p.bits + p.signed), p.signed)
 
 
-def _unify(ctx: Context, a: Number, b: Number) -> tuple[Value, Value, bool]:
+def _unify(ctx: FunctionContext, a: Number, b: Number) -> tuple[Value, Value, bool]:
     """Both at one width and signedness."""
     signed = a.signed or b.signed
     width = max(n.value.bits + (signed and not n.signed) for n in (a, b))
@@ -386,7 +386,7 @@ def _unify(ctx: Context, a: Number, b: Number) -> tuple[Value, Value, bool]:
     return x, y, signed
 
 
-def _exact_op(ctx: Context, e: Json) -> Number:
+def _exact_op(ctx: FunctionContext, e: Json) -> Number:
     v = e["value"]
     op, left, right = v["op"], v.get("left"), v.get("right")
     f = ctx.f
@@ -429,7 +429,7 @@ def _width(e: Json, at: Json) -> int:
     return width
 
 
-def _arithmetic(ctx: Context, op: str, a: Number, b: Number) -> Number:
+def _arithmetic(ctx: FunctionContext, op: str, a: Number, b: Number) -> Number:
     signed = a.signed or b.signed or op == "-"
     wa, wb = (n.value.bits + (signed and not n.signed) for n in (a, b))
     if op == "*":
@@ -442,7 +442,7 @@ def _arithmetic(ctx: Context, op: str, a: Number, b: Number) -> Number:
     return Number(ctx.f.op({"+": "add", "-": "sub", "*": "mul"}[op], x, y), signed)
 
 
-def _bitwise(ctx: Context, op: str, left: Json, right: Json) -> Number:
+def _bitwise(ctx: FunctionContext, op: str, left: Json, right: Json) -> Number:
     if op == "&":
         for value, mask in ((left, right), (right, left)):
             m = constant(mask)
@@ -459,7 +459,7 @@ def _bitwise(ctx: Context, op: str, left: Json, right: Json) -> Number:
     return Number(ctx.f.op({"&": "and", "|": "or", "^": "xor"}[op], x, y), signed)
 
 
-def _exact_shift_left(ctx: Context, e: Json, left: Json, right: Json) -> Number:
+def _exact_shift_left(ctx: FunctionContext, e: Json, left: Json, right: Json) -> Number:
     a = exact(ctx, left)
     by = constant(right)
     if by is not None:
@@ -473,7 +473,7 @@ def _exact_shift_left(ctx: Context, e: Json, left: Json, right: Json) -> Number:
     return Number(ctx.f.raw("shl", wide, shift), a.signed)
 
 
-def _exact_shift_right(ctx: Context, left: Json, right: Json) -> Number:
+def _exact_shift_right(ctx: FunctionContext, left: Json, right: Json) -> Number:
     f = ctx.f
     a = exact(ctx, left)
     by = constant(right)
@@ -493,7 +493,7 @@ def _exact_shift_right(ctx: Context, left: Json, right: Json) -> Number:
     return Number(v if a.signed else f.select(inside, v, const(bits, 0)), a.signed)
 
 
-def _divide(ctx: Context, op: str, left: Json, right: Json) -> Number:
+def _divide(ctx: FunctionContext, op: str, left: Json, right: Json) -> Number:
     """BMv2 aborts on a divisor of zero or a negative operand: the error is set and the result is 0."""
     f = ctx.f
     x, y, signed = _unify(ctx, exact(ctx, left), exact(ctx, right))
@@ -509,7 +509,7 @@ def _divide(ctx: Context, op: str, left: Json, right: Json) -> Number:
     return Number(f.select(bad, zero, v), False)
 
 
-def _exact_choice(ctx: Context, v: Json) -> Number:
+def _exact_choice(ctx: FunctionContext, v: Json) -> Number:
     """The width of both sides is found by compiling them into a block that is thrown away."""
     sides = [_probe(ctx, v["left"]), _probe(ctx, v["right"])]
     signed = any(s for _, s in sides)
@@ -522,7 +522,7 @@ def _exact_choice(ctx: Context, v: Json) -> Number:
     return Number(_choose(ctx, v, side, width), signed)
 
 
-def _probe(ctx: Context, e: Json) -> tuple[int, bool]:
+def _probe(ctx: FunctionContext, e: Json) -> tuple[int, bool]:
     """(bits, signed) of an expression. Remembered, or else time doubles with each choice within a choice."""
     key = id(e), id(ctx.action)
     if key not in ctx.widths:
@@ -532,7 +532,7 @@ def _probe(ctx: Context, e: Json) -> tuple[int, bool]:
     return ctx.widths[key]
 
 
-def _saturate(ctx: Context, a: Number, width: int, signed: bool) -> Number:
+def _saturate(ctx: FunctionContext, a: Number, width: int, signed: bool) -> Number:
     f = ctx.f
     wide = max(a.value.bits + (not a.signed), width + 1)
     v = f.resize(a.value, wide, a.signed)
@@ -543,7 +543,7 @@ def _saturate(ctx: Context, a: Number, width: int, signed: bool) -> Number:
     return Number(f.resize(v, width), signed)
 
 
-def _stack_count(ctx: Context, op: str, e: Json) -> Number:
+def _stack_count(ctx: FunctionContext, op: str, e: Json) -> Number:
     """`size` is the number of elements in use; `lastIndex` of an empty stack is 2^64 - 1, as in BMv2."""
     count = ctx.f.resize(ctx.next_index(ctx.stack(stack_name(e), e)), 64)
     if op == "last_stack_index":

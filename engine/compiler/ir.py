@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from detour.engine.compiler.model import refuse
 
-MAX_BITS = 1 << 13
+MAX_VALUE_BITS = 1 << 13
 """Widest value: LLVM's time grows with the square of it. p4c cuts results to widths of at most 2048 bits."""
 MAX_LINES = 500_000
 """Most instructions of a program: some seconds of ours. Programs of real switches have ten thousand."""
@@ -35,8 +35,8 @@ class Value(NamedTuple):
 
 
 def _possible(bits: int) -> int:
-    if not 0 < bits <= MAX_BITS:
-        raise refuse(f"a value of {bits} bits; 1 to {MAX_BITS} are possible")
+    if not 0 < bits <= MAX_VALUE_BITS:
+        raise refuse(f"a value of {bits} bits; 1 to {MAX_VALUE_BITS} are possible")
     return bits
 
 

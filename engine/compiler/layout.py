@@ -27,7 +27,7 @@ from detour.engine.compiler.temporaries import SCALARS, temporaries
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FieldPlace:
     """A field's memory: `size` bytes at `offset`, of which `bits` count (one more than the width if signed).
 
     A variable-length field is `size` raw bytes in network order; `length` is where its length in bits is.
@@ -59,7 +59,7 @@ def _align(offset: int, to: int) -> int:
     return (offset + to - 1) // to * to
 
 
-class Shape:
+class HeaderLayout:
     """Field offsets within a header of some type."""
 
     def __init__(self, kind: HeaderType) -> None:
@@ -83,8 +83,8 @@ class Layout:
     """The PHV of a program."""
 
     def __init__(self, model: Model) -> None:
-        self._shapes = {h.type.name: Shape(h.type) for h in model.headers.values()}
-        self.frames = {name: Shape(HeaderType(name, fields)) for name, fields in temporaries(model).items()}
+        self._shapes = {h.type.name: HeaderLayout(h.type) for h in model.headers.values()}
+        self.frames = {name: HeaderLayout(HeaderType(name, fields)) for name, fields in temporaries(model).items()}
         if self.frames:
             self._leave_out(model.headers[SCALARS].type)
         self.valid: dict[str, int] = {}
@@ -125,7 +125,7 @@ class Layout:
         """Temporaries take no room among the metadata."""
         apart = {name for frame in self.frames.values() for name in frame.offsets}
         kept = tuple(f for f in scalars.fields if f.name not in apart)
-        self._shapes[scalars.name] = Shape(HeaderType(scalars.name, kept))
+        self._shapes[scalars.name] = HeaderLayout(HeaderType(scalars.name, kept))
 
     @staticmethod
     def _units(model: Model) -> list[tuple[str, ...]]:
@@ -152,27 +152,27 @@ class Layout:
         names.update({n: h for n, h in model.headers.items() if n not in names})
         return list(names.values())
 
-    def shape(self, kind: HeaderType) -> Shape:
+    def shape(self, kind: HeaderType) -> HeaderLayout:
         """Field offsets of a header type."""
         return self._shapes[kind.name]
 
-    def place(self, header: Header, spec: FieldSpec) -> Place:
+    def place(self, header: Header, spec: FieldSpec) -> FieldPlace:
         """Memory of a field of a header instance."""
         if header.name == "standard_metadata":
             if spec.name in phv.STANDARD_FIELDS:
                 offset, size = phv.STANDARD_FIELDS[spec.name]
-                return Place(offset, size, spec.bits, spec)
+                return FieldPlace(offset, size, spec.bits, spec)
             # Padding that p4c adds: nobody reads it.
-            return Place(self.scratch, container(spec.bits), spec.bits, spec)
+            return FieldPlace(self.scratch, container(spec.bits), spec.bits, spec)
         for frame in self.frames.values() if header.name == SCALARS else ():
             if spec.name in frame.offsets:
                 offset, size = frame.offsets[spec.name], frame.sizes[spec.name]
-                return Place(TEMPORARY + offset, size, spec.bits + spec.signed, spec)
+                return FieldPlace(TEMPORARY + offset, size, spec.bits + spec.signed, spec)
         return self.place_in(self.base[header.name], header.type, spec)
 
-    def place_in(self, base: int, kind: HeaderType, spec: FieldSpec) -> Place:
+    def place_in(self, base: int, kind: HeaderType, spec: FieldSpec) -> FieldPlace:
         """Memory of a field of a header that begins at `base`."""
         shape = self.shape(kind)
         length = base + shape.lengths[spec.name] if spec.variable else -1
         offset, size = base + shape.offsets[spec.name], shape.sizes[spec.name]
-        return Place(offset, size, spec.bits + spec.signed, spec, length)
+        return FieldPlace(offset, size, spec.bits + spec.signed, spec, length)

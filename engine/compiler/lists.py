@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from detour.engine.compiler.bits import field_bits
 from detour.engine.compiler.check import check_width
-from detour.engine.compiler.context import Context, Program
+from detour.engine.compiler.context import CompilationUnit, FunctionContext
 from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.model import Json, Model, parse_hex, refuse
@@ -56,10 +56,10 @@ def _cases(f: Function, lists: list[Json], argument: str) -> list[tuple[Json, st
     return labels
 
 
-def write_preserve(program: Program) -> None:
+def write_preserve(program: CompilationUnit) -> None:
     """Writes `preserve`: (list, src, dst): metadata of `dst` to zero, then the fields of the list from `src`."""
     f = program.module.function("i64 @preserve(i64 %list, ptr noalias align 8 %src, ptr noalias align 8 %phv) nounwind")
-    ctx = Context(program, f)
+    ctx = FunctionContext(program, f)
     lay = ctx.layout
     f.clear(f.at("%phv", lay.metadata), lay.headers - lay.metadata)
     for item, label in _cases(f, program.model.json.get("field_lists") or [], "%list"):
@@ -69,14 +69,14 @@ def write_preserve(program: Program) -> None:
         f.ret(const(64, 0))
 
 
-def _copy_element(ctx: Context, e: Json) -> None:
+def _copy_element(ctx: FunctionContext, e: Json) -> None:
     if e["type"] == "field":
         _copy_field(ctx, e)
     elif e["type"] != "hexstr":
         raise refuse(f"'{e['type']}' in a field list", e)
 
 
-def _copy_field(ctx: Context, e: Json) -> None:
+def _copy_field(ctx: FunctionContext, e: Json) -> None:
     ref = ctx.header(e["value"][0], e)
     if e["value"][1] == "$valid$":
         raise refuse(f"validity of '{ref.header.name}' in a field list", e)
@@ -88,16 +88,16 @@ def _copy_field(ctx: Context, e: Json) -> None:
     ctx.f.copy(ctx.f.at("%phv", start), ctx.f.at("%src", start), size)
 
 
-def write_digest(program: Program) -> None:
+def write_digest(program: CompilationUnit) -> None:
     """Writes `digest`: (list, phv, out) -> bytes written to `out`."""
     f = program.module.function("i64 @digest(i64 %list, ptr noalias align 8 %phv, ptr noalias %out) nounwind")
-    ctx = Context(program, f)
+    ctx = FunctionContext(program, f)
     for item, label in _cases(f, program.model.json.get("learn_lists") or [], "%list"):
         f.enter(label)
         f.ret(const(64, _write_elements(ctx, item["elements"])))
 
 
-def _write_elements(ctx: Context, elements: list[Json]) -> int:
+def _write_elements(ctx: FunctionContext, elements: list[Json]) -> int:
     """Writes the fields of a digest; returns how many bytes they are."""
     f, at = ctx.f, 0
     for e in elements:
@@ -108,7 +108,7 @@ def _write_elements(ctx: Context, elements: list[Json]) -> int:
     return at
 
 
-def _value(ctx: Context, e: Json) -> Value:
+def _value(ctx: FunctionContext, e: Json) -> Value:
     if e["type"] == "hexstr":
         return const(_bits(ctx.model, e), parse_hex(e["value"]))
     ref = ctx.header(e["value"][0], e)

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from detour.engine.compiler.check import check, check_bytes, check_size, check_width
 from detour.engine.compiler.model import (
     MAX_PRIORITY,
-    Action,
     ActionCall,
-    ActionProfile,
+    ActionIr,
+    ActionProfileIr,
     Array,
     ConstEntry,
     FieldSpec,
@@ -21,10 +21,10 @@ from detour.engine.compiler.model import (
     KeyField,
     Model,
     Param,
-    Pipeline,
+    PipelineIr,
     Selector,
     Stack,
-    Table,
+    TableIr,
     Union,
     UnionStack,
     find,
@@ -79,7 +79,7 @@ class _Loader:
         self.headers = headers
         pipelines = _each("pipeline", self.json["pipelines"], self._pipeline)
         for name in ("ingress", "egress"):
-            pipelines.setdefault(name, Pipeline(name, None, {}, {}, {}))
+            pipelines.setdefault(name, PipelineIr(name, None, {}, {}, {}))
         return Model(
             json=self.json,
             headers=headers,
@@ -141,30 +141,30 @@ class _Loader:
 
         return _each("stack of header unions", self.json.get("header_union_stacks"), stack)
 
-    def _actions(self) -> list[Action]:
+    def _actions(self) -> list[ActionIr]:
         negative = _negative_arguments(self.json)
         actions = []
         for index, a in enumerate(self.json["actions"]):
             actions.append(_action(a, index, negative))
         return actions
 
-    def _profiles(self) -> dict[str, ActionProfile]:
-        profiles: dict[str, ActionProfile] = {}
+    def _profiles(self) -> dict[str, ActionProfileIr]:
+        profiles: dict[str, ActionProfileIr] = {}
         for pipeline in self.json["pipelines"]:
             for p in pipeline.get("action_profiles") or []:
                 s = p.get("selector")
                 selector = Selector(s["algo"], s["input"]) if s else None
                 size = check_size(p["max_size"], f"action profile '{p['name']}'", p)
-                profiles[p["name"]] = ActionProfile(p["name"], len(profiles), size, selector)
+                profiles[p["name"]] = ActionProfileIr(p["name"], len(profiles), size, selector)
         return profiles
 
-    def _pipeline(self, p: Json) -> Pipeline:
+    def _pipeline(self, p: Json) -> PipelineIr:
         tables = _each("table", p.get("tables"), self._table)
         conditionals = _each("condition", p.get("conditionals"), lambda c: c)
         calls = _each("call of an action", p.get("action_calls"), lambda c: c)
-        return Pipeline(p["name"], p.get("init_table"), tables, conditionals, calls)
+        return PipelineIr(p["name"], p.get("init_table"), tables, conditionals, calls)
 
-    def _table(self, t: Json) -> Table:
+    def _table(self, t: Json) -> TableIr:
         if t["type"] not in ("simple", "indirect", "indirect_ws"):
             raise refuse(f"table '{t['name']}' has the unknown type '{t['type']}'", t)
         self.table_count += 1
@@ -180,7 +180,7 @@ class _Loader:
         key = tuple(self._key_field(k, t) for k in t["key"])
         default = t.get("default_entry")
         entries = t.get("entries")
-        return Table(
+        return TableIr(
             name=t["name"],
             index=self.table_count - 1,
             match_type=t["match_type"],
@@ -241,7 +241,7 @@ def _each(what: str, items: Iterable[Json] | None, make: Callable[[Json], T]) ->
     return made
 
 
-def _action(a: Json, index: int, negative: set[tuple[int, int]]) -> Action:
+def _action(a: Json, index: int, negative: set[tuple[int, int]]) -> ActionIr:
     params, offset = [], 0
     for i, p in enumerate(a["runtime_data"]):
         signed = (a["id"], i) in negative
@@ -249,7 +249,7 @@ def _action(a: Json, index: int, negative: set[tuple[int, int]]) -> Action:
         words = (bits + signed + 63) // 64
         params.append(Param(p["name"], bits, offset, words, signed))
         offset += words
-    return Action(a["name"], a["id"], index, tuple(params), offset, a)
+    return ActionIr(a["name"], a["id"], index, tuple(params), offset, a)
 
 
 def find_field(header: Header, name: str, at: Json = None) -> FieldSpec:

@@ -7,10 +7,10 @@ matched, or of record 0, the default entry.
 
 from __future__ import annotations
 
-from detour.engine.compiler.context import Context, Program
+from detour.engine.compiler.context import CompilationUnit, FunctionContext
 from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.load import find_field
-from detour.engine.compiler.model import KeyField, Table
+from detour.engine.compiler.model import KeyField, TableIr
 from detour.engine.compiler.slots import (
     BLOCK_ENTRIES,
     BLOCK_MASK,
@@ -42,7 +42,7 @@ _TOGETHER = 2
 """Words of a bit-sliced block that are ANDed before it is seen whether an entry is left."""
 
 
-def pack_key(ctx: Context, table: Table, layout: KeyLayout) -> list[Value]:
+def pack_key(ctx: FunctionContext, table: TableIr, layout: KeyLayout) -> list[Value]:
     """The words of the packet's key, hashed ones first, then those that ranges are compared with."""
     words: dict[int, Value] = {}
     for field, place in zip(table.key, layout.places, strict=True):
@@ -56,7 +56,7 @@ def pack_key(ctx: Context, table: Table, layout: KeyLayout) -> list[Value]:
     return [words.get(i, const(64, 0)) for i in range(layout.words + layout.range_words)]
 
 
-def key_value(ctx: Context, field: KeyField) -> Value:
+def key_value(ctx: FunctionContext, field: KeyField) -> Value:
     """A key field's value: zero while its header is invalid, and masked if the program says so."""
     ref = ctx.header(field.header)
     if field.field == "$valid$":
@@ -68,7 +68,7 @@ def key_value(ctx: Context, field: KeyField) -> Value:
     return ctx.f.select(ctx.is_valid(ref), v, const(v.bits, 0))
 
 
-def lookup_function(program: Program, table: Table) -> str:
+def lookup_function(program: CompilationUnit, table: TableIr) -> str:
     """Writes the table's lookup and returns its name; arguments are `sw` and the key's words."""
     name = f"lookup_{table.index}"
     layout = key_layout(table.key)
@@ -96,7 +96,7 @@ def hash_words(f: Function, words: list[Value]) -> Value:
 
 
 class _Lookup:
-    def __init__(self, f: Function, slot: int, table: Table, layout: KeyLayout) -> None:
+    def __init__(self, f: Function, slot: int, table: TableIr, layout: KeyLayout) -> None:
         self.f, self.slot, self.table, self.layout = f, slot, table, layout
         self.hashed = layout.words + layout.range_words
         self.key = [Value(64, f"%k{i}") for i in range(self.hashed)]

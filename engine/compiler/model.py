@@ -150,7 +150,7 @@ class Param:
 
 
 @dataclass(slots=True)
-class Action:
+class ActionIr:
     """An action. `index` is its position in the JSON, which is what entries store."""
 
     name: str
@@ -165,7 +165,7 @@ class Action:
 class ActionCall:
     """An action with its arguments: default actions and const entries."""
 
-    action: Action
+    action: ActionIr
     args: tuple[int, ...]
 
 
@@ -187,29 +187,29 @@ class Selector:
 
 
 @dataclass(slots=True)
-class ActionProfile:
+class ActionProfileIr:
     """An action profile; with `selector` it has groups."""
 
     name: str
     index: int
     max_size: int
     selector: Selector | None
-    actions: dict[int, Action] = field(default_factory=dict)
+    actions: dict[int, ActionIr] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class Table:
+class TableIr:
     """A match-action table. `profile` is set for indirect tables."""
 
     name: str
     index: int
     match_type: str
     key: tuple[KeyField, ...]
-    actions: tuple[Action, ...]
+    actions: tuple[ActionIr, ...]
     max_size: int
     with_counters: bool
     support_timeout: bool
-    profile: ActionProfile | None
+    profile: ActionProfileIr | None
     direct_meter: str | None
     default: ActionCall | None
     default_const: bool  # neither action nor data may change
@@ -230,12 +230,12 @@ class Table:
 
 
 @dataclass(slots=True)
-class Pipeline:
+class PipelineIr:
     """Ingress or egress: nodes by name, `init` is where it begins."""
 
     name: str
     init: str | None
-    tables: dict[str, Table]
+    tables: dict[str, TableIr]
     conditionals: dict[str, Json]
     calls: dict[str, Json]
 
@@ -264,10 +264,10 @@ class Model:
     unions: dict[str, Union]
     union_stacks: dict[str, UnionStack]
     errors: dict[str, int]
-    actions: list[Action]
-    pipelines: dict[str, Pipeline]
-    tables: dict[str, Table]
-    profiles: dict[str, ActionProfile]
+    actions: list[ActionIr]
+    pipelines: dict[str, PipelineIr]
+    tables: dict[str, TableIr]
+    profiles: dict[str, ActionProfileIr]
     counters: dict[str, Array]
     meters: dict[str, Array]
     registers: dict[str, Array]

@@ -61,7 +61,7 @@ class TooSlow(DetourError):
 
 
 @dataclass(frozen=True)
-class Limits:
+class CompileLimits:
     """What a compilation apart may take: processor time, so that a busy machine does not count, and memory.
 
     `patience_s` is a bound on the time of the wall clock, for a machine that does not get on at all."""
@@ -79,14 +79,14 @@ def compile_ir(text: str) -> bytes:
         raise InternalError.of("compiling a P4 program (invalid IR)", e) from e
 
 
-def compile_apart(text: str, limits: Limits | None = None) -> bytes:
+def compile_apart(text: str, limits: CompileLimits | None = None) -> bytes:
     """The same in a child process that ends when it takes too much.
 
     Raises:
         TooSlow: it took more than the limit of time.
         MemoryError: it took more than the limit of memory, or the machine has no more.
     """
-    limits = limits or Limits()
+    limits = limits or CompileLimits()
     command = [sys.executable, "-P", optimise.__file__, str(limits.cpu_s), str(limits.memory_bytes)]
     try:
         # A session of its own: Ctrl-C is for detour, which decides.
@@ -102,7 +102,7 @@ def compile_apart(text: str, limits: Limits | None = None) -> bytes:
     return _result(done, limits)
 
 
-def _result(done: subprocess.CompletedProcess[bytes], limits: Limits) -> bytes:
+def _result(done: subprocess.CompletedProcess[bytes], limits: CompileLimits) -> bytes:
     said = " ".join(done.stderr.decode(errors="replace").split())[-300:]
     if done.returncode == 0:
         return done.stdout
@@ -119,7 +119,7 @@ def _result(done: subprocess.CompletedProcess[bytes], limits: Limits) -> bytes:
     )
 
 
-class Code:
+class NativeCode:
     """A loaded object file: addresses of its functions. It must live as long as anything calls them."""
 
     def __init__(self, data: bytes) -> None:

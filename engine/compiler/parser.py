@@ -14,7 +14,7 @@ from detour.engine import phv
 from detour.engine.compiler.bits import extract, take
 from detour.engine.compiler.check import MAX_HEADER_BYTES, check_width
 from detour.engine.compiler.checksums import verify_checksums
-from detour.engine.compiler.context import Context, HeaderRef, Program
+from detour.engine.compiler.context import CompilationUnit, FunctionContext, HeaderRef
 from detour.engine.compiler.expressions import (
     Number,
     boolean,
@@ -34,12 +34,12 @@ from detour.engine.compiler.values import assign_variable, variable_bits
 _MAX_VISITS = 4096  # states entered on cycles; BMv2 would not return
 
 
-def write_parser(program: Program) -> None:
+def write_parser(program: CompilationUnit) -> None:
     """Writes `parse`: (sw, phv, packet, length) -> 0."""
     f = program.module.function(
         "i64 @parse(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias readonly %pkt, i64 %length) nounwind"
     )
-    ctx = Context(program, f)
+    ctx = FunctionContext(program, f)
     ctx.make_frame("parse")
     _clear(ctx)
     parser = _Parser(ctx)
@@ -50,7 +50,7 @@ def write_parser(program: Program) -> None:
     f.ret(const(64, 0))
 
 
-def _clear(ctx: Context) -> None:
+def _clear(ctx: FunctionContext) -> None:
     """Headers invalid and zero; metadata too, unless it was preserved for a second pass."""
     f, lay = ctx.f, ctx.layout
     tag = const(64, _layout_tag(ctx.model.json))
@@ -74,7 +74,7 @@ def _layout_tag(source: Json) -> int:
     return int.from_bytes(hashlib.sha256(json.dumps(source, sort_keys=True).encode()).digest()[:8], "little")
 
 
-def _clear_touched(ctx: Context) -> None:
+def _clear_touched(ctx: FunctionContext) -> None:
     """Of a PHV that this program used last, the headers that it wrote to."""
     f, lay = ctx.f, ctx.layout
     for unit in range(len(lay.units)):
@@ -88,7 +88,7 @@ def _clear_touched(ctx: Context) -> None:
         ctx.when(f.compare("ne", f.load(8, at), const(8, 0)), clear)
 
 
-def _clear_all(ctx: Context, tag: Value) -> None:
+def _clear_all(ctx: FunctionContext, tag: Value) -> None:
     """A fresh PHV, or one of another program."""
     f, lay = ctx.f, ctx.layout
     f.clear(f.at("%phv", lay.touched), lay.flags - lay.touched)
@@ -97,7 +97,7 @@ def _clear_all(ctx: Context, tag: Value) -> None:
 
 
 class _Parser:
-    def __init__(self, ctx: Context) -> None:
+    def __init__(self, ctx: FunctionContext) -> None:
         f = ctx.f
         self.ctx, self.f = ctx, f
         self.length = Value(64, "%length")

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from detour.engine.compiler.context import Context, Program
+from detour.engine.compiler.context import CompilationUnit, FunctionContext
 from detour.engine.compiler.ir import Module, Value, const
-from detour.engine.compiler.model import Table
+from detour.engine.compiler.model import TableIr
 from detour.engine.compiler.runtime import loop
 from detour.engine.compiler.slots import (
     BLOCK_MASK,
@@ -48,11 +48,11 @@ _MOST_FILTER_WORDS = 128
 _PROFILE_BYTES = 8 * _LINE
 
 
-def write_prefetch(program: Program) -> None:
+def write_prefetch(program: CompilationUnit) -> None:
     """Writes `prefetch`: (sw, bytes at the beginning of every array) -> 0."""
     _write_region(program.module)
     f = program.module.function("i64 @prefetch(ptr noalias align 8 %sw, i64 %reach) nounwind")
-    ctx = Context(program, f)
+    ctx = FunctionContext(program, f)
     slots = program.slots
     _region(ctx, f.at("%sw", 8 * FIRST_SLOT), const(64, 8 * (slots.used - FIRST_SLOT)))
     for table in program.model.tables.values():
@@ -83,11 +83,11 @@ def _write_region(module: Module) -> None:
     f.ret()
 
 
-def _region(ctx: Context, base: str, size: Value) -> None:
+def _region(ctx: FunctionContext, base: str, size: Value) -> None:
     ctx.f.call_void("fetch_region", [base, size])
 
 
-def _table(ctx: Context, table: Table, slot: int) -> None:
+def _table(ctx: FunctionContext, table: TableIr, slot: int) -> None:
     if table.match_type == "exact":
         _hash_table(ctx, table, slot)
     else:
@@ -95,7 +95,7 @@ def _table(ctx: Context, table: Table, slot: int) -> None:
     _region(ctx, ctx.slot(slot + RECORDS), const(64, 8 * record_words(table)))
 
 
-def _hash_table(ctx: Context, table: Table, slot: int) -> None:
+def _hash_table(ctx: FunctionContext, table: TableIr, slot: int) -> None:
     """The slots and records of an exact table, unless there are none or many."""
     f = ctx.f
     entries = f.load(64, f.at("%sw", 8 * (slot + ENTRY_COUNT)), 8)
@@ -113,7 +113,7 @@ def _hash_table(ctx: Context, table: Table, slot: int) -> None:
     ctx.when(f.op("and", few, f.compare("ne", entries, const(64, 0))), ask)
 
 
-def _filters(ctx: Context, table: Table, slot: int) -> None:
+def _filters(ctx: FunctionContext, table: TableIr, slot: int) -> None:
     """The rows of an LPM or ternary table's groups, and the filters in front of their slots."""
     f = ctx.f
     layout = key_layout(table.key)
@@ -130,7 +130,7 @@ def _filters(ctx: Context, table: Table, slot: int) -> None:
     loop(f, few, ask)
 
 
-def _filter(ctx: Context, row: str, mask: Value) -> Callable[[], None]:
+def _filter(ctx: FunctionContext, row: str, mask: Value) -> Callable[[], None]:
     f = ctx.f
 
     def ask() -> None:

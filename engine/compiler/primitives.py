@@ -8,7 +8,7 @@ from collections.abc import Callable
 from detour.engine import phv
 from detour.engine.compiler import stateful
 from detour.engine.compiler.calculations import hash_of
-from detour.engine.compiler.context import Context
+from detour.engine.compiler.context import FunctionContext
 from detour.engine.compiler.expressions import Number, exact, header, kind, low, lvalue, stack_name, union
 from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.load import find_field
@@ -28,11 +28,11 @@ from detour.engine.compiler.values import (
 )
 from detour.engine.tables.log import RING_WORDS, LogFormat
 
-Primitive = Callable[[Context, list[Json], Json], None]
+Primitive = Callable[[FunctionContext, list[Json], Json], None]
 _PRIMITIVES: dict[str, tuple[int, Primitive]] = {}
 
 
-def run_primitive(ctx: Context, call: Json) -> None:
+def run_primitive(ctx: FunctionContext, call: Json) -> None:
     """Compiles one call. Jumps are not handled here but by `actions`."""
     op, args = call["op"], call["parameters"]
     if op not in _PRIMITIVES:
@@ -52,7 +52,7 @@ def _primitive(names: str, count: int) -> Callable[[Primitive], Primitive]:
     return register
 
 
-def assign_number(ctx: Context, target: Json, n: Number) -> None:
+def assign_number(ctx: FunctionContext, target: Json, n: Number) -> None:
     """Assigns an exact value to the field that `target` names."""
     ref, name = lvalue(ctx, target)
     if name == "$valid$":
@@ -60,7 +60,7 @@ def assign_number(ctx: Context, target: Json, n: Number) -> None:
     store(ctx, ref, find_field(ref.header, name, target), n.value, n.signed)
 
 
-def _result(ctx: Context, target: Json) -> Callable[[Value], None]:
+def _result(ctx: FunctionContext, target: Json) -> Callable[[Value], None]:
     return lambda v: assign_number(ctx, target, Number(v, False))
 
 
@@ -68,7 +68,7 @@ def _result(ctx: Context, target: Json) -> Callable[[Value], None]:
 
 
 @_primitive("assign modify_field", 2)
-def _assign(ctx: Context, args: list[Json], call: Json) -> None:
+def _assign(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     ref, name = lvalue(ctx, args[0])
     spec = find_field(ref.header, name, call)
     if spec.variable:
@@ -82,31 +82,31 @@ def _assign(ctx: Context, args: list[Json], call: Json) -> None:
 
 
 @_primitive("assign_VL", 2)
-def _assign_variable(ctx: Context, args: list[Json], call: Json) -> None:
+def _assign_variable(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     _assign(ctx, args, call)
 
 
 @_primitive("assign_header copy_header", 2)
-def _assign_header(ctx: Context, args: list[Json], call: Json) -> None:
+def _assign_header(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     assign_header(ctx, header(ctx, args[0]), header(ctx, args[1]))
 
 
 @_primitive("assign_union", 2)
-def _assign_union(ctx: Context, args: list[Json], call: Json) -> None:
+def _assign_union(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     assign_union(ctx, union(ctx, args[0]), union(ctx, args[1]))
 
 
-def _stack(ctx: Context, e: Json, call: Json) -> Stack | UnionStack:
+def _stack(ctx: FunctionContext, e: Json, call: Json) -> Stack | UnionStack:
     return ctx.stack(stack_name(e), call)
 
 
 @_primitive("assign_header_stack assign_union_stack", 2)
-def _assign_stack(ctx: Context, args: list[Json], call: Json) -> None:
+def _assign_stack(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     assign_stack(ctx, _stack(ctx, args[0], call), _stack(ctx, args[1], call))
 
 
 def _arithmetic(op: str) -> Primitive:
-    def write(ctx: Context, args: list[Json], call: Json) -> None:
+    def write(ctx: FunctionContext, args: list[Json], call: Json) -> None:
         left, right = (args[1], args[2]) if len(args) == 3 else (args[0], args[1])
         e = {"type": "expression", "value": {"op": op, "left": left, "right": right}}
         _assign(ctx, [args[0], e], call)
@@ -132,17 +132,17 @@ _primitive("subtract_from_field", 2)(_arithmetic("-"))
 
 
 @_primitive("add_header", 1)
-def _add_header(ctx: Context, args: list[Json], call: Json) -> None:
+def _add_header(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     add_header(ctx, header(ctx, args[0]))
 
 
 @_primitive("add_header_fast", 1)
-def _add_header_fast(ctx: Context, args: list[Json], call: Json) -> None:
+def _add_header_fast(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     ctx.set_valid(header(ctx, args[0]), True)
 
 
 @_primitive("remove_header", 1)
-def _remove_header(ctx: Context, args: list[Json], call: Json) -> None:
+def _remove_header(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     remove_header(ctx, header(ctx, args[0]))
 
 
@@ -155,12 +155,12 @@ def _amount(e: Json, call: Json) -> int:
 
 
 @_primitive("push", 2)
-def _push(ctx: Context, args: list[Json], call: Json) -> None:
+def _push(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     push(ctx, _stack(ctx, args[0], call), _amount(args[1], call))
 
 
 @_primitive("pop", 2)
-def _pop(ctx: Context, args: list[Json], call: Json) -> None:
+def _pop(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     pop(ctx, _stack(ctx, args[0], call), _amount(args[1], call))
 
 
@@ -168,7 +168,7 @@ def _pop(ctx: Context, args: list[Json], call: Json) -> None:
 
 
 @_primitive("mark_to_drop", 1)
-def _mark_to_drop(ctx: Context, args: list[Json], call: Json) -> None:
+def _mark_to_drop(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     """Sets the fields of the header that is given, which may be a copy of standard_metadata."""
     ref = header(ctx, args[0])
     for name, value in (("egress_spec", phv.DROP_PORT), ("mcast_grp", 0)):
@@ -176,49 +176,49 @@ def _mark_to_drop(ctx: Context, args: list[Json], call: Json) -> None:
 
 
 @_primitive("drop", 0)
-def _drop(ctx: Context, args: list[Json], call: Json) -> None:
+def _drop(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     _mark_to_drop(ctx, [{"type": "header", "value": "standard_metadata"}], call)
 
 
 @_primitive("exit", 0)
-def _exit(ctx: Context, args: list[Json], call: Json) -> None:
+def _exit(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     ctx.set_fixed(phv.EXITED, const(32, 1))
 
 
 @_primitive("no_op", 0)
-def _no_op(ctx: Context, args: list[Json], call: Json) -> None:
+def _no_op(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     pass
 
 
-def _list_id(ctx: Context, e: Json) -> Value:
+def _list_id(ctx: FunctionContext, e: Json) -> Value:
     """A field list as the PHV holds it: plus one."""
     return ctx.f.op("add", ctx.f.resize(low(ctx, e, 16), 32), const(32, 1))
 
 
 @_primitive("clone_ingress_pkt_to_egress clone_egress_pkt_to_egress", 2)
-def _clone(ctx: Context, args: list[Json], call: Json) -> None:
+def _clone(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     session = ctx.f.resize(low(ctx, args[0], 15), 32)
     ctx.set_fixed(phv.CLONE_SESSION, ctx.f.op("add", session, const(32, 1)))
     ctx.set_fixed(phv.CLONE_FIELDS, _list_id(ctx, args[1]))
 
 
 @_primitive("resubmit", 1)
-def _resubmit(ctx: Context, args: list[Json], call: Json) -> None:
+def _resubmit(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     ctx.set_fixed(phv.RESUBMIT, _list_id(ctx, args[0]))
 
 
 @_primitive("recirculate", 1)
-def _recirculate(ctx: Context, args: list[Json], call: Json) -> None:
+def _recirculate(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     ctx.set_fixed(phv.RECIRCULATE, _list_id(ctx, args[0]))
 
 
 @_primitive("generate_digest", 2)
-def _digest(ctx: Context, args: list[Json], call: Json) -> None:
+def _digest(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     ctx.set_fixed(phv.DIGEST_LIST, _list_id(ctx, args[1]))
 
 
 @_primitive("truncate", 1)
-def _truncate(ctx: Context, args: list[Json], call: Json) -> None:
+def _truncate(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     """The smallest of all lengths given; a length of 0 is kept as a flag, since 0 means "not" in the PHV."""
     f = ctx.f
     length = low(ctx, args[0], 64)
@@ -236,7 +236,7 @@ def _truncate(ctx: Context, args: list[Json], call: Json) -> None:
 
 
 @_primitive("modify_field_with_hash_based_offset", 4)
-def _hash(ctx: Context, args: list[Json], call: Json) -> None:
+def _hash(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     """base + hash % max; a max of 0 counts as 1."""
     f = ctx.f
     calculation = named(ctx.model.calculations, args[2], "calculation", call)
@@ -248,7 +248,7 @@ def _hash(ctx: Context, args: list[Json], call: Json) -> None:
 
 
 @_primitive("modify_field_rng_uniform", 3)
-def _random(ctx: Context, args: list[Json], call: Json) -> None:
+def _random(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     """A number in lo..hi; with lo > hi BMv2 leaves the field alone."""
     f = ctx.f
     lo, hi = low(ctx, args[1], 64), low(ctx, args[2], 64)
@@ -265,22 +265,22 @@ def _random(ctx: Context, args: list[Json], call: Json) -> None:
 
 
 @_primitive("count", 2)
-def _count(ctx: Context, args: list[Json], call: Json) -> None:
+def _count(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     stateful.count(ctx, args[0], args[1])
 
 
 @_primitive("execute_meter", 3)
-def _meter(ctx: Context, args: list[Json], call: Json) -> None:
+def _meter(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     stateful.execute_meter(ctx, args[0], args[1], _result(ctx, args[2]))
 
 
 @_primitive("register_read", 3)
-def _register_read(ctx: Context, args: list[Json], call: Json) -> None:
+def _register_read(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     stateful.read_register(ctx, args[1], args[2], _result(ctx, args[0]))
 
 
 @_primitive("register_write", 3)
-def _register_write(ctx: Context, args: list[Json], call: Json) -> None:
+def _register_write(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     stateful.write_register(ctx, args[0], args[1], args[2])
 
 
@@ -288,7 +288,7 @@ def _register_write(ctx: Context, args: list[Json], call: Json) -> None:
 
 
 @_primitive("assert assume", 1)
-def _assert(ctx: Context, args: list[Json], call: Json) -> None:
+def _assert(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     """simple_switch aborts; here the packet's error is set and the source line noted."""
     n = exact(ctx, args[0])
     failed = ctx.f.compare("eq", n.value, const(n.value.bits, 0))
@@ -304,7 +304,7 @@ def _assert(ctx: Context, args: list[Json], call: Json) -> None:
 
 
 @_primitive("log_msg", 2)
-def _log(ctx: Context, args: list[Json], call: Json) -> None:
+def _log(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     """Leaves the arguments in the log ring if somebody listens."""
     f = ctx.f
     listener = f.load(64, f.at("%sw", 8 * LOG), 8)
@@ -330,7 +330,7 @@ def _log(ctx: Context, args: list[Json], call: Json) -> None:
     ctx.when(f.compare("ne", listener, const(64, 0)), write)
 
 
-def _loggable(ctx: Context, e: Json) -> Number:
+def _loggable(ctx: FunctionContext, e: Json) -> Number:
     if kind(ctx, e) == "bool":
         e = {"type": "expression", "value": {"op": "b2d", "left": None, "right": e}}
     return exact(ctx, e)

@@ -49,7 +49,9 @@ class Program:
     `max_header_bytes` is the most that deparse writes, `max_digest_bytes` the most that digest writes.
     """
 
-    def __init__(self, source: dict[str, Any], *, use_cache: bool = True, apart: native.Limits | None = None) -> None:
+    def __init__(
+        self, source: dict[str, Any], *, use_cache: bool = True, apart: native.CompileLimits | None = None
+    ) -> None:
         """`apart`: compile in a process of its own, under these limits."""
         self.json = source
         self._apart = apart
@@ -68,7 +70,7 @@ class Program:
         self._check_sizes()
         data, formats = self._object(use_cache)
         self.log_formats: tuple[LogFormat, ...] = formats
-        self._code = native.Code(data)
+        self._code = native.NativeCode(data)
         self.parse_addr, self.ingress_addr, self.egress_addr, self.deparse_addr = (
             self._code.address(n) for n in _FUNCTIONS[:4]
         )
@@ -83,7 +85,7 @@ class Program:
                 raise refuse(f"its {what} may write {size} bytes, the limit is {MAX_HEADER_BYTES}")
 
     @classmethod
-    def from_json(cls, source: Any, *, use_cache: bool = True, apart: native.Limits | None = None) -> Program:
+    def from_json(cls, source: Any, *, use_cache: bool = True, apart: native.CompileLimits | None = None) -> Program:
         """From a dict, a JSON text or the path of a JSON file.
 
         Raises `DetourError` naming the construct and its source line if the program needs what is not there.
@@ -112,7 +114,7 @@ class Program:
 
     def _write(self) -> tuple[str, tuple[LogFormat, ...]]:
         """The program's IR."""
-        program = context.Program(self.model, self.layout, self.slots, Module())
+        program = context.CompilationUnit(self.model, self.layout, self.slots, Module())
         write_parser(program)
         write_pipeline(program, "ingress")
         write_pipeline(program, "egress")

@@ -23,7 +23,7 @@ def bind(address: int, arguments: int) -> Callable[..., int]:
 
 
 @dataclass(slots=True)
-class Result:
+class PacketResult:
     """What became of a packet. `data` is None if it was dropped; `egress_spec` is that of ingress."""
 
     egress_spec: int
@@ -39,7 +39,7 @@ class Result:
     error: int = 0
 
 
-class Runner:
+class PacketRunner:
     """One switch without queues: parse, ingress, egress, deparse, one after the other."""
 
     def __init__(self, program: Program, state: SwitchState | None = None, seed: int = 1) -> None:
@@ -99,12 +99,12 @@ class Runner:
         limit = self.fixed(phv.TRUNCATE)
         return data[:limit] if limit else data
 
-    def run(self, packet: bytes, port: int = 0, time: int = 0, watch: tuple[str, ...] = ()) -> Result:
+    def run(self, packet: bytes, port: int = 0, time: int = 0, watch: tuple[str, ...] = ()) -> PacketResult:
         """Sends one packet through; `watch` names fields to read after egress (after ingress if dropped)."""
         sw, p = self.state.sw, self.phv.ctypes.data
         self.start(packet, port, time)
         self.ingress(sw, p)
-        result = Result(
+        result = PacketResult(
             egress_spec=self.fixed(phv.EGRESS_SPEC),
             data=None,
             mcast_grp=self.fixed(phv.MCAST_GRP),
@@ -123,7 +123,7 @@ class Runner:
         result.fields = {name: self.get(name) for name in watch}
         return result
 
-    def _note(self, result: Result) -> None:
+    def _note(self, result: PacketResult) -> None:
         if self.fixed(phv.CLONE_SESSION):
             result.clone = (self.fixed(phv.CLONE_SESSION) - 1, self.fixed(phv.CLONE_FIELDS) - 1)
         if self.fixed(phv.RESUBMIT):

@@ -17,7 +17,7 @@ from detour.engine.compiler.model import Json, one_line, refuse
 
 Check = Callable[[Json], object]
 _LONGEST_HEX = 1 << 12
-"""Digits: more than the widest value has (`ir.MAX_BITS`)."""
+"""Digits: more than the widest value has (`ir.MAX_VALUE_BITS`)."""
 
 
 class _Wrong(Exception):

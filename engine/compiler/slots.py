@@ -31,7 +31,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from detour.engine.compiler.model import KeyField, Model, Table
+from detour.engine.compiler.model import KeyField, Model, TableIr
 
 NOW: Final = 0  # ticks: the latest ingress or egress timestamp that compiled code has seen
 RANDOM: Final = 1  # state of the switch's generator
@@ -52,9 +52,9 @@ PROFILE_SIZES: Final = 3  # after the address of an array of a profile so many s
 
 ACTION: Final = 0
 TOUCHED: Final = 1
-PACKETS: Final = 2
-BYTES: Final = 3
-NO_ACTION: Final = 0xFFFFFFFF
+ENTRY_PACKETS: Final = 2
+ENTRY_BYTES: Final = 3
+NO_ACTION_ID: Final = 0xFFFFFFFF
 GROUP_FLAG: Final = 1 << 32
 
 GROUP_HEAD: Final = 3
@@ -77,7 +77,7 @@ HASH_MULTIPLIER: Final = 0x9E3779B97F4A7C15
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class KeyPlace:
     """Where a key field is in the packed key: bit `shift` of word `word`, over `words` words."""
 
     word: int
@@ -94,30 +94,30 @@ class KeyLayout:
     """
 
     words: int
-    places: tuple[Place, ...]
+    places: tuple[KeyPlace, ...]
     ranges: tuple[int, ...]  # indices of the range fields
     range_words: int
 
 
 def key_layout(key: tuple[KeyField, ...]) -> KeyLayout:
     """Packs fields of up to 64 bits first-fit into words; wider ones take words of their own."""
-    places: dict[int, Place] = {}
+    places: dict[int, KeyPlace] = {}
     used: list[int] = []
     ranges = tuple(i for i, f in enumerate(key) if f.match_type == "range")
     range_words = 0
     for i, f in enumerate(key):
         words = (f.bits + 63) // 64
         if f.match_type == "range":
-            places[i] = Place(range_words, 0, words, f.bits)
+            places[i] = KeyPlace(range_words, 0, words, f.bits)
             range_words += words
         elif words > 1:
-            places[i] = Place(len(used), 0, words, f.bits)
+            places[i] = KeyPlace(len(used), 0, words, f.bits)
             used.extend([64] * (words - 1) + [f.bits - 64 * (words - 1)])
         else:
             word = next((w for w, n in enumerate(used) if n + f.bits <= 64), len(used))
             if word == len(used):
                 used.append(0)
-            places[i] = Place(word, used[word], 1, f.bits)
+            places[i] = KeyPlace(word, used[word], 1, f.bits)
             used[word] += f.bits
     return KeyLayout(max(len(used), 1), tuple(places[i] for i in range(len(key))), ranges, range_words)
 
@@ -132,12 +132,12 @@ def block_chunks(layout: KeyLayout, key: tuple[KeyField, ...]) -> tuple[tuple[in
     return tuple(sorted(chunks))
 
 
-def record_head(table: Table) -> int:
+def record_head(table: TableIr) -> int:
     """Words before the arguments."""
     return 4 if table.with_counters else 2
 
 
-def record_words(table: Table) -> int:
+def record_words(table: TableIr) -> int:
     """Length of a table's record in words."""
     return record_head(table) + (0 if table.profile else table.param_words)
 

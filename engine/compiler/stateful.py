@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from detour.engine import phv
-from detour.engine.compiler.context import Context
+from detour.engine.compiler.context import FunctionContext
 from detour.engine.compiler.expressions import low
 from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.layout import container
@@ -22,13 +22,13 @@ def _array(arrays: dict[str, Array], e: Json, what: str) -> Array:
     return found
 
 
-def _in_bounds(ctx: Context, array: Array, index: Json, then: Callable[[Value], None]) -> None:
+def _in_bounds(ctx: FunctionContext, array: Array, index: Json, then: Callable[[Value], None]) -> None:
     """Runs `then` with the index as i64 if it is below the array's size (BMv2 looks at its low 32 bits)."""
     i = ctx.f.resize(low(ctx, index, 32), 64)
     ctx.when(ctx.f.compare("ult", i, const(64, array.size)), lambda: then(i))
 
 
-def count_packet(ctx: Context, packets_at: str, bytes_at: str) -> None:
+def count_packet(ctx: FunctionContext, packets_at: str, bytes_at: str) -> None:
     """Adds one packet and its ingress length."""
     f = ctx.f
     f.store(f.op("add", f.load(64, packets_at, 8), const(64, 1)), packets_at, 8)
@@ -36,7 +36,7 @@ def count_packet(ctx: Context, packets_at: str, bytes_at: str) -> None:
     f.store(f.op("add", f.load(64, bytes_at, 8), size), bytes_at, 8)
 
 
-def count(ctx: Context, counter: Json, index: Json) -> None:
+def count(ctx: FunctionContext, counter: Json, index: Json) -> None:
     """The primitive count(counter, index)."""
     array = _array(ctx.model.counters, counter, "counter")
 
@@ -49,7 +49,7 @@ def count(ctx: Context, counter: Json, index: Json) -> None:
     _in_bounds(ctx, array, index, add)
 
 
-def meter_colour(ctx: Context, row: str, unit: str) -> Value:
+def meter_colour(ctx: FunctionContext, row: str, unit: str) -> Value:
     """Runs the meter in that row; the colour, i32."""
     f = ctx.f
     now = f.load(64, f.at("%sw", 8 * NOW), 8)
@@ -57,7 +57,7 @@ def meter_colour(ctx: Context, row: str, unit: str) -> Value:
     return f.call(32, runtime(ctx.module, "meter"), [row, now, amount])
 
 
-def execute_meter(ctx: Context, meter: Json, index: Json, result: Callable[[Value], None]) -> None:
+def execute_meter(ctx: FunctionContext, meter: Json, index: Json, result: Callable[[Value], None]) -> None:
     """The primitive execute_meter(meter, index, field)."""
     array = _array(ctx.model.meters, meter, "meter")
 
@@ -69,13 +69,13 @@ def execute_meter(ctx: Context, meter: Json, index: Json, result: Callable[[Valu
     _in_bounds(ctx, array, index, run)
 
 
-def _cell(ctx: Context, array: Array, i: Value) -> tuple[str, int]:
+def _cell(ctx: FunctionContext, array: Array, i: Value) -> tuple[str, int]:
     size = container(array.bits)
     base = ctx.slot(ctx.slots.registers[array.name])
     return ctx.f.at(base, ctx.f.op("mul", i, const(64, size))), size
 
 
-def read_register(ctx: Context, register: Json, index: Json, result: Callable[[Value], None]) -> None:
+def read_register(ctx: FunctionContext, register: Json, index: Json, result: Callable[[Value], None]) -> None:
     """The primitive register_read(field, register, index)."""
     array = _array(ctx.model.registers, register, "register")
 
@@ -86,7 +86,7 @@ def read_register(ctx: Context, register: Json, index: Json, result: Callable[[V
     _in_bounds(ctx, array, index, read)
 
 
-def write_register(ctx: Context, register: Json, index: Json, value: Json) -> None:
+def write_register(ctx: FunctionContext, register: Json, index: Json, value: Json) -> None:
     """The primitive register_write(register, index, value)."""
     array = _array(ctx.model.registers, register, "register")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from detour.engine.compiler.model import FieldSpec, Header, Json, Model, Pipeline
+from detour.engine.compiler.model import FieldSpec, Header, Json, Model, PipelineIr
 
 SCALARS = "scalars"
 """p4c's name of the header."""
@@ -44,7 +44,7 @@ def _is_local(spec: FieldSpec) -> bool:
     return "." not in spec.name and not spec.variable
 
 
-def _parts(model: Model, pipeline: Pipeline) -> list[Json]:
+def _parts(model: Model, pipeline: PipelineIr) -> list[Json]:
     """The JSON that runs as one pipeline: its nodes and the actions that they name."""
     ids = {call["action_id"] for call in pipeline.calls.values()}
     actions = [a.json for a in model.actions if a.id in ids]

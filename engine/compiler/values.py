@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from detour.engine import phv
-from detour.engine.compiler.context import Context, HeaderRef, UnionRef
+from detour.engine.compiler.context import FunctionContext, HeaderRef, UnionRef
 from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.model import FieldSpec, Stack, UnionStack, refuse
 from detour.engine.compiler.runtime import runtime
 
 
-def cut(ctx: Context, v: Value, signed: bool, spec: FieldSpec) -> Value:
+def cut(ctx: FunctionContext, v: Value, signed: bool, spec: FieldSpec) -> Value:
     """An exact value as BMv2 stores it in a field: W bits, or W+1 if the field is signed."""
     f, w = ctx.f, spec.bits
     if spec.saturating:
@@ -36,7 +36,7 @@ def cut(ctx: Context, v: Value, signed: bool, spec: FieldSpec) -> Value:
     return f.select(kept, f.resize(x, w + 1), f.resize(f.resize(x, w), w + 1, signed=True))
 
 
-def store(ctx: Context, ref: HeaderRef, spec: FieldSpec, v: Value, signed: bool) -> None:
+def store(ctx: FunctionContext, ref: HeaderRef, spec: FieldSpec, v: Value, signed: bool) -> None:
     """Assigns an exact value to a field."""
     ctx.store_field(ref, spec, cut(ctx, v, signed, spec))
 
@@ -44,24 +44,24 @@ def store(ctx: Context, ref: HeaderRef, spec: FieldSpec, v: Value, signed: bool)
 # -- variable-length fields
 
 
-def variable_bits(ctx: Context, ref: HeaderRef, spec: FieldSpec) -> Value:
+def variable_bits(ctx: FunctionContext, ref: HeaderRef, spec: FieldSpec) -> Value:
     """Current length in bits, i32."""
     place = ctx.place(ref, spec)
     return ctx.inside(ref, ctx.f.load(32, ctx.address(ref, place.length), 4))
 
 
-def set_variable_bits(ctx: Context, ref: HeaderRef, spec: FieldSpec, bits: Value) -> None:
+def set_variable_bits(ctx: FunctionContext, ref: HeaderRef, spec: FieldSpec, bits: Value) -> None:
     """Sets the length."""
     place = ctx.place(ref, spec)
     ctx.f.store(ctx.f.resize(bits, 32), ctx.address(ref, place.length, write=True), 4)
 
 
-def variable_data(ctx: Context, ref: HeaderRef, spec: FieldSpec, write: bool = False) -> str:
+def variable_data(ctx: FunctionContext, ref: HeaderRef, spec: FieldSpec, write: bool = False) -> str:
     """Address of the bytes."""
     return ctx.address(ref, ctx.place(ref, spec).offset, write)
 
 
-def assign_variable(ctx: Context, dst: HeaderRef, to: FieldSpec, src: HeaderRef, of: FieldSpec) -> None:
+def assign_variable(ctx: FunctionContext, dst: HeaderRef, to: FieldSpec, src: HeaderRef, of: FieldSpec) -> None:
     """Copies length and bytes, as far as they fit."""
     bits = variable_bits(ctx, src, of)
     fits = ctx.f.compare("ule", bits, const(32, to.bits))
@@ -71,7 +71,7 @@ def assign_variable(ctx: Context, dst: HeaderRef, to: FieldSpec, src: HeaderRef,
     set_variable_bits(ctx, dst, to, bits)
 
 
-def equal_variable(ctx: Context, a: HeaderRef, of_a: FieldSpec, b: HeaderRef, of_b: FieldSpec) -> Value:
+def equal_variable(ctx: FunctionContext, a: HeaderRef, of_a: FieldSpec, b: HeaderRef, of_b: FieldSpec) -> Value:
     """BMv2 compares the values as numbers, whatever the lengths."""
     name = runtime(ctx.module, "variable_equal")
     args: list[str | Value] = []
@@ -84,7 +84,7 @@ def equal_variable(ctx: Context, a: HeaderRef, of_a: FieldSpec, b: HeaderRef, of
 # -- headers
 
 
-def packet_bytes(ctx: Context, ref: HeaderRef) -> Value:
+def packet_bytes(ctx: FunctionContext, ref: HeaderRef) -> Value:
     """Size of a header on the wire, i32."""
     size = const(32, ref.type.bits // 8)
     spec = ref.type.variable
@@ -93,7 +93,7 @@ def packet_bytes(ctx: Context, ref: HeaderRef) -> Value:
     return ctx.f.op("add", size, ctx.f.lshr(variable_bits(ctx, ref, spec), 3))
 
 
-def add_header(ctx: Context, ref: HeaderRef) -> None:
+def add_header(ctx: FunctionContext, ref: HeaderRef) -> None:
     """setValid(): an invalid header becomes valid with all fields zero, and the packet longer."""
 
     def make() -> None:
@@ -104,7 +104,7 @@ def add_header(ctx: Context, ref: HeaderRef) -> None:
     ctx.when(ctx.f.negate(ctx.is_valid(ref)), make)
 
 
-def remove_header(ctx: Context, ref: HeaderRef) -> None:
+def remove_header(ctx: FunctionContext, ref: HeaderRef) -> None:
     """setInvalid()."""
 
     def drop() -> None:
@@ -115,7 +115,7 @@ def remove_header(ctx: Context, ref: HeaderRef) -> None:
         ctx.when(ctx.is_valid(ref), drop)
 
 
-def _reset(ctx: Context, ref: HeaderRef) -> None:
+def _reset(ctx: FunctionContext, ref: HeaderRef) -> None:
     """Fields to zero; the length of a variable-length field stays, as in BMv2."""
     base, spec = ctx.layout.base[ref.header.name], ref.type.variable
     bits = variable_bits(ctx, ref, spec) if spec else None
@@ -124,12 +124,12 @@ def _reset(ctx: Context, ref: HeaderRef) -> None:
         set_variable_bits(ctx, ref, spec, bits)
 
 
-def _change_length(ctx: Context, op: str, ref: HeaderRef) -> None:
+def _change_length(ctx: FunctionContext, op: str, ref: HeaderRef) -> None:
     length = ctx.f.op(op, ctx.fixed(phv.LENGTH_REGISTER), packet_bytes(ctx, ref))
     ctx.set_fixed(phv.LENGTH_REGISTER, length)
 
 
-def assign_header(ctx: Context, dst: HeaderRef, src: HeaderRef) -> None:
+def assign_header(ctx: FunctionContext, dst: HeaderRef, src: HeaderRef) -> None:
     """Copies validity and, from a valid header, the fields."""
     if dst.type.name != src.type.name:
         raise refuse(f"assignment of '{src.header.name}' to '{dst.header.name}', which is of another type")
@@ -150,7 +150,7 @@ def assign_header(ctx: Context, dst: HeaderRef, src: HeaderRef) -> None:
     ctx.when(ctx.is_valid(src), copy, lambda: ctx.set_valid(dst, False))
 
 
-def assign_union(ctx: Context, dst: UnionRef, src: UnionRef) -> None:
+def assign_union(ctx: FunctionContext, dst: UnionRef, src: UnionRef) -> None:
     """Member by member, in order, as BMv2 does."""
     if len(dst.members) != len(src.members):
         raise refuse("assignment of a header union to one of another type")
@@ -158,7 +158,7 @@ def assign_union(ctx: Context, dst: UnionRef, src: UnionRef) -> None:
         assign_header(ctx, to, of)
 
 
-def assign_stack(ctx: Context, dst: Stack | UnionStack, src: Stack | UnionStack) -> None:
+def assign_stack(ctx: FunctionContext, dst: Stack | UnionStack, src: Stack | UnionStack) -> None:
     """Copies all elements and `next`."""
     if dst is src:
         return
@@ -176,7 +176,7 @@ def assign_stack(ctx: Context, dst: Stack | UnionStack, src: Stack | UnionStack)
 # -- push and pop
 
 
-def push(ctx: Context, stack: Stack | UnionStack, count: int) -> None:
+def push(ctx: FunctionContext, stack: Stack | UnionStack, count: int) -> None:
     """push_front(count): elements move back by swapping; the first ones become invalid."""
     size = _size(stack)
     if count == 0:
@@ -189,7 +189,7 @@ def push(ctx: Context, stack: Stack | UnionStack, count: int) -> None:
     _invalidate(ctx, stack, range(min(count, size)))
 
 
-def pop(ctx: Context, stack: Stack | UnionStack, count: int) -> None:
+def pop(ctx: FunctionContext, stack: Stack | UnionStack, count: int) -> None:
     """pop_front(count): elements move forward; the last ones become invalid."""
     size = _size(stack)
     if count == 0:
@@ -208,14 +208,14 @@ def _size(stack: Stack | UnionStack) -> int:
     return len(stack.headers if isinstance(stack, Stack) else stack.unions)
 
 
-def _invalidate(ctx: Context, stack: Stack | UnionStack, elements: range) -> None:
+def _invalidate(ctx: FunctionContext, stack: Stack | UnionStack, elements: range) -> None:
     # For unions this is a no-op in BMv2 (HeaderUnion::mark_invalid), and what was popped stays valid.
     if isinstance(stack, Stack):
         for i in elements:
             ctx.set_valid(ctx.header(stack.headers[i].name), False)
 
 
-def _swap(ctx: Context, stack: Stack | UnionStack, i: int, j: int) -> None:
+def _swap(ctx: FunctionContext, stack: Stack | UnionStack, i: int, j: int) -> None:
     def parts(k: int) -> list[tuple[int, int]]:
         headers = (stack.headers[k],) if isinstance(stack, Stack) else stack.unions[k].headers
         lay = ctx.layout

@@ -10,7 +10,7 @@ from detour.engine.loop.native import load8, load32, load64, prefetch, prefetch_
 from detour.hosts.endpoint import MAX_FRAME, Hosts, deadline, expire, make_hosts, not_before, pause, receive, transmit
 from detour.hosts.frames.wire import ETHERNET, IPV6, MAX_OVERHEAD, TRANSIT, UDP
 from detour.hosts.rows import cfg_row, host_row, qp_row
-from detour.hosts.state import FIRST_QPN, HOST, NIL, QP, SLOT, TABLES
+from detour.hosts.state import FIRST_QPN, HOST, NIL, PSN_SLOT, QP_RECORD, TABLES
 
 __all__ = [
     "HOST_BYTES",
@@ -42,14 +42,14 @@ def no_hosts() -> Hosts:
     return make_hosts(1, 1, 0, window=1, sq_depth=1, cq_depth=1, max_candidates=1, control_depth=1)
 
 
-HOST_BYTES, QP_BYTES = HOST.itemsize, QP.itemsize
+HOST_BYTES, QP_BYTES = HOST.itemsize, QP_RECORD.itemsize
 _NUMBER = {name: number for number, name in enumerate(TABLES)}
 _HOST_AT, _QP_AT, _SLOT_AT, _CTL_AT = (8 * _NUMBER[name] for name in ("host", "qp", "slot", "ctl"))
 _LENGTHS_AT = 8 * len(TABLES)
 _ANSWERED = 4
 """Packets in flight that answers may take off a QP in a window."""
 
-_SLOT_BYTES, _CTL_BYTES = SLOT.itemsize, TABLES["ctl"].itemsize
+_SLOT_BYTES, _CTL_BYTES = PSN_SLOT.itemsize, TABLES["ctl"].itemsize
 _NEXT_HEADER = ETHERNET + 6
 _QPN_BEHIND_IP = UDP + 4
 """From the UDP header on: the word of the BTH that ends with the destination QP."""

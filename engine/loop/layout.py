@@ -214,7 +214,7 @@ IO_UNIX: Final = 0
 IO_PACKET: Final = 1
 IO_TAP: Final = 2
 
-MESSAGE_BYTES: Final = 256
+MSGHDR_BYTES: Final = 256
 """Room for a socket's `struct msghdr`, at these offsets its `struct iovec` and its control buffer."""
 AT_IOVEC: Final = 64
 AT_CONTROL: Final = 96
@@ -229,7 +229,7 @@ BACKLOG_NS: Final = 200_000_000
 INBOX: Final = 4096
 """Frames of one socket that may wait in the loop; more stay in the kernel."""
 
-UP: Final = _table("size", "kind", "index", "detail", "time", "length", "wire")
+UPCALL: Final = _table("size", "kind", "index", "detail", "time", "length", "wire")
 """Head of a record for Python; `length` bytes follow, padded to eight. `size` counts all of it."""
 
 

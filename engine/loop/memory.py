@@ -13,7 +13,7 @@ from detour.engine.loop import layout
 from detour.engine.loop.layout import (
     GROWTH_BYTES,
     HEADROOM,
-    MESSAGE_BYTES,
+    MSGHDR_BYTES,
     PORTS_PER_SWITCH,
     SCRATCH_BYTES,
     SPARE_BYTES,
@@ -230,7 +230,7 @@ class Memory:
 
     def add_message(self) -> int:
         """Address of a zeroed `struct msghdr` with its iovec and control buffer."""
-        message = np.zeros(MESSAGE_BYTES, np.uint8)
+        message = np.zeros(MSGHDR_BYTES, np.uint8)
         self._messages.append(message)
         words = message.view(np.int64)
         address = message.ctypes.data

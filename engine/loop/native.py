@@ -60,7 +60,7 @@ queue_at = _record_by_address(layout.QUEUE)
 switch_at = _record_by_address(layout.SWITCH)
 nic_at = _record_by_address(layout.NIC)
 io_at = _record_by_address(layout.IO)
-up_at = _record_by_address(layout.UP)
+up_at = _record_by_address(layout.UPCALL)
 
 
 def _number_by_address(c_type: Any, numba_type: Any, bits: int) -> tuple[Any, Any]:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from detour.engine.loop.jit import inner
-from detour.engine.loop.layout import UP
+from detour.engine.loop.layout import UPCALL
 from detour.engine.loop.native import move_bytes, slot_at, up_at
 
-_HEAD = UP.itemsize
+_HEAD = UPCALL.itemsize
 _NO_DETAIL = np.int64(0)
 
 

@@ -68,7 +68,7 @@ class TableAction:
     scope: int
 
 
-class ActionSet:
+class TableActions:
     """The actions that one table (or the tables of an action profile) may run."""
 
     def __init__(self, where: str, refs: list[TableAction]) -> None:
@@ -87,7 +87,7 @@ class ActionSet:
             raise Refused(Code.PERMISSION_DENIED, f"{self.where}: action '{ref.codec.name}' may not be in {place}")
         return ref.key, ref.codec.decode(action.params)
 
-    def encode(self, action: model.Action, params: tuple[int, ...], into: p4r.Action) -> None:
+    def encode(self, action: model.ActionIr, params: tuple[int, ...], into: p4r.Action) -> None:
         """Fills in the message for an action as read back from the engine."""
         codec = self._by_name.get(action.name)
         if codec is None:  # const entries may run an action that P4Info hides

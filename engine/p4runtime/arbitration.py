@@ -19,7 +19,7 @@ from finsy.proto import p4r
 from detour.engine.p4runtime.errors import Code, Refused, invalid
 from detour.engine.p4runtime.limits import Budgets, Limits
 from detour.engine.p4runtime.roles import FULL_ACCESS, RoleConfig, check_size, parse, role_name
-from detour.engine.p4runtime.session import Session
+from detour.engine.p4runtime.session import StreamSession
 
 _MAX_STREAMS = 256  # for one device and role
 
@@ -28,10 +28,10 @@ class Role:
     """Arbitration for one role of one device."""
 
     def __init__(self) -> None:
-        self.sessions: list[Session] = []
+        self.sessions: list[StreamSession] = []
         self.highest: int | None = None
-        self.primary: Session | None = None
-        self.pending: Session | None = None  # becomes primary when the writes of its predecessor are done
+        self.primary: StreamSession | None = None
+        self.pending: StreamSession | None = None  # becomes primary when the writes of its predecessor are done
         self.config: RoleConfig = FULL_ACCESS
         self.config_message: p4r.Role | None = None  # the role as the latest primary gave it
 
@@ -53,7 +53,7 @@ class Arbiter:
 
     # -- updates
 
-    async def update(self, session: Session, update: p4r.MasterArbitrationUpdate, first: bool) -> None:
+    async def update(self, session: StreamSession, update: p4r.MasterArbitrationUpdate, first: bool) -> None:
         """Handles an update of a stream that belongs to this device; raises Refused to end the stream."""
         size = check_size(update.role, self._budgets.limits)
         name = role_name(update.role)
@@ -84,7 +84,7 @@ class Arbiter:
         role.highest = self._vacated.get(name)
         return role
 
-    def _count(self, session: Session, size: int) -> None:
+    def _count(self, session: StreamSession, size: int) -> None:
         """What a stream's role takes of the server's memory."""
         self._budgets.roles.give(session.role_bytes)
         if not self._budgets.roles.take(size):
@@ -92,19 +92,19 @@ class Arbiter:
             raise Refused(Code.RESOURCE_EXHAUSTED, "controllers hold too many roles, or too large ones")
         session.role_bytes = size
 
-    def _check_unique(self, role: Role, session: Session, election: int | None) -> None:
+    def _check_unique(self, role: Role, session: StreamSession, election: int | None) -> None:
         if election is None:
             return
         if any(s.election == election for s in role.sessions if s is not session):
             raise invalid(f"device {self._device_id}: election id {election} is used by another live controller")
 
-    def _bar(self, role: Role, session: Session) -> int:
+    def _bar(self, role: Role, session: StreamSession) -> int:
         """What an election id must reach: the highest ever seen; as in BMv2, the highest of those connected."""
         if not self._promote:
             return role.highest or 0
         return max((s.election for s in role.sessions if s.election is not None and s is not session), default=0)
 
-    async def _become_primary(self, role: Role, session: Session, election: int, config: RoleConfig) -> None:
+    async def _become_primary(self, role: Role, session: StreamSession, election: int, config: RoleConfig) -> None:
         """From now on nobody else may write; writes that have begun are finished before the new primary may."""
         stays = role.primary is session
         if not stays:
@@ -123,7 +123,7 @@ class Arbiter:
             role.primary, role.pending = session, None
             self._notify(role, session)
 
-    def _become_backup(self, role: Role, session: Session) -> None:
+    def _become_backup(self, role: Role, session: StreamSession) -> None:
         if session in (role.primary, role.pending):  # it downgraded itself
             role.primary = role.pending = None
             self._successor(role)
@@ -132,7 +132,7 @@ class Arbiter:
         else:
             self._notify(role, session)
 
-    def leave(self, session: Session) -> None:
+    def leave(self, session: StreamSession) -> None:
         """The stream is gone."""
         self._budgets.roles.give(session.role_bytes)
         session.role_bytes = 0
@@ -151,7 +151,7 @@ class Arbiter:
         while len(self._vacated) > self._budgets.limits.vacated_roles:
             del self._vacated[next(iter(self._vacated))]
 
-    def _resign(self, role: Role, session: Session) -> None:
+    def _resign(self, role: Role, session: StreamSession) -> None:
         """A primary is one no more."""
         if session in (role.primary, role.pending):
             role.primary = role.pending = None
@@ -166,7 +166,7 @@ class Arbiter:
             role.primary = max(candidates, key=lambda s: s.election or 0)
             role.highest = role.primary.election
 
-    def _notify(self, role: Role, session: Session) -> None:
+    def _notify(self, role: Role, session: StreamSession) -> None:
         """The advisory message (spec, "Client Arbitration Notifications")."""
         message = p4r.StreamMessageResponse()
         out = message.arbitration
@@ -202,12 +202,12 @@ class Arbiter:
         found = self.roles.get(role)
         return found.config if found else FULL_ACCESS
 
-    def is_primary(self, session: Session) -> bool:
+    def is_primary(self, session: StreamSession) -> bool:
         """Whether that stream is its role's primary."""
         role = self.roles.get(session.role_name)
         return role is not None and role.primary is session
 
-    def primaries(self) -> Iterator[tuple[Session, RoleConfig]]:
+    def primaries(self) -> Iterator[tuple[StreamSession, RoleConfig]]:
         """Who gets notifications."""
         for role in self.roles.values():
             if role.primary is not None:

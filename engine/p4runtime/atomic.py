@@ -18,10 +18,10 @@ from finsy.proto import p4r
 
 from detour.engine.p4runtime.collector import HELD_OFF
 from detour.engine.p4runtime.entities import table_read
-from detour.engine.p4runtime.entities.common import DELETE, INSERT, MODIFY, Ids, Operation
+from detour.engine.p4runtime.entities.common import DELETE, INSERT, MODIFY, Ids, PendingUpdate
 from detour.engine.p4runtime.errors import Code, Outcomes, Refused, log, refusal
 from detour.engine.p4runtime.read import READ
-from detour.engine.p4runtime.store import Store, TableStore
+from detour.engine.p4runtime.store import EntityStore, TableStore
 from detour.engine.p4runtime.write import Updates, prepare
 from detour.engine.tables import NoSuchEntry
 
@@ -30,9 +30,9 @@ _OPPOSITE: dict[int, Any] = {INSERT: DELETE, MODIFY: MODIFY, DELETE: INSERT}
 _WHOLE = p4r.TableEntry(counter_data=p4r.CounterData(), meter_config=p4r.MeterConfig())
 
 
-def write_atomically(store: Store, updates: Updates, ids: Ids = None) -> Outcomes:
+def write_atomically(store: EntityStore, updates: Updates, ids: Ids = None) -> Outcomes:
     """Carries out a batch as a whole; returns what became of each update."""
-    ready: list[Operation] = []
+    ready: list[PendingUpdate] = []
     with HELD_OFF:
         for i, update in enumerate(updates):
             try:
@@ -53,7 +53,7 @@ def _failed(count: int, index: int, error: Exception) -> Outcomes:
     return errors
 
 
-def _carry_out(store: Store, updates: Updates, ready: list[Operation]) -> Outcomes:
+def _carry_out(store: EntityStore, updates: Updates, ready: list[PendingUpdate]) -> Outcomes:
     for update in updates:
         _check(store, update)
     undo: list[p4r.Update] = []
@@ -69,14 +69,14 @@ def _carry_out(store: Store, updates: Updates, ready: list[Operation]) -> Outcom
     return Outcomes(len(updates))
 
 
-def _take_back(store: Store, update: p4r.Update) -> None:
+def _take_back(store: EntityStore, update: p4r.Update) -> None:
     try:
         prepare(store, update, None)()
     except Exception:
         log.exception("a batch could not be rolled back entirely: %s", update)
 
 
-def _check(store: Store, update: p4r.Update) -> None:
+def _check(store: EntityStore, update: p4r.Update) -> None:
     """Refuses what could not be taken back exactly."""
     entity = update.entity
     kind = entity.WhichOneof("entity")
@@ -88,7 +88,7 @@ def _check(store: Store, update: p4r.Update) -> None:
             raise Refused(Code.UNIMPLEMENTED, "a batch that changes one-shots cannot be atomic")
 
 
-def _inverse(store: Store, update: p4r.Update) -> Iterator[p4r.Update]:
+def _inverse(store: EntityStore, update: p4r.Update) -> Iterator[p4r.Update]:
     """The updates that take one back. Nothing, if it will fail anyway because what it names is not there."""
     kind, entity = update.type, update.entity
     name = entity.WhichOneof("entity") or ""
@@ -107,7 +107,7 @@ def _inverse(store: Store, update: p4r.Update) -> Iterator[p4r.Update]:
         return
 
 
-def _inverse_of_entry(store: Store, kind: int, entry: p4r.TableEntry) -> Iterator[p4r.Update]:
+def _inverse_of_entry(store: EntityStore, kind: int, entry: p4r.TableEntry) -> Iterator[p4r.Update]:
     found = store.table(entry.table_id)
     if entry.is_default_action:
         before = p4r.Entity(table_entry=p4r.TableEntry(table_id=entry.table_id, is_default_action=True))
@@ -121,7 +121,7 @@ def _inverse_of_entry(store: Store, kind: int, entry: p4r.TableEntry) -> Iterato
         yield p4r.Update(type=_OPPOSITE[kind], entity=_before(store, found, entry))
 
 
-def _before(store: Store, found: TableStore, entry: p4r.TableEntry) -> p4r.Entity:
+def _before(store: EntityStore, found: TableStore, entry: p4r.TableEntry) -> p4r.Entity:
     """An entry as it is now, in a form that can be written."""
     key = found.info.key.decode(entry.match)
     now = found.engine.get(found.engine.find(key, entry.priority))
@@ -132,7 +132,7 @@ def _before(store: Store, found: TableStore, entry: p4r.TableEntry) -> p4r.Entit
     return entity
 
 
-def _before_direct(store: Store, name: str, entity: p4r.Entity) -> p4r.Update:
+def _before_direct(store: EntityStore, name: str, entity: p4r.Entity) -> p4r.Update:
     entry = getattr(entity, name).table_entry
     before = _before(store, store.table(entry.table_id), entry).table_entry
     restored = p4r.Entity()

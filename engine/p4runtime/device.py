@@ -16,9 +16,9 @@ from detour.engine.p4runtime.digests import Digester
 from detour.engine.p4runtime.errors import Code, Refused, log
 from detour.engine.p4runtime.limits import Budgets, Limits
 from detour.engine.p4runtime.pipeline import Pipelines
-from detour.engine.p4runtime.session import Session
-from detour.engine.p4runtime.store import Store
-from detour.engine.p4runtime.target import Target
+from detour.engine.p4runtime.session import StreamSession
+from detour.engine.p4runtime.store import EntityStore
+from detour.engine.p4runtime.target import TargetSwitch
 from detour.engine.p4runtime.turns import Turns
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ _TURN_S = 0.002  # for packet-ins and digests
 _RECORD_BYTES = 128  # of a frame or digest in the inbox, beside its bytes
 
 
-class Device:
+class P4Device:
     """State and notifications of one device.
 
     `lock` is held by whoever writes, reads or sets a pipeline, from begin to end of the request. That makes requests
@@ -36,7 +36,7 @@ class Device:
     def __init__(
         self,
         device_id: int,
-        target: Target,
+        target: TargetSwitch,
         loop: asyncio.AbstractEventLoop,
         work: Callable[[Callable[[], Any]], Awaitable[Any]],
         promote_backup: bool,
@@ -51,7 +51,7 @@ class Device:
         self.pipelines = Pipelines(target)
         self._loop, self._work, self._turns = loop, work, turns or Turns(loop)
         self._digester: Digester | None = None
-        self._digested: Store | None = None
+        self._digested: EntityStore | None = None
         self._inbox: deque[tuple[int, bytes]] = deque()
         self._scheduled = False
         self.dropped = 0
@@ -186,7 +186,7 @@ class Device:
 
     # -- what a stream sends
 
-    async def packet_out(self, session: Session, packet: p4r.PacketOut) -> None:
+    async def packet_out(self, session: StreamSession, packet: p4r.PacketOut) -> None:
         """Sends a packet; raises Refused for a StreamError. A stream's packets keep their order: it waits."""
         self._require_primary(session)
         live = self.pipelines.live
@@ -195,13 +195,13 @@ class Device:
         frame = live.schema.packet_out.pack(packet.metadata) + packet.payload
         await self._work(lambda: self.target.packet_out(frame))
 
-    def digest_ack(self, session: Session, ack: p4r.DigestListAck) -> None:
+    def digest_ack(self, session: StreamSession, ack: p4r.DigestListAck) -> None:
         """Notes an acknowledgement; raises Refused for a StreamError."""
         self._require_primary(session)
         digester = self._current_digester()
         if digester is None or not digester.acknowledge(ack):
             raise Refused(Code.INVALID_ARGUMENT, f"there is no digest with id {ack.digest_id:#x} in P4Info")
 
-    def _require_primary(self, session: Session) -> None:
+    def _require_primary(self, session: StreamSession) -> None:
         if not self.arbiter.is_primary(session):
             raise Refused(Code.PERMISSION_DENIED, "only the primary may do this")

@@ -20,7 +20,7 @@ from finsy.proto import p4r
 from detour.engine.p4runtime.errors import log
 from detour.engine.p4runtime.limits import Budget, Limits
 from detour.engine.p4runtime.schema import Digest
-from detour.engine.p4runtime.store import Store
+from detour.engine.p4runtime.store import EntityStore
 
 _MAX_BUFFER = 1 << 12  # digests in a list at most, whatever the client wants
 _DIGEST_BYTES = 256  # of a digest that is remembered, beside its bytes
@@ -42,7 +42,9 @@ class _Stream:
 class Digester:
     """All digests of one device under one store. `deliver` hands a list to the primaries."""
 
-    def __init__(self, store: Store, deliver: Callable[[p4r.DigestList], None], budget: Budget | None = None) -> None:
+    def __init__(
+        self, store: EntityStore, deliver: Callable[[p4r.DigestList], None], budget: Budget | None = None
+    ) -> None:
         self._store, self._deliver = store, deliver
         self._budget = budget or Budget(Limits().digests)
         self._next_list = 0

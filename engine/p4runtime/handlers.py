@@ -19,7 +19,7 @@ _UNARY: dict[str, Any] = {
     "Capabilities": p4r.CapabilitiesRequest,
 }
 _STATUS = {c.value[0]: c for c in grpc.StatusCode}
-Handler = Callable[[AsyncIterator[bytes], Any], Awaitable[Any]]
+RpcHandler = Callable[[AsyncIterator[bytes], Any], Awaitable[Any]]
 
 
 def register(service: Service, server: grpc.aio.Server) -> None:
@@ -35,7 +35,7 @@ def register(service: Service, server: grpc.aio.Server) -> None:
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("p4.v1.P4Runtime", handlers),))
 
 
-def _guarded(method: Callable[[Any], Awaitable[Any]]) -> Handler:
+def _guarded(method: Callable[[Any], Awaitable[Any]]) -> RpcHandler:
     """Ends a call with the status of its error. Only then, and from here: what aborts a call leaves its frames to the
     garbage collector, and those of the method have requests in them."""
 

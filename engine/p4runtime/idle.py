@@ -9,17 +9,17 @@ from dataclasses import replace
 from finsy.proto import p4r
 
 from detour.engine.p4runtime.entities.table_read import fill_key, idle_ns
-from detour.engine.p4runtime.store import Store
+from detour.engine.p4runtime.store import EntityStore
 
 _MESSAGE_BYTES = 256 << 10
 
 
-def ageing(store: Store) -> bool:
+def ageing(store: EntityStore) -> bool:
     """Whether any entry has an idle time-out."""
     return any(t.waiting for t in store.tables.values())
 
 
-def scan(store: Store) -> list[p4r.IdleTimeoutNotification]:
+def scan(store: EntityStore) -> list[p4r.IdleTimeoutNotification]:
     """Notifications for entries whose time has passed, of one table each and not too long; their time begins anew.
 
     The caller keeps writers away. Packets may stamp entries meanwhile; a stamp is one word.

@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 
-from detour.engine.endpoint import MESSAGE_BYTES, RPCS
+from detour.engine.endpoint import MAX_MESSAGE_BYTES, RPCS
 from detour.engine.p4runtime.errors import Code, Refused
 
 _MIB = 1 << 20
@@ -22,7 +22,7 @@ _MIB = 1 << 20
 class Limits:
     """Budgets in bytes, but for what says otherwise."""
 
-    message: int = MESSAGE_BYTES
+    message: int = MAX_MESSAGE_BYTES
     """the longest request; p4c's JSON with P4Info is below 10 MiB in every program that is known to us"""
     stream_message: int = _MIB
     """the longest message of a stream; frames are shorter by far"""

@@ -59,7 +59,7 @@ class _Missing:
 MISSING = _Missing()
 
 
-class Exact(FieldCodec):
+class ExactCodec(FieldCodec):
     """There is no don't-care value for exact fields."""
 
     kind = "exact"
@@ -78,7 +78,7 @@ class Exact(FieldCodec):
         m.exact.value = encode(element)
 
 
-class Lpm(FieldCodec):
+class LpmCodec(FieldCodec):
     """Don't-care bits of the value must be 0, and a prefix of length 0 must be omitted."""
 
     kind = "lpm"
@@ -106,7 +106,7 @@ class Lpm(FieldCodec):
         return element[1] == 0
 
 
-class Ternary(FieldCodec):
+class TernaryCodec(FieldCodec):
     """Masked bits of the value must be 0, and a mask of zeros must be omitted."""
 
     kind = "ternary"
@@ -138,7 +138,7 @@ class Ternary(FieldCodec):
         return element[1] == 0
 
 
-class Range(FieldCodec):
+class RangeCodec(FieldCodec):
     """The range of all values must be omitted."""
 
     kind = "range"
@@ -163,7 +163,7 @@ class Range(FieldCodec):
         m.range.low, m.range.high = encode(element[0]), encode(element[1])
 
 
-class Optional(FieldCodec):
+class OptionalCodec(FieldCodec):
     """BMv2 implements it as ternary: the engine reads back `(value, mask)`."""
 
     kind = "optional"
@@ -187,7 +187,7 @@ class Optional(FieldCodec):
         return element
 
 
-class Strings(FieldCodec):
+class StringCodec(FieldCodec):
     """A field that `@p4runtime_translation` shows as strings. There is no translation, so it cannot be given."""
 
     kind = "a string"
@@ -211,15 +211,15 @@ class Strings(FieldCodec):
 
 
 CODECS: dict[int, type[FieldCodec]] = {
-    _Kind.EXACT: Exact,
-    _Kind.LPM: Lpm,
-    _Kind.TERNARY: Ternary,
-    _Kind.RANGE: Range,
-    _Kind.OPTIONAL: Optional,
+    _Kind.EXACT: ExactCodec,
+    _Kind.LPM: LpmCodec,
+    _Kind.TERNARY: TernaryCodec,
+    _Kind.RANGE: RangeCodec,
+    _Kind.OPTIONAL: OptionalCodec,
 }
 
 
-class KeyCodec:
+class MatchCodec:
     """The whole key of a table or of a value set."""
 
     def __init__(self, where: str, fields: list[FieldCodec]) -> None:

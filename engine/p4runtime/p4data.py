@@ -15,7 +15,8 @@ from finsy.proto import p4d, p4t
 from detour.engine.p4runtime import bytestrings
 from detour.engine.p4runtime.errors import invalid
 
-_MAX_BITS = 1 << 14
+MAX_P4INFO_BITS = 1 << 14
+
 _DEPTH = 16  # type_info comes from the client and may refer to itself
 
 
@@ -141,7 +142,7 @@ def _bitstring(spec: p4t.P4BitstringLikeTypeSpec) -> Leaf:
 
 
 def _wide(leaf: Leaf) -> Leaf:
-    if not 0 < leaf.bits <= _MAX_BITS:
+    if not 0 < leaf.bits <= MAX_P4INFO_BITS:
         raise Unsupported(f"{leaf.form}<{leaf.bits}>")
     return leaf
 

@@ -18,7 +18,7 @@ from detour.engine.p4runtime.errors import Code, Refused, invalid
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class MetadataField:
     """A metadata field. `bits`: on the wire. `limit`: what the controller may use of them (a translated number may
     have another width there). `string`: shown as a string, so that the controller cannot give it."""
 
@@ -32,13 +32,13 @@ class Field:
 class HeaderCodec:
     """The controller header of one direction."""
 
-    def __init__(self, name: str, fields: list[Field]) -> None:
+    def __init__(self, name: str, fields: list[MetadataField]) -> None:
         self.name = name
         self.bits = sum(f.bits for f in fields)
         self.size = (self.bits + 7) // 8
         left = 8 * self.size
         self._fields: list[tuple[int, int, int]] = []  # id, shift, mask
-        self._by_id: dict[int, tuple[Field, int]] = {}  # id -> field, shift
+        self._by_id: dict[int, tuple[MetadataField, int]] = {}  # id -> field, shift
         self._string = next((f.name for f in fields if f.string), None)
         self._unknown = any(not f.bits for f in fields)
         for field in fields:
@@ -108,14 +108,14 @@ def _wire_widths(header: p4i.ControllerPacketMetadata, program: Model) -> dict[s
     return {}
 
 
-def _fields(info: p4i.P4Info, header: p4i.ControllerPacketMetadata, wire: dict[str, int]) -> list[Field]:
+def _fields(info: p4i.P4Info, header: p4i.ControllerPacketMetadata, wire: dict[str, int]) -> list[MetadataField]:
     fields = []
     for m in header.metadata:
         string = as_string(info, m.type_name.name)
         if m.bitwidth < 1 and not string:
             raise invalid(f"P4Info: controller header '{header.preamble.name}' has a field without bitwidth")
         bits = wire.get(m.name, max(m.bitwidth, 0))
-        fields.append(Field(m.id, m.name, bits, min(bits, m.bitwidth), string))
+        fields.append(MetadataField(m.id, m.name, bits, min(bits, m.bitwidth), string))
     return fields
 
 

@@ -16,8 +16,8 @@ from detour.engine.p4runtime import reconcile
 from detour.engine.p4runtime.config import Compiled
 from detour.engine.p4runtime.entities import pre
 from detour.engine.p4runtime.errors import Code, Refused, invalid
-from detour.engine.p4runtime.store import Store
-from detour.engine.p4runtime.target import Target
+from detour.engine.p4runtime.store import EntityStore
+from detour.engine.p4runtime.target import TargetSwitch
 
 _Action = p4r.SetForwardingPipelineConfigRequest.Action
 _Type = p4r.GetForwardingPipelineConfigRequest.ResponseType
@@ -25,29 +25,29 @@ _WITH_CONFIG = (_Action.VERIFY, _Action.VERIFY_AND_SAVE, _Action.VERIFY_AND_COMM
 
 
 @dataclass(frozen=True)
-class Pipeline:
+class ForwardingPipeline:
     """A config with the state that was built up under it, and the cookie that came with it."""
 
     config: Compiled
-    store: Store
+    store: EntityStore
     cookie: int | None
 
 
 class Pipelines:
     """The pipelines of one device. The caller lets nobody else in while a method runs."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: TargetSwitch) -> None:
         self._target = target
-        self._live: Pipeline | None = None
-        self._saved: Pipeline | None = None
+        self._live: ForwardingPipeline | None = None
+        self._saved: ForwardingPipeline | None = None
 
     @property
-    def live(self) -> Store | None:
+    def live(self) -> EntityStore | None:
         """What packets run on."""
         return self._live.store if self._live else None
 
     @property
-    def store(self) -> Store:
+    def store(self) -> EntityStore:
         """What reads and writes refer to; FAILED_PRECONDITION if there is nothing yet."""
         found = self._saved or self._live
         if found is None:
@@ -62,7 +62,7 @@ class Pipelines:
                 raise Refused(Code.NOT_FOUND, "no config has been saved since the last commit")
             self._commit(self._saved)
             return
-        new = Pipeline(config, Store(config.info, config.program, self._target), cookie)
+        new = ForwardingPipeline(config, EntityStore(config.info, config.program, self._target), cookie)
         match action:
             case _Action.VERIFY_AND_SAVE:
                 self._saved = new
@@ -73,7 +73,7 @@ class Pipelines:
                     reconcile.carry_over(self._live.store, new.store)
                 self._commit(new)
 
-    def _commit(self, new: Pipeline) -> None:
+    def _commit(self, new: ForwardingPipeline) -> None:
         store, old = new.store, self.live
 
         def switch_over() -> None:

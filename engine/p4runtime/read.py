@@ -13,7 +13,7 @@ from finsy.proto import p4r
 from detour.engine.p4runtime.entities import counter, digest, meter, pre, profile, register, table_read, value_set
 from detour.engine.p4runtime.entities.common import Ids
 from detour.engine.p4runtime.errors import Outcomes, refusal
-from detour.engine.p4runtime.store import Store
+from detour.engine.p4runtime.store import EntityStore
 from detour.engine.p4runtime.write import unknown_entity
 
 READ: dict[str, Any] = {
@@ -45,7 +45,7 @@ class Reader:
     The caller keeps writers away until then, or gives a snapshot.
     """
 
-    def __init__(self, store: Store, requests: Sequence[p4r.Entity], ids: Ids = None) -> None:
+    def __init__(self, store: EntityStore, requests: Sequence[p4r.Entity], ids: Ids = None) -> None:
         self._store, self._requests, self._ids = store, requests, ids
         self.errors = Outcomes(len(requests))
 

@@ -13,13 +13,13 @@ from finsy.proto import p4r
 
 from detour.engine.p4runtime.errors import invalid
 from detour.engine.p4runtime.read import Reader
-from detour.engine.p4runtime.store import Store
+from detour.engine.p4runtime.store import EntityStore
 from detour.engine.p4runtime.write import write
 
 _BATCH = 1024
 
 
-def carry_over(old: Store, new: Store) -> None:
+def carry_over(old: EntityStore, new: EntityStore) -> None:
     """Copies state; INVALID_ARGUMENT names the first entity that does not fit."""
     for updates in _batches(old, new):
         for update, error in zip(updates, write(new, updates), strict=True):
@@ -28,7 +28,7 @@ def carry_over(old: Store, new: Store) -> None:
                 raise invalid(f"the state cannot be preserved: a {name} does not fit the new config: {error.text}")
 
 
-def _batches(old: Store, new: Store) -> Iterator[list[p4r.Update]]:
+def _batches(old: EntityStore, new: EntityStore) -> Iterator[list[p4r.Update]]:
     """Members before groups before entries; what depends on an entry is part of it."""
     for kind, wanted in _everything():
         reader = Reader(old, [wanted])
@@ -56,7 +56,7 @@ def _everything() -> Iterator[tuple[int, p4r.Entity]]:
     yield modify, entity(register_entry=p4r.RegisterEntry())
 
 
-def _update(kind: int, entity: p4r.Entity, old: Store, new: Store) -> p4r.Update | None:
+def _update(kind: int, entity: p4r.Entity, old: EntityStore, new: EntityStore) -> p4r.Update | None:
     """The update that carries an entity over, None if the new state has it by itself."""
     match entity.WhichOneof("entity"):
         case "table_entry":
@@ -72,7 +72,7 @@ def _update(kind: int, entity: p4r.Entity, old: Store, new: Store) -> p4r.Update
     return p4r.Update(type=kind, entity=entity)  # type: ignore[arg-type]
 
 
-def _table_update(kind: int, entity: p4r.Entity, old: Store, new: Store) -> p4r.Update | None:
+def _table_update(kind: int, entity: p4r.Entity, old: EntityStore, new: EntityStore) -> p4r.Update | None:
     entry = entity.table_entry
     found = old.tables[entry.table_id]
     if entry.is_const:

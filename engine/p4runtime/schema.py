@@ -15,12 +15,11 @@ from finsy.proto import p4i
 
 from detour.engine.compiler import model
 from detour.engine.p4runtime import packets
-from detour.engine.p4runtime.actions import ActionCodec, ActionSet, TableAction
+from detour.engine.p4runtime.actions import ActionCodec, TableAction, TableActions
 from detour.engine.p4runtime.errors import invalid
-from detour.engine.p4runtime.match import CODECS, FieldCodec, KeyCodec, Strings
-from detour.engine.p4runtime.p4data import DataType, Unsupported, data_type
+from detour.engine.p4runtime.match import CODECS, FieldCodec, MatchCodec, StringCodec
+from detour.engine.p4runtime.p4data import MAX_P4INFO_BITS, DataType, Unsupported, data_type
 
-MAX_BITS = 1 << 14
 _Match = p4i.MatchField.MatchType
 # What p4c makes of P4Info's match kinds in the JSON.
 _JSON_KINDS = {
@@ -38,7 +37,7 @@ class Profile:
 
     id: int
     name: str
-    actions: ActionSet
+    actions: TableActions
     selector: bool
     max_group_size: int
     weights_disallowed: bool
@@ -47,13 +46,13 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableSchema:
     """A match-action table."""
 
     id: int
     name: str
-    key: KeyCodec
-    actions: ActionSet
+    key: MatchCodec
+    actions: TableActions
     size: int
     profile: Profile | None
     is_const: bool
@@ -62,7 +61,7 @@ class Table:
     default: p4i.TableActionCall | None
     ageing: bool
     counter: Counter | None
-    meter: Meter | None
+    meter: MeterInfo | None
 
     @property
     def where(self) -> str:
@@ -82,7 +81,7 @@ class Counter:
 
 
 @dataclass(frozen=True, slots=True)
-class Meter:
+class MeterInfo:
     """A meter array or a direct meter."""
 
     id: int
@@ -112,13 +111,13 @@ class Digest:
 
 
 @dataclass(frozen=True, slots=True)
-class ValueSet:
+class ValueSetInfo:
     """A parser value set; `key` is None if it does not match exactly, which BMv2 cannot do, or is
     translated to strings."""
 
     id: int
     name: str
-    key: KeyCodec | None
+    key: MatchCodec | None
     size: int
 
 
@@ -126,13 +125,13 @@ class ValueSet:
 class Schema:
     """All of it."""
 
-    tables: dict[int, Table] = field(default_factory=dict)
+    tables: dict[int, TableSchema] = field(default_factory=dict)
     profiles: dict[int, Profile] = field(default_factory=dict)
     counters: dict[int, Counter] = field(default_factory=dict)
-    meters: dict[int, Meter] = field(default_factory=dict)
+    meters: dict[int, MeterInfo] = field(default_factory=dict)
     registers: dict[int, Register] = field(default_factory=dict)
     digests: dict[int, Digest] = field(default_factory=dict)
-    value_sets: dict[int, ValueSet] = field(default_factory=dict)
+    value_sets: dict[int, ValueSetInfo] = field(default_factory=dict)
     packet_in: packets.HeaderCodec = field(default_factory=lambda: packets.HeaderCodec("packet_in", []))
     packet_out: packets.HeaderCodec = field(default_factory=lambda: packets.HeaderCodec("packet_out", []))
 
@@ -230,7 +229,7 @@ class _Builder:
 
     # -- actions
 
-    def _action(self, id_: int, at: model.Action) -> ActionCodec:
+    def _action(self, id_: int, at: model.ActionIr) -> ActionCodec:
         info = self.actions[id_]
         params: dict[str, Any] = {p.name: p for p in info.params}
         if len(params) != len(at.params) or len(info.params) != len(at.params):
@@ -246,7 +245,7 @@ class _Builder:
             raise invalid(f"P4Info: action '{at.name}' has two parameters with one id")
         return ActionCodec(id_, at.name, chosen, untranslated)
 
-    def _action_set(self, table: p4i.Table, available: Iterable[model.Action]) -> ActionSet:
+    def _action_set(self, table: p4i.Table, available: Iterable[model.ActionIr]) -> TableActions:
         where = f"table {table.preamble.name}"
         by_name = {a.name: a for a in available}
         refs = []
@@ -258,7 +257,7 @@ class _Builder:
                 raise invalid(f"P4Info: {where}: the BMv2 JSON has no action '{name}' in this table")
             action = by_name[name]
             refs.append(TableAction(self._action(ref.id, action), action.id, ref.scope))
-        return ActionSet(where, refs)
+        return TableActions(where, refs)
 
     def _profile(self, info: p4i.ActionProfile) -> Profile:
         name = info.preamble.name
@@ -286,7 +285,7 @@ class _Builder:
 
     # -- tables
 
-    def _table(self, info: p4i.Table) -> Table:
+    def _table(self, info: p4i.Table) -> TableSchema:
         name = info.preamble.name
         found = self.program.tables.get(name)
         if found is None:
@@ -300,7 +299,7 @@ class _Builder:
         key = self._key(info, found)
         if key.prioritised != (found.match_type in ("ternary", "range")):
             raise invalid(f"P4Info: table '{name}': the match kinds differ from the BMv2 JSON's")
-        return Table(
+        return TableSchema(
             id=info.preamble.id,
             name=name,
             key=key,
@@ -317,7 +316,7 @@ class _Builder:
             meter=meter,
         )
 
-    def _direct_resources(self, info: p4i.Table, found: model.Table) -> tuple[Counter | None, Meter | None]:
+    def _direct_resources(self, info: p4i.Table, found: model.TableIr) -> tuple[Counter | None, MeterInfo | None]:
         counter = meter = None
         for id_ in info.direct_resource_ids:
             if id_ in self.direct_counters:
@@ -332,7 +331,7 @@ class _Builder:
             raise invalid(f"P4Info: the BMv2 JSON has no direct meter '{meter.name}'")
         return counter, meter
 
-    def _key(self, info: p4i.Table, found: model.Table) -> KeyCodec:
+    def _key(self, info: p4i.Table, found: model.TableIr) -> MatchCodec:
         where = f"table {info.preamble.name}"
         if len(info.match_fields) != len(found.key):
             have = f"{len(info.match_fields)} match fields, in the BMv2 JSON {len(found.key)}"
@@ -346,7 +345,7 @@ class _Builder:
             fields.append(self._field(f, at, found.key[at], where))
         if len({f.id for f in fields}) < len(fields) or len({f.position for f in fields}) < len(fields):
             raise invalid(f"P4Info: {where} has two match fields with one id")
-        return KeyCodec(where, fields)
+        return MatchCodec(where, fields)
 
     def _field(self, info: p4i.MatchField, position: int, found: model.KeyField, where: str) -> FieldCodec:
         what = f"{where}: match field '{info.name}'"
@@ -356,7 +355,7 @@ class _Builder:
             raise invalid(f"P4Info: {what} is {_Match.Name(info.match_type)}, in the BMv2 JSON {found.match_type}")
         bits = _width(info.bitwidth, found.bits, what)
         codec = CODECS[info.match_type](info.id, info.name, bits, position, where)
-        return Strings(codec) if packets.as_string(self.info, info.type_name.name) else codec
+        return StringCodec(codec) if packets.as_string(self.info, info.type_name.name) else codec
 
     # -- arrays, digests, value sets
 
@@ -370,7 +369,7 @@ class _Builder:
         self._array(self.program.counters, "counter", info.preamble.name, info.size)
         return _counter(info, info.size)
 
-    def _meter(self, info: p4i.Meter) -> Meter:
+    def _meter(self, info: p4i.Meter) -> MeterInfo:
         self._array(self.program.meters, "meter", info.preamble.name, info.size)
         return _meter(info, info.size)
 
@@ -396,7 +395,7 @@ class _Builder:
             raise _Absent("digest", name)
         return Digest(info.preamble.id, name, found["id"], self._type(info.type_spec))
 
-    def _value_set(self, info: p4i.ValueSet) -> ValueSet:
+    def _value_set(self, info: p4i.ValueSet) -> ValueSetInfo:
         name = info.preamble.name
         found = self.program.value_sets.get(name)
         if found is None:
@@ -404,14 +403,14 @@ class _Builder:
         where = f"value set {name}"
         # The JSON tells nothing about other kinds, and nobody can give strings.
         if any(f.match_type != _Match.EXACT or packets.as_string(self.info, f.type_name.name) for f in info.match):
-            return ValueSet(info.preamble.id, name, None, info.size)
+            return ValueSetInfo(info.preamble.id, name, None, info.size)
         fields = []
         for i, f in enumerate(info.match):
             fields.append(CODECS[_Match.EXACT](f.id, f.name, _width(f.bitwidth, f.bitwidth, where), i, where))
         bits = sum(f.bits for f in fields)
         if bits != found["compressed_bitwidth"]:
             raise invalid(f"P4Info: {where} has {bits} bits, in the BMv2 JSON {found['compressed_bitwidth']}")
-        return ValueSet(info.preamble.id, name, KeyCodec(where, fields), info.size)
+        return ValueSetInfo(info.preamble.id, name, MatchCodec(where, fields), info.size)
 
 
 def _preambles(info: p4i.P4Info) -> Iterator[p4i.Preamble]:
@@ -439,8 +438,8 @@ def _width(info: int, program: int, what: str) -> int:
     P4Info has no width for strings, errors and enums without representation.
     """
     info = info or program
-    if not 0 < info <= MAX_BITS or not 0 < program <= MAX_BITS:
-        raise invalid(f"P4Info: {what}: a width of {info} bits (BMv2 JSON: {program}) is not in 1..{MAX_BITS}")
+    if not 0 < info <= MAX_P4INFO_BITS or not 0 < program <= MAX_P4INFO_BITS:
+        raise invalid(f"P4Info: {what}: a width of {info} bits (BMv2 JSON: {program}) is not in 1..{MAX_P4INFO_BITS}")
     return min(info, program)
 
 
@@ -450,5 +449,5 @@ def _counter(info: p4i.Counter | p4i.DirectCounter, size: int) -> Counter:
     return Counter(info.preamble.id, info.preamble.name, size, unit != units.BYTES, unit != units.PACKETS)
 
 
-def _meter(info: p4i.Meter | p4i.DirectMeter, size: int) -> Meter:
-    return Meter(info.preamble.id, info.preamble.name, size, info.spec.type)
+def _meter(info: p4i.Meter | p4i.DirectMeter, size: int) -> MeterInfo:
+    return MeterInfo(info.preamble.id, info.preamble.name, size, info.spec.type)

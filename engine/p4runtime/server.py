@@ -22,14 +22,14 @@ import grpc
 from detour.base.errors import DetourError
 from detour.base.heap import give_back_large_blocks
 from detour.base.turns import take_short_turns
-from detour.engine.endpoint import Endpoint, Tls
-from detour.engine.p4runtime.device import Device
+from detour.engine.endpoint import GrpcEndpoint, Tls
+from detour.engine.p4runtime.device import P4Device
 from detour.engine.p4runtime.errors import Code, Refused, log
 from detour.engine.p4runtime.handlers import register
 from detour.engine.p4runtime.limits import Limits
 from detour.engine.p4runtime.requests import Work
 from detour.engine.p4runtime.service import Service
-from detour.engine.p4runtime.target import NetworkLike, Target
+from detour.engine.p4runtime.target import NetworkLike, TargetSwitch
 from detour.engine.p4runtime.turns import Turns
 
 _POOLS = {"worker": 8, "reader": 2, "bulk": 1}  # threads: the first mostly wait, the others compute
@@ -46,7 +46,7 @@ class P4RuntimeServer:
     def __init__(
         self,
         network: NetworkLike,
-        address: str | Endpoint = "127.0.0.1:0",
+        address: str | GrpcEndpoint = "127.0.0.1:0",
         tls: Tls | None = None,
         *,
         promote_backup: bool = False,
@@ -59,8 +59,8 @@ class P4RuntimeServer:
         self._limits = limits or Limits()
         self._endpoint = (
             address
-            if isinstance(address, Endpoint)
-            else Endpoint(address, tls, message_bytes=self._limits.message, rpcs=self._limits.rpcs)
+            if isinstance(address, GrpcEndpoint)
+            else GrpcEndpoint(address, tls, message_bytes=self._limits.message, rpcs=self._limits.rpcs)
         )
         self._network, self._promote = network, promote_backup
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -168,8 +168,8 @@ class P4RuntimeServer:
 
     async def _open(self, device_id: int) -> None:
         assert self._loop is not None
-        target = Target(self._network, self._switches[device_id])
-        self._service.devices[device_id] = Device(
+        target = TargetSwitch(self._network, self._switches[device_id])
+        self._service.devices[device_id] = P4Device(
             device_id, target, self._loop, self._pool("worker"), self._promote, self._service.budgets, self._turns
         )
 

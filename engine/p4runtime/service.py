@@ -13,7 +13,7 @@ from detour.engine.p4runtime import pipeline, snapshot, stream
 from detour.engine.p4runtime.atomic import write_atomically
 from detour.engine.p4runtime.collector import HELD_OFF
 from detour.engine.p4runtime.config import Compiled, Compiler
-from detour.engine.p4runtime.device import Device
+from detour.engine.p4runtime.device import P4Device
 from detour.engine.p4runtime.errors import Code, Outcomes, Refused
 from detour.engine.p4runtime.limits import Budgets, Limits
 from detour.engine.p4runtime.read import CHUNK_BYTES, Reader
@@ -24,8 +24,8 @@ from detour.engine.p4runtime.write import write
 API_VERSION = "1.5.0"
 """The version of P4Runtime whose messages (finsy's stubs) and rules this server has."""
 
-CarryOut = Callable[[Any, Any, Any], Outcomes]
-_WRITE: dict[int, tuple[CarryOut, bool]] = {
+BatchMethod = Callable[[Any, Any, Any], Outcomes]
+_WRITE: dict[int, tuple[BatchMethod, bool]] = {
     # what carries a batch out, whether it takes it slice by slice
     p4r.WriteRequest.CONTINUE_ON_ERROR: (write, True),
     p4r.WriteRequest.ROLLBACK_ON_ERROR: (write_atomically, False),
@@ -48,7 +48,7 @@ class Service:
         bulk_work: Work | None = None,
         limits: Limits | None = None,
     ) -> None:
-        self.devices: dict[int, Device] = {}
+        self.devices: dict[int, P4Device] = {}
         self._limits = limits or Limits()
         self.begin()
         self._read_work, self._bulk_work = read_work or work, bulk_work or work
@@ -61,7 +61,7 @@ class Service:
         self.budgets = Budgets(self._limits)
         self.reception = Reception(self.budgets)
 
-    def device(self, device_id: int) -> Device:
+    def device(self, device_id: int) -> P4Device:
         """A device by id; NOT_FOUND if there is none."""
         found = self.devices.get(device_id)
         if found is None:
@@ -72,13 +72,13 @@ class Service:
         """Compiles no more."""
         self._compiler.close()
 
-    def end_streams(self, reason: Refused, device: Device | None = None) -> None:
+    def end_streams(self, reason: Refused, device: P4Device | None = None) -> None:
         """Ends the streams of a device, or all streams."""
         for session in self._sessions:
             if device is None or session.device is device:
                 session.close(reason)
 
-    def _authorise(self, request: Any) -> tuple[Device, RoleConfig]:
+    def _authorise(self, request: Any) -> tuple[P4Device, RoleConfig]:
         """Checks device, role and election id of a request that changes something, in the spec's order."""
         device = self.device(request.device_id)
         role = request.role or (str(request.role_id) if request.role_id else "")
@@ -108,7 +108,7 @@ class Service:
             batch.close()
         return b""
 
-    async def _write(self, batch: Batch[p4r.WriteRequest], carry_out: CarryOut) -> None:
+    async def _write(self, batch: Batch[p4r.WriteRequest], carry_out: BatchMethod) -> None:
         batch.keep()
         try:
             # Again, since the primary may have changed while the request waited for its turn.
@@ -175,7 +175,7 @@ class Service:
 class _Reading:
     """A Read under way."""
 
-    def __init__(self, device: Device, batch: Batch[p4r.ReadRequest], budgets: Budgets, work: Work) -> None:
+    def __init__(self, device: P4Device, batch: Batch[p4r.ReadRequest], budgets: Budgets, work: Work) -> None:
         self._device, self._batch, self._budgets, self._work = device, batch, budgets, work
         self._reader: Reader | None = None
         self._held = self._answer = 0

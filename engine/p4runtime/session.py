@@ -16,7 +16,7 @@ _OWN = 16 << 10  # bytes that a stream may have waiting whatever the others have
 _READ_SHARE = 8  # a client is not listened to while more than this part of its backlog is used
 
 
-class Session:
+class StreamSession:
     """The sending end of a stream, and the role that its client bids for."""
 
     def __init__(self, peer: str = "", budgets: Budgets | None = None) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 from finsy.proto import p4r
 
-from detour.engine.p4runtime.store import ProfileStore, Store, TableStore
+from detour.engine.p4runtime.store import EntityStore, ProfileStore, TableStore
 
 T = TypeVar("T")
 _MESSAGE_BYTES = 256  # of a kept message, beside its bytes
@@ -29,7 +29,7 @@ _ARRAYS = {  # kind of entity: (field of the id, the schema's objects, the state
 class Scope:
     """The objects of a store that some requests name."""
 
-    def __init__(self, store: Store, requests: Sequence[p4r.Entity]) -> None:
+    def __init__(self, store: EntityStore, requests: Sequence[p4r.Entity]) -> None:
         self.store = store
         self.tables: set[int] = set()
         self.profiles: set[int] = set()
@@ -75,7 +75,7 @@ def _chosen(objects: Mapping[int, Any], id_: int) -> set[int]:
     return {id_} if id_ in objects else set()
 
 
-def _array(store: Store, kind: str, id_: int) -> Any:
+def _array(store: EntityStore, kind: str, id_: int) -> Any:
     return getattr(store.state, kind)[getattr(store.schema, kind)[id_].name]
 
 
@@ -88,13 +88,13 @@ def _table_bytes(found: TableStore) -> int:
 class _State:
     """Arrays by name: copies of those that are read, the others as they are."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: EntityStore) -> None:
         for _, kind in _ARRAYS.values():
             setattr(self, kind, dict(getattr(store.state, kind)))
 
 
 class _Snapshot:
-    """What readers of entities use of a `Store`."""
+    """What readers of entities use of a `EntityStore`."""
 
     def __init__(self, scope: Scope) -> None:
         store = scope.store
@@ -118,7 +118,7 @@ class _Snapshot:
 
     def table(self, id_: int) -> TableStore:
         """As `Store.table`."""
-        return Store.table(cast(Store, self), id_)
+        return EntityStore.table(cast(EntityStore, self), id_)
 
     def run(self, function: Callable[[], T]) -> T:
         """No packet runs on a copy."""
@@ -135,6 +135,6 @@ def _profile(found: ProfileStore) -> ProfileStore:
     return other
 
 
-def take(scope: Scope) -> Store:
+def take(scope: Scope) -> EntityStore:
     """Copies. The caller keeps writers away; packets do not run meanwhile."""
-    return cast(Store, scope.store.run(lambda: _Snapshot(scope)))
+    return cast(EntityStore, scope.store.run(lambda: _Snapshot(scope)))

@@ -17,7 +17,7 @@ from finsy.proto import p4r
 from detour.engine.compiler.program import Program
 from detour.engine.p4runtime import schema
 from detour.engine.p4runtime.errors import invalid
-from detour.engine.p4runtime.target import Target
+from detour.engine.p4runtime.target import TargetSwitch
 from detour.engine.tables import ActionProfile, MatchTable
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class OneShot:
 class TableStore:
     """One table: `engine` finds and runs entries, `notes` and `one_shots` are by the engine's handle."""
 
-    def __init__(self, info: schema.Table, engine: MatchTable, profile: ProfileStore | None) -> None:
+    def __init__(self, info: schema.TableSchema, engine: MatchTable, profile: ProfileStore | None) -> None:
         self.info, self.engine, self.profile = info, engine, profile
         self.notes: dict[int, Note] = {}
         self.one_shots: dict[int, OneShot] = {}
@@ -85,10 +85,10 @@ class ProfileStore:
             raise invalid(f"action profile {self.info.name} is programmed by members and groups; one-shots do not mix")
 
 
-class Store:
+class EntityStore:
     """All state under one config."""
 
-    def __init__(self, info: schema.Schema, program: Program, target: Target) -> None:
+    def __init__(self, info: schema.Schema, program: Program, target: TargetSwitch) -> None:
         self.schema, self.program, self.target = info, program, target
         self.state = target.new_state(program)
         self.live = False

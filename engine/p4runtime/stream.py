@@ -10,13 +10,13 @@ from typing import Any
 import grpc
 from finsy.proto import p4r
 
-from detour.engine.p4runtime.device import Device
+from detour.engine.p4runtime.device import P4Device
 from detour.engine.p4runtime.errors import SPACE, Code, Refused, invalid, log, refusal
 from detour.engine.p4runtime.limits import Budgets
 from detour.engine.p4runtime.requests import Reception, received
-from detour.engine.p4runtime.session import Session
+from detour.engine.p4runtime.session import StreamSession
 
-FindDevice = Callable[[int], Device]
+FindDevice = Callable[[int], P4Device]
 
 _REFUSED_BYTES_A_SECOND = 4 << 20
 _SHOWN_BYTES = 1024
@@ -24,10 +24,10 @@ _SHOWN_BYTES = 1024
 _KINDS = {0x0A: "arbitration", 0x12: "packet", 0x1A: "digest_ack", 0x22: "other"}
 
 
-class Stream(Session):
+class Stream(StreamSession):
     """A session, and the device that it is for once its first arbitration update is accepted."""
 
-    device: Device | None = None
+    device: P4Device | None = None
 
 
 async def serve(

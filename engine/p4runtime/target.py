@@ -8,12 +8,12 @@ from typing import Any, Protocol, TypeVar
 
 from detour.base.errors import DetourError
 from detour.engine.compiler.model import read_json
-from detour.engine.compiler.native import Limits
+from detour.engine.compiler.native import CompileLimits
 from detour.engine.compiler.program import Program
 from detour.engine.state import SwitchState
 
 T = TypeVar("T")
-LIMITS = Limits()
+LIMITS = CompileLimits()
 """of compiling what a client pushes"""
 _MAX_STATE_BYTES = 1 << 30
 _CELL_BYTES = {"counter": 16, "meter": 80}
@@ -54,7 +54,7 @@ def _as_text(data: bytes) -> str:
     return text
 
 
-class Target:
+class TargetSwitch:
     """One switch of the network."""
 
     def __init__(self, network: NetworkLike, switch: int) -> None:

@@ -17,9 +17,9 @@ from finsy.proto import p4r
 
 from detour.engine.p4runtime.collector import HELD_OFF
 from detour.engine.p4runtime.entities import counter, digest, meter, pre, profile, register, table, value_set
-from detour.engine.p4runtime.entities.common import Ids, Operation
+from detour.engine.p4runtime.entities.common import Ids, PendingUpdate
 from detour.engine.p4runtime.errors import Code, Outcomes, Refused, invalid, refusal
-from detour.engine.p4runtime.store import Store
+from detour.engine.p4runtime.store import EntityStore
 
 _SLICE = 256  # a few milliseconds
 _PREPARE: dict[str, tuple[Any, str]] = {
@@ -47,13 +47,13 @@ class Updates(Protocol):
     def __iter__(self) -> Iterator[p4r.Update]: ...
 
 
-def write(store: Store, updates: Updates, ids: Ids = None) -> Outcomes:
+def write(store: EntityStore, updates: Updates, ids: Ids = None) -> Outcomes:
     """Carries out a batch as CONTINUE_ON_ERROR wants it; returns what became of each update."""
     errors = Outcomes(len(updates))
     each = enumerate(updates)
     with HELD_OFF:
         for _ in range(0, len(updates), _SLICE):
-            ready: list[tuple[int, Operation]] = []
+            ready: list[tuple[int, PendingUpdate]] = []
             for i, update in islice(each, _SLICE):
                 try:
                     ready.append((i, prepare(store, update, ids)))
@@ -64,7 +64,7 @@ def write(store: Store, updates: Updates, ids: Ids = None) -> Outcomes:
     return errors
 
 
-def _carry_out(ready: list[tuple[int, Operation]], errors: Outcomes) -> None:
+def _carry_out(ready: list[tuple[int, PendingUpdate]], errors: Outcomes) -> None:
     for i, operation in ready:
         try:
             operation()
@@ -72,7 +72,7 @@ def _carry_out(ready: list[tuple[int, Operation]], errors: Outcomes) -> None:
             errors[i] = refusal(e)
 
 
-def prepare(store: Store, update: p4r.Update, ids: Ids) -> Operation:
+def prepare(store: EntityStore, update: p4r.Update, ids: Ids) -> PendingUpdate:
     """Checks one update and returns what carries it out."""
     kind = update.type
     if kind not in _KINDS:

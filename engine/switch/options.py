@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+from detour.base.dataplane import HIGHEST_PORT
 from detour.base.errors import DetourError
 from detour.engine import phv
 
@@ -22,7 +23,6 @@ LOG_LEVELS = ("trace", "debug", "info", "warn", "error", "off")
 SPOKEN_VERSION = "1.15.5"
 """The simple_switch_grpc whose command line and behaviour this follows."""
 JSON_VERSION = "2.24"
-MAX_PORT = 511
 MAX_PRIORITIES = 64
 
 REFUSED = {
@@ -101,8 +101,8 @@ def _interface(text: str) -> tuple[int, str]:
     number, at, name = text.partition("@")
     if not at or not number.isdecimal() or not name:
         raise argparse.ArgumentTypeError(f"{text!r} is not PORT@INTERFACE, for example 1@veth0")
-    if int(number) > MAX_PORT:
-        raise argparse.ArgumentTypeError(f"port {number} is beyond {MAX_PORT} (port numbers have nine bits)")
+    if int(number) > HIGHEST_PORT:
+        raise argparse.ArgumentTypeError(f"port {number} is beyond {HIGHEST_PORT} (port numbers have nine bits)")
     return int(number), name
 
 
@@ -169,8 +169,8 @@ _TARGET = (
     _option("--grpc-server-cert", "the server's certificate chain", "PEM", type=Path),
     _option("--grpc-server-key", "the server's private key", "PEM", type=Path),
     _flag("--grpc-server-with-client-auth", "clients must have a certificate"),
-    _option("--cpu-port", "port of packet-in and packet-out (none)", "N", type=_number(1, MAX_PORT)),
-    _option("--drop-port", f"port that drops ({phv.DROP_PORT})", "N", type=_number(0, MAX_PORT),
+    _option("--cpu-port", "port of packet-in and packet-out (none)", "N", type=_number(1, HIGHEST_PORT)),
+    _option("--drop-port", f"port that drops ({phv.DROP_PORT})", "N", type=_number(0, HIGHEST_PORT),
             default=phv.DROP_PORT),
     _option("--priority-queues", "queues a port (1)", "N", type=_PRIORITIES),
     _option("--max-mc-groups", "accepted; up to 65535 can be used", "N", type=_COUNT),

@@ -24,8 +24,8 @@ from detour.engine.switch.address import narrowed
 from detour.engine.switch.options import SwitchOptions
 
 if TYPE_CHECKING:
-    from detour.engine.endpoint import Endpoint
-    from detour.engine.switch.run import Switch
+    from detour.engine.endpoint import GrpcEndpoint
+    from detour.engine.switch.run import StandaloneSwitch
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL_S = 0.02
@@ -72,30 +72,30 @@ def _run(options: SwitchOptions) -> None:
 class _Parts:
     """What has been made so far."""
 
-    endpoint: Endpoint | None = None
-    switch: Switch | None = None
+    endpoint: GrpcEndpoint | None = None
+    switch: StandaloneSwitch | None = None
 
 
 def _start(options: SwitchOptions, parts: _Parts) -> None:
     endpoint = parts.endpoint = _listen(options)
     try:
-        from detour.engine.switch.run import Switch  # takes seconds, in which signals are heard already
+        from detour.engine.switch.run import StandaloneSwitch  # takes seconds, in which signals are heard already
 
-        parts.switch = Switch(options, endpoint, _tell)
+        parts.switch = StandaloneSwitch(options, endpoint, _tell)
         parts.switch.start()
     except BaseException:
         endpoint.stop()
         raise
 
 
-def _listen(options: SwitchOptions) -> Endpoint:
+def _listen(options: SwitchOptions) -> GrpcEndpoint:
     from detour.base.tcp_place import PATIENCE_S
-    from detour.engine.endpoint import Endpoint, Tls
+    from detour.engine.endpoint import GrpcEndpoint, Tls
 
     address, notice = narrowed(options)
     files = options.tls
     tls = None if files is None else Tls(files.certificate, files.key, files.ca if files.require_client else None)
-    endpoint = Endpoint(address, tls)
+    endpoint = GrpcEndpoint(address, tls)
     endpoint.bind(PATIENCE_S, _tell)
     for text in (*options.notices, *([notice] if notice else []), endpoint.reach()):
         _tell(text)

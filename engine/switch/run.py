@@ -13,10 +13,10 @@ from detour.base.errors import DetourError
 from detour.base.progress import Progress
 from detour.engine import warm
 from detour.engine.clock import RealTime
-from detour.engine.endpoint import Endpoint
+from detour.engine.endpoint import GrpcEndpoint
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
-from detour.engine.p4runtime.target import Target, compile_program
+from detour.engine.p4runtime.target import TargetSwitch, compile_program
 from detour.engine.state import SwitchState
 from detour.engine.switch.captures import InterfaceCapture
 from detour.engine.switch.files import Files
@@ -47,10 +47,10 @@ class _Logged(Network):
         self._log.debug("simple_switch target has been notified of a config swap")
 
 
-class Switch:
+class StandaloneSwitch:
     """One switch, as the options ask, at an endpoint that is bound already."""
 
-    def __init__(self, options: SwitchOptions, endpoint: Endpoint, tell: Progress) -> None:
+    def __init__(self, options: SwitchOptions, endpoint: GrpcEndpoint, tell: Progress) -> None:
         self.options = options
         self.log = open_log(options)
         self.network = _Logged(self.log, clock=RealTime(), packets=_PACKETS, frame_bytes=_FRAME_BYTES)
@@ -110,7 +110,7 @@ class Switch:
             program = compile_program(path.read_bytes())
         except OSError as error:
             raise DetourError(f"detour switch: {path} cannot be read: {error.strerror}") from None
-        target = Target(self.network, _SWITCH)
+        target = TargetSwitch(self.network, _SWITCH)
         target.install(program, target.new_state(program))
 
     def _attach(self) -> None:

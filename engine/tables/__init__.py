@@ -5,7 +5,7 @@ Everything that native code reads lies in NumPy arrays owned by these objects; w
 is written to the switch's state block. So state is changed only while the loop does not run this switch.
 """
 
-from detour.engine.tables.arrays import CounterArray, MeterArray, MeterConfig, RegisterArray, ValueSet
+from detour.engine.tables.arrays import CounterArray, MeterArray, MeterRates, RegisterArray, ValueSet
 from detour.engine.tables.errors import EntryExists, NoSuchEntry, TableError, TableFull
 from detour.engine.tables.match import Entry, GroupRef, MatchTable, MemberRef
 from detour.engine.tables.profile import ActionProfile, GroupMember
@@ -20,7 +20,7 @@ __all__ = [
     "MatchTable",
     "MemberRef",
     "MeterArray",
-    "MeterConfig",
+    "MeterRates",
     "NoSuchEntry",
     "RegisterArray",
     "TableError",

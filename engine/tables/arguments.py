@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from detour.engine.compiler.model import Action
+from detour.engine.compiler.model import ActionIr
 from detour.engine.tables.errors import TableError
 
 _WORD = (1 << 64) - 1
@@ -14,10 +14,10 @@ _WORD = (1 << 64) - 1
 class Arguments:
     """Encodes the actions of one table or action profile. `everything` maps the index in records back."""
 
-    def __init__(self, owner: str, actions: tuple[Action, ...], everything: list[Action]) -> None:
+    def __init__(self, owner: str, actions: tuple[ActionIr, ...], everything: list[ActionIr]) -> None:
         self._owner = owner
         self._everything = everything
-        self._by_name: dict[str | int, Action] = {a.id: a for a in actions}
+        self._by_name: dict[str | int, ActionIr] = {a.id: a for a in actions}
         self._by_name.update({a.name: a for a in reversed(actions)})
         # Index, bits of the parameters, and whether each of them is unsigned and fits one word.
         self._plans = {
@@ -25,7 +25,7 @@ class Arguments:
             for name, a in self._by_name.items()
         }
 
-    def action(self, name: str | int) -> Action:
+    def action(self, name: str | int) -> ActionIr:
         """The action with that name or JSON id."""
         action = self._by_name.get(name)
         if action is None:
@@ -59,7 +59,7 @@ class Arguments:
                 words.append((value >> (64 * i)) & _WORD)
         return words
 
-    def decode(self, words: Sequence[int]) -> tuple[Action, tuple[int, ...]]:
+    def decode(self, words: Sequence[int]) -> tuple[ActionIr, tuple[int, ...]]:
         """The action and its arguments; negative constants come back as two's complement."""
         action = self._everything[words[0]]
         values = []

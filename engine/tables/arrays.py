@@ -57,7 +57,7 @@ class CounterArray:
 
 
 @dataclass(frozen=True, slots=True)
-class MeterConfig:
+class MeterRates:
     """Committed and peak rate, a second, and bursts: packets or bytes, whichever the meter counts."""
 
     cir: float
@@ -74,7 +74,7 @@ class MeterArray:
         self._ticks = 1e12 / tick_ps  # in a second
         self.rows: NDArray[np.uint64] = np.zeros((size, METER_WORDS), dtype=np.uint64)
 
-    def configure(self, index: int, config: MeterConfig | None) -> None:
+    def configure(self, index: int, config: MeterRates | None) -> None:
         """Sets the rates, or with None goes back to the state in which every packet is green."""
         row = self.rows[_check(self.name, index, self.size)]
         if config is None:
@@ -92,13 +92,13 @@ class MeterArray:
             dtype=np.uint64,
         )
 
-    def config(self, index: int) -> MeterConfig | None:
+    def config(self, index: int) -> MeterRates | None:
         """The rates that were set, None if none were."""
         row = self.rows[_check(self.name, index, self.size)].tobytes()
         configured, _, peak, pburst, _, _, committed, cburst = struct.unpack_from("<QQdQQQdQ", row)
         if not configured:
             return None
-        return MeterConfig(round(committed * self._ticks, 6), cburst, round(peak * self._ticks, 6), pburst)
+        return MeterRates(round(committed * self._ticks, 6), cburst, round(peak * self._ticks, 6), pburst)
 
     def snapshot(self) -> MeterArray:
         """A copy to be read."""

@@ -29,10 +29,10 @@ _LINE_WORDS = 8
 _STALE = 32
 """Removed keys whose bits may stay in a filter, beside as many as there are keys."""
 
-Key = tuple[int, ...]
+PackedKey = tuple[int, ...]
 
 
-def hash_key(key: Key) -> int:
+def hash_key(key: PackedKey) -> int:
     """The hash of the words of a packed, masked key.
 
     Slots are chosen by its low bits, and prefixes have information in their words' high bits only: hence the shift
@@ -95,7 +95,7 @@ class HashGroup:
         np.bitwise_or.at(self.filter, self.filter_mask - words.astype(np.int64), bits)
         self.removed = 0
 
-    def _slot(self, key: Key, h: int) -> int:
+    def _slot(self, key: PackedKey, h: int) -> int:
         """Offset of the slot that has the key, whose hash is `h`, or, if none has, of the free one where it belongs."""
         flat, stride, mask = self.flat, self.stride, self.mask
         at = h & mask
@@ -110,12 +110,12 @@ class HashGroup:
                 return offset
             at = (at + 1) & mask
 
-    def get(self, key: Key) -> tuple[int, int]:
+    def get(self, key: PackedKey) -> tuple[int, int]:
         """(value, rank) of a key, (0, 0) if it is not there."""
         at = self._slot(key, hash_key(key))
         return self.flat[at], self.flat[at + 1]
 
-    def put(self, key: Key, value: int, rank: int) -> bool:
+    def put(self, key: PackedKey, value: int, rank: int) -> bool:
         """Sets the value of a key. True when the table moved and its address must be published again."""
         h = hash_key(key)
         flat, at = self.flat, self._slot(key, h)
@@ -134,7 +134,7 @@ class HashGroup:
             return True
         return False
 
-    def remove(self, key: Key) -> None:
+    def remove(self, key: PackedKey) -> None:
         """Forgets a key that is there; slots behind it that probed past it move back."""
         flat, stride, mask = self.flat, self.stride, self.mask
         hole = self._slot(key, hash_key(key)) // stride

@@ -38,14 +38,14 @@ from detour.engine.compiler.slots import (
     NODE_HEAD,
     NODES,
     KeyLayout,
-    Place,
+    KeyPlace,
     block_chunks,
 )
-from detour.engine.tables.hashing import HashGroup, Key
+from detour.engine.tables.hashing import HashGroup, PackedKey
 from detour.engine.tables.rows import Handles, Rows
 from detour.engine.tables.sliced import Block, Blocks
 
-Bounds = tuple[tuple[int, int], ...]
+RangeBounds = tuple[tuple[int, int], ...]
 
 _MANY_GROUPS = 4  # from here on entries go to coarser groups
 _LONG_CHAIN = 8
@@ -69,12 +69,12 @@ class ExactIndex:
         self._sw[self._slot + HASH_MASK] = self._group.mask
         self._sw[self._slot + ENTRY_COUNT] = self._group.count
 
-    def add(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> None:
+    def add(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
         """Makes the key lead to that record."""
         self._group.put(key, row, rank)
         self._publish()
 
-    def remove(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> None:
+    def remove(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
         """Undoes `add`."""
         self._group.remove(key)
         self._publish()
@@ -89,12 +89,12 @@ class _Group:
 
     __slots__ = ("buckets", "chained", "hash", "mask", "removed", "top")
 
-    def __init__(self, mask: Key, chained: bool) -> None:
+    def __init__(self, mask: PackedKey, chained: bool) -> None:
         self.mask, self.chained = mask, chained
         self.hash = HashGroup(len(self.mask))
         self.top = 0
         self.removed = 0
-        self.buckets: dict[Key, list[tuple[int, int]]] = {}
+        self.buckets: dict[PackedKey, list[tuple[int, int]]] = {}
 
     def row(self, words: int) -> tuple[int, ...]:
         """Its row in native memory."""
@@ -107,7 +107,7 @@ class _Groups:
     def __init__(self, sw: NDArray[np.int64], slot: int, words: int) -> None:
         self._sw, self._slot = sw, slot
         self._rows = Rows(sw, slot + GROUPS, GROUP_HEAD + words)
-        self._by_mask: tuple[dict[Key, _Group], dict[Key, _Group]] = ({}, {})  # direct, chained
+        self._by_mask: tuple[dict[PackedKey, _Group], dict[PackedKey, _Group]] = ({}, {})  # direct, chained
         self._order: list[_Group | Block] = []
         self._words = words
         sw[slot + GROUP_COUNT] = 0  # a table that was cleared had groups, and its new rows hold no addresses
@@ -115,11 +115,11 @@ class _Groups:
     def __len__(self) -> int:
         return len(self._by_mask[0]) + len(self._by_mask[1])
 
-    def find(self, mask: Key, chained: bool) -> _Group | None:
+    def find(self, mask: PackedKey, chained: bool) -> _Group | None:
         """The group with that mask."""
         return self._by_mask[chained].get(mask)
 
-    def make(self, mask: Key, chained: bool) -> _Group:
+    def make(self, mask: PackedKey, chained: bool) -> _Group:
         """A new group; it appears in native memory with the first `raised`."""
         group = self._by_mask[chained][mask] = _Group(mask, chained)
         return group
@@ -195,12 +195,12 @@ class PrefixIndex:
     def __init__(self, sw: NDArray[np.int64], slot: int, layout: KeyLayout, fields: tuple[KeyField, ...]) -> None:
         self._groups = _Groups(sw, slot, layout.words)
 
-    def add(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> None:
+    def add(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
         """Makes packets that match `key` under `mask` find that record."""
         group = self._groups.find(mask, False) or self._groups.make(mask, False)
         self._groups.raised(group, rank, group.hash.put(key, row, rank))
 
-    def remove(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> None:
+    def remove(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
         """Undoes `add`."""
         group = self._groups.find(mask, False)
         assert group is not None
@@ -212,18 +212,18 @@ class _Home(NamedTuple):
     """Where an entry (or, with ranges, one of its blocks) was put. `value` is a node or a direct record."""
 
     group: _Group
-    key: Key
+    key: PackedKey
     value: int
 
 
 class _Scattered(NamedTuple):
     """What an entry in a block was added with, to move it to a group. `mask` is that of its group."""
 
-    key: Key
-    mask: Key
-    bounds: Bounds
+    key: PackedKey
+    mask: PackedKey
+    bounds: RangeBounds
     rank: int
-    group_mask: Key
+    group_mask: PackedKey
     node: int
 
 
@@ -239,10 +239,10 @@ class RankedIndex:
         self._homes: dict[int, list[_Home]] = {}
         self._blocks_of_bits = Blocks(block_chunks(layout, fields))
         self._scattered: dict[int, _Scattered] = {}
-        self._by_mask: dict[Key, set[int]] = {}
-        self._coarse: dict[tuple[Key, int], Key] = {}
+        self._by_mask: dict[PackedKey, set[int]] = {}
+        self._coarse: dict[tuple[PackedKey, int], PackedKey] = {}
 
-    def add(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> None:
+    def add(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
         """Makes packets that match find that record, unless they find a higher rank."""
         if bounds:
             homes = self._add_chained(key, mask, bounds, rank, row)
@@ -253,14 +253,14 @@ class RankedIndex:
         if homes:
             self._homes[row] = homes
 
-    def _add_direct(self, key: Key, mask: Key, rank: int, row: int) -> _Home:
+    def _add_direct(self, key: PackedKey, mask: PackedKey, rank: int, row: int) -> _Home:
         group = self._groups.find(mask, False) or self._groups.make(mask, False)
         bucket = group.buckets.setdefault(key, [])
         bisect.insort(bucket, (rank, DIRECT | row))
         self._groups.raised(group, rank, group.hash.put(key, bucket[-1][1], bucket[-1][0]))
         return _Home(group, key, DIRECT | row)
 
-    def _add_chained(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> list[_Home]:
+    def _add_chained(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> list[_Home]:
         """Returns no homes if the entry was scattered."""
         homes: list[_Home] = []
         chosen = self._choose(key, mask, bounds) if bounds else self._choose_plain(key, mask)
@@ -281,7 +281,7 @@ class RankedIndex:
             homes.append(_Home(group, block_key, node))
         return homes
 
-    def remove(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> None:
+    def remove(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
         """Undoes `add`."""
         if row in self._scattered:
             self._gather(row)
@@ -303,7 +303,7 @@ class RankedIndex:
 
     # -- chains
 
-    def _choose(self, key: Key, mask: Key, bounds: Bounds) -> list[tuple[Key, _Group]]:
+    def _choose(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds) -> list[tuple[PackedKey, _Group]]:
         """The coarsest masks under which the entry's chains stay short; none if the entry is to be scattered.
 
         While groups are few, the finest mask is taken at once; when they are many, no new one is made.
@@ -320,7 +320,7 @@ class RankedIndex:
                 return [(k, group) for k, _ in blocks]
         return []
 
-    def _choose_plain(self, key: Key, mask: Key) -> list[tuple[Key, _Group]]:
+    def _choose_plain(self, key: PackedKey, mask: PackedKey) -> list[tuple[PackedKey, _Group]]:
         """As `_choose`, for an entry without ranges: it has one block at each level."""
         groups = self._groups
         few, sparse = len(groups) < _MANY_GROUPS, len(groups) >= _SPARSE_GROUPS
@@ -338,7 +338,7 @@ class RankedIndex:
 
     # -- scattered entries
 
-    def _scatter(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> None:
+    def _scatter(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> None:
         """Puts an entry into a block, or gives its mask a group if enough others have the mask."""
         group_mask = self._blocks(key, mask, bounds, 2)[0][1]
         same = self._by_mask.setdefault(group_mask, set())
@@ -370,7 +370,7 @@ class RankedIndex:
             self._blocks_of_bits.drop(block)
         return entry
 
-    def _hull(self, key: Key, mask: Key, bounds: Bounds) -> tuple[Key, Key]:
+    def _hull(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds) -> tuple[PackedKey, PackedKey]:
         """Key and mask with the ranges as the prefixes that both of their ends have: what a block compares."""
         keys, masks = key, mask
         for (low, high), i in zip(bounds, self._layout.ranges, strict=True):
@@ -380,7 +380,9 @@ class RankedIndex:
             keys, masks = keys + _split(low & prefix, words), masks + _split(prefix, words)
         return keys, masks
 
-    def _blocks(self, key: Key, mask: Key, bounds: Bounds, level: int) -> list[tuple[Key, Key]]:
+    def _blocks(
+        self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, level: int
+    ) -> list[tuple[PackedKey, PackedKey]]:
         """Key and mask at a level, for every combination of blocks that cover the ranges."""
         coarse = mask if level == 2 else self._coarsened(mask, level)
         keys = tuple(map(and_, key, coarse))
@@ -399,7 +401,7 @@ class RankedIndex:
             for combo in product(*choices)
         ]
 
-    def _coarsened(self, mask: Key, level: int) -> Key:
+    def _coarsened(self, mask: PackedKey, level: int) -> PackedKey:
         """The mask with the fields' masks cut to prefixes; masks are few, so the answers are kept."""
         found = self._coarse.get((mask, level))
         if found is None:
@@ -413,7 +415,7 @@ class RankedIndex:
             found = self._coarse[(mask, level)] = tuple(masks)
         return found
 
-    def _new_node(self, key: Key, mask: Key, bounds: Bounds, rank: int, row: int) -> int:
+    def _new_node(self, key: PackedKey, mask: PackedKey, bounds: RangeBounds, rank: int, row: int) -> int:
         """A node with everything to compare; its number is one more than its row, since 0 ends a chain."""
         node = self._node_handles.take()
         self._nodes.reserve(node + 1)
@@ -426,7 +428,7 @@ class RankedIndex:
         self._nodes.write(node * self._nodes.stride, words)
         return node + 1
 
-    def _link(self, group: _Group, key: Key, bucket: list[tuple[int, int]], at: int) -> bool:
+    def _link(self, group: _Group, key: PackedKey, bucket: list[tuple[int, int]], at: int) -> bool:
         """Writes the links around position `at` of a chain and, if it is the head, the hash slot.
 
         A node leads to the one before it in the bucket, which has the next lower rank.
@@ -455,16 +457,16 @@ def _coarsen(mask: int, bits: int, step: int) -> int:
     return full >> zeros << zeros
 
 
-def _field_mask(mask: Key, place: Place) -> int:
+def _field_mask(mask: PackedKey, place: KeyPlace) -> int:
     value = sum(mask[place.word + i] << (64 * i) for i in range(place.words))
     return value >> place.shift & ((1 << place.bits) - 1)
 
 
-def _set_field_mask(masks: list[int], place: Place, value: int) -> None:
+def _set_field_mask(masks: list[int], place: KeyPlace, value: int) -> None:
     for i, part in enumerate(_split(value << place.shift, place.words)):
         cover = ((1 << place.bits) - 1) << place.shift >> (64 * i) & _WORD
         masks[place.word + i] = masks[place.word + i] & ~cover | part
 
 
-def _split(value: int, count: int) -> Key:
+def _split(value: int, count: int) -> PackedKey:
     return tuple((value >> (64 * i)) & _WORD for i in range(count))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from detour.engine.compiler.model import KeyField
 from detour.engine.compiler.slots import KeyLayout
 from detour.engine.tables.errors import TableError
-from detour.engine.tables.hashing import Key
+from detour.engine.tables.hashing import PackedKey
 
 _REMEMBERED = 4096
 
@@ -17,8 +17,8 @@ class Match(NamedTuple):
     """A key in canonical form. `identity` tells entries apart (also by priority); `prefix`: the LPM field's length."""
 
     identity: int | tuple[Any, ...]
-    key: Key
-    mask: Key
+    key: PackedKey
+    mask: PackedKey
     bounds: tuple[tuple[int, int], ...]
     prefix: int
 
@@ -39,11 +39,11 @@ class KeyCodec:
             (f.match_type, f.name, full, cover, shift, _prefix_masks(f))
             for f, (full, cover, shift) in zip(fields, self._exact_plan, strict=True)
         )
-        self._masks: dict[int, Key] = {}
+        self._masks: dict[int, PackedKey] = {}
         self._exact = all(f.match_type == "exact" for f in fields)
         self._exact_mask = self._split(sum(full << shift for full, shift in zip(self._full, self._shifts, strict=True)))
 
-    def _split(self, value: int) -> Key:
+    def _split(self, value: int) -> PackedKey:
         if self._words == 1:
             return (value,)
         if self._words == 2:
@@ -98,7 +98,7 @@ class KeyCodec:
         mask_words = self._masks.get(mask) or self._new_mask(mask)
         return Match((packed, mask, priority, *bounds), self._split(packed), mask_words, bounds, prefix)
 
-    def _new_mask(self, mask: int) -> Key:
+    def _new_mask(self, mask: int) -> PackedKey:
         if len(self._masks) >= _REMEMBERED:
             self._masks.clear()
         words = self._masks[mask] = self._split(mask)

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from detour.engine.compiler import model
 from detour.engine.compiler.slots import (
     ACTION,
-    BYTES,
+    ENTRY_BYTES,
+    ENTRY_PACKETS,
     GROUP_FLAG,
     METERS,
-    NO_ACTION,
+    NO_ACTION_ID,
     NOW,
-    PACKETS,
     RECORDS,
     TOUCHED,
     key_layout,
@@ -27,7 +27,7 @@ from detour.engine.compiler.slots import (
     record_words,
 )
 from detour.engine.tables.arguments import Arguments
-from detour.engine.tables.arrays import MeterArray, MeterConfig
+from detour.engine.tables.arrays import MeterArray, MeterRates
 from detour.engine.tables.errors import EntryExists, NoSuchEntry, TableError, TableFull
 from detour.engine.tables.index import ExactIndex, PrefixIndex, RankedIndex
 from detour.engine.tables.keys import KeyCodec, Match
@@ -52,7 +52,7 @@ class GroupRef:
     group: int
 
 
-Target = str | int | MemberRef | GroupRef
+EntryTarget = str | int | MemberRef | GroupRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Entry:
     handle: int
     key: tuple[Any, ...]
     priority: int
-    action: model.Action | None
+    action: model.ActionIr | None
     params: tuple[int, ...]
     target: MemberRef | GroupRef | None = None
 
@@ -78,10 +78,10 @@ class MatchTable:
 
     def __init__(
         self,
-        spec: model.Table,
+        spec: model.TableIr,
         sw: NDArray[np.int64],
         slot: int,
-        actions: list[model.Action],
+        actions: list[model.ActionIr],
         profile: ActionProfile | None,
         meter: model.Array | None,
         tick_ps: int,
@@ -100,11 +100,11 @@ class MatchTable:
             self._meter = MeterArray(meter.name, 4, meter.unit, tick_ps)
             self._publish_meter()
         self._reset_entries()
-        self._rows.flat[ACTION] = NO_ACTION
+        self._rows.flat[ACTION] = NO_ACTION_ID
         self.default_changed = False
         self._install(spec)
 
-    def _install(self, spec: model.Table) -> None:
+    def _install(self, spec: model.TableIr) -> None:
         if spec.default is not None:
             self._write_default(spec.default.action.id, spec.default.args)
         for e in spec.entries or ():
@@ -123,7 +123,7 @@ class MatchTable:
 
     # -- entries
 
-    def insert(self, key: tuple[Any, ...], action: Target, params: tuple[int, ...] = (), priority: int = 0) -> int:
+    def insert(self, key: tuple[Any, ...], action: EntryTarget, params: tuple[int, ...] = (), priority: int = 0) -> int:
         """Adds an entry and returns its handle.
 
         Raises EntryExists, TableFull or, for what does not fit the table, TableError.
@@ -150,7 +150,7 @@ class MatchTable:
         self._index.add(match.key, match.mask, match.bounds, rank, handle + 1)
         return handle
 
-    def modify(self, handle: int, action: Target, params: tuple[int, ...] = ()) -> None:
+    def modify(self, handle: int, action: EntryTarget, params: tuple[int, ...] = ()) -> None:
         """Gives an entry another action; counters and meters stay."""
         self._check_mutable()
         self._match(handle)
@@ -214,14 +214,14 @@ class MatchTable:
 
     # -- default entry
 
-    def set_default(self, action: Target, params: tuple[int, ...] = ()) -> None:
+    def set_default(self, action: EntryTarget, params: tuple[int, ...] = ()) -> None:
         """Sets the default action, unless the program says that it is const."""
         if self.spec.default_const:
             raise TableError(f"{self.name}: its default entry is const")
         self._write_default(action, params)
         self.default_changed = True
 
-    def _write_default(self, action: Target, params: tuple[int, ...]) -> None:
+    def _write_default(self, action: EntryTarget, params: tuple[int, ...]) -> None:
         default = self.spec.default
         if default and self.spec.default_action_const:
             chosen = action if isinstance(action, str | int) else ""
@@ -236,14 +236,14 @@ class MatchTable:
     def reset_default(self) -> None:
         """Back to the default entry that the program gives (none in indirect tables)."""
         default = self.spec.default
-        words = self._encode(default.action.id, default.args) if default else [NO_ACTION]
+        words = self._encode(default.action.id, default.args) if default else [NO_ACTION_ID]
         self._set_default_words(words)
         self.default_changed = False
 
     @property
     def default(self) -> Entry | None:
         """The default entry (handle -1), None if there is none."""
-        if self._rows.flat[ACTION] == NO_ACTION:
+        if self._rows.flat[ACTION] == NO_ACTION_ID:
             return None
         action, params, target = self._decode(0)
         return Entry(-1, (), 0, action, params, target)
@@ -253,12 +253,12 @@ class MatchTable:
     def counter(self, handle: int) -> tuple[int, int]:
         """(packets, bytes) of an entry."""
         at = self._counted(handle)
-        return self._rows.flat[at + PACKETS], self._rows.flat[at + BYTES]
+        return self._rows.flat[at + ENTRY_PACKETS], self._rows.flat[at + ENTRY_BYTES]
 
     def set_counter(self, handle: int, packets: int, octets: int) -> None:
         """Sets an entry's counter."""
         at = self._counted(handle)
-        self._rows.flat[at + PACKETS], self._rows.flat[at + BYTES] = packets, octets
+        self._rows.flat[at + ENTRY_PACKETS], self._rows.flat[at + ENTRY_BYTES] = packets, octets
 
     def _counted(self, handle: int) -> int:
         if not self.spec.with_counters:
@@ -266,11 +266,11 @@ class MatchTable:
         self._match(handle)
         return (handle + 1) * self._rows.stride
 
-    def meter(self, handle: int) -> MeterConfig | None:
+    def meter(self, handle: int) -> MeterRates | None:
         """The direct meter's rates, None if they were never set."""
         return self._metered(handle).config(handle + 1)
 
-    def set_meter(self, handle: int, config: MeterConfig | None) -> None:
+    def set_meter(self, handle: int, config: MeterRates | None) -> None:
         """Sets the direct meter's rates."""
         self._metered(handle).configure(handle + 1, config)
 
@@ -311,7 +311,7 @@ class MatchTable:
         if not self.spec.key:
             raise TableError(f"{self.name}: a table without key has only a default entry")
 
-    def _encode(self, action: Target, params: tuple[int, ...]) -> list[int]:
+    def _encode(self, action: EntryTarget, params: tuple[int, ...]) -> list[int]:
         if self.profile is None:
             if isinstance(action, MemberRef | GroupRef):
                 raise TableError(f"{self.name}: it has no action profile")
@@ -322,7 +322,7 @@ class MatchTable:
             return [GROUP_FLAG | self.profile.group_row(action.group)]
         raise TableError(f"{self.name}: its entries point to members of {self.profile.name}")
 
-    def _decode(self, row: int) -> tuple[model.Action | None, tuple[int, ...], MemberRef | GroupRef | None]:
+    def _decode(self, row: int) -> tuple[model.ActionIr | None, tuple[int, ...], MemberRef | GroupRef | None]:
         at = row * self._rows.stride
         flat = self._rows.flat
         if self.profile is None:
@@ -335,7 +335,7 @@ class MatchTable:
 
     def _refer(self, word: int, count: int) -> None:
         """Keeps the action profile's use counts."""
-        if self.profile is None or word == NO_ACTION:
+        if self.profile is None or word == NO_ACTION_ID:
             return
         if word & GROUP_FLAG:
             self.profile.use_group(word & 0xFFFFFFFF, count)

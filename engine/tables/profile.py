@@ -45,7 +45,7 @@ class ActionProfile:
     """
 
     def __init__(
-        self, spec: model.ActionProfile, sw: NDArray[np.int64], slot: int, actions: list[model.Action]
+        self, spec: model.ActionProfileIr, sw: NDArray[np.int64], slot: int, actions: list[model.ActionIr]
     ) -> None:
         self.name, self.spec, self.max_size = spec.name, spec, spec.max_size
         self._arguments = Arguments(spec.name, tuple(spec.actions.values()), actions)
@@ -99,7 +99,7 @@ class ActionProfile:
             raise NoSuchEntry(f"{self.name}: there is no member {member}")
         return row
 
-    def member(self, member: int) -> tuple[model.Action, tuple[int, ...]]:
+    def member(self, member: int) -> tuple[model.ActionIr, tuple[int, ...]]:
         """Action and arguments of a member."""
         at = self.member_row(member) * self._members.stride
         return self._arguments.decode(self._members.flat[at : at + self._members.stride])

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.engine.compiler.slots import BLOCK_ENTRIES, BLOCK_MASK, BLOCK_MATRIX, NIBBLE
-from detour.engine.tables.hashing import Key
+from detour.engine.tables.hashing import PackedKey
 
 _HALF = BLOCK_ENTRIES // 2
 _ALL = (1 << BLOCK_ENTRIES) - 1
@@ -52,7 +52,7 @@ class Block:
         """Its row among the groups."""
         return (self.address, BLOCK_MASK, self.top, *(0,) * words)
 
-    def put(self, rank: int, key: Key, mask: Key, node: int) -> None:
+    def put(self, rank: int, key: PackedKey, mask: PackedKey, node: int) -> None:
         """Adds an entry; there must be room."""
         bit = self.free.pop()
         self.entries[rank] = bit
@@ -97,7 +97,7 @@ class Blocks:
         """The block that holds a rank."""
         return self._blocks[bisect.bisect_right(self._starts, rank) - 1]
 
-    def put(self, rank: int, key: Key, mask: Key, node: int) -> tuple[Block, ...]:
+    def put(self, rank: int, key: PackedKey, mask: PackedKey, node: int) -> tuple[Block, ...]:
         """Adds an entry; returns the blocks whose highest rank may be another now."""
         block, other = self._room(rank)
         block.put(rank, key, mask, node)

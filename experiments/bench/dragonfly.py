@@ -18,11 +18,11 @@ from detour.topo import Topology, parse_topology
 
 D1 = "dragonfly:p=2,a=4,h=2"
 D3 = "dragonfly:p=4,a=8,h=4"
-PRIORITIES = 8
-QUEUE_PACKETS = 256
+BENCH_PRIORITIES = 8
+BENCH_QUEUE_PACKETS = 256
 
 
-class Fabric:
+class BenchFabric:
     """A Dragonfly's topology, its tables, and fabric.p4 as machine code."""
 
     def __init__(self, spec: str = D1) -> None:
@@ -34,7 +34,7 @@ class Fabric:
         """Adds switches with their program and all their entries."""
         states = []
         for device in devices:
-            network.add_switch(device, priorities=PRIORITIES)
+            network.add_switch(device, priorities=BENCH_PRIORITIES)
             state = SwitchState(self.program, device, network.tick_ps)
             load(network, device, state, self.plan[device])
             network.set_pipeline(device, self.program, state)
@@ -51,8 +51,8 @@ class Fabric:
         self.add_switches(network, [switch.device_id for switch in self.topology.switches])
         for link in self.topology.links:
             if link.kind != "host":
-                network.connect(self.end(*link.a), self.end(*link.b), 0, delay_ps, QUEUE_PACKETS)
+                network.connect(self.end(*link.a), self.end(*link.b), 0, delay_ps, BENCH_QUEUE_PACKETS)
         for one, other in partners(self.topology):
             ends = self.end(one.switch, one.port), self.end(other.switch, other.port)
-            network.connect(*ends, 0, delay_ps, QUEUE_PACKETS)
+            network.connect(*ends, 0, delay_ps, BENCH_QUEUE_PACKETS)
         return network

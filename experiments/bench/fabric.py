@@ -19,13 +19,13 @@ from detour.base.progress import Progress, silent
 from detour.engine.clock import RealTime
 from detour.engine.network import Network
 from detour.experiments.bench import namespace, processes
-from detour.experiments.bench.dragonfly import Fabric
+from detour.experiments.bench.dragonfly import BenchFabric
 from detour.experiments.bench.frames import between, partners
-from detour.experiments.bench.report import Goal, Report, rate, ratio
+from detour.experiments.bench.report import BenchReport, Goal, rate, ratio
 from detour.topo.topology import Host
 
 GOAL = 30.0
-BYTES = 512
+FRAME_BYTES = 512
 _DELAY_PS = 1_000_000_000
 _MAX_LAG_PS = 100_000_000_000
 _ENGINE_LOADS = (500, 1000, 2000, 3000, 4000, 6000, 8000)
@@ -35,7 +35,7 @@ _LIFE = 254
 
 
 @dataclass(frozen=True)
-class Load:
+class LoadPoint:
     """Packets in flight, hops a second (the best window of some), and how far loop time was behind the clock."""
 
     packets: int
@@ -60,9 +60,9 @@ def _windows(hops: Callable[[], int], refill: Callable[[], None], seconds: float
 # -- the engine --------------------------------------------------------------------------------------------
 
 
-def engine(fabric: Fabric, seconds: float, tell: Progress) -> list[Load]:
+def engine(fabric: BenchFabric, seconds: float, tell: Progress) -> list[LoadPoint]:
     """Loads that the engine keeps up with in real time, the last one perhaps not."""
-    loads: list[Load] = []
+    loads: list[LoadPoint] = []
     for packets in _ENGINE_LOADS:
         with fabric.network(RealTime(), _DELAY_PS, 1 << 15) as network:
             network.start()
@@ -73,8 +73,8 @@ def engine(fabric: Fabric, seconds: float, tell: Progress) -> list[Load]:
     return loads
 
 
-def _engine_load(fabric: Fabric, network: Network, packets: int, seconds: float) -> Load:
-    frames = between(partners(fabric.topology), BYTES, packets)
+def _engine_load(fabric: BenchFabric, network: Network, packets: int, seconds: float) -> LoadPoint:
+    frames = between(partners(fabric.topology), FRAME_BYTES, packets)
     sent = 0
 
     def refill() -> None:
@@ -92,7 +92,7 @@ def _engine_load(fabric: Fabric, network: Network, packets: int, seconds: float)
     refill()
     time.sleep(_WINDOW)
     hops = _windows(lambda: int(network.switch_stats()["packets"].sum()), refill, seconds)
-    return Load(packets, hops, network.lag_ps / 1e9)
+    return LoadPoint(packets, hops, network.lag_ps / 1e9)
 
 
 # -- BMv2 --------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def _interface(switch: int, port: int) -> str:
     return f"s{switch}p{port}"
 
 
-def bmv2(fabric: Fabric, seconds: float, tell: Progress) -> list[Load]:
+def bmv2(fabric: BenchFabric, seconds: float, tell: Progress) -> list[LoadPoint]:
     """The same with a process a switch, over veth pairs in a namespace of our own."""
     topology = fabric.topology
     far = {one.index: other for one, other in partners(topology)}
@@ -114,7 +114,7 @@ def bmv2(fabric: Fabric, seconds: float, tell: Progress) -> list[Load]:
         switch.device_id: {port: _interface(switch.index, port) for port in range(1, len(switch.ports) + 1)}
         for switch in topology.switches
     }
-    loads: list[Load] = []
+    loads: list[LoadPoint] = []
     with processes.Switches("bmv2", ports) as switches:
         switches.provision(fabric.plan)
         for packets in _BMV2_LOADS:
@@ -130,8 +130,8 @@ def _hops() -> int:
     return sum(count for name, count in namespace.received().items() if name != "lo")
 
 
-def _bmv2_load(fabric: Fabric, far: dict[int, Host], packets: int, seconds: float) -> Load:
-    frames = between(partners(fabric.topology), BYTES, packets)
+def _bmv2_load(fabric: BenchFabric, far: dict[int, Host], packets: int, seconds: float) -> LoadPoint:
+    frames = between(partners(fabric.topology), FRAME_BYTES, packets)
     begin, sent = _hops(), 0
 
     def refill() -> None:
@@ -146,7 +146,7 @@ def _bmv2_load(fabric: Fabric, far: dict[int, Host], packets: int, seconds: floa
     time.sleep(_WINDOW)
     hops = _windows(_hops, refill, seconds)
     _die_out()
-    return Load(packets, hops)
+    return LoadPoint(packets, hops)
 
 
 def _send(host: Host, frame: bytes) -> None:
@@ -168,13 +168,13 @@ def _die_out() -> None:
 # -- together ----------------------------------------------------------------------------------------------
 
 
-def run(seconds: float = 3.0, tell: Progress = silent) -> Report:
+def run(seconds: float = 3.0, tell: Progress = silent) -> BenchReport:
     """Measures. `seconds`: how long each load runs."""
-    fabric = Fabric()
+    fabric = BenchFabric()
     notes: list[str] = []
-    other: list[Load] = []
+    other: list[LoadPoint] = []
     if not processes.installed():
-        notes.append(f"not compared with BMv2: {processes.BMV2} is not on PATH")
+        notes.append(f"not compared with BMv2: {processes.BMV2_COMMAND} is not on PATH")
     elif why := namespace.unavailable():
         notes.append(f"not compared with BMv2: {why}")
     else:
@@ -184,7 +184,7 @@ def run(seconds: float = 3.0, tell: Progress = silent) -> Report:
     return report(own, other, notes)
 
 
-def report(own: list[Load], other: list[Load], notes: list[str]) -> Report:
+def report(own: list[LoadPoint], other: list[LoadPoint], notes: list[str]) -> BenchReport:
     """The engine's best load is one that it keeps up with."""
     kept = [load for load in own if load.lag_ms * 1e9 <= _MAX_LAG_PS] or own[:1]
     best = max(load.hops for load in kept)
@@ -192,7 +192,7 @@ def report(own: list[Load], other: list[Load], notes: list[str]) -> Report:
     found = ratio(best, best_bmv2)
     rows = [("engine", str(load.packets), rate(load.hops), f"{load.lag_ms:.1f}") for load in own]
     rows += [("BMv2", str(load.packets), rate(load.hops), "-") for load in other]
-    return Report(
+    return BenchReport(
         name="fabric",
         numbers={"engine_hops_per_s": best, "bmv2_hops_per_s": best_bmv2, "ratio": found},
         columns=("36 switches", "packets in flight", "packet-hops/s", "ms behind the clock"),

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from detour.base.progress import Progress, silent
-from detour.control.fors import FatTree2, Plan, parse_fabric, random_failures, solve
+from detour.control.fors import FatTree2, ForsPlan, parse_fabric, random_failures, solve
 from detour.control.fors.incremental import Change, reroute
 from detour.control.fors.solve import counting_bound, proven_bound
 from detour.control.fors.verify import problems
 from detour.control.fors.warm import warm
-from detour.experiments.bench.report import Goal, Report
+from detour.experiments.bench.report import BenchReport, Goal
 
 DAQ = "ft:m0=20,m1=18"
 HARDEST = "0:0,0:1,0:2,5:3,5:4,5:5,11:6,11:7,11:8"
@@ -33,13 +33,13 @@ _REPEATS = 5
 class _Timed:
     """A plan and the seconds it took."""
 
-    plan: Plan
+    plan: ForsPlan
     seconds: float
     verify: float
     right: bool
 
 
-def run(sets: int = SETS, phases: int = 24, tell: Progress = silent) -> Report:
+def run(sets: int = SETS, phases: int = 24, tell: Progress = silent) -> BenchReport:
     """Measures all goals. `sets`: random failure sets; `phases`: of the two exchanges in virtual time (0: none run)."""
     tell("loading native code")
     warm()
@@ -57,7 +57,7 @@ def run(sets: int = SETS, phases: int = 24, tell: Progress = silent) -> Report:
     ]
     met = sum(goal.met is True for goal in goals)
     rows = (("goals met", f"{met} of {len(goals)}"), ("random failure sets", str(sets)))
-    return Report("fors", {"goals": lines, "sets": sets}, ("what", "value"), rows, tuple(goals))
+    return BenchReport("fors", {"goals": lines, "sets": sets}, ("what", "value"), rows, tuple(goals))
 
 
 def _timed(fabric: FatTree2) -> _Timed:
@@ -157,11 +157,11 @@ def _throughput(phases: int, tell: Progress) -> Iterator[Goal]:
     """Virtual time at 200 Gb/s: an exchange with one failed link beside one without."""
     value = None
     if phases:
-        from detour.experiments.fors.exchange import Run, execute
+        from detour.experiments.fors.exchange import ExchangeRun, execute
 
         gbps = []
         for fail in (None, "0:0"):
             tell(f"exchange with {'one failed link' if fail else 'all links'} in virtual time")
-            gbps.append(execute(Run(parse_fabric(DAQ, fail), phases=phases))["throughput_gbps"])
+            gbps.append(execute(ExchangeRun(parse_fabric(DAQ, fail), phases=phases))["throughput_gbps"])
         value = round(gbps[1] / gbps[0], 4)
     yield Goal("throughput with one failed link, relative to none", value, 0.97)

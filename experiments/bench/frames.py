@@ -7,10 +7,10 @@ import random
 import struct
 from collections.abc import Sequence
 
+from detour.hosts.frames.wire import ETHERNET, IPV6, TRANSIT, UDP
 from detour.topo import address
 from detour.topo.topology import Host, Topology
 
-ETHERNET, IPV6, TRANSIT, UDP = 14, 40, 8, 8
 MOST_HOPS = 255
 _NO_NEXT_HEADER = 59
 _ECT0 = 2

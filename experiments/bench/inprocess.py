@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from detour.engine.network import Network
 from detour.engine.wiring import Port
 
-BATCH = 512
+INJECT_BATCH = 512
 NOWHERE = 999
 """Device id of a switch without a program: it takes packets and drops them."""
 _SPACING_PS = 20_000

@@ -23,8 +23,8 @@ from detour.control.entries import TableEntry
 from detour.control.p4runtime.codec import Codec
 from detour.control.planner import plan
 from detour.experiments.bench.client import Client, p4info
-from detour.experiments.bench.dragonfly import D3, PRIORITIES
-from detour.experiments.bench.report import Goal, Report
+from detour.experiments.bench.dragonfly import BENCH_PRIORITIES, D3
+from detour.experiments.bench.report import BenchReport, Goal
 from detour.topo import Topology, parse_topology
 
 GOAL_MIB = 1024.0
@@ -74,7 +74,7 @@ def _serve(spec: str, address: str) -> None:
 
 def _wire(network, topology: Topology) -> None:
     for switch in topology.switches:
-        network.add_switch(switch.device_id, priorities=PRIORITIES)
+        network.add_switch(switch.device_id, priorities=BENCH_PRIORITIES)
     for link in topology.links:
         ends = [(topology.switches[at].device_id, port) for at, port in (link.a, link.b)[: 1 + (link.kind != "host")]]
         if link.kind == "host":
@@ -134,12 +134,12 @@ def measure(spec: str = D3, tell: Progress = silent) -> Resident:
         return Resident(len(wanted), entries, empty, with_switches, with_pipelines, with_entries)
 
 
-def run(tell: Progress = silent) -> Report:
+def run(tell: Progress = silent) -> BenchReport:
     """Measures D3."""
     return report(measure(D3, tell))
 
 
-def report(found: Resident) -> Report:
+def report(found: Resident) -> BenchReport:
     """Bytes a switch: ports, queues, program and empty tables. Bytes an entry: what the tables add."""
     per_switch = (found.with_pipelines - found.empty) / found.switches
     per_entry = (found.with_entries - found.with_pipelines) / found.entries
@@ -150,7 +150,7 @@ def report(found: Resident) -> Report:
         (f"their {found.entries:,} entries", found.with_entries),
     )
     mib = 1 << 20
-    return Report(
+    return BenchReport(
         name="memory",
         numbers={
             "switches": found.switches,

@@ -18,7 +18,7 @@ import numpy as np
 
 from detour.base.jit import njit
 from detour.base.progress import Progress, silent
-from detour.experiments.bench.report import Goal, Report
+from detour.experiments.bench.report import BenchReport, Goal
 from detour.fabric.monitoring.windows import FlowMonitor, receiver_counts
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import deadline, expire, make_hosts, receive, transmit
@@ -122,7 +122,7 @@ def _times(pair: _Pair, packets: int, turns: int, windows: int) -> tuple[float, 
     return off / packets, (off + statistics.median(differences)) / packets, statistics.median(ends)
 
 
-def run(packets: int = PACKETS, turns: int = TURNS, windows: int = WINDOWS, tell: Progress = silent) -> Report:
+def run(packets: int = PACKETS, turns: int = TURNS, windows: int = WINDOWS, tell: Progress = silent) -> BenchReport:
     """Measures for several numbers of flows."""
     rows, numbers = [], []
     for flows in FLOWS:
@@ -141,7 +141,7 @@ def run(packets: int = PACKETS, turns: int = TURNS, windows: int = WINDOWS, tell
         )  # fmt: skip
     worst = {key: max(point[key] for point in numbers) for key in ("share_percent", "share_percent_short")}
     long, short = (f"{length / 1e6:g} us" for length in WINDOWS_PS)
-    return Report(
+    return BenchReport(
         "monitor",
         {"windows_us": [length / 1e6 for length in WINDOWS_PS], "points": numbers} | worst,
         ("flows", "host stack, ns a packet", "+ monitoring, ns", "end of a window, us", f"share, {long}", short),

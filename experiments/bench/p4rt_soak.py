@@ -32,7 +32,7 @@ from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
 from detour.experiments.bench.client import Client, p4info
 from detour.experiments.bench.p4runtime import updates_of
-from detour.experiments.bench.report import Goal, Report
+from detour.experiments.bench.report import BenchReport, Goal
 
 GOAL_MB = 512.0
 SECONDS = 60.0
@@ -354,15 +354,15 @@ def measure(seconds: float = SECONDS, tell: Progress = silent) -> Soak:
         )
 
 
-def run(seconds: float = SECONDS, tell: Progress = silent) -> Report:
+def run(seconds: float = SECONDS, tell: Progress = silent) -> BenchReport:
     """Measures."""
     return report(measure(seconds, tell))
 
 
-def report(found: Soak) -> Report:
+def report(found: Soak) -> BenchReport:
     """The highest above the start counts."""
     above = (found.peak - found.before) / 1e6
-    return Report(
+    return BenchReport(
         name="p4rt-soak",
         numbers={
             "before_bytes": found.before,

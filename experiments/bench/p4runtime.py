@@ -17,8 +17,8 @@ from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
 from detour.experiments.bench.client import Client, p4info
 from detour.experiments.bench.processes import Switches
-from detour.experiments.bench.report import Goal, Report, rate
-from detour.experiments.bench.tables import PORTS, Entry, entries, table_name
+from detour.experiments.bench.report import BenchReport, Goal, rate
+from detour.experiments.bench.tables import PORTS, BenchEntry, entries, table_name
 
 GOAL = 20_000.0
 ENTRIES = 100_000
@@ -27,7 +27,7 @@ _DEVICE = 1
 
 
 @dataclass(frozen=True)
-class Point:
+class WriteRate:
     """Entries a second of one kind of table."""
 
     kind: str
@@ -38,7 +38,7 @@ class Point:
     delete_per_s: float
 
 
-def _updates(info: p4i.P4Info, kind: str, known: list[Entry]) -> list[p4r.TableEntry]:
+def _updates(info: p4i.P4Info, kind: str, known: list[BenchEntry]) -> list[p4r.TableEntry]:
     """The entries as messages."""
     table = next(each for each in info.tables if each.preamble.name == table_name(kind))
     forward = next(each for each in info.actions if each.preamble.name == "BenchIngress.forward")
@@ -74,7 +74,7 @@ def _timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def _measure(client: Client, info: p4i.P4Info, kind: str, count: int, batch: int) -> Point:
+def _measure(client: Client, info: p4i.P4Info, kind: str, count: int, batch: int) -> WriteRate:
     messages = _updates(info, kind, list(entries(kind, count).values()))
 
     def seconds(what: p4r.Update.Type.ValueType) -> float:
@@ -86,10 +86,10 @@ def _measure(client: Client, info: p4i.P4Info, kind: str, count: int, batch: int
     wildcard = p4r.Entity(table_entry=p4r.TableEntry(table_id=messages[0].table_id))
     read = _timed(lambda: client.read([wildcard]))
     delete = seconds(p4r.Update.DELETE)
-    return Point(kind, count, count / insert, count / modify, count / read, count / delete)
+    return WriteRate(kind, count, count / insert, count / modify, count / read, count / delete)
 
 
-def run(count: int = ENTRIES, batch: int = BATCH, tell: Progress = silent) -> Report:
+def run(count: int = ENTRIES, batch: int = BATCH, tell: Progress = silent) -> BenchReport:
     """Measures with `count` entries in each kind of table, `batch` updates a message."""
     info = p4info(BUILD / "bench_tables.p4info.txtpb")
     config = (BUILD / "bench_tables.json").read_bytes()
@@ -111,10 +111,10 @@ def _bind_to_one_core(process: int) -> None:
         os.sched_setaffinity(int(thread), core)
 
 
-def report(points: list[Point]) -> Report:
+def report(points: list[WriteRate]) -> BenchReport:
     """The slowest kind of table counts."""
     fields = ("insert_per_s", "modify_per_s", "read_per_s", "delete_per_s")
-    return Report(
+    return BenchReport(
         name="p4runtime",
         numbers={
             "written_per_s": min(point.insert_per_s for point in points),

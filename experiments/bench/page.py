@@ -7,9 +7,9 @@ import datetime
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from detour.experiments.bench.report import Goal, Report, machine
+from detour.experiments.bench.report import BenchReport, Goal, machine
 
-Run = Callable[[], Report]
+RunBenchmark = Callable[[], BenchReport]
 
 _HEAD = """# Performance
 
@@ -32,7 +32,7 @@ _ABOUT = {
 }
 
 
-def page(reports: Iterable[Report], seconds: float) -> str:
+def page(reports: Iterable[BenchReport], seconds: float) -> str:
     """The page in Markdown."""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     parts = [_HEAD, f"Measured on {today} in {seconds / 60:.0f} minutes on: {machine()}.\n"]
@@ -40,7 +40,7 @@ def page(reports: Iterable[Report], seconds: float) -> str:
     return "\n".join(parts)
 
 
-def _section(report: Report) -> str:
+def _section(report: BenchReport) -> str:
     lines = [f"## bench {report.name}", "", _ABOUT.get(report.name, ""), ""]
     lines += _table(report.columns, report.rows)
     if report.goals:

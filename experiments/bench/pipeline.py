@@ -19,7 +19,7 @@ from detour.base.progress import Progress, silent
 from detour.engine import phv
 from detour.experiments.bench.client import Client, p4info
 from detour.experiments.bench.processes import Switches
-from detour.experiments.bench.report import Goal, Report
+from detour.experiments.bench.report import BenchReport, Goal
 
 NEW_GOAL, CACHED_GOAL = 1.5, 0.1
 _DEVICE = 1
@@ -53,7 +53,7 @@ def _packet_out(info: p4i.P4Info) -> p4r.PacketOut:
     return packet
 
 
-def run(times: int = 3, tell: Progress = silent) -> Report:
+def run(times: int = 3, tell: Progress = silent) -> BenchReport:
     """Measures some times and takes the medians."""
     info = p4info(BUILD / "fabric.p4info.txtpb")
     before = (BUILD / "fabric.json").read_bytes()
@@ -67,9 +67,9 @@ def run(times: int = 3, tell: Progress = silent) -> Report:
     return report(statistics.median(new), statistics.median(cached))
 
 
-def report(new: float, cached: float) -> Report:
+def report(new: float, cached: float) -> BenchReport:
     """As issue 3 asks."""
-    return Report(
+    return BenchReport(
         name="pipeline",
         numbers={"new_s": new, "cached_s": cached},
         columns=("fabric.p4", "seconds to the first packet"),

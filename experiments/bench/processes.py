@@ -17,14 +17,14 @@ from typing import Literal
 
 from detour.base.errors import DetourError
 from detour.control.entries import Plan
-from detour.control.p4runtime.client import FabricClient, Target
+from detour.control.p4runtime.client import FabricClient, SwitchTarget
 from detour.control.p4runtime.reconcile import reconcile
 from detour.engine import phv
 
 Kind = Literal["engine", "bmv2"]
 
-BMV2 = "simple_switch_grpc"
-ENGINE = (sys.executable, "-m", "detour.cli", "switch")
+BMV2_COMMAND = "simple_switch_grpc"
+ENGINE_COMMAND = (sys.executable, "-m", "detour.cli", "switch")
 _START_SECONDS = 60.0
 _FIRST_THRIFT_PORT = 19090
 _PRIORITIES = 8
@@ -33,7 +33,7 @@ _PR_SET_PDEATHSIG = 1
 
 def installed() -> bool:
     """Whether there is a BMv2 to compare with."""
-    return shutil.which(BMV2) is not None
+    return shutil.which(BMV2_COMMAND) is not None
 
 
 def _die_with_parent() -> None:
@@ -56,12 +56,12 @@ class Switches:
             self.close()
             raise
 
-    def target(self, device: int) -> Target:
+    def target(self, device: int) -> SwitchTarget:
         """Where a switch is controlled."""
-        return Target(f"{self._kind}-{device}", device, f"unix:{self._folder}/{device}")
+        return SwitchTarget(f"{self._kind}-{device}", device, f"unix:{self._folder}/{device}")
 
     def _start(self, device: int, ports: Mapping[int, str]) -> subprocess.Popen[bytes]:
-        command = [BMV2] if self._kind == "bmv2" else [*ENGINE]
+        command = [BMV2_COMMAND] if self._kind == "bmv2" else [*ENGINE_COMMAND]
         command += ["--no-p4", "--device-id", str(device), "--log-level", "off"]
         command += ["--thrift-port", str(_FIRST_THRIFT_PORT + device)]
         for port, interface in ports.items():

@@ -31,7 +31,7 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Report:
+class BenchReport:
     """Result of one benchmark."""
 
     name: str

@@ -24,7 +24,7 @@ from detour.base.progress import Progress, silent
 from detour.control.planner import plan
 from detour.control.verifier.verifier import verify
 from detour.engine.pre import MAX_GROUP, Replication
-from detour.experiments.bench.report import Goal, Report
+from detour.experiments.bench.report import BenchReport, Goal
 from detour.hosts.config import HostConfig
 from detour.hosts.driver import Driver, open_unix
 from detour.hosts.endpoint import make_hosts
@@ -40,7 +40,7 @@ _MESSAGE = 2_000_000
 _PATIENCE_S = 60.0
 
 
-def run(largest: str = "d3", connections: int = CONNECTIONS, tell: Progress = silent) -> Report:
+def run(largest: str = "d3", connections: int = CONNECTIONS, tell: Progress = silent) -> BenchReport:
     """Measures all of it. `largest`: the topology that is proven beside D1; `connections`: how many are set up."""
     tell("building topologies")
     build = _best(lambda: _seconds(lambda: [parse_topology(spec) for spec in ("d3", "fat-tree:k=16")]))
@@ -70,7 +70,7 @@ def run(largest: str = "d3", connections: int = CONNECTIONS, tell: Progress = si
         "driver_frames_per_s": frames,
     }
     rows = tuple((goal.text, f"{goal.value:,.4g}") for goal in goals)
-    return Report("setup", numbers, ("what", "value"), rows, goals)
+    return BenchReport("setup", numbers, ("what", "value"), rows, goals)
 
 
 def _best(measure: Callable[[], float]) -> float:

@@ -25,11 +25,12 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
+from detour.base.times import US
 from detour.control.policy import Amount, StepMarking
 from detour.engine.compiler.program import Program
-from detour.experiments.bench.report import Goal, Report
+from detour.experiments.bench.report import BenchReport, Goal
 from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import TELEMETRY_LERP, US, Scheme, Settings
+from detour.fabric.footings.virtual.scheme import TELEMETRY_LERP, RunSettings, Scheme
 from detour.topo import parse_topology
 
 GOAL_HOPS = 1.5e6
@@ -82,7 +83,7 @@ def permutation(k: int, message: int, tell: Progress = silent, seed: int = 1) ->
     """
     topology = parse_topology(f"fat-tree:k={k}")
     with VirtualFabric(
-        topology, _SCHEME, Settings(window=_WINDOW, seed=seed), queue_pairs=len(topology.hosts)
+        topology, _SCHEME, RunSettings(window=_WINDOW, seed=seed), queue_pairs=len(topology.hosts)
     ) as fabric:
         fabric.connect(derangement(len(topology.hosts), seed))
         fabric.run(1)  # loads native code
@@ -125,7 +126,7 @@ def _hold(connections: int) -> None:
     dice = np.random.default_rng(1)
     source = dice.integers(0, len(topology.hosts), connections)
     target = (source + 32 + dice.integers(0, len(topology.hosts) - 64, connections)) % len(topology.hosts)
-    with VirtualFabric(topology, TELEMETRY_LERP, Settings(window=_WINDOW), queue_pairs=connections) as fabric:
+    with VirtualFabric(topology, TELEMETRY_LERP, RunSettings(window=_WINDOW), queue_pairs=connections) as fabric:
         fabric.connect(list(zip(source.tolist(), target.tolist(), strict=True)))
         fabric.send(1 << 30)
         fabric.run(_MEMORY_RUN_PS)
@@ -144,7 +145,7 @@ def memory(connections: int = _CONNECTIONS) -> tuple[int, int]:
     return found["peak"], found["delivered"]
 
 
-def run(k: int = 16, message: int = 2_000_000, tell: Progress = silent) -> Report:
+def run(k: int = 16, message: int = 2_000_000, tell: Progress = silent) -> BenchReport:
     """Measures speed, compile time and memory."""
     tell("compiling fabric.p4")
     compile_s = compile_seconds()
@@ -153,7 +154,7 @@ def run(k: int = 16, message: int = 2_000_000, tell: Progress = silent) -> Repor
     return report(speeds, compile_s, *memory())
 
 
-def report(speeds: Sequence[Speed], compile_s: float, peak: int, delivered: int) -> Report:
+def report(speeds: Sequence[Speed], compile_s: float, peak: int, delivered: int) -> BenchReport:
     """As issue 4 asks; of several runs of the same the middle one counts."""
     ordered = sorted(speeds, key=lambda speed: speed.cpu_s)
     speed, fastest, slowest = ordered[len(ordered) // 2], ordered[0], ordered[-1]
@@ -173,7 +174,7 @@ def report(speeds: Sequence[Speed], compile_s: float, peak: int, delivered: int)
         (f"D3, {_CONNECTIONS:,} connections: peak memory, GiB", f"{gib:.2f}"),
         ("connections that delivered data by then", f"{delivered:,}"),
     )
-    return Report(
+    return BenchReport(
         name="sim",
         numbers={
             "packet_hops_per_s": hops_per_s,

@@ -14,9 +14,9 @@ from detour.base.progress import Progress, silent
 from detour.engine.clock import Virtual
 from detour.engine.network import Network
 from detour.experiments.bench import inprocess, namespace, processes, search
-from detour.experiments.bench.dragonfly import Fabric
+from detour.experiments.bench.dragonfly import BenchFabric
 from detour.experiments.bench.frames import through_switch
-from detour.experiments.bench.report import Goal, Report, rate, ratio
+from detour.experiments.bench.report import BenchReport, Goal, rate, ratio
 from detour.experiments.bench.traffic import Generator, Rate, offer
 
 SIZES = (64, 512, 1500)
@@ -35,11 +35,11 @@ class Size:
     bmv2_pps: float | None
 
 
-def in_process(fabric: Fabric, size: int, seconds: float) -> float:
+def in_process(fabric: BenchFabric, size: int, seconds: float) -> float:
     """Packets a second of one core."""
     switch = fabric.topology.switches[0]
-    frames = through_switch(fabric.topology, size, inprocess.BATCH)
-    with Network(Virtual(), packets=8 * inprocess.BATCH) as network:
+    frames = through_switch(fabric.topology, size, inprocess.INJECT_BATCH)
+    with Network(Virtual(), packets=8 * inprocess.INJECT_BATCH) as network:
         fabric.add_switches(network, [switch.device_id])
         network.add_switch(inprocess.NOWHERE)
         for port in range(1, len(switch.ports) + 1):
@@ -48,7 +48,7 @@ def in_process(fabric: Fabric, size: int, seconds: float) -> float:
 
 
 def over_veth(
-    kind: processes.Kind, fabric: Fabric, sizes: tuple[int, ...], seconds: float, tell: Progress
+    kind: processes.Kind, fabric: BenchFabric, sizes: tuple[int, ...], seconds: float, tell: Progress
 ) -> list[float]:
     """Best rates of a switch process on veth pairs, one for each size. In a namespace of our own."""
     switch = fabric.topology.switches[0]
@@ -76,9 +76,9 @@ def _best(kind: processes.Kind, sinks: list[str], frames: list[bytes], seconds: 
         return search.best(search.best_rate(measure, _FIRST_RATE))
 
 
-def run(sizes: tuple[int, ...] = SIZES, seconds: float = 1.0, tell: Progress = silent) -> Report:
+def run(sizes: tuple[int, ...] = SIZES, seconds: float = 1.0, tell: Progress = silent) -> BenchReport:
     """Measures. `seconds`: how long each load is offered."""
-    fabric = Fabric()
+    fabric = BenchFabric()
     notes: list[str] = []
     veth: dict[str, list[float]] = {}
     if why := namespace.unavailable():
@@ -89,7 +89,7 @@ def run(sizes: tuple[int, ...] = SIZES, seconds: float = 1.0, tell: Progress = s
         if processes.installed():
             kinds.append("bmv2")
         else:
-            notes.append(f"not compared with BMv2: {processes.BMV2} is not on PATH")
+            notes.append(f"not compared with BMv2: {processes.BMV2_COMMAND} is not on PATH")
         for kind in kinds:
             veth[kind] = over_veth(kind, fabric, sizes, seconds, tell)
     found = []
@@ -100,12 +100,12 @@ def run(sizes: tuple[int, ...] = SIZES, seconds: float = 1.0, tell: Progress = s
     return report(found, notes)
 
 
-def report(found: list[Size], notes: list[str]) -> Report:
+def report(found: list[Size], notes: list[str]) -> BenchReport:
     """The worst ratio over the sizes is *the* ratio."""
     inside = [ratio(size.engine_pps, size.bmv2_pps) for size in found]
     veth = [ratio(size.engine_veth_pps, size.bmv2_pps) for size in found]
     ratio_in_process, ratio_veth = _least(inside), _least(veth)
-    return Report(
+    return BenchReport(
         name="switch",
         numbers={
             "sizes": [vars(size) for size in found],

@@ -16,7 +16,7 @@ from detour.engine.compiler.program import Program
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
 from detour.experiments.bench import inprocess
-from detour.experiments.bench.report import Goal, Report, rate
+from detour.experiments.bench.report import BenchReport, Goal, rate
 
 ENTRIES = (10, 100, 1_000, 10_000, 100_000)
 PORTS = {"exact": 1, "lpm": 2, "ternary": 3}
@@ -30,13 +30,13 @@ _OUT = 8
 _FORWARD = "BenchIngress.forward"
 _FULL = (1 << 128) - 1
 
-Key = Any
-Entry = tuple[Key, int]
+BenchKey = Any
+BenchEntry = tuple[BenchKey, int]
 """key as tables take it, priority"""
 
 
 @dataclass(frozen=True)
-class Point:
+class LookupRate:
     """One table size: packets a second with the table in their way, and nanoseconds of that for the lookup."""
 
     kind: str
@@ -50,7 +50,7 @@ def table_name(kind: str) -> str:
     return f"BenchIngress.by_{kind}"
 
 
-def entries(kind: str, count: int, seed: int = 1) -> dict[int, Entry]:
+def entries(kind: str, count: int, seed: int = 1) -> dict[int, BenchEntry]:
     """Random entries: a packet's key that hits -> the entry.
 
     Prefixes have the usual lengths; ternary entries have one of 32 masks, each a prefix of one half of the key and
@@ -58,7 +58,7 @@ def entries(kind: str, count: int, seed: int = 1) -> dict[int, Entry]:
     """
     numbers = random.Random(seed)
     masks = [_two_prefixes(numbers.randrange(16, 65), numbers.randrange(0, 65)) for _ in range(MASKS)]
-    found: dict[int, Entry] = {}
+    found: dict[int, BenchEntry] = {}
     seen: set[Any] = set()
     while len(found) < count:
         value = numbers.getrandbits(64 if kind == "exact" else 128)
@@ -74,7 +74,7 @@ def _two_prefixes(high: int, low: int) -> int:
     return (ones >> (64 - high) << (64 - high)) << 64 | (ones << (64 - low) & ones)
 
 
-def _entry(kind: str, value: int, numbers: random.Random, masks: Sequence[int]) -> Entry:
+def _entry(kind: str, value: int, numbers: random.Random, masks: Sequence[int]) -> BenchEntry:
     if kind == "exact":
         return (value,), 0
     if kind == "lpm":
@@ -91,7 +91,7 @@ def frame(kind: str, key: int) -> bytes:
     return struct.pack("!Q", exact) + lpm.to_bytes(16, "big") + ternary.to_bytes(16, "big") + bytes(24)
 
 
-def _measure(program: Program, kind: str, known: dict[int, Entry], port: int, seconds: float) -> float:
+def _measure(program: Program, kind: str, known: dict[int, BenchEntry], port: int, seconds: float) -> float:
     state = SwitchState(program, 1, Virtual.tick_ps)
     for key, priority in known.values():
         state.tables[table_name(kind)].insert(key, _FORWARD, (_OUT,), priority)
@@ -99,9 +99,9 @@ def _measure(program: Program, kind: str, known: dict[int, Entry], port: int, se
     keys = list(known)
 
     def batch() -> list[bytes]:
-        return [frame(kind, key) for key in numbers.choices(keys, k=inprocess.BATCH)]
+        return [frame(kind, key) for key in numbers.choices(keys, k=inprocess.INJECT_BATCH)]
 
-    with Network(Virtual(), packets=8 * inprocess.BATCH) as network:
+    with Network(Virtual(), packets=8 * inprocess.INJECT_BATCH) as network:
         network.add_switch(1)
         network.add_switch(inprocess.NOWHERE)
         for number in (*PORTS.values(), NO_TABLE, _OUT):
@@ -110,7 +110,7 @@ def _measure(program: Program, kind: str, known: dict[int, Entry], port: int, se
         return inprocess.packets_per_second(network, (1, port), batch, seconds)
 
 
-def run(sizes: Sequence[int] = ENTRIES, seconds: float = 0.5, tell: Progress = silent) -> Report:
+def run(sizes: Sequence[int] = ENTRIES, seconds: float = 0.5, tell: Progress = silent) -> BenchReport:
     """Measures. `seconds`: for each table size."""
     program = Program.from_json((BUILD / "bench_tables.json").read_text())
     bare = _measure(program, "exact", entries("exact", 1), NO_TABLE, seconds)
@@ -118,12 +118,12 @@ def run(sizes: Sequence[int] = ENTRIES, seconds: float = 0.5, tell: Progress = s
     for kind, port in PORTS.items():
         for size in sizes:
             pps = _measure(program, kind, entries(kind, size), port, seconds)
-            points.append(Point(kind, size, pps, 1e9 / pps - 1e9 / bare))
+            points.append(LookupRate(kind, size, pps, 1e9 / pps - 1e9 / bare))
             tell(f"{kind}: {size:,} entries, {pps:,.0f} packets/s")
     return report(bare, points)
 
 
-def report(bare: float, points: list[Point]) -> Report:
+def report(bare: float, points: list[LookupRate]) -> BenchReport:
     """The curve of each kind."""
     largest = {point.kind: point for point in points}
 
@@ -132,7 +132,7 @@ def report(bare: float, points: list[Point]) -> Report:
         return f"{rate(point.pps)} ({point.lookup_ns:.0f} ns)"
 
     sizes = sorted({point.entries for point in points})
-    return Report(
+    return BenchReport(
         name="tables",
         numbers={"no_table_pps": bare, "points": [vars(point) for point in points]},
         columns=("entries", *(f"{kind}, packets/s (lookup)" for kind in PORTS)),

@@ -13,23 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from detour.control.expander.routes import Routes, compute
+from detour.base.times import US
+from detour.control.expander.routes import ExpanderRoutes, compute
 from detour.control.policy import NoMarking
 from detour.experiments.fcplus import networks as fcplus_networks
-from detour.experiments.fcplus.networks import PRIORITIES
-from detour.experiments.fcplus.packets import HOSTS, MAX_HOPS, RATE_BPS
+from detour.experiments.fcplus.networks import PRIORITIES_OF
+from detour.experiments.fcplus.packets import FCPLUS_MAX_HOPS, HOSTS, RATE_BPS
 from detour.experiments.store import Point
 from detour.fabric.footings.virtual.fabric import ENDLESS
-from detour.fabric.footings.virtual.scheme import US, Links, Memory, Settings
-from detour.fabric.traffic.expander import RED, ExpanderFabric, lists_of, scheme_of
+from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, SwitchMemory
+from detour.fabric.traffic.expander import EXPANDER_RED_MARKING, ExpanderFabric, lists_of, scheme_of
 
-SHALLOW = Memory(port_bytes=40_000)
+SHALLOW = SwitchMemory(port_bytes=40_000)
 CHECK_PS = 20 * US
 AFTER_PS = 200 * US
 """for which a deadlock is watched: nothing may move through the queues in question"""
 
 
-def draw(routes: Routes, each: int, seed: int) -> tuple[list[tuple[int, int]], list[int]]:
+def draw(routes: ExpanderRoutes, each: int, seed: int) -> tuple[list[tuple[int, int]], list[int]]:
     """(pairs of hosts, a path for each): `each` random destinations on other switches for every host."""
     dice, topology = random.Random(f"deadlock {seed}"), routes.network.topology
     number = {tuple(pair): i for i, pair in enumerate(routes.pairs.tolist())}
@@ -47,11 +48,11 @@ def draw(routes: Routes, each: int, seed: int) -> tuple[list[tuple[int, int]], l
 def run(point: Point) -> dict[str, Any]:
     """Runs until something is stuck for good, or the point's time is over."""
     network = fcplus_networks.network(point)
-    routes = compute(network, fcplus_networks.policy(point | {"max_hops": MAX_HOPS}))
+    routes = compute(network, fcplus_networks.policy(point | {"max_hops": FCPLUS_MAX_HOPS}))
     pairs, rows = draw(routes, point["each"], point["seed"])
     name, dcqcn = point["network"], point["dcqcn"]
-    chosen = scheme_of(name, PRIORITIES[name], RED if dcqcn else NoMarking(), tuple(HOSTS.items()))
-    settings = Settings(Links(rate_bps=RATE_BPS), SHALLOW, seed=point["seed"])
+    chosen = scheme_of(name, PRIORITIES_OF[name], EXPANDER_RED_MARKING if dcqcn else NoMarking(), tuple(HOSTS.items()))
+    settings = RunSettings(LinkSettings(rate_bps=RATE_BPS), SHALLOW, seed=point["seed"])
     with ExpanderFabric(network, chosen, settings, queue_pairs=len(pairs)) as fabric:
         fabric.connect_routed(pairs, lists_of(routes, pairs, rows))
         fabric.send(ENDLESS)

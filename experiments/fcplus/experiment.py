@@ -178,12 +178,12 @@ def run(point: Point) -> dict[str, Any]:
 
 def _fc_paths(point: Point) -> dict[str, Any]:
     from detour.control.expander.counts import mean_paths
-    from detour.control.expander.routes import Policy, compute
+    from detour.control.expander.routes import PathPolicy, compute
     from detour.topo.expander import fc
 
     network, hops = fc(point["n"], point["s"], point["layers"], seed=point["seed"]), 2 * (point["layers"] - 1)
     pairs = _sampled(network, SAMPLE)
-    disjoint = compute(network, Policy(64, 1, disjoint=True, max_hops=hops), pairs)
+    disjoint = compute(network, PathPolicy(64, 1, disjoint=True, max_hops=hops), pairs)
     return {
         "up_down": round(float(mean_paths(network, hops, sources=SAMPLE).sum()), 3),
         "disjoint": round(disjoint.mean_paths, 3),
@@ -201,11 +201,11 @@ def _fc_counts(point: Point) -> dict[str, Any]:
 
 def _fcplus_counts(point: Point) -> dict[str, Any]:
     from detour.control.expander.counts import mean_paths
-    from detour.control.expander.routes import Policy, compute
+    from detour.control.expander.routes import PathPolicy, compute
     from detour.topo.expander import fcplus
 
     network = fcplus(point["n"], point["s"], point["v"], seed=point["seed"])
-    routes = compute(network, Policy(32, 1))
+    routes = compute(network, PathPolicy(32, 1))
     mean = np.add.reduceat(routes.length, routes.first[:-1], dtype=np.int64) / np.diff(routes.first)
     return {
         "longest": round(float(mean.max()), 3),
@@ -216,11 +216,11 @@ def _fcplus_counts(point: Point) -> dict[str, Any]:
 
 def _k2(point: Point) -> dict[str, Any]:
     from detour.control.expander.counts import examined
-    from detour.control.expander.routes import Policy, compute
+    from detour.control.expander.routes import PathPolicy, compute
     from detour.topo.expander import fcplus
 
     network = fcplus(point["n"], point["s"], seed=point["seed"])
-    found = examined(compute(network, Policy(point["k"], 2), _sampled(network, point["sources"])))
+    found = examined(compute(network, PathPolicy(point["k"], 2), _sampled(network, point["sources"])))
     return {"k2": round(found.mean, 3), "exact": found.exact}
 
 

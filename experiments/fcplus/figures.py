@@ -19,10 +19,10 @@ _STYLES = {
     "FC": ("tab:green", "^", "-"),
     "Clos": ("tab:gray", "", ":"),
 }
-Points = Sequence[dict[str, Any]]
+FigurePoints = Sequence[dict[str, Any]]
 
 
-def draw(points: Points, file: Path) -> None:
+def draw(points: FigurePoints, file: Path) -> None:
     """Draws what there are points for.
 
     Raises:
@@ -56,12 +56,12 @@ def draw(points: Points, file: Path) -> None:
     figures.save(plt, figure, file)
 
 
-def _flows(points: Points, **values: Any) -> list[dict[str, Any]]:
+def _flows(points: FigurePoints, **values: Any) -> list[dict[str, Any]]:
     found = [p for p in points if p["kind"] == "throughput" and all(p.get(k) == v for k, v in values.items())]
     return sorted(found, key=lambda p: p["n"])
 
 
-def _figure_3(points: Points, axis: Any) -> bool:
+def _figure_3(points: FigurePoints, axis: Any) -> bool:
     """Near-worst throughput over N_gl, each s in units of its best."""
     drawn = False
     for s, n in FIGURE_3.items():
@@ -80,7 +80,7 @@ def _figure_3(points: Points, axis: Any) -> bool:
 def _throughput_of(s: int, pattern: str, k: int) -> Any:
     """Throughput over the number of servers: Fig. 4 and Fig. 6(a)."""
 
-    def picture(points: Points, axis: Any) -> bool:
+    def picture(points: FigurePoints, axis: Any) -> bool:
         mine = [p for p in _flows(points, s=s, pattern=pattern, k=k, ties="diverse", seed=1, v=None) if p["n"] != 120]
         mine = [p for p in mine if s != 22 or p["n"] != 240]
         if axis:
@@ -104,7 +104,7 @@ def _throughput_of(s: int, pattern: str, k: int) -> Any:
     return picture
 
 
-def _figure_5(points: Points, axis: Any) -> bool:
+def _figure_5(points: FigurePoints, axis: Any) -> bool:
     """Near-worst throughput with more paths, against the upper bound."""
     drawn = False
     for name, colour in (("FC+ 2L", "tab:blue"), ("KSP", "tab:red")):
@@ -124,7 +124,7 @@ def _figure_5(points: Points, axis: Any) -> bool:
 def _length_of(s: int) -> Any:
     """Mean length of paths over the number of servers: Fig. 6(b) and (c)."""
 
-    def picture(points: Points, axis: Any) -> bool:
+    def picture(points: FigurePoints, axis: Any) -> bool:
         mine = sorted((p for p in points if p["kind"] == "length" and p["s"] == s), key=lambda p: p["n"])
         if axis:
             for name in NETWORKS[:3]:
@@ -143,7 +143,7 @@ def _length_of(s: int) -> Any:
 def _completion_of(pattern: str) -> Any:
     """Distribution of slowdowns: Fig. 7."""
 
-    def picture(points: Points, axis: Any) -> bool:
+    def picture(points: FigurePoints, axis: Any) -> bool:
         mine = [p for p in points if p["kind"] == "packets" and p["pattern"] == pattern]
         if axis:
             for point in sorted(mine, key=lambda p: NETWORKS.index(p["network"])):

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from detour.control.expander.routes import Policy
+from detour.control.expander.routes import PathPolicy
 from detour.experiments.fcplus import paper
 from detour.experiments.store import Point
 from detour.topo import expander
 from detour.topo.expander import Expander
 
-PRIORITIES = {"FC+ 2L": 2, "FC+ 1L": 1, "KSP": 0, "FC": 1, "Clos": 1}
+PRIORITIES_OF = {"FC+ 2L": 2, "FC+ 1L": 1, "KSP": 0, "FC": 1, "Clos": 1}
 """lossless priorities that the routes may use; KSP has one and takes no regard to it"""
 
 
@@ -24,11 +24,11 @@ def network(point: Point) -> Expander:
     return expander.fcplus(n, s, point.get("v"), hosts=point.get("hosts"), seed=seed)
 
 
-def policy(point: Point) -> Policy:
+def policy(point: Point) -> PathPolicy:
     """The routes; a point's `max_hops` shortens them."""
     name, ties = point["network"], point.get("ties", "diverse")
     if name == "FC":
         longest = 2 * (paper.fc_layers(point["n"], point["s"]) - 1)
-        return Policy(64, 1, disjoint=True, max_hops=min(longest, point.get("max_hops", longest)))
-    chosen = Policy(point["k"], PRIORITIES[name], ties)
-    return Policy(chosen.k, chosen.priorities, ties, max_hops=point.get("max_hops", chosen.max_hops))
+        return PathPolicy(64, 1, disjoint=True, max_hops=min(longest, point.get("max_hops", longest)))
+    chosen = PathPolicy(point["k"], PRIORITIES_OF[name], ties)
+    return PathPolicy(chosen.k, chosen.priorities, ties, max_hops=point.get("max_hops", chosen.max_hops))

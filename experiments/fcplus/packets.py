@@ -19,14 +19,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.dataplane import PACKET_BYTES
+from detour.base.times import US
 from detour.control.expander import throughput
 from detour.control.expander.demand import Demand, demand_of
 from detour.control.expander.routes import compute
 from detour.experiments.fcplus import networks as fcplus_networks
-from detour.experiments.fcplus.networks import PRIORITIES
-from detour.experiments.fcplus.traffic import Messages, choose_paths, draw, wire_bytes
+from detour.experiments.fcplus.networks import PRIORITIES_OF
+from detour.experiments.fcplus.traffic import MessageArrivals, choose_paths, draw, wire_bytes
 from detour.experiments.store import Point
-from detour.fabric.footings.virtual.scheme import PACKET_BYTES, US, Links, Settings
+from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, lists_of, scheme_of
 from detour.hosts.config import DCQCN_PAPER
 from detour.topo.expander import Expander
@@ -38,9 +40,9 @@ GAP = 0.02
 HOSTS: dict[str, Any] = DCQCN_PAPER | {"dcqcn_min_bps": 100_000_000, "ack_every": 8}
 WINDOW = 256
 """packets that a message may have under way, eight times what an idle path holds"""
-MAX_HOPS = 5
+FCPLUS_MAX_HOPS = 5
 POLL_PS = 200 * US
-DRAIN = 20
+DRAIN_TIMES = 20
 """times the duration of the arrivals after which messages that still run are given up"""
 PERCENTILES = tuple(range(101))
 
@@ -52,21 +54,23 @@ def run(point: Point) -> dict[str, Any]:
     messages = draw(network, demand, LOAD, RATE_BPS, point["us"] * US, point["sizes"], point["seed"])
     lists, hops = _paths(point, network, demand, messages)
     name = point["network"]
-    chosen = scheme_of(name, PRIORITIES[name], hosts=tuple(HOSTS.items()))
-    settings = Settings(Links(rate_bps=RATE_BPS), window=WINDOW, seed=point["seed"])
+    chosen = scheme_of(name, PRIORITIES_OF[name], hosts=tuple(HOSTS.items()))
+    settings = RunSettings(LinkSettings(rate_bps=RATE_BPS), window=WINDOW, seed=point["seed"])
     pairs = _pairs(messages)
     with ExpanderFabric(network, chosen, settings, queue_pairs=len(pairs)) as fabric:
         fabric.connect_routed(pairs, lists)
         _feed(fabric, messages)
-        stuck = _drain(fabric, (1 + DRAIN) * point["us"] * US)
+        stuck = _drain(fabric, (1 + DRAIN_TIMES) * point["us"] * US)
         return {"mean_hops": round(hops, 3)} | _times(fabric, messages) | _counted(fabric, bool(stuck))
 
 
-def _pairs(messages: Messages) -> list[tuple[int, int]]:
+def _pairs(messages: MessageArrivals) -> list[tuple[int, int]]:
     return list(zip(messages.source.tolist(), messages.target.tolist(), strict=True))
 
 
-def _paths(point: Point, network: Expander, demand: Demand, messages: Messages) -> tuple[NDArray[np.int64], float]:
+def _paths(
+    point: Point, network: Expander, demand: Demand, messages: MessageArrivals
+) -> tuple[NDArray[np.int64], float]:
     """(destination addresses, mean number of links between switches over the bytes that are asked for)"""
     pairs = _pairs(messages)
     if point["network"] == "Clos":
@@ -74,14 +78,14 @@ def _paths(point: Point, network: Expander, demand: Demand, messages: Messages) 
 
         far = hop_distances(network)[demand.pairs[:, 0], demand.pairs[:, 1]]
         return np.zeros((len(pairs), 2), np.int64), float(np.average(far, weights=demand.amount))
-    routes = compute(network, fcplus_networks.policy(point | {"max_hops": MAX_HOPS}), demand.pairs)
+    routes = compute(network, fcplus_networks.policy(point | {"max_hops": FCPLUS_MAX_HOPS}), demand.pairs)
     count = np.diff(routes.first)
     shares = throughput.shares(routes, demand, GAP) if point["split"] == "optimal" else 1 / np.repeat(count, count)
     hops = float(np.average(routes.length, weights=shares * np.repeat(demand.amount, count)))
     return lists_of(routes, pairs, choose_paths(routes, shares, messages).tolist()), hops
 
 
-def _feed(fabric: ExpanderFabric, messages: Messages) -> None:
+def _feed(fabric: ExpanderFabric, messages: MessageArrivals) -> None:
     """Lets every message arrive at its time."""
     ticks, begin = np.unique(messages.at_ps, return_index=True)
     for tick, some in zip(ticks.tolist(), np.split(np.arange(len(messages.size)), begin[1:]), strict=True):
@@ -102,10 +106,10 @@ def ideal_ps(size: NDArray[np.int64]) -> NDArray[np.int64]:
     """Completion time on an idle path over two switches: all bytes at line rate, one packet more for each of the two
     switches, and six links there and back (the ACK's own time is left out)."""
     sent = wire_bytes(size) + 2 * np.minimum(wire_bytes(size), PACKET_BYTES)
-    return sent * 8 * 10**12 // RATE_BPS + 6 * Links().host_delay_ps
+    return sent * 8 * 10**12 // RATE_BPS + 6 * LinkSettings().host_delay_ps
 
 
-def _times(fabric: ExpanderFabric, messages: Messages) -> dict[str, Any]:
+def _times(fabric: ExpanderFabric, messages: MessageArrivals) -> dict[str, Any]:
     """Completion times in us, and slowdowns: in units of `ideal_ps`. What is unfinished counts until the end."""
     done = fabric.column("st_last_done_ps")
     taken = np.where(done > 0, done, fabric.now_ps) - messages.at_ps

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.control.expander.demand import Demand
-from detour.control.expander.routes import Routes
-from detour.fabric.footings.virtual.scheme import PACKET_BYTES, PAYLOAD
+from detour.control.expander.routes import ExpanderRoutes
 from detour.topo.expander.network import Expander
 
 WEB_SEARCH = (
@@ -30,7 +30,7 @@ TICK_PS = 1_000_000
 """arrivals happen at whole microseconds"""
 
 
-class Messages(NamedTuple):
+class MessageArrivals(NamedTuple):
     """In the order of their arrival: `at_ps`, `source` and `target` host, `size` in bytes of payload, `pair` of the
     demand, `dice` in [0, 1) that picks the path. All of shape (n,)."""
 
@@ -55,7 +55,7 @@ def wire_bytes(size: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def draw(
     network: Expander, demand: Demand, load: float, rate_bps: int, duration_ps: int, sizes: str, seed: int
-) -> Messages:
+) -> MessageArrivals:
     """Poisson arrivals for `duration_ps`. A demand of 1 is `load` of a host's line rate, headers included.
 
     The hosts of a switch share its demands evenly. Times, sizes, and what else does not depend on the network are the
@@ -78,10 +78,10 @@ def draw(
         for side, switch in enumerate(demand.pairs[pair].T)
     )
     at_ps = at.astype(np.int64) // TICK_PS * TICK_PS
-    return Messages(at_ps, source, target, drawn, pair, dice.random(count))
+    return MessageArrivals(at_ps, source, target, drawn, pair, dice.random(count))
 
 
-def choose_paths(routes: Routes, shares: NDArray[np.float64], messages: Messages) -> NDArray[np.int64]:
+def choose_paths(routes: ExpanderRoutes, shares: NDArray[np.float64], messages: MessageArrivals) -> NDArray[np.int64]:
     """The row of `routes` for every message: one of its pair's, with the probability that `shares` gives."""
     total = np.concatenate([[0.0], np.cumsum(shares)])
     low, high = routes.first[messages.pair], routes.first[messages.pair + 1]

@@ -9,25 +9,26 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
-from detour.control.fors import FatTree2, Plan, opensm, solve
+from detour.base.times import US
+from detour.control.fors import FatTree2, ForsPlan, opensm, solve
 from detour.control.fors.baselines import linear_shift
-from detour.control.fors.plan import only_present
+from detour.control.fors.plan import INSIDE, only_present
 from detour.control.fors.residual import residual
 from detour.control.fors.solve import unreachable_text
-from detour.fabric.footings.virtual.scheme import US
 from detour.fabric.traffic.leaf_adaptive import LeafAdaptive
-from detour.fabric.traffic.outage import Break, Breaks, Controller, Delays, Planner
-from detour.fabric.traffic.phased import NONE, Exchange, Messages, Pace
-from detour.fabric.traffic.pinned import LOCAL, PinnedFabric, Rows, Tuning
+from detour.fabric.traffic.outage import Break, Breaks, Delays, OutageController, Planner
+from detour.fabric.traffic.phased import ABSENT, Pace, PhasedExchange, PhasedMessages
+from detour.fabric.traffic.pinned import PinnedFabric, Tuning
 
 ROUTINGS = ("fors", "ftree", "minhop", "ftree-ar")
-Report = Callable[[int, int], None]
+PhaseProgress = Callable[[int, int], None]
 """called with phases that are over and phases in all"""
 
 
 @dataclass(frozen=True)
-class Run:
+class ExchangeRun:
     """What is to be run. `phases`: how many of the schedule's are executed, drawn from all parts of it (0: all).
 
     `breaks`: what fails during the exchange; links that fail before it are `fabric`'s."""
@@ -51,7 +52,7 @@ class Run:
             raise DetourError(f"{self.phases} phases; 0 means all")
 
 
-def planned(fabric: FatTree2, routing: str, *, skip_unreachable: bool = False) -> tuple[Messages, int]:
+def planned(fabric: FatTree2, routing: str, *, skip_unreachable: bool = False) -> tuple[PhasedMessages, int]:
     """All messages with phases and spines, and the number of phases that the schedule takes.
 
     Raises:
@@ -67,41 +68,45 @@ def planned(fabric: FatTree2, routing: str, *, skip_unreachable: bool = False) -
         )
     if routing == "fors":
         plan = solve(fabric, skip_unreachable=skip_unreachable)
-        return Messages.of(plan), plan.phases
+        return PhasedMessages.of(plan), plan.phases
     schedule = only_present(fabric, linear_shift(fabric), lost)
-    table = opensm.TABLES["ftree" if routing == "ftree-ar" else routing](fabric)
+    table = opensm.ROUTING_ENGINES["ftree" if routing == "ftree-ar" else routing](fabric)
     spine = opensm.spines_of(fabric, table, schedule.src, schedule.dst)
-    messages = Messages.of(Plan(fabric, schedule.phases, schedule.phase, schedule.src, schedule.dst, spine))
+    messages = PhasedMessages.of(ForsPlan(fabric, schedule.phases, schedule.phase, schedule.src, schedule.dst, spine))
     return messages, messages.phases
 
 
 def planner_of(routing: str) -> Planner:
     """What a routing makes of the messages that wait when links have failed."""
 
-    def fors(fabric: FatTree2, phase: Rows, src: Rows, dst: Rows, spine: Rows) -> tuple[Rows, Rows]:
+    def fors(
+        fabric: FatTree2, phase: Int64Array, src: Int64Array, dst: Int64Array, spine: Int64Array
+    ) -> tuple[Int64Array, Int64Array]:
         found = residual(fabric, phase, src, dst, spine)
         return found.phase.astype(np.int64), found.spine.astype(np.int64)
 
-    def by_table(fabric: FatTree2, phase: Rows, src: Rows, dst: Rows, spine: Rows) -> tuple[Rows, Rows]:
-        table = opensm.TABLES["ftree" if routing == "ftree-ar" else routing](fabric)
+    def by_table(
+        fabric: FatTree2, phase: Int64Array, src: Int64Array, dst: Int64Array, spine: Int64Array
+    ) -> tuple[Int64Array, Int64Array]:
+        table = opensm.ROUTING_ENGINES["ftree" if routing == "ftree-ar" else routing](fabric)
         leaf, far = src // fabric.spines, dst // fabric.spines
-        lost = (leaf != far) & (table[leaf, dst] == LOCAL)
-        return np.where(lost, NONE, phase), np.where(leaf == far, LOCAL, table[leaf, dst]).astype(np.int64)
+        lost = (leaf != far) & (table[leaf, dst] == INSIDE)
+        return np.where(lost, ABSENT, phase), np.where(leaf == far, INSIDE, table[leaf, dst]).astype(np.int64)
 
     return fors if routing == "fors" else by_table
 
 
-def execute(run: Run, report: Report | None = None) -> dict[str, Any]:
+def execute(run: ExchangeRun, report: PhaseProgress | None = None) -> dict[str, Any]:
     """Runs an exchange and tells what happened: times, throughput, contention, losses, what was made of failures."""
     whole, phases = planned(run.fabric, run.routing, skip_unreachable=run.skip_unreachable)
     messages = whole.sample(run.phases, run.tuning.seed) if run.phases else whole
-    room = Exchange.connections(messages) + (Controller.connections(run.fabric) if run.breaks else 0)
+    room = PhasedExchange.connections(messages) + (OutageController.connections(run.fabric) if run.breaks else 0)
     with PinnedFabric(run.fabric, run.tuning, connections=room) as fabric:
-        exchange = Exchange(fabric, messages, run.pace)
+        exchange = PhasedExchange(fabric, messages, run.pace)
         controller = None
         if run.breaks:
             exchange.add(Breaks(run.breaks))
-            controller = Controller(exchange, planner_of(run.routing), run.delays)
+            controller = OutageController(exchange, planner_of(run.routing), run.delays)
             exchange.add(controller)
         adaptive = LeafAdaptive(exchange, period_ps=run.look_ps) if run.routing == "ftree-ar" else None
         if adaptive:
@@ -120,7 +125,7 @@ def execute(run: Run, report: Report | None = None) -> dict[str, Any]:
         return result
 
 
-def _result(run: Run, exchange: Exchange, flows: int, phases: int) -> dict[str, Any]:
+def _result(run: ExchangeRun, exchange: PhasedExchange, flows: int, phases: int) -> dict[str, Any]:
     """Everything that an exchange tells. Where only some of the phases were executed, the others count as long as
     these on average."""
     fabric, tree = exchange.fabric, run.fabric
@@ -158,7 +163,7 @@ def _result(run: Run, exchange: Exchange, flows: int, phases: int) -> dict[str, 
     }
 
 
-def _executed(exchange: Exchange) -> tuple[Rows, Rows, Rows, Rows]:
+def _executed(exchange: PhasedExchange) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
     """Phase, source, destination and spine of what was sent, as planned when its phase began."""
     phase = np.repeat(np.arange(len(exchange.phase_flights)), [len(part) for part in exchange.phase_flights])
     flights = np.concatenate(exchange.phase_flights)

@@ -124,27 +124,27 @@ def run(point: Point) -> dict[str, Any]:
 
 
 def _exchange(point: Point) -> dict[str, Any]:
-    from detour.experiments.fors.exchange import Run, execute
+    from detour.experiments.fors.exchange import ExchangeRun, execute
     from detour.fabric.traffic.phased import Pace
     from detour.fabric.traffic.pinned import Tuning
 
     fabric = fabric_of(point["scenario"], point["seed"])
     pace, tuning = Pace(message=point["message"]), Tuning(seed=point["seed"])
-    found = execute(Run(fabric, point["routing"], phases=point["phases"], pace=pace, tuning=tuning))
+    found = execute(ExchangeRun(fabric, point["routing"], phases=point["phases"], pace=pace, tuning=tuning))
     del found["planning_seconds"]
     return {"kind": "exchange", "scenario": point["scenario"], "default": point["default"]} | found
 
 
 def _break(point: Point) -> dict[str, Any]:
     """One link breaks in the midst of an exchange that began without failures."""
-    from detour.experiments.fors.exchange import Run, execute
+    from detour.experiments.fors.exchange import ExchangeRun, execute
     from detour.fabric.footings.virtual.scheme import US
     from detour.fabric.traffic.outage import Break, Delays
     from detour.fabric.traffic.phased import Pace
     from detour.fabric.traffic.pinned import Tuning
 
     # Min-Hop begins as what OpenSM chooses without failures; on a linear shift the two are the same then.
-    run = Run(
+    run = ExchangeRun(
         FatTree2(SPINES, LEAVES),
         point["routing"],
         (Break(BREAK_US * US, frozenset({BREAK_LINK})),),

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from detour.base.times import US
 from detour.experiments import running
-from detour.experiments.nonshortest.workloads import Pair
 from detour.experiments.store import Point
 from detour.fabric.footings.virtual.fabric import ENDLESS
-from detour.fabric.footings.virtual.scheme import RED, US, Scheme
+from detour.fabric.footings.virtual.scheme import RED_MARKING, Scheme
 from detour.topo import Topology, parse_topology
+from detour.topo.topology import HostPair
 
 WORKER = "detour.experiments.nonshortest.deadlock:run"
 FIGURE_2 = "dragonfly:p=4,a=2,h=1"
@@ -31,10 +32,10 @@ RUN_PS = 2_000 * US
 def case_scheme(case: str) -> Scheme:
     """RoCEv2 on random non-shortest paths, as case by case."""
     channels = 3 if "3 VCs" in case else 1
-    return Scheme(case, "gbn", "dcqcn", "detour", RED, pfc=not case.startswith("no"), channels=channels)
+    return Scheme(case, "gbn", "dcqcn", "detour", RED_MARKING, pfc=not case.startswith("no"), channels=channels)
 
 
-def circle(topology: Topology) -> list[Pair]:
+def circle(topology: Topology) -> list[HostPair]:
     """A connection from every host to its counterpart two groups further on, which a detour reaches by way of the next
     group."""
     per_group = len(topology.hosts) // topology.groups

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
+from detour.base.times import US
 from detour.control.policy import Amount, StepMarking
 from detour.control.routes.adaptive import check_routing
 from detour.experiments import running
@@ -20,7 +22,7 @@ from detour.experiments.measure import Rule
 from detour.experiments.nonshortest import paper
 from detour.experiments.nonshortest.workloads import ceiling, pair_count, sample
 from detour.experiments.store import Point
-from detour.fabric.footings.virtual.scheme import BENCHMARK, PACKET_BYTES, SCHEMES, US, Links, Memory, Scheme, scheme
+from detour.fabric.footings.virtual.scheme import BENCHMARK, SCHEMES, LinkSettings, Scheme, SwitchMemory, scheme
 from detour.hosts.config import HostConfig
 from detour.topo import Topology, parse_topology
 
@@ -51,7 +53,7 @@ _START_SECONDS = 4.0
 
 
 @dataclass(frozen=True)
-class Selection:
+class NonshortestSelection:
     """What to run. `thresholds`: T of Benchmark. `seeds`: that many draws of pairs, from seed 1 on.
     `times`: a key of `TIMES`. `delays_us`: of links to hosts, inside groups, between groups.
     `message_bytes`: 0: endless connections; else one message each and completion times. `loss`: probability with which
@@ -86,7 +88,7 @@ def default_pairs(topology: str, pattern: str) -> tuple[int, ...]:
     return (*spread, most)
 
 
-def select(what: Selection) -> list[Point]:
+def select(what: NonshortestSelection) -> list[Point]:
     """The points of a selection, checked before anything runs.
 
     Raises:
@@ -113,7 +115,7 @@ def select(what: Selection) -> list[Point]:
     return points
 
 
-def _check(topology: Topology, chosen: Scheme, what: Selection) -> None:
+def _check(topology: Topology, chosen: Scheme, what: NonshortestSelection) -> None:
     """Whether the scheme's entries and buffers are possible there."""
 
     if chosen.paths == "telemetry" and topology.valiant_groups < 3:
@@ -123,12 +125,14 @@ def _check(topology: Topology, chosen: Scheme, what: Selection) -> None:
     check_routing(topology, chosen.policy)
     for switch in topology.switches:
         cabled = sum(peer is not None for peer in switch.ports)
-        buffers = Memory(headroom_bytes=what.headroom_bytes).of_switch(cabled, chosen.lossless, _links(what.delays_us))
+        buffers = SwitchMemory(headroom_bytes=what.headroom_bytes).of_switch(
+            cabled, chosen.lossless, _links(what.delays_us)
+        )
         buffers.shared_bytes(cabled)
 
 
 def _point(
-    name: str, topology: Topology, what: Selection, chosen: Scheme, count: int, seed: int, threshold: int
+    name: str, topology: Topology, what: NonshortestSelection, chosen: Scheme, count: int, seed: int, threshold: int
 ) -> Point:
     point: Point = {
         "experiment": "nonshortest",
@@ -154,7 +158,7 @@ def _point(
     return point
 
 
-def _times(name: str, topology: Topology, chosen: Scheme, what: Selection, count: int) -> dict[str, float]:
+def _times(name: str, topology: Topology, chosen: Scheme, what: NonshortestSelection, count: int) -> dict[str, float]:
     times: dict[str, float] = dict(TIMES[what.times])
     shorter = 1 if what.times == "full" else _SHORTER.get((name, what.pattern), 1)
     if shorter > 1:
@@ -169,13 +173,13 @@ def _scan_us(topology: Topology, count: int) -> int:
     """Time in which a connection with its share of the ceiling of ADV1 and ADV2 has probed all candidates once: before
     that it cannot have found the path that is free. With D3's 1024 pairs of ADV1 that is 9 ms."""
     candidates = topology.groups - 1
-    gbps = candidates * Links().rate_bps / 1e9 / count
+    gbps = candidates * LinkSettings().rate_bps / 1e9 / count
     return round(candidates * HostConfig().delta3 * PACKET_BYTES * 8 / gbps / 1e3)
 
 
-def _links(delays_us: Sequence[float]) -> Links:
+def _links(delays_us: Sequence[float]) -> LinkSettings:
     host, local, between = (round(delay * US) for delay in delays_us)
-    return Links(host_delay_ps=host, local_delay_ps=local, global_delay_ps=between)
+    return LinkSettings(host_delay_ps=host, local_delay_ps=local, global_delay_ps=between)
 
 
 def rule_of(point: Point) -> Rule:
@@ -187,7 +191,7 @@ def seconds(point: Point) -> float:
     """Roughly what a point costs on one core; for choosing, not for reporting."""
     topology = find_topology(point["topology"])[1]
     pairs = sample(topology, point["pattern"], point["pairs"], point["seed"])
-    gbps = ceiling(topology, pairs, shortest_only=point["scheme"] == "ShortestPath").gbps(Links().rate_bps)
+    gbps = ceiling(topology, pairs, shortest_only=point["scheme"] == "ShortestPath").gbps(LinkSettings().rate_bps)
     packets = gbps * 1e9 / 8 / PACKET_BYTES * point["most_us"] / 1e6 * 0.8
     return _START_SECONDS + len(topology.switches) / 50 + packets * _HOPS_A_PACKET / _HOPS_A_SECOND
 
@@ -205,7 +209,7 @@ def run(point: Point) -> dict[str, Any]:
     topology = find_topology(point["topology"])[1]
     chosen = changed(scheme(point["scheme"]).with_threshold(point["threshold"]), point)
     pairs = sample(topology, point["pattern"], point["pairs"], point["seed"])
-    memory = Memory(headroom_bytes=point.get("headroom_bytes"))
+    memory = SwitchMemory(headroom_bytes=point.get("headroom_bytes"))
     settings = running.settings(len(pairs), point["seed"], _links(point["delays_us"]), memory, point.get("loss", 0.0))
     most = ceiling(topology, pairs, shortest_only=chosen.routing == "minimal")
     if message := point.get("message_bytes"):

@@ -34,8 +34,8 @@ TABLE_2: Final = {
 }  # fmt: skip
 """Table II: pairs of each pattern"""
 
-Load = Literal["light", "heavy"]
-LOADS: Final[tuple[Load, ...]] = ("light", "heavy")
+LoadLevel = Literal["light", "heavy"]
+LOADS: Final[tuple[LoadLevel, ...]] = ("light", "heavy")
 TABLE_3: Final[dict[tuple[str, str, str], float]] = {
     ("D1", "unf", "light"): 16, ("D2", "unf", "light"): 20, ("D3", "unf", "light"): 78,
     ("D1", "unf", "heavy"): 13, ("D2", "unf", "heavy"): 29, ("D3", "unf", "heavy"): 30,
@@ -51,7 +51,7 @@ _HOSTS_PER_GROUP: Final = {"D1": 8, "D2": 18, "D3": 32}
 _HOSTS: Final = {"D1": 72, "D2": 342, "D3": 1056}
 
 
-def pairs_of_load(topology: str, pattern: str, load: Load) -> int:
+def pairs_of_load(topology: str, pattern: str, load: LoadLevel) -> int:
     """The number of pairs that stands for a load in Table III. The paper does not give them; ours is a choice.
 
     ADV1, ADV2: light is as many connections as a group has hosts, heavy eight times that. UNF: light is four times,
@@ -62,7 +62,7 @@ def pairs_of_load(topology: str, pattern: str, load: Load) -> int:
     return _HOSTS_PER_GROUP[topology] * (1 if load == "light" else 8)
 
 
-def load_of(topology: str, pattern: str, pairs: int) -> Load | None:
+def load_of(topology: str, pattern: str, pairs: int) -> LoadLevel | None:
     """The load of Table III that this number of pairs stands for, if it does and the topology is one of the paper's."""
     if topology not in TOPOLOGIES:
         return None

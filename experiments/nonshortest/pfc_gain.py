@@ -14,20 +14,22 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
+from detour.base.times import US
 from detour.experiments import running
 from detour.experiments.maxmin import bound_gbps
 from detour.experiments.measure import Rule
 from detour.experiments.nonshortest import paper
-from detour.experiments.nonshortest.workloads import Pair
 from detour.experiments.store import Point
-from detour.fabric.footings.virtual.scheme import LERP_WITHOUT_PFC, PACKET_BYTES, PAYLOAD, ROCE_WITH_PFC, US
+from detour.fabric.footings.virtual.scheme import LERP_WITHOUT_PFC, ROCE_WITH_PFC
 from detour.topo import Topology, parse_topology
+from detour.topo.topology import HostPair
 
 WORKER = "detour.experiments.nonshortest.pfc_gain:run"
 FAT_TREE = "fat-tree:k=8,blocking=4"
 CONNECTIONS = tuple(row[0] for row in paper.TABLE_1)
-SCHEMES = {s.name: s for s in (LERP_WITHOUT_PFC, ROCE_WITH_PFC)}
+PFC_GAIN_SCHEMES = {s.name: s for s in (LERP_WITHOUT_PFC, ROCE_WITH_PFC)}
 TIMES = {
     "quick": {"least_us": 600, "most_us": 800, "tolerance": 0.03},
     "normal": {"least_us": 1_000, "most_us": 4_000, "tolerance": 0.02},
@@ -59,11 +61,11 @@ def select(connections: Sequence[int], seeds: int = 1, times: str = "normal") ->
         }
         for count in connections
         for seed in range(1, seeds + 1)
-        for name in SCHEMES
+        for name in PFC_GAIN_SCHEMES
     ]
 
 
-def draw(topology: Topology, connections: int, seed: int) -> list[Pair]:
+def draw(topology: Topology, connections: int, seed: int) -> list[HostPair]:
     """Pairs of different hosts, each drawn uniformly; a pair may occur again."""
     dice, hosts = random.Random(f"table 1 {seed}"), range(len(topology.hosts))
     return [tuple(dice.sample(hosts, 2)) for _ in range(connections)]  # type: ignore[misc]
@@ -82,7 +84,7 @@ def run(point: Point) -> dict[str, Any]:
     pairs = draw(topology, point["connections"], point["seed"])
     settings = running.settings(len(pairs), point["seed"])
     rule = Rule(tolerance=point["tolerance"], least_ps=point["least_us"] * US, most_ps=point["most_us"] * US)
-    found = running.steady_state(topology, SCHEMES[point["scheme"]], pairs, settings, rule)
+    found = running.steady_state(topology, PFC_GAIN_SCHEMES[point["scheme"]], pairs, settings, rule)
     bound = bound_gbps(topology, pairs, settings.links.rate_bps, point["seed"])
     return {
         **{name: point[name] for name in ("connections", "scheme", "seed")},
@@ -98,7 +100,7 @@ def collect(results: Iterable[dict[str, Any] | None]) -> dict[str, Any]:
     runs = [result for result in results if result is not None]
     points = []
     for count in dict.fromkeys(result["connections"] for result in runs):
-        by_scheme = {name: _mean(runs, count, name, "goodput_gbps") for name in SCHEMES}
+        by_scheme = {name: _mean(runs, count, name, "goodput_gbps") for name in PFC_GAIN_SCHEMES}
         lerp, pfc = by_scheme[LERP_WITHOUT_PFC.name], by_scheme[ROCE_WITH_PFC.name]
         if lerp is None or not pfc:
             continue

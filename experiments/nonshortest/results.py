@@ -15,10 +15,10 @@ from typing import Any
 from detour.base.errors import DetourError
 from detour.experiments.nonshortest import deadlock, figures, paper, pfc_gain, results_text
 from detour.experiments.nonshortest import experiment as nonshortest
-from detour.experiments.nonshortest.experiment import Selection
+from detour.experiments.nonshortest.experiment import NonshortestSelection
 from detour.experiments.reproduce import EXPERIMENTS, Means, reproduce
 from detour.experiments.store import Point
-from detour.experiments.sweep import Report
+from detour.experiments.sweep import SweepProgress
 from detour.fabric.footings.virtual.scheme import SCHEMES
 
 DOCUMENT = "results.md"
@@ -67,7 +67,7 @@ _LOSS_PAIRS = 64
 _MESSAGE = 2_000_000
 
 
-def selections(extent: str) -> list[Selection]:
+def selections(extent: str) -> list[NonshortestSelection]:
     """What is run of the four schemes: the curves, and for Table III Benchmark with all T where a load falls on it."""
     found = []
     for (topology, pattern), counts in _CURVES[extent].items():
@@ -75,25 +75,27 @@ def selections(extent: str) -> list[Selection]:
             load = paper.load_of(topology, pattern, count)
             seeds = (_LIGHT_SEEDS if load == "light" and pattern != "unf" else _SEEDS)[extent]
             thresholds = nonshortest.THRESHOLDS if load or extent == "full" else (nonshortest.DEFAULT_THRESHOLD,)
-            found.append(Selection(topology, pattern, (count,), _ALL, seeds, thresholds, extent))
+            found.append(NonshortestSelection(topology, pattern, (count,), _ALL, seeds, thresholds, extent))
     return found
 
 
-def extras(extent: str) -> list[Selection]:
+def extras(extent: str) -> list[NonshortestSelection]:
     """Loss injection on D1 (LERP beside go-back-N), and completion times of all schemes."""
     if extent == "quick":
         return []
     pair = ("TelemetryLERP", "TelemetryGBN")
-    losses = [Selection("D1", "adv2", (_LOSS_PAIRS,), pair, times=extent, loss=loss) for loss in _LOSSES if loss]
-    return [*losses, Selection("D1", "unf", (144,), _ALL, times=extent, message_bytes=_MESSAGE)]
+    losses = [
+        NonshortestSelection("D1", "adv2", (_LOSS_PAIRS,), pair, times=extent, loss=loss) for loss in _LOSSES if loss
+    ]
+    return [*losses, NonshortestSelection("D1", "unf", (144,), _ALL, times=extent, message_bytes=_MESSAGE)]
 
 
-def points_of(what: Sequence[Selection]) -> list[Point]:
+def points_of(what: Sequence[NonshortestSelection]) -> list[Point]:
     """The points of several selections."""
     return [point for selection in what for point in nonshortest.select(selection)]
 
 
-def write(folder: Path, extent: str, means: Means, report: Report | None = None) -> dict[str, Any]:
+def write(folder: Path, extent: str, means: Means, report: SweepProgress | None = None) -> dict[str, Any]:
     """Runs everything of an extent and writes `results.md` and its figures into `folder`.
 
     Returns the file, the number of points, failures and points left out.

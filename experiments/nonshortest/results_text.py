@@ -7,20 +7,13 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.control.policy import RedMarking
 from detour.experiments import maxmin
 from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.nonshortest import paper
 from detour.experiments.nonshortest.workloads import PATTERNS, pair_count, sample
-from detour.fabric.footings.virtual.scheme import (
-    LERP_WITHOUT_PFC,
-    PACKET_BYTES,
-    PAYLOAD,
-    ROCE_WITH_PFC,
-    SCHEMES,
-    Links,
-    Memory,
-)
+from detour.fabric.footings.virtual.scheme import LERP_WITHOUT_PFC, ROCE_WITH_PFC, SCHEMES, LinkSettings, SwitchMemory
 from detour.topo import parse_topology
 
 _HEAD = """# Results: non-shortest paths in lossy data centers
@@ -149,7 +142,7 @@ def _differences(curves: dict[str, Any]) -> str:
 def _fair_gbps(runs: Sequence[dict[str, Any]]) -> float:
     """Mean over runs of what fair sharing of the hosts' links gives, but not more than the ceiling."""
     topology, pattern = parse_topology(paper.TOPOLOGIES[runs[0]["topology"]]), runs[0]["pattern"]
-    rate = Links().rate_bps
+    rate = LinkSettings().rate_bps
     return statistics.fmean(
         min(
             maxmin.hosts_bound_gbps(topology, sample(topology, pattern, run["pairs"], run["seed"]), rate),
@@ -287,7 +280,7 @@ def _deadlock(found: dict[str, Any]) -> str:
 
 
 def _parameters() -> str:
-    links, memory = Links(), Memory()
+    links, memory = LinkSettings(), SwitchMemory()
     rows = [
         ("link", f"{links.rate_bps / 1e9:g} Gb/s, {links.host_delay_ps / 1e6:g} us"),
         ("packet", f"{PAYLOAD} bytes of payload in {PACKET_BYTES} bytes"),

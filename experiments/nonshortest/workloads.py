@@ -11,13 +11,10 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from detour.base.errors import DetourError
 from detour.topo import Topology
-
-Pair: TypeAlias = tuple[int, int]
-"""indices of source and destination host"""
+from detour.topo.topology import HostPair
 
 PATTERNS = ("unf", "adv1", "adv2")
 
@@ -52,7 +49,7 @@ def _hosts_per_group(topology: Topology, pattern: str) -> int:
     return sizes.pop()
 
 
-def sample(topology: Topology, pattern: str, count: int, seed: int) -> list[Pair]:
+def sample(topology: Topology, pattern: str, count: int, seed: int) -> list[HostPair]:
     """`count` pairs of a pattern, drawn without repetition; groups are drawn as well.
 
     Raises:
@@ -76,7 +73,7 @@ def sample(topology: Topology, pattern: str, count: int, seed: int) -> list[Pair
     return [(sources[n // per_group], targets[n % per_group]) for n in dice.sample(range(most), count)]
 
 
-def _unf_pair(number: int, by_group: list[list[int]], topology: Topology, per_group: int) -> Pair:
+def _unf_pair(number: int, by_group: list[list[int]], topology: Topology, per_group: int) -> HostPair:
     """Pair `number` of all of UNF's, in order of source and destination."""
     source, rest = divmod(number, len(topology.hosts) - per_group)
     group, position = divmod(rest, per_group)
@@ -99,7 +96,7 @@ class Ceiling:
         return self.links * rate_bps / 1e9
 
 
-def ceiling(topology: Topology, pairs: Sequence[Pair], *, shortest_only: bool = False) -> Ceiling:
+def ceiling(topology: Topology, pairs: Sequence[HostPair], *, shortest_only: bool = False) -> Ceiling:
     """Upper bound of what a set of pairs can carry, the least of these three (none of them counts ACKs or probes):
 
     * hosts' links: the largest matching of sources with destinations. Rates that fill no host's link beyond 1 are a
@@ -133,7 +130,7 @@ def _links_between(topology: Topology) -> Counter[tuple[int, int]]:
     return found
 
 
-def matching(pairs: Sequence[Pair]) -> int:
+def matching(pairs: Sequence[HostPair]) -> int:
     """Size of the largest set of pairs in which no source and no destination occurs twice (augmenting paths)."""
     targets: dict[int, list[int]] = {}
     for a, b in pairs:

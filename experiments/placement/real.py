@@ -13,13 +13,14 @@ from dataclasses import replace
 from pathlib import Path as File
 from typing import Any
 
+from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
-from detour.control.rerouting import Controller, Report
+from detour.control.rerouting import FlowReport, ReroutingController
 from detour.experiments.placement.scenario import (
     ONSET,
-    PATHS,
     RECEIVER,
     SENDER,
+    SPINE_PATHS,
     THROTTLE,
     THROTTLED,
     TOPOLOGY,
@@ -29,7 +30,7 @@ from detour.experiments.placement.scenario import (
 )
 from detour.fabric.daemon.control_socket import ControlServer
 from detour.fabric.footings.base import Fabric
-from detour.fabric.footings.settings import BMV2, ENGINE, PACKET_BYTES, PAYLOAD, Settings
+from detour.fabric.footings.settings import BMV2, ENGINE, FootingSettings
 from detour.fabric.operations.rerouter import Rerouter, push_to, usid_text
 from detour.fabric.operations.session import Session
 from detour.fabric.traffic.flows import Choice, Flow
@@ -45,7 +46,7 @@ _SLOTS = 24
 """messages under way: 150 ms of work on the engine, for this process is not always on time"""
 
 
-def _settings(how: Footing, base: Settings) -> Settings:
+def _settings(how: Footing, base: FootingSettings) -> FootingSettings:
     # What waits in the throttled link's queue must not look lost: it would be sent again.
     full_queue_ps = base.queue_packets * PACKET_BYTES * 8 * 1_000_000_000_000 // base.rate_bps
     hosts = replace(
@@ -82,7 +83,7 @@ def run(how: Footing, footing: str, mode: str, seconds: float) -> RunResult:
         session.connect()
         session.provision()
         # Whatever is loaded or compiled on first use, is now: the first run would begin with it.
-        session.send(f"h{SENDER}", f"h{RECEIVER}", _WARM_BYTES, usid=usid_text(PATHS[0], RECEIVER))
+        session.send(f"h{SENDER}", f"h{RECEIVER}", _WARM_BYTES, usid=usid_text(SPINE_PATHS[0], RECEIVER))
         folder = File(stack.enter_context(tempfile.TemporaryDirectory(prefix="detour-")))
         server = ControlServer(folder / "socket", {"reroute": session.reroute, "flows": session.flows})
         server.start()
@@ -96,15 +97,15 @@ class _Run:
     def __init__(self, session: Session, how: Footing, mode: str, seconds: float, socket: File) -> None:
         self.session, self.how, self.mode, self.seconds = session, how, mode, seconds
         target = session.topology.hosts[RECEIVER]
-        paths = tuple(Path(0, path_usids(session.topology, way, target)) for way in PATHS)
+        paths = tuple(Path(0, path_usids(session.topology, way, target)) for way in SPINE_PATHS)
         choice = Choice(paths, react=True) if mode == "nic" else Choice(paths[:1])
         stream = PatternSource(_SEED), PatternSink(_SEED)
         size = session.fabric.settings.message_bytes
         self.flow: Flow = session.pump.open(SENDER, RECEIVER, choice, stream, slots=_SLOTS, slot_bytes=size)
         # The first look at the tables is not to count for the first push.
-        for way in PATHS:
+        for way in SPINE_PATHS:
             session.path(f"h{SENDER}", f"h{RECEIVER}", usid=usid_text(way, RECEIVER))
-        self.rerouter = Rerouter(Controller(session.topology, how.thresholds), push_to(socket))
+        self.rerouter = Rerouter(ReroutingController(session.topology, how.thresholds), push_to(socket))
         self.samples: list[tuple[int, int]] = []
         self.moves: list[int] = []
         self.onset_ps: int | None = None
@@ -114,7 +115,7 @@ class _Run:
         """A counter of the sender's QP, or of the receiver's."""
         return int(self.flow.qp.context.hs.qp[name][self.flow.peer.index if receiver else self.flow.qp.index])
 
-    def _heard(self, reports: list[Report], now_ps: int) -> None:
+    def _heard(self, reports: list[FlowReport], now_ps: int) -> None:
         self.samples.append((now_ps, self.row("st_rx_bytes", receiver=True)))
         if self.mode == "controller":
             self.rerouter.listen(reports, now_ps)
@@ -138,7 +139,7 @@ class _Run:
         live.listeners.append(self._heard)
         begin = session.fabric.now_ps
         name = live.open(flow)
-        self.rerouter.add(name, PATHS[0], RECEIVER)
+        self.rerouter.add(name, SPINE_PATHS[0], RECEIVER)
         try:
             session.pump.run([flow], lambda: self._progress(begin))
             delivered = self.row("st_rx_bytes", receiver=True)

@@ -16,7 +16,7 @@ TOPOLOGY = "leaf-spine:leaves=2,spines=2,hosts=1"
 NAMES = {"s0": "gw1", "s1": "gw2", "s2": "rt1", "s3": "rt2"}
 SENDER, RECEIVER = 1, 0
 """hosts: behind gw2, and behind gw1"""
-PATHS = ((1, 2, 0), (1, 3, 0))
+SPINE_PATHS = ((1, 2, 0), (1, 3, 0))
 """by way of rt1, where the flow begins, and of rt2"""
 THROTTLED = "s1-s2"
 """gw2-rt1"""

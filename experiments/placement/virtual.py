@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.dataplane import PAYLOAD
 from detour.base.errors import DetourError
+from detour.base.times import US
 from detour.control.p4runtime.watching import CLASS_MEANS
-from detour.control.rerouting import Controller
+from detour.control.rerouting import ReroutingController
 from detour.experiments.placement.scenario import (
     NAMES,
     ONSET,
-    PATHS,
     RECEIVER,
     SENDER,
+    SPINE_PATHS,
     THROTTLE,
     THROTTLED,
     TOPOLOGY,
@@ -24,15 +26,15 @@ from detour.experiments.placement.scenario import (
     bins,
 )
 from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import PAYLOAD, STEP, US, Links, Scheme, Settings
+from detour.fabric.footings.virtual.scheme import STEP_MARKING, LinkSettings, RunSettings, Scheme
 from detour.fabric.footings.virtual.watch import switch_flows
-from detour.fabric.monitoring.windows import FIELDS, FlowMonitor
+from detour.fabric.monitoring.windows import FLOW_FIELDS, FlowMonitor
 from detour.hosts.state import set_host
 from detour.hosts.verbs.verbs import CQ, MR, PD, QP, AccessFlag, Context, Path, SendWR, WCOpcode, WCStatus
 from detour.topo import address, parse_topology
 from detour.topo.paths import path_usids
 
-SCHEME = Scheme("placed", "lerp", "dctcp", "shortest", STEP)
+SCHEME = Scheme("placed", "lerp", "dctcp", "shortest", STEP_MARKING)
 MESSAGE_BYTES = 250_000
 DEPTH = 8
 """messages under way: 160 us of work at 100 Gb/s, more than a window of the monitor"""
@@ -54,22 +56,22 @@ class _Run:
         self.end_ps = _ps(seconds)
         self.onset_ps = _ps(seconds * ONSET)
         self.topology = parse_topology(TOPOLOGY)
-        settings = Settings(links=Links(how.rate_bps), frames=1 << 13)
+        settings = RunSettings(links=LinkSettings(how.rate_bps), frames=1 << 13)
         self.fabric = VirtualFabric(self.topology, SCHEME, settings, queue_pairs=1)
         for host in self.topology.hosts:
             usid = address.ipv6_text(address.locator(host.node_id))
             set_host(self.fabric.hs, host.index, address.ipv6_text(host.address), usid=usid, mac=host.mac)
         target = self.topology.hosts[RECEIVER]
-        self.paths = [Path(0, path_usids(self.topology, way, target)) for way in PATHS]
+        self.paths = [Path(0, path_usids(self.topology, way, target)) for way in SPINE_PATHS]
         self._connect()
         self.monitor = FlowMonitor(self.fabric.hs)
         self.monitor.add(_FLOW, self.peer.index)
-        self.controller = Controller(self.topology, how.thresholds)
-        self.controller.add(_FLOW, PATHS[0])
+        self.controller = ReroutingController(self.topology, how.thresholds)
+        self.controller.add(_FLOW, SPINE_PATHS[0])
         windows = round(seconds / how.window_s) + 2
         self.switches = switch_flows(self.fabric, {_FLOW: self.qp.index}, kept=windows)
         # The NIC tells nobody when it moves, so all that it may pass watch from the beginning.
-        ways = PATHS if mode == "nic" else PATHS[:1]
+        ways = SPINE_PATHS if mode == "nic" else SPINE_PATHS[:1]
         source = self.topology.hosts[SENDER].address
         self.switches.add(_FLOW, source, dict.fromkeys(self._device(switch) for way in ways for switch in way))
         self.posted = self.completed = self.received = 0
@@ -143,7 +145,7 @@ class _Run:
             _, windows = self.switches.monitor.history(_FLOW, device)
             delays = np.array(row["delays"])
             mean = float(delays @ CLASS_MEANS) / max(int(delays.sum()), 1) * self.fabric.config.tick_ps
-            worst = float(windows[:, FIELDS.index("delay_ps")].max(initial=0.0))
+            worst = float(windows[:, FLOW_FIELDS.index("delay_ps")].max(initial=0.0))
             known = {"switch": NAMES[row["switch"]], "packets": row["packets"], "ecn_packets": row["ecn_packets"]}
             found.append({**known, "delay_s": mean / 1e12, "worst_window_delay_s": worst / 1e12})
         return found

@@ -15,7 +15,7 @@ from typing import Any
 from detour.base.errors import DetourError
 from detour.control.routes.qcn import MECHANISMS
 from detour.experiments.store import Point
-from detour.fabric.traffic.open_loop import PATTERNS, OpenLoop, reference
+from detour.fabric.traffic.open_loop import OPEN_LOOP_PATTERNS, OpenLoop, reference
 from detour.topo import parse_topology
 
 WORKER = "detour.experiments.qcn.experiment:run"
@@ -35,7 +35,7 @@ LOADS = {
         "ADV": (0.05, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5),
         "ADVc": (0.1, 0.3, 0.4, 0.5),
     },
-    "full": dict.fromkeys(PATTERNS, tuple(round(0.05 * k, 2) for k in range(1, 21))),
+    "full": dict.fromkeys(OPEN_LOOP_PATTERNS, tuple(round(0.05 * k, 2) for k in range(1, 21))),
 }
 ACCEPTED = 0.98
 """share of what is offered below which a network is saturated; windows are short, so not 1"""
@@ -58,7 +58,7 @@ PAPER = (
 
 
 @dataclass(frozen=True)
-class Selection:
+class QcnSelection:
     """What to run. Empty: all, or what the extent says."""
 
     topology: str = ""
@@ -71,7 +71,7 @@ class Selection:
     window_us: int = 0
 
 
-def select(chosen: Selection) -> list[Point]:
+def select(chosen: QcnSelection) -> list[Point]:
     """The points of a selection.
 
     Raises:
@@ -79,7 +79,7 @@ def select(chosen: Selection) -> list[Point]:
     """
     topology = parse_topology(chosen.topology or (SMALL if chosen.extent == "quick" else FULL_SIZE)).spec
     warm, window = WINDOWS_US[chosen.extent]
-    for name, allowed in ((chosen.routings, ROUTINGS), (chosen.patterns, PATTERNS)):
+    for name, allowed in ((chosen.routings, ROUTINGS), (chosen.patterns, OPEN_LOOP_PATTERNS)):
         for one in name:
             if one not in allowed:
                 raise DetourError(
@@ -100,7 +100,7 @@ def select(chosen: Selection) -> list[Point]:
             "seed": chosen.seed,
         }
         for routing in chosen.routings or ROUTINGS
-        for pattern in chosen.patterns or PATTERNS
+        for pattern in chosen.patterns or OPEN_LOOP_PATTERNS
         for load in chosen.loads or LOADS[chosen.extent][pattern]
     ]
 
@@ -179,7 +179,7 @@ def landmarks(name: str, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     `fairness`, the least injection of a switch of group 0, over the mean."""
     mine = [one for one in found if one["routing"] == name]
     saturation, saturated = {}, {}
-    for pattern in PATTERNS:
+    for pattern in OPEN_LOOP_PATTERNS:
         points = [(one["accepted"], one["load"]) for one in mine if one["pattern"] == pattern]
         saturation[pattern] = max((accepted for accepted, _ in points), default=None)
         saturated[pattern] = any(accepted < ACCEPTED * load for accepted, load in points)

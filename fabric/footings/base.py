@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from detour.base.progress import Progress, silent
-from detour.control.p4runtime.client import Target
-from detour.fabric.footings.settings import Settings
+from detour.control.p4runtime.client import SwitchTarget
+from detour.fabric.footings.settings import FootingSettings
 from detour.hosts.state import Hosts, make_hosts, set_host
 from detour.hosts.verbs.verbs import Context, Device
 from detour.topo import Topology, address
@@ -35,7 +35,7 @@ class Fabric(ABC):
 
     target: ClassVar[str]
 
-    def __init__(self, topology: Topology, settings: Settings) -> None:
+    def __init__(self, topology: Topology, settings: FootingSettings) -> None:
         self.topology = topology
         self.settings = settings
         self.hs = make_host_state(topology, settings)
@@ -55,7 +55,7 @@ class Fabric(ABC):
         """Ends all that `start` began and removes it. May be called twice, and after a failed start."""
 
     @abstractmethod
-    def targets(self) -> list[Target]:
+    def targets(self) -> list[SwitchTarget]:
         """Where P4Runtime is served for this user's own programs, one for every switch."""
 
     def addresses(self) -> dict[str, str]:
@@ -118,7 +118,7 @@ class Fabric(ABC):
         self.close()
 
 
-def make_host_state(topology: Topology, settings: Settings) -> Hosts:
+def make_host_state(topology: Topology, settings: FootingSettings) -> Hosts:
     """Arrays for all hosts of a topology, with their addresses."""
     hs = make_hosts(
         len(topology.hosts),

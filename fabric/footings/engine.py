@@ -15,15 +15,15 @@ from detour.base.addresses import too_long
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.base.tcp_place import PATIENCE_S
-from detour.control.p4runtime.client import Pipeline, Target
+from detour.control.p4runtime.client import PipelineConfig, SwitchTarget
 from detour.engine import warm
 from detour.engine.clock import RealTime
-from detour.engine.endpoint import Endpoint, Tls
+from detour.engine.endpoint import GrpcEndpoint, Tls
 from detour.engine.network import Network
 from detour.engine.p4runtime.server import P4RuntimeServer
 from detour.engine.p4runtime.target import compile_program
 from detour.fabric.footings.base import Fabric, PortState
-from detour.fabric.footings.settings import ENGINE, Settings
+from detour.fabric.footings.settings import ENGINE, FootingSettings
 from detour.hosts.verbs.verbs import Device
 from detour.topo import Topology
 
@@ -38,7 +38,7 @@ class EngineFabric(Fabric):
     def __init__(
         self,
         topology: Topology,
-        settings: Settings = ENGINE,
+        settings: FootingSettings = ENGINE,
         grpc_address: str | None = None,
         tls: Tls | None = None,
         scratch: Path | None = None,
@@ -48,7 +48,7 @@ class EngineFabric(Fabric):
         super().__init__(topology, settings)
         self._grpc_address, self._tls, self._scratch = grpc_address, tls, scratch
         self._folder: Path | None = None
-        self._endpoint: Endpoint | None = None
+        self._endpoint: GrpcEndpoint | None = None
         self._network: Network | None = None
         self._server: P4RuntimeServer | None = None
 
@@ -65,7 +65,7 @@ class EngineFabric(Fabric):
             self._listen(tell)
             warm.ensure(tell)
             tell("loading the P4 program")
-            compile_program(Pipeline.fabric().blob.read_bytes())  # switches find it in the cache
+            compile_program(PipelineConfig.fabric().blob.read_bytes())  # switches find it in the cache
             self._build()
             tell(f"starting {len(self.topology.switches)} switches")
             self.network.start()
@@ -87,7 +87,7 @@ class EngineFabric(Fabric):
             self._folder = self._scratch
         if why := too_long(self._folder / _SOCKET):
             raise DetourError(f"P4Runtime: {self._folder / _SOCKET}: {why} with XDG_RUNTIME_DIR or TMPDIR")
-        endpoint = Endpoint(self._grpc_address, self._tls, self._folder / _SOCKET)
+        endpoint = GrpcEndpoint(self._grpc_address, self._tls, self._folder / _SOCKET)
         endpoint.bind(PATIENCE_S, tell)
         self._endpoint = endpoint
         if self._grpc_address is not None:
@@ -124,9 +124,9 @@ class EngineFabric(Fabric):
 
     # -- while it runs ----------------------------------------------------------------------------------
 
-    def targets(self) -> list[Target]:
+    def targets(self) -> list[SwitchTarget]:
         assert self._endpoint is not None
-        return [Target(s.name, s.device_id, self._endpoint.private_target) for s in self.topology.switches]
+        return [SwitchTarget(s.name, s.device_id, self._endpoint.private_target) for s in self.topology.switches]
 
     def addresses(self) -> dict[str, str]:
         assert self._endpoint is not None

@@ -11,17 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
+from detour.base.times import MS
 from detour.control.policy import Amount, Policy, StepMarking
 from detour.hosts.config import HostConfig
 from detour.topo import Topology
-
-MS = 1_000_000_000
-"""picoseconds"""
-
-PAYLOAD = 1000
-PACKET_BYTES = 1102
-"""a data packet's bytes from Ethernet header to ICRC, with `PAYLOAD`"""
 
 QUEUE_PACKETS = 320
 ECN_PACKETS = 100
@@ -32,7 +27,7 @@ PROBE_EVERY = 100
 
 
 @dataclass(frozen=True)
-class Settings:
+class FootingSettings:
     """Parameters of one footing.
 
     `rate_bps`: of every link; BMv2 turns it into packets of `PACKET_BYTES` a second. `delay_ps`: of every link.
@@ -75,7 +70,7 @@ class Settings:
         return Policy(ecn=marking, packet_bytes=PACKET_BYTES)
 
 
-def real_time(rate_bps: int, scale: int = 1, **changes: Any) -> Settings:
+def real_time(rate_bps: int, scale: int = 1, **changes: Any) -> FootingSettings:
     """Settings for the wall clock at a link rate; `scale` divides what is counted in packets."""
     queue = QUEUE_PACKETS // scale
     # A packet that waits in a full queue must not look lost.
@@ -94,7 +89,7 @@ def real_time(rate_bps: int, scale: int = 1, **changes: Any) -> Settings:
         "queue_packets": queue,
         "ecn_packets": ECN_PACKETS // scale,
     } | changes
-    return Settings(rate_bps=rate_bps, hosts=hosts, **values)
+    return FootingSettings(rate_bps=rate_bps, hosts=hosts, **values)
 
 
 ENGINE = real_time(20_000_000)

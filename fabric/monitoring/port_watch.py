@@ -19,7 +19,7 @@ from detour.control.p4runtime.monitor import Sample
 from detour.fabric.footings.base import Fabric
 from detour.fabric.monitoring.windows import PortMonitor
 
-WINDOW_S = 1.0
+PORT_WINDOW_S = 1.0
 _KEPT = 300
 
 
@@ -56,14 +56,14 @@ class PortWatch:
             if self._thread is None:
                 now = time.monotonic_ns() * 1000
                 self.monitor.sample(now)
-                self._end.wait(min(WINDOW_S, 0.2))
+                self._end.wait(min(PORT_WINDOW_S, 0.2))
                 self.monitor.sample(time.monotonic_ns() * 1000)
                 self._thread = threading.Thread(target=self._watch, name="port monitor", daemon=True)
                 self._thread.start()
         return self.monitor.last
 
     def _watch(self) -> None:
-        while not self._end.wait(WINDOW_S):
+        while not self._end.wait(PORT_WINDOW_S):
             try:
                 self.monitor.sample(time.monotonic_ns() * 1000)
             except DetourError:

@@ -91,7 +91,7 @@ def _name(flow: str, device: int) -> str:
 
 
 @dataclass(frozen=True)
-class Links:
+class FabricAccess:
     """What `SwitchFlows` needs of a fabric: reads counters, writes entries, names a flow's label to its sender."""
 
     read: Read
@@ -111,7 +111,7 @@ def next_window(now_s: float, least_s: float, reading_s: float) -> float:
 class SwitchFlows:
     """See the module. Methods may be called from several threads."""
 
-    def __init__(self, links: Links, tick_ps: int, window_s: float, kept: int = KEPT) -> None:
+    def __init__(self, links: FabricAccess, tick_ps: int, window_s: float, kept: int = KEPT) -> None:
         """`window_s` 0: no thread, the caller ends windows (`sample`)."""
         self._links = links
         self._list = WatchList()

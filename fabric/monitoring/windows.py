@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.jit import njit
-from detour.control.rerouting import Report
+from detour.control.rerouting import FlowReport
 from detour.hosts.state import Hosts
 
 WINDOW_PS = 100_000_000_000
@@ -48,7 +48,7 @@ class FlowTotals:
 
 COUNTS = ("packets", "bytes", "ecn_packets", "delay_ticks", "delay_packets")
 """what is counted of a flow: payload or frame bytes, marked packets, ticks in queues, and packets that brought those"""
-FIELDS = ("packets", "bytes", "rate_bps", "drop", "ecn_share", "delay_ps")
+FLOW_FIELDS = ("packets", "bytes", "rate_bps", "drop", "ecn_share", "delay_ps")
 """what is kept of every window and flow"""
 _RATE, _DROP_AT, _ECN, _DELAY = 2, 3, 4, 5
 _USUAL = 0
@@ -71,7 +71,7 @@ class Windows:
         self._book = np.zeros((0, 1 + len(COUNTS)), np.int64)  # row of `counts` (-1: nobody's place), counts before
         # Usual bits a second (0: not known yet, -1: the first window has not ended); usual delay, ps; more than that.
         self._state = np.zeros((0, 3))
-        self._windows = np.zeros((kept, 0, len(FIELDS)))
+        self._windows = np.zeros((kept, 0, len(FLOW_FIELDS)))
 
     def add(self, name: str, row: int) -> None:
         """Watches the flow that is counted in row `row`; what was counted before is left out."""
@@ -89,7 +89,7 @@ class Windows:
     def _grow(self, more: int) -> None:
         self._book = np.vstack([self._book, np.full((more, self._book.shape[1]), -1)])
         self._state = np.vstack([self._state, np.zeros((more, 3))])
-        self._windows = np.concatenate([self._windows, np.zeros((len(self._windows), more, len(FIELDS)))], axis=1)
+        self._windows = np.concatenate([self._windows, np.zeros((len(self._windows), more, len(FLOW_FIELDS)))], axis=1)
 
     def remove(self, name: str) -> None:
         """Forgets a flow."""
@@ -108,26 +108,26 @@ class Windows:
 
     def last(self, name: str) -> dict[str, float]:
         """The last window of a flow, and `usual_bps`."""
-        values = dict(zip(FIELDS, self._last(name), strict=True))
+        values = dict(zip(FLOW_FIELDS, self._last(name), strict=True))
         return values | {"usual_bps": max(0.0, float(self._state[self._place[name], _USUAL]))}
 
     def _last(self, name: str) -> tuple[float, ...]:
-        """The last window, in the order of `FIELDS`."""
+        """The last window, in the order of `FLOW_FIELDS`."""
         count = int(self._clock[_COUNT])
         if count == self._begin[name]:
-            return (0.0,) * len(FIELDS)
+            return (0.0,) * len(FLOW_FIELDS)
         return tuple(self._windows[(count - 1) % len(self._windows), self._place[name]].tolist())
 
-    def reports(self) -> list[Report]:
+    def reports(self) -> list[FlowReport]:
         """What the last window says of every flow."""
         found = []
         for name, place in self._place.items():
             last, (usual, _, more) = self._last(name), self._state[place].tolist()
-            found.append(Report(name, last[_RATE], max(0.0, usual), last[_DROP_AT], last[_ECN], last[_DELAY], more))
+            found.append(FlowReport(name, last[_RATE], max(0.0, usual), last[_DROP_AT], last[_ECN], last[_DELAY], more))
         return found
 
     def series(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """(windows,) times at which they ended, ps, and (windows, fields) what they were, in the order of `FIELDS`."""
+        """(windows,) times at which they ended, ps, and (windows, fields) what they were, as `FLOW_FIELDS`."""
         count, kept = int(self._clock[_COUNT]), len(self._windows)
         order = np.arange(max(self._begin[name], count - kept), count) % kept
         return self._clock[_TIMES + order], self._windows[order, self._place[name]]

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from detour.base.errors import DetourError
-from detour.control.rerouting import Report
+from detour.control.rerouting import FlowReport
 from detour.fabric.monitoring.windows import FlowMonitor
 from detour.fabric.traffic.flows import Flow
 from detour.hosts.state import Hosts
@@ -23,7 +23,7 @@ from detour.hosts.verbs.verbs import Path
 WINDOW_S = 0.1
 """as in section IV of the path placement paper"""
 
-Listener = Callable[[list[Report], int], None]
+Listener = Callable[[list[FlowReport], int], None]
 """called with the reports of a window and the fabric's time in ps, in the monitor's thread"""
 
 

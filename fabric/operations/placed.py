@@ -58,7 +58,7 @@ class Placed:
         self._turn[source, target] += 1
         return live[turn % len(live)]
 
-    def switches(self, flow: int) -> topo_paths.Path:
+    def switches(self, flow: int) -> topo_paths.SwitchPath:
         """The switches that a flow passes; none if it has no path at the moment."""
         return () if self._placement is None else self._placement.path(flow)
 
@@ -67,7 +67,7 @@ class Placed:
         assert self._placement is not None
         return Path(0, self._placement.usids(flow))
 
-    def moved(self, flow: int, switches: topo_paths.Path) -> None:
+    def moved(self, flow: int, switches: topo_paths.SwitchPath) -> None:
         """Somebody rerouted a flow."""
         assert self._placement is not None
         ways = self._placement.ways.copy()

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path as File
 
 from detour.base.errors import DetourError
-from detour.control.rerouting import Controller, Report
+from detour.control.rerouting import FlowReport, ReroutingController
 from detour.fabric.daemon.control_socket import call
-from detour.topo.paths import Path
+from detour.topo.paths import SwitchPath
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ def push_to(socket: File) -> Push:
     return push
 
 
-def usid_text(path: Path, target: int) -> str:
+def usid_text(path: SwitchPath, target: int) -> str:
     """The list for a path of switches to a host as text that `parse_usid_list` understands."""
     return ",".join([*(f"s{switch}" for switch in path[1:]), f"h{target}"])
 
@@ -41,15 +41,15 @@ def usid_text(path: Path, target: int) -> str:
 class Rerouter:
     """Reroutes the flows that were added."""
 
-    def __init__(self, controller: Controller, push: Push) -> None:
+    def __init__(self, controller: ReroutingController, push: Push) -> None:
         self._controller = controller
         self._push = push
         self._targets: dict[str, int] = {}
         self._lock = threading.Lock()
-        self.pushed: list[tuple[int, str, Path]] = []
+        self.pushed: list[tuple[int, str, SwitchPath]] = []
         """time in ps at which the window ended, flow, new path"""
 
-    def add(self, flow: str, path: Path, target: int) -> None:
+    def add(self, flow: str, path: SwitchPath, target: int) -> None:
         """A flow to host `target` that is on a path of switches now."""
         with self._lock:
             self._targets[flow] = target
@@ -61,7 +61,7 @@ class Rerouter:
             self._targets.pop(flow, None)
             self._controller.remove(flow)
 
-    def listen(self, reports: list[Report], now_ps: int) -> None:
+    def listen(self, reports: list[FlowReport], now_ps: int) -> None:
         """A window has ended."""
         with self._lock:
             wanted = [(flow, path, self._targets[flow]) for flow, path in self._decide(reports, now_ps)]
@@ -76,5 +76,5 @@ class Rerouter:
                     self._controller.moved(flow, path, now_ps)
             self.pushed.append((now_ps, flow, path))
 
-    def _decide(self, reports: list[Report], now_ps: int) -> list[tuple[str, Path]]:
+    def _decide(self, reports: list[FlowReport], now_ps: int) -> list[tuple[str, SwitchPath]]:
         return list(self._controller.decide(reports, now_ps).items())

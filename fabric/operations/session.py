@@ -18,7 +18,7 @@ from typing import Any
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
-from detour.control.describe import TABLES, entity_dict
+from detour.control.describe import TABLE_NAMES, entity_dict
 from detour.control.entries import Plan, difference
 from detour.control.p4runtime.client import FabricClient, SwitchClient
 from detour.control.p4runtime.keeping import Keeper
@@ -34,7 +34,7 @@ from detour.fabric.daemon.background import Background
 from detour.fabric.footings.base import Fabric
 from detour.fabric.monitoring import metrics
 from detour.fabric.monitoring.port_watch import PortWatch
-from detour.fabric.monitoring.switch_flows import Links, SwitchFlows
+from detour.fabric.monitoring.switch_flows import FabricAccess, SwitchFlows
 from detour.fabric.operations.live import WINDOW_S, LiveFlow, LiveFlows
 from detour.fabric.operations.prober import probe
 from detour.fabric.operations.steering import Steering
@@ -62,7 +62,7 @@ class Session:
         self.live = LiveFlows(fabric.hs, lambda: fabric.now_ps)
         self.steering = Steering(fabric.topology, self.live, self.reroute, 1 / fabric.settings.rate_pps)
         self._port_watch = PortWatch(fabric, self.sample)
-        links = Links(self._read_cells, self._write_watched, self.live.set_label, lambda: fabric.now_ps)
+        links = FabricAccess(self._read_cells, self._write_watched, self.live.set_label, lambda: fabric.now_ps)
         self.switch_flows = SwitchFlows(links, fabric.settings.hosts.tick_ps, WINDOW_S)
         self._watching = False
         self.failures: frozenset[Failure] = frozenset()
@@ -185,11 +185,11 @@ class Session:
 
     def entries(self, switch: str | None = None, table: str | None = None) -> dict[str, Any]:
         """What switches hold, by name."""
-        if table is not None and table not in TABLES and table not in TABLES.values():
-            raise DetourError(f"there is no table {table!r}; allowed: {', '.join(TABLES)}")
+        if table is not None and table not in TABLE_NAMES and table not in TABLE_NAMES.values():
+            raise DetourError(f"there is no table {table!r}; allowed: {', '.join(TABLE_NAMES)}")
         chosen = self.topology.switches if switch is None else (self.topology.switch(switch),)
         held = self._read([s.device_id for s in chosen])
-        wanted = None if table is None else TABLES.get(table, table)
+        wanted = None if table is None else TABLE_NAMES.get(table, table)
         records = {s.name: [entity_dict(entity) for entity in held[s.device_id]] for s in chosen}
         return {name: [r for r in rows if wanted in (None, r["table"])] for name, rows in records.items()}
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.base.times import MS
 from detour.control.placement.jobs import FlowSet
-from detour.control.rerouting import Controller, Thresholds
+from detour.control.rerouting import ReroutingController, Thresholds
 from detour.fabric.operations.live import LiveFlows
 from detour.fabric.operations.placed import Placed
 from detour.fabric.operations.rerouter import Push, Rerouter
@@ -18,25 +19,24 @@ from detour.topo import Topology
 from detour.topo import paths as topo_paths
 from detour.topo.failures import NONE, Failures
 
-WINDOW_S, WINDOW_PACKETS = 0.01, 12
+STEERING_WINDOW_S, WINDOW_PACKETS = 0.01, 12
 """of the flow monitor while the controller is on: so many data packets at a link's rate, or a drop in throughput is
 nothing but a packet that came a little later"""
-MS = 1_000_000_000
 DELAY_PS, DELAY_PACKETS = 2 * MS, 10
 """what packets must wait longer than usual to be a sign of congestion, or so many packets"""
-THRESHOLDS = Thresholds(delay_ps=DELAY_PS, hold_ps=100 * MS, penalty_ps=10_000 * MS)
+STEERING_THRESHOLDS = Thresholds(delay_ps=DELAY_PS, hold_ps=100 * MS, penalty_ps=10_000 * MS)
 """of the controller on the wall clock"""
 
 
 def window_s(packet_s: float) -> float:
     """The window while the controller is on, where a data packet takes so many seconds on a link."""
-    return max(WINDOW_S, WINDOW_PACKETS * packet_s)
+    return max(STEERING_WINDOW_S, WINDOW_PACKETS * packet_s)
 
 
 def thresholds(packet_s: float) -> Thresholds:
     """Those of the controller."""
-    hold = round(THRESHOLDS.hold_ps * window_s(packet_s) / WINDOW_S)
-    return replace(THRESHOLDS, delay_ps=max(DELAY_PS, DELAY_PACKETS * packet_s * 1e12), hold_ps=hold)
+    hold = round(STEERING_THRESHOLDS.hold_ps * window_s(packet_s) / STEERING_WINDOW_S)
+    return replace(STEERING_THRESHOLDS, delay_ps=max(DELAY_PS, DELAY_PACKETS * packet_s * 1e12), hold_ps=hold)
 
 
 class Steering:
@@ -102,7 +102,9 @@ class Steering:
                 self._rerouter = None
             self._live.window_s = self._window_s if on else self._usual_window
             if on:
-                self._rerouter = Rerouter(Controller(self._topology, self._thresholds, self._failures), self._push)
+                self._rerouter = Rerouter(
+                    ReroutingController(self._topology, self._thresholds, self._failures), self._push
+                )
                 for live in self._live.all():
                     self._watch(live.name, live.placed)
                 self._live.listeners.append(self._rerouter.listen)
@@ -123,7 +125,7 @@ class Steering:
             if self._rerouter is not None:
                 self._rerouter.remove(name)
 
-    def rerouted(self, name: str, switches: topo_paths.Path) -> None:
+    def rerouted(self, name: str, switches: topo_paths.SwitchPath) -> None:
         """A sender has been told another path."""
         with self._lock:
             try:

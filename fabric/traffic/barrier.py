@@ -14,8 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
-from detour.fabric.traffic.pinned import LOCAL, PinnedFabric, Rows
+from detour.control.fors.plan import INSIDE
+from detour.fabric.traffic.pinned import PinnedFabric
 from detour.hosts.verbs.bulk import Flows, post_many
 
 Flags = NDArray[np.bool_]
@@ -67,11 +69,11 @@ class Barrier:
         """Connections that a tree of so many hosts takes."""
         return 2 * max(hosts - 1, 0)
 
-    def _spines(self, up: NDArray[np.bool_]) -> Rows:
+    def _spines(self, up: NDArray[np.bool_]) -> Int64Array:
         """A live spine for every edge, in turn. Leaves without a common one leave it to the switches' routes, which
         know a longer way (plain address)."""
         tree = self._fabric.tree
-        spines = np.full(len(self.child), LOCAL, np.int64)
+        spines = np.full(len(self.child), INSIDE, np.int64)
         for edge, (a, b) in enumerate(zip(self.child // tree.spines, self.parent // tree.spines, strict=True)):
             usable = np.flatnonzero(up[a] & up[b])
             if a != b and len(usable):
@@ -96,7 +98,7 @@ class Barrier:
 
         return sorted(range(len(self.child)), key=lambda edge: -depth_of(int(self.child[edge])))
 
-    def subtree(self, values: Rows) -> Rows:
+    def subtree(self, values: Int64Array) -> Int64Array:
         """Sums of a value over every edge's child and all hosts below it, shape (edges,)."""
         sums = values.copy()
         for edge in self._order:
@@ -105,30 +107,30 @@ class Barrier:
 
     # -- what hosts see ---------------------------------------------------------------------------------
 
-    def heard(self) -> Rows:
+    def heard(self) -> Int64Array:
         """How often all children of a host have reported; a large number if it has none."""
         least = np.full(self._fabric.tree.slots, np.iinfo(np.int64).max, np.int64)
         np.minimum.at(least, self.parent, self._arrived(self._up))
         return least
 
-    def released(self) -> Rows:
+    def released(self) -> Int64Array:
         """How often a host has been released; of the root, what it has passed on."""
         times = self.forwarded.copy()
         times[self.child] = self._arrived(self._down)
         return times
 
-    def _arrived(self, flows: Flows) -> Rows:
+    def _arrived(self, flows: Flows) -> Int64Array:
         return self._fabric.hs.qp["rcv_msn"][flows.receiver]
 
     # -- what hosts do ----------------------------------------------------------------------------------
 
-    def report(self, hosts: Rows) -> None:
+    def report(self, hosts: Int64Array) -> None:
         """These hosts tell their parents; the root has none."""
         self.told[hosts] += 1
         edges = self._edge[hosts]
         post_many(self._up, 0, now_ps=self._fabric.now_ps, which=edges[edges >= 0])
 
-    def release(self, hosts: Rows, lengths: Rows | int = 0) -> None:
+    def release(self, hosts: Int64Array, lengths: Int64Array | int = 0) -> None:
         """These hosts pass a release on to their children, of `lengths` bytes an edge (all edges, or one number)."""
         self.forwarded[hosts] += 1
         passing = np.zeros(self._fabric.tree.slots, np.bool_)

@@ -15,33 +15,34 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from detour.control.expander.routes import Routes
+from detour.base.arrays import Int64Array
+from detour.control.expander.routes import ExpanderRoutes
 from detour.control.policy import Amount, Ecn, RedMarking
 from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import PATIENT, Scheme, Settings
-from detour.hosts.frames.addresses import final_address, to_words, usid_address
+from detour.fabric.footings.virtual.scheme import PATIENT, RunSettings, Scheme
+from detour.hosts.frames.addresses import final_address, to_words
 from detour.topo import address
+from detour.topo.address import usid_address
 from detour.topo.expander.network import Expander
 from detour.topo.paths import path_usids
+from detour.topo.topology import HostPair
 
-Rows = NDArray[np.int64]
-Pair = tuple[int, int]
-"""indices of source and destination host"""
 BY_ADDRESS = -1
 """in place of a path: the switches choose among shortest ones (in a Clos: up and down)"""
 
-RED = RedMarking(Amount(5_000, "bytes"), Amount(200_000, "bytes"), 0.01)
+EXPANDER_RED_MARKING = RedMarking(Amount(5_000, "bytes"), Amount(200_000, "bytes"), 0.01)
 """section V-B"""
 
 
-def scheme_of(name: str, priorities: int, ecn: Ecn = RED, hosts: Sequence[tuple[str, Any]] = ()) -> Scheme:
+def scheme_of(
+    name: str, priorities: int, ecn: Ecn = EXPANDER_RED_MARKING, hosts: Sequence[tuple[str, Any]] = ()
+) -> Scheme:
     """RoCEv2 with PFC in `priorities` lossless priorities (1 to 3; KSP has 1 and no regard to deadlock)."""
     return Scheme(name, "gbn", "dcqcn", "pinned", ecn, pfc=True, channels=max(1, priorities), hosts=(*PATIENT, *hosts))
 
 
-def lists_of(routes: Routes, pairs: Sequence[Pair], rows: Sequence[int]) -> Rows:
+def lists_of(routes: ExpanderRoutes, pairs: Sequence[HostPair], rows: Sequence[int]) -> Int64Array:
     """Destination addresses, shape (n, 2), that lead messages between pairs of hosts by paths of `routes`, or
     `BY_ADDRESS` (then 0).
 
@@ -66,7 +67,7 @@ class ExpanderFabric(VirtualFabric):
     """See the module. A context manager."""
 
     def __init__(
-        self, network: Expander, scheme: Scheme, settings: Settings | None = None, *, queue_pairs: int = 64
+        self, network: Expander, scheme: Scheme, settings: RunSettings | None = None, *, queue_pairs: int = 64
     ) -> None:
         """`queue_pairs`: connections that will be made at most.
 
@@ -78,7 +79,7 @@ class ExpanderFabric(VirtualFabric):
             row = self.hs.host[host.index]
             row["usid_hi"], row["usid_lo"] = to_words(address.locator(host.node_id))
 
-    def connect_routed(self, pairs: Sequence[Pair], lists: Rows) -> None:
+    def connect_routed(self, pairs: Sequence[HostPair], lists: Int64Array) -> None:
         """Connections between pairs of hosts by the paths of `lists_of`; they send nothing yet. To be called once."""
         self.connect(pairs)
         hosts = self.topology.hosts

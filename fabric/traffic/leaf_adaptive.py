@@ -11,20 +11,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from detour.fabric.footings.virtual.scheme import US
-from detour.fabric.traffic.phased import Exchange
-from detour.fabric.traffic.pinned import Rows
+from detour.base.arrays import Int64Array
+from detour.base.times import US
+from detour.fabric.traffic.phased import PhasedExchange
 
 
 class LeafAdaptive:
     """An `Actor` that stands for all leaves."""
 
-    def __init__(self, exchange: Exchange, *, period_ps: int = US, least_bytes: int = 40_000) -> None:
+    def __init__(self, exchange: PhasedExchange, *, period_ps: int = US, least_bytes: int = 40_000) -> None:
         self._period_ps, self._least = period_ps, least_bytes
         self.due_ps = exchange.fabric.now_ps + period_ps
         self.moves = 0
 
-    def act(self, exchange: Exchange) -> None:
+    def act(self, exchange: PhasedExchange) -> None:
         """Every leaf looks at its queues."""
         self.due_ps = exchange.fabric.now_ps + self._period_ps
         queued = exchange.fabric.queued_up()
@@ -41,7 +41,7 @@ class LeafAdaptive:
             self.moves += len(moved)
             exchange.change_spines(np.array(moved, np.int64), np.array(spines, np.int64))
 
-    def _moves(self, exchange: Exchange, leaf: int, queue: Rows, mine: Rows) -> list[tuple[int, int]]:
+    def _moves(self, exchange: PhasedExchange, leaf: int, queue: Int64Array, mine: Int64Array) -> list[tuple[int, int]]:
         """Flows of a leaf that change, and their new spines. A moved flow's share of its queue counts as moved."""
         found = []
         spine, far = exchange.spine[mine], exchange.messages.dst[mine] // exchange.fabric.tree.spines

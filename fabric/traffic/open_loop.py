@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.base.times import NS
 from detour.control import schema
 from detour.control.entries import Plan
 from detour.control.planner import plan
@@ -23,20 +24,19 @@ from detour.control.policy import NoMarking, Policy, Routing
 from detour.control.routes import qcn_schema
 from detour.control.routes.qcn import MECHANISMS, PROGRAM, Mechanism, plan_qcn
 from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import Links, Memory, Scheme, Settings
+from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
 from detour.hosts.openloop import configure, discard_queues
 from detour.topo import Topology
 
-NS = 1_000
-PACKET_BYTES = 1024
+OPEN_LOOP_BYTES = 1024
 
-PATTERNS = ("UN", "ADV", "ADVc")
+OPEN_LOOP_PATTERNS = ("UN", "ADV", "ADVc")
 """UN: any host. ADV: any host of the next group. ADVc: any host of the next h groups, all of whose direct links leave
 the same switch (Fuentes et al., 2016)."""
 
 # Cables with the pipeline of the switch at their end, which the engine does not model.
-LINKS = Links(40_000_000_000, host_delay_ps=250 * NS, local_delay_ps=250 * NS, global_delay_ps=700 * NS)
-MEMORY = Memory(port_bytes=60_000)
+LINKS = LinkSettings(40_000_000_000, host_delay_ps=250 * NS, local_delay_ps=250 * NS, global_delay_ps=700 * NS)
+MEMORY = SwitchMemory(port_bytes=60_000)
 
 
 _REFERENCES: dict[str, Routing] = {"MIN": "minimal", "VAL": "random", "PB": "adaptive"}
@@ -90,20 +90,22 @@ class OpenLoop(VirtualFabric):
         *,
         load: float,
         pattern: str = "UN",
-        links: Links = LINKS,
-        memory: Memory = MEMORY,
+        links: LinkSettings = LINKS,
+        memory: SwitchMemory = MEMORY,
         seed: int = 1,
     ) -> None:
         self._mechanism = routing if isinstance(routing, Mechanism) else None
         scheme = reference("MIN") if isinstance(routing, Mechanism) else routing
         frames = 1 << max(16, (len(topology.hosts) * 256 - 1).bit_length())
-        super().__init__(topology, scheme, Settings(links, memory, window=1, frames=frames, seed=seed), queue_pairs=1)
+        super().__init__(
+            topology, scheme, RunSettings(links, memory, window=1, frames=frames, seed=seed), queue_pairs=1
+        )
         if self._mechanism is not None:
             self._mirror()
         for host in topology.hosts:
             targets = _targets(topology, pattern, host.group)
             configure(
-                self.hs, host.index, load=load, targets=targets, frame_bytes=PACKET_BYTES, rate_bps=links.rate_bps
+                self.hs, host.index, load=load, targets=targets, frame_bytes=OPEN_LOOP_BYTES, rate_bps=links.rate_bps
             )
             self.network.kick_host(host.index)
 
@@ -157,7 +159,7 @@ class OpenLoop(VirtualFabric):
     def _counts(self) -> dict[str, Any]:
         names = ("tx_bytes", "rx_packets", "rx_bytes", "rx_latency_ps", "rx_network_ps", "rx_switches")
         counts: dict[str, Any] = {name: self.hs.source[name].copy() for name in names}
-        decided = schema.DECISIONS if self._mechanism is None else qcn_schema.DECISIONS
+        decided = schema.DECISIONS if self._mechanism is None else qcn_schema.CONDITIONAL_DECISIONS
         cells = [[state.counters[decided].read(i)[0] for i in range(2)] for state in self.states.values()]
         counts["decisions"] = np.array(cells, np.int64).sum(axis=0)
         stats = self.network.switch_stats()
@@ -190,4 +192,4 @@ def _targets(topology: Topology, pattern: str, group: int) -> tuple[int, int]:
         case "ADVc":
             peers = [sum(peer is not None and peer.kind == "global" for peer in s.ports) for s in topology.switches]
             return first, per_group * max(peers)
-    raise DetourError(f"there is no traffic pattern {pattern!r}; allowed: {', '.join(PATTERNS)}")
+    raise DetourError(f"there is no traffic pattern {pattern!r}; allowed: {', '.join(OPEN_LOOP_PATTERNS)}")

@@ -18,19 +18,17 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
-from detour.base.times import MAX_TIME
-from detour.control.fors.fabric import FatTree2, Link
-from detour.fabric.footings.virtual.scheme import US
+from detour.base.times import MAX_TIME, US
+from detour.control.fors.fabric import FatTree2, LeafSpineLink
 from detour.fabric.traffic.barrier import Flags
-from detour.fabric.traffic.phased import NONE, Exchange
-from detour.fabric.traffic.pinned import PinnedFabric, Rows
+from detour.fabric.traffic.phased import ABSENT, PhasedExchange
+from detour.fabric.traffic.pinned import PinnedFabric
 from detour.hosts.paths import paths
 from detour.hosts.state import NIL
 
-NEVER = MAX_TIME
-
-Planner = Callable[[FatTree2, Rows, Rows, Rows, Rows], tuple[Rows, Rows]]
+Planner = Callable[[FatTree2, Int64Array, Int64Array, Int64Array, Int64Array], tuple[Int64Array, Int64Array]]
 """(fabric, phase, src, dst, spine) of what waits -> (phase, spine); phase -1: cannot be delivered"""
 
 
@@ -39,7 +37,7 @@ class Break:
     """Links that break at a time; `leaves` are leaf switches that die, with all that is plugged in."""
 
     time_ps: int
-    links: frozenset[Link] = frozenset()
+    links: frozenset[LeafSpineLink] = frozenset()
     leaves: frozenset[int] = frozenset()
     silent: bool = False
 
@@ -49,9 +47,9 @@ class Breaks:
 
     def __init__(self, breaks: Iterable[Break]) -> None:
         self._left = sorted(breaks, key=lambda one: one.time_ps)
-        self.due_ps = self._left[0].time_ps if self._left else NEVER
+        self.due_ps = self._left[0].time_ps if self._left else MAX_TIME
 
-    def act(self, exchange: Exchange) -> None:
+    def act(self, exchange: PhasedExchange) -> None:
         """Breaks what is due."""
         fabric = exchange.fabric
         while self._left and self._left[0].time_ps <= fabric.now_ps:
@@ -60,7 +58,7 @@ class Breaks:
                 fabric.cut(leaf, spine, silent=one.silent)
             for leaf in sorted(one.leaves):
                 fabric.cut_hosts(leaf)
-        self.due_ps = self._left[0].time_ps if self._left else NEVER
+        self.due_ps = self._left[0].time_ps if self._left else MAX_TIME
 
 
 @dataclass(frozen=True)
@@ -78,12 +76,12 @@ class Delays:
 class Story:
     """What became of one detection; times in ps, `NEVER` if it did not come to that."""
 
-    links: list[Link]
+    links: list[LeafSpineLink]
     by: str
     detected_ps: int
-    told_ps: int = NEVER
-    planned_ps: int = NEVER
-    in_force_ps: int = NEVER
+    told_ps: int = MAX_TIME
+    planned_ps: int = MAX_TIME
+    in_force_ps: int = MAX_TIME
     phase: int = -1
     planning_seconds: float = 0.0
     phases_left: int = 0
@@ -94,7 +92,7 @@ class Story:
         """Times in us, for JSON; without what the wall clock said."""
 
         def us(value: int) -> float | None:
-            return None if value == NEVER else round(value / US, 3)
+            return None if value == MAX_TIME else round(value / US, 3)
 
         return {
             "links": [f"{u}:{c}" for u, c in self.links],
@@ -143,23 +141,23 @@ class Probes:
         for host in np.unique(hs.qp["host"][self._rows]).tolist():
             self._fabric.network.kick_host(host)
 
-    def missing(self, patience: int) -> set[Link]:
+    def missing(self, patience: int) -> set[LeafSpineLink]:
         """Links whose last `patience` probes did not come back."""
         return {self.links[k] for k in np.flatnonzero(self._missed >= patience)}
 
 
-class Controller:
+class OutageController:
     """Watches the links of an exchange and gives it new plans. An `Actor`."""
 
-    def __init__(self, exchange: Exchange, planner: Planner, delays: Delays | None = None) -> None:
+    def __init__(self, exchange: PhasedExchange, planner: Planner, delays: Delays | None = None) -> None:
         """`planner`: makes a plan for what waits."""
         self._planner, self.delays = planner, delays or Delays()
         fabric = exchange.fabric
-        self.known: set[Link] = {(int(u), int(c)) for u, c in np.argwhere(~exchange.up)}
+        self.known: set[LeafSpineLink] = {(int(u), int(c)) for u, c in np.argwhere(~exchange.up)}
         self._probes = Probes(fabric) if self.delays.probe_ps else None
         self._look_ps = fabric.now_ps
-        self._probe_ps = fabric.now_ps if self._probes else NEVER
-        self._tell_ps = self._plan_ps = NEVER
+        self._probe_ps = fabric.now_ps if self._probes else MAX_TIME
+        self._tell_ps = self._plan_ps = MAX_TIME
         self._untold: list[Story] = []
         self._unplanned: list[Story] = []
         self._waiting: list[Story] = []
@@ -175,7 +173,7 @@ class Controller:
         """When it wants to act."""
         return min(self._look_ps, self._probe_ps, self._tell_ps, self._plan_ps)
 
-    def act(self, exchange: Exchange) -> None:
+    def act(self, exchange: PhasedExchange) -> None:
         """Does what is due."""
         now = exchange.fabric.now_ps
         if self._look_ps <= now:
@@ -191,7 +189,7 @@ class Controller:
             self._plan(exchange)
         self._watch_force(exchange)
 
-    def _note(self, exchange: Exchange, dead: set[Link], by: str) -> None:
+    def _note(self, exchange: PhasedExchange, dead: set[LeafSpineLink], by: str) -> None:
         fresh = sorted(dead - self.known)
         if not fresh:
             return
@@ -203,15 +201,15 @@ class Controller:
         self._tell_ps = now + self.delays.tell_ps
         self._plan_ps = now + max(self.delays.plan_ps, self.delays.tell_ps)
 
-    def _up(self, exchange: Exchange) -> Flags:
+    def _up(self, exchange: PhasedExchange) -> Flags:
         up = np.ones_like(exchange.up)
         for leaf, spine in self.known:
             up[leaf, spine] = False
         return up
 
-    def _tell(self, exchange: Exchange) -> None:
+    def _tell(self, exchange: PhasedExchange) -> None:
         """Switches get other routes, hosts learn which links to avoid; leaves without any link are left out."""
-        self._tell_ps = NEVER
+        self._tell_ps = MAX_TIME
         up = self._up(exchange)
         entries = exchange.fabric.reroute(self.known)
         lost = np.flatnonzero(~up.any(axis=1))
@@ -225,9 +223,9 @@ class Controller:
         else:
             exchange.links_changed(up)
 
-    def _plan(self, exchange: Exchange) -> None:
+    def _plan(self, exchange: PhasedExchange) -> None:
         """The new plan for what waits, ready for the next phase."""
-        self._plan_ps = NEVER
+        self._plan_ps = MAX_TIME
         begin = time.perf_counter()
         phases = replan(exchange, exchange.fabric.tree.with_failed(self.known), self._planner)
         seconds = time.perf_counter() - begin
@@ -237,18 +235,18 @@ class Controller:
         self._waiting += self._unplanned
         self._unplanned = []
 
-    def _watch_force(self, exchange: Exchange) -> None:
+    def _watch_force(self, exchange: PhasedExchange) -> None:
         """Notes when the phase with the new plan has begun."""
         for story in [one for one in self._waiting if len(exchange.times.start_ps) > one.phase]:
             story.in_force_ps = exchange.times.start_ps[story.phase]
             self._waiting.remove(story)
 
-    def finish(self, exchange: Exchange) -> None:
+    def finish(self, exchange: PhasedExchange) -> None:
         """The exchange is over: what came into force just before is noted too."""
         self._watch_force(exchange)
 
 
-def replan(exchange: Exchange, fabric: FatTree2, planner: Planner) -> int:
+def replan(exchange: PhasedExchange, fabric: FatTree2, planner: Planner) -> int:
     """Gives an exchange the planner's plan for what waits; returns how many phases are left."""
     waiting = exchange.waiting()
     if not waiting:
@@ -259,6 +257,6 @@ def replan(exchange: Exchange, fabric: FatTree2, planner: Planner) -> int:
     phase, spine = planner(fabric, before, messages.src[flights], messages.dst[flights], exchange.spine[flights])
     spines = exchange.spine.copy()
     spines[flights] = spine
-    groups: Sequence[Rows] = [flights[phase == number] for number in np.unique(phase[phase != NONE])]
+    groups: Sequence[Int64Array] = [flights[phase == number] for number in np.unique(phase[phase != ABSENT])]
     exchange.replace(groups, spines)
     return len(groups)

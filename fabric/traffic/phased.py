@@ -16,33 +16,35 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
-from detour.fabric.footings.virtual.scheme import US
+from detour.base.times import US
+from detour.control.fors.plan import INSIDE
 from detour.fabric.traffic.barrier import Barrier, Flags
-from detour.fabric.traffic.pinned import LOCAL, PinnedFabric, Rows
+from detour.fabric.traffic.pinned import PinnedFabric
 from detour.hosts.state import QPS_ERR
 from detour.hosts.verbs.bulk import post_many
 
 PLAN_ENTRY_BYTES = 4
 """what a host is told of a message to send: destination and spine, 16 bits each"""
-NONE = -1
+ABSENT = -1
 
 
 @dataclass(frozen=True)
-class Messages:
-    """Who sends to whom in which phase by which spine (`LOCAL` inside a leaf): int arrays, one element a message."""
+class PhasedMessages:
+    """Who sends to whom in which phase by which spine (`INSIDE` inside a leaf): int arrays, one element a message."""
 
-    phase: Rows
-    src: Rows
-    dst: Rows
-    spine: Rows
+    phase: Int64Array
+    src: Int64Array
+    dst: Int64Array
+    spine: Int64Array
 
     @staticmethod
-    def of(plan: Any) -> Messages:
+    def of(plan: Any) -> PhasedMessages:
         """From anything that has the four arrays. Messages of a host to itself need no network and are left out."""
         columns = [np.asarray(getattr(plan, name), np.int64) for name in ("phase", "src", "dst", "spine")]
         away = columns[1] != columns[2]
-        return Messages(*(column[away] for column in columns))
+        return PhasedMessages(*(column[away] for column in columns))
 
     def __len__(self) -> int:
         return len(self.phase)
@@ -52,7 +54,7 @@ class Messages:
         """Phases, those in which nobody sends not counted."""
         return len(np.unique(self.phase))
 
-    def sample(self, count: int, seed: int) -> Messages:
+    def sample(self, count: int, seed: int) -> PhasedMessages:
         """`count` of the phases, one drawn from each of so many equal parts of the schedule; all if there are no more.
 
         Drawn, because a schedule's phases repeat with the number of spines: every n-th one would be of one kind."""
@@ -62,7 +64,7 @@ class Messages:
         edges = (np.arange(count + 1) * len(numbers)) // count
         chosen = numbers[np.random.default_rng([seed, 11]).integers(edges[:-1], edges[1:])]
         kept = np.isin(self.phase, chosen)
-        return Messages(self.phase[kept], self.src[kept], self.dst[kept], self.spine[kept])
+        return PhasedMessages(self.phase[kept], self.src[kept], self.dst[kept], self.spine[kept])
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class Actor(Protocol):
         """When it wants to act next."""
         ...
 
-    def act(self, exchange: Exchange) -> None:
+    def act(self, exchange: PhasedExchange) -> None:
         """Its time has come."""
 
 
@@ -102,23 +104,23 @@ class PhaseTimes:
     data_ps: list[int] = field(default_factory=list)
     end_ps: list[int] = field(default_factory=list)
 
-    def lengths(self) -> Rows:
+    def lengths(self) -> Int64Array:
         """From a release to the next one."""
         return np.array(self.end_ps, np.int64) - np.array(self.start_ps, np.int64)
 
-    def barriers(self) -> Rows:
+    def barriers(self) -> Int64Array:
         """From the last acknowledgement to the root's release."""
         return np.array(self.end_ps, np.int64) - np.array(self.data_ps, np.int64)
 
 
-class Exchange:
+class PhasedExchange:
     """One exchange. `run` executes it; what happened is in its attributes.
 
     `state` of every message: 0 waits, 1 under way, 2 delivered, 3 given up (nobody can deliver it)."""
 
     WAITS, SENT, DELIVERED, GIVEN_UP = 0, 1, 2, 3
 
-    def __init__(self, fabric: PinnedFabric, messages: Messages, pace: Pace) -> None:
+    def __init__(self, fabric: PinnedFabric, messages: PhasedMessages, pace: Pace) -> None:
         """Messages must not be pinned to links that have failed from the beginning."""
         self.fabric, self.messages, self.pace = fabric, messages, pace
         self.up: Flags = fabric.tree.alive()
@@ -129,18 +131,18 @@ class Exchange:
         self.members = np.unique(np.concatenate([messages.src, messages.dst])).tolist()
         self.barrier = Barrier(fabric, self.members, pace.arity, self.up)
         self.times = PhaseTimes()
-        self.phase_flights: list[Rows] = []
-        self.phase_spines: list[Rows] = []
+        self.phase_flights: list[Int64Array] = []
+        self.phase_spines: list[Int64Array] = []
         """messages of every phase that has begun, and their spines as planned then"""
         self._queue = split(messages.phase)
-        self._mine = np.full(fabric.tree.slots, NONE, np.int64)
-        self._plan_bytes: Rows | int = 0
-        self._plan_edges: Rows | int = 0
+        self._mine = np.full(fabric.tree.slots, ABSENT, np.int64)
+        self._plan_bytes: Int64Array | int = 0
+        self._plan_edges: Int64Array | int = 0
         self._actors: list[Actor] = []
         self._coarse_until = 0
 
     @staticmethod
-    def connections(messages: Messages) -> int:
+    def connections(messages: PhasedMessages) -> int:
         """How many a fabric must have room for: messages, the barrier's tree and, if hosts are lost, another one."""
         hosts = len(np.unique(np.concatenate([messages.src, messages.dst])))
         return len(messages) + 2 * Barrier.messages(hosts)
@@ -201,7 +203,7 @@ class Exchange:
     def _begin_phase(self) -> None:
         """The root begins the next phase: its release is on its way."""
         flights = self._queue.pop(0)
-        self._mine[:] = NONE
+        self._mine[:] = ABSENT
         self._mine[self.messages.src[flights]] = flights
         self.phase_flights.append(flights)
         self.phase_spines.append(self.spine[flights])
@@ -225,10 +227,10 @@ class Exchange:
         barrier.release(fresh, self._plan_edges)
         self._send(fresh)
 
-    def _send(self, hosts: Rows) -> None:
+    def _send(self, hosts: Int64Array) -> None:
         """Hosts post their message of this phase, if they have one."""
         mine = self._mine[hosts]
-        mine = mine[mine != NONE]
+        mine = mine[mine != ABSENT]
         mine = mine[self.state[mine] == self.WAITS]
         self._avoid(mine)
         self.state[mine] = self.SENT
@@ -261,11 +263,11 @@ class Exchange:
 
     # -- change of plan ---------------------------------------------------------------------------------
 
-    def waiting(self) -> list[Rows]:
+    def waiting(self) -> list[Int64Array]:
         """Messages of the phases to come."""
         return [flights[self.state[flights] == self.WAITS] for flights in self._queue]
 
-    def replace(self, phases: Sequence[Rows], spine: Rows) -> None:
+    def replace(self, phases: Sequence[Int64Array], spine: Int64Array) -> None:
         """Another plan for what waits: messages of every phase, and the spine of every message (shape of all messages).
         It comes into force with the next phase; hosts get their part with its release."""
         planned = np.sort(np.concatenate([np.zeros(0, np.int64), *phases]))
@@ -285,12 +287,12 @@ class Exchange:
         sent = np.flatnonzero(self.state == self.SENT)
         self._avoid(sent, move=True)
 
-    def change_spines(self, flights: Rows, spine: Rows) -> None:
+    def change_spines(self, flights: Int64Array, spine: Int64Array) -> None:
         """Messages that are under way go on by other spines."""
         self.spine[flights] = spine
         self.fabric.move(self.flows.sender[flights], self.messages.dst[flights], spine)
 
-    def leave_out(self, hosts: Rows, up: Flags) -> None:
+    def leave_out(self, hosts: Int64Array, up: Flags) -> None:
         """These hosts are gone: what they should have sent or got is given up, and the others go on without them on the
         links that are up.
 
@@ -310,19 +312,19 @@ class Exchange:
         self.barrier.release(root)
         self._send(root)
 
-    def _avoid(self, flights: Rows, move: bool = False) -> None:
+    def _avoid(self, flights: Int64Array, move: bool = False) -> None:
         """Takes messages off links that are known to be down, to one of the spines that remain, in turn. Where none
         does the message takes the plain address: it may find a longer way."""
         src, dst = self.messages.src[flights], self.messages.dst[flights]
         tree = self.fabric.tree
         spine = self.spine[flights]
         a, b = src // tree.spines, dst // tree.spines
-        broken = np.flatnonzero((spine != LOCAL) & ~(self.up[a, spine] & self.up[b, spine]))
+        broken = np.flatnonzero((spine != INSIDE) & ~(self.up[a, spine] & self.up[b, spine]))
         if not len(broken):
             return
         for k in broken.tolist():
             usable = np.flatnonzero(self.up[a[k]] & self.up[b[k]])
-            spine[k] = usable[(src[k] + dst[k]) % len(usable)] if len(usable) else LOCAL
+            spine[k] = usable[(src[k] + dst[k]) % len(usable)] if len(usable) else INSIDE
         chosen = flights[broken]
         self.spine[chosen] = spine[broken]
         act = self.fabric.move if move else self.fabric.pin
@@ -348,7 +350,7 @@ class Exchange:
         }
 
 
-def split(phase: Rows) -> list[NDArray[np.int64]]:
+def split(phase: Int64Array) -> list[NDArray[np.int64]]:
     """Indices of the messages of every phase, in order."""
     order = np.argsort(phase, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(phase[order])) + 1) if len(order) else []

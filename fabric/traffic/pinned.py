@@ -17,25 +17,25 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
+from detour.base.times import US
 from detour.control.entries import Difference, difference
-from detour.control.fors.fabric import FatTree2, Link
+from detour.control.fors.fabric import FatTree2, LeafSpineLink
+from detour.control.fors.plan import INSIDE
 from detour.control.planner import plan
 from detour.control.policy import Amount, StepMarking
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.footings.virtual.load import rewrite
-from detour.fabric.footings.virtual.scheme import US, Links, Scheme, Settings
-from detour.hosts.frames.addresses import final_address, to_words, usid_address
+from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme
+from detour.hosts.frames.addresses import final_address, to_words
 from detour.hosts.paths import paths
 from detour.hosts.verbs.bulk import Flows, connect_many
 from detour.hosts.verbs.verbs import CongestionControl
 from detour.topo import address
+from detour.topo.address import usid_address
 from detour.topo.clos import leaf_spine
 from detour.topo.failures import Failure, Failures
-
-Rows = NDArray[np.int64]
-LOCAL = -1
-"""in place of a spine: source and destination are on one leaf"""
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,10 @@ class Tuning:
         marking = StepMarking(Amount(self.mark_packets))
         return Scheme("pinned", "lerp", "dctcp", "shortest", marking, hosts=tuple(hosts.items()))
 
-    def settings(self) -> Settings:
+    def settings(self) -> RunSettings:
         """Links, buffers, sizes and seed."""
-        links = Links(self.rate_bps, self.host_delay_ps, self.local_delay_ps, self.local_delay_ps)
-        return Settings(links, window=self.window, seed=self.seed)
+        links = LinkSettings(self.rate_bps, self.host_delay_ps, self.local_delay_ps, self.local_delay_ps)
+        return RunSettings(links, window=self.window, seed=self.seed)
 
 
 class PinnedFabric(VirtualFabric):
@@ -104,9 +104,9 @@ class PinnedFabric(VirtualFabric):
             self.reroute(tree.failed)
         self._lists, self._finals = self._usid_lists()
         self._ports = np.random.default_rng([self.settings.seed, 7])
-        self._up_rows: Rows | None = None
+        self._up_rows: Int64Array | None = None
 
-    def _usid_lists(self) -> tuple[Rows, Rows]:
+    def _usid_lists(self) -> tuple[Int64Array, Int64Array]:
         """Destination addresses by spine and host, shape (m0, hosts, 2), and what the hosts see, shape (hosts,)."""
         switches, hosts = self.topology.switches, self.topology.hosts
         lists = np.empty((self.tree.spines, len(hosts), 2), np.int64)
@@ -119,8 +119,8 @@ class PinnedFabric(VirtualFabric):
 
     # -- connections ------------------------------------------------------------------------------------
 
-    def connect_pinned(self, src: Rows, dst: Rows, spine: Rows) -> Flows:
-        """Connections from hosts `src` to `dst` by way of `spine` (`LOCAL`: inside a leaf), shapes (n,).
+    def connect_pinned(self, src: Int64Array, dst: Int64Array, spine: Int64Array) -> Flows:
+        """Connections from hosts `src` to `dst` by way of `spine` (`INSIDE`: inside a leaf), shapes (n,).
 
         May be called again for more."""
         flows = connect_many(
@@ -135,15 +135,15 @@ class PinnedFabric(VirtualFabric):
         self.pin(flows.sender, dst, spine)
         return flows
 
-    def pin(self, senders: Rows, dst: Rows, spine: Rows) -> None:
+    def pin(self, senders: Int64Array, dst: Int64Array, spine: Int64Array) -> None:
         """The senders' packets go by these spines from the next one on. What is under way is not touched."""
-        away = np.asarray(spine) != LOCAL
+        away = np.asarray(spine) != INSIDE
         lists = np.where(away[:, None], self._lists[np.where(away, spine, 0), dst], 0)
         candidate = self.hs.candidate
         candidate["dst_hi"][senders, 0], candidate["dst_lo"][senders, 0] = lists[:, 0], lists[:, 1]
         candidate["final_hi"][senders, 0] = np.where(away, self._finals[dst], 0)
 
-    def move(self, senders: Rows, dst: Rows, spine: Rows) -> None:
+    def move(self, senders: Int64Array, dst: Int64Array, spine: Int64Array) -> None:
         """`pin` for connections in the middle of a message: what is on the old path counts as left behind, and LERP
         sends again what does not arrive."""
         self.pin(senders, dst, spine)
@@ -173,11 +173,11 @@ class PinnedFabric(VirtualFabric):
         """Whether the links' ports are up, shape (leaves, spines), as the leaves see it."""
         return self._of_uplinks("up") != 0
 
-    def queued_up(self) -> Rows:
+    def queued_up(self) -> Int64Array:
         """Bytes that wait in the leaves for their links to the spines, shape (leaves, spines)."""
         return self._of_uplinks("queue_bytes")
 
-    def _of_uplinks(self, name: str) -> Rows:
+    def _of_uplinks(self, name: str) -> Int64Array:
         stats = self.network.port_stats()
         if self._up_rows is None:
             at = {end: k for k, end in enumerate(zip(stats["device_id"].tolist(), stats["port"].tolist(), strict=True))}
@@ -198,7 +198,7 @@ class PinnedFabric(VirtualFabric):
         for host in self.topology.hosts_of[leaf]:
             self.network.set_link((switch.device_id, host.port), False)
 
-    def reroute(self, dead: Iterable[Link]) -> int:
+    def reroute(self, dead: Iterable[LeafSpineLink]) -> int:
         """Routes around dead (leaf, spine) links, for packets that no uSID list leads; returns entries written."""
         self.failures = frozenset(Failure("link", self.link_index(u, c)) for u, c in dead)
         wanted = plan(self.topology, self.scheme.policy, self.failures)

@@ -17,27 +17,25 @@ from detour.fabric.traffic.flows import POLL_SECONDS, Choice, Flow, Pump
 from detour.fabric.traffic.streams import PatternSink, PatternSource
 from detour.hosts.verbs.verbs import Path
 from detour.topo import Host, Topology
-
-Pair: TypeAlias = tuple[int, int]
-"""indices of source and destination host"""
+from detour.topo.topology import HostPair
 
 _Counts: TypeAlias = tuple[float, int, int, int]
 """time in seconds, payload bytes that have arrived, sum of delay samples in ticks, their number"""
 
-PATTERNS = ("adv1", "adv2", "unf")
+WORKLOAD_PATTERNS = ("adv1", "adv2", "unf")
 ECMP_CANDIDATES = 8
 """source ports to probe where there is no Valiant routing; different ones may take different shortest paths"""
 
 
-def pairs_of(topology: Topology, pattern: str, seed: int = 0, count: int | None = None) -> list[Pair]:
+def pairs_of(topology: Topology, pattern: str, seed: int = 0, count: int | None = None) -> list[HostPair]:
     """Pairs of hosts: `adv1` all traffic from one group to one other, `adv2` from all groups to one, `unf` any
     to any outside its group. `count`: that many of them, drawn without repetition (default: all).
 
     Raises:
         DetourError: there is no such pattern, not so many pairs, or only one group.
     """
-    if pattern not in PATTERNS:
-        raise DetourError(f"there is no traffic pattern {pattern!r}; allowed: {', '.join(PATTERNS)}")
+    if pattern not in WORKLOAD_PATTERNS:
+        raise DetourError(f"there is no traffic pattern {pattern!r}; allowed: {', '.join(WORKLOAD_PATTERNS)}")
     groups = sorted({host.group for host in topology.hosts})
     if len(groups) < 2:
         raise DetourError(f"pattern {pattern} needs two groups of hosts; {topology.spec} has one")
@@ -74,7 +72,7 @@ def probing_choice(topology: Topology, source: Host, target: Host, dice: random.
 
 
 @dataclass(frozen=True)
-class Outcome:
+class WorkloadResult:
     """What a workload did. `throughput_mbps`: payload that arrived for the first time, in the measured window."""
 
     throughput_mbps: float
@@ -97,7 +95,7 @@ class Workload:
     def __init__(
         self,
         pump: Pump,
-        pairs: Sequence[Pair],
+        pairs: Sequence[HostPair],
         choose: Callable[[int, int], Choice],
         now_ps: Callable[[], int],
         *,
@@ -117,7 +115,7 @@ class Workload:
             self.close()
             raise
 
-    def run(self, warm_up: float, seconds: float, tell: Callable[[float], None] = lambda _: None) -> Outcome:
+    def run(self, warm_up: float, seconds: float, tell: Callable[[float], None] = lambda _: None) -> WorkloadResult:
         """Lets traffic converge for `warm_up`, measures for `seconds`, then waits for what is under way.
 
         `tell` is called with the share of the time that has passed.
@@ -153,11 +151,11 @@ class Workload:
         delays = int(qp["st_delay_sum"][senders].sum()), int(qp["st_delay_samples"][senders].sum())
         return self._now_ps() / 1e12, int(qp["st_rx_bytes"][receivers].sum()), *delays
 
-    def _outcome(self, before: _Counts, after: _Counts, paths: tuple[tuple[int, int, Path], ...]) -> Outcome:
+    def _outcome(self, before: _Counts, after: _Counts, paths: tuple[tuple[int, int, Path], ...]) -> WorkloadResult:
         seconds, received, delay, samples = (b - a for a, b in zip(before, after, strict=True))
         tick_ms = int(self.flows[0].qp.context.hs.cfg[0]["tick_ps"]) / 1e9
         stats = [flow.stats() for flow in self.flows]
-        return Outcome(
+        return WorkloadResult(
             throughput_mbps=received * 8 / seconds / 1e6,
             bytes_sent=sum(flow.bytes_sent for flow in self.flows),
             bytes_ok=sum(flow.bytes_ok for flow in self.flows),

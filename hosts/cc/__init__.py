@@ -27,7 +27,6 @@ CC_FIXED, CC_DCTCP, CC_DCQCN = 0, 1, 2
 """a window that never changes, for tests and baselines; RFC 8257; SIGCOMM 2015, a rate beside a window that never
 changes"""
 
-NEVER = MAX_TIME
 
 CC_FIELDS: list[tuple[str, Any]] = [
     ("cc", np.int64),  # which algorithm
@@ -36,8 +35,8 @@ CC_FIELDS: list[tuple[str, Any]] = [
     ("ssthresh", np.float64),
     ("pace_next", np.int64),  # earliest time of the next packet, ps
     ("cc_timer", np.int64),  # when on_timer wants to be called, ps
-    *dctcp.FIELDS,
-    *dcqcn.FIELDS,
+    *dctcp.DCTCP_FIELDS,
+    *dcqcn.DCQCN_FIELDS,
 ]
 
 
@@ -51,7 +50,7 @@ def on_path(cfg: Any, q: Any, window: float, now: int) -> None:
         q["cwnd"] = max(np.float64(cfg["min_cwnd"]), window)
     q["ssthresh"] = np.inf
     q["pace_next"] = 0
-    q["cc_timer"] = NEVER
+    q["cc_timer"] = MAX_TIME
     if q["cc"] == CC_DCTCP:
         dctcp.on_path(cfg, q)
     elif q["cc"] == CC_DCQCN:
@@ -126,4 +125,4 @@ def on_cnp(cfg: Any, q: Any, now: int) -> None:
 @njit
 def on_timer(cfg: Any, q: Any, now: int) -> None:
     """`q["cc_timer"]` has passed."""
-    q["cc_timer"] = NEVER
+    q["cc_timer"] = MAX_TIME

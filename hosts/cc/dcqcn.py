@@ -28,9 +28,7 @@ import numpy as np
 from detour.base.times import MAX_TIME
 from detour.hosts.jit import inner
 
-NEVER = MAX_TIME
-
-FIELDS = [
+DCQCN_FIELDS = [
     ("dcqcn_rate", np.float64),
     ("dcqcn_target", np.float64),
     ("dcqcn_alpha", np.float64),
@@ -53,9 +51,9 @@ def on_path(cfg: Any, q: Any, now: int) -> None:
     q["dcqcn_rate"] = line if first else _at_least_floor(cfg, line * cfg["dcqcn_reroute_share"])
     q["dcqcn_target"] = line
     q["dcqcn_alpha"] = 1.0
-    q["dcqcn_alpha_at"] = NEVER
-    q["dcqcn_cut_at"] = NEVER
-    q["dcqcn_rise_at"] = NEVER if first else now + cfg["dcqcn_increase_ps"]
+    q["dcqcn_alpha_at"] = MAX_TIME
+    q["dcqcn_cut_at"] = MAX_TIME
+    q["dcqcn_rise_at"] = MAX_TIME if first else now + cfg["dcqcn_increase_ps"]
     q["dcqcn_seen_alpha"] = 0
     q["dcqcn_seen_cut"] = 0
     _restart_counts(q)
@@ -85,7 +83,7 @@ def on_notification(cfg: Any, q: Any, now: int) -> None:
         return
     q["dcqcn_seen_cut"] = 1
     q["dcqcn_seen_alpha"] = 1
-    if q["dcqcn_alpha_at"] == NEVER:  # the first one
+    if q["dcqcn_alpha_at"] == MAX_TIME:  # the first one
         q["dcqcn_seen_alpha"] = 0
         q["dcqcn_alpha_at"] = now + cfg["dcqcn_alpha_ps"]
         q["dcqcn_cut_at"] = now + cfg["dcqcn_decrease_ps"]

@@ -23,7 +23,7 @@ import numpy as np
 
 from detour.hosts.jit import inner
 
-FIELDS = [
+DCTCP_FIELDS = [
     ("dctcp_alpha", np.float64),
     ("dctcp_acked", np.int64),  # bytes acknowledged in this window, and marked ones
     ("dctcp_marked", np.int64),

@@ -6,11 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ipaddress import IPv6Address
 
-from detour.base.errors import DetourError
-
-USID_BLOCK = 0xFCBBBB00
-"""first 32 bits of every uSID list (docs/architecture.md)"""
-MAX_USIDS = 6
+from detour.topo.address import usid_address
 
 _WORD = (1 << 64) - 1
 
@@ -30,18 +26,6 @@ def to_text(high: int, low: int) -> str:
     return str(IPv6Address(((int(high) & _WORD) << 64) | (int(low) & _WORD)))
 
 
-def usid_address(usids: Sequence[int]) -> str:
-    """Destination address that carries one to six uSIDs (16 bits each, not 0) behind the block."""
-    if not 1 <= len(usids) <= MAX_USIDS:
-        raise DetourError(f"a uSID list has 1 to {MAX_USIDS} entries; this one has {len(usids)}")
-    value = USID_BLOCK << 96
-    for place, usid in enumerate(usids):
-        if not 0 < usid <= 0xFFFF:
-            raise DetourError(f"uSID {usid:#x} at place {place + 1} must be 0x1 to 0xffff (0 ends a list)")
-        value |= usid << (80 - 16 * place)
-    return str(IPv6Address(value))
-
-
-def final_address(usids: Sequence[int]) -> str:
+def final_address(usids: Sequence[int]) -> int:
     """What is left of the list where it ends: the block and the last uSID (FACTS 1)."""
     return usid_address(usids[-1:])

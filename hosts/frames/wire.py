@@ -45,6 +45,7 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.dataplane import HOP_LIMIT
 from detour.base.jit import njit
 from detour.hosts.frames.checksum import CRC_START, crc32_update, crc32_word, fold16, sum16, swap_words
 from detour.hosts.frames.octets import load64le, store16, store32, store32le, store64, swap64
@@ -70,7 +71,6 @@ DSCP_CONTROL = 48
 ECT0, CE = 2, 3
 PSN_MASK = 0xFFFFFF
 COUNT_MASK = 0x7F
-HOP_LIMIT = 64
 
 TCLASS_CONTROL = np.int64(DSCP_CONTROL << 2)
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.jit import njit
 from detour.hosts import cc, state
@@ -30,7 +31,7 @@ from detour.hosts.verbs.verbs import (
     CQ,
     MR,
     PD,
-    REFUSED,
+    REFUSALS,
     AccessFlag,
     CongestionControl,
     Context,
@@ -39,17 +40,15 @@ from detour.hosts.verbs.verbs import (
     refresh,
 )
 
-Rows = NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class Flows:
     """Connections: rows of the table of QPs of both ends, shape (n,), and the keys of the receivers' memory."""
 
     device: Device
-    sender: Rows
-    receiver: Rows
-    rkey: Rows
+    sender: Int64Array
+    receiver: Int64Array
+    rkey: Int64Array
 
     def __len__(self) -> int:
         return len(self.sender)
@@ -78,8 +77,8 @@ def _distinct(random: np.random.Generator, n: int, k: int) -> NDArray[np.int64]:
 
 def connect_many(
     device: Device,
-    sources: Sequence[int] | Rows,
-    destinations: Sequence[int] | Rows,
+    sources: Sequence[int] | Int64Array,
+    destinations: Sequence[int] | Int64Array,
     *,
     transport: Transport = Transport.LERP,
     congestion_control: CongestionControl = CongestionControl.DCTCP,
@@ -153,19 +152,19 @@ def room_of(device: Device, host: int) -> tuple[PD, CQ, MR]:
     return device.rooms[host]
 
 
-def _keys(device: Device, hosts: Rows) -> Rows:
+def _keys(device: Device, hosts: Int64Array) -> Int64Array:
     keys = {host: room_of(device, host)[2].rkey for host in np.unique(hosts).tolist()}
     return np.array([keys[host] for host in hosts.tolist()], np.int64)
 
 
 def _fill(
     device: Device,
-    rows: Rows,
-    hosts: Rows,
-    peers: Rows,
-    peer_hosts: Rows,
-    psn: Rows,
-    peer_psn: Rows,
+    rows: Int64Array,
+    hosts: Int64Array,
+    peers: Int64Array,
+    peer_hosts: Int64Array,
+    psn: Int64Array,
+    peer_psn: Int64Array,
     values: dict[str, int],
 ) -> None:
     """The QPs' rows as `verbs.QP` would leave them, not yet started."""
@@ -188,7 +187,7 @@ def _fill(
         qp[name][rows] = psn
 
 
-def _fill_candidates(hs: Hosts, rows: Rows, ports: NDArray[Any], auto: bool) -> None:
+def _fill_candidates(hs: Hosts, rows: Int64Array, ports: NDArray[Any], auto: bool) -> None:
     k = ports.shape[1]
     fresh = np.zeros(ports.shape, state.CANDIDATE)
     fresh["sport"] = ports
@@ -231,7 +230,7 @@ def post_many(
     for host in np.unique(hs.qp["host"][rows]).tolist():
         device.kick(host)
     if result:
-        raise DetourError(f"a flow got no message: {REFUSED[result]}")
+        raise DetourError(f"a flow got no message: {REFUSALS[result]}")
 
 
 @njit
@@ -257,13 +256,13 @@ def drain(device: Device, hosts: Sequence[int] | None = None) -> NDArray[Any]:
     return np.concatenate(taken)
 
 
-def counters(hs: Hosts, rows: Rows) -> dict[str, NDArray[np.int64]]:
+def counters(hs: Hosts, rows: Int64Array) -> dict[str, NDArray[np.int64]]:
     """All counters of QPs (`state.QP_COUNTERS`, without "st_"), each of the shape of `rows`. Senders have the first
     ones, receivers those with "rx_"; times are ps."""
     return {name[3:]: hs.qp[name][rows] for name in state.QP_COUNTERS.split()}
 
 
-def path_packets(hs: Hosts, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def path_packets(hs: Hosts, rows: Int64Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Data packets that QPs sent on shortest and on non-shortest paths, by the source port's most significant bit."""
     most = int(hs.qp["n_cand"][rows].max(initial=1))
     packets = hs.candidate["packets"][rows, :most]

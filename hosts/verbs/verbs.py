@@ -27,13 +27,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from detour.base.dataplane import MAX_FLOW_LABEL
 from detour.base.errors import DetourError
 from detour.hosts import cc, nic, state
-from detour.hosts.frames.addresses import final_address, to_text, to_words, usid_address
+from detour.hosts.frames.addresses import final_address, to_text, to_words
 from detour.hosts.paths import paths, reroute
 from detour.hosts.state import MAX_TIME, NIL, Hosts, generations, next_key, qp_numbers
 from detour.hosts.transport import timers
 from detour.hosts.verbs import workqueue
+from detour.topo.address import ipv6_text, usid_address
 
 T = TypeVar("T")
 
@@ -102,7 +104,7 @@ class Path:
             usid_address(self.usids)
 
     def __str__(self) -> str:
-        return f"usid:{usid_address(self.usids)}" if self.usids else f"sport:{self.sport:#06x}"
+        return f"usid:{ipv6_text(usid_address(self.usids))}" if self.usids else f"sport:{self.sport:#06x}"
 
 
 @dataclass(frozen=True)
@@ -620,7 +622,7 @@ class QP:
             lambda: workqueue.post_write(hs, i, wr.wr_id, s.addr, wr.remote_addr, wr.rkey, s.length, flags, imm, now_ps)
         )
         if result:
-            raise DetourError(f"QP {self.qp_num:#x}: {REFUSED[int(result)]}")
+            raise DetourError(f"QP {self.qp_num:#x}: {REFUSALS[int(result)]}")
         self.context.device.kick(self.context.host)
 
     def _check_local(self, sge: SGE) -> None:
@@ -690,10 +692,7 @@ def random_candidates(context: Context, shortest: int, non_shortest: int) -> lis
     return [Path(sport) for sport in found]
 
 
-MAX_FLOW_LABEL = 0x1FFF
-"""the sender's part of the flow label (p4src/include/headers.p4)"""
-
-REFUSED = {
+REFUSALS = {
     workqueue.NOT_CONNECTED: "it is not connected",
     workqueue.SEND_QUEUE_FULL: "its send queue is full; poll completions first",
     workqueue.CQ_FULL: "its completion queue is full; poll it first",
@@ -702,7 +701,7 @@ REFUSED = {
 
 def _fresh() -> Any:
     """The row of a QP in RESET."""
-    q = np.zeros(1, state.QP)[0]
+    q = np.zeros(1, state.QP_RECORD)[0]
     chains = "flight_head flight_tail epoch_head lost_head lost_tail heap_pos active_next"
     _assign(q, dict.fromkeys(f"{chains} nak_seq rcv_refused delay low low_before".split(), NIL))
     _assign(q, {"state": state.QPS_RESET, "round_deadline": MAX_TIME, "cc_timer": MAX_TIME})

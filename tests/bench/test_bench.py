@@ -20,8 +20,8 @@ from detour.engine.compiler.program import Program
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
 from detour.experiments.bench import fabric, frames, inprocess, namespace, search, setup, switch, tables
-from detour.experiments.bench.dragonfly import Fabric
-from detour.experiments.bench.fabric import Load
+from detour.experiments.bench.dragonfly import BenchFabric
+from detour.experiments.bench.fabric import LoadPoint
 from detour.experiments.bench.report import Goal, ratio
 from detour.experiments.bench.switch import Size
 from detour.experiments.bench.traffic import Rate
@@ -134,8 +134,8 @@ def test_report_of_bench_switch() -> None:
 
 
 def test_report_of_bench_fabric_counts_only_loads_that_are_kept_up_with() -> None:
-    own = [Load(500, 5e5, 0.0), Load(1000, 1e6, 5.0), Load(2000, 1.5e6, 5000.0)]
-    assert fabric.report(own, [Load(36, 2e4)], []).numbers == {
+    own = [LoadPoint(500, 5e5, 0.0), LoadPoint(1000, 1e6, 5.0), LoadPoint(2000, 1.5e6, 5000.0)]
+    assert fabric.report(own, [LoadPoint(36, 2e4)], []).numbers == {
         "engine_hops_per_s": 1e6, "bmv2_hops_per_s": 2e4, "ratio": 50.0,
     }  # fmt: skip
     assert fabric.report(own, [], []).numbers["ratio"] is None
@@ -145,7 +145,7 @@ def test_report_of_bench_fabric_counts_only_loads_that_are_kept_up_with() -> Non
 
 
 def test_packets_in_process_are_forwarded() -> None:
-    assert switch.in_process(Fabric(), 512, 0.05) > 10_000
+    assert switch.in_process(BenchFabric(), 512, 0.05) > 10_000
 
 
 @pytest.mark.parametrize(("kind", "port"), tables.PORTS.items())

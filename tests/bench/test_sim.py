@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from detour.experiments.bench import page, sim
-from detour.experiments.bench.report import Goal, Report
+from detour.experiments.bench.report import BenchReport, Goal
 
 
 def test_a_derangement_sends_nobody_to_itself() -> None:
@@ -42,7 +42,7 @@ def test_report_of_bench_sim() -> None:
 
 def test_the_page_says_what_was_missed() -> None:
     goals = (Goal("speed", 2.0, 3.0), Goal("other", None, 1.0, most=True))
-    report = Report("switch", {}, ("bytes", "rate"), (("64", "1,000"),), goals, ("a note",))
+    report = BenchReport("switch", {}, ("bytes", "rate"), (("64", "1,000"),), goals, ("a note",))
     text = page.page([report], 120)
     assert "## bench switch" in text
     assert "| 64 | 1,000 |" in text

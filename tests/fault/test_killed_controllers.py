@@ -16,7 +16,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control.entries import Plan
-from detour.control.p4runtime.client import FabricClient, Target
+from detour.control.p4runtime.client import FabricClient, SwitchTarget
 from detour.control.p4runtime.reconcile import Written, reconcile
 from detour.control.planner import plan
 from detour.control.verifier.verifier import verify
@@ -59,8 +59,8 @@ def server() -> Iterator[P4RuntimeServer]:
         yield server
 
 
-def targets(server: P4RuntimeServer) -> list[Target]:
-    return [Target(switch.name, switch.device_id, server.target) for switch in TOPOLOGY.switches]
+def targets(server: P4RuntimeServer) -> list[SwitchTarget]:
+    return [SwitchTarget(switch.name, switch.device_id, server.target) for switch in TOPOLOGY.switches]
 
 
 def provision(server: P4RuntimeServer) -> tuple[Written, Plan]:

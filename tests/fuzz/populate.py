@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from detour.engine.compiler.model import Action, KeyField
+from detour.engine.compiler.model import ActionIr, KeyField
 from detour.engine.state import SwitchState
 from detour.engine.tables import (
     ActionProfile,
@@ -15,7 +15,7 @@ from detour.engine.tables import (
     GroupRef,
     MatchTable,
     MemberRef,
-    MeterConfig,
+    MeterRates,
     TableError,
     TableFull,
 )
@@ -100,7 +100,7 @@ class Populator:
         members = list(profile.members())
         return (MemberRef(self._dice.choice(members)), ()) if members else None
 
-    def arguments(self, action: Action) -> tuple[int, ...]:
+    def arguments(self, action: ActionIr) -> tuple[int, ...]:
         """Arguments of an action; port numbers among them are small mostly."""
         return tuple(self._pool.draw(p.bits) for p in action.params)
 
@@ -119,8 +119,8 @@ class Populator:
             chosen = self._dice.sample(members, self._dice.randrange(len(members) + 1))
             profile.add_group(group, [GroupMember(m, self._dice.randrange(1, 4)) for m in chosen])
 
-    def rates(self) -> MeterConfig:
+    def rates(self) -> MeterRates:
         """Rates of a meter, from nothing to absurd."""
         committed = self._dice.choice((0, 1, 1000, 1e6, 1e18))
         burst = self._dice.choice((0, 1, 100, 1 << 40, (1 << 63) - 1))
-        return MeterConfig(committed, burst, committed * self._dice.choice((1, 2)), burst)
+        return MeterRates(committed, burst, committed * self._dice.choice((1, 2)), burst)

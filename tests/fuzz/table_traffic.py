@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from detour.engine import phv
-from detour.engine.tables import MeterConfig, TableError
+from detour.engine.tables import MeterRates, TableError
 from tests.fuzz.table_program import INDEX_BITS, MEMBER_BITS, Key
 from tests.fuzz.tried import Tried
 
@@ -25,7 +25,7 @@ class Traffic:
         state, size = tried.runner.state, tried.layout.array_size
         register, counter, meter = state.registers["r"], state.counters["c"], state.meters["b"]
         index = tried.dice.choice((-1, size, size + 1, 1 << 32, 1 << 70))
-        rates = MeterConfig(1.0, 1, 2.0, 1)
+        rates = MeterRates(1.0, 1, 2.0, 1)
         for call in (
             lambda: register.read(index),
             lambda: register.write(index, 1),
@@ -39,7 +39,7 @@ class Traffic:
             index, value = tried.dice.randrange(size), tried.dice.getrandbits(300)
             register.write(index, value)
             self._register[index] = value & ((1 << tried.layout.register_bits) - 1)
-            meter.configure(index, tried.dice.choice((rates, None, MeterConfig(0.0, 0, 0.0, 0))))
+            meter.configure(index, tried.dice.choice((rates, None, MeterRates(0.0, 0, 0.0, 0))))
 
     def _packet(self) -> dict[str, int]:
         """Fields of a packet; often near an entry's key."""

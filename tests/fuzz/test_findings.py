@@ -9,15 +9,15 @@ import grpc
 import pytest
 
 from detour.engine.compiler.program import Program
-from detour.engine.compiler.run import Runner
+from detour.engine.compiler.run import PacketRunner
 from detour.engine.p4runtime import P4RuntimeServer
 from detour.engine.tables import TableError
 from tests.fuzz.table_program import Key, Layout, document
 from tests.unit.p4runtime.harness import FakeNetwork
 
 
-def _runner(*keys: Key) -> Runner:
-    return Runner(Program.from_json(document(Layout(keys, "", 64, False, 8, 1))))
+def _runner(*keys: Key) -> PacketRunner:
+    return PacketRunner(Program.from_json(document(Layout(keys, "", 64, False, 8, 1))))
 
 
 @pytest.mark.parametrize(("kind", "element"), [("lpm", (3, 8)), ("ternary", (3, 255)), ("range", (3, 3))])

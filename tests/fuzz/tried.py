@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from detour.engine.compiler.program import Program
-from detour.engine.compiler.run import Runner
+from detour.engine.compiler.run import PacketRunner
 from detour.engine.state import SwitchState
 from detour.engine.tables import GroupRef, MemberRef
 from tests.fuzz.board import Board
@@ -26,7 +26,7 @@ class Tried:
     def __init__(self, board: Board, layout: Layout, dice: random.Random, name: str) -> None:
         self.board, self.layout, self.dice, self.name = board, layout, dice, name
         program = Program.from_json(document(layout), use_cache=False)
-        self.runner = Runner(program, SwitchState(program, 1))
+        self.runner = PacketRunner(program, SwitchState(program, 1))
         self.table = self.runner.state.tables["t"]
         self.profile = self.runner.state.action_profiles.get("p")
         self.expected = Reference(layout)

@@ -22,10 +22,11 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, Hosts, deadline, expire, make_hosts, receive, transmit
-from detour.hosts.frames.addresses import USID_BLOCK, final_address, to_words
+from detour.hosts.frames.addresses import final_address, to_words
 from detour.hosts.frames.dissect import decode
 from detour.hosts.state import set_host
 from detour.hosts.verbs.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device
+from detour.topo.address import USID_BLOCK
 
 US = 1_000_000
 LOG_LINES = 400

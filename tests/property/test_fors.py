@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detour.control.fors import FatTree2, Plan, solve
+from detour.control.fors import FatTree2, ForsPlan, solve
 from detour.control.fors.incremental import reroute
 from detour.control.fors.recolour import complete
 from detour.control.fors.seating import seats
@@ -27,7 +27,7 @@ def fabrics(draw: st.DrawFn) -> FatTree2:
     return FatTree2(spines, leaves, failed, population)
 
 
-def plainly_right(plan: Plan) -> bool:
+def plainly_right(plan: ForsPlan) -> bool:
     """What `problems` checks, said once more in sets and loops."""
     fabric, seen = plan.fabric, set()
     pairs, cut = set(), {frozenset(pair) for pair in plan.unreachable}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from detour.control.expander.proof import prove
 from detour.control.expander.rising import rising_ports
-from detour.control.expander.routes import Policy, compute
+from detour.control.expander.routes import PathPolicy, compute
 from detour.topo.expander import Expander, fcplus
 
 SHAPES = st.sampled_from([(16, 6, 3), (16, 6, 4), (20, 8, 5), (24, 10, 4), (24, 10, 6)])
@@ -38,7 +38,7 @@ def test_switches_raise_the_priority_where_the_routes_do(
 ) -> None:
     n, s, v = shape
     network = fcplus(n, s, v, hosts=1, seed=seed)
-    routes = compute(network, Policy(6, priorities, max_hops=5))
+    routes = compute(network, PathPolicy(6, priorities, max_hops=5))
     rising = [set(rising_ports(network, switch)) for switch in range(n)]
     for row in np.random.default_rng(seed).integers(0, routes.total, 60).tolist():
         pair = int(np.searchsorted(routes.first, row, side="right")) - 1

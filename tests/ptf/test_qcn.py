@@ -16,8 +16,9 @@ import pytest
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
+from detour.base.dataplane import RECIRCULATION_PORT
 from detour.control.entries import Action
-from detour.control.routes.qcn import QCN_BASE, QCN_SOURCE, RECIRCULATION_PORT, Mechanism, Points
+from detour.control.routes.qcn import QCN_BASE, QCN_SOURCE, CongestionPoints, Mechanism
 from tests.ptf.base_test import Switch, send_packet, verify_no_other_packets, verify_packet, verify_packets
 from tests.ptf.conftest import FOOTINGS, switch_with
 from tests.ptf.p4rt import clone_session
@@ -33,7 +34,7 @@ PDU_AT = 62
 MIN, VAL = 0, 1
 AT_ONCE = replace(QCN_BASE, limit=1 / 63, increase=1.0, quiet=5)
 """Fb = 63 takes the probability to 0, five packets bring it back to 1"""
-POINTS = Points("output", every=1, q_eq=100, w=0, wait_ticks=0, packet_bytes=100)
+POINTS = CongestionPoints("output", every=1, q_eq=100, w=0, wait_ticks=0, packet_bytes=100)
 """two packets in the queue are Fb = 63"""
 
 

@@ -19,7 +19,7 @@ from detour.base.tcp_place import TcpPlace, take_tcp
 from detour.base.unix_place import UnixPlace
 from detour.cli import scrape
 from detour.cli.status import displaced_lines
-from detour.engine.endpoint import Endpoint, Tls
+from detour.engine.endpoint import GrpcEndpoint, Tls
 from detour.engine.sockets import open_unix as engine_socket
 from detour.fabric.daemon.control_socket import ControlServer, call
 from detour.hosts.driver import open_unix as host_socket
@@ -191,7 +191,7 @@ def test_an_abstract_name_that_is_taken() -> None:
 
 
 def test_an_endpoint_that_serves_nobody_gives_back_what_it_took(tmp_path: Path) -> None:
-    endpoint = Endpoint("localhost:0", private=tmp_path / "s")
+    endpoint = GrpcEndpoint("localhost:0", private=tmp_path / "s")
     for _ in range(2):
         endpoint.bind()
         port = endpoint.port
@@ -207,7 +207,7 @@ def test_an_endpoint_that_serves_nobody_gives_back_what_it_took(tmp_path: Path) 
 
 def test_nothing_is_taken_when_the_second_address_cannot_be_had(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        endpoint = Endpoint(f"127.0.0.1:{other.getsockname()[1]}", private=tmp_path / "s")
+        endpoint = GrpcEndpoint(f"127.0.0.1:{other.getsockname()[1]}", private=tmp_path / "s")
         with pytest.raises(DetourError, match="already in use"):
             endpoint.bind()
     assert not list(tmp_path.iterdir())
@@ -216,7 +216,7 @@ def test_nothing_is_taken_when_the_second_address_cannot_be_had(tmp_path: Path) 
 
 @pytest.mark.parametrize(("mode", "who"), [(0o700, "only "), (0o770, " and its group "), (0o777, "every user ")])
 def test_who_reaches_a_socket(tmp_path: Path, mode: int, who: str) -> None:
-    endpoint = Endpoint(f"unix:{tmp_path}/s")
+    endpoint = GrpcEndpoint(f"unix:{tmp_path}/s")
     endpoint.bind()
     try:
         (tmp_path / "s").chmod(mode)
@@ -240,7 +240,7 @@ def test_who_reaches_a_socket(tmp_path: Path, mode: int, who: str) -> None:
 def test_each_file_of_tls_has_its_own_words(names: tuple[str, str, str | None], words: str) -> None:
     files = [None if name is None else PEM / name for name in names]
     with pytest.raises(DetourError, match=f"TLS: .*{words}"):
-        Endpoint("127.0.0.1:0", Tls(*files)).bind()  # type: ignore[arg-type]
+        GrpcEndpoint("127.0.0.1:0", Tls(*files)).bind()  # type: ignore[arg-type]
 
 
 def test_what_status_says_of_other_controllers() -> None:

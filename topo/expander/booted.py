@@ -13,7 +13,7 @@ from detour.topo.expander.network import Expander
 from detour.topo.keyvalues import split_spec, whole_number
 from detour.topo.topology import Topology
 
-FAMILIES: dict[str, Callable[..., Expander]] = {
+EXPANDER_FAMILIES: dict[str, Callable[..., Expander]] = {
     "fcplus": layered.fcplus,
     "fc": layered.fc,
     "jellyfish": flat.jellyfish,
@@ -30,9 +30,9 @@ def network_of(spec: str) -> Expander:
         DetourError: it names none.
     """
     name, values = split_spec(spec)
-    if name not in FAMILIES:
-        raise DetourError(f"{spec} is no expander; there are {', '.join(FAMILIES)}")
-    return FAMILIES[name](**{key: whole_number(spec, key, value) for key, value in values.items()})
+    if name not in EXPANDER_FAMILIES:
+        raise DetourError(f"{spec} is no expander; there are {', '.join(EXPANDER_FAMILIES)}")
+    return EXPANDER_FAMILIES[name](**{key: whole_number(spec, key, value) for key, value in values.items()})
 
 
 def fcplus(**values: Any) -> Topology:

@@ -9,15 +9,16 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
+from detour.base.arrays import Int32Array
 from detour.base.errors import DetourError
-from detour.topo.expander.layered import PORTS
-from detour.topo.expander.network import Expander, Ints, switch_count
+from detour.topo.expander.layered import EXPANDER_PORTS
+from detour.topo.expander.network import Expander, switch_count
 from detour.topo.expander.wiring import regular
 
 _TRIES = 50
 
 
-def jellyfish(n: int, s: int, hosts: int | None = None, p: int = PORTS, seed: int = 1) -> Expander:
+def jellyfish(n: int, s: int, hosts: int | None = None, p: int = EXPANDER_PORTS, seed: int = 1) -> Expander:
     """A random graph of n switches with s links each.
 
     Raises:
@@ -32,7 +33,7 @@ def jellyfish(n: int, s: int, hosts: int | None = None, p: int = PORTS, seed: in
     return _flat("jellyfish", spec, n, hosts, lambda: np.stack(regular(n, s, rng, spec), axis=1))
 
 
-def xpander(n: int, s: int, hosts: int | None = None, p: int = PORTS, seed: int = 1) -> Expander:
+def xpander(n: int, s: int, hosts: int | None = None, p: int = EXPANDER_PORTS, seed: int = 1) -> Expander:
     """A random lift of the complete graph of s+1 nodes: s+1 metanodes, each two of them joined by a random matching.
 
     Raises:
@@ -46,14 +47,14 @@ def xpander(n: int, s: int, hosts: int | None = None, p: int = PORTS, seed: int 
     rng, size = np.random.default_rng(seed), n // (s + 1)
     members = np.arange(n, dtype=np.int32).reshape(s + 1, size)
 
-    def lift() -> Ints:
+    def lift() -> Int32Array:
         meshed = [(members[a], rng.permutation(members[b])) for a in range(s + 1) for b in range(a + 1, s + 1)]
         return np.concatenate([np.stack(ends, axis=1) for ends in meshed]).astype(np.int32)
 
     return _flat("xpander", spec, n, hosts, lift)
 
 
-def _flat(family: str, spec: str, n: int, hosts: int, wire: Callable[[], Ints]) -> Expander:
+def _flat(family: str, spec: str, n: int, hosts: int, wire: Callable[[], Int32Array]) -> Expander:
     """Wires until all is of one piece, which with more than 3 links a switch almost every wiring is."""
     for _ in range(_TRIES):
         links = wire()

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.topo.expander.layered import PORTS
+from detour.topo.expander.layered import EXPANDER_PORTS
 from detour.topo.expander.network import Expander
 
 
-class Shape(NamedTuple):
+class ClosShape(NamedTuple):
     """Sizes of a Clos: edge switches, pods, links up of an edge switch (= aggregation switches of a pod), cores."""
 
     edges: int
@@ -32,14 +32,14 @@ class Shape(NamedTuple):
         return self.edges + self.pods * self.up + self.cores
 
 
-def shape_of(servers: int, p: int, up: int) -> Shape:
+def shape_of(servers: int, p: int, up: int) -> ClosShape:
     """The smallest Clos for so many servers."""
     edges = -(-servers // (p - up))
     pods = -(-edges // (p // 2))
-    return Shape(edges, pods, up, -(-pods * up // 2))
+    return ClosShape(edges, pods, up, -(-pods * up // 2))
 
 
-def choose_shape(servers: int, switches: int, p: int = PORTS) -> Shape:
+def choose_shape(servers: int, switches: int, p: int = EXPANDER_PORTS) -> ClosShape:
     """The shape whose number of switches comes closest, the one with more links up if two do.
 
     Raises:
@@ -56,7 +56,7 @@ def choose_shape(servers: int, switches: int, p: int = PORTS) -> Shape:
     return min(shapes, key=lambda shape: (abs(shape.switches - switches), -shape.up))
 
 
-def equal_cost_clos(servers: int, switches: int, p: int = PORTS) -> Expander:
+def equal_cost_clos(servers: int, switches: int, p: int = EXPANDER_PORTS) -> Expander:
     """A Clos with `servers` servers and about `switches` switches: edges first, then pod by pod, then cores.
 
     Raises:

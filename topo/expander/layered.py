@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from detour.base.errors import DetourError
 from detour.topo.expander.network import Expander, switch_count
-from detour.topo.expander.wiring import Pair, join
+from detour.topo.expander.wiring import SwitchPair, join
 
-PORTS = 32
+EXPANDER_PORTS = 32
 """of a switch, where none are given (section V)"""
-MAX_GROUP = 5
+LARGEST_GROUP = 5
 """eq. (4): layers a group may have"""
 
 
@@ -36,7 +36,7 @@ def choose_v(s: int) -> int:
         DetourError: s is odd or too small.
     """
     k = layer_count(s)
-    least = max(3, 2 + -(-(s - 2) // (2 * MAX_GROUP)))
+    least = max(3, 2 + -(-(s - 2) // (2 * LARGEST_GROUP)))
     return next(v for v in range(least, k + 1) if (s - 2) % (2 * (v - 2)) == 0)
 
 
@@ -59,7 +59,9 @@ def layers_per_group(s: int, v: int) -> int:
     return int(share)
 
 
-def fcplus(n: int, s: int, v: int | None = None, hosts: int | None = None, p: int = PORTS, seed: int = 1) -> Expander:
+def fcplus(
+    n: int, s: int, v: int | None = None, hosts: int | None = None, p: int = EXPANDER_PORTS, seed: int = 1
+) -> Expander:
     """An FC+ of n switches with p ports, s of them to other switches, split into v virtual switches (section III-A).
 
     Layers of a group are of equal size; a virtual switch of a group has N_gl links up and as many down.
@@ -99,7 +101,7 @@ def _wired(
 ) -> Expander:
     """Joins adjacent layers at random: `degree[j]` links up and as many down for virtual switch j+1, none beyond the
     ends."""
-    taken: set[Pair] = set()
+    taken: set[SwitchPair] = set()
     links, virtual, layer = [], [], []
     for low in range(1, int(at.max())):
         stubs = [_stubs(at, degree, which) for which in (low, low + 1)]
@@ -137,7 +139,7 @@ def gap_degrees(s: int, k: int) -> list[int]:
     return [even + (gap < rest) for gap in range(k - 1)]
 
 
-def fc(n: int, s: int, k: int, hosts: int | None = None, p: int = PORTS, seed: int = 1) -> Expander:
+def fc(n: int, s: int, k: int, hosts: int | None = None, p: int = EXPANDER_PORTS, seed: int = 1) -> Expander:
     """A Flattened Clos: every switch has a virtual switch in each of k layers.
 
     Raises:
@@ -148,7 +150,7 @@ def fc(n: int, s: int, k: int, hosts: int | None = None, p: int = PORTS, seed: i
     switch_count("fc", n, s, hosts)
     rng = np.random.default_rng(seed)
     spec = f"fc:n={n},s={s},k={k},hosts={hosts},seed={seed}"
-    taken: set[Pair] = set()
+    taken: set[SwitchPair] = set()
     links, layer = [], []
     for low, degree in enumerate(gaps, 1):
         stubs = np.repeat(np.arange(n, dtype=np.int32), degree)

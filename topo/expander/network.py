@@ -15,23 +15,21 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from detour.base.arrays import Int32Array
 from detour.base.errors import DetourError
 from detour.topo.builder import Builder, check_limits
 from detour.topo.topology import Topology
-
-Ints = NDArray[np.int32]
 
 
 class Channels(NamedTuple):
     """Directed links, by switch s and column c (in the order of the links). Channel number: s * width + c."""
 
-    neighbour: Ints  # (switches, width) switch behind the link, -1 for none
-    back: Ints  # (switches, width) column of the same link there
-    link: Ints  # (switches, width) index of the link
-    leave: Ints  # (switches, width) position at which it leaves, 0 in a flat network
-    enter: Ints  # (switches, width) position at which it enters, 0 in a flat network
+    neighbour: Int32Array  # (switches, width) switch behind the link, -1 for none
+    back: Int32Array  # (switches, width) column of the same link there
+    link: Int32Array  # (switches, width) index of the link
+    leave: Int32Array  # (switches, width) position at which it leaves, 0 in a flat network
+    enter: Int32Array  # (switches, width) position at which it enters, 0 in a flat network
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +42,10 @@ class Expander:
 
     family: str
     spec: str
-    hosts: Ints
-    links: Ints
-    virtual: Ints
-    layer: Ints
+    hosts: Int32Array
+    links: Int32Array
+    virtual: Int32Array
+    layer: Int32Array
     layers: int
 
     def __hash__(self) -> int:
@@ -62,12 +60,12 @@ class Expander:
         return int(self.hosts.size)
 
     @cached_property
-    def tors(self) -> Ints:
+    def tors(self) -> Int32Array:
         """Switches that have hosts."""
         return np.flatnonzero(self.hosts > 0).astype(np.int32)
 
     @cached_property
-    def degrees(self) -> Ints:
+    def degrees(self) -> Int32Array:
         """(N,) links of every switch."""
         return np.bincount(self.links.ravel(), minlength=self.size).astype(np.int32)
 

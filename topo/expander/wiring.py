@@ -9,20 +9,20 @@ from numpy.typing import NDArray
 from detour.base.errors import DetourError
 
 Ends = NDArray[np.int32]
-Pair = tuple[int, int]
+SwitchPair = tuple[int, int]
 
 _ROUNDS = 400
 """swaps tried for every link before a wiring is given up"""
 _RESTARTS = 20
 
 
-def ordered(a: int, b: int) -> Pair:
+def ordered(a: int, b: int) -> SwitchPair:
     """The two ends of a link, the smaller one first."""
     return (a, b) if a < b else (b, a)
 
 
 def join(
-    a: Ends, b: Ends, taken: set[Pair], rng: np.random.Generator, what: str, mix: bool = False
+    a: Ends, b: Ends, taken: set[SwitchPair], rng: np.random.Generator, what: str, mix: bool = False
 ) -> tuple[Ends, Ends]:
     """Links stub a[i] to a stub of b, each of them once; adds the links to `taken`.
 
@@ -58,13 +58,13 @@ def _shuffled(a: Ends, b: Ends, rng: np.random.Generator, mix: bool) -> tuple[li
 class _Links:
     """Links in the making: `left[i]` - `right[i]`, and how often every pair occurs."""
 
-    def __init__(self, left: list[int], right: list[int], taken: set[Pair]) -> None:
+    def __init__(self, left: list[int], right: list[int], taken: set[SwitchPair]) -> None:
         self.left, self.right, self.taken = left, right, taken
-        self.count: dict[Pair, int] = {}
+        self.count: dict[SwitchPair, int] = {}
         for pair in self.pairs():
             self.count[pair] = self.count.get(pair, 0) + 1
 
-    def pairs(self) -> list[Pair]:
+    def pairs(self) -> list[SwitchPair]:
         return [ordered(a, b) for a, b in zip(self.left, self.right, strict=True)]
 
     def _bad(self, i: int) -> bool:

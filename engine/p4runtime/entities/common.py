@@ -14,7 +14,7 @@ from detour.engine.p4runtime.schema import find
 INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
 MAX_COUNT = (1 << 63) - 1
 
-Operation = Callable[[], object]
+PendingUpdate = Callable[[], object]
 Ids = Collection[int] | None
 """P4Info ids that a role may see or write; None: all of them."""
 

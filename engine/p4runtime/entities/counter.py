@@ -9,12 +9,12 @@ from finsy.proto import p4r
 
 from detour.engine.p4runtime import schema
 from detour.engine.p4runtime.entities import table, table_read
-from detour.engine.p4runtime.entities.common import Ids, Operation, counts, indices, modify_only, selected
+from detour.engine.p4runtime.entities.common import Ids, PendingUpdate, counts, indices, modify_only, selected
 from detour.engine.p4runtime.errors import Code, Refused, invalid
-from detour.engine.p4runtime.store import Store, TableStore
+from detour.engine.p4runtime.store import EntityStore, TableStore
 
 
-def prepare(store: Store, kind: int, entry: p4r.CounterEntry) -> Operation:
+def prepare(store: EntityStore, kind: int, entry: p4r.CounterEntry) -> PendingUpdate:
     """MODIFY only; without data it changes nothing, without index it changes all cells."""
     info = schema.find(store.schema.counters, entry.counter_id, "counter")
     what = f"counter {info.name}"
@@ -31,7 +31,7 @@ def prepare(store: Store, kind: int, entry: p4r.CounterEntry) -> Operation:
     return apply
 
 
-def read(store: Store, entry: p4r.CounterEntry, ids: Ids) -> Iterator[p4r.Entity]:
+def read(store: EntityStore, entry: p4r.CounterEntry, ids: Ids) -> Iterator[p4r.Entity]:
     """One cell, one array or all arrays."""
     for info in selected(store.schema.counters, entry.counter_id, "counter", ids):
         cells = indices(entry if entry.counter_id else p4r.CounterEntry(), info.size, f"counter {info.name}")
@@ -45,7 +45,7 @@ def read(store: Store, entry: p4r.CounterEntry, ids: Ids) -> Iterator[p4r.Entity
             yield entity
 
 
-def prepare_direct(store: Store, kind: int, entry: p4r.DirectCounterEntry) -> Operation:
+def prepare_direct(store: EntityStore, kind: int, entry: p4r.DirectCounterEntry) -> PendingUpdate:
     """MODIFY only."""
     found = _counted(store, entry.table_entry.table_id)
     what = f"direct counter of {found.info.where}"
@@ -61,14 +61,14 @@ def prepare_direct(store: Store, kind: int, entry: p4r.DirectCounterEntry) -> Op
     return apply
 
 
-def _counted(store: Store, table_id: int) -> TableStore:
+def _counted(store: EntityStore, table_id: int) -> TableStore:
     found = store.table(table_id)
     if found.info.counter is None:
         raise invalid(f"{found.info.where} has no direct counter")
     return found
 
 
-def read_direct(store: Store, entry: p4r.DirectCounterEntry, ids: Ids) -> Iterator[p4r.Entity | None]:
+def read_direct(store: EntityStore, entry: p4r.DirectCounterEntry, ids: Ids) -> Iterator[p4r.Entity | None]:
     """Of one entry, of a table's entries, or of all tables (table_id 0)."""
     wanted = entry.table_entry
     if wanted.table_id:

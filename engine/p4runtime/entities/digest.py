@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from finsy.proto import p4r
 
 from detour.engine.p4runtime import schema
-from detour.engine.p4runtime.entities.common import DELETE, INSERT, Ids, Operation, selected
+from detour.engine.p4runtime.entities.common import DELETE, INSERT, Ids, PendingUpdate, selected
 from detour.engine.p4runtime.errors import Code, Refused, invalid
-from detour.engine.p4runtime.store import Store
+from detour.engine.p4runtime.store import EntityStore
 from detour.engine.tables import EntryExists, NoSuchEntry
 
 
-def prepare(store: Store, kind: int, entry: p4r.DigestEntry) -> Operation:
+def prepare(store: EntityStore, kind: int, entry: p4r.DigestEntry) -> PendingUpdate:
     """INSERT enables a digest, MODIFY changes its parameters, DELETE disables it."""
     info = schema.find(store.schema.digests, entry.digest_id, "digest")
     what = f"digest {info.name}"
@@ -39,7 +39,7 @@ def prepare(store: Store, kind: int, entry: p4r.DigestEntry) -> Operation:
     return apply
 
 
-def read(store: Store, entry: p4r.DigestEntry, ids: Ids) -> Iterator[p4r.Entity]:
+def read(store: EntityStore, entry: p4r.DigestEntry, ids: Ids) -> Iterator[p4r.Entity]:
     """The enabled digests."""
     for info in selected(store.schema.digests, entry.digest_id, "digest", ids):
         config = store.digests.get(info.id)

@@ -9,12 +9,12 @@ from finsy.proto import p4r
 
 from detour.engine.p4runtime import schema
 from detour.engine.p4runtime.entities import meter_config, table, table_read
-from detour.engine.p4runtime.entities.common import Ids, Operation, indices, modify_only, selected
+from detour.engine.p4runtime.entities.common import Ids, PendingUpdate, indices, modify_only, selected
 from detour.engine.p4runtime.errors import Code, Refused, invalid
-from detour.engine.p4runtime.store import Store, TableStore
+from detour.engine.p4runtime.store import EntityStore, TableStore
 
 
-def prepare(store: Store, kind: int, entry: p4r.MeterEntry) -> Operation:
+def prepare(store: EntityStore, kind: int, entry: p4r.MeterEntry) -> PendingUpdate:
     """MODIFY only; without config back to green for all, without index all cells."""
     info = schema.find(store.schema.meters, entry.meter_id, "meter")
     what = f"meter {info.name}"
@@ -31,7 +31,7 @@ def prepare(store: Store, kind: int, entry: p4r.MeterEntry) -> Operation:
     return apply
 
 
-def read(store: Store, entry: p4r.MeterEntry, ids: Ids) -> Iterator[p4r.Entity]:
+def read(store: EntityStore, entry: p4r.MeterEntry, ids: Ids) -> Iterator[p4r.Entity]:
     """One cell, one array or all arrays."""
     meter_config.no_counters(entry)
     for info in selected(store.schema.meters, entry.meter_id, "meter", ids):
@@ -46,7 +46,7 @@ def read(store: Store, entry: p4r.MeterEntry, ids: Ids) -> Iterator[p4r.Entity]:
             yield entity
 
 
-def prepare_direct(store: Store, kind: int, entry: p4r.DirectMeterEntry) -> Operation:
+def prepare_direct(store: EntityStore, kind: int, entry: p4r.DirectMeterEntry) -> PendingUpdate:
     """MODIFY only; without config back to green for all."""
     found, info = _metered(store, entry.table_entry.table_id)
     modify_only(kind, f"direct meter of {found.info.where}")
@@ -56,14 +56,14 @@ def prepare_direct(store: Store, kind: int, entry: p4r.DirectMeterEntry) -> Oper
     return lambda: found.engine.set_meter(locate(), rates)
 
 
-def _metered(store: Store, table_id: int) -> tuple[TableStore, schema.Meter]:
+def _metered(store: EntityStore, table_id: int) -> tuple[TableStore, schema.MeterInfo]:
     found = store.table(table_id)
     if found.info.meter is None:
         raise invalid(f"{found.info.where} has no direct meter")
     return found, found.info.meter
 
 
-def read_direct(store: Store, entry: p4r.DirectMeterEntry, ids: Ids) -> Iterator[p4r.Entity | None]:
+def read_direct(store: EntityStore, entry: p4r.DirectMeterEntry, ids: Ids) -> Iterator[p4r.Entity | None]:
     """Of one entry, of a table's entries, or of all tables (table_id 0)."""
     meter_config.no_counters(entry)
     wanted = entry.table_entry

@@ -10,12 +10,12 @@ from finsy.proto import p4i, p4r
 from detour.engine.p4runtime import schema
 from detour.engine.p4runtime.entities.common import MAX_COUNT
 from detour.engine.p4runtime.errors import Code, Refused, invalid
-from detour.engine.tables import MeterConfig
+from detour.engine.tables import MeterRates
 
 _Type = p4i.MeterSpec.Type
 
 
-def decode(info: schema.Meter, message: p4r.MeterConfig) -> MeterConfig:
+def decode(info: schema.MeterInfo, message: p4r.MeterConfig) -> MeterRates:
     """The rates of a message, checked against the meter's type in P4Info (spec, "MeterEntry")."""
     m, what = message, f"meter {info.name}"
     if min(m.cir, m.cburst, m.pir, m.pburst, m.eburst) < 0:
@@ -28,10 +28,10 @@ def decode(info: schema.Meter, message: p4r.MeterConfig) -> MeterConfig:
         raise invalid(f"{what}: eburst is for single-rate three-colour meters")
     if m.cir > m.pir:
         raise invalid(f"{what}: cir {m.cir} exceeds pir {m.pir}")
-    return MeterConfig(m.cir, m.cburst, m.pir, m.pburst)
+    return MeterRates(m.cir, m.cburst, m.pir, m.pburst)
 
 
-def fill(rates: MeterConfig | None, owner: Any, field: str) -> None:
+def fill(rates: MeterRates | None, owner: Any, field: str) -> None:
     """Shows rates in a message's field, which stays unset for a meter in its default state."""
     if rates is not None:
         out = getattr(owner, field)

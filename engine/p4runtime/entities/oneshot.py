@@ -18,7 +18,7 @@ from detour.engine.tables import GroupMember, TableFull
 
 
 @dataclass(frozen=True, slots=True)
-class ActionSet:
+class OneShotActions:
     """A checked message: (action, arguments), weight, watch port for each member."""
 
     message: p4r.ActionProfileActionSet
@@ -27,7 +27,7 @@ class ActionSet:
     ports: tuple[int | None, ...]
 
 
-def decode(profile: Profile, message: p4r.ActionProfileActionSet) -> ActionSet:
+def decode(profile: Profile, message: p4r.ActionProfileActionSet) -> OneShotActions:
     """Checks a one-shot against P4Info."""
     where = f"action profile {profile.name}"
     if not profile.selector:
@@ -41,7 +41,7 @@ def decode(profile: Profile, message: p4r.ActionProfileActionSet) -> ActionSet:
         raise invalid(f"{where}: a group of size {size}, the largest is {profile.max_group_size}")
     kept = p4r.ActionProfileActionSet()
     kept.CopyFrom(message)
-    return ActionSet(
+    return OneShotActions(
         kept,
         tuple(profile.actions.decode(a.action) for a in every),
         weights,
@@ -49,7 +49,7 @@ def decode(profile: Profile, message: p4r.ActionProfileActionSet) -> ActionSet:
     )
 
 
-def create(store: ProfileStore, wanted: ActionSet) -> OneShot:
+def create(store: ProfileStore, wanted: OneShotActions) -> OneShot:
     """Makes members and group, or nothing."""
     store.forbid_one_shots()
     members = tuple(store.hidden_id() for _ in wanted.actions)
@@ -68,11 +68,11 @@ def create(store: ProfileStore, wanted: ActionSet) -> OneShot:
     return OneShot(wanted.message, group, members)
 
 
-def _group(members: tuple[int, ...], wanted: ActionSet) -> list[GroupMember]:
+def _group(members: tuple[int, ...], wanted: OneShotActions) -> list[GroupMember]:
     return [GroupMember(*m) for m in zip(members, wanted.weights, wanted.ports, strict=True)]
 
 
-def replace(store: ProfileStore, old: OneShot, wanted: ActionSet) -> OneShot:
+def replace(store: ProfileStore, old: OneShot, wanted: OneShotActions) -> OneShot:
     """Gives a group other members. It reuses their places, so a full profile can still be modified."""
     engine = store.engine
     extra = len(wanted.actions) - len(old.members)

@@ -10,13 +10,12 @@ from typing import TypeVar
 from finsy.proto import p4r
 
 from detour.engine.p4runtime.bytestrings import decode, encode
-from detour.engine.p4runtime.entities.common import DELETE, INSERT, Ids, Operation
+from detour.engine.p4runtime.entities.common import DELETE, INSERT, Ids, PendingUpdate
 from detour.engine.p4runtime.errors import Code, Refused, invalid
-from detour.engine.p4runtime.store import Store
+from detour.engine.p4runtime.store import EntityStore
+from detour.engine.pre import MAX_GROUP, MAX_SESSION
 from detour.engine.tables import EntryExists, NoSuchEntry
 
-MAX_GROUP = (1 << 16) - 1
-MAX_SESSION = (1 << 15) - 1
 _PORT_BITS = 9
 _MAX_INSTANCE = (1 << 16) - 1
 _MAX_CLASS = 7  # v1model's priority is bit<3>
@@ -24,7 +23,7 @@ _MAX_CLASS = 7  # v1model's priority is bit<3>
 M = TypeVar("M", p4r.MulticastGroupEntry, p4r.CloneSessionEntry)
 
 
-def prepare(store: Store, kind: int, message: p4r.PacketReplicationEngineEntry) -> Operation:
+def prepare(store: EntityStore, kind: int, message: p4r.PacketReplicationEngineEntry) -> PendingUpdate:
     """INSERT, MODIFY, DELETE of either."""
     match message.WhichOneof("type"):
         case "multicast_group_entry":
@@ -34,7 +33,7 @@ def prepare(store: Store, kind: int, message: p4r.PacketReplicationEngineEntry) 
     raise invalid("packet replication: neither a multicast group nor a clone session is given")
 
 
-def _prepare_group(store: Store, kind: int, message: p4r.MulticastGroupEntry) -> Operation:
+def _prepare_group(store: EntityStore, kind: int, message: p4r.MulticastGroupEntry) -> PendingUpdate:
     group = message.multicast_group_id
     what = f"multicast group {group}"
     if not 1 <= group <= MAX_GROUP:
@@ -47,7 +46,7 @@ def _prepare_group(store: Store, kind: int, message: p4r.MulticastGroupEntry) ->
     return partial(_put, store, store.groups, group, kept, kind, what)
 
 
-def _prepare_session(store: Store, kind: int, message: p4r.CloneSessionEntry) -> Operation:
+def _prepare_session(store: EntityStore, kind: int, message: p4r.CloneSessionEntry) -> PendingUpdate:
     session = message.session_id
     what = f"clone session {session}"
     if not 1 <= session <= MAX_SESSION:
@@ -87,7 +86,7 @@ def _normalise(replicas: Iterable[p4r.Replica], what: str) -> None:
         seen.add((port, r.instance))
 
 
-def _put(store: Store, entries: dict[int, M], id_: int, message: M, kind: int, what: str) -> None:
+def _put(store: EntityStore, entries: dict[int, M], id_: int, message: M, kind: int, what: str) -> None:
     if kind == INSERT and id_ in entries:
         raise EntryExists(f"{what} exists")
     if kind != INSERT and id_ not in entries:
@@ -97,7 +96,7 @@ def _put(store: Store, entries: dict[int, M], id_: int, message: M, kind: int, w
     entries[id_] = message
 
 
-def _delete(store: Store, entries: dict[int, M], id_: int, what: str) -> None:
+def _delete(store: EntityStore, entries: dict[int, M], id_: int, what: str) -> None:
     if id_ not in entries:
         raise NoSuchEntry(f"there is no {what}")
     if store.live:
@@ -108,7 +107,7 @@ def _delete(store: Store, entries: dict[int, M], id_: int, what: str) -> None:
     del entries[id_]
 
 
-def install(store: Store, message: p4r.MulticastGroupEntry | p4r.CloneSessionEntry) -> None:
+def install(store: EntityStore, message: p4r.MulticastGroupEntry | p4r.CloneSessionEntry) -> None:
     """Hands an entry to the engine."""
     replicas = [
         (int.from_bytes(r.port, "big") if r.WhichOneof("port_kind") == "port" else r.egress_port, r.instance)
@@ -120,14 +119,14 @@ def install(store: Store, message: p4r.MulticastGroupEntry | p4r.CloneSessionEnt
         store.target.set_session(message.session_id, replicas, message.packet_length_bytes)
 
 
-def install_all(store: Store) -> None:
+def install_all(store: EntityStore) -> None:
     """When a store goes live: the engine gets what it has and nothing else."""
     store.target.clear_replication()
     for message in (*store.groups.values(), *store.sessions.values()):
         install(store, message)
 
 
-def read(store: Store, wanted: p4r.PacketReplicationEngineEntry, ids: Ids) -> Iterator[p4r.Entity]:
+def read(store: EntityStore, wanted: p4r.PacketReplicationEngineEntry, ids: Ids) -> Iterator[p4r.Entity]:
     """One entry (NOT_FOUND if there is none), all of a kind for id 0, or all of both kinds."""
     kind = wanted.WhichOneof("type")
     if kind in (None, "multicast_group_entry"):

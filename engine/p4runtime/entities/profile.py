@@ -9,15 +9,15 @@ from functools import partial
 from finsy.proto import p4r
 
 from detour.engine.p4runtime.entities import selector
-from detour.engine.p4runtime.entities.common import DELETE, INSERT, Ids, Operation, selected
+from detour.engine.p4runtime.entities.common import DELETE, INSERT, Ids, PendingUpdate, selected
 from detour.engine.p4runtime.errors import Code, Refused, invalid
-from detour.engine.p4runtime.store import ProfileStore, Store
+from detour.engine.p4runtime.store import EntityStore, ProfileStore
 from detour.engine.tables import EntryExists, GroupMember, NoSuchEntry, TableError
 
 # -- members
 
 
-def prepare_member(store: Store, kind: int, message: p4r.ActionProfileMember) -> Operation:
+def prepare_member(store: EntityStore, kind: int, message: p4r.ActionProfileMember) -> PendingUpdate:
     """INSERT, MODIFY, DELETE of a member."""
     found = _profile(store, message.action_profile_id)
     member = message.member_id
@@ -33,7 +33,7 @@ def prepare_member(store: Store, kind: int, message: p4r.ActionProfileMember) ->
     return lambda: found.engine.modify_member(member, action, params)
 
 
-def _profile(store: Store, id_: int) -> ProfileStore:
+def _profile(store: EntityStore, id_: int) -> ProfileStore:
     found = store.profiles.get(id_)
     if found is None:
         raise invalid(f"the program has no action profile with id {id_:#x}")
@@ -55,7 +55,7 @@ def _delete_member(found: ProfileStore, member: int) -> None:
         raise Refused(Code.FAILED_PRECONDITION, str(e)) from e
 
 
-def read_members(store: Store, wanted: p4r.ActionProfileMember, ids: Ids) -> Iterator[p4r.Entity]:
+def read_members(store: EntityStore, wanted: p4r.ActionProfileMember, ids: Ids) -> Iterator[p4r.Entity]:
     """One member (NOT_FOUND if there is none), or all of one profile or of all."""
     for found in selected(store.profiles, wanted.action_profile_id, "action profile", ids):
         if found.one_shots:  # hidden members are not for clients
@@ -76,7 +76,7 @@ def read_members(store: Store, wanted: p4r.ActionProfileMember, ids: Ids) -> Ite
 # -- groups
 
 
-def prepare_group(store: Store, kind: int, message: p4r.ActionProfileGroup) -> Operation:
+def prepare_group(store: EntityStore, kind: int, message: p4r.ActionProfileGroup) -> PendingUpdate:
     """INSERT, MODIFY, DELETE of a group."""
     found = _profile(store, message.action_profile_id)
     where, group = f"action profile {found.info.name}", message.group_id
@@ -141,7 +141,7 @@ def _delete_group(found: ProfileStore, group: int) -> None:
     del found.sizes[group]
 
 
-def read_groups(store: Store, wanted: p4r.ActionProfileGroup, ids: Ids) -> Iterator[p4r.Entity]:
+def read_groups(store: EntityStore, wanted: p4r.ActionProfileGroup, ids: Ids) -> Iterator[p4r.Entity]:
     """One group (NOT_FOUND if there is none), or all of one selector or of all."""
     for found in selected(store.profiles, wanted.action_profile_id, "action profile", ids):
         if wanted.action_profile_id and wanted.group_id:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from finsy.proto import p4r
 
 from detour.engine.p4runtime import schema
-from detour.engine.p4runtime.entities.common import Ids, Operation, indices, modify_only, selected
+from detour.engine.p4runtime.entities.common import Ids, PendingUpdate, indices, modify_only, selected
 from detour.engine.p4runtime.errors import Code, Refused, invalid
 from detour.engine.p4runtime.p4data import DataType
-from detour.engine.p4runtime.store import Store
+from detour.engine.p4runtime.store import EntityStore
 
 
 def _type(info: schema.Register) -> DataType:
@@ -20,7 +20,7 @@ def _type(info: schema.Register) -> DataType:
     return info.type
 
 
-def prepare(store: Store, kind: int, entry: p4r.RegisterEntry) -> Operation:
+def prepare(store: EntityStore, kind: int, entry: p4r.RegisterEntry) -> PendingUpdate:
     """MODIFY only; without index all cells."""
     info = schema.find(store.schema.registers, entry.register_id, "register")
     what = f"register {info.name}"
@@ -38,7 +38,7 @@ def prepare(store: Store, kind: int, entry: p4r.RegisterEntry) -> Operation:
     return apply
 
 
-def read(store: Store, entry: p4r.RegisterEntry, ids: Ids) -> Iterator[p4r.Entity]:
+def read(store: EntityStore, entry: p4r.RegisterEntry, ids: Ids) -> Iterator[p4r.Entity]:
     """One cell, one array or all arrays (of which those with a type that P4Data cannot show are left out)."""
     for info in selected(store.schema.registers, entry.register_id, "register", ids):
         if info.type is None and not entry.register_id:

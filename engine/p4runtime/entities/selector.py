@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 from finsy.proto import p4r
 
+from detour.base.dataplane import HIGHEST_PORT
 from detour.engine.p4runtime import schema
 from detour.engine.p4runtime.bytestrings import encode
 from detour.engine.p4runtime.errors import Code, Refused, invalid
 
-MAX_PORT = 511
 # A weight takes as many slots of the group's list; the spec leaves the limit to the target.
 MAX_GROUP_WEIGHT = 1 << 16
 
@@ -42,8 +42,8 @@ def watch_port(profile: schema.Profile, message: Member) -> int | None:
     if kind is None or (kind == "watch_port" and not message.watch_port):
         return None
     port = message.watch if kind == "watch" else int.from_bytes(message.watch_port, "big")
-    if not 0 <= port <= MAX_PORT:
-        raise invalid(f"action profile {profile.name}: watch port {port} is not in 0..{MAX_PORT}")
+    if not 0 <= port <= HIGHEST_PORT:
+        raise invalid(f"action profile {profile.name}: watch port {port} is not in 0..{HIGHEST_PORT}")
     return port
 
 

@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 from finsy.proto import p4r
 
 from detour.engine.p4runtime.entities import meter_config, oneshot
-from detour.engine.p4runtime.entities.common import DELETE, INSERT, Operation, counts
+from detour.engine.p4runtime.entities.common import DELETE, INSERT, PendingUpdate, counts
 from detour.engine.p4runtime.errors import Code, Refused, invalid
-from detour.engine.p4runtime.schema import Table
-from detour.engine.p4runtime.store import Note, Store, TableStore
-from detour.engine.tables import GroupRef, MemberRef, MeterConfig
+from detour.engine.p4runtime.schema import TableSchema
+from detour.engine.p4runtime.store import EntityStore, Note, TableStore
+from detour.engine.tables import GroupRef, MemberRef, MeterRates
 
-Key = tuple[Any, ...]
+EntryKey = tuple[Any, ...]
 
 
-class Run(NamedTuple):
+class EntryAction(NamedTuple):
     """What an entry does: an action (the engine's id) with arguments, a member, a group or a one-shot."""
 
     target: Any
@@ -31,13 +31,13 @@ class Extras(NamedTuple):
 
     note: Note | None
     counter: tuple[int, int] | None
-    meter: MeterConfig | None
+    meter: MeterRates | None
 
 
 _NOTHING = Extras(None, None, None)
 
 
-def prepare(store: Store, kind: int, entry: p4r.TableEntry) -> Operation:
+def prepare(store: EntityStore, kind: int, entry: p4r.TableEntry) -> PendingUpdate:
     """Checks an update of an entry and returns what carries it out."""
     found = store.tables.get(entry.table_id)
     if found is None:
@@ -63,7 +63,7 @@ def prepare(store: Store, kind: int, entry: p4r.TableEntry) -> Operation:
     return partial(_modify, found, key, priority, run, extras)
 
 
-def decode_key(info: Table, entry: p4r.TableEntry) -> tuple[Key, int]:
+def decode_key(info: TableSchema, entry: p4r.TableEntry) -> tuple[EntryKey, int]:
     """(key, priority) of an entry; priorities are for ternary, range and optional fields only."""
     key = info.key.decode(entry.match)
     priority = entry.priority
@@ -84,25 +84,25 @@ def locator(found: TableStore, entry: p4r.TableEntry) -> Callable[[], int]:
     return partial(found.engine.find, *decode_key(found.info, entry))
 
 
-def _run(info: Table, action: p4r.TableAction) -> Run:
+def _run(info: TableSchema, action: p4r.TableAction) -> EntryAction:
     """The action must be of the kind that the table's implementation asks for."""
     kind = action.WhichOneof("type")
     profile = info.profile
     if profile is None:
         if kind != "action":
             raise invalid(f"{info.where}: an action must be given, not {kind or 'nothing'}")
-        return Run(*info.actions.decode(action.action))
+        return EntryAction(*info.actions.decode(action.action))
     if kind == "action_profile_member_id":
-        return Run(MemberRef(action.action_profile_member_id))
+        return EntryAction(MemberRef(action.action_profile_member_id))
     if kind == "action_profile_group_id" and profile.selector:
-        return Run(GroupRef(action.action_profile_group_id))
+        return EntryAction(GroupRef(action.action_profile_group_id))
     if kind == "action_profile_action_set":
-        return Run(oneshot.decode(profile, action.action_profile_action_set))
+        return EntryAction(oneshot.decode(profile, action.action_profile_action_set))
     also = ", a group or a one-shot" if profile.selector else ""
     raise invalid(f"{info.where}: a member of {profile.name}{also} must be given, not {kind or 'nothing'}")
 
 
-def _extras(store: Store, info: Table, entry: p4r.TableEntry) -> Extras:
+def _extras(store: EntityStore, info: TableSchema, entry: p4r.TableEntry) -> Extras:
     counter = meter = None
     if entry.HasField("counter_data"):
         if info.counter is None:
@@ -122,7 +122,7 @@ def _extras(store: Store, info: Table, entry: p4r.TableEntry) -> Extras:
     return Extras(note, counter, meter)
 
 
-def _note(store: Store, info: Table, entry: p4r.TableEntry) -> Note | None:
+def _note(store: EntityStore, info: TableSchema, entry: p4r.TableEntry) -> Note | None:
     ttl = entry.idle_timeout_ns
     if entry.HasField("time_since_last_hit"):
         raise invalid(f"{info.where}: time_since_last_hit can be read only")
@@ -140,7 +140,7 @@ def _note(store: Store, info: Table, entry: p4r.TableEntry) -> Note | None:
 # -- carrying out
 
 
-def _insert(found: TableStore, key: Key, priority: int, run: Run, extras: Extras) -> None:
+def _insert(found: TableStore, key: EntryKey, priority: int, run: EntryAction, extras: Extras) -> None:
     if found.profile is None:
         handle = found.engine.insert(key, run.target, run.params, priority)
     else:
@@ -149,10 +149,10 @@ def _insert(found: TableStore, key: Key, priority: int, run: Run, extras: Extras
         _apply_extras(found, handle, extras)
 
 
-def _insert_indirect(found: TableStore, key: Key, priority: int, run: Run) -> int:
+def _insert_indirect(found: TableStore, key: EntryKey, priority: int, run: EntryAction) -> int:
     profile = found.profile
     assert profile is not None
-    if not isinstance(run.target, oneshot.ActionSet):
+    if not isinstance(run.target, oneshot.OneShotActions):
         profile.forbid_references()
         handle = found.engine.insert(key, run.target, (), priority)
         profile.by_reference += 1
@@ -167,13 +167,13 @@ def _insert_indirect(found: TableStore, key: Key, priority: int, run: Run) -> in
     return handle
 
 
-def _modify(found: TableStore, key: Key, priority: int, run: Run | None, extras: Extras) -> None:
+def _modify(found: TableStore, key: EntryKey, priority: int, run: EntryAction | None, extras: Extras) -> None:
     """Assigns: what is not in the message goes back to its default, but for action and counter."""
     handle = found.engine.find(key, priority)
     if run is not None:
         if found.profile is None:
             found.engine.modify(handle, run.target, run.params)
-        elif isinstance(run.target, oneshot.ActionSet):
+        elif isinstance(run.target, oneshot.OneShotActions):
             if handle not in found.one_shots:
                 found.profile.forbid_one_shots()
             found.one_shots[handle] = oneshot.replace(found.profile, found.one_shots[handle], run.target)
@@ -195,7 +195,7 @@ def _apply_extras(found: TableStore, handle: int, extras: Extras) -> None:
         found.engine.set_counter(handle, *extras.counter)
 
 
-def _delete(found: TableStore, key: Key, priority: int) -> None:
+def _delete(found: TableStore, key: EntryKey, priority: int) -> None:
     handle = found.engine.find(key, priority)
     found.engine.delete(handle)
     found.notes.pop(handle, None)
@@ -211,7 +211,7 @@ def _delete(found: TableStore, key: Key, priority: int) -> None:
 # -- the default entry (spec, "Default Entry")
 
 
-def _prepare_default(found: TableStore, kind: int, entry: p4r.TableEntry) -> Operation:
+def _prepare_default(found: TableStore, kind: int, entry: p4r.TableEntry) -> PendingUpdate:
     info = found.info
     if kind != p4r.Update.MODIFY:
         raise invalid(f"{info.where}: the default entry can only be modified, neither inserted nor deleted")

@@ -11,13 +11,13 @@ from detour.engine.p4runtime.entities import meter_config
 from detour.engine.p4runtime.entities.common import MAX_COUNT, Ids, selected
 from detour.engine.p4runtime.errors import invalid
 from detour.engine.p4runtime.schema import Counter
-from detour.engine.p4runtime.store import Note, Store, TableStore
+from detour.engine.p4runtime.store import EntityStore, Note, TableStore
 from detour.engine.tables import Entry, GroupRef, NoSuchEntry
 
 _NO_NOTE = Note()
 
 
-def read(store: Store, wanted: p4r.TableEntry, ids: Ids) -> Iterator[p4r.Entity | None]:
+def read(store: EntityStore, wanted: p4r.TableEntry, ids: Ids) -> Iterator[p4r.Entity | None]:
     """Entries of one table or of all, or default entries; None for an entry that was looked at in vain.
 
     With table_id 0 no filter may be used. `is_default_action` is let through, since it selects another kind of
@@ -38,7 +38,7 @@ def read(store: Store, wanted: p4r.TableEntry, ids: Ids) -> Iterator[p4r.Entity 
             yield from _entries(store, found, wanted)
 
 
-def _entries(store: Store, found: TableStore, wanted: p4r.TableEntry) -> Iterator[p4r.Entity | None]:
+def _entries(store: EntityStore, found: TableStore, wanted: p4r.TableEntry) -> Iterator[p4r.Entity | None]:
     action = _action_filter(found, wanted)
     metadata, cookie = wanted.metadata, wanted.controller_metadata
     for entry in entries(found, wanted):
@@ -56,7 +56,7 @@ def _entries(store: Store, found: TableStore, wanted: p4r.TableEntry) -> Iterato
         yield show(store, found, entry, wanted)
 
 
-def show(store: Store, found: TableStore, entry: Entry, wanted: p4r.TableEntry) -> p4r.Entity:
+def show(store: EntityStore, found: TableStore, entry: Entry, wanted: p4r.TableEntry) -> p4r.Entity:
     """An entry with what the request wants of it."""
     entity = p4r.Entity()
     out = entity.table_entry
@@ -161,7 +161,9 @@ def _fill_note(note: Note, out: p4r.TableEntry) -> None:
         out.idle_timeout_ns = note.idle_timeout_ns
 
 
-def _fill_resources(store: Store, found: TableStore, entry: Entry, wanted: p4r.TableEntry, out: p4r.TableEntry) -> None:
+def _fill_resources(
+    store: EntityStore, found: TableStore, entry: Entry, wanted: p4r.TableEntry, out: p4r.TableEntry
+) -> None:
     """Direct resources and age, as far as the request has the fields set."""
     info = found.info
     if info.counter is not None and wanted.HasField("counter_data"):
@@ -179,7 +181,7 @@ def fill_counter(info: Counter, values: tuple[int, int], into: p4r.CounterData) 
     into.byte_count = min(values[1], MAX_COUNT) if info.octets else 0
 
 
-def idle_ns(store: Store, found: TableStore, handle: int) -> int:
+def idle_ns(store: EntityStore, found: TableStore, handle: int) -> int:
     """How long no packet has hit an entry.
 
     The engine's stamp of a new entry is the time of the switch's latest packet, which may be long ago; so an

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from finsy.proto import p4r
 
 from detour.engine.p4runtime import schema
-from detour.engine.p4runtime.entities.common import Ids, Operation, modify_only, selected
+from detour.engine.p4runtime.entities.common import Ids, PendingUpdate, modify_only, selected
 from detour.engine.p4runtime.errors import Code, Refused
-from detour.engine.p4runtime.match import KeyCodec
-from detour.engine.p4runtime.store import Store
+from detour.engine.p4runtime.match import MatchCodec
+from detour.engine.p4runtime.store import EntityStore
 
 
-def prepare(store: Store, kind: int, entry: p4r.ValueSetEntry) -> Operation:
+def prepare(store: EntityStore, kind: int, entry: p4r.ValueSetEntry) -> PendingUpdate:
     """MODIFY only: replaces all members."""
     info = schema.find(store.schema.value_sets, entry.value_set_id, "value set")
     what = f"value set {info.name}"
@@ -30,7 +30,7 @@ def prepare(store: Store, kind: int, entry: p4r.ValueSetEntry) -> Operation:
     return lambda: engine.replace(values)
 
 
-def _pack(key: KeyCodec, member: p4r.ValueSetMember) -> int:
+def _pack(key: MatchCodec, member: p4r.ValueSetMember) -> int:
     """The components side by side, first on the left, as the engine wants them."""
     value = 0
     for f, element in zip(key.fields, key.decode(member.match), strict=True):
@@ -38,7 +38,7 @@ def _pack(key: KeyCodec, member: p4r.ValueSetMember) -> int:
     return value
 
 
-def _unpack(key: KeyCodec, value: int) -> tuple[int, ...]:
+def _unpack(key: MatchCodec, value: int) -> tuple[int, ...]:
     elements = []
     for f in reversed(key.fields):
         elements.append(value & ((1 << f.bits) - 1))
@@ -46,7 +46,7 @@ def _unpack(key: KeyCodec, value: int) -> tuple[int, ...]:
     return tuple(reversed(elements))
 
 
-def read(store: Store, entry: p4r.ValueSetEntry, ids: Ids) -> Iterator[p4r.Entity]:
+def read(store: EntityStore, entry: p4r.ValueSetEntry, ids: Ids) -> Iterator[p4r.Entity]:
     """One set or all sets, with all members."""
     for info in selected(store.schema.value_sets, entry.value_set_id, "value set", ids):
         entity = p4r.Entity()

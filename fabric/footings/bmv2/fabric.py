@@ -17,12 +17,12 @@ from typing import Any
 from detour.base import descriptors
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
-from detour.control.p4runtime.client import Target
+from detour.control.p4runtime.client import SwitchTarget
 from detour.fabric.footings.base import Fabric, PortState
 from detour.fabric.footings.bmv2.netns import Namespace
 from detour.fabric.footings.bmv2.sniffer import Sniffer
 from detour.fabric.footings.bmv2.switch import SwitchProcess, missing
-from detour.fabric.footings.settings import BMV2, Settings
+from detour.fabric.footings.settings import BMV2, FootingSettings
 from detour.hosts.driver import Driver
 from detour.hosts.verbs.verbs import Device
 from detour.topo import Switch, Topology
@@ -39,7 +39,7 @@ class Bmv2Fabric(Fabric):
 
     target = "bmv2"
 
-    def __init__(self, topology: Topology, settings: Settings = BMV2, scratch: Path | None = None) -> None:
+    def __init__(self, topology: Topology, settings: FootingSettings = BMV2, scratch: Path | None = None) -> None:
         """`scratch`: folder for sockets and logs, made and removed with the fabric (default: a temporary one)."""
         super().__init__(topology, settings)
         self._namespace: Namespace | None = None
@@ -176,7 +176,7 @@ class Bmv2Fabric(Fabric):
 
     # -- while it runs ----------------------------------------------------------------------------------
 
-    def targets(self) -> list[Target]:
+    def targets(self) -> list[SwitchTarget]:
         return [process.target for process in self._switches]
 
     def set_link(self, link: int, up: bool) -> None:

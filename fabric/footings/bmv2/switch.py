@@ -17,7 +17,7 @@ from pathlib import Path
 
 from detour.base.addresses import UnixAddress, too_long
 from detour.base.errors import DetourError
-from detour.control.p4runtime.client import Target
+from detour.control.p4runtime.client import SwitchTarget
 from detour.engine.phv import CPU_PORT
 from detour.fabric.footings.bmv2.netns import Namespace
 from detour.fabric.footings.bmv2.thrift import ThriftClient
@@ -89,9 +89,9 @@ class SwitchProcess:
             )
 
     @property
-    def target(self) -> Target:
+    def target(self) -> SwitchTarget:
         """Its P4Runtime endpoint."""
-        return Target(self.switch.name, self.switch.device_id, str(UnixAddress(self._socket)))
+        return SwitchTarget(self.switch.name, self.switch.device_id, str(UnixAddress(self._socket)))
 
     def wait_ready(self) -> None:
         """Returns when gRPC listens.

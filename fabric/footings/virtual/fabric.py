@@ -8,7 +8,7 @@
         print(fabric.column("st_rx_bytes"))
 
 The same P4 program, planner, host stacks and loop as in real time; only the clock and the way of entries into tables
-differ. Everything random derives from `Settings.seed`.
+differ. Everything random derives from `RunSettings.seed`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from detour.engine.compiler.program import Program
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
 from detour.fabric.footings.virtual.load import load
-from detour.fabric.footings.virtual.scheme import Scheme, Settings
+from detour.fabric.footings.virtual.scheme import RunSettings, Scheme
 from detour.hosts.state import make_hosts, set_host
 from detour.hosts.verbs.bulk import Flows, connect_many, path_packets, post_many
 from detour.hosts.verbs.verbs import CongestionControl, Device, Transport
@@ -78,7 +78,7 @@ class VirtualFabric:
     """See the module. A context manager."""
 
     def __init__(
-        self, topology: Topology, scheme: Scheme, settings: Settings | None = None, *, queue_pairs: int = 64
+        self, topology: Topology, scheme: Scheme, settings: RunSettings | None = None, *, queue_pairs: int = 64
     ) -> None:
         """`queue_pairs`: connections that will be made at most.
 
@@ -86,7 +86,7 @@ class VirtualFabric:
             DetourError: the scheme does not fit the topology, or a parameter is out of range.
         """
         self.topology, self.scheme = topology, scheme
-        self.settings = settings or Settings()
+        self.settings = settings or RunSettings()
         self._dice = random.Random(f"paths {self.settings.seed}")
         self.config = self.settings.host_config(scheme)
         self.hs = self._make_hosts(queue_pairs)

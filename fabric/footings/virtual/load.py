@@ -67,7 +67,7 @@ def load(network: Network, device: int, state: SwitchState, entities: Iterable[E
                 name, params = _call(state, entity.action)
                 state.tables[entity.table].set_default(name, params)
             case MeterConfig():
-                rates = tables.MeterConfig(entity.cir, entity.cburst, entity.pir, entity.pburst)
+                rates = tables.MeterRates(entity.cir, entity.cburst, entity.pir, entity.pburst)
                 state.meters[entity.meter].configure(entity.index, rates)
             case CloneSession():
                 copies = [(replica.port, replica.instance) for replica in entity.replicas]

@@ -10,25 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
+from detour.base.times import US
 from detour.control.policy import Amount, Ecn, Policy, RedMarking, Routing, StepMarking
 from detour.engine.buffers import Buffers, headroom
 from detour.hosts.config import HostConfig
 
-US = 1_000_000
-"""picoseconds"""
-
-PAYLOAD = 1000
-PACKET_BYTES = 1102
-"""a data packet from Ethernet header to ICRC: the longest frame there is, and so the MTU of PFC's headroom"""
-
-Transport: TypeAlias = Literal["lerp", "gbn"]
+TransportName: TypeAlias = Literal["lerp", "gbn"]
 Control: TypeAlias = Literal["dctcp", "dcqcn"]
-Paths: TypeAlias = Literal["telemetry", "shortest", "detour", "pinned"]
+PathControl: TypeAlias = Literal["telemetry", "shortest", "detour", "pinned"]
 
 
 @dataclass(frozen=True)
-class Links:
+class LinkSettings:
     """Rate of every link, and delays by the kind of link."""
 
     rate_bps: int = 100_000_000_000
@@ -47,7 +42,7 @@ class Links:
 
 
 @dataclass(frozen=True)
-class Memory:
+class SwitchMemory:
     """Packet memory of switches: `port_bytes` for every port, shared by the whole switch.
 
     `headroom_bytes`: what stays free for a port's packets after XOFF, `None`: `buffers.headroom`.
@@ -58,7 +53,7 @@ class Memory:
     reserve_bytes: int = 4096
     alpha: float = 1.0
 
-    def of_switch(self, ports: int, lossless: int, links: Links) -> Buffers:
+    def of_switch(self, ports: int, lossless: int, links: LinkSettings) -> Buffers:
         """The memory of a switch with that many cabled ports.
 
         Raises:
@@ -86,9 +81,9 @@ class Scheme:
     """
 
     name: str
-    transport: Transport
+    transport: TransportName
     control: Control
-    paths: Paths
+    paths: PathControl
     ecn: Ecn
     routing: Routing = "valiant"
     pfc: bool = False
@@ -130,10 +125,10 @@ class Scheme:
         return replace(self, threshold=packets)
 
 
-STEP = StepMarking(Amount(80_000, "bytes"))
+STEP_MARKING = StepMarking(Amount(80_000, "bytes"))
 """DCTCP's K where nothing else is said. A reroute needs 75 KB of queue difference, so a smaller K could never trigger
 one (FACTS 6)."""
-RED = RedMarking(Amount(400_000, "bytes"), Amount(1_600_000, "bytes"), 0.2)
+RED_MARKING = RedMarking(Amount(400_000, "bytes"), Amount(1_600_000, "bytes"), 0.2)
 """DCQCN's thresholds at 100 Gb/s (FACTS 5)"""
 
 PATIENT = (("min_rto_ps", 10_000 * US), ("initial_rto_ps", 10_000 * US))
@@ -159,7 +154,7 @@ BENCHMARK = Scheme(
     "gbn",
     "dcqcn",
     "shortest",
-    RED,
+    RED_MARKING,
     routing="adaptive",
     pfc=True,
     channels=3,
@@ -171,19 +166,19 @@ SHORTEST_PATH = Scheme(
     "gbn",
     "dcqcn",
     "shortest",
-    RED,
+    RED_MARKING,
     routing="minimal",
     pfc=True,
     channels=3,
     reorder=True,
     hosts=PATIENT,
 )
-TELEMETRY_LERP_LITERAL = Scheme("TelemetryLERP-literal", "lerp", "dctcp", "telemetry", STEP)
+TELEMETRY_LERP_LITERAL = Scheme("TelemetryLERP-literal", "lerp", "dctcp", "telemetry", STEP_MARKING)
 """section III with nothing added"""
 TELEMETRY_GBN_DCQCN = Scheme("TelemetryGBN-DCQCN", "gbn", "dcqcn", "telemetry", STEADY_STEP, hosts=STEADY)
 """the other reading of TelemetryGBN; not among those that are compared"""
-LERP_WITHOUT_PFC = Scheme("LERP", "lerp", "dctcp", "shortest", STEP)
-ROCE_WITH_PFC = Scheme("RoCEv2+PFC", "gbn", "dcqcn", "shortest", RED, pfc=True, hosts=PATIENT)
+LERP_WITHOUT_PFC = Scheme("LERP", "lerp", "dctcp", "shortest", STEP_MARKING)
+ROCE_WITH_PFC = Scheme("RoCEv2+PFC", "gbn", "dcqcn", "shortest", RED_MARKING, pfc=True, hosts=PATIENT)
 """Table I's pair"""
 
 SCHEMES = {s.name: s for s in (TELEMETRY_LERP, TELEMETRY_GBN, BENCHMARK, SHORTEST_PATH)}
@@ -206,12 +201,12 @@ def scheme(name: str) -> Scheme:
 
 
 @dataclass(frozen=True)
-class Settings:
+class RunSettings:
     """Everything else about a run. `window`, `frames`: packets that a connection and the fabric may have under way.
     `loss`: probability with which a link between switches loses a frame."""
 
-    links: Links = field(default_factory=Links)
-    memory: Memory = field(default_factory=Memory)
+    links: LinkSettings = field(default_factory=LinkSettings)
+    memory: SwitchMemory = field(default_factory=SwitchMemory)
     window: int = 1024
     frames: int = 1 << 20
     loss: float = 0.0

@@ -9,7 +9,7 @@ from detour.control.entries import Plan, difference
 from detour.control.p4runtime.watching import Cell
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.footings.virtual.load import rewrite
-from detour.fabric.monitoring.switch_flows import Links, SwitchFlows
+from detour.fabric.monitoring.switch_flows import FabricAccess, SwitchFlows
 from detour.fabric.monitoring.windows import KEPT
 
 
@@ -31,5 +31,5 @@ def switch_flows(fabric: VirtualFabric, senders: Mapping[str, int], kept: int = 
     def label(flow: str, value: int) -> None:
         fabric.hs.qp[senders[flow]]["flow_label"] = value
 
-    links = Links(read, write, label, lambda: fabric.now_ps)
+    links = FabricAccess(read, write, label, lambda: fabric.now_ps)
     return SwitchFlows(links, fabric.config.tick_ps, window_s=0, kept=kept)

@@ -7,7 +7,7 @@ import struct
 
 from detour.control import schema
 from detour.control.routes import qcn_schema
-from detour.engine.compiler.run import Runner
+from detour.engine.compiler.run import PacketRunner
 from detour.engine.tables import MemberRef
 from detour.fabric.footings.virtual.fabric import program
 from tests.ptf.packets import frame, ip, udp
@@ -15,11 +15,11 @@ from tests.ptf.packets import frame, ip, udp
 PORT, HOST_PORT = 3, 1
 
 
-def make_runner() -> Runner:
+def make_runner() -> PacketRunner:
     """A switch of group 0 of 9; hosts of switch 0 are behind port 1, all others behind port 3."""
-    found = Runner(program("qcn"))
+    found = PacketRunner(program("qcn"))
     tables = found.state.tables
-    tables[schema.CONFIG].set_default(schema.SET_NODE, (7, 0, 9))
+    tables[schema.NODE_CONFIG].set_default(schema.SET_NODE, (7, 0, 9))
     profile = tables[schema.ROUTE].profile
     assert profile is not None
     for number, (length, port) in enumerate(((16, PORT), (48, HOST_PORT)), start=1):

@@ -10,7 +10,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Action, ActionSet, DefaultAction, Lpm, MeterConfig, TableEntry
-from detour.control.p4runtime.client import FabricClient, Pipeline, SwitchClient, Target
+from detour.control.p4runtime.client import FabricClient, PipelineConfig, SwitchClient, SwitchTarget
 from detour.control.p4runtime.monitor import Monitor
 from detour.control.p4runtime.reconcile import Written, reconcile
 from detour.engine.network import Network
@@ -21,10 +21,10 @@ from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(params=["engine", pytest.param("bmv2", marks=pytest.mark.bmv2)])
-def targets(request: pytest.FixtureRequest) -> Iterator[list[Target]]:
+def targets(request: pytest.FixtureRequest) -> Iterator[list[SwitchTarget]]:
     if request.param == "bmv2":
         with Bmv2((1, 2), cpu_port=510, device_id=3) as a, Bmv2((1,), cpu_port=510, device_id=4) as b:
-            yield [Target("s2", 3, a.address), Target("s3", 4, b.address)]
+            yield [SwitchTarget("s2", 3, a.address), SwitchTarget("s3", 4, b.address)]
         return
     with Network() as network, P4RuntimeServer(network) as server:
         for device in (3, 4):
@@ -32,7 +32,7 @@ def targets(request: pytest.FixtureRequest) -> Iterator[list[Target]]:
             server.add_device(device)
         network.attach_sink((3, 2), lambda frame, time_ps: None)
         network.start()
-        yield [Target("s2", 3, server.target), Target("s3", 4, server.target)]
+        yield [SwitchTarget("s2", 3, server.target), SwitchTarget("s3", 4, server.target)]
 
 
 def route(group: int, *ports: int) -> TableEntry:
@@ -40,7 +40,7 @@ def route(group: int, *ports: int) -> TableEntry:
     return TableEntry.of(schema.ROUTE, {schema.DST_ADDR: Lpm(0xFD00 << 112 | group << 96, 32)}, ActionSet.of(actions))
 
 
-def test_everything_written_is_read_back(targets: list[Target]) -> None:
+def test_everything_written_is_read_back(targets: list[SwitchTarget]) -> None:
     async def run() -> None:
         plan = {3: list(ENTITIES), 4: [route(g, 1) for g in range(300)]}
         async with FabricClient(targets) as fabric:
@@ -55,7 +55,7 @@ def test_everything_written_is_read_back(targets: list[Target]) -> None:
     asyncio.run(run())
 
 
-def test_only_differences_are_written(targets: list[Target]) -> None:
+def test_only_differences_are_written(targets: list[SwitchTarget]) -> None:
     async def run() -> None:
         meter = MeterConfig(schema.PUNT_METER, 7, 10, 5, 10, 5)
         before = [route(0, 1, 2), route(1, 1), route(2, 2), meter]
@@ -68,7 +68,7 @@ def test_only_differences_are_written(targets: list[Target]) -> None:
     asyncio.run(run())
 
 
-def test_a_refusal_names_switch_and_entity(targets: list[Target]) -> None:
+def test_a_refusal_names_switch_and_entity(targets: list[SwitchTarget]) -> None:
     async def run() -> None:
         async with FabricClient(targets) as fabric:
             switch = fabric.switches[3]
@@ -80,7 +80,7 @@ def test_a_refusal_names_switch_and_entity(targets: list[Target]) -> None:
     asyncio.run(run())
 
 
-def test_a_second_controller_is_told_who_is_primary(targets: list[Target]) -> None:
+def test_a_second_controller_is_told_who_is_primary(targets: list[SwitchTarget]) -> None:
     async def run() -> None:
         async with FabricClient(targets):
             with pytest.raises(DetourError, match=r"another controller is primary \(election id 10\)"):
@@ -93,13 +93,13 @@ def test_a_second_controller_is_told_who_is_primary(targets: list[Target]) -> No
 def test_nobody_answers() -> None:
     async def run() -> None:
         with pytest.raises(DetourError, match=r"switch s0 \(device 1\) at 127.0.0.1:1: UNAVAILABLE"):
-            async with FabricClient([Target("s0", 1, "127.0.0.1:1")]):
+            async with FabricClient([SwitchTarget("s0", 1, "127.0.0.1:1")]):
                 pass
 
     asyncio.run(run())
 
 
-def test_counters_and_packet_io(targets: list[Target]) -> None:
+def test_counters_and_packet_io(targets: list[SwitchTarget]) -> None:
     async def run() -> None:
         got: asyncio.Queue[tuple[bytes, dict[str, int]]] = asyncio.Queue()
 
@@ -123,19 +123,19 @@ def test_counters_and_packet_io(targets: list[Target]) -> None:
     asyncio.run(run())
 
 
-def test_a_refused_pipeline_is_told(targets: list[Target], tmp_path: Path) -> None:
+def test_a_refused_pipeline_is_told(targets: list[SwitchTarget], tmp_path: Path) -> None:
     blob = tmp_path / "broken.json"
     blob.write_text("no JSON")
 
     async def run() -> None:
         with pytest.raises(DetourError, match=r"switch s2 \(device 3\) at .*: [A-Z_]+: "):
-            async with FabricClient(targets, Pipeline(Pipeline.fabric().p4info, blob)):
+            async with FabricClient(targets, PipelineConfig(PipelineConfig.fabric().p4info, blob)):
                 pass
 
     asyncio.run(run())
 
 
-def test_a_controller_that_takes_over_gives_back(targets: list[Target]) -> None:
+def test_a_controller_that_takes_over_gives_back(targets: list[SwitchTarget]) -> None:
     async def run() -> None:
         plan = {3: [route(1, 1)], 4: [route(2, 1)]}
         async with FabricClient(targets) as fabric:

@@ -19,7 +19,7 @@ from detour.control.entries import (
     TableEntry,
     Ternary,
 )
-from detour.control.p4runtime.client import Pipeline
+from detour.control.p4runtime.client import PipelineConfig
 from detour.control.p4runtime.codec import Codec, to_bytes
 
 RULES = "FabricIngress.acl.rules"
@@ -36,7 +36,7 @@ ENTITIES = [
         priority=9,
     ),
     TableEntry.of(RULES, {}, Action.of("FabricIngress.acl.permit"), priority=1),
-    DefaultAction(schema.CONFIG, Action.of(schema.SET_NODE, node_id=4, group=0, groups=9)),
+    DefaultAction(schema.NODE_CONFIG, Action.of(schema.SET_NODE, node_id=4, group=0, groups=9)),
     MulticastGroup(7, (Replica(1), Replica(2, 5))),
     CloneSession(1, (Replica(510),)),
     MeterConfig(schema.PUNT_METER, 6, 1000, 100, 1000, 100),
@@ -45,7 +45,7 @@ ENTITIES = [
 
 @pytest.fixture(scope="module", params=[False, True], ids=["port numbers", "port bytes"])
 def codec(request: pytest.FixtureRequest) -> Codec:
-    return Codec(finsy.P4Schema(Pipeline.fabric().p4info).p4info, request.param)
+    return Codec(finsy.P4Schema(PipelineConfig.fabric().p4info).p4info, request.param)
 
 
 @pytest.mark.parametrize("entity", ENTITIES, ids=lambda e: type(e).__name__)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
-from detour.control.fors import FatTree2, Plan, files, parse_fabric, random_failures, solve
+from detour.control.fors import FatTree2, ForsPlan, files, parse_fabric, random_failures, solve
 from detour.control.fors.exact import fewest_phases, seated
 from detour.control.fors.incremental import reroute
-from detour.control.fors.loads import Demand, fractional, lower_bound, whole
+from detour.control.fors.loads import LeafDemand, fractional, lower_bound, whole
 from detour.control.fors.phasing import phases_of
 from detour.control.fors.plan import INSIDE, arranged
 from detour.control.fors.solve import counting_bound, proven_bound
@@ -24,7 +24,7 @@ SW_0_5_11 = "0:0,0:1,0:2,5:3,5:4,5:5,11:6,11:7,11:8"
 COUNTEREXAMPLES = [("ft:m0=3,m1=3", "0:0,1:0,2:1", 18), ("ft:m0=6,m1=6", "1:0,2:0,3:0,4:0,5:0,0:3", 45)]
 
 
-def exactly(fabric: FatTree2) -> Plan:
+def exactly(fabric: FatTree2) -> ForsPlan:
     paths = fewest_phases(fabric, counting_bound(fabric))
     plan = arranged(fabric, *seated(fabric, paths))
     return replace(plan, lower_bound=paths.lower_bound, unreachable=tuple(fabric.unreachable()))
@@ -126,7 +126,7 @@ def test_leaves_that_nothing_joins():
 def test_the_lower_bound_needs_no_tolerance():
     for topo, fail, phases in COUNTEREXAMPLES:
         fabric = parse_fabric(topo, fail)
-        demand = Demand.of(fabric)
+        demand = LeafDemand.of(fabric)
         assert lower_bound(demand) == phases
         assert counting_bound(fabric) < phases
         assert fractional(demand, phases - 1) is None
@@ -138,7 +138,7 @@ def test_solutions_unlike_their_transpose():
     from detour.control.fors.loads import _Programme
 
     fabric = parse_fabric("ft:m0=6,m1=6", "1:0,2:0,3:0,4:0,5:0,0:3")
-    demand = Demand.of(fabric)
+    demand = LeafDemand.of(fabric)
     model = _Programme(demand, 45, integer=True, directed=True)
     assert model.run() == "optimal"
     forth, back = model.integers().reshape(2, -1)
@@ -159,7 +159,7 @@ def test_flows_that_do_not_fit():
         phases_of(2, one, one, one - 1, np.array([1, 1]), 2)
 
 
-def faults(plan: Plan) -> dict[str, Plan]:
+def faults(plan: ForsPlan) -> dict[str, ForsPlan]:
     """Plans with one thing wrong each, and what is to be said of it."""
     outside = np.flatnonzero(plan.spine >= 0)
     inside = np.flatnonzero(plan.spine == INSIDE)
@@ -167,12 +167,12 @@ def faults(plan: Plan) -> dict[str, Plan]:
     leaf = plan.src // plan.fabric.spines
     twin = next(k for k in outside[1:] if leaf[k] == leaf[a] and plan.phase[k] == plan.phase[a])
 
-    def change(column: str, row: int, value: int) -> Plan:
+    def change(column: str, row: int, value: int) -> ForsPlan:
         values = getattr(plan, column).copy()
         values[row] = value
         return replace(plan, **{column: values})
 
-    def rows(keep: np.ndarray) -> Plan:
+    def rows(keep: np.ndarray) -> ForsPlan:
         columns = {name: getattr(plan, name)[keep] for name in ("phase", "src", "dst", "spine")}
         return replace(plan, **columns)
 

@@ -13,7 +13,7 @@ FABRIC = FatTree2(4, 4)
 
 def crowd(fabric: FatTree2, name: str) -> np.ndarray:
     shift = linear_shift(fabric)
-    spine = opensm.spines_of(fabric, opensm.TABLES[name](fabric), shift.src, shift.dst)
+    spine = opensm.spines_of(fabric, opensm.ROUTING_ENGINES[name](fabric), shift.src, shift.dst)
     away = spine != opensm.INSIDE
     alive = fabric.alive()
     assert alive[shift.src[away] // fabric.spines, spine[away]].all()

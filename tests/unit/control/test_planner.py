@@ -154,12 +154,12 @@ def test_entities_of_one_switch_have_keys_of_their_own():
 
 def test_what_a_switch_knows_of_itself():
     node = Action.of(schema.SET_NODE, node_id=6, group=1, groups=9)
-    assert DefaultAction(schema.CONFIG, node) in PLAN[6]
+    assert DefaultAction(schema.NODE_CONFIG, node) in PLAN[6]
     clos = plan(parse_topology("fat-tree:k=4"))[6]
-    assert DefaultAction(schema.CONFIG, Action.of(schema.SET_NODE, node_id=6, group=1, groups=0)) in clos
+    assert DefaultAction(schema.NODE_CONFIG, Action.of(schema.SET_NODE, node_id=6, group=1, groups=0)) in clos
     assert tables(clos)[schema.DETOUR] == 0
     plain = plan(D1, Policy(valiant=False))[6]
-    assert DefaultAction(schema.CONFIG, Action.of(schema.SET_NODE, node_id=6, group=1, groups=0)) in plain
+    assert DefaultAction(schema.NODE_CONFIG, Action.of(schema.SET_NODE, node_id=6, group=1, groups=0)) in plain
     assert tables(plain)[schema.DETOUR] == 0
 
 
@@ -355,7 +355,7 @@ def test_differences_are_minimal():
 
 
 def test_default_actions_are_modified_never_deleted():
-    default = DefaultAction(schema.CONFIG, Action.of(schema.SET_NODE, node_id=1, group=0, groups=0))
+    default = DefaultAction(schema.NODE_CONFIG, Action.of(schema.SET_NODE, node_id=1, group=0, groups=0))
     assert not difference([default], [])
     assert difference([], [default]).modify == (default,)
 

@@ -11,8 +11,8 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control.routes import qcn_numbers, qcn_schema
-from detour.control.routes.qcn import MECHANISMS, Mechanism, Points
-from detour.engine.compiler.run import Runner
+from detour.control.routes.qcn import MECHANISMS, CongestionPoints, Mechanism
+from detour.engine.compiler.run import PacketRunner
 from detour.engine.phv import EGRESS_PORT, INSTANCE_TYPE
 from detour.fabric.footings.virtual.load import _call
 from tests.ptf.packets import frame, host, ip, udp
@@ -23,7 +23,7 @@ EGRESS_CLONE, RECIRCULATED = 2, 4
 
 
 @pytest.fixture(scope="module")
-def runner() -> Runner:
+def runner() -> PacketRunner:
     return make_runner()
 
 
@@ -34,14 +34,14 @@ def exact_feedback(queue: int, old: int, q_eq: int, w: int) -> int:
     return int(Fraction(value * 63, most))
 
 
-def test_feedback_is_quantised_exactly(runner: Runner) -> None:
+def test_feedback_is_quantised_exactly(runner: PacketRunner) -> None:
     dice = random.Random(1)
     table = runner.state.tables[qcn_schema.INPUT_POINTS]
     packet = bytes(frame(ip(host(5), src=host(2)), udp()))
     for _ in range(150):
         w = dice.choice([0, 1, 2, 3, 8])
         q_eq = dice.choice([1, 64, 4000, 33_000, dice.randrange(1, 1 << 15)])
-        name, values = _call(runner.state, Points(every=1, q_eq=q_eq, w=w, wait_ticks=0).action())
+        name, values = _call(runner.state, CongestionPoints(every=1, q_eq=q_eq, w=w, wait_ticks=0).action())
         handle = table.insert((PORT,), name, values, 0)
         for _ in range(10):
             queue, old = dice.randrange(4 * q_eq + 2), dice.randrange(4 * q_eq + 2)
@@ -54,7 +54,7 @@ def test_feedback_is_quantised_exactly(runner: Runner) -> None:
         table.delete(handle)
 
 
-def test_every_boundary_of_the_quantiser_is_right(runner: Runner) -> None:
+def test_every_boundary_of_the_quantiser_is_right(runner: PacketRunner) -> None:
     """One byte below each level and exactly at it."""
     most = qcn_numbers.largest(33_000, 2)
     scale = qcn_numbers.scale(most)
@@ -64,12 +64,12 @@ def test_every_boundary_of_the_quantiser_is_right(runner: Runner) -> None:
         assert ((least - 1) * scale) >> 40 == level - 1
 
 
-def _set(runner: Runner, mechanism: Mechanism, ports: int) -> None:
+def _set(runner: PacketRunner, mechanism: Mechanism, ports: int) -> None:
     runner.state.tables[qcn_schema.MECHANISM].set_default(*_call(runner.state, mechanism.adapt(ports)))
 
 
 @pytest.mark.parametrize("name", [name for name, m in MECHANISMS.items() if m.condition == "by_probability"])
-def test_reactions_follow_the_exact_rule(runner: Runner, name: str) -> None:
+def test_reactions_follow_the_exact_rule(runner: PacketRunner, name: str) -> None:
     """Any state, any message: the probability is that of exact arithmetic up to the bounds of `qcn_numbers`."""
     mechanism, dice = MECHANISMS[name], random.Random(name)
     registers = runner.state.registers
@@ -100,7 +100,7 @@ def test_reactions_follow_the_exact_rule(runner: Runner, name: str) -> None:
         assert abs(Fraction(after, ONE) - exact) <= Fraction(1, 1 << 22), (name, ports, last, feedback, before)
 
 
-def test_silence_brings_the_probability_back(runner: Runner) -> None:
+def test_silence_brings_the_probability_back(runner: PacketRunner) -> None:
     _set(runner, Mechanism("test", increase=0.25, quiet=10), 7)
     registers = runner.state.registers
     registers[qcn_schema.DETOURED].write(PORT, ONE)
@@ -115,7 +115,7 @@ def test_silence_brings_the_probability_back(runner: Runner) -> None:
 
 
 @pytest.mark.parametrize("gentle", [0, 1, 3, 8])
-def test_low_probabilities_rise_in_small_steps(runner: Runner, gentle: int) -> None:
+def test_low_probabilities_rise_in_small_steps(runner: PacketRunner, gentle: int) -> None:
     mechanism = Mechanism("test", increase=0.02, quiet=1, gentle=gentle)
     _set(runner, mechanism, 7)
     registers = runner.state.registers
@@ -131,7 +131,7 @@ def test_low_probabilities_rise_in_small_steps(runner: Runner, gentle: int) -> N
         assert abs(Fraction(after, ONE) - exact) <= Fraction(1, 1 << 22)
 
 
-def test_messages_about_other_classes_do_not_count(runner: Runner) -> None:
+def test_messages_about_other_classes_do_not_count(runner: PacketRunner) -> None:
     _set(runner, Mechanism("test", classes=0b001), 7)
     registers = runner.state.registers
     registers[qcn_schema.DETOURED].write(PORT, 0)
@@ -141,7 +141,7 @@ def test_messages_about_other_classes_do_not_count(runner: Runner) -> None:
     assert registers[qcn_schema.DETOURED].read(PORT) > 0
 
 
-def test_a_clone_becomes_a_message_to_the_source(runner: Runner) -> None:
+def test_a_clone_becomes_a_message_to_the_source(runner: PacketRunner) -> None:
     """Egress of the clone: the PDU says what the congestion point found; after the turn it is cut to its length."""
     packet = bytes(frame(ip(host(5), src=host(2)), udp(payload=bytes(900))))
     runner.start(packet, port=PORT)
@@ -161,11 +161,11 @@ def test_a_clone_becomes_a_message_to_the_source(runner: Runner) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Points(every=0),
-        lambda: Points(q_eq=0),
-        lambda: Points(q_eq=1 << 20),
-        lambda: Points(wait_ticks=-1),
-        lambda: Points(where="nowhere"),  # type: ignore[arg-type]
+        lambda: CongestionPoints(every=0),
+        lambda: CongestionPoints(q_eq=0),
+        lambda: CongestionPoints(q_eq=1 << 20),
+        lambda: CongestionPoints(wait_ticks=-1),
+        lambda: CongestionPoints(where="nowhere"),  # type: ignore[arg-type]
         lambda: Mechanism("m", limit=1 / 32),
         lambda: Mechanism("m", increase=1.5),
         lambda: Mechanism("m", versus=17),

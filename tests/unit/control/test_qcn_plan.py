@@ -13,7 +13,7 @@ from detour.base.p4build import BUILD
 from detour.control import schema
 from detour.control.entries import Action, ActionSet, CloneSession, DefaultAction, TableEntry
 from detour.control.routes import qcn_schema
-from detour.control.routes.qcn import MECHANISMS, QCN_COMPLETE, Mechanism, Points, plan_qcn
+from detour.control.routes.qcn import MECHANISMS, QCN_COMPLETE, CongestionPoints, Mechanism, plan_qcn
 from detour.topo import parse_topology
 
 D1 = parse_topology("d1")
@@ -75,7 +75,7 @@ def test_minimal_rules_lead_to_the_direct_link_or_the_switch_that_has_it() -> No
 
 def test_congestion_points_are_at_transit_ports_only() -> None:
     for where, table in (("input", qcn_schema.INPUT_POINTS), ("output", qcn_schema.OUTPUT_POINTS)):
-        mechanism = Mechanism("test", points=Points(where=where, kinds=("global",)))  # type: ignore[arg-type]
+        mechanism = Mechanism("test", points=CongestionPoints(where=where, kinds=("global",)))  # type: ignore[arg-type]
         for switch in D1.switches:
             entries = [e for e in plan_qcn(D1, mechanism)[switch.device_id] if isinstance(e, TableEntry)]
             ports = [e.match[0][1] for e in entries if e.table == table]
@@ -85,10 +85,10 @@ def test_congestion_points_are_at_transit_ports_only() -> None:
 
 def test_one_node_config_and_the_session_of_messages() -> None:
     for entities in plan_qcn(D1, QCN_COMPLETE).values():
-        assert sum(isinstance(e, DefaultAction) and e.table == schema.CONFIG for e in entities) == 1
+        assert sum(isinstance(e, DefaultAction) and e.table == schema.NODE_CONFIG for e in entities) == 1
         sessions = [e for e in entities if isinstance(e, CloneSession) and e.session == qcn_schema.NOTIFICATION_SESSION]
         assert [replica.port for replica in sessions[0].replicas] == [509]
-        towards = [e for e in entities if isinstance(e, TableEntry) and e.table == qcn_schema.TOWARDS_GROUP]
+        towards = [e for e in entities if isinstance(e, TableEntry) and e.table == qcn_schema.CONDITIONAL_TOWARDS_GROUP]
         assert all(isinstance(e.action, ActionSet) for e in towards)
 
 

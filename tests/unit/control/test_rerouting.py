@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from detour.control.rerouting import Controller, Report, Thresholds
+from detour.control.rerouting import FlowReport, ReroutingController, Thresholds
 from detour.topo import parse_failure, parse_topology
 
 NETWORK = parse_topology("leaf-spine:leaves=3,spines=3,hosts=4")
@@ -13,8 +13,8 @@ MS = 1_000_000_000
 RULES = Thresholds(hold_ps=10 * MS, penalty_ps=100 * MS)
 
 
-def report(flow: str, rate: float = 10.0, ecn: float = 0.0, delay: float = 0.0) -> Report:
-    return Report(flow, rate, 10.0, 1 - rate / 10, ecn, 2 * delay, delay)
+def report(flow: str, rate: float = 10.0, ecn: float = 0.0, delay: float = 0.0) -> FlowReport:
+    return FlowReport(flow, rate, 10.0, 1 - rate / 10, ecn, 2 * delay, delay)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_congested_means_less_throughput_and_marks_or_delay(
 
 
 def test_a_congested_flow_leaves_the_link_that_only_it_uses() -> None:
-    controller = Controller(NETWORK, RULES)
+    controller = ReroutingController(NETWORK, RULES)
     controller.add("ill", (0, 3, 1))
     controller.add("well", (0, 4, 1))
     # s0-s3 and s3-s1 are suspect; both other spines are free of suspicion, s5 has less to carry.
@@ -43,7 +43,7 @@ def test_a_congested_flow_leaves_the_link_that_only_it_uses() -> None:
 
 
 def test_links_that_a_healthy_flow_uses_are_not_suspect() -> None:
-    controller = Controller(NETWORK, RULES)
+    controller = ReroutingController(NETWORK, RULES)
     for name, path in {"ill": (0, 3, 1), "up": (0, 3, 2), "down": (2, 3, 1)}.items():
         controller.add(name, path)
     # Both links of its path carry healthy flows: nothing is better than where it is.
@@ -51,7 +51,7 @@ def test_links_that_a_healthy_flow_uses_are_not_suspect() -> None:
 
 
 def test_two_congested_flows_do_not_move_to_the_same_path() -> None:
-    controller = Controller(NETWORK, RULES)
+    controller = ReroutingController(NETWORK, RULES)
     controller.add("a", (0, 3, 1))
     controller.add("b", (0, 3, 1))
     found = controller.decide([report("a", 6, 0.5), report("b", 6, 0.5)], 0)
@@ -59,7 +59,7 @@ def test_two_congested_flows_do_not_move_to_the_same_path() -> None:
 
 
 def test_it_waits_after_a_move_and_does_not_come_back_soon() -> None:
-    controller = Controller(NETWORK, RULES)
+    controller = ReroutingController(NETWORK, RULES)
     controller.add("a", (0, 3, 1))
     ill = [report("a", 6, 0.5)]
     path = controller.decide(ill, 0)["a"]
@@ -74,7 +74,7 @@ def test_it_waits_after_a_move_and_does_not_come_back_soon() -> None:
 
 
 def test_a_decision_that_is_not_carried_out_changes_nothing() -> None:
-    controller = Controller(NETWORK, RULES)
+    controller = ReroutingController(NETWORK, RULES)
     controller.add("a", (0, 3, 1))
     ill = [report("a", 6, 0.5), report("stranger", 1, 1)]
     assert controller.decide(ill, 0) == controller.decide(ill, 1)
@@ -82,7 +82,7 @@ def test_a_decision_that_is_not_carried_out_changes_nothing() -> None:
 
 def test_failed_paths_are_not_taken_and_ended_flows_forgotten() -> None:
     failures = frozenset({parse_failure(NETWORK, "s4"), parse_failure(NETWORK, "s0-s5")})
-    controller = Controller(NETWORK, RULES, failures)
+    controller = ReroutingController(NETWORK, RULES, failures)
     controller.add("a", (0, 3, 1))
     assert controller.decide([report("a", 6, 0.5)], 0) == {}
     controller.remove("a")

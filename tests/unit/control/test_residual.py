@@ -4,12 +4,12 @@
 import numpy as np
 import pytest
 
-from detour.control.fors import FatTree2, Plan, opensm, solve
+from detour.control.fors import FatTree2, ForsPlan, opensm, solve
 from detour.control.fors.baselines import ftree, linear_shift
 from detour.control.fors.residual import Residual, residual
 
 
-def rest_of(plan: Plan, done: int) -> tuple[np.ndarray, ...]:
+def rest_of(plan: ForsPlan, done: int) -> tuple[np.ndarray, ...]:
     left = plan.phase >= done
     return plan.phase[left], plan.src[left], plan.dst[left], plan.spine[left]
 

@@ -115,7 +115,7 @@ SABOTAGE = {
         1, lambda e: replace(redirect(lambda _: True, 1)(e), match=((schema.DST_ADDR, Lpm(D1.hosts[9].address, 128)),))
         if entry_for("fcbb:bb00:24::", 48)(e) else e, "h0 -> h9, source bit 0: s0 then forward(port=1) at s0"),
     "a switch believes to be in another group": (
-        1, lambda e: DefaultAction(schema.CONFIG, Action.of(schema.SET_NODE, node_id=1, group=4, groups=9))
+        1, lambda e: DefaultAction(schema.NODE_CONFIG, Action.of(schema.SET_NODE, node_id=1, group=4, groups=9))
         if isinstance(e, DefaultAction) else e, "s0: node.config is (1, 4, 9)"),
     "a switch has lost its default action": (
         1, drop(lambda e: isinstance(e, DefaultAction)), "s0: node.config is (0, 0, 0)"),

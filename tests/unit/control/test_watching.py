@@ -15,7 +15,7 @@ from detour.control.entries import TableEntry
 from detour.control.p4runtime.watching import CLASS_BOUNDS, CLASS_MEANS, WatchList, counts, slot_cells
 from detour.engine import phv
 from detour.engine.compiler.program import Program
-from detour.engine.compiler.run import Runner
+from detour.engine.compiler.run import PacketRunner
 from detour.topo.address import parse_ipv6
 
 SOURCE = parse_ipv6("fd00:0:0:1::1")
@@ -60,8 +60,8 @@ def test_what_has_no_room_is_refused_and_leaves_everything_as_it_was() -> None:
 
 
 @pytest.fixture(scope="module", params=["fabric", "adaptive"])
-def runner(request: pytest.FixtureRequest) -> Runner:
-    return Runner(Program.from_json((BUILD / f"{request.param}.json").read_text()))
+def runner(request: pytest.FixtureRequest) -> PacketRunner:
+    return PacketRunner(Program.from_json((BUILD / f"{request.param}.json").read_text()))
 
 
 def frame(label: int, ecn: int = 2) -> bytes:
@@ -70,7 +70,7 @@ def frame(label: int, ecn: int = 2) -> bytes:
     return bytes(12) + b"\x86\xdd" + head + SOURCE.to_bytes(16, "big") + bytes(16) + udp
 
 
-def leave(runner: Runner, data: bytes, ticks: int = 0, queue: int = 0) -> None:
+def leave(runner: PacketRunner, data: bytes, ticks: int = 0, queue: int = 0) -> None:
     """A frame leaves by port 2 after so many ticks behind so many packets."""
     runner.start(data, 1)
     for offset, value in ((phv.EGRESS_PORT, 2), (phv.DEQ_TIMEDELTA, ticks), (phv.ENQ_QDEPTH, queue)):
@@ -78,11 +78,11 @@ def leave(runner: Runner, data: bytes, ticks: int = 0, queue: int = 0) -> None:
     runner.egress(runner.state.sw, runner.phv.ctypes.data)
 
 
-def cells(runner: Runner, slot: int) -> np.ndarray:
+def cells(runner: PacketRunner, slot: int) -> np.ndarray:
     return np.array([runner.state.counters[name].read(index) for name, index in slot_cells(slot)], np.int64)
 
 
-def watch(runner: Runner, label: int, slot: int) -> None:
+def watch(runner: PacketRunner, label: int, slot: int) -> None:
     table = runner.state.tables[schema.WATCHED]
     table.clear()
     for counter in (schema.FLOW_PASSED, schema.FLOW_WAITED):
@@ -90,7 +90,7 @@ def watch(runner: Runner, label: int, slot: int) -> None:
     table.insert((SOURCE, label), schema.WATCH, (slot,))
 
 
-def test_the_class_of_a_delay(runner: Runner) -> None:
+def test_the_class_of_a_delay(runner: PacketRunner) -> None:
     watch(runner, 7, 255)
     edges = np.unique(np.concatenate([CLASS_BOUNDS, CLASS_BOUNDS[1:] - 1, CLASS_BOUNDS + 1, [1 << 20, (1 << 32) - 1]]))
     expected = np.zeros(len(CLASS_BOUNDS), np.int64)
@@ -104,7 +104,7 @@ def test_the_class_of_a_delay(runner: Runner) -> None:
     assert within.all()
 
 
-def test_only_labelled_packets_of_the_source_count(runner: Runner) -> None:
+def test_only_labelled_packets_of_the_source_count(runner: PacketRunner) -> None:
     watch(runner, 7, 3)
     for label in (0, 6, 7, 1 << 13 | 7, 0x7F << 13 | 7, 1 << 13):  # the bits above belong to the switches
         leave(runner, frame(label))
@@ -115,7 +115,7 @@ def test_only_labelled_packets_of_the_source_count(runner: Runner) -> None:
     assert cells(runner, 3)[0, 1] == 3 * len(frame(0))
 
 
-def test_marks_that_this_switch_set(runner: Runner) -> None:
+def test_marks_that_this_switch_set(runner: PacketRunner) -> None:
     watch(runner, 7, 0)
     marking = runner.state.tables[schema.MARKING]
     marking.clear()

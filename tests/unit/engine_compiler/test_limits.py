@@ -11,7 +11,7 @@ import pytest
 
 from detour.base.errors import DetourError, InternalError
 from detour.engine.compiler import native
-from detour.engine.compiler.native import Limits, TooSlow, compile_apart
+from detour.engine.compiler.native import CompileLimits, TooSlow, compile_apart
 from detour.engine.compiler.program import Program
 
 from .conftest import PROGRAMS
@@ -33,17 +33,17 @@ def slow(statements: int) -> Json:
 
 def test_a_slow_program_ends_at_its_limit() -> None:
     with pytest.raises(TooSlow, match="more than 1 s of processor time"):
-        Program(slow(200), use_cache=False, apart=Limits(cpu_s=1))
+        Program(slow(200), use_cache=False, apart=CompileLimits(cpu_s=1))
 
 
 def test_a_process_that_does_not_get_on_ends_too() -> None:
     with pytest.raises(TooSlow, match=r"within 0\.1 s"):
-        Program(slow(200), use_cache=False, apart=Limits(patience_s=0.1))
+        Program(slow(200), use_cache=False, apart=CompileLimits(patience_s=0.1))
 
 
 def test_memory_is_limited() -> None:
     with pytest.raises(MemoryError, match="more than 100 MiB"):
-        Program(slow(200), use_cache=False, apart=Limits(memory_bytes=100 << 20))
+        Program(slow(200), use_cache=False, apart=CompileLimits(memory_bytes=100 << 20))
 
 
 def test_the_generator_is_limited_by_size(monkeypatch: pytest.MonkeyPatch) -> None:

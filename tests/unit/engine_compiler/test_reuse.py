@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from detour.base.p4build import BUILD
 from detour.engine.compiler.program import Program
-from detour.engine.compiler.run import Runner, bind
+from detour.engine.compiler.run import PacketRunner, bind
 from detour.engine.compiler.slots import (
     FILTER_BIT_SHIFT,
     FILTER_LEAST,
@@ -39,10 +39,10 @@ class _Pair:
         self.program = Program.from_json(path)
         self.used, self.fresh = (self._runner() for _ in range(2))
 
-    def _runner(self) -> Runner:
+    def _runner(self) -> PacketRunner:
         state = SwitchState(self.program, 7)
         fill(state, random.Random(7))
-        return Runner(self.program, state)
+        return PacketRunner(self.program, state)
 
     def compare(self, shared: np.ndarray, packet: bytes, port: int) -> None:
         """Sends a packet through both."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from detour.engine.compiler.run import Result, Runner
+from detour.engine.compiler.run import PacketResult, PacketRunner
 
 from .bitstring import join
 from .conftest import program
@@ -11,7 +11,7 @@ from .test_copies import OP, SIZE, TAIL
 
 
 def test_one_packet() -> None:
-    runner = Runner(program("copies"))
+    runner = PacketRunner(program("copies"))
     packet = join(OP, {"op": 8}) + TAIL
     watched = ("op.op", "op.$valid$", "add.filler", "standard_metadata.egress_port")
     result = runner.run(packet, port=5, time=9, watch=watched)
@@ -28,9 +28,9 @@ def test_one_packet() -> None:
 
 
 def test_what_the_program_asks_for() -> None:
-    runner = Runner(program("copies"))
+    runner = PacketRunner(program("copies"))
 
-    def run(op: int) -> Result:
+    def run(op: int) -> PacketResult:
         return runner.run(join(OP, {"op": op}) + TAIL, port=5)
 
     assert run(1).clone == (5, next(f["id"] for f in runner.program.json["field_lists"] if f["name"] == "field_list1"))

@@ -12,7 +12,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.engine import phv
 from detour.engine.compiler.program import Program
-from detour.engine.tables import MeterConfig, TableError
+from detour.engine.tables import MeterRates, TableError
 
 from .bitstring import Spec, join, split
 from .conftest import PROGRAMS, program
@@ -66,7 +66,7 @@ def test_meter_colours_by_two_rates() -> None:
     meter = switch.state.meters["TheIngress.slow"]
     assert send(switch, 5, 1)["colour"] == 0, "green while nobody configured it"
     # A tick is a microsecond and every packet takes one tick.
-    meter.configure(1, MeterConfig(cir=100_000, cburst=2, pir=500_000, pburst=4))
+    meter.configure(1, MeterRates(cir=100_000, cburst=2, pir=500_000, pburst=4))
     switch.now = 0
     switch.state.block[0] = 0
     colours = [send(switch, 5, 1)["colour"] for _ in range(12)]
@@ -100,7 +100,7 @@ def _reference(cir: float, cburst: int, pir: float, pburst: int, size: int, time
 
 def test_meter_of_bytes() -> None:
     switch = MiniSwitch(program("stateful"))
-    switch.state.meters["TheIngress.fast"].configure(0, MeterConfig(1e6, 2 * SIZE, 1e7, 3 * SIZE))
+    switch.state.meters["TheIngress.fast"].configure(0, MeterRates(1e6, 2 * SIZE, 1e7, 3 * SIZE))
     colours = [send(switch, 6, 0)["colour"] for _ in range(8)]
     assert colours == _reference(1.0, 2 * SIZE, 10.0, 3 * SIZE, SIZE, range(1, 9))
 
@@ -108,7 +108,7 @@ def test_meter_of_bytes() -> None:
 def test_meters_refuse_nonsense() -> None:
     meter = MiniSwitch(program("stateful")).state.meters["TheIngress.fast"]
     with pytest.raises(TableError, match="cir"):
-        meter.configure(0, MeterConfig(10, 1, 5, 1))
+        meter.configure(0, MeterRates(10, 1, 5, 1))
 
 
 FAULT: Spec = [("op", 8), ("a", 8), ("b", 8), ("r", 32), ("s", 8)]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from detour.engine.compiler.model import MAX_PRIORITY
-from detour.engine.tables import EntryExists, MatchTable, MeterConfig, NoSuchEntry, TableError, TableFull, index
+from detour.engine.tables import EntryExists, MatchTable, MeterRates, NoSuchEntry, TableError, TableFull, index
 
 from .bitstring import Spec, join, split
 from .conftest import program
@@ -358,11 +358,11 @@ def test_direct_meters() -> None:
     switch = MiniSwitch(program("matching"))
     t = table(switch, "lpm_table")
     handles = [t.insert((0, (i << 64, 64)), "TheIngress.mark_lpm", (i,)) for i in range(40)]
-    t.set_meter(handles[33], MeterConfig(cir=1, cburst=1, pir=1, pburst=2))
+    t.set_meter(handles[33], MeterRates(cir=1, cburst=1, pir=1, pburst=2))
     colours = [look(switch, "lpm_table", {"addr": 33 << 64})["hit"] for _ in range(4)]
     assert colours == [0, 1, 2, 2]
     assert look(switch, "lpm_table", {"addr": 32 << 64})["hit"] == 0
-    assert t.meter(handles[33]) == MeterConfig(1, 1, 1, 2)
+    assert t.meter(handles[33]) == MeterRates(1, 1, 1, 2)
     assert t.meter(handles[1]) is None
     t.delete(handles[33])
     assert t.meter(t.insert((0, (33 << 64, 64)), "TheIngress.mark_lpm", (1,))) is None

@@ -12,7 +12,7 @@ from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
 from detour.engine.compiler import layout
 from detour.engine.compiler.program import Program
-from detour.engine.compiler.run import Runner
+from detour.engine.compiler.run import PacketRunner
 from detour.engine.compiler.temporaries import temporaries
 from detour.engine.state import SwitchState
 from tests.unit.engine_compiler.guarded import fill
@@ -21,11 +21,11 @@ _PROGRAMS = Path("tests/programs/compiler")
 _CACHE_LINE = 64
 
 
-def _runner(path: Path) -> Runner:
+def _runner(path: Path) -> PacketRunner:
     program = Program.from_json(path, use_cache=False)
     state = SwitchState(program, 7)
     fill(state, random.Random(7))
-    return Runner(program, state)
+    return PacketRunner(program, state)
 
 
 @pytest.mark.parametrize("name", ["numbers", "stateful", "selectors", "copies"])

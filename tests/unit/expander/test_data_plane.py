@@ -9,7 +9,7 @@ from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.expander.data_plane import check_lengths, sid_paths
 from detour.control.expander.rising import plan_rising, rising_ports
-from detour.control.expander.routes import Policy, compute
+from detour.control.expander.routes import PathPolicy, compute
 from detour.control.planner import plan
 from detour.control.policy import Policy as FabricPolicy
 from detour.topo import parse_topology
@@ -25,7 +25,7 @@ def port_to(switch: int, neighbour: int) -> int:
 
 def test_the_priority_rises_where_the_routes_say():
     rising = [set(rising_ports(NETWORK, switch)) for switch in range(24)]
-    routes = compute(NETWORK, Policy(12, 2))
+    routes = compute(NETWORK, PathPolicy(12, 2))
     seen = 0
     for source in range(0, 24, 5):
         for target in range(1, 24, 7):
@@ -45,7 +45,7 @@ def test_uncrossed_pairs_never_rise_and_no_port_returns():
 
 def test_sid_lists_name_the_switches_and_the_host():
     topology = NETWORK.topology
-    routes = compute(NETWORK, Policy(12, 2, max_hops=5))
+    routes = compute(NETWORK, PathPolicy(12, 2, max_hops=5))
     for path in sid_paths(routes, topology.hosts[0], topology.hosts[-1]):
         assert path.usids == (*(s + 1 for s in path.switches[1:]), topology.hosts[-1].node_id)
         assert len(path.priorities) == len(path.switches) - 1
@@ -54,7 +54,7 @@ def test_sid_lists_name_the_switches_and_the_host():
 
 def test_paths_of_more_than_six_usids_are_refused():
     network = fc(30, 14, 8, hosts=1, seed=2)
-    routes = compute(network, Policy(600, 1))
+    routes = compute(network, PathPolicy(600, 1))
     assert routes.length.max() > 6
     with pytest.raises(DetourError, match=r"needs \d+ uSIDs, at most 6 fit; fewer paths"):
         check_lengths(routes)

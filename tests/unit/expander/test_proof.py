@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detour.control.expander.proof import channel_names, find_cycle, prove
-from detour.control.expander.routes import Policy, compute
+from detour.control.expander.routes import PathPolicy, compute
 from detour.control.expander.tagger import assign
 from detour.topo.expander import fc, fcplus, jellyfish
 
@@ -16,7 +16,7 @@ from detour.topo.expander import fc, fcplus, jellyfish
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 3))
 def test_fcplus_never_depends_on_itself(seed, priorities):
-    routes = compute(fcplus(24, 10, 4, hosts=1, seed=seed), Policy(8, priorities))
+    routes = compute(fcplus(24, 10, 4, hosts=1, seed=seed), PathPolicy(8, priorities))
     proof = prove(routes)
     assert proof.deadlock_free
     assert len(proof.priorities) == priorities
@@ -26,7 +26,7 @@ def test_fcplus_never_depends_on_itself(seed, priorities):
 
 
 def test_dependencies_are_those_of_the_paths():
-    routes = compute(fcplus(24, 10, 4, hosts=1, seed=3), Policy(4, 2))
+    routes = compute(fcplus(24, 10, 4, hosts=1, seed=3), PathPolicy(4, 2))
     inside: list[set] = [set(), set()]
     used: list[set] = [set(), set()]
     between = set()
@@ -44,7 +44,7 @@ def test_dependencies_are_those_of_the_paths():
 
 def test_ksp_has_a_cycle_and_needs_more_priorities():
     network = jellyfish(60, 8, hosts=1, seed=2)
-    routes = compute(network, Policy(8, 0))
+    routes = compute(network, PathPolicy(8, 0))
     proof = prove(routes)
     assert not proof.deadlock_free
     names = channel_names(network, proof.priorities[0].cycle)
@@ -56,7 +56,7 @@ def test_ksp_has_a_cycle_and_needs_more_priorities():
 
 
 def test_fc_is_free_of_deadlocks_with_disjoint_paths():
-    assert prove(compute(fc(30, 14, 4, hosts=1), Policy(32, 1, disjoint=True, max_hops=6))).deadlock_free
+    assert prove(compute(fc(30, 14, 4, hosts=1), PathPolicy(32, 1, disjoint=True, max_hops=6))).deadlock_free
 
 
 def test_a_planted_cycle_is_found_and_nothing_else():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from detour.base.errors import DetourError
 from detour.control.expander.counts import examined, mean_paths
-from detour.control.expander.routes import Policy, Routes, compute, write_csv
+from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute, write_csv
 from detour.topo.expander import Expander, equal_cost_clos, fc, fcplus, jellyfish
 
 SMALL = fcplus(24, 10, 4, hosts=2, seed=7)
@@ -51,7 +51,7 @@ def lengths(paths: list[tuple[list[int], list[int]]]) -> list[int]:
 @pytest.mark.parametrize("priorities", [1, 2, 0])
 @pytest.mark.parametrize("ties", ["diverse", "plain"])
 def test_the_k_shortest_admitted_paths(priorities, ties):
-    routes = compute(SMALL, Policy(12, priorities, ties))
+    routes = compute(SMALL, PathPolicy(12, priorities, ties))
     for source, target in ((0, 5), (5, 0), (3, 23), (17, 2)):
         mine = routes.of(source, target)
         longest = max(lengths(mine))
@@ -66,7 +66,7 @@ def test_the_k_shortest_admitted_paths(priorities, ties):
 @given(st.integers(0, 10**6), st.integers(1, 3))
 def test_paths_are_simple_and_rise_where_they_go_down_and_up(seed, priorities):
     network = fcplus(24, 10, 4, hosts=1, seed=seed)
-    for source, target, path, levels in compute(network, Policy(8, priorities)):
+    for source, target, path, levels in compute(network, PathPolicy(8, priorities)):
         assert (path[0], path[-1]) == (source, target)
         assert len(set(path)) == len(path)
         assert levels == sorted(levels)
@@ -76,21 +76,21 @@ def test_paths_are_simple_and_rise_where_they_go_down_and_up(seed, priorities):
 
 
 def test_reverses_of_computed_routes_are_those_computed_the_other_way():
-    routes = compute(SMALL, Policy(6, 1))
+    routes = compute(SMALL, PathPolicy(6, 1))
     for a in range(3):
         forward, back = routes.of(a, 20), routes.of(20, a)
         assert [path[::-1] for path, _ in forward] == [path for path, _ in back]
 
 
 def test_some_pairs_alone_get_the_same_number_and_lengths():
-    every = compute(SMALL, Policy(9, 1))
+    every = compute(SMALL, PathPolicy(9, 1))
     pairs = np.array([[4, 9], [9, 4], [2, 3]], np.int32)
-    some = compute(SMALL, Policy(9, 1), pairs)
+    some = compute(SMALL, PathPolicy(9, 1), pairs)
     for a, b in pairs.tolist():
         assert lengths(some.of(a, b)) == lengths(every.of(a, b))
 
 
-def most_shared(routes: Routes) -> float:
+def most_shared(routes: ExpanderRoutes) -> float:
     """How many paths of a pair share a channel, the mean over pairs of the greatest number."""
     most = []
     for a, b in routes.pairs.tolist():
@@ -103,21 +103,21 @@ def most_shared(routes: Routes) -> float:
 
 
 def test_diverse_ties_share_links_less():
-    shared = {ties: most_shared(compute(SMALL, Policy(12, 2, ties))) for ties in ("diverse", "plain")}
+    shared = {ties: most_shared(compute(SMALL, PathPolicy(12, 2, ties))) for ties in ("diverse", "plain")}
     assert shared["diverse"] < 0.75 * shared["plain"]
 
 
 def test_disjoint_paths_share_no_link():
     network = fc(30, 14, 4, hosts=1, seed=2)
     for a, b in ((0, 1), (4, 19)):
-        routes = compute(network, Policy(32, 1, disjoint=True, max_hops=6))
+        routes = compute(network, PathPolicy(32, 1, disjoint=True, max_hops=6))
         used = [frozenset(hop) for path, _ in routes.of(a, b) for hop in pairwise(path)]
         assert len(used) == len(set(used))
 
 
 def test_a_clos_routes_up_and_down_between_edges_only():
     network = equal_cost_clos(60, 40, 8)
-    routes = compute(network, Policy(4, 1))
+    routes = compute(network, PathPolicy(4, 1))
     assert set(routes.pairs.ravel().tolist()) == set(network.tors.tolist())
     assert routes.length.max() <= 4
 
@@ -136,22 +136,22 @@ def test_n_p4_of_table_four():
 
 
 def test_k2_lies_between_the_paths_kept_and_the_paths_there_are():
-    routes = compute(SMALL, Policy(12, 2))
+    routes = compute(SMALL, PathPolicy(12, 2))
     found = examined(routes)
     assert found.exact
     assert found.mean >= 12
-    assert examined(compute(SMALL, Policy(12, 8))).mean == pytest.approx(12, rel=0.02)  # nothing is refused
+    assert examined(compute(SMALL, PathPolicy(12, 8))).mean == pytest.approx(12, rel=0.02)  # nothing is refused
 
 
 @pytest.mark.parametrize(
     ("network", "policy", "text"),
     [
-        (SMALL, Policy(0), "k=0 paths"),
-        (SMALL, Policy(4, 9), "9 priorities"),
-        (SMALL, Policy(4, ties="odd"), "there are diverse, plain"),
-        (SMALL, Policy(4, max_hops=99), "1 to 32"),
-        (SMALL, Policy(4, max_hops=1), "no path from s"),
-        (jellyfish(20, 4, hosts=1), Policy(4), "has no layers"),
+        (SMALL, PathPolicy(0), "k=0 paths"),
+        (SMALL, PathPolicy(4, 9), "9 priorities"),
+        (SMALL, PathPolicy(4, ties="odd"), "there are diverse, plain"),
+        (SMALL, PathPolicy(4, max_hops=99), "1 to 32"),
+        (SMALL, PathPolicy(4, max_hops=1), "no path from s"),
+        (jellyfish(20, 4, hosts=1), PathPolicy(4), "has no layers"),
     ],
 )
 def test_what_makes_no_sense_is_refused(network, policy, text):
@@ -161,7 +161,7 @@ def test_what_makes_no_sense_is_refused(network, policy, text):
 
 
 def test_csv_has_a_line_for_every_path(tmp_path):
-    routes = compute(SMALL, Policy(3, 2))
+    routes = compute(SMALL, PathPolicy(3, 2))
     write_csv(routes, tmp_path / "paths.csv")
     rows = list(csv.DictReader((tmp_path / "paths.csv").open()))
     assert len(rows) == routes.total == 3 * 24 * 23

@@ -6,7 +6,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control.expander.demand import all_to_all, demand_of, hop_distances, near_worst, uniform_random, upper_bound
-from detour.control.expander.routes import Policy, compute
+from detour.control.expander.routes import PathPolicy, compute
 from detour.control.expander.throughput import exact, solve, throughput
 from detour.topo.expander import equal_cost_clos, fcplus, xpander
 
@@ -16,7 +16,7 @@ NETWORK = fcplus(30, 10, 4, hosts=5, seed=4)
 def test_two_neighbours_of_a_complete_graph():
     # K4, one server a switch, all to all: 3 demands of 1/3 over direct links only, 3 links each: theta = 3.
     network = xpander(4, 3, hosts=1)
-    found = throughput(network, Policy(1, 0), all_to_all(network))
+    found = throughput(network, PathPolicy(1, 0), all_to_all(network))
     assert found.theta == pytest.approx(3)
     assert upper_bound(network, all_to_all(network)) == pytest.approx(3)
 
@@ -26,13 +26,13 @@ def test_a_permutation_on_a_complete_graph():
     # take in the same direction: x direct + 2y, y <= 1/2: theta = 2.
     network = xpander(4, 3, hosts=1)
     demand = near_worst(network)._replace(pairs=np.array([[0, 1], [1, 0], [2, 3], [3, 2]], np.int32))
-    assert throughput(network, Policy(3, 0), demand).theta == pytest.approx(2)
+    assert throughput(network, PathPolicy(3, 0), demand).theta == pytest.approx(2)
 
 
 @pytest.mark.parametrize("pattern", ["near-worst", "uniform", "all-to-all"])
 def test_the_approximation_encloses_the_exact_result(pattern):
     demand = demand_of(pattern, NETWORK, 3)
-    routes = compute(NETWORK, Policy(8, 2), demand.pairs)
+    routes = compute(NETWORK, PathPolicy(8, 2), demand.pairs)
     best = exact(routes, demand)
     assert best.upper / best.lower - 1 < 1e-4
     near = solve(routes, demand, "approximate", 0.01)
@@ -44,7 +44,7 @@ def test_the_approximation_encloses_the_exact_result(pattern):
 
 def test_what_would_take_highs_long_is_approximated(monkeypatch):
     demand = near_worst(NETWORK)
-    routes = compute(NETWORK, Policy(8, 2), demand.pairs)
+    routes = compute(NETWORK, PathPolicy(8, 2), demand.pairs)
     assert solve(routes, demand).method == "exact"
     monkeypatch.setattr("detour.control.expander.throughput.EXACT_WORK", routes.total)
     found = solve(routes, demand, gap=0.02)
@@ -54,7 +54,7 @@ def test_what_would_take_highs_long_is_approximated(monkeypatch):
 
 def test_more_priorities_and_more_paths_carry_more():
     demand = near_worst(NETWORK)
-    theta = [throughput(NETWORK, Policy(k, p), demand).theta for k, p in ((2, 1), (8, 1), (8, 2), (32, 2))]
+    theta = [throughput(NETWORK, PathPolicy(k, p), demand).theta for k, p in ((2, 1), (8, 1), (8, 2), (32, 2))]
     assert theta == sorted(theta)
 
 
@@ -87,8 +87,8 @@ def test_near_worst_is_the_farthest_permutation():
 def test_goal_near_worst_of_table_eight():
     network = fcplus(120, 22, seed=1)
     demand = near_worst(network)
-    assert throughput(network, Policy(32, 1), demand).theta >= 0.645
-    assert throughput(network, Policy(32, 2), demand).theta >= 0.72
+    assert throughput(network, PathPolicy(32, 1), demand).theta >= 0.645
+    assert throughput(network, PathPolicy(32, 2), demand).theta >= 0.72
 
 
 def test_unknown_names_are_refused():
@@ -96,6 +96,6 @@ def test_unknown_names_are_refused():
         demand_of("worst", NETWORK)
     demand = near_worst(NETWORK)
     with pytest.raises(DetourError, match="there are auto"):
-        throughput(NETWORK, Policy(4), demand, "guess")
+        throughput(NETWORK, PathPolicy(4), demand, "guess")
     with pytest.raises(DetourError, match="different pairs"):
-        solve(compute(NETWORK, Policy(4)), demand)
+        solve(compute(NETWORK, PathPolicy(4)), demand)

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from detour.base.times import US
 from detour.control.expander import throughput
 from detour.control.expander.demand import demand_of
-from detour.control.expander.routes import Policy, compute
+from detour.control.expander.routes import PathPolicy, compute
 from detour.experiments.fcplus import deadlock as fcplus_deadlock
 from detour.experiments.fcplus import experiment as fcplus
 from detour.experiments.fcplus import packet_level as fcplus_packet_level
@@ -18,7 +19,6 @@ from detour.experiments.fcplus import packets as fcplus_packets
 from detour.experiments.fcplus import paper as fcplus_paper
 from detour.experiments.fcplus.packet_level import NETWORKS, agrees
 from detour.experiments.fcplus.traffic import PACKET_BYTES, PAYLOAD, SIZES, choose_paths, draw, mean_size, wire_bytes
-from detour.fabric.footings.virtual.scheme import US
 from detour.topo.expander import equal_cost_clos
 from detour.topo.expander import fcplus as build
 
@@ -66,7 +66,7 @@ def test_what_differs_between_networks_is_not_the_draw() -> None:
 def test_paths_are_drawn_as_the_shares_say() -> None:
     network = build(24, 10, 4, hosts=2, seed=1)
     demand = demand_of("near-worst", network)
-    routes = compute(network, Policy(4, 2), demand.pairs)
+    routes = compute(network, PathPolicy(4, 2), demand.pairs)
     messages = draw(network, demand, 0.7, RATE, 2_000_000 * US, "equal", seed=1)
     shares = np.tile([0.5, 0.0, 0.3, 0.2], len(demand.pairs))
     rows = choose_paths(routes, shares, messages)
@@ -82,7 +82,7 @@ def test_the_shares_carry_the_throughput_that_they_stand_for(
 ) -> None:
     network = build(24, 10, 4, hosts=2, seed=1)
     demand = demand_of(pattern, network)
-    routes = compute(network, Policy(8, 2), demand.pairs)
+    routes = compute(network, PathPolicy(8, 2), demand.pairs)
     theta = throughput.solve(routes, demand, "exact").theta
     begin, channels = throughput.channels_of(routes)
     monkeypatch.setattr(throughput, "EXACT_PATHS", limit)

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
+from detour.base.times import US
 from detour.experiments.measure import Rule, jain
-from detour.fabric.footings.virtual.scheme import US
 
 RULE = Rule(tolerance=0.02, windows=4)
 

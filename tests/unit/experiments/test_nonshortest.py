@@ -7,13 +7,15 @@ from detour.base.errors import DetourError
 from detour.control.policy import StepMarking
 from detour.experiments import reproduce
 from detour.experiments.nonshortest import paper, pfc_gain, results, results_text
-from detour.experiments.nonshortest.experiment import Selection, changed, collect, select
+from detour.experiments.nonshortest.experiment import NonshortestSelection, changed, collect, select
 from detour.fabric.footings.virtual.scheme import scheme
 from detour.hosts.config import host_changes
 
 
 def test_points_of_a_selection() -> None:
-    points = select(Selection("d1", "adv1", (4, 64), ("TelemetryLERP", "Benchmark"), seeds=2, thresholds=(0, 20)))
+    points = select(
+        NonshortestSelection("d1", "adv1", (4, 64), ("TelemetryLERP", "Benchmark"), seeds=2, thresholds=(0, 20))
+    )
     assert len(points) == 2 * 2 + 2 * 2 * 2
     assert {p["topology"] for p in points} == {"D1"}
     assert {(p["scheme"], p["threshold"]) for p in points} == {
@@ -41,7 +43,7 @@ def test_points_of_a_selection() -> None:
 def test_refusals(changes: dict, rule: str) -> None:
     values = {"topology": "D1", "pattern": "adv1", "pairs": (4,), "schemes": ("TelemetryLERP",)} | changes
     with pytest.raises(DetourError, match=rule):
-        select(Selection(**values))
+        select(NonshortestSelection(**values))
 
 
 def result(scheme: str, wire: float, threshold: int = 0, seed: int = 1) -> dict:
@@ -53,7 +55,7 @@ def result(scheme: str, wire: float, threshold: int = 0, seed: int = 1) -> dict:
 
 def test_changes_to_hosts_and_step_are_part_of_a_point() -> None:
     plain, others = (
-        select(Selection("D1", "adv1", (8,), ("TelemetryLERP", "Benchmark"), hosts=hosts, step_bytes=step))
+        select(NonshortestSelection("D1", "adv1", (8,), ("TelemetryLERP", "Benchmark"), hosts=hosts, step_bytes=step))
         for hosts, step in (((), None), (host_changes(["own_share=no", "delta3=50"]), 90_000))
     )
     assert all("hosts" not in point and "step_bytes" not in point for point in plain)
@@ -81,7 +83,7 @@ def test_changes_to_hosts_that_are_none(text: str, said: str) -> None:
 
 def test_connections_get_time_to_probe_all_candidates() -> None:
     def least(pairs: int, name: str) -> float:
-        return select(Selection("D3", "adv1", (pairs,), (name,)))[0]["least_us"]
+        return select(NonshortestSelection("D3", "adv1", (pairs,), (name,)))[0]["least_us"]
 
     assert least(1024, "Benchmark") == 2_000
     assert least(8, "TelemetryLERP") == 4_000

@@ -7,7 +7,7 @@ from detour.base.errors import DetourError
 from detour.experiments import running, sweep
 from detour.experiments.nonshortest import deadlock, pfc_gain
 from detour.experiments.nonshortest import experiment as nonshortest
-from detour.experiments.nonshortest.experiment import Selection
+from detour.experiments.nonshortest.experiment import NonshortestSelection
 from detour.experiments.store import Store, canonical
 from detour.fabric.footings.virtual.scheme import ROCE_WITH_PFC, TELEMETRY_LERP
 from detour.topo import parse_topology
@@ -18,7 +18,7 @@ D1 = parse_topology("d1")
 
 def points(**changes: object) -> list[dict]:
     values: dict = {"topology": "D1", "pattern": "adv1", "pairs": (8,), "schemes": ("TelemetryLERP",)} | changes
-    return [point | SHORT for point in nonshortest.select(Selection(**values))]
+    return [point | SHORT for point in nonshortest.select(NonshortestSelection(**values))]
 
 
 def test_results_do_not_depend_on_processes() -> None:
@@ -97,4 +97,4 @@ def test_table_1_refuses_more_than_it_has() -> None:
 def test_windows_shrink_with_numbers() -> None:
     assert [running.window(n) for n in (1, 4_000, 12_000, 32_768)] == [1024, 512, 256, 128]
     with pytest.raises(DetourError, match="third group"):
-        nonshortest.select(Selection("dragonfly:p=2,a=1,h=1", "adv1", (1,), (TELEMETRY_LERP.name,)))
+        nonshortest.select(NonshortestSelection("dragonfly:p=2,a=1,h=1", "adv1", (1,), (TELEMETRY_LERP.name,)))

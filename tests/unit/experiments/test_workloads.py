@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from detour.base.errors import DetourError
 from detour.experiments.nonshortest import paper
-from detour.experiments.nonshortest.workloads import PATTERNS, Pair, ceiling, matching, pair_count, sample
+from detour.experiments.nonshortest.workloads import PATTERNS, ceiling, matching, pair_count, sample
 from detour.topo import parse_topology
+from detour.topo.topology import HostPair
 
 D1 = parse_topology("d1")
 
@@ -21,7 +22,7 @@ def test_counts_are_those_of_table_2(name: str, pattern: str) -> None:
     assert pair_count(parse_topology(paper.TOPOLOGIES[name]), pattern) == paper.TABLE_2[name, pattern]
 
 
-def groups(pairs: list[Pair]) -> set[tuple[int, int]]:
+def groups(pairs: list[HostPair]) -> set[tuple[int, int]]:
     return {(D1.hosts[a].group, D1.hosts[b].group) for a, b in pairs}
 
 
@@ -77,8 +78,8 @@ def test_one_group_is_refused() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=14, unique=True))
 @settings(max_examples=200, deadline=None)
-def test_matching_is_the_largest(pairs: list[Pair]) -> None:
-    def best(rest: list[Pair]) -> int:
+def test_matching_is_the_largest(pairs: list[HostPair]) -> None:
+    def best(rest: list[HostPair]) -> int:
         if not rest:
             return 0
         (a, b), others = rest[0], rest[1:]

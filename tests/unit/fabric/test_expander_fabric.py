@@ -11,16 +11,17 @@ import pytest
 from scapy.layers.inet6 import IPv6
 from scapy.utils import rdpcap
 
-from detour.control.expander.routes import Policy, Routes, compute
-from detour.fabric.footings.virtual.scheme import US, Settings
+from detour.base.times import US
+from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
+from detour.fabric.footings.virtual.scheme import RunSettings
 from detour.fabric.traffic.expander import BY_ADDRESS, ExpanderFabric, lists_of, scheme_of
 from detour.topo.expander import fcplus
 
 NETWORK = fcplus(12, 6, 3, hosts=2, seed=3)
-TWO = compute(NETWORK, Policy(12, 2, max_hops=5))
+TWO = compute(NETWORK, PathPolicy(12, 2, max_hops=5))
 
 
-def turning_rows(routes: Routes, count: int) -> list[tuple[int, int, int]]:
+def turning_rows(routes: ExpanderRoutes, count: int) -> list[tuple[int, int, int]]:
     """(row, source, destination switch) of paths that go down and up again, long ones first."""
     found = []
     for i, (source, target) in enumerate(routes.pairs.tolist()):
@@ -42,10 +43,12 @@ def port_between(a: int, b: int) -> int:
     return next(n for n, peer in enumerate(ports, 1) if peer and peer.kind != "host" and peer.index == b)
 
 
-def run(routes: Routes, rows: Sequence[tuple[int, int, int]], bytes_each: int, folder: Path | None) -> ExpanderFabric:
+def run(
+    routes: ExpanderRoutes, rows: Sequence[tuple[int, int, int]], bytes_each: int, folder: Path | None
+) -> ExpanderFabric:
     topology = routes.network.topology
     pairs = [(topology.hosts_of[a][0].index, topology.hosts_of[b][1].index) for _, a, b in rows]
-    fabric = ExpanderFabric(routes.network, scheme_of("2L", 2), Settings(), queue_pairs=len(pairs))
+    fabric = ExpanderFabric(routes.network, scheme_of("2L", 2), RunSettings(), queue_pairs=len(pairs))
     fabric.connect_routed(pairs, lists_of(routes, pairs, [row for row, _, _ in rows]))
     if folder:
         fabric.network.capture(folder)
@@ -86,7 +89,7 @@ def test_every_planned_path_delivers(tmp_path: Path) -> None:
 
 def test_inside_a_switch_and_by_address_no_list_is_needed() -> None:
     pairs = [(0, 1), (0, 23)]
-    with ExpanderFabric(NETWORK, scheme_of("1L", 1), Settings(), queue_pairs=2) as fabric:
+    with ExpanderFabric(NETWORK, scheme_of("1L", 1), RunSettings(), queue_pairs=2) as fabric:
         fabric.connect_routed(pairs, lists_of(TWO, pairs, [BY_ADDRESS, BY_ADDRESS]))
         fabric.send(10_000)
         fabric.run(200 * US)
@@ -109,7 +112,7 @@ def test_a_link_that_is_down_for_a_while_costs_time_and_no_message() -> None:
     end = NETWORK.topology.switches[first[0]].device_id, port_between(first[0], first[1])
     topology = NETWORK.topology
     pairs = [(topology.hosts_of[a][0].index, topology.hosts_of[b][1].index) for _, a, b in rows]
-    with ExpanderFabric(NETWORK, scheme_of("2L", 2), Settings(), queue_pairs=len(pairs)) as fabric:
+    with ExpanderFabric(NETWORK, scheme_of("2L", 2), RunSettings(), queue_pairs=len(pairs)) as fabric:
         fabric.connect_routed(pairs, lists_of(TWO, pairs, [row for row, _, _ in rows]))
         fabric.send(1_000_000)
         fabric.run(30 * US)

@@ -10,7 +10,7 @@ import pytest
 from scapy.layers.inet6 import IPv6
 from scapy.utils import PcapNgReader
 
-from detour.control.expander.routes import Policy, compute
+from detour.control.expander.routes import PathPolicy, compute
 from detour.fabric.daemon.daemon import UpOptions, boot
 from detour.topo.expander import fcplus
 
@@ -19,7 +19,7 @@ NETWORK = fcplus(8, 4, 3, hosts=1, seed=1)
 
 def turning_path() -> tuple[list[int], list[int]]:
     """The longest path of DF-KSP with two priorities that uses both."""
-    routes = compute(NETWORK, Policy(8, 2, max_hops=5))
+    routes = compute(NETWORK, PathPolicy(8, 2, max_hops=5))
     paths = [(switches, priorities) for _, _, switches, priorities in routes if priorities[-1] == 1]
     return max(paths, key=lambda path: (len(path[0]), path))
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from detour.control.rerouting import Report
-from detour.fabric.monitoring.windows import FIELDS, PORT_FIELDS, FlowMonitor, PortMonitor
+from detour.control.rerouting import FlowReport
+from detour.fabric.monitoring.windows import FLOW_FIELDS, PORT_FIELDS, FlowMonitor, PortMonitor
 from detour.hosts.config import HostConfig
 from detour.hosts.state import Hosts, make_hosts
 
@@ -24,7 +24,7 @@ def receive(hs: Hosts, row: int, packets: int, marked: int = 0, ticks: int = 0) 
     q["st_rx_delay_samples"] += packets
 
 
-def sample(monitor: FlowMonitor, now_ps: int) -> list[Report]:
+def sample(monitor: FlowMonitor, now_ps: int) -> list[FlowReport]:
     monitor.sample(now_ps)
     return monitor.reports()
 
@@ -48,7 +48,7 @@ def test_windows_of_flows() -> None:
     assert a.drop == pytest.approx(0.4), "the first window may have been a short one and does not count"
     times, rows = monitor.series("a")
     assert times.tolist() == [1 * MS, 2 * MS, 3 * MS]
-    assert dict(zip(FIELDS, rows[2], strict=True)) == pytest.approx(
+    assert dict(zip(FLOW_FIELDS, rows[2], strict=True)) == pytest.approx(
         {"packets": 60, "bytes": 60_000, "rate_bps": 4.8e8, "drop": 0.4, "ecn_share": 0, "delay_ps": 0}
     )
     for k in range(4, 9):

@@ -10,7 +10,7 @@ from detour.base.errors import DetourError
 from detour.control.routes import qcn_schema
 from detour.control.routes.qcn import CONDITIONAL_OPENFLOW, QCN_COMPLETE, QCN_SOURCE
 from detour.experiments.qcn import experiment as qcn_switch
-from detour.fabric.traffic.open_loop import PACKET_BYTES, OpenLoop, reference
+from detour.fabric.traffic.open_loop import OPEN_LOOP_BYTES, OpenLoop, reference
 from detour.hosts.openloop import configure
 from detour.topo import parse_topology
 
@@ -37,10 +37,10 @@ def test_sources_offer_what_was_asked_for() -> None:
 def test_an_idle_network_has_the_latency_of_its_cables() -> None:
     """Two hosts of a switch: two links of 250 ns, twice the time of a packet."""
     with OpenLoop(SMALL, reference("MIN"), load=0.0) as fabric:
-        configure(fabric.hs, 0, load=0.01, targets=(1, 1), frame_bytes=PACKET_BYTES, rate_bps=40_000_000_000)
+        configure(fabric.hs, 0, load=0.01, targets=(1, 1), frame_bytes=OPEN_LOOP_BYTES, rate_bps=40_000_000_000)
         fabric.network.kick_host(0)
         found = fabric.measure(10 * US, 500 * US)
-        assert found.latency_ns == pytest.approx(2 * (250 + PACKET_BYTES * 8 / 40), rel=1e-4)
+        assert found.latency_ns == pytest.approx(2 * (250 + OPEN_LOOP_BYTES * 8 / 40), rel=1e-4)
         assert found.switches == 1.0
 
 
@@ -107,11 +107,11 @@ def test_notifications_turn_adversarial_traffic_away() -> None:
 
 
 def test_landmarks() -> None:
-    points = qcn_switch.select(qcn_switch.Selection(extent="quick"))
+    points = qcn_switch.select(qcn_switch.QcnSelection(extent="quick"))
     assert len(points) == 4 * len(qcn_switch.ROUTINGS)
     left_out = qcn_switch.loads_left_out(points)
     assert [len(left_out[pattern]) for pattern in ("UN", "ADV", "ADVc")] == [18, 18, 20]
-    assert not qcn_switch.loads_left_out(qcn_switch.select(qcn_switch.Selection(extent="full")))
+    assert not qcn_switch.loads_left_out(qcn_switch.select(qcn_switch.QcnSelection(extent="full")))
     made = [
         {"routing": r, "pattern": p, "load": load, "accepted": a, "latency_ns": latency, "injected": injected}
         for r, p, load, a, latency, injected in (
@@ -136,12 +136,12 @@ def test_landmarks() -> None:
 @pytest.mark.parametrize(
     "chosen",
     [
-        qcn_switch.Selection(routings=("UGAL",)),
-        qcn_switch.Selection(patterns=("TORNADO",)),
-        qcn_switch.Selection(loads=(1.5,)),
-        qcn_switch.Selection(loads=(0.0,)),
+        qcn_switch.QcnSelection(routings=("UGAL",)),
+        qcn_switch.QcnSelection(patterns=("TORNADO",)),
+        qcn_switch.QcnSelection(loads=(1.5,)),
+        qcn_switch.QcnSelection(loads=(0.0,)),
     ],
 )
-def test_selections_that_do_not_exist(chosen: qcn_switch.Selection) -> None:
+def test_selections_that_do_not_exist(chosen: qcn_switch.QcnSelection) -> None:
     with pytest.raises(DetourError):
         qcn_switch.select(chosen)

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
+from detour.base.times import US
 from detour.control.fors import FatTree2, solve
-from detour.experiments.fors.exchange import Run, execute, planned
-from detour.fabric.footings.virtual.scheme import US
+from detour.experiments.fors.exchange import ExchangeRun, execute, planned
 from detour.fabric.traffic.barrier import tree_parents
 from detour.fabric.traffic.outage import Break, Delays
-from detour.fabric.traffic.phased import Exchange, Messages, Pace, split
+from detour.fabric.traffic.phased import Pace, PhasedExchange, PhasedMessages, split
 from detour.fabric.traffic.pinned import PinnedFabric
 
 FABRIC = FatTree2(4, 3)
@@ -49,18 +49,18 @@ def test_phases_are_drawn_from_all_parts_of_a_schedule() -> None:
     assert [len(one) for one in split(part.phase)] == [12, 12, 12]
 
 
-def exchange_of(fabric: PinnedFabric, routing: str = "fors") -> Exchange:
-    return Exchange(fabric, planned(fabric.tree, routing)[0], PACE)
+def exchange_of(fabric: PinnedFabric, routing: str = "fors") -> PhasedExchange:
+    return PhasedExchange(fabric, planned(fabric.tree, routing)[0], PACE)
 
 
 def test_nobody_sends_before_the_last_phase_has_been_acknowledged_and_spines_carry_what_the_plan_says() -> None:
     messages, _ = planned(FABRIC, "fors")
-    with PinnedFabric(FABRIC, connections=Exchange.connections(messages)) as fabric:
-        exchange = Exchange(fabric, messages, PACE)
+    with PinnedFabric(FABRIC, connections=PhasedExchange.connections(messages)) as fabric:
+        exchange = PhasedExchange(fabric, messages, PACE)
         for done in exchange.steps():
-            posted = int((exchange.state == Exchange.DELIVERED).sum())
+            posted = int((exchange.state == PhasedExchange.DELIVERED).sum())
             assert posted == sum(map(len, exchange.phase_flights[:done]))
-            assert not (exchange.state == Exchange.SENT).any()
+            assert not (exchange.state == PhasedExchange.SENT).any()
         assert exchange.check()["delivered"] == len(messages) == 132
         stats = fabric.network.port_stats()
         rx = dict(zip(zip(stats["device_id"], stats["port"], strict=True), stats["rx_bytes"], strict=True))
@@ -73,7 +73,7 @@ def test_nobody_sends_before_the_last_phase_has_been_acknowledged_and_spines_car
 
 
 def test_a_phase_costs_a_message_and_a_barrier() -> None:
-    result = execute(Run(FABRIC, "ftree", pace=PACE))
+    result = execute(ExchangeRun(FABRIC, "ftree", pace=PACE))
     wire_us = PACE.message * 8 / 200e3
     assert result["most_flows_on_a_link"]["max"] == 1
     assert wire_us < result["phase_us"]["min"] <= result["phase_us"]["max"] < wire_us + 10
@@ -83,7 +83,7 @@ def test_a_phase_costs_a_message_and_a_barrier() -> None:
 
 def test_shared_links_take_min_hop_longer_than_fors() -> None:
     failed = FABRIC.with_failed({(0, 0)})
-    fors, minhop = (execute(Run(failed, name, pace=PACE)) for name in ("fors", "minhop"))
+    fors, minhop = (execute(ExchangeRun(failed, name, pace=PACE)) for name in ("fors", "minhop"))
     assert fors["most_flows_on_a_link"]["max"] == 1 < minhop["most_flows_on_a_link"]["max"]
     assert fors["throughput_gbps"] > 1.2 * minhop["throughput_gbps"]
     assert {r["exchange"]["delivered"] for r in (fors, minhop)} == {132}
@@ -91,7 +91,7 @@ def test_shared_links_take_min_hop_longer_than_fors() -> None:
 
 def test_the_same_seed_gives_the_same_run() -> None:
     broken = Break(25 * US, frozenset({(1, 2)}))
-    first, second = (execute(Run(FABRIC, "fors", (broken,), pace=PACE, delays=QUICKLY)) for _ in range(2))
+    first, second = (execute(ExchangeRun(FABRIC, "fors", (broken,), pace=PACE, delays=QUICKLY)) for _ in range(2))
     del first["planning_seconds"], second["planning_seconds"]
     assert first == second
 
@@ -100,7 +100,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
 @pytest.mark.parametrize("silent", [False, True])
 def test_a_link_that_breaks_in_the_midst_costs_no_message(routing: str, silent: bool) -> None:
     broken = Break(31 * US, frozenset({(0, 0), (1, 3)}), silent=silent)
-    result = execute(Run(FABRIC, routing, (broken,), pace=PACE, delays=QUICKLY))
+    result = execute(ExchangeRun(FABRIC, routing, (broken,), pace=PACE, delays=QUICKLY))
     counts = result["exchange"]
     assert counts["delivered"] == counts["messages"] == 132
     assert (counts["missing"], counts["repeated"], counts["given_up"]) == (0, 0, 0)
@@ -113,7 +113,7 @@ def test_a_link_that_breaks_in_the_midst_costs_no_message(routing: str, silent: 
 
 def test_after_the_new_plan_phases_are_as_short_as_before() -> None:
     broken = Break(31 * US, frozenset({(0, 0)}))
-    result = execute(Run(FABRIC, "fors", (broken,), pace=PACE, delays=QUICKLY))
+    result = execute(ExchangeRun(FABRIC, "fors", (broken,), pace=PACE, delays=QUICKLY))
     lengths, first = result["phase_lengths_us"], result["detections"][0]["in_force_from_phase"]
     assert 2 < first < len(lengths) - 3
     assert max(lengths[first + 1 :]) < min(lengths[:2]) + 2
@@ -121,21 +121,21 @@ def test_after_the_new_plan_phases_are_as_short_as_before() -> None:
 
 def test_a_spine_that_dies_costs_no_message() -> None:
     broken = Break(45 * US, frozenset((leaf, 1) for leaf in range(3)))
-    result = execute(Run(FABRIC, "fors", (broken,), pace=PACE, delays=QUICKLY))
+    result = execute(ExchangeRun(FABRIC, "fors", (broken,), pace=PACE, delays=QUICKLY))
     assert result["exchange"]["delivered"] == 132
     assert result["detections"][0]["links"] == ["0:1", "1:1", "2:1"]
 
 
 def test_one_break_after_another() -> None:
     breaks = tuple(Break(at * US, frozenset({link})) for at, link in ((31, (0, 0)), (120, (0, 1)), (124, (2, 2))))
-    result = execute(Run(FABRIC, "fors", breaks, pace=PACE, delays=QUICKLY))
+    result = execute(ExchangeRun(FABRIC, "fors", breaks, pace=PACE, delays=QUICKLY))
     assert result["exchange"]["delivered"] == 132
     assert sum(len(one["links"]) for one in result["detections"]) == 3
 
 
 def test_the_hosts_of_a_leaf_that_dies_are_left_out_and_the_others_go_on() -> None:
     broken = Break(31 * US, leaves=frozenset({0}))  # the root of the barrier is on it
-    result = execute(Run(FABRIC, "fors", (broken,), pace=PACE, delays=QUICKLY))
+    result = execute(ExchangeRun(FABRIC, "fors", (broken,), pace=PACE, delays=QUICKLY))
     counts = result["exchange"]
     assert result["detections"][0]["hosts_lost"] == [0, 1, 2, 3]
     assert counts["missing"] == counts["repeated"] == 0
@@ -145,13 +145,13 @@ def test_the_hosts_of_a_leaf_that_dies_are_left_out_and_the_others_go_on() -> No
 
 def test_servers_that_are_not_there_take_no_part() -> None:
     fabric = FatTree2(4, 3, population=(4, 2, 3))
-    result = execute(Run(fabric, "fors", pace=PACE))
+    result = execute(ExchangeRun(fabric, "fors", pace=PACE))
     assert result["exchange"]["delivered"] == 9 * 8
 
 
 def test_a_plan_may_not_repeat_or_invent_messages() -> None:
     messages, _ = planned(FABRIC, "fors")
-    with PinnedFabric(FABRIC, connections=Exchange.connections(messages)) as fabric:
+    with PinnedFabric(FABRIC, connections=PhasedExchange.connections(messages)) as fabric:
         exchange = exchange_of(fabric)
         steps = exchange.steps()
         next(steps)
@@ -168,12 +168,12 @@ def test_a_plan_may_not_repeat_or_invent_messages() -> None:
 )
 def test_refused_runs(values: dict, rule: str) -> None:
     with pytest.raises(DetourError, match=rule):
-        Run(FABRIC, **values)
+        ExchangeRun(FABRIC, **values)
 
 
 def test_messages_to_oneself_need_no_network() -> None:
     plan = solve(FatTree2(2, 2))
-    assert len(Messages.of(plan)) == 12
+    assert len(PhasedMessages.of(plan)) == 12
     with pytest.raises(DetourError, match="at least 1"):
         Pace(message=0)
 
@@ -181,9 +181,9 @@ def test_messages_to_oneself_need_no_network() -> None:
 def test_leaves_without_a_common_spine_are_named_and_may_be_skipped() -> None:
     parted = FatTree2(2, 3, frozenset({(0, 0), (1, 1)}))
     with pytest.raises(DetourError, match="leaves 0 and 1"):
-        execute(Run(parted, "minhop", pace=PACE))
+        execute(ExchangeRun(parted, "minhop", pace=PACE))
     for routing in ("fors", "minhop"):  # the barrier goes the longer way, by leaf 2
-        result = execute(Run(parted, routing, pace=PACE, skip_unreachable=True))
+        result = execute(ExchangeRun(parted, routing, pace=PACE, skip_unreachable=True))
         assert result["exchange"]["delivered"] == 30 - 8
         assert result["unreachable_leaves"] == [[0, 1]]
     with pytest.raises(DetourError, match="leaf 1 has no link left"):
@@ -193,7 +193,7 @@ def test_leaves_without_a_common_spine_are_named_and_may_be_skipped() -> None:
 @pytest.mark.parametrize("routing", ["fors", "minhop"])
 def test_messages_that_lose_their_last_common_spine_are_given_up_and_the_others_delivered(routing: str) -> None:
     breaks = (Break(20 * US, frozenset({(0, 0)})), Break(25 * US, frozenset({(1, 1)})))
-    result = execute(Run(FatTree2(2, 3), routing, breaks, pace=PACE, delays=QUICKLY))
+    result = execute(ExchangeRun(FatTree2(2, 3), routing, breaks, pace=PACE, delays=QUICKLY))
     counts = result["exchange"]
     assert counts["missing"] == counts["repeated"] == 0
     assert 0 < counts["given_up"] <= 8
@@ -205,4 +205,4 @@ def test_a_phase_that_cannot_end_is_given_up() -> None:
     broken = Break(5 * US, frozenset((0, spine) for spine in range(4)))
     slow = Delays(look_ps=10_000 * US, probe_ps=0, plan_ps=10_000 * US)
     with pytest.raises(DetourError, match="phase 0 of the exchange did not end within 500 us"):
-        execute(Run(FABRIC, "fors", (broken,), pace=Pace(message=200_000, limit_ps=500 * US), delays=slow))
+        execute(ExchangeRun(FABRIC, "fors", (broken,), pace=Pace(message=200_000, limit_ps=500 * US), delays=slow))

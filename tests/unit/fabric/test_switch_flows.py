@@ -11,7 +11,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.control.entries import Plan
 from detour.control.p4runtime.watching import CELLS, CLASS_MEANS, Cell, slot_cells
-from detour.fabric.monitoring.switch_flows import READING_SHARE, Links, SwitchFlows, next_window
+from detour.fabric.monitoring.switch_flows import READING_SHARE, FabricAccess, SwitchFlows, next_window
 
 MS = 1_000_000_000
 TICK_PS = 1_000_000
@@ -27,7 +27,9 @@ class Switches:
         self.labels: dict[str, int] = {}
         self.now_ps = 0
         self.refuse = False
-        self.flows = SwitchFlows(Links(self.read, self.write, self.label, lambda: self.now_ps), TICK_PS, 0, kept=4)
+        self.flows = SwitchFlows(
+            FabricAccess(self.read, self.write, self.label, lambda: self.now_ps), TICK_PS, 0, kept=4
+        )
 
     def read(self, cells: Mapping[int, Sequence[Cell]]) -> dict[int, list[tuple[int, int]]]:
         return {device: [self.cells[device, cell] for cell in wanted] for device, wanted in cells.items()}

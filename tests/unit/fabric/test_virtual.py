@@ -8,28 +8,27 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
+from detour.base.times import US
 from detour.control import schema
 from detour.control.policy import NoMarking
 from detour.control.routes.adaptive import group_links
 from detour.experiments.measure import jain
 from detour.fabric.footings.base import make_host_state
-from detour.fabric.footings.settings import Settings as RealSettings
+from detour.fabric.footings.settings import FootingSettings
 from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
 from detour.fabric.footings.virtual.scheme import (
     BENCHMARK,
     LERP_WITHOUT_PFC,
-    PACKET_BYTES,
-    PAYLOAD,
     ROCE_WITH_PFC,
     SCHEMES,
     SHORTEST_PATH,
     TELEMETRY_LERP,
-    US,
-    Links,
-    Memory,
+    LinkSettings,
+    RunSettings,
     Scheme,
-    Settings,
+    SwitchMemory,
     scheme,
 )
 from detour.topo import parse_topology
@@ -60,7 +59,7 @@ def test_every_scheme_delivers(chosen: Scheme) -> None:
 
 def test_a_topology_gives_hosts_the_same_macs_on_every_footing() -> None:
     """Both times: the hosts' own and the gateway's, which is nobody's else."""
-    real = make_host_state(LEAVES, RealSettings(RATE, US, 64, 20, arena_bytes=1 << 16, queue_pairs=4))
+    real = make_host_state(LEAVES, FootingSettings(RATE, US, 64, 20, arena_bytes=1 << 16, queue_pairs=4))
     with VirtualFabric(LEAVES, SCHEMES["TelemetryLERP"], queue_pairs=1) as fabric:
         for column in ("mac", "gateway"):
             assert fabric.hs.host[column].tolist() == real.host[column].tolist()
@@ -71,9 +70,9 @@ def test_a_topology_gives_hosts_the_same_macs_on_every_footing() -> None:
 
 def test_zero_load_latency_is_the_sum_of_its_parts() -> None:
     """Host 0 to host 1 at the same switch, and across two leaves: links, delays, and nothing else."""
-    links = Links(host_delay_ps=500_000, local_delay_ps=2 * US)
+    links = LinkSettings(host_delay_ps=500_000, local_delay_ps=2 * US)
     for target, hops in ((1, ("host", "host")), (4, ("host", "local", "local", "host"))):
-        with VirtualFabric(LEAVES, LERP_WITHOUT_PFC, Settings(links), queue_pairs=1) as fabric:
+        with VirtualFabric(LEAVES, LERP_WITHOUT_PFC, RunSettings(links), queue_pairs=1) as fabric:
             fabric.connect([(0, target)])
             fabric.send(PAYLOAD)
             one_way = sum(links.delay_ps(kind) + PACKET_PS for kind in hops)
@@ -83,11 +82,11 @@ def test_zero_load_latency_is_the_sum_of_its_parts() -> None:
             assert delivered(fabric).sum() == PAYLOAD
 
 
-def incast(chosen: Scheme, sources: int, memory: Memory, until: int, **changes: int) -> VirtualFabric:
+def incast(chosen: Scheme, sources: int, memory: SwitchMemory, until: int, **changes: int) -> VirtualFabric:
     """Hosts of one switch send to one more host of it."""
     topology = parse_topology(f"leaf-spine:leaves=1,spines=1,hosts={sources + 1}")
     chosen = replace(chosen, hosts=tuple(changes.items()))
-    fabric = VirtualFabric(topology, chosen, Settings(memory=memory), queue_pairs=sources)
+    fabric = VirtualFabric(topology, chosen, RunSettings(memory=memory), queue_pairs=sources)
     fabric.connect([(host, sources) for host in range(sources)])
     fabric.send(ENDLESS)
     fabric.run(until)
@@ -96,7 +95,7 @@ def incast(chosen: Scheme, sources: int, memory: Memory, until: int, **changes: 
 
 @pytest.mark.parametrize("sources", [2, 6])
 def test_dctcp_flows_share_a_link(sources: int) -> None:
-    with incast(LERP_WITHOUT_PFC, sources, Memory(), 1_000 * US) as fabric:
+    with incast(LERP_WITHOUT_PFC, sources, SwitchMemory(), 1_000 * US) as fabric:
         before = delivered(fabric)
         fabric.run(9_000 * US)
         rates = (delivered(fabric) - before) * 8 / 8e6
@@ -117,7 +116,7 @@ BLIND = replace(ROCE_WITH_PFC, ecn=NoMarking())
 
 
 def test_pfc_loses_nothing_with_the_headroom_of_the_formula() -> None:
-    with incast(BLIND, 8, Memory(), 500 * US) as fabric:
+    with incast(BLIND, 8, SwitchMemory(), 500 * US) as fabric:
         stats = fabric.network.buffer_stats(1)
         assert stats["pauses_sent"] > 8
         assert stats["headroom_drops"] == 0
@@ -128,14 +127,14 @@ def test_pfc_loses_nothing_with_the_headroom_of_the_formula() -> None:
 
 def test_pfc_loses_with_too_little_headroom() -> None:
     # 2 us of a link are 25 kB that are on their way when the pause is sent; 2 kB cannot take them
-    memory = Memory(port_bytes=30_000, headroom_bytes=2_000)
+    memory = SwitchMemory(port_bytes=30_000, headroom_bytes=2_000)
     with incast(BLIND, 8, memory, 500 * US) as fabric:
         assert fabric.network.buffer_stats(1)["headroom_drops"] > 0
         assert fabric.column("st_retransmitted").sum() > 0
 
 
 def test_without_pfc_the_same_incast_loses() -> None:
-    with incast(replace(BLIND, pfc=False), 8, Memory(), 500 * US) as fabric:
+    with incast(replace(BLIND, pfc=False), 8, SwitchMemory(), 500 * US) as fabric:
         assert losses(fabric) > 0
         assert fabric.network.buffer_stats(1)["pauses_sent"] == 0
 
@@ -177,7 +176,7 @@ def test_switches_see_the_loads_of_their_group() -> None:
 
 
 def run_once(seed: int) -> list[int]:
-    with VirtualFabric(D1, TELEMETRY_LERP, Settings(seed=seed), queue_pairs=16) as fabric:
+    with VirtualFabric(D1, TELEMETRY_LERP, RunSettings(seed=seed), queue_pairs=16) as fabric:
         fabric.connect([(a, 8 + (a * 3 + k) % 8) for a in range(8) for k in (0, 1)])
         fabric.send(ENDLESS)
         fabric.run(300 * US)
@@ -207,6 +206,6 @@ def test_refusals() -> None:
     with pytest.raises(DetourError, match="virtual channels rise at a Dragonfly's global links"):
         VirtualFabric(LEAVES, SHORTEST_PATH)
     with pytest.raises(DetourError, match="PFC without headroom"):
-        VirtualFabric(D1, SHORTEST_PATH, Settings(memory=Memory(headroom_bytes=0)))
+        VirtualFabric(D1, SHORTEST_PATH, RunSettings(memory=SwitchMemory(headroom_bytes=0)))
     with VirtualFabric(LEAVES, LERP_WITHOUT_PFC) as fabric, pytest.raises(DetourError, match="no connections yet"):
         fabric.send(1)

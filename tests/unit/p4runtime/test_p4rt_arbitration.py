@@ -13,7 +13,7 @@ from finsy.proto import p4r, stratum
 from detour.engine.p4runtime import P4RuntimeServer
 from detour.engine.p4runtime.arbitration import Arbiter
 from detour.engine.p4runtime.errors import Code, Refused
-from detour.engine.p4runtime.session import Session
+from detour.engine.p4runtime.session import StreamSession
 from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, Stream, codes, config, uint128
 
 OK, EXISTS, NONE = 0, 6, 5  # status to the primary, to backups, when there is no primary
@@ -273,9 +273,11 @@ def test_a_role_takes_so_many_streams() -> None:
 
         arbiter = Arbiter(1, drain)
         for n in range(256):
-            await arbiter.update(Session(), p4r.MasterArbitrationUpdate(device_id=1, election_id=uint128(n)), True)
+            await arbiter.update(
+                StreamSession(), p4r.MasterArbitrationUpdate(device_id=1, election_id=uint128(n)), True
+            )
         with pytest.raises(Refused) as caught:
-            await arbiter.update(Session(), p4r.MasterArbitrationUpdate(device_id=1), True)
+            await arbiter.update(StreamSession(), p4r.MasterArbitrationUpdate(device_id=1), True)
         assert caught.value.code is Code.RESOURCE_EXHAUSTED
 
     asyncio.run(fill())

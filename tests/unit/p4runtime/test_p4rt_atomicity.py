@@ -11,8 +11,8 @@ from detour.engine.p4runtime.atomic import write_atomically
 from detour.engine.p4runtime.config import Compiler
 from detour.engine.p4runtime.errors import Code, Refused
 from detour.engine.p4runtime.read import Reader
-from detour.engine.p4runtime.store import Store
-from detour.engine.p4runtime.target import Target
+from detour.engine.p4runtime.store import EntityStore
+from detour.engine.p4runtime.target import TargetSwitch
 from detour.engine.p4runtime.write import write
 from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, codes, config
 from tests.unit.p4runtime.mutants import Mutator
@@ -80,7 +80,7 @@ def test_unknown_level(client: Client) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_random_batches_leave_no_trace_when_they_fail(names: Names, seed: int) -> None:
     compiled = Compiler().compile(config())
-    store = Store(compiled.info, compiled.program, Target(FakeNetwork(), 1))
+    store = EntityStore(compiled.info, compiled.program, TargetSwitch(FakeNetwork(), 1))
     store.live = True
     mutator = Mutator(seed, list(names.ids.values()))
     corpus = seeds(names)
@@ -110,7 +110,7 @@ def test_random_batches_leave_no_trace_when_they_fail(names: Names, seed: int) -
     assert done > 10
 
 
-def state(store: Store) -> list[str]:
+def state(store: EntityStore) -> list[str]:
     reader = Reader(store, ALL)
     found = sorted(str(e) for r in reader.chunks() for e in r.entities)
     assert not any(reader.errors)

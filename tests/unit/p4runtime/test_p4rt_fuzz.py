@@ -16,8 +16,8 @@ from detour.engine.p4runtime import schema
 from detour.engine.p4runtime.config import Compiler
 from detour.engine.p4runtime.errors import Code, Refused
 from detour.engine.p4runtime.read import Reader
-from detour.engine.p4runtime.store import Store
-from detour.engine.p4runtime.target import Target
+from detour.engine.p4runtime.store import EntityStore
+from detour.engine.p4runtime.target import TargetSwitch
 from detour.engine.p4runtime.write import write
 from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, config, uint128
 from tests.unit.p4runtime.mutants import Mutator
@@ -60,7 +60,7 @@ def seeds(names: Names) -> list[p4r.Update]:
 def test_updates_and_reads_in_process(names: Names, mutator: Mutator) -> None:
     """Nothing raises, and no error is one of ours (INTERNAL)."""
     compiled = Compiler().compile(config())
-    store = Store(compiled.info, compiled.program, Target(FakeNetwork(), 1))
+    store = EntityStore(compiled.info, compiled.program, TargetSwitch(FakeNetwork(), 1))
     store.live = True
     valid, corpus = seeds(names), seeds(names)
     for done in rounds(450):
@@ -95,7 +95,7 @@ def test_p4info(mutator: Mutator) -> None:
             refused += 1
         else:
             accepted += 1
-            store = Store(built, program, Target(FakeNetwork(), 1))
+            store = EntityStore(built, program, TargetSwitch(FakeNetwork(), 1))
             for _ in Reader(store, ALL).chunks():
                 pass
     assert refused

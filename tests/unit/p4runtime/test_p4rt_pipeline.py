@@ -14,7 +14,7 @@ import pytest
 from finsy.proto import p4i, p4r
 
 from detour.engine.compiler import native
-from detour.engine.compiler.native import Limits
+from detour.engine.compiler.native import CompileLimits
 from tests.unit.p4runtime.harness import WAIT_S, Client, FakeNetwork, Names, codes, config, octets, uint128
 
 Type = p4r.GetForwardingPipelineConfigRequest.ResponseType
@@ -288,7 +288,7 @@ def _ended(calls: list[Any]) -> list[Any]:
 
 def test_a_program_that_takes_too_long(fresh: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("detour.engine.p4runtime.target.LIMITS", Limits(patience_s=0.001))
+    monkeypatch.setattr("detour.engine.p4runtime.target.LIMITS", CompileLimits(patience_s=0.001))
     for action in ("VERIFY", "VERIFY_AND_COMMIT"):
         error = refused(fresh, config(), action)
         assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from detour.engine.p4runtime.device import Device
+from detour.engine.p4runtime.device import P4Device
 from detour.engine.p4runtime.stream import serve
 from detour.engine.p4runtime.turns import Turns
 
@@ -73,7 +73,7 @@ class _Target:
     def listen(self, *_: object) -> None: ...
 
 
-class _Device(Device):
+class _Device(P4Device):
     turns = 0
 
     def _deliver(self) -> bool:

@@ -46,8 +46,8 @@ def test_usid_lists():
     assert address.parse_usids(value) == usids
     assert address.parse_usids(address.usid_address((7,))) == (7,)
     assert address.parse_usids(1) is None
-    for wrong in ((), (1,) * 7, (0,), (0x10000,)):
-        with pytest.raises(DetourError):
+    for wrong, why in (((), "1 to 6"), ((1,) * 7, "1 to 6"), ((1, 0, 2), "0x0 is not"), ((0x10000,), "0x10000 is not")):
+        with pytest.raises(DetourError, match=why):
             address.usid_address(wrong)
 
 

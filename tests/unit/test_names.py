@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One name, one thing: public classes, type aliases and constants are defined in one module, the others import them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from detour.base.dataplane import PACKET_BYTES, PAYLOAD
+from detour.base.places import modules
+from detour.cli import fcplus
+from detour.control.expander.demand import DEMAND_PATTERNS
+from detour.hosts.frames import wire
+
+TYPE_VARIABLES = {"M", "P", "T"}
+"""what a type variable is called is said by the function that has it"""
+
+OF_AN_EXPERIMENT = {
+    # The experiment's parameters; each module of `experiments/` is one experiment.
+    "CHECK_PS", "CONNECTIONS", "ENTRIES", "GAP", "GOAL", "LOADS", "ROUTINGS", "SIZES", "TIMES", "TOPOLOGIES",
+    # What its paper prints, by the paper's own numbering.
+    "PAPER", "PAPER_SECONDS", "TABLE_1", "TABLE_2", "TABLE_3",
+    # Where a sweep finds the function that runs its points.
+    "WORKER",
+}  # fmt: skip
+"""Names of constants that several modules of `experiments/` have, and no module elsewhere."""
+
+
+def names(tree: ast.Module) -> Iterator[str]:
+    """What a module defines at its top level and does not hide."""
+    for node in tree.body:
+        found: list[ast.expr] = []
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign):
+            found = [e for target in node.targets for e in getattr(target, "elts", [target])]
+        elif isinstance(node, ast.AnnAssign):
+            found = [node.target]
+        yield from (e.id for e in found if isinstance(e, ast.Name))
+
+
+def definitions() -> dict[str, list[Path]]:
+    """Modules that define a public class, alias or constant."""
+    found: dict[str, list[Path]] = {}
+    for path in modules():
+        for name in set(names(ast.parse(path.read_text()))):
+            if name[0].isupper():
+                found.setdefault(name, []).append(path)
+    return found
+
+
+def test_names_that_a_module_defines_are_found() -> None:
+    text = "class A: ...\nclass _B: ...\nC = list[int]\nD: int = 1\nE, F = 1, 2\nG = H = 3\nx.y = 1\ndef i(): J = 1\n"
+    assert list(names(ast.parse(text))) == ["A", "_B", "C", "D", "E", "F", "G", "H"]
+    found = definitions()
+    assert len(found) > 1000
+    assert {"VirtualFabric", "HostPair", "USID_BLOCK", "MAX_TIME", "ETHERNET"} < found.keys()
+
+
+def test_a_public_type_has_one_module() -> None:
+    types = {name: where for name, where in definitions().items() if not name.isupper() and name not in TYPE_VARIABLES}
+    assert not {name: where for name, where in types.items() if len(where) > 1}
+
+
+def test_a_public_constant_has_one_module() -> None:
+    constants = {name: where for name, where in definitions().items() if name.isupper() and name not in TYPE_VARIABLES}
+    assert not {name: where for name, where in constants.items() if len(where) > 1 and name not in OF_AN_EXPERIMENT}
+
+
+def test_what_experiments_may_repeat_stays_among_them() -> None:
+    found = definitions()
+    assert all("experiments" in path.parts for name in OF_AN_EXPERIMENT for path in found[name])
+    assert all(len(found[name]) > 1 for name in OF_AN_EXPERIMENT)
+
+
+def test_the_command_line_offers_the_patterns_that_there_are() -> None:
+    """It writes them out, because it must not load the planners in order to print its help."""
+    assert fcplus.PATTERN_NAMES == DEMAND_PATTERNS
+
+
+def test_a_packet_is_as_long_as_its_headers_and_payload() -> None:
+    assert PACKET_BYTES == PAYLOAD + wire.DATA_OVERHEAD
