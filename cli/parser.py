@@ -35,7 +35,7 @@ def command(commands: Any, name: str, text: str, run: CommandFunction, *, json: 
     return parser
 
 
-def operation(commands: Any, name: str, run: Run) -> Parser:
+def operation(commands: Any, name: str, run: CommandFunction) -> Parser:
     """Adds a command that asks a running fabric for the operation of that name."""
     return command(commands, name, OPERATIONS[name].text, run)
 

@@ -19,7 +19,7 @@ from detour.cli.output import printed_to, table
 from detour.cli.parser import Parser
 from detour.fabric.operations.session import Session
 
-GROUPS = ("status", "tables", "paths", "traffic", "metrics", "place")
+ASKING_GROUPS = ("status", "tables", "paths", "traffic", "metrics", "place")
 """modules of the command line whose commands ask a running fabric"""
 _ENDS = ("quit", "exit")
 
@@ -43,7 +43,7 @@ class Prompt:
         self._console = console or Console()
         self._parser = _PromptParser(prog="", add_help=False)
         self._commands = self._parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_PromptParser)
-        for group in GROUPS:
+        for group in ASKING_GROUPS:
             import_module(f"detour.cli.{group}").register(self._commands)
 
     def run(self) -> None:

@@ -44,7 +44,7 @@ SILENCE_S = 30.0
 
 _log = logging.getLogger(__name__)
 
-Operation = Callable[..., Any]
+OperationFunction = Callable[..., Any]
 
 
 class _ClientGoneError(Exception):
@@ -59,7 +59,7 @@ class ControlServer:
     """
 
     def __init__(
-        self, path: Path, operations: Mapping[str, Operation], connections: int = 64, request_s: float = 10.0
+        self, path: Path, operations: Mapping[str, OperationFunction], connections: int = 64, request_s: float = 10.0
     ) -> None:
         """`connections` at the same time; a client has `request_s` seconds for its request."""
         self._path = path

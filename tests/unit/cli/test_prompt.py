@@ -17,7 +17,7 @@ from rich.console import Console
 
 from detour.base.errors import DetourError
 from detour.cli.completion import CommandCompleter, of_topology
-from detour.cli.prompt import GROUPS, Prompt
+from detour.cli.prompt import ASKING_GROUPS, Prompt
 from detour.fabric.operations.registry import OPERATIONS
 from detour.fabric.operations.session import Session
 from detour.topo import parse_topology
@@ -171,7 +171,7 @@ def test_the_prompt_knows_every_operation() -> None:
     """And every operation is a method of a session."""
     session = FakeSession()
     it = Prompt(session, Console(file=io.StringIO()))  # type: ignore[arg-type]
-    assert len(GROUPS) > 3
+    assert len(ASKING_GROUPS) > 3
     # By options: switches that watch flows, and the placement that `status` and `metrics` show.
     assert set(OPERATIONS) - set(it._commands.choices) == {"watch_flows", "placement"}
     assert not [name for name in OPERATIONS if not callable(getattr(Session, name, None))]
