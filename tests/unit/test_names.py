@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,6 +73,15 @@ def test_what_experiments_may_repeat_stays_among_them() -> None:
     found = definitions()
     assert all("experiments" in path.parts for name in OF_AN_EXPERIMENT for path in found[name])
     assert all(len(found[name]) > 1 for name in OF_AN_EXPERIMENT)
+
+
+def test_the_glossary_names_modules_that_exist() -> None:
+    root = Path(__file__).resolve().parents[2]
+    rows = [line for line in (root / "docs" / "glossary.md").read_text().splitlines() if line.startswith("| ")]
+    named = [re.findall(r"`([^`]+)`", row.split("|")[-2]) for row in rows if not row.startswith("| term")]
+    assert len(named) >= 60
+    assert all(named)
+    assert not [place for places in named for place in places if not (root / place).exists()]
 
 
 def test_the_command_line_offers_the_patterns_that_there_are() -> None:

@@ -71,7 +71,7 @@ def test_regions_give_and_take_bytes() -> None:
         (lambda d: MR(PD(Context(d, 0)), 10, addr=1 << 16), "outside the arena"),
         (lambda d: MR(PD(Context(d, 0)), 10, AccessFlag.REMOTE_WRITE), "must have LOCAL_WRITE"),
         (lambda d: Path(1 << 16), "source port 65536"),
-        (lambda d: Path(0, (1, 2, 3, 4, 5, 6, 7)), "1 to 6 entries"),
+        (lambda d: Path(0, (1, 2, 3, 4, 5, 6, 7)), "1 to 6 uSIDs"),
         (lambda d: [CQ(Context(d, 0)) for _ in range(5)], "rows of the table cq are in use"),
         (lambda d: QP(PD(Context(d, 0)), CQ(Context(d, 0)), QPInitAttr(psn=1 << 24)), "PSN"),
         (lambda d: make_hosts(0, 1), "n_hosts is 0"),
