@@ -43,5 +43,7 @@ def usid_address(usids: Sequence[int]) -> str:
 
 
 def final_address(usids: Sequence[int]) -> str:
-    """What is left of the list where it ends: the block and the last uSID (FACTS 1)."""
+    """What is left of the list where it ends: the block and the last uSID.
+
+    Checksums cover it (docs/facts.md, "uSID lists and checksums")."""
     return usid_address(usids[-1:])
