@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import highspy
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.integer[Any]]
+Ints = NDArray[np.int64]
 
 
 def programme(
