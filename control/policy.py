@@ -9,7 +9,6 @@ from typing import Literal, TypeAlias, get_args
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.control.schema import MAX_QDEPTH, MAX_THRESHOLD
-from detour.topo.keyvalues import check_keys, split_spec
 
 _UNITS = {"b": 1, "kb": 1000, "mb": 1000_000, "gb": 1000_000_000}
 
@@ -131,42 +130,3 @@ class Policy:
         taken = [dscp for dscp, _ in self.priorities if dscp < self.channels]
         if self.channels > 1 and taken:
             raise DetourError(f"policy: DSCP {taken[0]} is a virtual channel and has its own priority")
-
-
-def parse_ecn(text: str) -> Ecn:
-    """`none`, `step:k=100kB`, `step:k=65` (packets), `red:kmin=400kB,kmax=1600kB,pmax=0.2`.
-
-    Raises:
-        DetourError: what is wrong with the text and what is allowed.
-    """
-    name, values = split_spec(text)
-    match name:
-        case "none":
-            check_keys(text, values, ())
-            return NoMarking()
-        case "step":
-            check_keys(text, values, ("k",))
-            return StepMarking(_amount(text, "k", values["k"]))
-        case "red":
-            check_keys(text, values, ("kmin", "kmax", "pmax"))
-            kmin, kmax = (_amount(text, key, values[key]) for key in ("kmin", "kmax"))
-            if kmin.unit == kmax.unit and kmin.value >= kmax.value:
-                raise DetourError(f"ECN {text!r}: kmin is not below kmax")
-            return RedMarking(kmin, kmax, _fraction(text, values["pmax"]))
-        case _:
-            raise DetourError(f"ECN {text!r}: there is no {name!r}; allowed: none, step:k=, red:kmin=,kmax=,pmax=")
-
-
-def _amount(text: str, key: str, value: str) -> Amount:
-    digits = value.rstrip("bBkKmMgG")
-    suffix = value[len(digits) :].lower()
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 13) or (suffix and suffix not in _UNITS):
-        raise DetourError(f"ECN {text!r}: {key}={value} is neither packets (65) nor bytes (65000B, 65kB, 1MB)")
-    return Amount(int(digits) * _UNITS[suffix], "bytes") if suffix else Amount(int(digits))
-
-
-def _fraction(text: str, value: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        raise DetourError(f"ECN {text!r}: pmax={value} is not a number") from None

@@ -26,13 +26,12 @@ DirectedLink = tuple[int, int]
 
 @dataclass(frozen=True)
 class FlowReport:
-    """One window of one flow at its receiver. `usual_bps`: what the flow has otherwise; `drop`: share of that which was
-    missing; `delay_ps`: mean queuing delay of its packets, 0 if none came; `more_delay_ps`: by how much it was longer
-    than usual."""
+    """One window of one flow at its receiver. `drop`: share of what the flow has otherwise that was missing;
+    `delay_ps`: mean queuing delay of its packets, 0 if none came; `more_delay_ps`: by how much it was longer than
+    usual."""
 
     flow: str
     rate_bps: float
-    usual_bps: float
     drop: float
     ecn_share: float
     delay_ps: float

@@ -78,5 +78,4 @@ MAX_PASSES = 5  # recirculations for own uSIDs in a row
 MAX_QDEPTH = (1 << 19) - 1
 MAX_GROUPS = 64  # cells of group_load
 MAX_THRESHOLD = (1 << 16) - 1
-MIN_DECISION, VAL_DECISION = 0, 1  # cells of the counter of decisions
 PORT_MASK = (1 << 9) - 1

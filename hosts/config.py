@@ -23,7 +23,7 @@ class HostConfig:
     """Defaults fit 100 Gb/s in virtual time; `HostConfig.real_time` has those for the wall clock."""
 
     payload: int = 1000
-    """bytes of payload a data packet (FACTS 6)"""
+    """bytes of payload a data packet (docs/facts.md, "Non-shortest paths: what the paper leaves open")"""
     mtu: int = 1000
     """bytes of an "MTU" in the 75-MTU rule (section III)"""
     link_rate_bps: int = 100_000_000_000
@@ -59,7 +59,7 @@ class HostConfig:
     reroute_cwnd: int = 10
     """packets with which slow start begins on a new path (section III)"""
     min_cwnd: int = 2
-    """floor of the congestion window in packets (FACTS 5)"""
+    """floor of the congestion window in packets (docs/facts.md, "DCTCP")"""
     max_cwnd: int = 1 << 14
     """ceiling of the congestion window in packets"""
     dctcp_g: float = 1 / 16

@@ -21,3 +21,12 @@ def until(condition: Callable[[], T], why: str = "it did not happen") -> T:
         assert time.monotonic() < end, why
         time.sleep(0.005)
     return found
+
+
+def load_while_idle() -> float:
+    """Processor time of this process while it has nothing to do, as a fraction of the time that passes.
+
+    1 for a loop that spins, next to 0 for one that waits; less on a machine that is busy."""
+    wall, used = time.monotonic(), time.process_time()
+    time.sleep(0.5)
+    return (time.process_time() - used) / (time.monotonic() - wall)

@@ -41,13 +41,6 @@ def switch_prefix(group: int, switch: int) -> int:
     return group_prefix(group) | switch << 80
 
 
-def parse_host_address(ipv6: int) -> tuple[int, int, int] | None:
-    """(group, switch in the group, host on the switch), None if it is no host's address."""
-    if ipv6 >> 112 != HOST_PREFIX or ipv6 & 0xFFFFFFFF_FFFFFFFF != 1:
-        return None
-    return ipv6 >> 96 & 0xFFFF, ipv6 >> 80 & 0xFFFF, ipv6 >> 64 & 0xFFFF
-
-
 def switch_node_id(switch: int) -> int:
     """uSID of a switch."""
     return switch + 1
@@ -89,19 +82,6 @@ def usid_address(usids: Sequence[int]) -> int:
     return value
 
 
-def parse_usids(ipv6: int) -> tuple[int, ...] | None:
-    """The uSIDs in an address up to the first zero, None if it is outside the block."""
-    if ipv6 >> 96 != USID_BLOCK:
-        return None
-    usids = []
-    for shift in range(80, -1, -USID_BITS):
-        usid = ipv6 >> shift & 0xFFFF
-        if usid == 0:
-            break
-        usids.append(usid)
-    return tuple(usids)
-
-
 def usid_text(usids: Sequence[int]) -> str:
     """`1:2:8000`."""
     return ":".join(f"{usid:x}" for usid in usids)
@@ -117,36 +97,9 @@ def mac_text(mac: int) -> str:
     return ":".join(f"{byte:02x}" for byte in mac.to_bytes(6, "big"))
 
 
-def parse_mac(text: str) -> int:
-    """The MAC address that a text means.
-
-    Raises:
-        DetourError: it means none.
-    """
-    parts = text.split(":")
-    try:
-        if len(parts) != 6 or not all(1 <= len(part) <= 2 for part in parts):
-            raise ValueError
-        return int.from_bytes(bytes(int(part, 16) for part in parts), "big")
-    except ValueError:
-        raise DetourError(f"MAC address {text!r}: six bytes in hexadecimal, like 02:00:00:00:00:07") from None
-
-
 def ipv6_text(ipv6: int) -> str:
     """The usual short form."""
     return str(ipaddress.IPv6Address(ipv6))
-
-
-def parse_ipv6(text: str) -> int:
-    """The address that a text means.
-
-    Raises:
-        DetourError: it means none.
-    """
-    try:
-        return int(ipaddress.IPv6Address(text))
-    except ValueError:
-        raise DetourError(f"{text!r} is not an IPv6 address") from None
 
 
 def prefix_text(ipv6: int, length: int) -> str:

@@ -141,10 +141,6 @@ class Topology:
         return tuple(map(tuple, found))
 
     @cached_property
-    def _host_by_address(self) -> dict[int, Host]:
-        return {host.address: host for host in self.hosts}
-
-    @cached_property
     def _link_by_name(self) -> dict[str, Link]:
         return {name: link for link in self.links for name in (link.name, _reversed(link.name))}
 
@@ -185,10 +181,6 @@ class Topology:
         for end in ends:
             self.host(end) if end.startswith("h") else self.switch(end)
         raise DetourError(f"link {name!r}: {ends[0]} and {ends[1]} are not neighbours in {self.spec}")
-
-    def host_at(self, ipv6: int) -> Host | None:
-        """The host that has that address."""
-        return self._host_by_address.get(ipv6)
 
 
 def _reversed(name: str) -> str:

@@ -20,6 +20,7 @@ from detour.control.expander import approximate
 from detour.control.expander.demand import Demand
 from detour.control.expander.enumeration import native
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, SourcesProgress, compute
+from detour.control.linear import programme
 from detour.topo.expander.network import Expander
 
 EXACT_PATHS = 150_000
@@ -132,16 +133,9 @@ def _model(
     inner = np.ones(at[-1], np.bool_)
     inner[:pairs], inner[last] = False, False
     index[inner] = rows
-    model = highspy.HighsLp()
-    model.num_col_, model.num_row_ = total + 1, channels + pairs
-    model.sense_ = highspy.ObjSense.kMaximize
-    model.col_cost_ = np.concatenate([[1.0], np.zeros(total)])
-    model.col_lower_, model.col_upper_ = np.zeros(total + 1), np.full(total + 1, highspy.kHighsInf)
-    model.row_lower_ = np.concatenate([np.full(channels, -highspy.kHighsInf), np.zeros(pairs)])
-    model.row_upper_ = np.concatenate([np.ones(channels), np.zeros(pairs)])
-    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = at, index, value
-    return model
+    lower = np.concatenate([np.full(channels, -np.inf), np.zeros(pairs)])
+    upper = np.concatenate([np.ones(channels), np.zeros(pairs)])
+    return programme(np.concatenate([[1.0], np.zeros(total)]), (lower, upper), (at, index, value), maximise=True)
 
 
 def solve(routes: ExpanderRoutes, demand: Demand, method: str = "auto", gap: float = 0.01) -> Throughput:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from detour.control.fors.fabric import FatTree2
+from detour.control.linear import programme
 
 _SCALE = 1 << 40
 """Duals become integers of this size: the lower bound is computed without rounding."""
@@ -142,7 +143,7 @@ class _Programme:
         self.solver.passModel(self._model(len(links), most, integer, directed))
 
     def _model(self, links: int, most: int | None, integer: bool, directed: bool):
-        highspy, demand = self.highspy, self.demand
+        demand = self.demand
         pairs, ways = len(demand.pairs), len(demand.way_pair)
         one, other = (self.link_rows[end] + pairs for end in demand.ends())
         columns = [demand.way_pair, one, other]
@@ -154,7 +155,6 @@ class _Programme:
             back = np.stack([demand.way_pair + pairs + 2 * links, other, one + links], axis=1)
             index = np.concatenate([forth, back])
             rows, sides = 2 * pairs + 2 * links, 2
-        model = highspy.HighsLp()
         values = np.ones(index.size)
         starts = np.arange(0, index.size + 1, 3)
         index = index.ravel()
@@ -163,19 +163,11 @@ class _Programme:
             index = np.concatenate([index, np.arange(pairs, pairs + links)])
             values = np.concatenate([values, -np.ones(links)])
             starts = np.append(starts, len(index))
-        lower, upper = np.full(rows, -highspy.kHighsInf), np.full(rows, 0.0 if extra else float(most or 0))
+        lower, upper = np.full(rows, -np.inf), np.full(rows, 0.0 if extra else float(most or 0))
         for first in [0, pairs + 2 * links][:sides]:
             lower[first : first + pairs] = upper[first : first + pairs] = demand.flows
-        count = ways * sides + extra
-        model.num_col_, model.num_row_ = count, rows
-        model.col_cost_ = np.append(np.zeros(ways), 1.0) if extra else np.zeros(count)
-        model.col_lower_, model.col_upper_ = np.zeros(count), np.full(count, highspy.kHighsInf)
-        model.row_lower_, model.row_upper_ = lower, upper
-        model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = starts, index, values
-        if integer:
-            model.integrality_ = [highspy.HighsVarType.kInteger] * count
-        return model
+        costs = np.append(np.zeros(ways), 1.0) if extra else np.zeros(ways * sides)
+        return programme(costs, (lower, upper), (starts, index, values), integer=integer)
 
     def between(self, lower: np.ndarray, upper: np.ndarray) -> None:
         """Bounds of the columns."""

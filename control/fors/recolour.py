@@ -91,7 +91,12 @@ def complete(
 
 @inner
 def _next(dice: int) -> int:
-    """A linear congruential generator (Park and Miller): repeatable, and good enough to break ties."""
+    """A linear congruential generator: repeatable, and good enough to break ties.
+
+    The multiplier is that of Park, Miller and Stockmeyer (1993), but theirs adds nothing and must not begin at 0. With
+    an increment modulo the same prime 0 is like any other, and 1973665155 is the one state that is never left; from all
+    others the period is 2^31 - 2.
+    """
     return (dice * 48271 + 11) % 2147483647
 
 

@@ -19,8 +19,8 @@ def algorithm_2(fabric: FatTree2, schedule: Schedule) -> np.ndarray | None:
     """Spines (flows,) int32 by Algorithm 2, or None where it does not apply.
 
     It uses the spines without any failed link only, the i-th of them for the i-th flow out of a leaf; the index begins
-    anew at every source leaf (as printed, it runs on). It applies if no leaf sends more flows a phase than there are
-    such spines: with f of them impacted. The schedule has to be a shift (`schedule.py`).
+    anew at every source leaf (docs/facts.md, "FORS: what is printed wrong"). It applies if no leaf sends more flows a
+    phase than there are such spines: with f of them impacted. The schedule has to be a shift (`schedule.py`).
     """
     healthy = np.flatnonzero(fabric.alive().all(axis=0)).astype(np.int32)
     src_leaf, dst_leaf = schedule.src // fabric.spines, schedule.dst // fabric.spines

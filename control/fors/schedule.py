@@ -68,8 +68,7 @@ def algorithm_1(spines: int, leaves: int, reduction: int) -> Schedule:
 def inter_leaf(spines: int, leaves: int, reduction: int) -> Schedule:
     """The flows between leaves (section 4): M0 (P - M0) a leaf, spread as evenly as can be over the phases.
 
-    The printed algorithm differs: theta needs a floor (line 10), the cycle's offset a floor and the leaf, not the
-    server, has to be shifted by it (lines 33 to 35).
+    The printed algorithm is wrong in two places: docs/facts.md, "FORS: what is printed wrong".
     """
     phases = phases_needed(spines, leaves, reduction)
     if leaves == 1:

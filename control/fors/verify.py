@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from detour.control.fors.fabric import FatTree2
 from detour.control.fors.plan import INSIDE, ForsPlan
 
 
@@ -107,10 +106,3 @@ def _unreachable(plan: ForsPlan) -> Iterator[str]:
     for u, v in plan.unreachable:
         if (alive[u] & alive[v]).any():
             yield f"leaves {u} and {v} are called unreachable, but share spine {np.flatnonzero(alive[u] & alive[v])[0]}"
-
-
-def check_fabric(plan: ForsPlan, fabric: FatTree2) -> list[str]:
-    """Problems of a plan on another fabric than it was made for (after one more failure, say)."""
-    return problems(
-        ForsPlan(fabric, plan.phases, plan.phase, plan.src, plan.dst, plan.spine, unreachable=plan.unreachable)
-    )

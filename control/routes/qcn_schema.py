@@ -12,13 +12,11 @@ PAUSED = "FabricIngress.conditional.paused"
 DETOURED = "detoured"
 MECHANISM = "FabricIngress.reaction.mechanism"
 OWN_HOSTS = "FabricIngress.reaction.host_ports"
-RECEIVED = "FabricIngress.reaction.received"
 LAST_FEEDBACK = "FabricIngress.reaction.last"
 LAST_SUM = "FabricIngress.reaction.last_sum"
 SENT = "FabricIngress.reaction.sent"
 INPUT_POINTS = "FabricEgress.congestion.input_points"
 OUTPUT_POINTS = "FabricEgress.congestion.output_points"
-NOTIFIED = "FabricEgress.congestion.notified"
 Q_OLD = "FabricEgress.congestion.q_old"
 BUFFERED = "buffered"
 
@@ -36,6 +34,3 @@ CONDITIONS = {
 
 # headers.p4
 NOTIFICATION_SESSION = 2
-NOTIFICATION_PORT = 4794
-NOTIFICATION_BYTES = 86
-TAKEN = 12

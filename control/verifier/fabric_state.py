@@ -126,10 +126,6 @@ class FabricState:
             self._detours[key] = self.book.number(loses or bool(hosts) or not neighbours, neighbours)
         return self._detours[key]
 
-    def route_choice(self, switch: int, host: int) -> int:
-        """The choice of a switch for a packet to a host."""
-        return int(self._columns[switch, host])
-
 
 def _by_prefix(addresses: list[int], length: int) -> dict[int, NDArray[np.intp]]:
     found: dict[int, list[int]] = {}

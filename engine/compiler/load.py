@@ -307,7 +307,7 @@ def _header_type(t: Json) -> HeaderType:
             fields.append(FieldSpec(f[0], check_width(f[1], what, t), signed, saturating))
     if sum(f.variable for f in fields) > 1:
         raise refuse(f"header type '{t['name']}' has two variable-length fields", t)
-    return HeaderType(t["name"], tuple(fields), t.get("length_exp"))
+    return HeaderType(t["name"], tuple(fields))
 
 
 def _errors(pairs: Iterable[Any]) -> dict[str, int]:

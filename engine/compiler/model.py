@@ -72,7 +72,6 @@ class HeaderType:
 
     name: str
     fields: tuple[FieldSpec, ...]
-    length_exp: Json = None
 
     @property
     def bits(self) -> int:

@@ -18,9 +18,9 @@ A group whose hash mask is `BLOCK_MASK` is no hash table but a bit-sliced block 
 the nodes of up to 64 entries, their ranks, and for every nibble of the key (`block_chunks`) 16 words, each with a
 bit for every entry that this value of the nibble lets match.
 
-In front of a group's slots is its filter (`detour.engine.tables.hashing`), counted backwards: a key with hash h may
-be in the group only if bit h >> `FILTER_BIT_SHIFT` of word (h >> `FILTER_WORD_SHIFT`) & m is set, where m is
-(hash mask >> `FILTER_SLOTS_SHIFT`) | `FILTER_LEAST`.
+In front of the slots of an LPM or ternary group is its filter (`detour.engine.tables.hashing`), counted backwards: a
+key with hash h may be in the group only if bit h >> `FILTER_BIT_SHIFT` of word (h >> `FILTER_WORD_SHIFT`) & m is set,
+where m is (hash mask >> `FILTER_SLOTS_SHIFT`) | `FILTER_LEAST`.
 
 `rank` orders entries: priority, then the lower handle, as BMv2 breaks ties.
 """

@@ -20,7 +20,8 @@ from detour.engine.loop.native import load32, port_at, queue_at, store32
 
 @inner(forceinline=True)
 def _threshold(switch: Any) -> int:
-    """Shared memory that one account may use now (FACTS 5): an eighth of what is free at `xoff_shift` 3."""
+    """Shared memory that one account may use now: an eighth of what is free at `xoff_shift` 3
+    (docs/facts.md, "PFC thresholds")."""
     return (switch.shared_bytes - switch.shared_used) >> switch.xoff_shift
 
 

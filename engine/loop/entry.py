@@ -309,9 +309,3 @@ def cut_line(globals_: Any, index: int) -> int:
 def schedule(globals_: Any, entity: int, time: int) -> None:
     """`heap.schedule` for Python."""
     heap.schedule(global_at(globals_.ctypes.data, 0), entity, time)
-
-
-@entry()
-def wall_time(globals_: Any) -> int:
-    """CLOCK_MONOTONIC in ns."""
-    return outside.wall_ns(global_at(globals_.ctypes.data, 0))

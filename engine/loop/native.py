@@ -214,7 +214,6 @@ def _libc(name: str, result: Any, *arguments: Any) -> Any:
 
 _LONG, _INT = types.int64, types.int32
 move_bytes = _libc("memmove", _LONG, _LONG, _LONG, _LONG)
-fill_bytes = _libc("memset", _LONG, _LONG, _INT, _LONG)
 recv = _libc("recv", _LONG, _INT, _LONG, _LONG, _INT)
 recvmsg = _libc("recvmsg", _LONG, _INT, _LONG, _INT)
 sendto = _libc("sendto", _LONG, _INT, _LONG, _LONG, _INT, _LONG, _INT)

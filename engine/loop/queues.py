@@ -17,7 +17,7 @@ from detour.engine.loop.native import highest_bit, port_at, queue_at, slot_at, s
 
 
 @inner()
-def admits(g: Any, queue: Any, wire: int) -> bool:
+def admits(queue: Any, wire: int) -> bool:
     """Whether a frame of `wire` bytes may join the queue, as far as the queue's own limits go."""
     if queue.packets >= queue.limit_packets:
         return False
@@ -31,7 +31,7 @@ def join(g: Any, port_index: int, priority: int, slot_index: int) -> bool:
     queue = queue_at(g.queues, port.queues + priority)
     slot = slot_at(g.slots, slot_index)
     switch = switch_at(g.switches, port.switch)
-    if not admits(g, queue, slot.wire) or (switch.buffer_bytes != 0 and not buffers.admit(g, switch, queue, slot)):
+    if not admits(queue, slot.wire) or (switch.buffer_bytes != 0 and not buffers.admit(g, switch, queue, slot)):
         queue.drops += 1
         queue.drop_bytes += slot.wire
         pool.give_back(g, slot_index)

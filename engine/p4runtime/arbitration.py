@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is primary (spec, "Client Arbitration and Controller Replication"). Belongs to the event loop's thread.
+"""Who is primary (docs/facts.md, "Primary and backups"). Belongs to the event loop's thread.
 
 For each role of a device: the highest election id ever seen decides. When a primary goes, nobody is
 promoted: the server waits for an arbitration update. BMv2 promotes the next best at once, which

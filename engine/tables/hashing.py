@@ -5,9 +5,9 @@ Linear probing, at most half full, deletion shifts back. Compiled code searches 
 (`compiler/lookup.py`), so the hash here and there must agree.
 
 A packet meets most groups of an LPM or ternary table in vain, each time at another slot that the processor's cache
-does not hold. So in front of the slots there is a filter (Bloom, 1970, with one hash function): half a byte for every
+does not hold. So in front of their slots there is a filter (Bloom, 1970, with one hash function): half a byte for every
 slot, of which at most one bit in eight is set, so that seven of eight such searches end at memory that stays in the
-cache.
+cache. An exact table is searched once, and mostly with success; it has none.
 """
 
 from __future__ import annotations
@@ -58,10 +58,14 @@ def _hash_rows(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
 class HashGroup:
     """The hash table of all entries with one mask. `value` 0 means an empty slot."""
 
-    __slots__ = ("array", "count", "filter", "filter_mask", "flat", "limit", "mask", "removed", "stride", "words")
+    __slots__ = (
+        *("array", "count", "filter", "filter_mask", "filtered", "flat", "limit", "mask", "removed", "stride", "words"),
+    )
 
-    def __init__(self, words: int) -> None:
+    def __init__(self, words: int, filtered: bool = True) -> None:
+        """`words`: of a key. `filtered`: there is a filter in front of the slots."""
         self.words, self.stride, self.count = words, HASH_HEAD + words, 0
+        self.filtered = filtered
         self._allocate(8)
 
     def _allocate(self, capacity: int) -> None:
@@ -69,7 +73,7 @@ class HashGroup:
         self.limit = capacity // 2
         self.filter_mask = (self.mask >> FILTER_SLOTS_SHIFT) | FILTER_LEAST
         self.removed = 0
-        words, slots = self.filter_mask + 1, capacity * self.stride
+        words, slots = (self.filter_mask + 1) * self.filtered, capacity * self.stride
         raw = np.zeros(words + slots + _LINE_WORDS - 1, dtype=np.uint64)
         # Slots of 32 bytes lie in one line of the cache if the first one begins at a line.
         first = words + (-(raw.ctypes.data // 8 + words) % _LINE_WORDS)
@@ -83,17 +87,21 @@ class HashGroup:
         return self.array.ctypes.data
 
     def _admit(self, h: int) -> None:
-        """Lets the filter pass keys with that hash."""
+        """Lets the filter, if there is one, pass keys with that hash."""
+        if not self.filtered:
+            return
         at = self.filter_mask - ((h >> FILTER_WORD_SHIFT) & self.filter_mask)
         self.filter[at] |= np.uint64(1 << (h >> FILTER_BIT_SHIFT))
 
     def _admit_all(self, hashes: NDArray[np.uint64]) -> None:
-        """Makes the filter anew, for the keys with these hashes."""
+        """Makes the filter, if there is one, anew, for the keys with these hashes."""
+        self.removed = 0
+        if not self.filtered:
+            return
         self.filter[:] = 0
         words = (hashes >> np.uint64(FILTER_WORD_SHIFT)) & np.uint64(self.filter_mask)
         bits = np.uint64(1) << (hashes >> np.uint64(FILTER_BIT_SHIFT))
         np.bitwise_or.at(self.filter, self.filter_mask - words.astype(np.int64), bits)
-        self.removed = 0
 
     def _slot(self, key: PackedKey, h: int) -> int:
         """Offset of the slot that has the key, whose hash is `h`, or, if none has, of the free one where it belongs."""
@@ -151,7 +159,7 @@ class HashGroup:
                 hole = at
         flat[hole * stride] = 0
         self.removed += 1
-        if self.removed > self.count + _STALE:
+        if self.filtered and self.removed > self.count + _STALE:
             self._admit_all(_hash_rows(self.array[self.array[:, 0] != 0][:, HASH_HEAD:]))
 
     def _rebuild(self, capacity: int) -> None:

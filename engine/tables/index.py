@@ -61,7 +61,7 @@ class ExactIndex:
 
     def __init__(self, sw: NDArray[np.int64], slot: int, layout: KeyLayout, fields: tuple[KeyField, ...]) -> None:
         self._sw, self._slot = sw, slot
-        self._group = HashGroup(layout.words)
+        self._group = HashGroup(layout.words, filtered=False)
         self._publish()
 
     def _publish(self) -> None:

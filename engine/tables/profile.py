@@ -126,21 +126,6 @@ class ActionProfile:
         g = self._group(group)
         self._assign(g, self._checked(group, members, g.max_size))
 
-    def add_to_group(self, group: int, member: GroupMember) -> None:
-        """Adds one member."""
-        g = self._group(group)
-        if any(m.member == member.member for m in g.members):
-            raise EntryExists(f"{self.name}: member {member.member} is in group {group} already")
-        self._assign(g, self._checked(group, (*g.members, member), g.max_size))
-
-    def remove_from_group(self, group: int, member: int) -> None:
-        """Removes one member."""
-        g = self._group(group)
-        rest = tuple(m for m in g.members if m.member != member)
-        if len(rest) == len(g.members):
-            raise NoSuchEntry(f"{self.name}: member {member} is not in group {group}")
-        self._assign(g, rest)
-
     def delete_group(self, group: int) -> None:
         """Removes a group that no entry uses."""
         g = self._group(group)

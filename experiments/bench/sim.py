@@ -155,7 +155,7 @@ def run(k: int = 16, message: int = 2_000_000, tell: Progress = silent) -> Bench
 
 
 def report(speeds: Sequence[Speed], compile_s: float, peak: int, delivered: int) -> BenchReport:
-    """As issue 4 asks; of several runs of the same the middle one counts."""
+    """Speed and memory against the goals; of several runs of the same the middle one counts."""
     ordered = sorted(speeds, key=lambda speed: speed.cpu_s)
     speed, fastest, slowest = ordered[len(ordered) // 2], ordered[0], ordered[-1]
     hops_per_s, events_per_s = speed.hops / speed.cpu_s, speed.events / speed.cpu_s

@@ -76,7 +76,6 @@ class _Run:
         self.switches.add(_FLOW, source, dict.fromkeys(self._device(switch) for way in ways for switch in way))
         self.posted = self.completed = self.received = 0
         self.in_order = True
-        self.pushed_ps: list[int] = []
 
     def _device(self, switch: int) -> int:
         return self.topology.switches[switch].device_id

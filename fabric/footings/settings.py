@@ -20,7 +20,8 @@ from detour.topo import Topology
 
 QUEUE_PACKETS = 320
 ECN_PACKETS = 100
-"""DCTCP's K; above 75, or no path is ever 75 MTU times better than another (FACTS 6)"""
+"""DCTCP's K; above 75, or no path is ever 75 MTU times better than another
+(docs/facts.md, "Non-shortest paths: what the paper leaves open")"""
 BETTER_BY_MTUS = 75
 PROBE_EVERY = 100
 """delta 2 and delta 3 of section III of the non-shortest-path paper"""

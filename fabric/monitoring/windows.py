@@ -19,8 +19,6 @@ from detour.base.jit import njit
 from detour.control.rerouting import FlowReport
 from detour.hosts.state import Hosts
 
-WINDOW_PS = 100_000_000_000
-"""100 ms, as in section IV"""
 KEPT = 600
 """windows that are remembered: a minute"""
 
@@ -122,8 +120,8 @@ class Windows:
         """What the last window says of every flow."""
         found = []
         for name, place in self._place.items():
-            last, (usual, _, more) = self._last(name), self._state[place].tolist()
-            found.append(FlowReport(name, last[_RATE], max(0.0, usual), last[_DROP_AT], last[_ECN], last[_DELAY], more))
+            last, (_, _, more) = self._last(name), self._state[place].tolist()
+            found.append(FlowReport(name, last[_RATE], last[_DROP_AT], last[_ECN], last[_DELAY], more))
         return found
 
     def series(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DCQCN (Zhu et al., SIGCOMM 2015, 3.3) and the variant in HPCC's ns-3 (`rdma-hw.cc`); rates in bit/s (FACTS 5).
+"""DCQCN (Zhu et al., SIGCOMM 2015, 3.3) and the variant in HPCC's ns-3 (`rdma-hw.cc`); rates in bit/s
+(docs/facts.md, "DCQCN").
 
 State: rate, target, alpha. A notification (a CNP, or without CNPs the CE bit of an ACK) cuts: target <- rate (unless
 `dcqcn_clamp_target` is off and there was no increase by time since the last cut), rate <- rate (1 - alpha / 2), floor

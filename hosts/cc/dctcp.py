@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DCTCP (RFC 8257) with the choices of Linux where the RFC leaves some; windows in packets (FACTS 5).
+"""DCTCP (RFC 8257) with the choices of Linux where the RFC leaves some; windows in packets
+(docs/facts.md, "DCTCP").
 
 * Section 3.3: alpha <- (1 - g) alpha + g F once a window, F the marked share of the bytes acknowledged in it;
   alpha starts at 1. The window shrinks by alpha / 2 at the first mark, at most once a window, not below

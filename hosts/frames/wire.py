@@ -26,8 +26,9 @@
 
 The flow label of data packets is that of the QP (`QP.set_flow_label`; 0: none), by which switches know a flow that
 they are to watch; all other packets have 0. The hop-by-hop header is next header, 0, option type 0x3e, option length 4,
-delay in ticks (FACTS 2). The UDP source port selects the path. With a uSID list as destination address, UDP checksum
-and ICRC are computed over the address that the receiver will see: the block and the last uSID (FACTS 1).
+delay in ticks (docs/facts.md, "Transit Measurement option"). The UDP source port selects the path. With a uSID list as
+destination address, UDP checksum and ICRC are computed over the address that the receiver will see: the block and the
+last uSID (docs/facts.md, "uSID lists and checksums").
 
 **ICRC** (IBTA annex A17): CRC-32 over 8 bytes 0xff, IPv6, UDP, BTH and the rest, with traffic class, flow label,
 hop limit, UDP checksum and the byte with BTH's FECN and BECN as ones, sent least significant byte first.

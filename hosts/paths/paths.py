@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Probing and choice of paths by the sender (non-shortest-path paper, section III; FACTS 6).
+"""Probing and choice of paths by the sender (non-shortest-path paper, section III;
+docs/facts.md, "Non-shortest paths: what the paper leaves open").
 
 A candidate path is a UDP source port (most significant bit 0: a shortest path, 1: a non-shortest one) and
 optionally a uSID list; the sender knows nothing of the topology behind it. Rules:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sending half of go-back-N makes of ACKs and NAKs (RoCEv2's reliable connection; IBTA 9.7.5; FACTS 5).
+"""What the sending half of go-back-N makes of ACKs and NAKs (RoCEv2's reliable connection; IBTA 9.7.5;
+docs/facts.md, "Go-back-N").
 
 An ACK stands for everything up to its PSN, and for nothing else: the packet that caused it only tells its round trip,
 mark and delay. A NAK (PSN sequence error) does the same for what precedes its PSN, and makes the sender go back: all

@@ -4,11 +4,11 @@
 LERP: packets are accepted in any order inside the window and go to memory at once (section I of the
 non-shortest-path paper); only counting messages and delivering immediates wait for order. Every one is answered.
 
-Go-back-N (FACTS 5): what comes early is dropped. One NAK (PSN sequence error) reports a gap; the next one can only
-come after the expected packet. With reordering, for networks that reorder but do not lose (section II-B of the
-paper), what comes early is held, in its place already, until the gap is filled; there is no NAK, and ACKs name only
-what came in order. They are sent for held packets too, because they tell the sender about marks. An ACK answers a
-packet that asks for one or is marked.
+Go-back-N (docs/facts.md, "Go-back-N"): what comes early is dropped. One NAK (PSN sequence error) reports a gap; the
+next one can only come after the expected packet. With reordering, for networks that reorder but do not lose (section
+II-B of the paper), what comes early is held, in its place already, until the gap is filled; there is no NAK, and ACKs
+name only what came in order. They are sent for held packets too, because they tell the sender about marks. An ACK
+answers a packet that asks for one or is marked.
 
 DCQCN's notification point: a marked packet makes a CNP unless the last one of the QP is less than `cnp_interval_ps`
 ago. CNPs go back with the source port of the marked packet, so the sender knows which path they are about.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LERP delivers every message whole, once and in place, whatever the network does (seeded; issue 2, "Show it")."""
+"""LERP delivers every message whole, once and in place, whatever the network does (seeded)."""
 
 from __future__ import annotations
 

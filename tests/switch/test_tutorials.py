@@ -54,7 +54,6 @@ def clean_mininet():
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("exercise", exercises.EXERCISES, ids=lambda exercise: exercise.name)
 def test_exercise(exercise: exercises.Exercise, tmp_path: Path) -> None:
     checkout, switch = the_checkout(exercise), the_switch()

@@ -2,7 +2,8 @@
 """What a fabric in virtual time is made of: links, buffers, and the schemes of section IV of the non-shortest-path
 paper. All of it is data; `virtual.VirtualFabric` builds it.
 
-Where the paper is silent the choice is FACTS 5 and 6's, by name, and here only.
+Where the paper is silent the choice is that of docs/facts.md, "Non-shortest paths: what the paper leaves open"
+(congestion control: "DCTCP" and "DCQCN" there), by name, and here only.
 """
 
 from __future__ import annotations
@@ -127,9 +128,9 @@ class Scheme:
 
 STEP_MARKING = StepMarking(Amount(80_000, "bytes"))
 """DCTCP's K where nothing else is said. A reroute needs 75 KB of queue difference, so a smaller K could never trigger
-one (FACTS 6)."""
+one (docs/facts.md, "Non-shortest paths: what the paper leaves open")."""
 RED_MARKING = RedMarking(Amount(400_000, "bytes"), Amount(1_600_000, "bytes"), 0.2)
-"""DCQCN's thresholds at 100 Gb/s (FACTS 5)"""
+"""DCQCN's thresholds at 100 Gb/s (docs/facts.md, "DCQCN")"""
 
 PATIENT = (("min_rto_ps", 10_000 * US), ("initial_rto_ps", 10_000 * US))
 """under PFC a pause is no loss: with the timeouts of lossy networks go-back-N would send again what only waits"""

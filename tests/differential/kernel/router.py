@@ -14,11 +14,11 @@ import subprocess
 import time
 
 from tests.ptf.bmv2 import Namespace, packet_socket
+from tests.waiting import PATIENCE_S
 
 ROUTER_MAC = bytes.fromhex("020000000001")
 TESTER_MAC = bytes.fromhex("020000000002")
 PORTS = (1, 2, 3, 4, 5)
-DEADLINE = 10.0
 
 _CABLE = """
 ip link add r{port} address 02:00:00:00:00:01 type veth peer name t{port}
@@ -74,7 +74,7 @@ class Router:
         """An IPv6 packet comes in at port 1."""
         self._sockets[1].send(ROUTER_MAC + TESTER_MAC + b"\x86\xdd" + packet)
 
-    def receive(self, port: int, timeout: float = DEADLINE) -> bytes | None:
+    def receive(self, port: int, timeout: float = PATIENCE_S) -> bytes | None:
         """The next IPv6 packet that leaves by a port; None if none comes in time."""
         end = time.monotonic() + timeout
         while True:

@@ -28,7 +28,7 @@ def runner() -> PacketRunner:
 
 
 def exact_feedback(queue: int, old: int, q_eq: int, w: int) -> int:
-    """Fb of section II-D, positive, quantised as FACTS 9 has it."""
+    """Fb of section II-D, positive, quantised as in docs/facts.md, "QCN-Switch: Table I"."""
     most = q_eq * (2 * w + 1)
     value = min(max(queue - q_eq + w * (queue - old), 0), most)
     return int(Fraction(value * 63, most))

@@ -14,7 +14,7 @@ RULES = Thresholds(hold_ps=10 * MS, penalty_ps=100 * MS)
 
 
 def report(flow: str, rate: float = 10.0, ecn: float = 0.0, delay: float = 0.0) -> FlowReport:
-    return FlowReport(flow, rate, 10.0, 1 - rate / 10, ecn, 2 * delay, delay)
+    return FlowReport(flow, rate, 1 - rate / 10, ecn, 2 * delay, delay)
 
 
 @pytest.mark.parametrize(

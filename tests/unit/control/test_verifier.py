@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from ipaddress import IPv6Address
 
 import pytest
 
@@ -11,7 +12,7 @@ from detour.control.entries import Action, ActionSet, DefaultAction, Entity, Lpm
 from detour.control.planner import plan
 from detour.control.policy import Policy
 from detour.control.verifier.verifier import verify
-from detour.topo import address, parse_failure, parse_topology
+from detour.topo import parse_failure, parse_topology
 
 D1 = parse_topology("d1")
 PLAN = plan(D1)
@@ -28,7 +29,7 @@ def change(device: int, edit: Callable[[Entity], Entity | None], base: Plan = PL
 
 
 def entry_for(prefix: str, bits: int, table: str = schema.ROUTE) -> Callable[[Entity], bool]:
-    match = ((schema.DST_ADDR, Lpm(address.parse_ipv6(prefix), bits)),)
+    match = ((schema.DST_ADDR, Lpm(int(IPv6Address(prefix)), bits)),)
     return lambda entity: isinstance(entity, TableEntry) and entity.table == table and entity.match == match
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import struct
+from ipaddress import IPv6Address
 
 import numpy as np
 import pytest
@@ -16,9 +17,8 @@ from detour.control.p4runtime.watching import CLASS_BOUNDS, CLASS_MEANS, WatchLi
 from detour.engine import phv
 from detour.engine.compiler.program import Program
 from detour.engine.compiler.run import PacketRunner
-from detour.topo.address import parse_ipv6
 
-SOURCE = parse_ipv6("fd00:0:0:1::1")
+SOURCE = int(IPv6Address("fd00:0:0:1::1"))
 
 
 def test_every_flow_has_a_label_and_a_slot_at_each_switch() -> None:

@@ -104,6 +104,16 @@ def test_a_filter_passes_every_key_of_its_group(changes: list[tuple[bool, int]])
     assert all(group.get(key)[0] for key in keys)
 
 
+def test_an_exact_table_has_no_filter():
+    group = HashGroup(2, filtered=False)
+    for number in range(600):
+        group.put((number, 7), number + 1, 1)
+    for number in range(0, 600, 2):
+        group.remove((number, 7))
+    assert not len(group.filter)
+    assert [group.get((number, 7))[0] for number in range(600)] == [n + 1 if n % 2 else 0 for n in range(600)]
+
+
 def test_a_filter_stops_most_other_keys():
     for count in (1, 30, 500, 20_000):
         group = HashGroup(1)

@@ -86,13 +86,13 @@ def test_groups_change_under_their_entries(s: Setup) -> None:
     s.selector.add_group(5)
     s.chosen.insert((1,), GroupRef(5))
     assert s.send(2, 1) == (0, 100), "an empty group runs no action, but the table was hit"
-    s.selector.add_to_group(5, GroupMember(1))
+    s.selector.set_group(5, [GroupMember(1)])
     assert s.members_hit(1) == {1001}
     s.selector.set_group(5, [GroupMember(0), GroupMember(2)])
     assert s.members_hit(1) == {1000, 1002}
     s.selector.modify_member(0, PICK, (5,))
     assert s.members_hit(1) == {5, 1002}
-    s.selector.remove_from_group(5, 0)
+    s.selector.set_group(5, [GroupMember(2)])
     assert s.members_hit(1) == {1002}
     assert s.selector.group(5) == ((GroupMember(2),), 0)
 
@@ -138,9 +138,7 @@ def test_what_does_not_fit_is_refused(s: Setup) -> None:
     for error, bad in (
         (EntryExists, lambda: s.selector.add_member(0, PICK, (1,))),
         (EntryExists, lambda: s.selector.add_group(1)),
-        (EntryExists, lambda: s.selector.add_to_group(1, GroupMember(0))),
-        (NoSuchEntry, lambda: s.selector.add_to_group(1, GroupMember(99))),
-        (NoSuchEntry, lambda: s.selector.remove_from_group(1, 2)),
+        (NoSuchEntry, lambda: s.selector.set_group(1, [GroupMember(99)])),
         (NoSuchEntry, lambda: s.selector.delete_group(8)),
         (NoSuchEntry, lambda: s.selector.modify_member(77, PICK, (1,))),
         (NoSuchEntry, lambda: s.chosen.insert((2,), GroupRef(9))),

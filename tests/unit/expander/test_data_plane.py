@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""uSID lists of routes and the ports at which the lossless priority rises."""
+"""The ports at which the lossless priority rises."""
 
 from itertools import pairwise
 
@@ -7,13 +7,12 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control import schema
-from detour.control.expander.data_plane import check_lengths, sid_paths
 from detour.control.expander.rising import plan_rising, rising_ports
 from detour.control.expander.routes import PathPolicy, compute
 from detour.control.planner import plan
 from detour.control.policy import Policy as FabricPolicy
 from detour.topo import parse_topology
-from detour.topo.expander import fc, fcplus, jellyfish
+from detour.topo.expander import fcplus, jellyfish
 
 NETWORK = fcplus(24, 10, 4, hosts=2, seed=7)
 
@@ -41,23 +40,6 @@ def test_the_priority_rises_where_the_routes_say():
 def test_uncrossed_pairs_never_rise_and_no_port_returns():
     for switch, hosts in enumerate(NETWORK.hosts.tolist()):
         assert all(i > hosts and o > hosts and i != o for i, o in rising_ports(NETWORK, switch))
-
-
-def test_sid_lists_name_the_switches_and_the_host():
-    topology = NETWORK.topology
-    routes = compute(NETWORK, PathPolicy(12, 2, max_hops=5))
-    for path in sid_paths(routes, topology.hosts[0], topology.hosts[-1]):
-        assert path.usids == (*(s + 1 for s in path.switches[1:]), topology.hosts[-1].node_id)
-        assert len(path.priorities) == len(path.switches) - 1
-    check_lengths(routes)
-
-
-def test_paths_of_more_than_six_usids_are_refused():
-    network = fc(30, 14, 8, hosts=1, seed=2)
-    routes = compute(network, PathPolicy(600, 1))
-    assert routes.length.max() > 6
-    with pytest.raises(DetourError, match=r"needs \d+ uSIDs, at most 6 fit; fewer paths"):
-        check_lengths(routes)
 
 
 def channel_entries(topology, policy):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sender's rules for probing and choosing paths (non-shortest-path paper, section III; FACTS 6)."""
+"""The sender's rules for probing and choosing paths (non-shortest-path paper, section III;
+docs/facts.md, "Non-shortest paths: what the paper leaves open")."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Primary and backups, by the rules of the spec (FACTS.md, section 4)."""
+"""Primary and backups, by the rules of the spec (docs/facts.md, "Primary and backups")."""
 
 from __future__ import annotations
 

@@ -628,6 +628,9 @@ def test_a_lane_is_first_come_first_served() -> None:
         await asyncio.sleep(0.01)
         assert order == ["a"]
         first.set()
+        async with asyncio.timeout(WAIT_S):
+            while len(order) < 2:
+                await asyncio.sleep(0)
         await asyncio.sleep(0.01)
         assert order == ["a", "large"]  # alone, since it is larger than the lane
         others.set()

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linear programmes as HiGHS takes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import highspy
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def programme(
+    costs: Floats,
+    rows: tuple[Floats, Floats],
+    matrix: tuple[Ints, Ints, Floats],
+    *,
+    maximise: bool = False,
+    integer: bool = False,
+) -> highspy.HighsLp:
+    """The programme over columns x >= 0 with rows[0] <= A x <= rows[1] in which costs x is least (or most).
+
+    `costs`: (columns,). `rows`: two of (rows,), infinite where there is no bound. `matrix`: A by columns,
+    (columns + 1,) where each begins, (entries,) rows, (entries,) values. `integer`: x consists of integers.
+    """
+    # Here, so that whoever plans nothing by it does not wait for it. With OR-Tools in the same process it would have
+    # to be imported first.
+    import highspy
+
+    count = len(costs)
+    model = highspy.HighsLp()
+    model.num_col_, model.num_row_ = count, len(rows[0])
+    model.sense_ = highspy.ObjSense.kMaximize if maximise else highspy.ObjSense.kMinimize
+    model.col_cost_ = costs
+    model.col_lower_, model.col_upper_ = np.zeros(count), np.full(count, np.inf)
+    model.row_lower_, model.row_upper_ = rows
+    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = matrix
+    if integer:
+        model.integrality_ = [highspy.HighsVarType.kInteger] * count
+    return model
