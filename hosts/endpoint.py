@@ -128,8 +128,8 @@ def transmit(hs: Any, host: int, buf: Any, offset: int, now: int) -> int:
     h = host_row(hs, host)
     h["now"] = now
     length = 0
-    while length == 0 and h["ctl_head"] != h["ctl_tail"]:
-        length = _control(hs, buf, offset, h, ctl_row(hs, host, nic.pop_control(hs, h)))
+    while length == 0 and nic.waits(h["ctl"]):
+        length = _control(hs, buf, offset, h, ctl_row(hs, host, nic.pop(hs, h["ctl"])))
     if length == 0 and nic.may_send_data(hs, h):
         length = _data(hs, host, h, buf, offset, now)
         if length == 0 and h["open_loop"]:
@@ -144,8 +144,8 @@ def transmit(hs: Any, host: int, buf: Any, offset: int, now: int) -> int:
 def _data(hs: Any, host: int, h: Any, buf: Any, offset: int, now: int) -> int:
     """The next PTM or data packet."""
     length = 0
-    while length == 0 and h["ptm_head"] != h["ptm_tail"]:
-        m = ptm_row(hs, host, nic.pop_ptm(hs, h))
+    while length == 0 and nic.waits(h["ptm"]):
+        m = ptm_row(hs, host, nic.pop(hs, h["ptm"]))
         if m["kind"] == nic.CTL_PTM:  # it is withdrawn when its QP is destroyed
             length = paths.write_ptm(hs, buf, offset, h, m, now)
     while length == 0 and h["active_head"] != NIL:

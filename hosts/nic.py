@@ -48,51 +48,47 @@ def take_active(hs: Any, h: Any) -> int:
 
 
 @inner
-def push_control(hs: Any, host: int) -> int:
-    """Index of a fresh entry at the end of the host's control ring; `NIL` if the ring is full (then the
-    message is lost, which every protocol here survives)."""
-    h = host_row(hs, host)
+def _push(hs: Any, h: Any, ring: Any) -> int:
+    """Index of a fresh entry at the end of one of the host's rings; `NIL` if it is full (then the message is lost,
+    which every protocol here survives)."""
     depth = cfg_row(hs)["control_depth"]
-    if h["ctl_tail"] == h["ctl_head"]:
+    if ring["tail"] == ring["head"]:
         # An empty ring begins anew, so that what waits for a moment only stays in the processor's cache.
-        h["ctl_head"] = h["ctl_tail"] = 0
-    if h["ctl_tail"] - h["ctl_head"] >= depth:
+        ring["head"] = ring["tail"] = 0
+    if ring["tail"] - ring["head"] >= depth:
         h["control_dropped"] += 1
         return NIL
-    index = h["ctl_tail"] & (depth - 1)
-    h["ctl_tail"] += 1
+    index = ring["tail"] & (depth - 1)
+    ring["tail"] += 1
     return index
 
 
 @inner
-def pop_control(hs: Any, h: Any) -> int:
-    """Removes the oldest entry, of which there must be one; its index is valid until the next push."""
-    index = h["ctl_head"] & (cfg_row(hs)["control_depth"] - 1)
-    h["ctl_head"] += 1
-    return index
+def push_control(hs: Any, host: int) -> int:
+    """`_push` for the ring of control messages."""
+    h = host_row(hs, host)
+    return _push(hs, h, h["ctl"])
 
 
 @inner
 def push_ptm(hs: Any, host: int) -> int:
-    """`push_control` for the ring of PTMs."""
+    """`_push` for the ring of PTMs."""
     h = host_row(hs, host)
-    depth = cfg_row(hs)["control_depth"]
-    if h["ptm_tail"] == h["ptm_head"]:
-        h["ptm_head"] = h["ptm_tail"] = 0
-    if h["ptm_tail"] - h["ptm_head"] >= depth:
-        h["control_dropped"] += 1
-        return NIL
-    index = h["ptm_tail"] & (depth - 1)
-    h["ptm_tail"] += 1
+    return _push(hs, h, h["ptm"])
+
+
+@inner
+def pop(hs: Any, ring: Any) -> int:
+    """Removes the oldest entry, of which there must be one; its index is valid until the next push."""
+    index = ring["head"] & (cfg_row(hs)["control_depth"] - 1)
+    ring["head"] += 1
     return index
 
 
 @inner
-def pop_ptm(hs: Any, h: Any) -> int:
-    """`pop_control` for the ring of PTMs."""
-    index = h["ptm_head"] & (cfg_row(hs)["control_depth"] - 1)
-    h["ptm_head"] += 1
-    return index
+def waits(ring: Any) -> bool:
+    """Whether a ring has an entry."""
+    return ring["head"] != ring["tail"]
 
 
 @inner
@@ -105,9 +101,9 @@ def may_send_data(hs: Any, h: Any) -> bool:
 def has_work(hs: Any, host: int) -> bool:
     """Whether a host may have something to send now."""
     h = host_row(hs, host)
-    if h["ctl_head"] != h["ctl_tail"]:
+    if waits(h["ctl"]):
         return True
-    return may_send_data(hs, h) and (h["active_head"] != NIL or h["ptm_head"] != h["ptm_tail"])
+    return may_send_data(hs, h) and (h["active_head"] != NIL or waits(h["ptm"]))
 
 
 @njit

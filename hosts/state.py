@@ -50,19 +50,25 @@ HOST_COUNTERS = (
     "rx_frames rx_bytes tx_frames tx_bytes rx_malformed rx_not_mine rx_bad_checksum rx_bad_icrc "
     "rx_unknown_qp rx_wrong_state rx_out_of_window control_dropped ptm_answered rx_old_connection"
 )
+RING = np.dtype(_ints("head tail"))
+"""numbers of the oldest entry of a ring and of the next one, neither yet brought to its length"""
 HOST = np.dtype(
-    _ints(
+    [
         # IPv6 address, address as the last uSID of a list (0: none), MACs
-        "addr_hi addr_lo usid_hi usid_lo mac gateway rng "
-        # round robin over QPs with data to send; ring of control messages; heap of deadlines and the first one's key
-        "active_head active_tail ctl_head ctl_tail heap_size heap_first "
-        # ring of PTMs; mask of priorities that must not be sent; time of the last call, ps
-        "ptm_head ptm_tail paused now "
-        # 1: an open-loop source (`openloop.py`)
-        "open_loop "
-    )
-    + _ints(HOST_COUNTERS)
-    + _ints("unused")  # else a row has 256 bytes, a power of two (`_apart`)
+        *_ints("addr_hi addr_lo usid_hi usid_lo mac gateway rng "),
+        # round robin over QPs with data to send
+        *_ints("active_head active_tail "),
+        # ring of control messages
+        ("ctl", RING),
+        # heap of deadlines and the first one's key
+        *_ints("heap_size heap_first "),
+        # ring of PTMs
+        ("ptm", RING),
+        # mask of priorities that must not be sent; time of the last call, ps; 1: an open-loop source (`openloop.py`)
+        *_ints("paused now open_loop "),
+        *_ints(HOST_COUNTERS),
+        *_ints("unused"),  # else a row has 256 bytes, a power of two (`_apart`)
+    ]
 )
 """one row a host"""
 

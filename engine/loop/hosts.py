@@ -86,7 +86,8 @@ def prefetch_answers(hs: Any, host: int) -> None:
     """Asks the cache for where the next answer of a host is written that waits for its uplink."""
     h = host_row(hs, host)
     length = load64(hs.listing + _LENGTHS_AT + _CTL_AT)
-    place = h["ctl_tail"] & (cfg_row(hs)["control_depth"] - 1) if h["ctl_tail"] != h["ctl_head"] else 0
+    ring = h["ctl"]
+    place = ring["tail"] & (cfg_row(hs)["control_depth"] - 1) if ring["tail"] != ring["head"] else 0
     prefetch_lines(load64(hs.listing + _CTL_AT) + (host * length + place) * _CTL_BYTES, _CTL_BYTES)
 
 

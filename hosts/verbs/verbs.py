@@ -600,7 +600,7 @@ class QP:
                 nic.activate(hs, other, hs.qp[other])
         for table, name in ((hs.ctl, "ctl"), (hs.ptm, "ptm")):
             ring = table[self.context.host]
-            for at in range(int(h[f"{name}_head"]), int(h[f"{name}_tail"])):
+            for at in range(*h[name].tolist()):
                 m = ring[at & (len(ring) - 1)]
                 if m["qp"] == i and m["kind"] != nic.CTL_PTR:
                     m["kind"] = nic.CTL_NONE
