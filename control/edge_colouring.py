@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from detour.base.jit import njit
 
-Ints = NDArray[np.integer[Any]]
+IntegerArray = NDArray[np.integer[Any]]
 
 
 def coloured(
-    left: Ints, right: Ints, colours: int, limit: Ints | None = None, *, last: bool = False
+    left: IntegerArray, right: IntegerArray, colours: int, limit: IntegerArray | None = None, *, last: bool = False
 ) -> NDArray[np.int32]:
     """(edges,) colours from 0, no two the same at an end; edge e goes from `left[e]` to `right[e]`.
 

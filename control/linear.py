@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.arrays import Int64Array
+
 if TYPE_CHECKING:
     import highspy
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def programme(
     costs: Floats,
     rows: tuple[Floats, Floats],
-    matrix: tuple[Ints, Ints, Floats],
+    matrix: tuple[Int64Array, Int64Array, Floats],
     *,
     maximise: bool = False,
     integer: bool = False,
