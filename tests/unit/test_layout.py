@@ -8,6 +8,8 @@ import os
 import tomllib
 from pathlib import Path
 
+import networkx as nx
+
 import detour
 from detour.base import places
 
@@ -61,3 +63,52 @@ def _imported(path: Path) -> list[str]:
 
 def test_the_package_is_the_one_of_this_checkout() -> None:
     assert Path(detour.__file__).resolve() == ROOT / "detour" / "__init__.py"
+
+
+BELOW = {
+    # room: what it may import from, beside itself (docs/architecture.md)
+    "base": set(),
+    "topo": {"base"},
+    "control": {"base", "topo"},
+    "hosts": {"base", "topo"},
+    "engine": {"base", "topo", "control", "hosts"},
+    "fabric": {"base", "topo", "control", "hosts", "engine"},
+    "experiments": {"base", "topo", "control", "hosts", "engine", "fabric"},
+    "cli": {"base", "topo", "control", "hosts", "engine", "fabric", "experiments"},
+}
+
+
+def _graph() -> dict[str, set[str]]:
+    """Modules of the package and the modules that they import, anywhere in them."""
+    found: dict[str, set[str]] = {}
+    paths = places.modules()
+    names = {path: ".".join(path.relative_to(places.PACKAGE.parent).with_suffix("").parts) for path in paths}
+    known = {name.removesuffix(".__init__") for name in names.values()}
+    for path, name in names.items():
+        used: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                used |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                used |= {node.module or ""} | {f"{node.module}.{alias.name}" for alias in node.names}
+        found[name.removesuffix(".__init__")] = used & known
+    return found
+
+
+def test_imports_point_one_way() -> None:
+    wrong = [
+        f"{name} imports {other}"
+        for name, others in _graph().items()
+        for other in others
+        if len(other.split(".")) > 1
+        and (room := name.split(".")[1]) != (below := other.split(".")[1])
+        and below not in BELOW[room]
+    ]
+    assert not wrong
+
+
+def test_imports_have_no_circles() -> None:
+    """But for a package that gathers what its own modules define."""
+    graph = nx.DiGraph([(a, b) for a, others in _graph().items() for b in others])
+    graph.remove_edges_from([(a, b) for a, b in graph.edges if b.startswith(f"{a}.") or a.startswith(f"{b}.")])
+    assert not [circle for circle in nx.strongly_connected_components(graph) if len(circle) > 1]
