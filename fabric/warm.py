@@ -28,7 +28,7 @@ def warm(tell: Progress = silent) -> None:
         DetourError: what was tried does not work.
     """
     COMPILING.hush()
-    tell("compiling native code, once: about a minute and a half on two cores")
+    tell("compiling native code, once: about a minute on two cores")
     with _planners():
         loop.ensure(silent)
         _warm_session()
