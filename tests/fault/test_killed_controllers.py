@@ -34,14 +34,14 @@ KILLED = 4
 
 CONTROLLER = """
 import asyncio, sys
-from detour.control.p4runtime.client import FabricClient, Target
+from detour.control.p4runtime.client import FabricClient, SwitchTarget
 from detour.control.planner import plan
 from detour.control.p4runtime.reconcile import reconcile
 from detour.topo import parse_topology
 
 async def main():
     topology = parse_topology(sys.argv[2])
-    async with FabricClient([Target(s.name, s.device_id, sys.argv[1]) for s in topology.switches]) as fabric:
+    async with FabricClient([SwitchTarget(s.name, s.device_id, sys.argv[1]) for s in topology.switches]) as fabric:
         await reconcile(fabric, plan(topology))
 
 asyncio.run(main())

@@ -50,7 +50,7 @@ def _work(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
 _PLANTS: dict[str, tuple[Callable[..., dict[str, Any]], Callable[[], Any]]] = {
     "bounds": (pipeline.run, lambda: mock.patch.object(parser._Parser, "require_bytes")),
     "table": (tables.run, lambda: mock.patch.object(MatchTable, "modify")),
-    "json": (json_loader.run, lambda: mock.patch.object(native, "Code", _raise)),
+    "json": (json_loader.run, lambda: mock.patch.object(native, "NativeCode", _raise)),
     "server": (p4runtime.run, lambda: mock.patch.dict(service._WRITE, dict.fromkeys(service._WRITE, (_raise, False)))),
     "hosts": (hosts.run, lambda: mock.patch.object(Device, "give", _give_back_at_once)),
     "hang": (pipeline.run, lambda: mock.patch.object(pipeline.Round, "run", _wait_for_ever)),

@@ -30,7 +30,7 @@ from detour.base.errors import DetourError
 from detour.engine import endpoint
 from detour.engine.switch import options, process
 wanted = options.parse(sys.argv[2:])
-rehearsal = endpoint.Endpoint("127.0.0.1:0")  # imports what is imported late
+rehearsal = endpoint.GrpcEndpoint("127.0.0.1:0")  # imports what is imported late
 rehearsal.bind()
 rehearsal.stop()
 os.setgroups([])
