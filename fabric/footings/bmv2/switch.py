@@ -7,6 +7,7 @@ the process runs in a namespace that has none but its own.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import socket
@@ -29,6 +30,7 @@ _TOOLS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux", "setpriv"
 _THRIFT_BASE = 9090
 _START_SECONDS = 120.0
 _END_SECONDS = 5.0
+_THRIFT_SECONDS = 10.0
 _POLL_SECONDS = 0.01
 
 
@@ -119,19 +121,25 @@ class SwitchProcess:
         raise DetourError(f"switch {self.switch.name}: {BINARY} {what}: {lines[-1]}")
 
     def thrift(self) -> ThriftClient:
-        """A connection to its Thrift port, which it opens before its gRPC port.
+        """A connection to its Thrift port. It opens that in a thread of its own, which on a busy machine may get to
+        listening only after gRPC does.
 
         Raises:
             DetourError: it was built without Thrift.
         """
-        try:
-            sock = self._namespace.run(socket.create_connection, ("127.0.0.1", self._thrift_port), 5.0)
-        except OSError as error:
-            raise DetourError(
-                f"switch {self.switch.name}: Thrift port {self._thrift_port} of {BINARY}: {error.strerror}; "
-                "queue rates need a BMv2 that is built with Thrift"
-            ) from None
-        return ThriftClient(sock, self.switch.name)
+        deadline = time.monotonic() + _THRIFT_SECONDS
+        while True:
+            try:
+                sock = self._namespace.run(socket.create_connection, ("127.0.0.1", self._thrift_port), 5.0)
+                return ThriftClient(sock, self.switch.name)
+            except OSError as error:
+                refused = error.errno == errno.ECONNREFUSED and self.process.poll() is None
+                if not refused or time.monotonic() > deadline:
+                    raise DetourError(
+                        f"switch {self.switch.name}: Thrift port {self._thrift_port} of {BINARY}: {error.strerror}; "
+                        "queue rates need a BMv2 that is built with Thrift"
+                    ) from None
+            time.sleep(_POLL_SECONDS)
 
     def terminate(self) -> None:
         """Asks it to end; `close` waits for it."""
