@@ -101,5 +101,5 @@ def test_a_port_that_is_never_opened(monkeypatch: pytest.MonkeyPatch, ended: int
     monkeypatch.setattr(bmv2_switch, "_THRIFT_SECONDS", 0.05)
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
-        with pytest.raises(DetourError, match="switch s3: Thrift port .* needs? a BMv2 that is built with Thrift"):
+        with pytest.raises(DetourError, match=r"switch s3: Thrift port .* needs? a BMv2 that is built with Thrift"):
             process_at(server.getsockname()[1], ended).thrift()
