@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 from detour.base.progress import Progress, silent
+from detour.base.scoped import Scoped
 
-_session: ContextVar[Any] = ContextVar("session", default=None)
+ANSWERED_BY: Scoped[Any] = Scoped(None)
+"""the session of this process that answers commands; None: the daemon does"""
 
 
 def ask(do: str, tell: Progress = silent, **arguments: Any) -> Any:
@@ -20,7 +19,7 @@ def ask(do: str, tell: Progress = silent, **arguments: Any) -> Any:
     Raises:
         DetourError: no fabric is up, or it says why not.
     """
-    session = _session.get()
+    session = ANSWERED_BY.value
     if session is None:
         from detour.fabric.daemon import daemon
 
@@ -29,13 +28,3 @@ def ask(do: str, tell: Progress = silent, **arguments: Any) -> Any:
     if "tell" in inspect.signature(method).parameters:
         arguments["tell"] = tell
     return method(**arguments)
-
-
-@contextmanager
-def answered_by(session: Any) -> Iterator[None]:
-    """Commands are answered by a session of this process meanwhile."""
-    before = _session.set(session)
-    try:
-        yield
-    finally:
-        _session.reset(before)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -12,26 +12,24 @@ from prompt_toolkit.document import Document
 
 from detour.topo import Topology
 
-Words = Callable[[], list[str]]
 
-
-def of_topology(topology: Topology) -> dict[str, Words]:
+def of_topology(topology: Topology) -> dict[str, list[str]]:
     """What may stand for a metavar of the command line."""
     hosts = [host.name for host in topology.hosts]
     switches = [switch.name for switch in topology.switches]
     links = [link.name for link in topology.links]
     return {
-        "SRC": lambda: hosts,
-        "DST": lambda: hosts,
-        "SWITCH": lambda: switches,
-        "LINK|SWITCH": lambda: [*links, *switches, *hosts],
+        "SRC": hosts,
+        "DST": hosts,
+        "SWITCH": switches,
+        "LINK|SWITCH": [*links, *switches, *hosts],
     }
 
 
 class CommandCompleter(Completer):
     """Completes by a parser with subcommands; `words`: by metavar."""
 
-    def __init__(self, commands: Mapping[str, argparse.ArgumentParser], words: Mapping[str, Words]) -> None:
+    def __init__(self, commands: Mapping[str, argparse.ArgumentParser], words: Mapping[str, list[str]]) -> None:
         self._commands, self._words = commands, words
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
@@ -66,5 +64,4 @@ class CommandCompleter(Completer):
     def _values(self, action: argparse.Action) -> list[str]:
         if action.choices:
             return [str(choice) for choice in action.choices]
-        words = self._words.get(str(action.metavar))
-        return words() if words else []
+        return self._words.get(str(action.metavar), [])

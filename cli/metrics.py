@@ -51,11 +51,10 @@ def _text(result: dict[str, Any]) -> str:
 
 
 def _serve(where: str) -> None:
+    from detour.base.addresses import joined
     from detour.cli.scrape import make_server
 
     with progress(as_json=False, log=True) as tell, make_server(where, _current, tell) as server:
-        from detour.base.addresses import joined
-
         address = joined(*server.socket.getsockname()[:2])
         tell(f"serving metrics at http://{address}/metrics")
         server.serve_forever()

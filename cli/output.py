@@ -3,45 +3,97 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from detour.base import tables
 from detour.base.progress import Progress, silent
+from detour.base.scoped import Scoped
 
 if TYPE_CHECKING:  # rich takes a fifth of a second, and most of what is typed wrong needs none of it
     from rich.console import Console
     from rich.table import Table
 
 
-_console: ContextVar[Console | None] = ContextVar("console", default=None)
+PRINTED_TO: Scoped[Console | None] = Scoped(None)
+"""where results for people go, instead of standard output"""
+_NO_TERMINAL = 1_000
+"""characters: without a terminal there is no width to fit into, lines are as long as they need to be"""
+_SENTENCE = 24
+"""a cell from so many characters on may be broken between its words"""
+
+
+class Page:
+    """What a person reads of a result: lines and tables. `wide`: tables show all of their columns."""
+
+    def __init__(self, console: Console, wide: bool = False) -> None:
+        self.console, self.wide = console, wide
+
+    def print(self, text: str, style: str | None = None) -> None:
+        """A line, or several; nothing in it is markup."""
+        self.console.print(text, style=style, markup=False, highlight=False)
+
+    def table(self, shown: tables.Table[Any]) -> None:
+        """A table and its legend. Heads and sentences are broken between words where the terminal is narrow, other
+        cells never."""
+        from rich import box
+        from rich.table import Table
+
+        found = Table(box=box.SIMPLE_HEAD, title=shown.title or None, title_justify="left", pad_edge=False)
+        rows = shown.cells(self.wide)
+        for index, column in enumerate(shown.shown(self.wide)):
+            least = max(map(len, column.name.split()), default=1)
+            least = max([least, *(_unbroken(row[index]) for row in rows)])
+            found.add_column(column.name, justify="right" if column.right else "left", min_width=least)
+        for row in rows:
+            found.add_row(*(_plain(cell) for cell in row))
+        self.console.print(found, crop=False, highlight=False)
+        for line in shown.legend(self.wide):
+            self.print(line)
+
+
+def _plain(cell: str) -> Any:
+    from rich.text import Text
+
+    return Text(cell)
+
+
+def _unbroken(cell: str) -> int:
+    """Characters of a cell that stay on one line."""
+    return len(cell) if len(cell) < _SENTENCE else max(map(len, cell.split()), default=0)
+
+
+def present(result: Any, options: argparse.Namespace, render: Callable[[Page], None]) -> None:
+    """Prints a result (records, or what JSON knows): as one JSON document if `--json` was given, or as `render` does
+    it, with all columns if `--wide` was."""
+    if options.json:
+        from detour.base.records import as_json
+
+        print(json.dumps(as_json(result)))
+    else:
+        render(Page(_console(), getattr(options, "wide", False)))
+    sys.stdout.flush()
+
+
+def _console() -> Console:
+    if PRINTED_TO.value is not None:
+        return PRINTED_TO.value
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=_NO_TERMINAL)
 
 
 def emit(result: Any, as_json: bool, render: Callable[[Console], None]) -> None:
     """Prints a result: as one JSON document, or as `render` does it."""
     if as_json:
         print(json.dumps(result))
-    elif (console := _console.get()) is not None:
-        render(console)
     else:
-        from rich.console import Console
-
-        # Without a terminal there is no width to fit into: lines are as long as they need to be.
-        render(Console() if sys.stdout.isatty() else Console(width=200))
+        render(_console())
     sys.stdout.flush()
-
-
-@contextmanager
-def printed_to(console: Console) -> Iterator[None]:
-    """Results for people go to a console meanwhile."""
-    before = _console.set(console)
-    try:
-        yield
-    finally:
-        _console.reset(before)
 
 
 @contextmanager

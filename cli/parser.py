@@ -24,20 +24,26 @@ class Parser(argparse.ArgumentParser):
         raise DetourError(f"{message} (try `{self.prog} --help`)")
 
 
-def command(commands: Any, name: str, text: str, run: CommandFunction, *, json: bool = True) -> Parser:
-    """Adds a command that `run` carries out."""
+def command(
+    commands: Any, name: str, text: str, run: CommandFunction, *, json: bool = True, wide: bool = False
+) -> Parser:
+    """Adds a command that `run` carries out. `wide`: it shows tables that have more columns than fit 80 characters."""
     parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
     parser.set_defaults(run=run)
     if json:
         parser.add_argument("--json", action="store_true", help="print exactly one JSON document")
     else:
         parser.set_defaults(json=False)
+    if wide:
+        parser.add_argument(
+            "--wide", action="store_true", help="all columns of tables, not only what fits 80 characters"
+        )
     return parser
 
 
-def operation(commands: Any, name: str, run: CommandFunction) -> Parser:
+def operation(commands: Any, name: str, run: CommandFunction, *, wide: bool = False) -> Parser:
     """Adds a command that asks a running fabric for the operation of that name."""
-    return command(commands, name, OPERATIONS[name].text, run)
+    return command(commands, name, OPERATIONS[name].text, run, wide=wide)
 
 
 def source_port(text: str) -> int:

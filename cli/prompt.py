@@ -13,9 +13,9 @@ from prompt_toolkit.history import InMemoryHistory
 from rich.console import Console
 
 from detour.base.errors import DetourError
-from detour.cli.asking import answered_by
+from detour.cli.asking import ANSWERED_BY
 from detour.cli.completion import CommandCompleter, of_topology
-from detour.cli.output import printed_to, table
+from detour.cli.output import PRINTED_TO, table
 from detour.cli.parser import Parser
 from detour.fabric.operations.session import Session
 
@@ -76,7 +76,7 @@ class Prompt:
                 self._help(words[1:])
             elif words:
                 options = self._parser.parse_args(words)
-                with answered_by(self._session), printed_to(self._console):
+                with ANSWERED_BY.set_to(self._session), PRINTED_TO.set_to(self._console):
                     options.run(options)
         except _Help as text:
             self._console.print(str(text) or "`help` lists all commands")

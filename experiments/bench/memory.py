@@ -9,19 +9,16 @@ it was ever used.
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
 from detour.control.entries import TableEntry
 from detour.control.p4runtime.codec import Codec
 from detour.control.planner import plan
+from detour.experiments.bench.child import Child, resident
 from detour.experiments.bench.client import Client, p4info
 from detour.experiments.bench.dragonfly import BENCH_PRIORITIES, D3
 from detour.experiments.bench.report import BenchReport, Goal
@@ -47,12 +44,6 @@ class Resident:
 # -- the process that is measured ----------------------------------------------------------------------------
 
 
-def _resident() -> int:
-    """Resident memory of this process."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096
-
-
 def _serve(spec: str, address: str) -> None:
     """Builds the fabric and serves it; for every line on standard input prints the resident memory."""
     from detour.engine import warm
@@ -64,12 +55,12 @@ def _serve(spec: str, address: str) -> None:
     with Network() as network, P4RuntimeServer(network, address) as server:
         network.start()
         network.call(lambda: None)
-        print(_resident(), flush=True)
+        print(resident(), flush=True)
         _wire(network, topology)
         for switch in topology.switches:
             server.add_device(switch.device_id)
         for _ in sys.stdin:
-            print(_resident(), flush=True)
+            print(resident(), flush=True)
 
 
 def _wire(network, topology: Topology) -> None:
@@ -86,29 +77,10 @@ def _wire(network, topology: Topology) -> None:
 # -- measuring it --------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def _served(spec: str, address: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "detour.experiments.bench.memory", spec, address]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def _ask(process: subprocess.Popen[str]) -> int:
-    assert process.stdin is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
-    return _answer(process)
-
-
-def _answer(process: subprocess.Popen[str]) -> int:
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    if not line:
-        raise DetourError("the process that is measured has ended")
-    return int(line)
+def _ask(child: Child) -> int:
+    """The process's resident memory now."""
+    child.tell()
+    return int(child.answer())
 
 
 def measure(spec: str = D3, tell: Progress = silent) -> Resident:
@@ -118,19 +90,19 @@ def measure(spec: str = D3, tell: Progress = silent) -> Resident:
     codec = Codec(info, True)
     wanted = plan(parse_topology(spec))
     entries = sum(isinstance(entity, TableEntry) for entities in wanted.values() for entity in entities)
-    with tempfile.TemporaryDirectory() as folder, _served(spec, f"unix:{folder}/p4runtime") as process:
-        empty = _answer(process)
-        with_switches = _ask(process)
+    with tempfile.TemporaryDirectory() as folder, Child(__name__, spec, f"unix:{folder}/p4runtime") as child:
+        empty = int(child.answer())
+        with_switches = _ask(child)
         tell(f"{len(wanted)} switches added")
         with contextlib.ExitStack() as stack:
             clients = {d: stack.enter_context(Client(f"unix:{folder}/p4runtime", d)) for d in wanted}
             for client in clients.values():
                 client.set_pipeline(client.pipeline(info, config))
-            with_pipelines = _ask(process)
+            with_pipelines = _ask(child)
             tell("pipelines set")
             for device, client in clients.items():
                 client.write(client.requests([codec.insert(entity) for entity in wanted[device]], _BATCH))
-            with_entries = _ask(process)
+            with_entries = _ask(child)
         return Resident(len(wanted), entries, empty, with_switches, with_pipelines, with_entries)
 
 

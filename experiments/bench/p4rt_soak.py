@@ -14,14 +14,12 @@ from __future__ import annotations
 import contextlib
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -30,6 +28,7 @@ from finsy.proto import p4i, p4r, p4r_grpc
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
+from detour.experiments.bench.child import Child, resident
 from detour.experiments.bench.client import Client, p4info
 from detour.experiments.bench.p4runtime import updates_of
 from detour.experiments.bench.report import BenchReport, Goal
@@ -232,10 +231,6 @@ class Soak:
     counts: dict[str, int]
 
 
-def _resident(process: int) -> int:
-    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * 4096
-
-
 class _Watch:
     """Samples a process's resident memory."""
 
@@ -248,33 +243,13 @@ class _Watch:
     def _run(self) -> None:
         while not self._ended.wait(_SAMPLE_S):
             with contextlib.suppress(OSError):
-                self.peak = max(self.peak, _resident(self._process))
+                self.peak = max(self.peak, resident(self._process))
 
     def end(self) -> int:
         """The highest that was seen."""
         self._ended.set()
         self._thread.join()
         return self.peak
-
-
-@contextlib.contextmanager
-def _child(what: str, address: str, *more: str) -> Iterator[subprocess.Popen[str]]:
-    """A process of this module that is ready, and ends with the context."""
-    command = [sys.executable, "-m", "detour.experiments.bench.p4rt_soak", what, address, *more]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            if not process.stdout.readline():
-                raise DetourError(f"bench p4rt-soak: the process '{what}' has ended")
-            yield process
-        finally:
-            process.kill()
-
-
-def _toggle(process: subprocess.Popen[str]) -> None:
-    assert process.stdin is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
 
 
 def _fill(stack: contextlib.ExitStack, address: str, info: p4i.P4Info, config: bytes) -> None:
@@ -318,12 +293,13 @@ def measure(seconds: float = SECONDS, tell: Progress = silent) -> Soak:
     config = (BUILD / "bench_tables.json").read_bytes()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         address = f"unix:{folder}/p4runtime"
-        process = stack.enter_context(_child("serve", address))
+        served = stack.enter_context(Child(__name__, "serve", address))
+        served.answer()
         _fill(stack, address, info, config)
         tell(f"{_DEVICES} switches with {_ENTRIES:,} entries each")
-        before, watch = _resident(process.pid), _Watch(process.pid)
+        before, watch = resident(served.pid), _Watch(served.pid)
         attack = Attack(address)
-        _toggle(process)
+        served.tell()
         attack.begin("cancelled reads:", _cancelled_read, 4)
         attack.begin("unread reads:", _unread_reads(attack), 4)
         attack.begin("unread streams:", _unread_streams(attack), 8)
@@ -333,19 +309,17 @@ def measure(seconds: float = SECONDS, tell: Progress = silent) -> Soak:
         attack.begin("writes of empty updates:", _empty_updates, 2)
         tell("all begun")
         try:
-            with _child("honest", address, f"{seconds}") as honest:
-                assert honest.stdout is not None
-                found = json.loads(honest.stdout.readline() or "null")
+            with Child(__name__, "honest", address, f"{seconds}") as honest:
+                honest.answer()
+                found = json.loads(honest.answer())
         finally:
             attack.end()
-            _toggle(process)
-        if found is None:
-            raise DetourError("bench p4rt-soak: the honest controller was refused")
+            served.tell()
         time.sleep(1.0)
         return Soak(
             before=before,
             peak=watch.end(),
-            after=_resident(process.pid),
+            after=resident(served.pid),
             seconds=seconds,
             honest=found["count"],
             slowest_s=found["slowest_s"],

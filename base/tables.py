@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables for people, said once: rows are typed records, a column says which cell of a row it shows. From the same table
+come the terminal's (`cli/output.py`), which shows few enough columns for 80 characters, and Markdown, with all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+Row = TypeVar("Row")
+CellValue = str | int | float | None
+NOTHING = "–"
+"""a cell without a value"""
+
+
+@dataclass(frozen=True)
+class Column(Generic[Row]):
+    """`name`: its head; `of`: the cell of a row (None: there is no value); `right`: set flush right; `wide`: only where
+    there is room for all columns; `means`: the legend, for a head that does not speak for itself."""
+
+    name: str
+    of: Callable[[Row], CellValue]
+    right: bool = False
+    wide: bool = False
+    means: str = ""
+
+
+@dataclass(frozen=True)
+class Table(Generic[Row]):
+    """Columns over rows. `notes`: lines below it."""
+
+    columns: Sequence[Column[Row]]
+    rows: Sequence[Row]
+    title: str = ""
+    notes: Sequence[str] = field(default=())
+
+    def shown(self, wide: bool) -> list[Column[Row]]:
+        """The columns that are shown."""
+        return [column for column in self.columns if wide or not column.wide]
+
+    def cells(self, wide: bool) -> list[list[str]]:
+        """The text of every row's cells."""
+        return [[_text(column.of(row)) for column in self.shown(wide)] for row in self.rows]
+
+    def legend(self, wide: bool) -> list[str]:
+        """What columns mean that need saying, and the notes."""
+        return [f"{column.name}: {column.means}" for column in self.shown(wide) if column.means] + list(self.notes)
+
+
+def _text(cell: CellValue) -> str:
+    return NOTHING if cell is None else str(cell)
+
+
+def left(name: str, of: Callable[[Any], CellValue], *, wide: bool = False, means: str = "") -> Column[Any]:
+    """A column of words."""
+    return Column(name, of, False, wide, means)
+
+
+def right(name: str, of: Callable[[Any], CellValue], *, wide: bool = False, means: str = "") -> Column[Any]:
+    """A column of numbers."""
+    return Column(name, of, True, wide, means)
+
+
+def fixed(value: float | None, digits: int) -> str | None:
+    """A number with so many digits behind the point; None stays none."""
+    return None if value is None else f"{value:.{digits}f}"
+
+
+def percent(fraction: float | None, digits: int = 0) -> str | None:
+    """`35%`; None stays none."""
+    return None if fraction is None else f"{fraction:.{digits}%}"
+
+
+def yes_no(value: bool | None) -> str | None:
+    """`yes` or `no`; None stays none."""
+    return None if value is None else "yes" if value else "no"
+
+
+def markdown(table: Table[Any]) -> str:
+    """The table with all columns; title and legend are the text's around it."""
+    columns = table.shown(True)
+    lines = ["| " + " | ".join(column.name for column in columns) + " |"]
+    lines.append("|" + "|".join("---:" if column.right else "---" for column in columns) + "|")
+    lines += ["| " + " | ".join(row) + " |" for row in table.cells(True)]
+    return "\n".join(lines)
