@@ -12,6 +12,6 @@ def take_short_turns() -> None:
     """Threads that compute let others have the interpreter ten times as often as by default.
 
     An event loop waits for a whole turn of each of them before it goes on, and gRPC accepts one call for each time
-    that it goes round: with ten threads at work a second's calls took a minute to be accepted.
+    that it goes round.
     """
     sys.setswitchinterval(min(_TURN_S, sys.getswitchinterval()))

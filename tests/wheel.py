@@ -90,12 +90,12 @@ def install(wheel: Path, folder: Path, python: str) -> Path:
     if shared:  # after its own packages, so detour is that of the wheel
         (site,) = (folder / "lib").glob("python*/site-packages")
         (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
-        _without_editable(folder)
+        _check_origin(folder)
     return folder / "bin" / "detour"
 
 
-def _without_editable(folder: Path) -> None:
-    """Sees to it that `import detour` finds the wheel's package and not an editable install's."""
+def _check_origin(folder: Path) -> None:
+    """Ends if `import detour` finds another package than the wheel's, such as an editable install's."""
     found = subprocess.run(
         [folder / "bin" / "python", "-P", "-c", "import detour; print(detour.__file__)"],
         capture_output=True,
@@ -116,9 +116,12 @@ def try_it(detour: Path, folder: Path) -> None:
     version = run([str(detour), "--version"], folder, environment)
     if version != run([str(detour.with_name("python")), "-m", "detour", "--version"], folder, environment):
         sys.exit("`python -m detour` is not the same as `detour`")
-    for arguments in COMMANDS:
-        json.loads(run([str(detour), *arguments], folder, environment))
-        print("detour", *arguments)
+    try:
+        for arguments in COMMANDS:
+            json.loads(run([str(detour), *arguments], folder, environment))
+            print("detour", *arguments)
+    finally:  # a fabric that is still up because a command failed
+        subprocess.run([str(detour), "down"], cwd=folder, env=environment, capture_output=True, check=False)
 
 
 def run(command: list[str], folder: Path, environment: dict[str, str]) -> str:

@@ -51,8 +51,9 @@ def from_networkx(graph: networkx.Graph) -> Topology:
     """
     if graph.is_directed():
         raise DetourError("graph: links have no direction; use graph.to_undirected()")
-    hosts = [node for node, kind in graph.nodes(data="kind") if kind == "host"]
-    names = {node: index for index, node in enumerate(n for n in graph if n not in set(hosts))}
+    kinds = graph.nodes(data="kind")
+    hosts = [node for node, kind in kinds if kind == "host"]
+    names = {node: index for index, node in enumerate(node for node, kind in kinds if kind != "host")}
     links = [_link(names, *edge) for edge in graph.edges(data=True)]
     if all("index" in data for _, _, data in links):
         links.sort(key=lambda link: link[2]["index"])

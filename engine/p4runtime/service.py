@@ -87,6 +87,10 @@ class Service:
 
     # -- RPCs
 
+    def _work_for(self, batch: Batch[Any]) -> Work:
+        """Small requests do not wait behind large ones."""
+        return self._work if batch.small else self._bulk_work
+
     async def Write(self, context: Any) -> bytes:
         batch = Batch(p4r.WriteRequest, "updates", await self.reception.only(context), self.budgets)
         try:
@@ -114,7 +118,7 @@ class Service:
             # Again, since the primary may have changed while the request waited for its turn.
             device, config = self._authorise(batch.head)
             store = device.pipelines.store
-            work = self._work if batch.small else self._bulk_work
+            work = self._work_for(batch)
             batch.status = await work(lambda: _status("write failed", carry_out(store, batch.elements, config.ids)))
         finally:
             batch.close()
@@ -126,8 +130,7 @@ class Service:
         reading = None
         try:
             await batch.open(self._bulk_work)
-            work = self._work if batch.small else self._bulk_work
-            reading = _Reading(self.device(batch.head.device_id), batch, self.budgets, work)
+            reading = _Reading(self.device(batch.head.device_id), batch, self.budgets, self._work_for(batch))
             pieces = await reading.begin()
             while (piece := await self._read_work(lambda: _next(pieces))) is not None:
                 if piece:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """When devices hand packet-ins and digests to streams: one after the other, and everybody else in between.
 
-gRPC accepts one call each time that the event loop goes round. Were the devices to have a turn in each round, a flood
-of packet-ins would let in fifty calls a second, and who comes behind the streams of others would wait for a minute.
+gRPC accepts one call each time that the event loop goes round. Were the devices to have a turn in each round, then
+during a flood of packet-ins a call would be let in as seldom as a whole delivery ends.
 """
 
 from __future__ import annotations
