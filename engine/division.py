@@ -26,17 +26,17 @@ def nodes_of_entities(wiring: Wiring) -> np.ndarray:
     if not len(nodes):
         return np.zeros(memory.count("entities"), np.int64)
     of_port = nodes[memory.column("ports", "switch")]
-    up = memory.column("lines", "index")[memory.column("nics", "line")]
+    up = memory.column("channels", "index")[memory.column("nics", "channel")]
     of_nic = of_port[up]
-    kind, index = memory.column("lines", "kind"), memory.column("lines", "index")
-    of_line = np.zeros(len(kind), np.int64)
+    kind, index = memory.column("channels", "kind"), memory.column("channels", "index")
+    of_channel = np.zeros(len(kind), np.int64)
     for number, table in ((layout.TO_HOST, of_nic), (layout.TO_INPUT, nodes)):
-        of_line[kind == number] = table[index[kind == number]]
+        of_channel[kind == number] = table[index[kind == number]]
     for number in (layout.TO_PORT, layout.TO_CPU, layout.TO_SINK):
-        of_line[kind == number] = of_port[index[kind == number]]
+        of_channel[kind == number] = of_port[index[kind == number]]
     whose, which = memory.column("entities", "kind"), memory.column("entities", "index")
     result = np.zeros(len(whose), np.int64)
-    tables = {layout.ON_LINE: of_line, layout.ON_PORT: of_port, layout.ON_NIC: of_nic, layout.ON_TIMER: of_nic}
+    tables = {layout.ON_CHANNEL: of_channel, layout.ON_PORT: of_port, layout.ON_NIC: of_nic, layout.ON_TIMER: of_nic}
     for number, table in tables.items():
         result[whose == number] = table[which[whose == number]]
     return result
@@ -46,7 +46,7 @@ def lookahead_ps(wiring: Wiring) -> int:
     """The shortest delay of a cable between two nodes; 0 if there is none, or none at all."""
     nodes = nodes_of_switches(wiring)
     delays = [
-        int(wiring.memory.row("lines", cable.out_line)["delay_ps"])
+        int(wiring.memory.row("channels", cable.out_channel)["delay_ps"])
         for port, cable in wiring.cables.items()
         if cable.far is not None and nodes[wiring.switch(port[0]).index] != nodes[wiring.switch(cable.far[0]).index]
     ]
@@ -57,6 +57,6 @@ def divisible(wiring: Wiring) -> bool:
     """Whether nobody wants to see events in the order of time: controllers, sinks, captures, injected frames."""
     memory = wiring.memory
     wanted = memory.column("switches", "wants_packet_in").any() or memory.column("switches", "wants_digest").any()
-    sinks = (memory.column("lines", "kind") == layout.TO_SINK).any()
-    waiting = memory.row("lines", wiring.inject_line)["count"] > 0
+    sinks = (memory.column("channels", "kind") == layout.TO_SINK).any()
+    waiting = memory.row("channels", wiring.inject_channel)["count"] > 0
     return not (wanted or sinks or waiting or memory.g["capturing"])

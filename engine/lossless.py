@@ -43,7 +43,7 @@ def set_buffers(wiring: Wiring, device_id: int, buffers: Buffers) -> None:
 def _cabled(wiring: Wiring, switch: SwitchRecord) -> Iterator[Port]:
     """Ports of a switch that lead to a switch or a native host."""
     for port in switch.ports:
-        leads_to = wiring.memory.row("lines", wiring.cables[port].out_line)["kind"]
+        leads_to = wiring.memory.row("channels", wiring.cables[port].out_channel)["kind"]
         if leads_to in (layout.TO_PORT, layout.TO_HOST):
             yield port
 
@@ -95,8 +95,10 @@ class _Fabric:
         self.in_paused = column("queues", "in_paused").tolist()
         self.head = column("queues", "head").tolist()
         self.slots = memory.table("slots")
-        kind, index = column("lines", "kind").tolist(), column("lines", "index").tolist()
-        self.far = [index[line] if kind[line] == layout.TO_PORT else -1 for line in column("ports", "line").tolist()]
+        kind, index = column("channels", "kind").tolist(), column("channels", "index").tolist()
+        self.far = [
+            index[channel] if kind[channel] == layout.TO_PORT else -1 for channel in column("ports", "channel").tolist()
+        ]
 
     def held(self) -> Iterator[tuple[int, int, int]]:
         """(port, priority, the account at the far end that keeps it paused) of queues that wait for a resume."""

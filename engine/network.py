@@ -145,7 +145,7 @@ class Network:
         switch.state = state
         for port, cable in self._wiring.cables.items():
             if port[0] == device_id:
-                state.set_port_state(port[1], bool(self._memory.row("lines", cable.out_line)["up"]))
+                state.set_port_state(port[1], bool(self._memory.row("channels", cable.out_channel)["up"]))
 
     def connect(self, a: Port, b: Port, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64) -> None:
         """A cable between two switch ports, both directions alike. Rate 0: unlimited."""
@@ -291,7 +291,7 @@ class Network:
         def put() -> bool:
             at = self.now_ps if time_ps is None else max(time_ps, int(self._memory.g["now"]))
             index = self._wiring.port_index(port)
-            return entry.put_frame(self._memory.globals, self._wiring.inject_line, index, at, data)
+            return entry.put_frame(self._memory.globals, self._wiring.inject_channel, index, at, data)
 
         if not self.call(put):
             raise DetourError(f"the packet pool is empty ({int(self._memory.g['capacity'])} packets)")
@@ -366,11 +366,11 @@ class Network:
     def _set_link(self, port: Port, up: bool) -> None:
         self._wiring.port_index(port)
         cable = self._wiring.cables[port]
-        for line in (cable.out_line, cable.in_line):
-            if line >= 0:
-                self._memory.row("lines", line)["up"] = int(up)
+        for channel in (cable.out_channel, cable.in_channel):
+            if channel >= 0:
+                self._memory.row("channels", channel)["up"] = int(up)
                 if not up:
-                    entry.cut_line(self._memory.globals, line)
+                    entry.cut_channel(self._memory.globals, channel)
         for entity in lossless.link_changed(self._wiring, port, up):
             entry.schedule(self._memory.globals, entity, self.now_ps)
         for end in (port, cable.far):
@@ -387,9 +387,9 @@ class Network:
         def change() -> None:
             self._wiring.port_index(port)
             cable = self._wiring.cables[port]
-            self._wiring.set_faults(cable.out_line, loss, corrupt, duplicate)
-            if both and cable.in_line >= 0:
-                self._wiring.set_faults(cable.in_line, loss, corrupt, duplicate)
+            self._wiring.set_faults(cable.out_channel, loss, corrupt, duplicate)
+            if both and cable.in_channel >= 0:
+                self._wiring.set_faults(cable.in_channel, loss, corrupt, duplicate)
 
         self.call(change)
 
@@ -427,7 +427,7 @@ class Network:
 
         def change() -> None:
             self._wiring.port_index(port)
-            self._memory.row("lines", self._wiring.cables[port].out_line)["rate_bps"] = rate_bps
+            self._memory.row("channels", self._wiring.cables[port].out_channel)["rate_bps"] = rate_bps
 
         self.call(change)
 

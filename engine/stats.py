@@ -17,15 +17,15 @@ def port_stats(memory: Memory) -> dict[str, np.ndarray]:
     number = column("ports", "number")
     real = np.flatnonzero(number >= 0)
     switch = column("ports", "switch")[real]
-    line = column("ports", "line")[real]
+    channel = column("ports", "channel")[real]
     first = column("ports", "queues")[real]
     priorities = column("ports", "priorities")[real]
     stats = {"device_id": column("switches", "device_id")[switch], "port": number[real]}
     for name in ("rx_packets", "rx_bytes", "egress_drops"):
         stats[name] = column("ports", name)[real]
     pauses = column("ports", "pauses_sent")[real]
-    stats["tx_packets"] = column("lines", "packets")[line] - pauses
-    stats["tx_bytes"] = column("lines", "bytes")[line] - PFC_BYTES * pauses
+    stats["tx_packets"] = column("channels", "packets")[channel] - pauses
+    stats["tx_bytes"] = column("channels", "bytes")[channel] - PFC_BYTES * pauses
     stats["queue_packets"] = column("ports", "waiting")[real]
     for name, field, combine in (
         ("queue_bytes", "bytes", np.add),
@@ -35,8 +35,8 @@ def port_stats(memory: Memory) -> dict[str, np.ndarray]:
     ):
         stats[name] = _over_priorities(column("queues", field), first, priorities, combine)
     for name in ("busy_ps", "up", "rate_bps", "corrupted", "duplicated"):
-        stats[name] = column("lines", name)[line]
-    stats["link_drops"] = (column("lines", "lost") + column("lines", "cut"))[line]
+        stats[name] = column("channels", name)[channel]
+    stats["link_drops"] = (column("channels", "lost") + column("channels", "cut"))[channel]
     return stats
 
 
@@ -61,9 +61,9 @@ def host_stats(memory: Memory) -> dict[str, np.ndarray]:
         name: memory.column("nics", name)
         for name in ("host", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "pool_waits")
     }
-    line = memory.column("nics", "line")
-    stats["busy_ps"] = memory.column("lines", "busy_ps")[line]
-    stats["link_drops"] = (memory.column("lines", "lost") + memory.column("lines", "cut"))[line]
+    channel = memory.column("nics", "channel")
+    stats["busy_ps"] = memory.column("channels", "busy_ps")[channel]
+    stats["link_drops"] = (memory.column("channels", "lost") + memory.column("channels", "cut"))[channel]
     return stats
 
 

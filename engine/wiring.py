@@ -45,10 +45,10 @@ class SwitchRecord:
 
 @dataclass(frozen=True)
 class Cable:
-    """What hangs on a port: the line that leads out of it and the one that leads into it (-1: none)."""
+    """What hangs on a port: the channel that leads out of it and the one that leads into it (-1: none)."""
 
-    out_line: int
-    in_line: int
+    out_channel: int
+    in_channel: int
     far: Port | None = None
 
 
@@ -63,7 +63,7 @@ class Wiring:
         self.nics: dict[int, int] = {}
         self._seed = seed
         self._tick_ps = tick_ps
-        self.inject_line = self.add_line(layout.TO_INGRESS, 0)
+        self.inject_channel = self.add_channel(layout.TO_INGRESS, 0)
 
     # -- switches ---------------------------------------------------------------------------------------
 
@@ -90,26 +90,26 @@ class Wiring:
         switch = SwitchRecord(device_id, name, index, priorities, cpu_port, drop_port, Replication(), domain)
         row = memory.row("switches", index)
         row["input_limit"] = _INPUT_LIMIT
-        row["input_line"] = self.add_line(layout.TO_INPUT, index)
+        row["input_line"] = self.add_channel(layout.TO_INPUT, index)
         memory.row("switches", index)["void_port"] = self._add_port(switch, -1)
         self.switches[device_id] = switch
         if cpu_port > 0:
             self.attach((device_id, cpu_port), layout.TO_CPU)
         return switch
 
-    # -- lines and ports --------------------------------------------------------------------------------
+    # -- channels and ports --------------------------------------------------------------------------------
 
-    def add_line(self, kind: int, index: int, rate_bps: int = 0, delay_ps: int = 0) -> int:
-        """A line that leads to `index` of `kind`."""
+    def add_channel(self, kind: int, index: int, rate_bps: int = 0, delay_ps: int = 0) -> int:
+        """A channel that leads to `index` of `kind`."""
         if rate_bps < 0 or delay_ps < 0:
             raise DetourError(f"a link has rate {rate_bps} bit/s and delay {delay_ps} ps; neither may be negative")
         memory = self.memory
-        number = memory.count("lines")
+        number = memory.count("channels")
         # Seeded by number: the same fabric built in the same order draws the same faults.
         random = int(np.random.SeedSequence([self._seed, number]).generate_state(1, np.uint64)[0] >> 1) | 1
         return memory.add(
-            "lines",
-            entity=memory.add_entity(layout.ON_LINE, number),
+            "channels",
+            entity=memory.add_entity(layout.ON_CHANNEL, number),
             head=-1,
             tail=-1,
             kind=kind,
@@ -148,24 +148,24 @@ class Wiring:
             entity=memory.add_entity(layout.ON_PORT, index),
             switch=switch.index,
             number=number,
-            line=self.add_line(layout.TO_NOWHERE, 0),
+            channel=self.add_channel(layout.TO_NOWHERE, 0),
             queues=first,
             priorities=switch.priorities,
         )
         return index
 
     def attach(self, port: Port, kind: int, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64) -> int:
-        """Makes a port whose line leads to `kind` (index: the port itself); returns the port's index."""
+        """Makes a port whose channel leads to `kind` (index: the port itself); returns the port's index."""
         self.check_free(port)
         if queue_packets < 1:
             raise DetourError(f"port {port[1]}: a queue of {queue_packets} packets cannot pass any")
         switch = self.switch(port[0])
         index = self._add_port(switch, port[1], queue_packets)
-        line = self.add_line(kind, index, rate_bps, delay_ps)
-        self.memory.row("ports", index)["line"] = line
+        channel = self.add_channel(kind, index, rate_bps, delay_ps)
+        self.memory.row("ports", index)["channel"] = channel
         self.memory.set_port_index(switch.index, port[1], index)
         self.names[index] = f"{switch.name}-{port[1]}"
-        self.cables[port] = Cable(line, -1)
+        self.cables[port] = Cable(channel, -1)
         switch.ports.append(port)
         return index
 
@@ -178,11 +178,11 @@ class Wiring:
             raise DetourError(f"port {a[1]} of switch {self.switch(a[0]).name} cannot be connected to itself")
         index_a = self.attach(a, layout.TO_PORT, rate_bps, delay_ps, queue_packets)
         index_b = self.attach(b, layout.TO_PORT, rate_bps, delay_ps, queue_packets)
-        line_a, line_b = self.cables[a].out_line, self.cables[b].out_line
-        self.memory.row("lines", line_a)["index"] = index_b
-        self.memory.row("lines", line_b)["index"] = index_a
-        self.cables[a] = Cable(line_a, line_b, b)
-        self.cables[b] = Cable(line_b, line_a, a)
+        channel_a, channel_b = self.cables[a].out_channel, self.cables[b].out_channel
+        self.memory.row("channels", channel_a)["index"] = index_b
+        self.memory.row("channels", channel_b)["index"] = index_a
+        self.cables[a] = Cable(channel_a, channel_b, b)
+        self.cables[b] = Cable(channel_b, channel_a, a)
 
     def attach_host(self, port: Port, host: int, rate_bps: int, delay_ps: int, queue_packets: int) -> None:
         """A cable to a native host."""
@@ -190,14 +190,14 @@ class Wiring:
             raise DetourError(f"host {host} is attached to a port already")
         memory = self.memory
         index = self.attach(port, layout.TO_HOST, rate_bps, delay_ps, queue_packets)
-        down = self.cables[port].out_line
-        up = self.add_line(layout.TO_PORT, index, rate_bps, delay_ps)
+        down = self.cables[port].out_channel
+        up = self.add_channel(layout.TO_PORT, index, rate_bps, delay_ps)
         number = memory.count("nics")
-        memory.row("lines", down)["index"] = number
+        memory.row("channels", down)["index"] = number
         memory.add(
             "nics",
             host=host,
-            line=up,
+            channel=up,
             entity=memory.add_entity(layout.ON_NIC, number),
             timer=memory.add_entity(layout.ON_TIMER, number),
         )
@@ -208,30 +208,30 @@ class Wiring:
         """A cable to a socket or interface; returns the index of its row in `ios`."""
         memory = self.memory
         index = self.attach(port, layout.TO_IO, rate_bps, delay_ps, queue_packets)
-        out = self.cables[port].out_line
-        into = self.add_line(layout.TO_INGRESS, index)
+        out = self.cables[port].out_channel
+        into = self.add_channel(layout.TO_INGRESS, index)
         number = memory.add(
             "ios",
             fd=outside.fd,
             family=outside.family,
             port=index,
-            line=into,
+            channel=into,
             head=-1,
             tail=-1,
             address=outside.peer.ctypes.data if outside.peer.size else 0,
             address_length=outside.peer.size,
             message=memory.add_message(),
         )
-        memory.row("lines", out)["index"] = number
+        memory.row("channels", out)["index"] = number
         memory.g["ios_count"] = number + 1
         self.cables[port] = Cable(out, into)
         return number
 
     # -- limits and faults ------------------------------------------------------------------------------
 
-    def set_faults(self, line: int, loss: float, corrupt: float, duplicate: float) -> None:
-        """Probabilities per frame of a line."""
-        row = self.memory.row("lines", line)
+    def set_faults(self, channel: int, loss: float, corrupt: float, duplicate: float) -> None:
+        """Probabilities per frame of a channel."""
+        row = self.memory.row("channels", channel)
         for name, value in (("loss", loss), ("corrupt", corrupt), ("duplicate", duplicate)):
             if not 0.0 <= value <= 1.0:
                 raise DetourError(f"the probability of {name} is {value}; it must be 0 to 1")

@@ -90,10 +90,10 @@ class HostConfig:
     dcqcn_clamp_target: bool = False
     """every cut lowers the target to the rate, not only the first one after an increase by time"""
     dcqcn_reroute_share: float = 0.1
-    """share of the link's rate at which a new path begins; the target is all of it (section III: "slow-start")"""
+    """fraction of the link's rate at which a new path begins; the target is all of it (section III: "slow-start")"""
 
     delta1: float = 0.8
-    """a better path's delay is below this share of the current one's (section III)"""
+    """a better path's delay is below this fraction of the current one's (section III)"""
     delta2: int = 75
     """and below it by more than this many MTU transmission times"""
     delta3: int = 100
@@ -112,7 +112,7 @@ class HostConfig:
     empty_confirmations: int = 8
     """`confirmations` where only `delta2_empty` makes a path better"""
     empty_gain: float = 0.0
-    """DCTCP: share by which the window grows a round trip while the path is empty (not in RFC 8257; 0: one packet)"""
+    """DCTCP: fraction that the window grows by a round trip while the path is empty (not in RFC 8257; 0: one packet)"""
     crowded_probes: int = 1
     """PTMs at a time while an empty path, if there were one, would be better than the current one"""
     initial_probes: int = 4

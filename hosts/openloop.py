@@ -46,7 +46,7 @@ def configure(
 ) -> None:
     """Makes `host` an open-loop source.
 
-    `load`: offered, as a share of the link. `targets`: first host and number of hosts from there on (in a round over
+    `load`: offered, as a fraction of the link. `targets`: first host and number of hosts from there on (in a round over
     all hosts) among which destinations are drawn; the host itself is left out. `frame_bytes`: length on the wire.
 
     Raises:
@@ -55,7 +55,7 @@ def configure(
     hosts = len(hs.host)
     first, count = targets
     if not 0 <= load <= 1:
-        raise DetourError(f"offered load is {load:g}; it is a share of the host's link, 0 to 1")
+        raise DetourError(f"offered load is {load:g}; it is a fraction of the host's link, 0 to 1")
     if not 0 <= first < hosts or not 1 <= count <= hosts:
         raise DetourError(f"targets are {count} hosts from {first} on; there are {hosts}")
     inside = (host - first) % hosts < count

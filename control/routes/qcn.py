@@ -44,14 +44,14 @@ class CongestionPoints:
 
     `where`: `input`, bytes that came in by a transit port and wait in the switch, which only the engine tells a
     program; `output`, an output queue's packets times `packet_bytes`, which any v1model target has. `kinds`: links
-    whose ports have one. `every`: packets between samples. `wait_ticks`: waiting time from which on any packet may be
+    whose ports have one. `period`: packets between samples. `wait_ticks`: waiting time from which on any packet may be
     the victim; below, with a chance in proportion. 0: any. `classes`: bit v: packets of virtual channel v may be
     victims.
     """
 
     where: Literal["input", "output"] = "input"
     kinds: tuple[str, ...] = ("local", "global")
-    every: int = 100
+    period: int = 100
     q_eq: int = 4_000
     w: int = 2
     wait_ticks: int = 50_000
@@ -59,27 +59,27 @@ class CongestionPoints:
     packet_bytes: int = 1024
 
     def __post_init__(self) -> None:
-        if not 1 <= self.every < 1 << 16:
+        if not 1 <= self.period < 1 << 16:
             raise DetourError(
-                f"congestion points: a sample every {self.every} packets; 1 to {(1 << 16) - 1} are possible"
+                f"congestion points: a sample every {self.period} packets; 1 to {(1 << 16) - 1} are possible"
             )
         if not 0 <= self.wait_ticks < 1 << 32:
             raise DetourError(f"congestion points: wait_ticks={self.wait_ticks} does not fit 32 bits")
         if self.where not in ("input", "output"):
             raise DetourError(f"congestion points: where={self.where} is neither input nor output")
-        qcn_numbers.largest(self.q_eq, self.w)
+        qcn_numbers.fb_max(self.q_eq, self.w)
 
     def action(self) -> Action:
         """The P4 action that makes a port a congestion point."""
-        most = qcn_numbers.largest(self.q_eq, self.w)
+        fb_max = qcn_numbers.fb_max(self.q_eq, self.w)
         values = {
-            "every": self.every,
+            "period": self.period,
             "q_eq": self.q_eq,
             "w": self.w,
-            "most": most,
-            "per_byte": qcn_numbers.scale(most),
-            "wait": self.wait_ticks,
-            "victims": self.classes,
+            "fb_max": fb_max,
+            "scale": qcn_numbers.scale(fb_max),
+            "wait_ticks": self.wait_ticks,
+            "classes": self.classes,
         }
         if self.where == "input":
             return Action.of(qcn_schema.INPUT_BUFFER, **values)
@@ -91,20 +91,20 @@ class Mechanism:
     """When minimal rules hold, and what notifications do (section III).
 
     `source`: messages of the switch's own congestion points count as well, for the port that the victim left by.
-    `versus`: Fb is compared with so many times the mean over the transit ports; 0: not compared. `share` above 0 sets
-    `versus` by the number of ports: a port's Fb must be more than that share of the sum over all ports. `limit` is L_f,
-    `increase` A_i as a fraction, `quiet` PC_l in packets. `smooth`: Fb is a moving average in which a message has the
-    weight 2^-smooth. `steady`: every PC_l packets raise the probability, and nothing else does; otherwise PC_l packets
-    without a message, and messages below what they are compared with. `fade`: every PC_l packets take 2^-fade off a
-    port's Fb (0: nothing). `gentle`: a probability p rises by A_i * (p + (1 - p) * 2^-gentle), 0: by A_i. `classes`:
-    bit v: messages about victims of virtual channel v count.
+    `versus`: Fb is compared with so many times the mean over the transit ports; 0: not compared. `fraction` above 0
+    sets `versus` by the number of ports: a port's Fb must be more than that fraction of the sum over all ports.
+    `limit` is L_f, `increase` A_i as a fraction, `quiet` PC_l in packets. `smooth`: Fb is a moving average in which a
+    message has the weight 2^-smooth. `steady`: every PC_l packets raise the probability, and nothing else does;
+    otherwise PC_l packets without a message, and messages below what they are compared with. `fade`: every PC_l packets
+    take 2^-fade off a port's Fb (0: nothing). `gentle`: a probability p rises by A_i * (p + (1 - p) * 2^-gentle), 0: by
+    A_i. `classes`: bit v: messages about victims of virtual channel v count.
     """
 
     name: str
     condition: Condition = "by_probability"
     source: bool = False
     versus: int = 0
-    share: float = 0.0
+    fraction: float = 0.0
     limit: float = 1 / 128
     increase: float = 0.01
     quiet: int = 100
@@ -124,8 +124,8 @@ class Mechanism:
             raise DetourError(f"{self.name}: A_i is {self.increase:g}, not a fraction")
         if not 0 <= self.versus <= 16:
             raise DetourError(f"{self.name}: Fb is compared with {self.versus} times the mean; 0 to 16 are possible")
-        if not 0 <= self.share <= 1:
-            raise DetourError(f"{self.name}: share={self.share:g} is not 0 to 1")
+        if not 0 <= self.fraction <= 1:
+            raise DetourError(f"{self.name}: fraction={self.fraction:g} is not 0 to 1")
         if not (0 <= self.smooth <= 8 and 0 <= self.fade <= 8):
             raise DetourError(f"{self.name}: smooth={self.smooth}, fade={self.fade}: weights are 2^-8 to 1")
         if not 0 <= self.gentle <= 8:
@@ -135,20 +135,20 @@ class Mechanism:
 
     def adapt(self, ports: int) -> Action:
         """The P4 action of a switch with that many transit ports."""
-        versus = max(2, round(self.share * ports)) if self.share else self.versus
-        n = ports if versus else 1
+        versus = max(2, round(self.fraction * ports)) if self.fraction else self.versus
+        compared = ports if versus else 1
         return Action.of(
             qcn_schema.ADAPT,
-            own=int(self.source),
-            n=n,
+            source=int(self.source),
+            ports=compared,
             versus=versus,
             smooth=self.smooth,
-            down=qcn_numbers.decrease(self.limit, n),
-            up=qcn_numbers.increase(self.increase),
-            after=self.quiet,
-            always_up=int(self.steady),
+            decrease=qcn_numbers.decrease(self.limit, compared),
+            increase=qcn_numbers.increase(self.increase),
+            quiet=self.quiet,
+            steady=int(self.steady),
             fade=self.fade,
-            victims=self.classes,
+            classes=self.classes,
             gentle=self.gentle,
         )
 
@@ -160,13 +160,13 @@ QCN_COMPARISON = Mechanism("QCN-Switch-comparison", versus=1)
 QCN_COMPLETE = Mechanism(
     "QCN-Switch-complete",
     source=True,
-    share=1 / 2,
+    fraction=1 / 2,
     smooth=2,
     fade=1,
     gentle=3,
     steady=True,
     classes=1,
-    points=CongestionPoints(every=16, classes=1),
+    points=CongestionPoints(period=16, classes=1),
 )
 
 MECHANISMS = {m.name: m for m in (CONDITIONAL_OPENFLOW, QCN_BASE, QCN_SOURCE, QCN_COMPARISON, QCN_COMPLETE)}

@@ -22,23 +22,23 @@ DECREASE_BITS = 32
 MOST_BYTES = 1 << 20
 
 
-def largest(q_eq: int, w: int) -> int:
+def fb_max(q_eq: int, w: int) -> int:
     """The Fb, in bytes, that becomes 63: (2w + 1) * Q_eq.
 
     Raises:
         DetourError: it does not fit.
     """
-    most = (2 * w + 1) * q_eq
-    if q_eq < 1 or not 0 <= w < 16 or most >= MOST_BYTES:
+    found = (2 * w + 1) * q_eq
+    if q_eq < 1 or not 0 <= w < 16 or found >= MOST_BYTES:
         raise DetourError(
             f"congestion points: Q_eq={q_eq} bytes, w={w}: (2w + 1) * Q_eq must be 1 to {MOST_BYTES - 1} bytes"
         )
-    return most
+    return found
 
 
-def scale(most: int) -> int:
-    """What Fb in bytes is multiplied with to become 63 at `most`, times 2^40, rounded up."""
-    return -(-LEVELS * (1 << SCALE_BITS) // most)
+def scale(fb_max: int) -> int:
+    """What Fb in bytes is multiplied with to become 63 at `fb_max`, times 2^40, rounded up."""
+    return -(-LEVELS * (1 << SCALE_BITS) // fb_max)
 
 
 def decrease(limit: float, ports: int) -> int:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The compiled event loop.
 
-`layout` names the tables, `native` reaches them and libc, `heap` orders events, `pool` holds packets; `lines`,
+`layout` names the tables, `native` reaches them and libc, `heap` orders events, `pool` holds packets; `channels`,
 `queues`, `switch`, `replicate`, `nic`, `outside` and `up` are what happens; `entry` is what Python calls.
 """

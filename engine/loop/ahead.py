@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Before a node's turn in a window: asks the cache for what its pending events will touch.
 
-One event leads from its entity to a line or a port, from there to a packet, and on to the packet's bytes: each step
+One event leads from its entity to a channel or a port, from there to a packet, and on to the packet's bytes: each step
 would wait for memory. All events of a node take every step together instead, so that their waits overlap.
 """
 
@@ -25,10 +25,10 @@ from detour.engine.loop.hosts import (
 from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import (
     CACHE_LINE,
+    CHANNEL,
     ENTITY,
-    LINE,
     NIC,
-    ON_LINE,
+    ON_CHANNEL,
     ON_PORT,
     PORT,
     PORTS_PER_SWITCH,
@@ -38,10 +38,10 @@ from detour.engine.loop.layout import (
 )
 from detour.engine.loop.native import (
     call2,
+    channel_at,
     entity_at,
     heap_at,
     highest_bit,
-    line_at,
     load32,
     nic_at,
     node_at,
@@ -63,18 +63,18 @@ _LATELY = np.int64(4)
 """Windows within which a port has sent something of which that is likely."""
 
 _HOT = 2 * CACHE_LINE
-"""Of a row of ports, lines or interfaces, what most packets touch."""
+"""Of a row of ports, channels or interfaces, what most packets touch."""
 
-_ENTITY, _LINE, _PORT, _QUEUE, _NIC = (each.itemsize for each in (ENTITY, LINE, PORT, QUEUE, NIC))
+_ENTITY, _CHANNEL, _PORT, _QUEUE, _NIC = (each.itemsize for each in (ENTITY, CHANNEL, PORT, QUEUE, NIC))
 
 
 @inner(forceinline=True)
 def _prefetch_entity(g: Any, who: int) -> None:
-    """Where its line, port or interface is."""
+    """Where its channel, port or interface is."""
     entity = entity_at(g.entities, who)
     index = np.int64(entity.index)
-    if entity.kind == ON_LINE:
-        prefetch(g.lines + index * _LINE)
+    if entity.kind == ON_CHANNEL:
+        prefetch(g.channels + index * _CHANNEL)
     elif entity.kind == ON_PORT:
         prefetch_lines(g.ports + index * _PORT, _HOT)
     else:
@@ -83,21 +83,21 @@ def _prefetch_entity(g: Any, who: int) -> None:
 
 @inner(forceinline=True)
 def _prefetch_first(g: Any, who: int) -> None:
-    """The packet that arrives with its port or interface; the queue that is served with its line."""
+    """The packet that arrives with its port or interface; the queue that is served with its channel."""
     entity = entity_at(g.entities, who)
     index = np.int64(entity.index)
-    if entity.kind == ON_LINE:
-        line = line_at(g.lines, index)
-        if line.count > 0:
-            pool.prefetch_slot(g, line.head)
-            pool.prefetch_frame(g, line.head)
-        if line.kind == TO_PORT:
-            prefetch_lines(g.ports + line.index * _PORT, _HOT)
-        elif line.kind == TO_HOST:
-            prefetch_lines(g.nics + line.index * _NIC, _HOT)
+    if entity.kind == ON_CHANNEL:
+        channel = channel_at(g.channels, index)
+        if channel.count > 0:
+            pool.prefetch_slot(g, channel.head)
+            pool.prefetch_frame(g, channel.head)
+        if channel.kind == TO_PORT:
+            prefetch_lines(g.ports + channel.index * _PORT, _HOT)
+        elif channel.kind == TO_HOST:
+            prefetch_lines(g.nics + channel.index * _NIC, _HOT)
     elif entity.kind == ON_PORT:
         port = port_at(g.ports, index)
-        prefetch_lines(g.lines + port.line * _LINE, _HOT)
+        prefetch_lines(g.channels + port.channel * _CHANNEL, _HOT)
         _prefetch_queues(g, port.queues, port.filled)
 
 
@@ -112,40 +112,42 @@ def _prefetch_queues(g: Any, first: int, which: int) -> None:
 
 @inner(forceinline=True)
 def _prefetch_second(g: Any, index: int) -> None:
-    """The second packet on a line, and the way back from where it arrives: answers leave there, and what they allow."""
-    line = line_at(g.lines, index)
-    if line.count > 1:
-        behind = slot_at(g.slots, line.head).next
+    """The second packet on a channel, and the way back from where it arrives: answers leave there, and what they
+    allow."""
+    channel = channel_at(g.channels, index)
+    if channel.count > 1:
+        behind = slot_at(g.slots, channel.head).next
         pool.prefetch_slot(g, behind)
         pool.prefetch_frame(g, behind)
-    if line.kind == TO_PORT:
-        port = port_at(g.ports, line.index)
+    if channel.kind == TO_PORT:
+        port = port_at(g.ports, channel.index)
         prefetch(_port_map(g, port.switch))
-        prefetch_lines(g.lines + port.line * _LINE, _HOT)
+        prefetch_lines(g.channels + port.channel * _CHANNEL, _HOT)
         _prefetch_queues(g, port.queues, port.used)
         prefetch(g.entities + port.entity * _ENTITY)
-    elif line.kind == TO_HOST:
-        nic = nic_at(g.nics, line.index)
-        prefetch_lines(g.lines + nic.line * _LINE, _HOT)
+    elif channel.kind == TO_HOST:
+        nic = nic_at(g.nics, channel.index)
+        prefetch_lines(g.channels + nic.channel * _CHANNEL, _HOT)
         prefetch(g.entities + nic.entity * _ENTITY)
         prefetch(g.entities + nic.timer * _ENTITY)
 
 
 @inner(forceinline=True)
 def _prefetch_third(g: Any, hs: Any, index: int, end: int) -> None:
-    """The slot of the third packet on a line, the line back as an entity, and what is behind the port or interface."""
-    line = line_at(g.lines, index)
-    if line.count > 2:
-        pool.prefetch_slot(g, slot_at(g.slots, slot_at(g.slots, line.head).next).next)
-    if line.kind == TO_PORT:
-        port = port_at(g.ports, line.index)
+    """The slot of the third packet on a channel, the channel back as an entity, and what is behind the port or
+    interface."""
+    channel = channel_at(g.channels, index)
+    if channel.count > 2:
+        pool.prefetch_slot(g, slot_at(g.slots, slot_at(g.slots, channel.head).next).next)
+    if channel.kind == TO_PORT:
+        port = port_at(g.ports, channel.index)
         _prefetch_switch(g, port.switch, end)
-        prefetch(g.entities + line_at(g.lines, port.line).entity * _ENTITY)
-    elif line.kind == TO_HOST:
-        nic = nic_at(g.nics, line.index)
-        prefetch(g.entities + line_at(g.lines, nic.line).entity * _ENTITY)
+        prefetch(g.entities + channel_at(g.channels, port.channel).entity * _ENTITY)
+    elif channel.kind == TO_HOST:
+        nic = nic_at(g.nics, channel.index)
+        prefetch(g.entities + channel_at(g.channels, nic.channel).entity * _ENTITY)
         prefetch_lines(host_address(hs, nic.host), HOST_BYTES)
-        qp = qp_of(hs, pool.address(g, line.head))
+        qp = qp_of(hs, pool.address(g, channel.head))
         if qp >= 0:
             prefetch_lines(qp_address(hs, qp), QP_BYTES)
 
@@ -153,12 +155,12 @@ def _prefetch_third(g: Any, hs: Any, index: int, end: int) -> None:
 @inner(forceinline=True)
 def _prefetch_fourth(g: Any, hs: Any, index: int, end: int) -> None:
     """What the ports of a switch need to send; what the QP does with its packet."""
-    line = line_at(g.lines, index)
-    if line.kind == TO_PORT:
-        _prefetch_outputs(g, port_at(g.ports, line.index).switch, end)
-    elif line.kind == TO_HOST:
-        prefetch_answers(hs, nic_at(g.nics, line.index).host)
-        qp = qp_of(hs, pool.address(g, line.head))
+    channel = channel_at(g.channels, index)
+    if channel.kind == TO_PORT:
+        _prefetch_outputs(g, port_at(g.ports, channel.index).switch, end)
+    elif channel.kind == TO_HOST:
+        prefetch_answers(hs, nic_at(g.nics, channel.index).host)
+        qp = qp_of(hs, pool.address(g, channel.head))
         if qp >= 0:
             prefetch_flight(hs, qp)
 
@@ -185,7 +187,7 @@ def _prefetch_switch(g: Any, index: int, end: int) -> None:
 
 @inner(forceinline=True)
 def _prefetch_outputs(g: Any, index: int, end: int) -> None:
-    """Queues, lines and events of those ports of a switch that have sent something lately, once in a window."""
+    """Queues, channels and events of those ports of a switch that have sent something lately, once in a window."""
     switch = switch_at(g.switches, index)
     if switch.ports_prefetched == end:
         return
@@ -197,7 +199,7 @@ def _prefetch_outputs(g: Any, index: int, end: int) -> None:
             port = port_at(g.ports, at)
             if port.busy_until >= end - _LATELY * g.lookahead_ps:
                 _prefetch_queues(g, port.queues, port.used)
-                prefetch_lines(g.lines + port.line * _LINE, _HOT)
+                prefetch_lines(g.channels + port.channel * _CHANNEL, _HOT)
                 prefetch(g.entities + port.entity * _ENTITY)
 
 
@@ -220,7 +222,7 @@ def _prefetch_further(g: Any, hs: Any, who: int, step: int, end: int) -> None:
     index = np.int64(entity.index)
     if entity.kind == ON_PORT:
         _prefetch_queued(g, index, step)
-    elif entity.kind == ON_LINE and line_at(g.lines, index).count > 0:
+    elif entity.kind == ON_CHANNEL and channel_at(g.channels, index).count > 0:
         if step == 0:
             _prefetch_second(g, index)
         elif step == 1:

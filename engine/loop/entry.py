@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from detour.engine.loop import ahead, heap, lines, nic, outside, pool, switch
+from detour.engine.loop import ahead, channels, heap, nic, outside, pool, switch
 from detour.engine.loop.jit import entry, inner
 from detour.engine.loop.layout import (
     BUDGET,
     DRAIN,
     INBOX,
     MAX_TIME,
-    ON_LINE,
+    ON_CHANNEL,
     ON_NIC,
     ON_PORT,
     ON_TIMER,
@@ -35,7 +35,7 @@ from detour.engine.loop.layout import (
     TO_PORT,
     WOKEN,
 )
-from detour.engine.loop.native import entity_at, global_at, heap_at, io_at, line_at, move_bytes, node_at, slot_at
+from detour.engine.loop.native import channel_at, entity_at, global_at, heap_at, io_at, move_bytes, node_at, slot_at
 from detour.engine.loop.up import must_drain
 
 _NO_CLASS = np.int64(0)
@@ -62,24 +62,24 @@ _RETRY_NS = 200_000
 
 
 @inner()
-def _line_event(g: Any, data: Any, hs: Any, index: int) -> None:
-    """The first frame of a line arrives."""
-    slot = lines.pop(g, index)
-    line = line_at(g.lines, index)
-    if line.kind == TO_PORT:
-        switch.arrive(g, line.index, slot, slot_at(g.slots, slot).port)
-    elif line.kind == TO_HOST:
-        nic.arrive(g, data, hs, line.index, slot)
-    elif line.kind == TO_INPUT:
-        switch.run_ingress(g, line.index, slot)
-    elif line.kind == TO_INGRESS:
-        if line.up != 0:
+def _channel_event(g: Any, data: Any, hs: Any, index: int) -> None:
+    """The first frame of a channel arrives."""
+    slot = channels.pop(g, index)
+    channel = channel_at(g.channels, index)
+    if channel.kind == TO_PORT:
+        switch.arrive(g, channel.index, slot, slot_at(g.slots, slot).port)
+    elif channel.kind == TO_HOST:
+        nic.arrive(g, data, hs, channel.index, slot)
+    elif channel.kind == TO_INPUT:
+        switch.run_ingress(g, channel.index, slot)
+    elif channel.kind == TO_INGRESS:
+        if channel.up != 0:
             switch.arrive(g, slot_at(g.slots, slot).port, slot, _NO_CLASS)
         else:
-            line.cut += 1
+            channel.cut += 1
             pool.give_back(g, slot)
     else:
-        lines.leave(g, index, slot)
+        channels.leave(g, index, slot)
 
 
 @inner()
@@ -92,8 +92,8 @@ def _step(g: Any, data: Any, hs: Any, node: int) -> None:
     entity = entity_at(g.entities, who)
     kind = entity.kind
     index = np.int64(entity.index)
-    if kind == ON_LINE:
-        _line_event(g, data, hs, index)
+    if kind == ON_CHANNEL:
+        _channel_event(g, data, hs, index)
         return
     stamp = entity.stamp
     if kind == ON_PORT:
@@ -155,17 +155,17 @@ def _loop_time(g: Any, wall: int) -> int:
 def _read_socket(g: Any, index: int, now: int) -> None:
     """Takes the frames that a socket has; they arrive now."""
     io = io_at(g.ios, index)
-    line = line_at(g.lines, io.line)
+    channel = channel_at(g.channels, io.channel)
     for _ in range(_FRAMES_PER_POLL):
-        if line.count >= INBOX:
+        if channel.count >= INBOX:
             return
         slot = outside.receive_frame(g, index)
         if slot < 0:
             return
         time = now
-        if line.count > 0:
-            time = max(now, slot_at(g.slots, line.tail).time)
-        lines.append(g, io.line, slot, time)
+        if channel.count > 0:
+            time = max(now, slot_at(g.slots, channel.tail).time)
+        channels.append(g, io.channel, slot, time)
 
 
 @inner()
@@ -261,7 +261,7 @@ def run_slice(globals_: Any, data: Any, hs: Any, until: int, budget: int) -> int
 
 @entry()
 def put_frame(globals_: Any, index: int, port: int, time: int, frame: Any) -> bool:
-    """Puts a frame (uint8 array) on a line of kind `TO_INGRESS`, in order of time; False if the pool is empty."""
+    """Puts a frame (uint8 array) on a channel of kind `TO_INGRESS`, in order of time; False if the pool is empty."""
     g = global_at(globals_.ctypes.data, 0)
     new = pool.take(g)
     if new < 0:
@@ -271,22 +271,22 @@ def put_frame(globals_: Any, index: int, port: int, time: int, frame: Any) -> bo
     slot.wire = frame.size
     slot.port = port
     move_bytes(g.bytes + slot.start, frame.ctypes.data, frame.size)
-    line = line_at(g.lines, index)
-    if line.count == 0 or time >= slot_at(g.slots, line.tail).time:
-        lines.append(g, index, new, time)
+    channel = channel_at(g.channels, index)
+    if channel.count == 0 or time >= slot_at(g.slots, channel.tail).time:
+        channels.append(g, index, new, time)
         return True
     slot.time = time
-    if time < slot_at(g.slots, line.head).time:
-        slot.next = line.head
-        line.head = new
-        heap.schedule(g, line.entity, time)
+    if time < slot_at(g.slots, channel.head).time:
+        slot.next = channel.head
+        channel.head = new
+        heap.schedule(g, channel.entity, time)
     else:
-        before = line.head
+        before = channel.head
         while slot_at(g.slots, slot_at(g.slots, before).next).time <= time:
             before = slot_at(g.slots, before).next
         slot.next = slot_at(g.slots, before).next
         slot_at(g.slots, before).next = new
-    line.count += 1
+    channel.count += 1
     return True
 
 
@@ -297,11 +297,11 @@ def flush_switch(globals_: Any, index: int) -> int:
 
 
 @entry()
-def cut_line(globals_: Any, index: int) -> int:
-    """Drops what is in flight on a line, counted as cut; returns how many frames that were."""
+def cut_channel(globals_: Any, index: int) -> int:
+    """Drops what is in flight on a channel, counted as cut; returns how many frames that were."""
     g = global_at(globals_.ctypes.data, 0)
-    count = lines.flush(g, index)
-    line_at(g.lines, index).cut += count
+    count = channels.flush(g, index)
+    channel_at(g.channels, index).cut += count
     return count
 
 

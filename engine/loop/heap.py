@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pending events: 4-ary heaps ordered by time in which an entity stands at most once.
 
-An entity is whoever may have an event pending: a line, a port, a host's uplink, a host's timer. Because each
+An entity is whoever may have an event pending: a channel, a port, a host's uplink, a host's timer. Because each
 knows its place in the heap, an event can be moved or cancelled, and the heap never outgrows the fabric.
 
 Every entity belongs to a node, and every node has a heap of its own (`entry` says why). Events of the same time are
@@ -46,7 +46,7 @@ def _place(g: Any, base: int, k: int, time: int, order: int) -> None:
 
 
 @inner()
-def _rise(g: Any, base: int, k: int, time: int, order: int) -> None:
+def _sift_up(g: Any, base: int, k: int, time: int, order: int) -> None:
     """Moves the hole at `k` towards the top until the event fits into it."""
     while k > 0:
         parent = (k - 1) >> 2
@@ -59,7 +59,7 @@ def _rise(g: Any, base: int, k: int, time: int, order: int) -> None:
 
 
 @inner()
-def _sink(g: Any, base: int, size: int, k: int, time: int, order: int) -> None:
+def _sift_down(g: Any, base: int, size: int, k: int, time: int, order: int) -> None:
     """Moves the hole at `k` towards the leaves until the event fits into it."""
     while True:
         child = 4 * k + 1
@@ -92,11 +92,11 @@ def schedule(g: Any, entity: int, time: int) -> None:
     if k < 0:
         k = node.pending
         node.pending = k + 1
-        _rise(g, node.first, k, time, order)
+        _sift_up(g, node.first, k, time, order)
     elif time < heap_at(g.heap, node.first + k).time:
-        _rise(g, node.first, k, time, order)
+        _sift_up(g, node.first, k, time, order)
     else:
-        _sink(g, node.first, node.pending, k, time, order)
+        _sift_down(g, node.first, node.pending, k, time, order)
 
 
 @inner()
@@ -117,9 +117,9 @@ def cancel(g: Any, entity: int) -> None:
     time, order = moved.time, moved.tie
     removed = heap_at(g.heap, node.first + k)
     if time < removed.time or (time == removed.time and order < removed.tie):
-        _rise(g, node.first, k, time, order)
+        _sift_up(g, node.first, k, time, order)
     else:
-        _sink(g, node.first, last, k, time, order)
+        _sift_down(g, node.first, last, k, time, order)
 
 
 @inner(forceinline=True)

@@ -37,7 +37,7 @@ AT_EPOLL_EVENTS: Final = 64
 EPOLL_EVENTS: Final = 64
 
 CLASS_PFC: Any = np.int64(255)
-"""Class of a PFC frame on a line; other frames have 0 to 63, the priority of the queue that they left."""
+"""Class of a PFC frame on a channel; other frames have 0 to 63, the priority of the queue that they left."""
 
 PFC_BYTES: Final = 64
 """Length of a PFC frame, the shortest of Ethernet, here without its FCS."""
@@ -52,12 +52,12 @@ UNLIMITED_PS: Final = 1_000
 """A link without a rate takes one frame a nanosecond, so that no loop of packets can make time stand still."""
 
 # What the event of an entity means.
-ON_LINE: Final = 0  # the first frame of a line arrives
+ON_CHANNEL: Final = 0  # the first frame of a channel arrives
 ON_PORT: Final = 1  # a port may send its next frame
 ON_NIC: Final = 2  # a host's uplink may send its next frame
 ON_TIMER: Final = 3  # a host's deadline
 
-# Where the frames of a line go.
+# Where the frames of a channel go.
 TO_NOWHERE: Final = 0
 TO_PORT: Final = 1  # index: port
 TO_HOST: Final = 2  # index: nic
@@ -100,7 +100,7 @@ def _lines(*fields: str) -> np.dtype:
 
 GLOBALS: Final = _table(
     # tables
-    "slots", "phvs", "bytes", "heap", "entities", "lines", "ports", "queues", "switches", "port_map", "nics", "ios",
+    "slots", "phvs", "bytes", "heap", "entities", "channels", "ports", "queues", "switches", "port_map", "nics", "ios",
     "nodes",
     "scratch", "up", "taken", "system",
     # sizes
@@ -125,8 +125,8 @@ SLOT: Final = _table(
     "start",  # where the frame begins, counted from the pool's first byte
     "length",  # bytes stored
     "wire",  # bytes on the wire: more than `length` when payload is elided
-    "time",  # when it arrives (on a line), may leave at the earliest (in a queue), began to wait (for a socket; ns)
-    "port",  # where it goes next (TO_INGRESS), which port it leaves by (in a queue), its class (on other lines)
+    "time",  # when it arrives (on a channel), may leave at the earliest (in a queue), began to wait (for a socket; ns)
+    "port",  # where it goes next (TO_INGRESS), which port it leaves by (in a queue), its class (on other channels)
     "origin",  # queue of the port and class by which it came into the switch (its account there), -1: none
     "phv",  # its PHV, -1: none
 )
@@ -151,7 +151,7 @@ ENTITY: Final = np.dtype(
 )
 """Who may have an event pending; each has at most one. Small, because sifting in a heap touches many of them."""
 
-LINE: Final = _lines(
+CHANNEL: Final = _lines(
     # a sequence of frames with rising times: a link in flight, or frames waiting to come in
     "entity", "head", "tail", "count", "kind", "index", "rate_bps", "delay_ps",
     "up", "faulty", "packets", "bytes", "busy_ps",
@@ -160,7 +160,7 @@ LINE: Final = _lines(
 )  # fmt: skip
 
 PORT: Final = _lines(
-    "entity", "switch", "number", "line", "queues", "priorities", "busy_until", "waiting",
+    "entity", "switch", "number", "channel", "queues", "priorities", "busy_until", "waiting",
     "used",  # bit p: the queue of priority p has had packets
     "filled",  # bit p: the queue of priority p has packets
     "paused",  # bit p: the other end does not want priority p now (PFC)
@@ -201,12 +201,12 @@ SWITCH: Final = _lines(
 SWITCH_COUNTERS: Final = tuple(SWITCH.names or ())[(SWITCH.names or ()).index("packets") :]
 
 NIC: Final = _lines(
-    "host", "line", "entity", "timer", "busy_until", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "pool_waits",
-    "paused", "pauses",
+    "host", "channel", "entity", "timer", "busy_until", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes",
+    "pool_waits", "paused", "pauses",
 )  # fmt: skip
 
 IO: Final = _table(
-    "fd", "family", "port", "line", "address", "address_length", "message", "head", "tail", "count",
+    "fd", "family", "port", "channel", "address", "address_length", "message", "head", "tail", "count",
     "rx_packets", "rx_drops", "rx_errors", "rx_failing", "tx_packets", "tx_drops", "tx_no_peer", "tx_retries",
 )  # fmt: skip
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.engine.loop import heap, lines, pfc, pool
+from detour.engine.loop import channels, heap, pfc, pool
 from detour.engine.loop.hosts import deadline, expire, not_before, pause, receive, transmit
 from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import CLASS_PFC, MAX_TIME, UNLIMITED_PS
@@ -73,7 +73,7 @@ def _send_next(g: Any, data: Any, hs: Any, nic: Any) -> None:
     frame.port = _class_of(g.bytes + frame.start)
     nic.tx_packets += 1
     nic.tx_bytes += length
-    nic.busy_until = max(lines.send(g, nic.line, slot_index), g.now + UNLIMITED_PS)
+    nic.busy_until = max(channels.send(g, nic.channel, slot_index), g.now + UNLIMITED_PS)
     heap.schedule(g, nic.entity, nic.busy_until)
 
 

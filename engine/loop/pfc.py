@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.engine.loop import lines, pool
+from detour.engine.loop import channels, pool
 from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import CLASS_PFC, PFC_BYTES
 from detour.engine.loop.native import load8, port_at, queue_at, slot_at, store8, store32, store64
@@ -51,7 +51,7 @@ def send(g: Any, port_index: int) -> int:
     slot.port = CLASS_PFC
     port.signal = 0
     port.pauses_sent += 1
-    return lines.send(g, port.line, slot_index)
+    return channels.send(g, port.channel, slot_index)
 
 
 @inner()

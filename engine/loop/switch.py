@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from detour.engine import phv as fixed
-from detour.engine.loop import heap, lines, pfc, pool, queues, replicate
+from detour.engine.loop import channels, heap, pfc, pool, queues, replicate
 from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import (
     CLASS_PFC,
@@ -29,7 +29,7 @@ from detour.engine.loop.native import (
     call3,
     call4,
     call5,
-    line_at,
+    channel_at,
     load32,
     move_bytes,
     phv_at,
@@ -153,8 +153,8 @@ def _digest(g: Any, switch: Any, switch_index: int, slot_index: int) -> None:
 @inner()
 def _start_over(g: Any, switch: Any, slot_index: int, fields: int, instance_type: int) -> None:
     """Sends a packet to the parser again with the metadata of a field list and nothing else."""
-    line = line_at(g.lines, switch.input_line)
-    if line.count >= switch.input_limit:
+    channel = channel_at(g.channels, switch.input_channel)
+    if channel.count >= switch.input_limit:
         switch.input_drops += 1
         pool.give_back(g, slot_index)
         return
@@ -166,7 +166,7 @@ def _start_over(g: Any, switch: Any, slot_index: int, fields: int, instance_type
     std = phv_at(phv, 0)
     std.instance_type = instance_type
     std.packet_length = slot_at(g.slots, slot_index).wire
-    lines.append(g, switch.input_line, slot_index, g.now + switch.recirculate_ps)
+    channels.append(g, switch.input_channel, slot_index, g.now + switch.recirculate_ps)
 
 
 @inner()
@@ -311,13 +311,13 @@ def _send_next(g: Any, port: Any, port_index: int) -> bool:
 
 @inner()
 def _send(g: Any, port: Any, port_index: int, slot_index: int) -> None:
-    if line_at(g.lines, port.line).kind == TO_NOWHERE:
+    if channel_at(g.channels, port.channel).kind == TO_NOWHERE:
         switch_at(g.switches, port.switch).no_port_drops += 1
         pool.give_back(g, slot_index)
         return
     if g.capturing != 0:
         take_down(g, UP_SENT, port_index, slot_index)
-    port.busy_until = max(port.busy_until, lines.send(g, port.line, slot_index))
+    port.busy_until = max(port.busy_until, channels.send(g, port.channel, slot_index))
 
 
 @inner()
@@ -422,7 +422,7 @@ def _wake_later(g: Any, port_index: int) -> None:
 def flush(g: Any, switch_index: int) -> int:
     """Drops what waits in a switch with a PHV of its program (which is about to change); returns how many."""
     switch = switch_at(g.switches, switch_index)
-    dropped = lines.flush(g, switch.input_line)
+    dropped = channels.flush(g, switch.input_channel)
     for number in range(PORTS_PER_SWITCH):
         index = load32(g.port_map + 4 * (switch_index * PORTS_PER_SWITCH + number))
         if index >= 0:

@@ -14,7 +14,7 @@ first target += `dcqcn_hai_bps`; else first target += `dcqcn_ai_bps`; never abov
   notification since the last cut; alpha is updated every `dcqcn_alpha_ps`, with + g if there was one since the last
   update. At the same moment increases come first, then alpha, then the cut.
 
-A flow begins at line rate with alpha = 1. On a new path it begins at a share of it and recovers as after a cut.
+A flow begins at line rate with alpha = 1. On a new path it begins at a fraction of it and recovers as after a cut.
 
 There are no timer events. The rate matters only when a packet goes out, and what timers do in between depends on
 nothing but time, so it is made up for then (`catch_up`), or when a notification comes. Idle QPs cost nothing.

@@ -2,15 +2,15 @@
 """DCTCP (RFC 8257) with the choices of Linux where the RFC leaves some; windows in packets
 (docs/facts.md, "DCTCP").
 
-* Section 3.3: alpha <- (1 - g) alpha + g F once a window, F the marked share of the bytes acknowledged in it;
+* Section 3.3: alpha <- (1 - g) alpha + g F once a window, F the marked fraction of the bytes acknowledged in it;
   alpha starts at 1. The window shrinks by alpha / 2 at the first mark, at most once a window, not below
   `min_cwnd`; while the packets that were out at that time come back it does not grow (Linux' CWR state).
 * Section 3.5: a loss halves the window, at most once a window. A timeout restarts slow start from `min_cwnd`.
 * Slow start and congestion avoidance are RFC 5681's, and a window of which less than half is used does not grow
   (Linux' rule for slow start, here for both).
-* Not in the RFC: with `empty_gain` a window that is used up grows by that share a round trip while its packets report
-  that they met next to no queue. One packet a round trip takes a hundred of them, more than a millisecond, to fill
-  half of a link that another sender has left.
+* Not in the RFC: with `empty_gain` a window that is used up grows by that fraction a round trip while its packets
+  report that they met next to no queue. One packet a round trip takes a hundred of them, more than a millisecond,
+  to fill half of a link that another sender has left.
 
 A "window" ends when the first packet sent after its beginning is acknowledged; since transmissions, repeats
 included, are numbered in order, `txn` tells.
@@ -63,8 +63,8 @@ def on_acked(cfg: Any, q: Any, nbytes: int, txn: int, empty: bool) -> None:
     if txn < q["dctcp_end"]:
         return
     if q["dctcp_acked"] > 0:
-        share = q["dctcp_marked"] / q["dctcp_acked"]
-        q["dctcp_alpha"] += cfg["dctcp_g"] * (share - q["dctcp_alpha"])
+        fraction = q["dctcp_marked"] / q["dctcp_acked"]
+        q["dctcp_alpha"] += cfg["dctcp_g"] * (fraction - q["dctcp_alpha"])
     q["dctcp_acked"] = 0
     q["dctcp_marked"] = 0
     q["dctcp_end"] = q["next_txn"]

@@ -24,14 +24,14 @@ const bit<32> CHOSE_VAL = 1;
         load = load & weighed; \
         total = total + load; \
         count = count + 1; \
-        dice = dice * 1664525 + 1013904223; \
+        draw = draw * 1664525 + 1013904223; \
         if (load < least) { \
             least = load; \
             ties = 1; \
             meta.via = i; \
         } else if (load == least) { \
             ties = ties + 1; \
-            if ((dice >> 16) * ties < 0x10000) { \
+            if ((draw >> 16) * ties < 0x10000) { \
                 meta.via = i; \
             } \
         } \
@@ -58,7 +58,7 @@ control Adaptive(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     bit<32> total = 0;
     bit<32> count = 0;
     bit<32> ties = 0;
-    bit<32> dice = 0;
+    bit<32> draw = 0;
 
     action minimal() {
         how = MINIMAL;
@@ -121,7 +121,7 @@ control Adaptive(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         } else {
             direct = 0xffffff; // broken: anything else is better
         }
-        random<bit<32>>(dice, 0, 0xffffffff);
+        random<bit<32>>(draw, 0, 0xffffffff);
     }
 
     action links_0() { EIGHT_LINKS(0) }

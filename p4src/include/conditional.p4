@@ -34,7 +34,7 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
     bit<2> kind = ALWAYS;
     bit<1> holds = 1;
     bit<32> of_port = 0;
-    bit<32> dice = 0;
+    bit<32> draw = 0;
     port_t minimal_port = 0;
 
     action always() {
@@ -99,8 +99,8 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
             low = source_group;
             high = destination_group;
         }
-        random<bit<32>>(dice, 0, 0xffffff);
-        meta.via = (bit<16>)((dice * (bit<32>)(meta.groups - 2)) >> 24);
+        random<bit<32>>(draw, 0, 0xffffff);
+        meta.via = (bit<16>)((draw * (bit<32>)(meta.groups - 2)) >> 24);
         if (meta.via >= low) {
             meta.via = meta.via + 1;
         }
@@ -126,8 +126,8 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
 
     action evaluate_probability() {
         detoured.read(of_port, (bit<32>)minimal_port);
-        random<bit<32>>(dice, 0, ONE - 1);
-        if (dice < of_port) {
+        random<bit<32>>(draw, 0, ONE - 1);
+        if (draw < of_port) {
             holds = 0;
         }
     }

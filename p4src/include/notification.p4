@@ -13,6 +13,17 @@
 // output queues only, congestion points are set up on those.
 register<bit<32>>(MAX_PORTS) buffered;
 
+// A congestion point, as the control plane sets it up (control/routes/qcn.py has the same names).
+struct sampling_t {
+    bit<32> period;     // packets between samples, 0: no congestion point
+    bit<32> q_eq;       // bytes
+    bit<8>  w;
+    bit<32> fb_max;     // (2w + 1) * Q_eq, bytes: the Fb that is 63 when quantised
+    bit<64> scale;      // ceil(63 * 2^40 / fb_max)
+    bit<32> wait_ticks; // waiting time from which on every packet may be the victim
+    bit<8>  classes;    // bit c: packets of class c may be victims
+}
+
 // Samples a buffer every so many packets and computes Fb = Q_off + w * Q_delta (section II-D; positive here).
 control CongestionPoint(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     // By input port, and from MAX_PORTS on by output port.
@@ -22,27 +33,16 @@ control CongestionPoint(inout headers_t hdr, inout metadata_t meta, inout standa
 
     bit<32> point = 0;
     bit<32> queue = 0;       // bytes
-    bit<32> period = 0;      // packets between samples, 0: no congestion point
-    bit<32> equilibrium = 0; // Q_eq, bytes
-    bit<8> weight = 0;       // w
-    bit<32> largest = 0;     // (2w + 1) * Q_eq: the Fb that is 63 when quantised
-    bit<64> scale = 0;       // ceil(63 * 2^40 / largest)
-    bit<32> longest = 0;     // waiting time in ticks from which on every packet may be the victim
-    bit<8> classes = 0;      // bit c: packets of class c may be victims
+    sampling_t sampling = { 0, 0, 0, 0, 0, 0, 0 };
     bit<32> count = 0;
-    bit<32> dice = 0;
+    bit<32> draw = 0;
 
     // Sampling of what came in by a port and waits in the switch (the paper's congestion points).
-    action input_buffer(bit<16> every, bit<32> q_eq, bit<8> w, bit<32> most, bit<48> per_byte, bit<32> wait, bit<8> victims) {
+    action input_buffer(bit<16> period, bit<32> q_eq, bit<8> w, bit<32> fb_max, bit<48> scale, bit<32> wait_ticks,
+                        bit<8> classes) {
         point = (bit<32>)meta.in_port;
         buffered.read(queue, point);
-        period = (bit<32>)every;
-        equilibrium = q_eq;
-        weight = w;
-        largest = most;
-        scale = (bit<64>)per_byte;
-        longest = wait;
-        classes = victims;
+        sampling = { (bit<32>)period, q_eq, w, fb_max, (bit<64>)scale, wait_ticks, classes };
     }
 
     table input_points {
@@ -53,17 +53,11 @@ control CongestionPoint(inout headers_t hdr, inout metadata_t meta, inout standa
     }
 
     // Sampling of an output queue: the packets that the victim found there, times their size.
-    action output_queue(bit<16> every, bit<32> q_eq, bit<8> w, bit<32> most, bit<48> per_byte, bit<32> wait, bit<8> victims,
-                        bit<16> packet_bytes) {
+    action output_queue(bit<16> period, bit<32> q_eq, bit<8> w, bit<32> fb_max, bit<48> scale, bit<32> wait_ticks,
+                        bit<8> classes, bit<16> packet_bytes) {
         point = MAX_PORTS + (bit<32>)std.egress_port;
         queue = (bit<32>)std.enq_qdepth * (bit<32>)packet_bytes;
-        period = (bit<32>)every;
-        equilibrium = q_eq;
-        weight = w;
-        largest = most;
-        scale = (bit<64>)per_byte;
-        longest = wait;
-        classes = victims;
+        sampling = { (bit<32>)period, q_eq, w, fb_max, (bit<64>)scale, wait_ticks, classes };
     }
 
     table output_points {
@@ -73,29 +67,29 @@ control CongestionPoint(inout headers_t hdr, inout metadata_t meta, inout standa
         size = 512;
     }
 
-    // Fb, cut to 0 .. largest and quantised to six bits. 32 bits signed: buffers have less than 2^26 bytes.
+    // Fb, cut to 0 .. fb_max and quantised to six bits. 32 bits signed: buffers have less than 2^26 bytes.
     action feed_back() {
         bit<32> before;
         q_old.read(before, point);
-        int<32> off = (int<32>)queue - (int<32>)equilibrium;
+        int<32> off = (int<32>)queue - (int<32>)sampling.q_eq;
         int<32> delta = (int<32>)queue - (int<32>)before;
-        int<32> fb = off + (int<32>)(bit<32>)weight * delta;
+        int<32> fb = off + (int<32>)(bit<32>)sampling.w * delta;
         meta.q_offset = (bit<16>)(bit<32>)(off >> 6); // units of 64 octets, as in 802.1Qau
         meta.q_delta = (bit<16>)(bit<32>)(delta >> 6);
         if (fb < 0) {
             fb = 0;
         }
-        if (fb > (int<32>)largest) {
-            fb = (int<32>)largest;
+        if (fb > (int<32>)sampling.fb_max) {
+            fb = (int<32>)sampling.fb_max;
         }
-        meta.feedback = (bit<6>)(((bit<64>)(bit<32>)fb * scale) >> 40);
+        meta.feedback = (bit<6>)(((bit<64>)(bit<32>)fb * sampling.scale) >> 40);
     }
 
     // A packet that leaves is taken as victim with a chance that is proportional to the time that it waited: that is the law of
     // a packet drawn from those in the buffer.
     action roll() {
-        random<bit<32>>(dice, 0, 0xffff);
-        dice = (bit<32>)(((bit<64>)dice * (bit<64>)longest) >> 16);
+        random<bit<32>>(draw, 0, 0xffff);
+        draw = (bit<32>)(((bit<64>)draw * (bit<64>)sampling.wait_ticks) >> 16);
     }
 
     action take_as_victim() {
@@ -113,14 +107,14 @@ control CongestionPoint(inout headers_t hdr, inout metadata_t meta, inout standa
             if (!input_points.apply().hit) {
                 output_points.apply();
             }
-            if (period != 0) {
+            if (sampling.period != 0) {
                 since_sample.read(count, point);
                 count = count + 1;
-                if (count < period) {
+                if (count < sampling.period) {
                     since_sample.write(point, count);
-                } else if (((8w1 << hdr.ipv6.dscp[2:0]) & classes) != 0) {
+                } else if (((8w1 << hdr.ipv6.dscp[2:0]) & sampling.classes) != 0) {
                     roll();
-                    if (dice <= std.deq_timedelta) {
+                    if (draw <= std.deq_timedelta) {
                         feed_back();
                         if (meta.feedback != 0) {
                             take_as_victim();
@@ -175,6 +169,22 @@ control Notification(inout headers_t hdr, inout metadata_t meta, inout standard_
     }
 }
 
+// How a switch reacts, as the control plane sets it (control/routes/qcn.py has the same names).
+struct adaptation_t {
+    bit<1>  source;   // messages of this switch's own congestion points count as well, for the port that the victim left by
+    bit<8>  ports;    // n, transit ports; 1 if Fb is not compared
+    bit<8>  versus;   // Fb is compared with so many times the mean over those ports; 0: with 0
+    bit<8>  smooth;   // Fb is averaged, a message has the weight 2^-smooth (0: the last message alone)
+    bit<32> decrease; // L_f / n * 2^32
+    bit<32> increase; // A_i * 2^24
+    bit<32> quiet;    // PC_l, packets; 0: nothing is adapted
+    bit<1>  steady;   // every PC_l packets raise the probability, and nothing else does; otherwise PC_l packets without a
+                      // message, and messages below what they are compared with
+    bit<8>  fade;     // every PC_l packets take 2^-fade from the port's Fb (0: nothing)
+    bit<8>  classes;  // bit c: messages about packets of class c count
+    bit<8>  gentle;   // a probability p rises by A_i * (p + (1 - p) * 2^-gentle) (0: by A_i)
+}
+
 // Takes messages for hosts of this switch and moves the probabilities of its transit ports (section III); counts what transit
 // ports send, for the way back up.
 control Reaction(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
@@ -191,40 +201,12 @@ control Reaction(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     bit<32> others = 0;        // what Fb is compared with
     bit<32> mine = 0;
     bit<1> enabled = 0;
-    bit<1> at_source = 0;
-    bit<8> ports = 0;
-    bit<8> against = 0;
-    bit<8> gain = 0;
-    bit<32> decrease = 0;
-    bit<32> increase = 0;
-    bit<32> quiet = 0;
-    bit<1> steady = 0;
-    bit<8> decay = 0;
-    bit<8> classes = 0;
-    bit<8> slope = 0;
+    adaptation_t adaptation = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
 
-    // own: messages of this switch's own congestion points count as well, for the port that the victim left by (+ source).
-    // n, versus: Fb is compared with `versus` times the mean over n transit ports (n = 1, versus = 0: with 0).
-    // smooth: Fb is averaged, a message has the weight 2^-smooth (0: the last message alone).
-    // down: L_f / n * 2^32. up: A_i * 2^24. after: PC_l.
-    // always_up: every PC_l packets raise the probability, and nothing else does; otherwise PC_l packets without a message, and
-    // messages below what they are compared with. fade: every PC_l packets take 2^-fade from the port's Fb (0: nothing).
-    // victims: bit c: messages about packets of class c count. gentle: a probability p rises by A_i * (p + (1 - p) * 2^-gentle)
-    // (0: by A_i).
-    action adapt(bit<1> own, bit<8> n, bit<8> versus, bit<8> smooth, bit<32> down, bit<32> up, bit<32> after, bit<1> always_up,
-                 bit<8> fade, bit<8> victims, bit<8> gentle) {
+    action adapt(bit<1> source, bit<8> ports, bit<8> versus, bit<8> smooth, bit<32> decrease, bit<32> increase, bit<32> quiet,
+                 bit<1> steady, bit<8> fade, bit<8> classes, bit<8> gentle) {
         enabled = 1;
-        at_source = own;
-        ports = n;
-        against = versus;
-        gain = smooth;
-        decrease = down;
-        increase = up;
-        quiet = after;
-        steady = always_up;
-        decay = fade;
-        classes = victims;
-        slope = gentle;
+        adaptation = { source, ports, versus, smooth, decrease, increase, quiet, steady, fade, classes, gentle };
     }
 
     table mechanism {
@@ -248,12 +230,12 @@ control Reaction(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     }
 
     action lower() {
-        minimal = minimal - (bit<32>)(((bit<64>)minimal * (bit<64>)(mine - others) * (bit<64>)decrease) >> 36);
+        minimal = minimal - (bit<32>)(((bit<64>)minimal * (bit<64>)(mine - others) * (bit<64>)adaptation.decrease) >> 36);
     }
 
     action raise() {
-        bit<32> weight = minimal + ((ONE - minimal) >> slope);
-        minimal = minimal + (bit<32>)(((bit<64>)increase * (bit<64>)weight) >> 24);
+        bit<32> weight = minimal + ((ONE - minimal) >> adaptation.gentle);
+        minimal = minimal + (bit<32>)(((bit<64>)adaptation.increase * (bit<64>)weight) >> 24);
         if (minimal > ONE) {
             minimal = ONE;
         }
@@ -271,18 +253,18 @@ control Reaction(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     action react() {
         last.read(old, port);
         int<32> change = ((int<32>)(bit<32>)hdr.cnm.feedback << 4) - (int<32>)old;
-        mine = old + (bit<32>)(change >> gain);
+        mine = old + (bit<32>)(change >> adaptation.smooth);
         remember();
-        mine = mine * (bit<32>)ports;
-        others = sum * (bit<32>)against;
+        mine = mine * (bit<32>)adaptation.ports;
+        others = sum * (bit<32>)adaptation.versus;
         fetch();
         if (mine > others) {
             lower();
-        } else if (steady == 0) {
+        } else if (adaptation.steady == 0) {
             raise();
         }
         store();
-        if (steady == 0) {
+        if (adaptation.steady == 0) {
             sent.write(port, 0);
         }
         received.count(port);
@@ -294,7 +276,7 @@ control Reaction(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         raise();
         store();
         last.read(old, port);
-        mine = old - (old >> decay);
+        mine = old - (old >> adaptation.fade);
     }
 
     apply {
@@ -316,9 +298,9 @@ control Reaction(inout headers_t hdr, inout metadata_t meta, inout standard_meta
                 counts = arrived;
                 if (fresh == 1) {
                     port = (bit<32>)hdr.cnm.out_port;
-                    counts = at_source;
+                    counts = adaptation.source;
                 }
-                if (((8w1 << hdr.cnm.priority[15:13]) & classes) == 0) {
+                if (((8w1 << hdr.cnm.priority[15:13]) & adaptation.classes) == 0) {
                     counts = 0;
                 }
                 if (enabled == 1 && counts == 1) {
@@ -327,13 +309,13 @@ control Reaction(inout headers_t hdr, inout metadata_t meta, inout standard_meta
                 if (arrived == 1) {
                     meta.verdict = TAKEN;
                 }
-            } else if (quiet != 0) {
+            } else if (adaptation.quiet != 0) {
                 port = (bit<32>)std.egress_spec;
                 sent.read(count, port);
                 count = count + 1;
-                if (count >= quiet) {
+                if (count >= adaptation.quiet) {
                     grow_quiet();
-                    if (decay != 0) {
+                    if (adaptation.fade != 0) {
                         remember();
                     }
                 }

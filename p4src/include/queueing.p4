@@ -64,11 +64,11 @@ control Ecn(inout headers_t hdr, inout metadata_t meta, in standard_metadata_t s
 
     // DCQCN: none up to kmin, all above kmax, in between with a probability that rises by slope / 2^32 a packet.
     action red(bit<19> kmin, bit<19> kmax, bit<32> slope) {
-        bit<32> dice;
-        random<bit<32>>(dice, 0, 0xffffffff);
+        bit<32> draw;
+        random<bit<32>>(draw, 0, 0xffffffff);
         if (std.enq_qdepth > kmax) {
             meta.marked = 1;
-        } else if (std.enq_qdepth > kmin && dice < (bit<32>)(std.enq_qdepth - kmin) * slope) {
+        } else if (std.enq_qdepth > kmin && draw < (bit<32>)(std.enq_qdepth - kmin) * slope) {
             meta.marked = 1;
         }
     }

@@ -25,14 +25,14 @@ class EntryMaker:
     """Makes the updates that set up one program for a run."""
 
     def __init__(
-        self, program: Mapping[str, Any], schema: Schema, pool: Pool, dice: random.Random, per_table: int = 24
+        self, program: Mapping[str, Any], schema: Schema, pool: Pool, rng: random.Random, per_table: int = 24
     ) -> None:
         tables = [t for p in program["pipelines"] for t in p["tables"]]
         # BMv2 lets nobody add to a table that has entries in the program, constant or not.
         self._initial = {t["name"] for t in tables if t.get("entries")}
         self._schema = schema
         self._pool = pool
-        self._dice = dice
+        self._rng = rng
         self._per_table = per_table
         self._actions = {a.preamble.id: a for a in schema.p4info.actions}
         self._members: dict[int, list[int]] = {}
@@ -60,7 +60,7 @@ class EntryMaker:
 
     def _argument(self, name: str, width: int) -> int:
         if width == PORT_WIDTH:
-            return self._dice.choice(PORT_CHOICES)
+            return self._rng.choice(PORT_CHOICES)
         return self._pool.draw(width)
 
     def _action(self, action_id: int) -> p4r.Action:
@@ -81,14 +81,14 @@ class EntryMaker:
         members = self._members[profile.preamble.id] = list(range(1, 13))
         for member in members:
             message = p4r.ActionProfileMember(action_profile_id=profile.preamble.id, member_id=member)
-            message.action.CopyFrom(self._action(self._dice.choice(actions)))
+            message.action.CopyFrom(self._action(self._rng.choice(actions)))
             made.append(("INSERT", p4r.Entity(action_profile_member=message)))
         if not profile.with_selector:
             return made
         groups = self._groups[profile.preamble.id] = list(range(1, 6))
         for group in groups:
             message = p4r.ActionProfileGroup(action_profile_id=profile.preamble.id, group_id=group, max_size=8)
-            for member in sorted(self._dice.sample(members, self._dice.randrange(1, 6))):
+            for member in sorted(self._rng.sample(members, self._rng.randrange(1, 6))):
                 message.members.add(member_id=member, weight=1)
             made.append(("INSERT", p4r.Entity(action_profile_group=message)))
         return made
@@ -97,10 +97,10 @@ class EntryMaker:
 
     def _table(self, table: p4i.Table) -> list[Update]:
         made: list[Update] = []
-        if table.const_default_action_id == 0 and not table.implementation_id and self._dice.random() < 0.7:
+        if table.const_default_action_id == 0 and not table.implementation_id and self._rng.random() < 0.7:
             entry = p4r.TableEntry(table_id=table.preamble.id, is_default_action=True)
             choices = self._actions_of(table, p4i.ActionRef.DEFAULT_ONLY)
-            entry.action.action.CopyFrom(self._action(self._dice.choice(choices)))
+            entry.action.action.CopyFrom(self._action(self._rng.choice(choices)))
             made.append(("MODIFY", p4r.Entity(table_entry=entry)))
         if table.preamble.name in self._initial or not table.match_fields:
             return made
@@ -120,7 +120,7 @@ class EntryMaker:
         kinds = {f.match_type for f in table.match_fields}
         if kinds & {p4i.MatchField.TERNARY, p4i.MatchField.RANGE, p4i.MatchField.OPTIONAL}:
             # Equal priorities leave the winner open, so there are none.
-            entry.priority = self._dice.randrange(1, 1 << 20)
+            entry.priority = self._rng.randrange(1, 1 << 20)
         self._give_action(entry, table)
         if any(self._is_direct_meter(r, table) for r in table.direct_resource_ids):
             entry.meter_config.CopyFrom(meter_config(self._rates()))
@@ -130,11 +130,11 @@ class EntryMaker:
         groups = self._groups.get(table.implementation_id)
         if not table.implementation_id:
             choices = self._actions_of(table, p4i.ActionRef.TABLE_ONLY)
-            entry.action.action.CopyFrom(self._action(self._dice.choice(choices)))
-        elif groups and self._dice.random() < 0.7:
-            entry.action.action_profile_group_id = self._dice.choice(groups)
+            entry.action.action.CopyFrom(self._action(self._rng.choice(choices)))
+        elif groups and self._rng.random() < 0.7:
+            entry.action.action_profile_group_id = self._rng.choice(groups)
         else:
-            entry.action.action_profile_member_id = self._dice.choice(self._members[table.implementation_id])
+            entry.action.action_profile_member_id = self._rng.choice(self._members[table.implementation_id])
 
     def _match(self, entry: p4r.TableEntry, field: p4i.MatchField) -> None:
         width = field.bitwidth or 1
@@ -143,12 +143,12 @@ class EntryMaker:
         if kind == kinds.EXACT:
             entry.match.add(field_id=field.id).exact.value = encode(value)
         elif kind == kinds.LPM:
-            length = self._dice.choice((0, 1, width // 3, width // 2, width - 1, width, width))
+            length = self._rng.choice((0, 1, width // 3, width // 2, width - 1, width, width))
             if length:
                 match = entry.match.add(field_id=field.id).lpm
                 match.prefix_len, match.value = length, encode(value >> (width - length) << (width - length))
         elif kind == kinds.TERNARY:
-            mask = self._dice.choice((0, full, full, self._dice.randrange(full + 1), self._pool.draw(width)))
+            mask = self._rng.choice((0, full, full, self._rng.randrange(full + 1), self._pool.draw(width)))
             if mask:
                 match = entry.match.add(field_id=field.id).ternary
                 match.mask, match.value = encode(mask), encode(value & mask)
@@ -157,7 +157,7 @@ class EntryMaker:
             if (low, high) != (0, full):
                 match = entry.match.add(field_id=field.id).range
                 match.low, match.high = encode(low), encode(high)
-        elif self._dice.random() < 0.6:
+        elif self._rng.random() < 0.6:
             entry.match.add(field_id=field.id).optional.value = encode(value)
 
     # -- the rest ---------------------------------------------------------------------------------------
@@ -167,8 +167,8 @@ class EntryMaker:
 
     def _rates(self) -> tuple[int, int, int, int]:
         """Bursts and no refill, so that the colours of a run do not depend on the clock."""
-        committed = self._dice.choice((1, 3, 10, 200))
-        return 0, committed, 0, committed + self._dice.choice((0, 2, 100))
+        committed = self._rng.choice((1, 3, 10, 200))
+        return 0, committed, 0, committed + self._rng.choice((0, 2, 100))
 
     def _meter(self, meter: p4i.Meter) -> list[Update]:
         made: list[Update] = []

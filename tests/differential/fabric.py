@@ -61,7 +61,7 @@ class FabricMaker:
     program = "fabric"
 
     def __init__(self, seed: int) -> None:
-        self.dice = random.Random(f"{self.program} {seed}")
+        self.rng = random.Random(f"{self.program} {seed}")
         self.schema = Schema.load(BUILD / f"{self.program}.p4info.txtpb")
 
     # -- entries ----------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ class FabricMaker:
         return made
 
     def _choices(self, deliver: bool) -> list[tuple[tuple[str, dict[str, int]], int]]:
-        ports = self.dice.sample(PORTS, self.dice.choice((1, 1, 2, 3, 4)))
+        ports = self.rng.sample(PORTS, self.rng.choice((1, 1, 2, 3, 4)))
         if deliver:
             return [(("deliver", {"port": p, "mac": 0x020000000000 | p}), 1) for p in ports[:1]]
         return [(("forward", {"port": p}), 1) for p in ports]
@@ -109,7 +109,7 @@ class FabricMaker:
     def _detours(self) -> list[p4r.Entity]:
         made = []
         for via in (0, 2, 3, 4):
-            ports = self.dice.sample(PORTS, self.dice.choice((1, 2, 3)))
+            ports = self.rng.sample(PORTS, self.rng.choice((1, 2, 3)))
             choices = [(("towards", {"port": p}), 1) for p in ports]
             made.append(self.schema.entry("detour", {"meta.via": via}, one_shot=choices))
         match = {"meta.via": 2, "destination_group": 5}
@@ -137,9 +137,7 @@ class FabricMaker:
 
     def _queues(self) -> list[p4r.Entity]:
         marks = [("step", {"k": 1}), ("red", {"kmin": 1, "kmax": 60, "slope": 1 << 26})]
-        made = [
-            self.schema.entry("marking", {"std.egress_port": p}, action=self.dice.choice(marks)) for p in PORTS[:-1]
-        ]
+        made = [self.schema.entry("marking", {"std.egress_port": p}, action=self.rng.choice(marks)) for p in PORTS[:-1]]
         priorities = [(8, 1), (46, 5), (48, 7)]
         for dscp, priority in priorities:
             action = ("set_priority", {"priority": priority})
@@ -163,9 +161,9 @@ class FabricMaker:
         for dscp in range(0, 64, 2):
             match: dict[str, int | tuple[int, int]] = {"hdr.ipv6.dscp": dscp}
             if dscp % 8 != 6:
-                match["meta.in_port"] = (self.dice.choice(PORTS), 0x1FF)
+                match["meta.in_port"] = (self.rng.choice(PORTS), 0x1FF)
             if dscp % 8 != 4:
-                match["std.egress_spec"] = (self.dice.choice(PORTS), 0x1F4)
+                match["std.egress_spec"] = (self.rng.choice(PORTS), 0x1F4)
             action = ("set_channel", {"dscp": dscp + 1, "priority": dscp % 8})
             made.append(self.schema.entry("channel", match, action=action, priority=1 + dscp))
         return made
@@ -174,62 +172,62 @@ class FabricMaker:
 
     def frame(self) -> Frame:
         """A frame: mostly well-formed, of any combination of headers, then perhaps mutated."""
-        dice = self.dice
-        data = dice.randbytes(12) + struct.pack("!H", 0x86DD if dice.random() < 0.97 else dice.choice((0x0806, 0x800)))
-        data = mutate(data + self._ipv6(depth=0), dice)
-        if dice.random() < 0.06:
-            return CPU_PORT, struct.pack("!H", dice.choice((0, 0, 0, 3, 511, 509, 510))) + data
-        return dice.choice(PORTS), data or b"\0"
+        rng = self.rng
+        data = rng.randbytes(12) + struct.pack("!H", 0x86DD if rng.random() < 0.97 else rng.choice((0x0806, 0x800)))
+        data = mutate(data + self._ipv6(depth=0), rng)
+        if rng.random() < 0.06:
+            return CPU_PORT, struct.pack("!H", rng.choice((0, 0, 0, 3, 511, 509, 510))) + data
+        return rng.choice(PORTS), data or b"\0"
 
     def _ipv6(self, depth: int) -> bytes:
-        dice = self.dice
+        rng = self.rng
         chain = self._chain(depth)
-        looping = "srh" in chain and dice.random() < 0.06
+        looping = "srh" in chain and rng.random() < 0.06
         body = b""
-        following = PROTOCOLS["none"] if dice.random() < 0.9 else dice.choice((6, 44, 50, 58, 60))
+        following = PROTOCOLS["none"] if rng.random() < 0.9 else rng.choice((6, 44, 50, 58, 60))
         for kind in reversed(chain):
             body, following = self._header(kind, following, body, depth, looping), PROTOCOLS[kind]
-        length = len(body) if dice.random() < 0.97 else dice.randrange(1 << 16)
-        version = 6 if dice.random() < 0.985 else dice.randrange(16)
-        word = version << 28 | dice.randrange(256) << 20 | self._label()
-        hop_limit = dice.choice((0, 1, 2, 3, 4, 64, 64, 64, 255))
+        length = len(body) if rng.random() < 0.97 else rng.randrange(1 << 16)
+        version = 6 if rng.random() < 0.985 else rng.randrange(16)
+        word = version << 28 | rng.randrange(256) << 20 | self._label()
+        hop_limit = rng.choice((0, 1, 2, 3, 4, 64, 64, 64, 255))
         destination = usids([NODE]) if looping else self._destination()
         addresses = self._source().to_bytes(16, "big") + destination.to_bytes(16, "big")
         return struct.pack("!IHBB", word, length, following, hop_limit) + addresses + body
 
     def _label(self) -> int:
-        return self.dice.choice((0, 1, 5, self.dice.randrange(1 << 20)))
+        return self.rng.choice((0, 1, 5, self.rng.randrange(1 << 20)))
 
     def _chain(self, depth: int) -> list[str]:
-        dice = self.dice
-        kind = dice.random()
+        rng = self.rng
+        kind = rng.random()
         chain = ["transit"] if kind < 0.4 else ["alert"] if kind < 0.45 else []
-        if dice.random() < 0.1:
+        if rng.random() < 0.1:
             chain.append("options")
-        if dice.random() < 0.3:
+        if rng.random() < 0.3:
             chain.append("srh")
-        if depth == 0 and dice.random() < 0.25:
+        if depth == 0 and rng.random() < 0.25:
             return [*chain, "inner"]
-        return [*chain, "udp"] if dice.random() < 0.85 else chain
+        return [*chain, "udp"] if rng.random() < 0.85 else chain
 
     def _source(self) -> int:
-        dice = self.dice
-        if dice.random() < 0.9:
-            return host(dice.choice((GROUP, GROUP, GROUP, 0, 2, 5)), dice.randrange(4), dice.randrange(4))
-        return dice.choice((dice.getrandbits(128), *NO_SOURCES[:2], dice.choice(NO_SOURCES)))
+        rng = self.rng
+        if rng.random() < 0.9:
+            return host(rng.choice((GROUP, GROUP, GROUP, 0, 2, 5)), rng.randrange(4), rng.randrange(4))
+        return rng.choice((rng.getrandbits(128), *NO_SOURCES[:2], rng.choice(NO_SOURCES)))
 
     def _destination(self) -> int:
-        dice = self.dice
-        kind = dice.random()
+        rng = self.rng
+        kind = rng.random()
         if kind < 0.45:
-            return host(dice.randrange(GROUPS + 1), dice.randrange(4), dice.randrange(4))
+            return host(rng.randrange(GROUPS + 1), rng.randrange(4), rng.randrange(4))
         if kind < 0.92:
             others = (*FUNCTIONS, *FOREIGN_FUNCTIONS, *HOSTS, 0)
-            ids = [dice.choice(NODES) if dice.random() < 0.6 else dice.choice(others)
-                   for _ in range(dice.randrange(1, 7))]  # fmt: skip
-            return usids(ids) | (dice.randrange(1 << 16) if dice.random() < 0.05 else 0)
-        inside = USID_BLOCK << 96 | dice.getrandbits(96)
-        return dice.choice((dice.getrandbits(128), inside, 0xFD00 << 112, 0x2001 << 112, 0xFF0E << 112 | 1))
+            ids = [rng.choice(NODES) if rng.random() < 0.6 else rng.choice(others)
+                   for _ in range(rng.randrange(1, 7))]  # fmt: skip
+            return usids(ids) | (rng.randrange(1 << 16) if rng.random() < 0.05 else 0)
+        inside = USID_BLOCK << 96 | rng.getrandbits(96)
+        return rng.choice((rng.getrandbits(128), inside, 0xFD00 << 112, 0x2001 << 112, 0xFF0E << 112 | 1))
 
     def _header(self, kind: str, following: int, body: bytes, depth: int, looping: bool) -> bytes:
         if kind == "udp":
@@ -243,41 +241,37 @@ class FabricMaker:
         return self._transit(following) + body
 
     def _udp(self) -> bytes:
-        dice = self.dice
-        payload = bytes(range(dice.choice((0, 0, 1, 8, 30))))
-        sport = dice.randrange(1 << 16)
-        dport = dice.choice((4791, 4791, 4793, 53, 60, 61, dice.randrange(1 << 16)))
-        data = struct.pack("!HHHH", sport, dport, 8 + len(payload), dice.randrange(1 << 16)) + payload
-        return data[: dice.randrange(8)] if dice.random() < 0.03 else data
+        rng = self.rng
+        payload = bytes(range(rng.choice((0, 0, 1, 8, 30))))
+        sport = rng.randrange(1 << 16)
+        dport = rng.choice((4791, 4791, 4793, 53, 60, 61, rng.randrange(1 << 16)))
+        data = struct.pack("!HHHH", sport, dport, 8 + len(payload), rng.randrange(1 << 16)) + payload
+        return data[: rng.randrange(8)] if rng.random() < 0.03 else data
 
     def _transit(self, following: int) -> bytes:
-        dice = self.dice
-        delay = dice.choice((0, 1, 1000, 0xFFFFFFFF, 0xFFFFFFFF, dice.randrange(1 << 31)))
-        if dice.random() < 0.9:
+        rng = self.rng
+        delay = rng.choice((0, 1, 1000, 0xFFFFFFFF, 0xFFFFFFFF, rng.randrange(1 << 31)))
+        if rng.random() < 0.9:
             return struct.pack("!BBBBI", following, 0, 0x3E, 4, delay)
-        return struct.pack(
-            "!BBBBI", following, dice.randrange(2), dice.choice((0x3E, 0x3F, 1)), dice.randrange(6), delay
-        )
+        return struct.pack("!BBBBI", following, rng.randrange(2), rng.choice((0x3E, 0x3F, 1)), rng.randrange(6), delay)
 
     def _options(self, following: int) -> bytes:
         """A header of options, right up to what the parser takes and beyond."""
-        units = self.dice.choice((0, 0, 0, 1, 6, 7, 8, 20))
+        units = self.rng.choice((0, 0, 0, 1, 6, 7, 8, 20))
         return (
-            bytes((following, units))
-            + self.dice.choice((b"\x05\x02\0\0\x01\0", b"\x01\x04\0\0\0\0"))
-            + bytes(8 * units)
+            bytes((following, units)) + self.rng.choice((b"\x05\x02\0\0\x01\0", b"\x01\x04\0\0\0\0")) + bytes(8 * units)
         )
 
     def _srh(self, following: int, looping: bool) -> bytes:
         """`looping`: nothing but uSIDs of this switch, more than it puts up with."""
-        dice = self.dice
+        rng = self.rng
         if looping:
             return struct.pack("!BBBBBBH", following, 16, 4, 8, 7, 0, 0) + usids([NODE]).to_bytes(16, "big") * 8
-        count = dice.choice((1, 1, 2, 2, 3, 5, 8, 9, 12))
-        left = dice.randrange(count + 1) if dice.random() < 0.9 else dice.randrange(256)
-        last = count - 1 if dice.random() < 0.95 else dice.randrange(256)
-        length = 2 * count if dice.random() < 0.93 else dice.randrange(24)
-        head = struct.pack("!BBBBBBH", following, length, 4 if dice.random() < 0.95 else 3, left, last, 0, 0)
+        count = rng.choice((1, 1, 2, 2, 3, 5, 8, 9, 12))
+        left = rng.randrange(count + 1) if rng.random() < 0.9 else rng.randrange(256)
+        last = count - 1 if rng.random() < 0.95 else rng.randrange(256)
+        length = 2 * count if rng.random() < 0.93 else rng.randrange(24)
+        head = struct.pack("!BBBBBBH", following, length, 4 if rng.random() < 0.95 else 3, left, last, 0, 0)
         return head + b"".join(self._destination().to_bytes(16, "big") for _ in range(count))
 
 
@@ -289,7 +283,7 @@ class AdaptiveMaker(FabricMaker):
     def _detours(self) -> list[p4r.Entity]:
         made = []
         for via in (0, 2, 3, 4):
-            choices = [(("towards", {"port": p}), 1) for p in self.dice.sample(PORTS, self.dice.choice((1, 2, 3)))]
+            choices = [(("towards", {"port": p}), 1) for p in self.rng.sample(PORTS, self.rng.choice((1, 2, 3)))]
             made.append(self.schema.entry("towards_group", {"meta.via": via}, one_shot=choices))
         modes = [
             (0, ("ugal", {"usable": 0b111101, "t": 3})),
@@ -303,7 +297,7 @@ class AdaptiveMaker(FabricMaker):
         return made
 
     def _label(self) -> int:
-        return self.dice.choice((super()._label(), 1 << 19 | self.dice.randrange(GROUPS) << 13))
+        return self.rng.choice((super()._label(), 1 << 19 | self.rng.randrange(GROUPS) << 13))
 
 
 MAKERS = {maker.program: maker for maker in (FabricMaker, AdaptiveMaker)}

@@ -17,8 +17,8 @@ MAX_BYTES = 600
 class Pool:
     """Values by width. Packets and table entries draw from the same few, so that keys match often enough."""
 
-    def __init__(self, program: Mapping[str, Any], dice: random.Random) -> None:
-        self._dice = dice
+    def __init__(self, program: Mapping[str, Any], rng: random.Random) -> None:
+        self._rng = rng
         self._constants = sorted(set(_constants(program)))
         self._values: dict[int, list[int]] = {}
 
@@ -26,19 +26,19 @@ class Pool:
         """The favourites among the values of a width."""
         if width not in self._values:
             top = 1 << width
-            few = {0, 1, 2, 3, top - 1, top >> 1, self._dice.randrange(top), self._dice.randrange(top)}
+            few = {0, 1, 2, 3, top - 1, top >> 1, self._rng.randrange(top), self._rng.randrange(top)}
             few |= {c for c in self._constants if c < top}
             self._values[width] = sorted(v for v in few if v < top)
         return self._values[width]
 
     def draw(self, width: int) -> int:
         """A favourite mostly, else a small or any value."""
-        kind = self._dice.random()
+        kind = self._rng.random()
         if kind < 0.6:
-            return self._dice.choice(self.values(width))
+            return self._rng.choice(self.values(width))
         if kind < 0.8:
-            return self._dice.randrange(min(1 << width, 16))
-        return self._dice.randrange(1 << width)
+            return self._rng.randrange(min(1 << width, 16))
+        return self._rng.randrange(1 << width)
 
 
 def _constants(node: Any) -> list[int]:
@@ -59,8 +59,8 @@ def _constants(node: Any) -> list[int]:
 class PacketMaker:
     """Makes frames for one program."""
 
-    def __init__(self, program: Mapping[str, Any], pool: Pool, dice: random.Random) -> None:
-        self._dice = dice
+    def __init__(self, program: Mapping[str, Any], pool: Pool, rng: random.Random) -> None:
+        self._rng = rng
         self._pool = pool
         types = {t["name"]: t["fields"] for t in program["header_types"]}
         self._fields = {h["name"]: types[h["header_type"]] for h in program["headers"]}
@@ -77,20 +77,20 @@ class PacketMaker:
 
     def frame(self) -> Frame:
         """The next frame."""
-        walk = _Walk(self._dice, self._pool)
+        walk = _Walk(self._rng, self._pool)
         state = self._start
         for _ in range(MAX_STEPS):
             if state is None or len(walk.bits) > MAX_BYTES * 8:
                 break
             state = self._visit(walk, self._states[state])
-        data = walk.bytes() + bytes(i & 0xFF for i in range(self._dice.choice((0, 0, 1, 2, 5, 16, 40))))
-        return walk.port, mutate(data, self._dice) or b"\0"
+        data = walk.bytes() + bytes(i & 0xFF for i in range(self._rng.choice((0, 0, 1, 2, 5, 16, 40))))
+        return walk.port, mutate(data, self._rng) or b"\0"
 
     def _visit(self, walk: _Walk, state: Mapping[str, Any]) -> str | None:
         for op in state["parser_ops"]:
             self._operate(walk, op)
         transitions = state["transitions"]
-        choice = self._dice.choice(transitions) if transitions else {"next_state": None, "type": "default"}
+        choice = self._rng.choice(transitions) if transitions else {"next_state": None, "type": "default"}
         if choice["type"] == "hexstr":
             walk.force(state["transition_key"], int(choice["value"], 16), choice["mask"], self._width_of)
         return choice["next_state"]
@@ -106,7 +106,7 @@ class PacketMaker:
         elif op["op"] == "set" and parameters[1]["type"] == "lookahead":
             walk.look_ahead(".".join(parameters[0]["value"]), *parameters[1]["value"])
         elif op["op"] == "advance":
-            walk.any_bits(8 * self._dice.randrange(4))
+            walk.any_bits(8 * self._rng.randrange(4))
 
     def _width_of(self, header: str, field: str) -> int:
         return next(w for name, w, *_ in self._fields[header] if name == field)
@@ -115,10 +115,10 @@ class PacketMaker:
 class _Walk:
     """One packet in the making, bit by bit."""
 
-    def __init__(self, dice: random.Random, pool: Pool) -> None:
-        self._dice = dice
+    def __init__(self, rng: random.Random, pool: Pool) -> None:
+        self._rng = rng
         self._pool = pool
-        self.port = CPU_PORT if dice.random() < 0.04 else dice.choice(PORTS)
+        self.port = CPU_PORT if rng.random() < 0.04 else rng.choice(PORTS)
         self.bits: list[int] = []
         self._where: dict[str, tuple[int, int]] = {}
         self._ahead: dict[int, int] = {}
@@ -131,13 +131,13 @@ class _Walk:
 
     def any_bits(self, width: int) -> None:
         """Bits that nobody reads."""
-        self._append(self._dice.getrandbits(width) if width else 0, width)
+        self._append(self._rng.getrandbits(width) if width else 0, width)
 
     def extract(self, header: str, fields: list[list[Any]]) -> None:
         """The fields of a header; a varbit has any length up to its greatest."""
         for name, width, *_ in fields:
             if width == "*":
-                self.any_bits(8 * self._dice.choice((0, 1, 2, 4, 8, 16)))
+                self.any_bits(8 * self._rng.choice((0, 1, 2, 4, 8, 16)))
                 continue
             self._where[f"{header}.{name}"] = (len(self.bits), width)
             self._append(self._pool.draw(width), width)
@@ -187,18 +187,18 @@ class _Walk:
         return int("1" + "".join(map(str, self.bits)), 2).to_bytes(len(self.bits) // 8 + 1, "big")[1:]
 
 
-def mutate(data: bytes, dice: random.Random) -> bytes:
+def mutate(data: bytes, rng: random.Random) -> bytes:
     """Mostly nothing; else cut, flipped, grown or replaced."""
-    kind = dice.random()
+    kind = rng.random()
     if kind < 0.70 or not data:
         return data
     if kind < 0.82:
-        return data[: dice.randrange(len(data) + 1)]
+        return data[: rng.randrange(len(data) + 1)]
     if kind < 0.93:
         changed = bytearray(data)
-        for _ in range(dice.randrange(1, 5)):
-            changed[dice.randrange(len(changed))] ^= 1 << dice.randrange(8)
+        for _ in range(rng.randrange(1, 5)):
+            changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
         return bytes(changed)
     if kind < 0.97:
-        return data + dice.randbytes(dice.randrange(1, 30))
-    return dice.randbytes(dice.randrange(1, 60))
+        return data + rng.randbytes(rng.randrange(1, 30))
+    return rng.randbytes(rng.randrange(1, 60))

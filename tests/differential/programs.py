@@ -53,10 +53,10 @@ class Program:
         """Random entries and frames for it: the same for the same numbers."""
         text, schema = self.load()
         program = json.loads(text)
-        dice = random.Random(f"{self.name} {seed}")
-        pool = Pool(program, dice)
-        updates = EntryMaker(program, schema, pool, dice).updates()
-        maker = PacketMaker(program, pool, dice)
+        rng = random.Random(f"{self.name} {seed}")
+        pool = Pool(program, rng)
+        updates = EntryMaker(program, schema, pool, rng).updates()
+        maker = PacketMaker(program, pool, rng)
         return Case(self.name, text, schema, updates, [maker.frame() for _ in range(frames)], batch_size(program))
 
 

@@ -81,7 +81,7 @@ def provision(server: P4RuntimeServer) -> tuple[Written, Plan]:
 
 def test_the_next_one_finishes_the_job(server: P4RuntimeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several are killed one after the other, each at some update of its own."""
-    dice, prepare = random.Random(SEED), writing.prepare
+    rng, prepare = random.Random(SEED), writing.prepare
     left, reached, lock = [0], threading.Event(), threading.Lock()
 
     def count(*arguments: object) -> object:
@@ -96,7 +96,7 @@ def test_the_next_one_finishes_the_job(server: P4RuntimeServer, monkeypatch: pyt
     wanted = sum(map(len, PLANNED.values()))
     for _ in range(KILLED):
         with lock:
-            left[0] = dice.randrange(1, wanted // (2 * KILLED))
+            left[0] = rng.randrange(1, wanted // (2 * KILLED))
             reached.clear()
             process = start(server)
         while not reached.wait(0.05):

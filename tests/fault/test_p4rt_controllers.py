@@ -126,7 +126,7 @@ class Contender(threading.Thread):
         super().__init__()
         self._client, self._number, self._names = client, number, names
         self._ids, self._lock = ids, lock
-        self._dice = random.Random(number)
+        self._rng = random.Random(number)
         self.accepted = 0
         self.error: BaseException | None = None
 
@@ -145,7 +145,7 @@ class Contender(threading.Thread):
         stream.next()
         self._client.election = election
         for _ in range(3):
-            port = self._dice.randrange(1, 500)
+            port = self._rng.randrange(1, 500)
             try:
                 self._client.modify(*routes(self._names, 50, port))
                 self.accepted += 1
@@ -153,7 +153,7 @@ class Contender(threading.Thread):
                 if e.code() is not grpc.StatusCode.PERMISSION_DENIED:
                     raise
                 break
-        (stream.kill if self._dice.random() < 0.5 else stream.close)()
+        (stream.kill if self._rng.random() < 0.5 else stream.close)()
 
 
 def test_contending_controllers(connect: Callable[..., Client], names: Names) -> None:
@@ -230,16 +230,16 @@ def test_a_reader_that_takes_its_time_holds_up_nobody(connect: Callable[..., Cli
 
 
 def test_streams_that_vanish_are_forgotten(server: P4RuntimeServer, connect: Callable[..., Client]) -> None:
-    dice = random.Random(5)
+    rng = random.Random(5)
     client = connect()
     for round_ in range(10):
         streams: list[Stream] = []
         for n in range(20):
             streams.append(client.stream())
-            streams[-1].arbitrate(1, round_ * 100 + n, dice.choice(["", "a", "b"]))
-        for stream in dice.sample(streams, 20):
-            if dice.random() < 0.3:
-                stream.arbitrate(1, dice.randrange(1000), "a")
+            streams[-1].arbitrate(1, round_ * 100 + n, rng.choice(["", "a", "b"]))
+        for stream in rng.sample(streams, 20):
+            if rng.random() < 0.3:
+                stream.arbitrate(1, rng.randrange(1000), "a")
             stream.kill()
     arbiter = server._service.devices[1].arbiter
     until(lambda: not any(role.sessions for role in arbiter.roles.values()))

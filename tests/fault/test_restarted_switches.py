@@ -114,11 +114,11 @@ def test_a_switch_that_lost_everything_gets_it_back(session: Session, device: in
 
 def test_switches_that_restart_again_and_again(session: Session) -> None:
     """Some of them while they are still being repaired."""
-    dice = random.Random(SEED)
+    rng = random.Random(SEED)
     with Sending(session) as sending:
         for _ in range(12):
-            restart(session, *dice.sample(range(1, 7), dice.randrange(1, 4)))
-            if dice.random() < 0.3:
+            restart(session, *rng.sample(range(1, 7), rng.randrange(1, 4)))
+            if rng.random() < 0.3:
                 until(lambda: not session.status()["lost"])
         until(lambda: not session.status()["lost"])
         sending.arrives()
@@ -208,12 +208,12 @@ def test_monitoring_goes_on_afterwards(session: Session) -> None:
 
 def test_refusals_in_the_middle_of_a_batch(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """A switch that is short of something refuses every third update; when it no longer does, all is made right."""
-    dice, prepare = random.Random(SEED), writing.prepare
+    rng, prepare = random.Random(SEED), writing.prepare
     short = threading.Event()
     short.set()
 
     def sometimes(*arguments: object) -> object:
-        if short.is_set() and dice.random() < 1 / 3:
+        if short.is_set() and rng.random() < 1 / 3:
             raise Refused(Code.RESOURCE_EXHAUSTED, "planted")
         return prepare(*arguments)  # pyright: ignore[reportArgumentType]
 

@@ -41,13 +41,13 @@ def worlds(tmp_path: Path) -> Iterator[list[World]]:
             process.kill()
 
 
-def interrupt(process: subprocess.Popen[str], dice: random.Random, number: signal.Signals) -> str:
+def interrupt(process: subprocess.Popen[str], rng: random.Random, number: signal.Signals) -> str:
     """Sends a signal some time after some line of what the process prints; returns all of that."""
-    told, stage = "", dice.randrange(STAGES + 1)
+    told, stage = "", rng.randrange(STAGES + 1)
     assert process.stderr is not None
     for _ in range(stage):
         told += process.stderr.readline()
-    threading.Event().wait(dice.choice([0.0, 0.02, 0.3]))
+    threading.Event().wait(rng.choice([0.0, 0.02, 0.3]))
     process.send_signal(number)
     _, err = process.communicate(timeout=PATIENCE_S)
     return told + err
@@ -63,10 +63,10 @@ def works(world: World, target: str) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_signals_while_a_fabric_starts(worlds: list[World], target: str) -> None:
-    dice, world = random.Random(f"{SEED} {target}"), worlds[0]
+    rng, world = random.Random(f"{SEED} {target}"), worlds[0]
     for turn in range(ROUNDS):
         number = SIGNALS[turn % len(SIGNALS)]
-        told = interrupt(world.start("up", "--target", target, *SMALL), dice, number)
+        told = interrupt(world.start("up", "--target", target, *SMALL), rng, number)
         assert "Traceback" not in told, (number.name, told)
         world.assert_clean(files=number != signal.SIGKILL)
     works(world, target)
@@ -75,9 +75,9 @@ def test_signals_while_a_fabric_starts(worlds: list[World], target: str) -> None
 @pytest.mark.parametrize("target", TARGETS)
 def test_whoever_waits_for_a_detached_fabric_is_killed(worlds: list[World], target: str) -> None:
     """The fabric ends as well, or is up and can be ended."""
-    dice, world = random.Random(f"{SEED} {target}"), worlds[0]
+    rng, world = random.Random(f"{SEED} {target}"), worlds[0]
     for turn in range(ROUNDS // 2):
-        interrupt(world.start("up", "--detach", "--target", target, *SMALL), dice, SIGNALS[turn % len(SIGNALS)])
+        interrupt(world.start("up", "--detach", "--target", target, *SMALL), rng, SIGNALS[turn % len(SIGNALS)])
         until(lambda: not world.processes() or world.run("status")[0] == 0)
         world.run("down")
         world.assert_clean()

@@ -98,14 +98,14 @@ def _deparse(job: Any, phv: int, length: int, checks: Any) -> int:
 
 
 @inner()
-def _egress(job: Any, phv: int, dice: Any) -> bool:
+def _egress(job: Any, phv: int, rng: Any) -> bool:
     """Runs the egress control; whether the packet is to be sent."""
     std = phv_at(phv, 0)
     std.egress_port = std.egress_spec
     std.enq_timestamp = job.time & 0xFFFFFFFF
-    std.deq_timedelta = below(dice, 5) if below(dice, 8) else draw(dice) & 0xFFFFFFFF
-    std.deq_qdepth = below(dice, 100)
-    std.enq_qdepth = below(dice, 100) if below(dice, 8) else draw(dice) & 0xFFFFFFFF
+    std.deq_timedelta = below(rng, 5) if below(rng, 8) else draw(rng) & 0xFFFFFFFF
+    std.deq_qdepth = below(rng, 100)
+    std.enq_qdepth = below(rng, 100) if below(rng, 8) else draw(rng) & 0xFFFFFFFF
     std.egress_global_timestamp = job.time
     job.stage = 5
     call2(job.egress, job.state, phv)
@@ -116,10 +116,10 @@ def _egress(job: Any, phv: int, dice: Any) -> bool:
 
 
 @inner()
-def _leave(job: Any, phv: int, length: int, checks: Any, dice: Any) -> int:
+def _leave(job: Any, phv: int, length: int, checks: Any, rng: Any) -> int:
     """Egress, the clone that it may make, and the deparser; headers' length, or a rule's negative number."""
     std = phv_at(phv, 0)
-    if not _egress(job, phv, dice):
+    if not _egress(job, phv, rng):
         std.recirculate = 0
         return 0
     if std.clone_session != 0:
@@ -127,7 +127,7 @@ def _leave(job: Any, phv: int, length: int, checks: Any, dice: Any) -> int:
         std.clone_session = 0
         move_bytes(job.other, phv, job.phv_size)
         _begin_clone(job, phv, job.other, fields, fixed.TYPE_EGRESS_CLONE)
-        if _egress(job, job.other, dice):
+        if _egress(job, job.other, rng):
             count = _deparse(job, job.other, length, checks)
             if count < 0:
                 return count
@@ -141,7 +141,7 @@ def _leave(job: Any, phv: int, length: int, checks: Any, dice: Any) -> int:
 
 
 @inner()
-def _clone_ingress(job: Any, packet: int, length: int, checks: Any, dice: Any) -> int:
+def _clone_ingress(job: Any, packet: int, length: int, checks: Any, rng: Any) -> int:
     std = phv_at(job.phv, 0)
     fields = std.clone_fields - 1
     std.clone_session = 0
@@ -152,7 +152,7 @@ def _clone_ingress(job: Any, packet: int, length: int, checks: Any, dice: Any) -
     if broken:
         return broken
     _begin_clone(job, job.phv, job.other, fields, fixed.TYPE_INGRESS_CLONE)
-    if _egress(job, job.other, dice):
+    if _egress(job, job.other, rng):
         return -min(_deparse(job, job.other, length, checks), 0)
     return 0
 
@@ -169,7 +169,7 @@ def _start_over(job: Any, fields: int, kind: int, length: int) -> None:
 
 
 @inner()
-def _ingress(job: Any, packet: int, length: int, checks: Any, dice: Any) -> int:
+def _ingress(job: Any, packet: int, length: int, checks: Any, rng: Any) -> int:
     """Parser, ingress and what it decided: _STAY, _GO (to egress), _AGAIN, or a rule's negative number."""
     std = phv_at(job.phv, 0)
     broken = _parse(job, job.phv, packet, length, checks)
@@ -186,7 +186,7 @@ def _ingress(job: Any, packet: int, length: int, checks: Any, dice: Any) -> int:
         return _STAY
     std.exited = 0
     if std.clone_session != 0:
-        broken = _clone_ingress(job, packet, length, checks, dice)
+        broken = _clone_ingress(job, packet, length, checks, rng)
     if std.digest_list != 0 and broken == 0:
         broken = _digest(job, job.phv)
     if broken:
@@ -197,8 +197,8 @@ def _ingress(job: Any, packet: int, length: int, checks: Any, dice: Any) -> int:
     std.instance_type = fixed.TYPE_NORMAL
     if std.mcast_grp != 0:
         std.instance_type = fixed.TYPE_REPLICATION
-        std.egress_spec = below(dice, 16)
-        std.egress_rid = below(dice, 1 << 16)
+        std.egress_spec = below(rng, 16)
+        std.egress_rid = below(rng, 1 << 16)
     elif std.egress_spec == fixed.DROP_PORT:
         job.dropped += 1
         return _STAY
@@ -227,7 +227,7 @@ def _place(job: Any, data: int, length: int) -> int:
 
 
 @inner()
-def _fly(job: Any, data: int, checks: Any, dice: Any) -> int:
+def _fly(job: Any, data: int, checks: Any, rng: Any) -> int:
     """One packet through the switch; 0 or the rule that was broken."""
     length = job.length
     packet = _place(job, data, length)
@@ -238,13 +238,13 @@ def _fly(job: Any, data: int, checks: Any, dice: Any) -> int:
     std.ingress_global_timestamp = job.time
     for number in range(MOST_PASSES):
         job.pass_ = number
-        decided = _ingress(job, packet, length, checks, dice)
+        decided = _ingress(job, packet, length, checks, rng)
         if decided < 0:
             return -decided
         if decided == _STAY:
             return 0
         if decided == _GO:
-            headers = _leave(job, job.phv, length, checks, dice)
+            headers = _leave(job, job.phv, length, checks, rng)
             if headers < 0:
                 return -headers
             job.octets += headers
@@ -284,19 +284,19 @@ def _learn(job: Any, work: Any, seeds: Any, lengths: Any, count: int, seen: Any,
 
 
 @inner()
-def _port(dice: Any) -> int:
-    kind = below(dice, 32)
+def _port(rng: Any) -> int:
+    kind = below(rng, 32)
     if kind == 0:
-        return below(dice, 512)
-    return fixed.CPU_PORT if kind == 1 else below(dice, 10)
+        return below(rng, 512)
+    return fixed.CPU_PORT if kind == 1 else below(rng, 10)
 
 
 @inner()
-def _next_time(job: Any, dice: Any) -> None:
+def _next_time(job: Any, rng: Any) -> None:
     """Time goes on, seldom by a lot."""
-    job.time += below(dice, 3)
-    if below(dice, 100_000) == 0:
-        job.time += below(dice, 1 << 40)
+    job.time += below(rng, 3)
+    if below(rng, 100_000) == 0:
+        job.time += below(rng, 1 << 40)
     job.time &= _U48
 
 
@@ -310,17 +310,17 @@ def fly(
     words: Any,
     seen: Any,
     checks: Any,
-    dice: Any,
+    rng: Any,
     packets: int,
 ) -> tuple[int, int]:
     """Sends `packets` mutated packets; (number of seeds, 0 or the rule that the last packet broke)."""
     job = jobs[0]
     for _ in range(packets):
         job.stage = 0
-        job.length = make_packet(dice, work, seeds, lengths, count, words)
-        job.port = _port(dice)
-        _next_time(job, dice)
-        rule = _fly(job, work.ctypes.data, checks, dice)
+        job.length = make_packet(rng, work, seeds, lengths, count, words)
+        job.port = _port(rng)
+        _next_time(job, rng)
+        rule = _fly(job, work.ctypes.data, checks, rng)
         if rule:
             return count, rule
         count = _learn(job, work, seeds, lengths, count, seen, checks)

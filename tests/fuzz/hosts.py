@@ -106,20 +106,20 @@ class End:
 class Round:
     """A pair of hosts and what happens to them."""
 
-    def __init__(self, board: Board, dice: random.Random, totals: Counter[str], name: str) -> None:
-        self.board, self.dice, self.totals, self.name = board, dice, totals, name
-        self.kind = dice.choice(_KINDS)
-        self.control = dice.choice(list(CongestionControl))
-        self.sealed = dice.choice((0.0, 0.8, 0.8))
-        cnps = dice.choice((0, 10 * US))
+    def __init__(self, board: Board, rng: random.Random, totals: Counter[str], name: str) -> None:
+        self.board, self.rng, self.totals, self.name = board, rng, totals, name
+        self.kind = rng.choice(_KINDS)
+        self.control = rng.choice(list(CongestionControl))
+        self.sealed = rng.choice((0.0, 0.8, 0.8))
+        cnps = rng.choice((0, 10 * US))
         config = HostConfig(
-            ack_every=dice.choice((1, 3)), cnp_interval_ps=cnps, probe_backlog=2, delta3=5, retry_count=4,
-            initial_rto_ps=100 * US, min_rto_ps=50 * US, dcqcn_decrease_ps=dice.choice((0, 4 * US)),
+            ack_every=rng.choice((1, 3)), cnp_interval_ps=cnps, probe_backlog=2, delta3=5, retry_count=4,
+            initial_rto_ps=100 * US, min_rto_ps=50 * US, dcqcn_decrease_ps=rng.choice((0, 4 * US)),
         )  # fmt: skip
         attr = self._attr()
         self.pair = make_pair(
-            memory=_MEMORY, config=config, seed=dice.getrandbits(30), attr_a=attr, attr_b=attr, window=_WINDOW,
-            n_qps=dice.choice((2, 4)), n_mrs=5, max_candidates=4, connect={"candidates": _PATHS},
+            memory=_MEMORY, config=config, seed=rng.getrandbits(30), attr_a=attr, attr_b=attr, window=_WINDOW,
+            n_qps=rng.choice((2, 4)), n_mrs=5, max_candidates=4, connect={"candidates": _PATHS},
         )  # fmt: skip
         pair = self.pair
         self.addresses = [_address(pair.hs, host) for host in (0, 1)]
@@ -127,7 +127,7 @@ class Round:
         self.allowed = [[_allowed(self.landing[0])], [_allowed(self.landing[1])]]
         self.memory = pair.hs.memory.copy()
         self.room = Region(MAX_FRAME).use(rear=True)
-        self.mutator = Mutator(dice)
+        self.mutator = Mutator(rng)
         self.pool: list[Sent] = []
         self.archive: list[Sent] = []
         self.under_way: deque[Sent] = deque()
@@ -135,7 +135,7 @@ class Round:
         self._begin()
 
     def _attr(self) -> QPInitAttr:
-        psn = self.dice.choice((None, None, 0, 0xFFFFF0))
+        psn = self.rng.choice((None, None, 0, 0xFFFFF0))
         transport, reordering = self.kind
         return QPInitAttr(psn=psn, transport=transport, reordering=reordering, congestion_control=self.control)
 
@@ -161,14 +161,14 @@ class Round:
     def run(self) -> None:
         """All steps of the round."""
         for step in range(STEPS):
-            self.now += self.dice.randrange(2 * US)
+            self.now += self.rng.randrange(2 * US)
             if step % 16 == 0:
                 self._post(step)
             for host in (0, 1):
                 self._let_send(host)
-            while self.under_way and self.dice.random() < 0.9:
+            while self.under_way and self.rng.random() < 0.9:
                 sent = self.under_way.popleft()
-                if self.dice.random() < 0.97:
+                if self.rng.random() < 0.97:
                     self._arrive(sent)
             if self.pool:
                 self._mutate()
@@ -182,19 +182,19 @@ class Round:
 
     def _post(self, step: int) -> None:
         """A message, mostly from the first host to the second, some of them of nothing, to an old key or nowhere."""
-        host = int(self.dice.random() < 0.2)
+        host = int(self.rng.random() < 0.2)
         end, source = self.ends[host], (self.pair.mr_a, self.pair.mr_b)[host]
         if end.qp.state is not QPState.RTS or len(end.posted) > 5:
             return
-        size = self.dice.choice((0, 1, 7, 999, 1000, 1001, 3000, 6001))
-        offset, target = self.dice.randrange(_MEMORY - size), self.landing[1 - host]
-        fresh = self.dice.randbytes(size)
+        size = self.rng.choice((0, 1, 7, 999, 1000, 1001, 3000, 6001))
+        offset, target = self.rng.randrange(_MEMORY - size), self.landing[1 - host]
+        fresh = self.rng.randbytes(size)
         source.write(fresh, offset)
         self.memory[source.addr + offset : source.addr + offset + size] = np.frombuffer(fresh, np.uint8)
-        there, key = target.addr + self.dice.randrange(_MEMORY - size), target.rkey
-        if self.dice.random() < 0.02:
-            there, key = self.dice.choice(((there, self.dice.choice(self.mutator.words) & 0xFFFFFFFF), (5, key)))
-        imm = self.dice.getrandbits(32) if self.dice.random() < 0.7 else None
+        there, key = target.addr + self.rng.randrange(_MEMORY - size), target.rkey
+        if self.rng.random() < 0.02:
+            there, key = self.rng.choice(((there, self.rng.choice(self.mutator.words) & 0xFFFFFFFF), (5, key)))
+        imm = self.rng.getrandbits(32) if self.rng.random() < 0.7 else None
         end.qp.post_send(SendWR(step, source.sge(offset, size), there, key, imm), self.now)
         end.posted.append((step, end.next, end.next + max(1, -(-size // 1000))))
         end.next = end.posted[-1][2]
@@ -203,7 +203,7 @@ class Round:
         hs = self.pair.hs
         if deadline(hs, host) <= self.now:
             expire(hs, host, self.now)
-        for _ in range(self.dice.randrange(4)):
+        for _ in range(self.rng.randrange(4)):
             length = int(transmit(hs, host, self.room, 0, self.now))
             if length == 0:
                 return
@@ -219,18 +219,18 @@ class Round:
             if len(self.pool) < _POOL:
                 self.pool.append(sent)
             else:
-                self.pool[self.dice.randrange(_POOL)] = sent
+                self.pool[self.rng.randrange(_POOL)] = sent
 
     def _through_switches(self, frame: bytes) -> bytes:
         """What queues do to a frame: a delay in the option, perhaps a mark."""
-        frame = add_delay(frame, self.dice.choice((0, 1, 900, 40_000)))
-        return mark(frame) if self.dice.random() < 0.2 else frame
+        frame = add_delay(frame, self.rng.choice((0, 1, 900, 40_000)))
+        return mark(frame) if self.rng.random() < 0.2 else frame
 
     def _mutate(self) -> None:
-        if self.dice.random() < 0.1:
-            self._arrive(self.dice.choice([*self.pool, *self.archive]))  # again
-        sent, other = self.dice.choice(self.pool), self.dice.choice(self.pool)
-        mutant = self.mutator.mutant(sent.frame, other.frame, self.dice.random() < self.sealed)
+        if self.rng.random() < 0.1:
+            self._arrive(self.rng.choice([*self.pool, *self.archive]))  # again
+        sent, other = self.rng.choice(self.pool), self.rng.choice(self.pool)
+        mutant = self.mutator.mutant(sent.frame, other.frame, self.rng.random() < self.sealed)
         mutant = mutant[:MAX_FRAME]
         self.totals["mutants"] += 1
         self._decode(mutant)
@@ -341,25 +341,25 @@ class Round:
             raise Finding(f"{self.name}: state is broken: {error}") from error
         for context, qp in ((self.pair.a, self.pair.qp_a), (self.pair.b, self.pair.qp_b)):
             json.dumps([qp.stats(), context.stats(), qp.probed(), qp.current_path])
-        if self.dice.random() < 0.1:
+        if self.rng.random() < 0.1:
             self.pair.qp_a.probe()
-        if self.dice.random() < 0.05 and self.pair.qp_a.state is QPState.RTS:
+        if self.rng.random() < 0.05 and self.pair.qp_a.state is QPState.RTS:
             self.pair.qp_a.set_path(candidates=_PATHS, now_ps=self.now)
 
     def _renew(self) -> None:
         """Another connection in the same rows, when this one has failed or fallen silent, or for no reason."""
         failed = any(end.qp.state is QPState.ERR for end in self.ends)
         silent = self.now - self.quiet_since > _SILENCE and any(end.posted for end in self.ends)
-        if not (failed and self.dice.random() < 0.1) and not silent and self.dice.random() > 0.002:
+        if not (failed and self.rng.random() < 0.1) and not silent and self.rng.random() > 0.002:
             return
         pair, attr = self.pair, self._attr()
-        self.archive = [*self.archive, *self.dice.sample(self.pool, min(len(self.pool), 8))][-_ARCHIVE:]
+        self.archive = [*self.archive, *self.rng.sample(self.pool, min(len(self.pool), 8))][-_ARCHIVE:]
         for name in QP_COUNTERS.split():
             if name in ("st_answers_dropped", "st_rx_refused", "st_rx_duplicates", "st_cnps", "st_ptrs"):
                 self.totals[name[3:]] += sum(int(pair.hs.qp[end.qp.index][name]) for end in self.ends)
         pair.qp_a.close()
         pair.qp_b.close()
-        if self.dice.random() < 0.5:
+        if self.rng.random() < 0.5:
             self.landing[1].close()
             self.landing[1] = pair.mr_b = MR(pair.pd_b, _MEMORY, _BOTH, addr=self.landing[1].addr)
             self.allowed[1] = [_allowed(pair.mr_b)]

@@ -37,9 +37,9 @@ def run(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
     texts: set[str] = set()
     began, number = time.monotonic(), budget.first
     while not budget.spent(totals["mutants"], began):
-        dice = random.Random(f"{seed} {number}")
-        name = names[0] if dice.random() < 0.1 else dice.choice(names)
-        text = Mutator(donors, dice).mutant(seeds.text(name))
+        rng = random.Random(f"{seed} {number}")
+        name = names[0] if rng.random() < 0.1 else rng.choice(names)
+        text = Mutator(donors, rng).mutant(seeds.text(name))
         board.note(program=name, seed=seed, round=number)
         board.show(text.encode(errors="surrogatepass"))
         start = time.perf_counter()
@@ -67,13 +67,13 @@ def attempt(board: Board, name: str, text: str, seed: int, number: int) -> str:
         return refusal
     except Exception as e:
         raise Finding(f"mutant {number} of {name}: {type(e).__name__}: {e}"[:_LONGEST_TEXT]) from e
-    dice = random.Random(f"{seed} {number} packets")
+    rng = random.Random(f"{seed} {number} packets")
     original = seeds.source(name)
-    pool = Pool(original, dice)
+    pool = Pool(original, rng)
     with guarded_state(), suppress(Exception):  # a mutant may have tables that nothing can be put into
-        Populator(state, pool, dice).everything()
-    maker = PacketMaker(original, pool, dice)
+        Populator(state, pool, rng).everything()
+    maker = PacketMaker(original, pool, rng)
     packets = [maker.frame()[1] for _ in range(_FRAMES)]
     subject = seeds.Subject(program, state, packets, seeds.words(name))
-    Round(board, f"mutant {number} of {name}", subject, dice).run(_PACKETS)
+    Round(board, f"mutant {number} of {name}", subject, rng).run(_PACKETS)
     return ""

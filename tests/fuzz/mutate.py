@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutations of packets as native code.
 
-`work` is a uint8 array in which a packet is made; functions take its length so far and return the new one. `dice` is
+`work` is a uint8 array in which a packet is made; functions take its length so far and return the new one. `rng` is
 a one-element uint64 array, the state of the generator. `seeds` are packets side by side: row `i` has its length in
 `lengths[i]`. `words` are byte strings that the program compares with, each behind a byte with its length.
 """
@@ -24,35 +24,35 @@ inner = partial(njit, cache=False, _nrt=False, no_cpython_wrapper=True, no_cfunc
 
 
 @inner()
-def draw(dice: Any) -> Any:
+def draw(rng: Any) -> Any:
     """A number of 63 random bits (splitmix64)."""
-    z = dice[0] + _MIX
-    dice[0] = z
+    z = rng[0] + _MIX
+    rng[0] = z
     z = (z ^ (z >> np.uint64(30))) * _FACTOR_1
     z = (z ^ (z >> np.uint64(27))) * _FACTOR_2
     return np.int64((z ^ (z >> np.uint64(31))) >> np.uint64(1))
 
 
 @inner()
-def below(dice: Any, limit: int) -> int:
+def below(rng: Any, limit: int) -> int:
     """A number in 0..limit-1; 0 if there is none."""
-    return draw(dice) % limit if limit > 0 else 0
+    return draw(rng) % limit if limit > 0 else 0
 
 
 @inner()
-def _flip(dice: Any, work: Any, length: int) -> int:
-    for _ in range(1 + below(dice, 8)):
+def _flip(rng: Any, work: Any, length: int) -> int:
+    for _ in range(1 + below(rng, 8)):
         if length > 0:
-            work[below(dice, length)] ^= 1 << below(dice, 8)
+            work[below(rng, length)] ^= 1 << below(rng, 8)
     return length
 
 
 @inner()
-def _interesting(dice: Any, work: Any, length: int) -> int:
+def _interesting(rng: Any, work: Any, length: int) -> int:
     """Bytes at the ends of their range, or any."""
-    for _ in range(1 + below(dice, 4)):
+    for _ in range(1 + below(rng, 4)):
         if length > 0:
-            kind = below(dice, 5)
+            kind = below(rng, 5)
             value = 0
             if kind == 1:
                 value = 255
@@ -61,31 +61,31 @@ def _interesting(dice: Any, work: Any, length: int) -> int:
             elif kind == 3:
                 value = 127
             elif kind == 4:
-                value = below(dice, 256)
-            work[below(dice, length)] = value
+                value = below(rng, 256)
+            work[below(rng, length)] = value
     return length
 
 
 @inner()
-def _step(dice: Any, work: Any, length: int) -> int:
+def _step(rng: Any, work: Any, length: int) -> int:
     """A byte a little greater or smaller: lengths, indices, counts of hops."""
     if length > 0:
-        work[below(dice, length)] += below(dice, 9) - 4
+        work[below(rng, length)] += below(rng, 9) - 4
     return length
 
 
 @inner()
-def _cut(dice: Any, length: int) -> int:
-    return below(dice, length + 1) if below(dice, 3) else min(length, below(dice, 24))
+def _cut(rng: Any, length: int) -> int:
+    return below(rng, length + 1) if below(rng, 3) else min(length, below(rng, 24))
 
 
 @inner()
-def _splice(dice: Any, work: Any, length: int, seeds: Any, lengths: Any, count: int) -> int:
+def _splice(rng: Any, work: Any, length: int, seeds: Any, lengths: Any, count: int) -> int:
     """A field, header or rest of another packet, often from the same place."""
-    other = below(dice, count)
-    size = min(1 + below(dice, 40), lengths[other]) if below(dice, 4) else lengths[other]
-    at = below(dice, lengths[other] - size + 1)
-    to = at if below(dice, 2) else below(dice, length + 1)
+    other = below(rng, count)
+    size = min(1 + below(rng, 40), lengths[other]) if below(rng, 4) else lengths[other]
+    at = below(rng, lengths[other] - size + 1)
+    to = at if below(rng, 2) else below(rng, length + 1)
     if to > length:
         return length
     size = min(size, work.size - to)
@@ -103,13 +103,13 @@ def _insert(work: Any, length: int, to: int, size: int) -> int:
 
 
 @inner()
-def _repeat(dice: Any, work: Any, length: int) -> int:
+def _repeat(rng: Any, work: Any, length: int) -> int:
     """A header again and again, at its place."""
     if length == 0:
         return 0
-    at = below(dice, length)
-    size = 1 + below(dice, min(length - at, 64))
-    for _ in range(1 + below(dice, 12)):
+    at = below(rng, length)
+    size = 1 + below(rng, min(length - at, 64))
+    for _ in range(1 + below(rng, 12)):
         if length + size <= work.size:
             length = _insert(work, length, at + size, size)
             for i in range(size):
@@ -118,23 +118,23 @@ def _repeat(dice: Any, work: Any, length: int) -> int:
 
 
 @inner()
-def _delete(dice: Any, work: Any, length: int) -> int:
-    at = below(dice, length)
-    size = min(1 + below(dice, 40), length - at)
+def _delete(rng: Any, work: Any, length: int) -> int:
+    at = below(rng, length)
+    size = min(1 + below(rng, 40), length - at)
     for i in range(at, length - size):
         work[i] = work[i + size]
     return length - size
 
 
 @inner()
-def _word(dice: Any, work: Any, length: int, words: Any) -> int:
+def _word(rng: Any, work: Any, length: int, words: Any) -> int:
     """What the parser or a condition asks for, over or in between what is there."""
-    chosen = below(dice, len(words))
+    chosen = below(rng, len(words))
     size = np.int64(words[chosen, 0])
-    to = below(dice, length + 1)
+    to = below(rng, length + 1)
     if length + size > work.size:
         return length
-    if below(dice, 2) or to + size > length:
+    if below(rng, 2) or to + size > length:
         length = _insert(work, length, to, size)
     for i in range(size):
         work[to + i] = words[chosen, 1 + i]
@@ -142,57 +142,57 @@ def _word(dice: Any, work: Any, length: int, words: Any) -> int:
 
 
 @inner()
-def _grow(dice: Any, work: Any, length: int) -> int:
+def _grow(rng: Any, work: Any, length: int) -> int:
     """More bytes behind; now and then as many as there is room for."""
     room = work.size - length
-    size = min(room, below(dice, 256)) if below(dice, 16) else below(dice, room + 1)
-    if below(dice, 64) == 0:
+    size = min(room, below(rng, 256)) if below(rng, 16) else below(rng, room + 1)
+    if below(rng, 64) == 0:
         size = room
-    value = draw(dice)
+    value = draw(rng)
     for i in range(length, length + size):
         work[i] = value >> (i & 31)
     return length + size
 
 
 @inner()
-def _noise(dice: Any, work: Any) -> int:
-    length = below(dice, min(work.size, 200) + 1)
+def _noise(rng: Any, work: Any) -> int:
+    length = below(rng, min(work.size, 200) + 1)
     for i in range(length):
-        work[i] = below(dice, 256)
+        work[i] = below(rng, 256)
     return length
 
 
 @inner()
-def _change(dice: Any, work: Any, length: int, seeds: Any, lengths: Any, count: int, words: Any) -> int:
-    kind = below(dice, 32)
+def _change(rng: Any, work: Any, length: int, seeds: Any, lengths: Any, count: int, words: Any) -> int:
+    kind = below(rng, 32)
     if kind < 8:
-        return _flip(dice, work, length)
+        return _flip(rng, work, length)
     if kind < 12:
-        return _interesting(dice, work, length)
+        return _interesting(rng, work, length)
     if kind < 15:
-        return _step(dice, work, length)
+        return _step(rng, work, length)
     if kind < 18:
-        return _cut(dice, length)
+        return _cut(rng, length)
     if kind < 22:
-        return _splice(dice, work, length, seeds, lengths, count)
+        return _splice(rng, work, length, seeds, lengths, count)
     if kind < 24:
-        return _repeat(dice, work, length)
+        return _repeat(rng, work, length)
     if kind < 26:
-        return _delete(dice, work, length)
+        return _delete(rng, work, length)
     if kind < 30:
-        return _word(dice, work, length, words)
-    return _grow(dice, work, length)
+        return _word(rng, work, length, words)
+    return _grow(rng, work, length)
 
 
 @inner()
-def make_packet(dice: Any, work: Any, seeds: Any, lengths: Any, count: int, words: Any) -> int:
+def make_packet(rng: Any, work: Any, seeds: Any, lengths: Any, count: int, words: Any) -> int:
     """Makes the next packet of one of the first `count` seeds; returns its length, 0 to `work.size`."""
-    if below(dice, 128) == 0:
-        return _noise(dice, work)
-    chosen = below(dice, count)
+    if below(rng, 128) == 0:
+        return _noise(rng, work)
+    chosen = below(rng, count)
     length = lengths[chosen]
     for i in range(length):
         work[i] = seeds[chosen, i]
-    for _ in range(below(dice, 5)):
-        length = _change(dice, work, length, seeds, lengths, count, words)
+    for _ in range(below(rng, 5)):
+        length = _change(rng, work, length, seeds, lengths, count, words)
     return length

@@ -64,14 +64,14 @@ class Session:
 
     def __init__(self, board: Board, folder: Path, seed: int, number: int, totals: Counter[str]) -> None:
         self._board, self._seed, self._number, self._totals = board, seed, number, totals
-        self._dice = random.Random(f"{seed} {number}")
+        self._rng = random.Random(f"{seed} {number}")
         self._network = FakeNetwork()
         self._errors = _Errors()
         self._server = P4RuntimeServer(self._network, f"unix:{folder}/{number}.sock")
         for device in (_FIRST, _SECOND):
             self._server.add_device(device)
         self._names = Names(config(PROGRAM).p4info)
-        self._requests = Requests(self._names, self._dice)
+        self._requests = Requests(self._names, self._rng)
 
     def __enter__(self) -> Session:
         for name in _LOGGERS:
@@ -125,7 +125,7 @@ class Session:
 
     def _stream(self, method: Any, request: Request) -> list[bytes]:
         call = method(iter(request.messages), timeout=_TIMEOUT_S)
-        if self._dice.random() < 0.2:
+        if self._rng.random() < 0.2:
             call.cancel()
             return []
         return list(call)
@@ -153,20 +153,20 @@ class Session:
 
     def _notify(self) -> None:
         """Packet-ins of any length and digests come while requests do."""
-        dice, device = self._dice, self._dice.choice((_FIRST, _SECOND))
-        if dice.random() < 0.2:
-            self._network.packet_in[device](dice.randbytes(dice.randrange(80)), 0)
-            self._network.digest[device](dice.randrange(3), dice.randbytes(_DIGEST_BYTES), 0)
+        rng, device = self._rng, self._rng.choice((_FIRST, _SECOND))
+        if rng.random() < 0.2:
+            self._network.packet_in[device](rng.randbytes(rng.randrange(80)), 0)
+            self._network.digest[device](rng.randrange(3), rng.randbytes(_DIGEST_BYTES), 0)
 
     def _packets(self) -> None:
         """Packets through program and state as the clients left them."""
         program, state = self._network.pipelines[_FIRST]
-        dice = random.Random(self._dice.getrandbits(64))
+        rng = random.Random(self._rng.getrandbits(64))
         name = f"p4runtime/{PROGRAM}.json"
-        maker = PacketMaker(seeds.source(name), Pool(seeds.source(name), dice), dice)
+        maker = PacketMaker(seeds.source(name), Pool(seeds.source(name), rng), rng)
         packets = [maker.frame()[1] for _ in range(_FRAMES)]
         subject = seeds.Subject(program, state, packets, seeds.words(name))
-        Round(self._board, f"round {self._number}", subject, dice).run(_PACKETS)
+        Round(self._board, f"round {self._number}", subject, rng).run(_PACKETS)
         self._totals["packets"] += _PACKETS
 
     def _works(self) -> None:

@@ -52,15 +52,15 @@ class Request:
 
 
 class Requests:
-    """What clients of devices 1 and 2, whose primaries have election id 1, may send. All random is from `dice`."""
+    """What clients of devices 1 and 2, whose primaries have election id 1, may send. All random is from `rng`."""
 
-    def __init__(self, names: Names, dice: random.Random) -> None:
-        self._names, self._dice = names, dice
+    def __init__(self, names: Names, rng: random.Random) -> None:
+        self._names, self._rng = names, rng
         self._mutator = Mutator(0, list(names.ids.values()))
-        self._mutator.dice = dice
+        self._mutator.rng = rng
         self._updates = valid_updates(names)
         self._program = (PROGRAMS / f"{PROGRAM}.json").read_text()
-        self._programs = JsonMutator([seeds.source(f"p4runtime/{PROGRAM}.json")], dice)
+        self._programs = JsonMutator([seeds.source(f"p4runtime/{PROGRAM}.json")], rng)
         self._streamed = _streamed(names)
         self._makers = {
             "Write": self._write,
@@ -72,72 +72,72 @@ class Requests:
 
     def any(self) -> Request:
         """The next request."""
-        method = self._dice.choices(list(METHODS), _WEIGHTS)[0]
+        method = self._rng.choices(list(METHODS), _WEIGHTS)[0]
         if method == "StreamChannel":
-            count = self._dice.randrange(8)
-            messages = [self._mutator.mutate(self._dice.choice(self._streamed)) for _ in range(count)]
+            count = self._rng.randrange(8)
+            messages = [self._mutator.mutate(self._rng.choice(self._streamed)) for _ in range(count)]
             return Request(method, [self._bytes(m) for m in messages])
         return Request(method, [self._bytes(self._makers[method]())])
 
     def _bytes(self, message: Any) -> bytes:
         data = message.SerializeToString()
-        return self._spoilt(data) if self._dice.random() < 0.1 else data
+        return self._spoilt(data) if self._rng.random() < 0.1 else data
 
     def _spoilt(self, data: bytes) -> bytes:
         """Bytes that are hardly a message any more."""
-        dice, at = self._dice, self._dice.randrange(len(data) + 1)
-        match dice.randrange(4):
+        rng, at = self._rng, self._rng.randrange(len(data) + 1)
+        match rng.randrange(4):
             case 0:
                 return data[:at]
             case 1:
-                return data[:at] + dice.randbytes(dice.randrange(1, 20)) + data[at:]
+                return data[:at] + rng.randbytes(rng.randrange(1, 20)) + data[at:]
             case 2:
-                other = dice.choice(self._updates).SerializeToString()
+                other = rng.choice(self._updates).SerializeToString()
                 return data[:at] + other + data[at:]
-        return dice.randbytes(dice.randrange(200))
+        return rng.randbytes(rng.randrange(200))
 
     def _write(self) -> p4r.WriteRequest:
         """A batch in which most updates are sound, so that the server gets far."""
-        dice = self._dice
-        request = p4r.WriteRequest(device_id=1, election_id=uint128(1), atomicity=dice.choice((0, 0, 0, 1, 2)))  # pyright: ignore[reportArgumentType]
-        for _ in range(dice.randrange(1, 12)):
+        rng = self._rng
+        request = p4r.WriteRequest(device_id=1, election_id=uint128(1), atomicity=rng.choice((0, 0, 0, 1, 2)))  # pyright: ignore[reportArgumentType]
+        for _ in range(rng.randrange(1, 12)):
             update = p4r.Update()
-            update.CopyFrom(dice.choice(self._updates))
-            if dice.random() < 0.3:
-                update.type = dice.choice((1, 2, 3))  # pyright: ignore[reportAttributeAccessIssue]
-            if dice.random() < 0.6:
+            update.CopyFrom(rng.choice(self._updates))
+            if rng.random() < 0.3:
+                update.type = rng.choice((1, 2, 3))  # pyright: ignore[reportAttributeAccessIssue]
+            if rng.random() < 0.6:
                 update = self._mutator.mutate(update)
-            if dice.random() < 0.03:
+            if rng.random() < 0.03:
                 self._nest(update.entity.register_entry)
             request.updates.append(update)
-        return self._mutator.mutate(request) if dice.random() < 0.2 else request
+        return self._mutator.mutate(request) if rng.random() < 0.2 else request
 
     def _nest(self, entry: Any) -> None:
         """Data in data in data."""
-        entry.register_id = self._dice.choice(list(self._names.ids.values()))
+        entry.register_id = self._rng.choice(list(self._names.ids.values()))
         data = entry.data
-        for _ in range(self._dice.choice((2, 20, _DEEPEST))):
+        for _ in range(self._rng.choice((2, 20, _DEEPEST))):
             data = data.tuple.members.add()
         data.bitstring = b"\1"
 
     def _read(self) -> p4r.ReadRequest:
         request = p4r.ReadRequest(device_id=1)
         known = [*ALL, *(u.entity for u in self._updates)]
-        for _ in range(self._dice.randrange(1, 6)):
-            entity = self._dice.choice(known)
-            request.entities.append(self._mutator.mutate(entity) if self._dice.random() < 0.7 else entity)
-        return self._mutator.mutate(request) if self._dice.random() < 0.2 else request
+        for _ in range(self._rng.randrange(1, 6)):
+            entity = self._rng.choice(known)
+            request.entities.append(self._mutator.mutate(entity) if self._rng.random() < 0.7 else entity)
+        return self._mutator.mutate(request) if self._rng.random() < 0.2 else request
 
     def _set_pipeline(self) -> p4r.SetForwardingPipelineConfigRequest:
         """The pipeline of device 1 with another P4Info or another program, or something else of the request."""
-        dice = self._dice
+        rng = self._rng
         request = p4r.SetForwardingPipelineConfigRequest(
             device_id=1,
             election_id=uint128(1),
-            action=dice.choice((1, 2, 3, 3, 3, 4, 5, 5)),  # pyright: ignore[reportArgumentType]
+            action=rng.choice((1, 2, 3, 3, 3, 4, 5, 5)),  # pyright: ignore[reportArgumentType]
         )
         request.config.CopyFrom(config(PROGRAM))
-        match dice.randrange(3):
+        match rng.randrange(3):
             case 0:
                 request.config.p4info.CopyFrom(self._mutator.mutate(request.config.p4info))
             case 1:

@@ -39,10 +39,10 @@ def run(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
         name = seeds.FABRIC if number % 2 == 0 else names[number // 2 % len(names)]
         programs.add(name)
         board.note(program=name, seed=seed, round=number)
-        dice = random.Random(f"{seed} {number}")
+        rng = random.Random(f"{seed} {number}")
         with guarded_state():
-            subject = seeds.make(name, dice)
-        flight = Round(board, name, subject, dice)
+            subject = seeds.make(name, rng)
+        flight = Round(board, name, subject, rng)
         start = time.perf_counter()
         flight.run(PACKETS_PER_ROUND)
         busy += time.perf_counter() - start
@@ -58,10 +58,10 @@ def run(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
 class Round:
     """One program, one state, one sequence of packets."""
 
-    def __init__(self, board: Board, name: str, subject: seeds.Subject, dice: random.Random) -> None:
+    def __init__(self, board: Board, name: str, subject: seeds.Subject, rng: random.Random) -> None:
         self._board, self.name, self._subject = board, name, subject
         board.jobs[0] = np.zeros(1, JOB)[0]
-        self._dice = np.array([dice.getrandbits(64)], np.uint64)
+        self._rng = np.array([rng.getrandbits(64)], np.uint64)
         program = subject.program
         self._regions = {
             "packets": Region(MAX_FRAME),
@@ -111,7 +111,7 @@ class Round:
             self._words,
             self._seen,
             self._checks,
-            self._dice,
+            self._rng,
             count,
         )
         if rule:

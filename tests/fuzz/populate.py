@@ -28,8 +28,8 @@ _MEMBERS = 6
 class Populator:
     """Fills the state of one switch; keys draw from the same pool of values as packets."""
 
-    def __init__(self, state: SwitchState, pool: Pool, dice: random.Random) -> None:
-        self._state, self._pool, self._dice = state, pool, dice
+    def __init__(self, state: SwitchState, pool: Pool, rng: random.Random) -> None:
+        self._state, self._pool, self._rng = state, pool, rng
 
     def everything(self) -> None:
         """Writes all kinds of state."""
@@ -42,7 +42,7 @@ class Populator:
                 meter.configure(index, self.rates())
         for register in self._state.registers.values():
             for index in range(min(register.size, 16)):
-                register.write(index, self._dice.getrandbits(register.bits))
+                register.write(index, self._rng.getrandbits(register.bits))
         for values in self._state.value_sets.values():
             count = min(values.max_size or 4, 4)
             values.replace({self._pool.draw(values.bits) for _ in range(count)})
@@ -52,8 +52,8 @@ class Populator:
         if table.spec.key and not table.immutable:
             for _ in range(min(_ENTRIES, table.size)):
                 self._insert(table)
-        if table.profile is None and table.spec.actions and self._dice.random() < 0.5:
-            action = self._dice.choice(table.spec.actions)
+        if table.profile is None and table.spec.actions and self._rng.random() < 0.5:
+            action = self._rng.choice(table.spec.actions)
             try:
                 table.set_default(action.id, self.arguments(action))
             except TableError:
@@ -64,10 +64,10 @@ class Populator:
         if target is None:
             return
         try:
-            handle = table.insert(self.key(table), *target, self._dice.randrange(1, 1 << 20))
+            handle = table.insert(self.key(table), *target, self._rng.randrange(1, 1 << 20))
         except (EntryExists, TableFull):
             return
-        if table.spec.direct_meter and self._dice.random() < 0.7:
+        if table.spec.direct_meter and self._rng.random() < 0.7:
             table.set_meter(handle, self.rates())
 
     def key(self, table: MatchTable) -> tuple[Any, ...]:
@@ -79,10 +79,10 @@ class Populator:
         value, full = self._pool.draw(f.bits), (1 << f.bits) - 1
         match f.match_type:
             case "lpm":
-                return value, self._dice.choice((0, f.bits // 3, f.bits // 2, f.bits - 1, f.bits, f.bits))
+                return value, self._rng.choice((0, f.bits // 3, f.bits // 2, f.bits - 1, f.bits, f.bits))
             case "ternary":
-                mask = self._dice.choice((0, full, full, self._dice.randrange(full + 1), self._pool.draw(f.bits)))
-                return self._dice.choice(((value, mask), (value, mask), (value, mask), value, None))
+                mask = self._rng.choice((0, full, full, self._rng.randrange(full + 1), self._pool.draw(f.bits)))
+                return self._rng.choice(((value, mask), (value, mask), (value, mask), value, None))
             case "range":
                 low, high = sorted((value, self._pool.draw(f.bits)))
                 return low, high
@@ -92,13 +92,13 @@ class Populator:
         """Action and arguments, or what an indirect table points to; None if there is nothing."""
         profile = table.profile
         if profile is None:
-            action = self._dice.choice(table.spec.actions) if table.spec.actions else None
+            action = self._rng.choice(table.spec.actions) if table.spec.actions else None
             return action and (action.id, self.arguments(action))
         groups = list(profile.groups())
-        if groups and self._dice.random() < 0.7:
-            return GroupRef(self._dice.choice(groups)), ()
+        if groups and self._rng.random() < 0.7:
+            return GroupRef(self._rng.choice(groups)), ()
         members = list(profile.members())
-        return (MemberRef(self._dice.choice(members)), ()) if members else None
+        return (MemberRef(self._rng.choice(members)), ()) if members else None
 
     def arguments(self, action: ActionIr) -> tuple[int, ...]:
         """Arguments of an action; port numbers among them are small mostly."""
@@ -110,17 +110,17 @@ class Populator:
         if not actions:  # no table has this profile
             return
         for member in range(1, min(_MEMBERS, profile.max_size) + 1):
-            action = self._dice.choice(actions)
+            action = self._rng.choice(actions)
             profile.add_member(member, action.id, self.arguments(action))
         members = list(profile.members())
         if profile.spec.selector is None or not members:
             return
         for group in range(1, 5):
-            chosen = self._dice.sample(members, self._dice.randrange(len(members) + 1))
-            profile.add_group(group, [GroupMember(m, self._dice.randrange(1, 4)) for m in chosen])
+            chosen = self._rng.sample(members, self._rng.randrange(len(members) + 1))
+            profile.add_group(group, [GroupMember(m, self._rng.randrange(1, 4)) for m in chosen])
 
     def rates(self) -> MeterRates:
         """Rates of a meter, from nothing to absurd."""
-        committed = self._dice.choice((0, 1, 1000, 1e6, 1e18))
-        burst = self._dice.choice((0, 1, 100, 1 << 40, (1 << 63) - 1))
-        return MeterRates(committed, burst, committed * self._dice.choice((1, 2)), burst)
+        committed = self._rng.choice((0, 1, 1000, 1e6, 1e18))
+        burst = self._rng.choice((0, 1, 100, 1 << 40, (1 << 63) - 1))
+        return MeterRates(committed, burst, committed * self._rng.choice((1, 2)), burst)

@@ -78,45 +78,45 @@ def _fabric_program() -> Program:
     return Program.from_json(source(FABRIC))
 
 
-def make(name: str, dice: random.Random) -> Subject:
-    """A subject; everything random about it comes from `dice`."""
+def make(name: str, rng: random.Random) -> Subject:
+    """A subject; everything random about it comes from `rng`."""
     program_json = source(name)
-    pool = Pool(program_json, dice)
-    maker = PacketMaker(program_json, pool, dice)
+    pool = Pool(program_json, rng)
+    maker = PacketMaker(program_json, pool, rng)
     packets = [maker.frame()[1] for _ in range(_FRAMES)]
     if name == FABRIC:
         program = _fabric_program()
-        state = _fabric_state(program, dice)
-        packets += _fabric_packets(dice)
+        state = _fabric_state(program, rng)
+        packets += _fabric_packets(rng)
     else:
         program = Program.from_json(program_json)
-        state = SwitchState(program, dice.getrandbits(32))
-        Populator(state, pool, dice).everything()
-    if dice.random() < 0.5:
+        state = SwitchState(program, rng.getrandbits(32))
+        Populator(state, pool, rng).everything()
+    if rng.random() < 0.5:
         state.enable_log()
     return Subject(program, state, packets, words(name))
 
 
-def _fabric_state(program: Program, dice: random.Random) -> SwitchState:
+def _fabric_state(program: Program, rng: random.Random) -> SwitchState:
     """One of the switches of D1 as the planner programs it."""
     topology, plans = _dragonfly()
-    device = dice.choice(topology.switches).device_id
-    state = SwitchState(program, dice.getrandbits(32))
+    device = rng.choice(topology.switches).device_id
+    state = SwitchState(program, rng.getrandbits(32))
     load(_NO_NETWORK, device, state, plans[device])
     return state
 
 
-def _fabric_packets(dice: random.Random) -> list[bytes]:
+def _fabric_packets(rng: random.Random) -> list[bytes]:
     """Between any hosts, by addresses and by uSID lists of any switches."""
     topology, _ = _dragonfly()
     made = []
     for _ in range(_FRAMES):
-        source_host, target = dice.sample(topology.hosts, 2)
+        source_host, target = rng.sample(topology.hosts, 2)
         destination = target.address
-        if dice.random() < 0.5:
-            switches = dice.choices(topology.switches, k=dice.randrange(1, 5))
+        if rng.random() < 0.5:
+            switches = rng.choices(topology.switches, k=rng.randrange(1, 5))
             destination = address.usid_address([*(s.node_id for s in switches), target.node_id])
-        made.append(frame(source_host, destination, dice.getrandbits(16), dice.choice((64, 80, 128, 300)), 64))
+        made.append(frame(source_host, destination, rng.getrandbits(16), rng.choice((64, 80, 128, 300)), 64))
     return made
 
 

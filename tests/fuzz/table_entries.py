@@ -30,7 +30,7 @@ class Entries:
         target = tried.target()
         if target is None:
             return
-        key, priority = tried.key(), tried.dice.randrange(1, 20)
+        key, priority = tried.key(), tried.rng.randrange(1, 20)
         call = lambda: tried.table.insert(key, target[1], target[2], priority)  # noqa: E731
         if tried.expected.same(key, priority):
             tried.refused(EntryExists, call, f"the entry {key} twice")
@@ -52,7 +52,7 @@ class Entries:
         """Removes one of the entries."""
         tried = self._tried
         if tried.expected.rows:
-            handle = tried.dice.choice(list(tried.expected.rows))
+            handle = tried.rng.choice(list(tried.expected.rows))
             tried.table.delete(handle)
             del tried.expected.rows[handle]
             self._stale.append(handle)
@@ -62,14 +62,14 @@ class Entries:
         tried = self._tried
         target = tried.target()
         if target is not None and tried.expected.rows:
-            handle = tried.dice.choice(list(tried.expected.rows))
+            handle = tried.rng.choice(list(tried.expected.rows))
             tried.table.modify(handle, target[1], target[2])
             tried.expected.rows[handle].target = target[0]
 
     def wrong_handle(self) -> None:
         """Calls with handles that are gone or never were."""
         tried = self._tried
-        handle = tried.dice.choice((-1, 1 << 40, len(tried.expected.rows) + 5, *self._stale[-3:]))
+        handle = tried.rng.choice((-1, 1 << 40, len(tried.expected.rows) + 5, *self._stale[-3:]))
         if handle in tried.expected.rows:
             return
         target = tried.target() or (None, MemberRef(1), ())
@@ -81,7 +81,7 @@ class Entries:
             lambda: table.last_hit(handle),
             lambda: table.touch(handle),
         )
-        tried.refused(NoSuchEntry, tried.dice.choice(calls), f"handle {handle}, which is none")
+        tried.refused(NoSuchEntry, tried.rng.choice(calls), f"handle {handle}, which is none")
         if tried.layout.counters:
             tried.refused(NoSuchEntry, lambda: table.counter(handle), f"counter of handle {handle}")
 
@@ -92,8 +92,8 @@ class Entries:
         if target is None:
             return
         key = list(tried.key())
-        at = tried.dice.randrange(len(key))
-        value = tried.dice.choice((*_NONSENSE, (1 << tried.layout.keys[at].bits, 1), 1 << tried.layout.keys[at].bits))
+        at = tried.rng.randrange(len(key))
+        value = tried.rng.choice((*_NONSENSE, (1 << tried.layout.keys[at].bits, 1), 1 << tried.layout.keys[at].bits))
         if not _fits(tried.layout.keys[at], value):
             key[at] = value
             tried.refused(TableError, lambda: tried.table.insert(tuple(key), target[1], target[2], 1), f"the key {key}")
@@ -121,7 +121,7 @@ class Entries:
         tried.table.clear()
         self._stale += tried.expected.rows
         tried.expected.rows.clear()
-        if tried.profile is not None and tried.dice.random() < 0.5:
+        if tried.profile is not None and tried.rng.random() < 0.5:
             tried.profile.clear()
             for of in (tried.expected.members, tried.expected.created, tried.expected.groups):
                 of.clear()
@@ -130,7 +130,7 @@ class Entries:
         """Many entries at once, with packets between them."""
         tried = self._tried
         room = min(tried.layout.size, _MOST_ENTRIES) - len(tried.expected.rows)
-        for number in range(min(room, tried.dice.randrange(_BURST))):
+        for number in range(min(room, tried.rng.randrange(_BURST))):
             tried.board.beat()
             self.insert()
             tried.changes += 1
@@ -146,7 +146,7 @@ class Entries:
         handles = [e.handle for e in tried.table.entries()]
         if handles != sorted(rows):
             tried.fail(f"handles {handles[:20]}, expected {sorted(rows)[:20]}")
-        for handle in tried.dice.sample(handles, min(len(handles), 10)):
+        for handle in tried.rng.sample(handles, min(len(handles), 10)):
             row, entry = rows[handle], tried.table.get(handle)
             if tried.expected.canonical(entry.key) != tried.expected.canonical(row.key):
                 tried.fail(f"key {entry.key} of handle {handle}, expected {row.key}")

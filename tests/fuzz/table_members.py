@@ -18,7 +18,7 @@ class Members:
         """Creates, changes, or creates once more."""
         tried = self._tried
         assert tried.profile is not None
-        profile, member = tried.profile, tried.dice.randrange(1, 30)
+        profile, member = tried.profile, tried.rng.randrange(1, 30)
         target, action, params = tried.action()
         if member in tried.expected.members:
             tried.refused(EntryExists, lambda: profile.add_member(member, action, params), "a member twice")
@@ -37,7 +37,7 @@ class Members:
         """Removes a member, if that is possible."""
         tried = self._tried
         assert tried.profile is not None
-        profile, member = tried.profile, tried.dice.randrange(1, 30)
+        profile, member = tried.profile, tried.rng.randrange(1, 30)
         if member not in tried.expected.members:
             tried.refused(NoSuchEntry, lambda: profile.delete_member(member), "no such member")
         elif tried.expected.member_used(member):
@@ -48,15 +48,15 @@ class Members:
 
     def _members(self) -> list[GroupMember]:
         tried = self._tried
-        chosen = tried.dice.sample(list(tried.expected.members), tried.dice.randrange(len(tried.expected.members) + 1))
+        chosen = tried.rng.sample(list(tried.expected.members), tried.rng.randrange(len(tried.expected.members) + 1))
         ports = (None, None, None, 1, 2)
-        return [GroupMember(m, tried.dice.choice((1, 1, 1, 2, 9)), tried.dice.choice(ports)) for m in chosen]
+        return [GroupMember(m, tried.rng.choice((1, 1, 1, 2, 9)), tried.rng.choice(ports)) for m in chosen]
 
     def group(self) -> None:
         """Creates or replaces a group, or tries to."""
         tried = self._tried
         assert tried.profile is not None
-        profile, group = tried.profile, tried.dice.randrange(1, 12)
+        profile, group = tried.profile, tried.rng.randrange(1, 12)
         members = self._members()
         stranger = [*members, GroupMember(99)]
         if group in tried.expected.groups:
@@ -73,7 +73,7 @@ class Members:
         """Removes a group, if that is possible."""
         tried = self._tried
         assert tried.profile is not None
-        profile, group = tried.profile, tried.dice.randrange(1, 12)
+        profile, group = tried.profile, tried.rng.randrange(1, 12)
         if group not in tried.expected.groups:
             tried.refused(NoSuchEntry, lambda: profile.delete_group(group), "no such group")
         elif tried.expected.group_used(group):
@@ -85,6 +85,6 @@ class Members:
     def port(self) -> None:
         """A port that members watch goes up or down."""
         tried = self._tried
-        port, up = tried.dice.choice((1, 2, 3)), tried.dice.random() < 0.5
+        port, up = tried.rng.choice((1, 2, 3)), tried.rng.random() < 0.5
         tried.runner.state.set_port_state(port, up)
         (tried.expected.down.discard if up else tried.expected.down.add)(port)

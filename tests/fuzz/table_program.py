@@ -54,29 +54,29 @@ class Layout:
         return [*fields, ("pad", rest)] if rest else fields
 
 
-def any_layout(dice: random.Random) -> Layout:
+def any_layout(rng: random.Random) -> Layout:
     """A random layout; most of them are small."""
-    family = dice.choice(("exact", "lpm", "ternary", "range", "mixed"))
+    family = rng.choice(("exact", "lpm", "ternary", "range", "mixed"))
     kinds = {
-        "exact": ["exact"] * dice.randrange(1, 5),
-        "lpm": ["lpm", *["exact"] * dice.randrange(3)],
-        "ternary": ["ternary"] * dice.randrange(1, 4) + ["exact"] * dice.randrange(2),
-        "range": ["range"] * dice.randrange(1, 3) + ["exact"] * dice.randrange(2),
-        "mixed": ["range", "ternary", "lpm", "exact"][: dice.randrange(2, 5)],
+        "exact": ["exact"] * rng.randrange(1, 5),
+        "lpm": ["lpm", *["exact"] * rng.randrange(3)],
+        "ternary": ["ternary"] * rng.randrange(1, 4) + ["exact"] * rng.randrange(2),
+        "range": ["range"] * rng.randrange(1, 3) + ["exact"] * rng.randrange(2),
+        "mixed": ["range", "ternary", "lpm", "exact"][: rng.randrange(2, 5)],
     }[family]
-    dice.shuffle(kinds)
+    rng.shuffle(kinds)
     keys = []
     for number, kind in enumerate(kinds):
-        bits = dice.choice(_WIDTHS)
-        mask = dice.getrandbits(bits) if kind in ("exact", "ternary") and dice.random() < 0.2 else None
+        bits = rng.choice(_WIDTHS)
+        mask = rng.getrandbits(bits) if kind in ("exact", "ternary") and rng.random() < 0.2 else None
         keys.append(Key(f"k{number}", bits, kind, mask))
     return Layout(
         tuple(keys),
-        dice.choice(("", "", "", "profile", "selector")),
-        dice.choice((4, 64, 1024, 1 << 16)),
-        dice.random() < 0.5,
-        dice.choice(_WIDTHS),
-        dice.choice((0, 1, 7, 100)),
+        rng.choice(("", "", "", "profile", "selector")),
+        rng.choice((4, 64, 1024, 1 << 16)),
+        rng.random() < 0.5,
+        rng.choice(_WIDTHS),
+        rng.choice((0, 1, 7, 100)),
     )
 
 

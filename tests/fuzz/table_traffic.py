@@ -24,7 +24,7 @@ class Traffic:
         tried = self._tried
         state, size = tried.runner.state, tried.layout.array_size
         register, counter, meter = state.registers["r"], state.counters["c"], state.meters["b"]
-        index = tried.dice.choice((-1, size, size + 1, 1 << 32, 1 << 70))
+        index = tried.rng.choice((-1, size, size + 1, 1 << 32, 1 << 70))
         rates = MeterRates(1.0, 1, 2.0, 1)
         for call in (
             lambda: register.read(index),
@@ -36,37 +36,37 @@ class Traffic:
         ):
             tried.refused(TableError, call, f"index {index} of {size}")
         if size:
-            index, value = tried.dice.randrange(size), tried.dice.getrandbits(300)
+            index, value = tried.rng.randrange(size), tried.rng.getrandbits(300)
             register.write(index, value)
             self._register[index] = value & ((1 << tried.layout.register_bits) - 1)
-            meter.configure(index, tried.dice.choice((rates, None, MeterRates(0.0, 0, 0.0, 0))))
+            meter.configure(index, tried.rng.choice((rates, None, MeterRates(0.0, 0, 0.0, 0))))
 
     def _packet(self) -> dict[str, int]:
         """Fields of a packet; often near an entry's key."""
         tried = self._tried
         packet = {k.name: tried.value(k) for k in tried.layout.keys}
-        if tried.expected.rows and tried.dice.random() < 0.6:
-            row = tried.expected.rows[tried.dice.choice(list(tried.expected.rows))]
+        if tried.expected.rows and tried.rng.random() < 0.6:
+            row = tried.expected.rows[tried.rng.choice(list(tried.expected.rows))]
             for k, element in zip(tried.layout.keys, row.key, strict=True):
                 packet[k.name] = self._near(k, element)
         size = tried.layout.array_size
-        packet["member"] = tried.dice.getrandbits(MEMBER_BITS)
-        index = tried.dice.choice((0, -1, size - 1, size, 1 << 31, 1 << 32, tried.dice.randrange(size + 1)))
+        packet["member"] = tried.rng.getrandbits(MEMBER_BITS)
+        index = tried.rng.choice((0, -1, size - 1, size, 1 << 31, 1 << 32, tried.rng.randrange(size + 1)))
         packet["index"] = index & ((1 << INDEX_BITS) - 1)
-        packet["value"] = tried.dice.getrandbits(tried.layout.register_bits)
+        packet["value"] = tried.rng.getrandbits(tried.layout.register_bits)
         return packet
 
     def _near(self, k: Key, element: Any) -> int:
         tried = self._tried
         full = (1 << k.bits) - 1
-        noise = tried.dice.choice((0, 0, 0, 1 << tried.dice.randrange(k.bits), tried.dice.getrandbits(k.bits)))
+        noise = tried.rng.choice((0, 0, 0, 1 << tried.rng.randrange(k.bits), tried.rng.getrandbits(k.bits)))
         if k.kind == "lpm":
             return element[0] ^ (noise & (full >> element[1]))
         if k.kind == "range":
-            edges = (element[0] - 1, element[0], element[1], element[1] + 1, tried.dice.randint(*element))
-            return tried.dice.choice(edges) & full
+            edges = (element[0] - 1, element[0], element[1], element[1] + 1, tried.rng.randint(*element))
+            return tried.rng.choice(edges) & full
         if k.kind == "exact" or isinstance(element, int):
-            return element ^ (noise if tried.dice.random() < 0.2 else 0)
+            return element ^ (noise if tried.rng.random() < 0.2 else 0)
         value, mask = element or (0, 0)
         return value ^ (noise & ~mask & full)
 

@@ -31,10 +31,10 @@ def run(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
     began, number = time.monotonic(), budget.first
     with guarded_state():
         while not budget.spent(totals["changes"], began):
-            dice = random.Random(f"{seed} {number}")
-            layout = any_layout(dice)
+            rng = random.Random(f"{seed} {number}")
+            layout = any_layout(rng)
             board.note(seed=seed, round=number, layout=repr(layout))
-            tried = Tried(board, layout, dice, f"table {number}")
+            tried = Tried(board, layout, rng, f"table {number}")
             _try(tried, _STEPS)
             totals["changes"] += tried.changes
             totals["refused"] += tried.refusals
@@ -50,15 +50,15 @@ def _try(tried: Tried, steps: int) -> None:
     traffic = Traffic(tried)
     entries = Entries(tried, traffic.packets)
     weights, ways = zip(*_ways(tried, entries, traffic), strict=True)
-    dice = tried.dice
+    rng = tried.rng
     for _ in range(steps):
-        dice.choices(ways, weights)[0]()
+        rng.choices(ways, weights)[0]()
         tried.changes += 1
-        if dice.random() < 0.3:
+        if rng.random() < 0.3:
             traffic.packets(8)
-        if dice.random() < _SELDOM:
+        if rng.random() < _SELDOM:
             entries.grow()
-        if dice.random() < _SELDOM:
+        if rng.random() < _SELDOM:
             entries.clear()
     traffic.packets(50)
     entries.read_back()

@@ -23,14 +23,14 @@ Target = tuple[Any, Any, tuple[int, ...]]
 class Tried:
     """The table, what it should hold, and random parts of entries for it."""
 
-    def __init__(self, board: Board, layout: Layout, dice: random.Random, name: str) -> None:
-        self.board, self.layout, self.dice, self.name = board, layout, dice, name
+    def __init__(self, board: Board, layout: Layout, rng: random.Random, name: str) -> None:
+        self.board, self.layout, self.rng, self.name = board, layout, rng, name
         program = Program.from_json(document(layout), use_cache=False)
         self.runner = PacketRunner(program, SwitchState(program, 1))
         self.table = self.runner.state.tables["t"]
         self.profile = self.runner.state.action_profiles.get("p")
         self.expected = Reference(layout)
-        self._values = {k.name: [dice.getrandbits(k.bits) for _ in range(6)] for k in layout.keys}
+        self._values = {k.name: [rng.getrandbits(k.bits) for _ in range(6)] for k in layout.keys}
         self.changes = self.refusals = self.lookups = self.most = 0
 
     def fail(self, text: str) -> None:
@@ -50,23 +50,23 @@ class Tried:
 
     def value(self, k: Key) -> int:
         """A value of a field; a few come again and again."""
-        kind = self.dice.random()
+        kind = self.rng.random()
         if kind < 0.6:
-            return self.dice.choice(self._values[k.name])
-        return self.dice.choice((0, 1, (1 << k.bits) - 1)) if kind < 0.7 else self.dice.getrandbits(k.bits)
+            return self.rng.choice(self._values[k.name])
+        return self.rng.choice((0, 1, (1 << k.bits) - 1)) if kind < 0.7 else self.rng.getrandbits(k.bits)
 
     def element(self, k: Key) -> Any:
         """A component of a key."""
         value, full = self.value(k), (1 << k.bits) - 1
         match k.kind:
             case "lpm":
-                return value, self.dice.choice((0, 1, k.bits // 2, k.bits - 1, k.bits, self.dice.randrange(k.bits + 1)))
+                return value, self.rng.choice((0, 1, k.bits // 2, k.bits - 1, k.bits, self.rng.randrange(k.bits + 1)))
             case "ternary":
-                mask = self.dice.choice((full, self.dice.getrandbits(k.bits), full >> (k.bits // 2), 0))
-                return self.dice.choice(((value, mask), (value, mask), (value, mask), value, None))
+                mask = self.rng.choice((full, self.rng.getrandbits(k.bits), full >> (k.bits // 2), 0))
+                return self.rng.choice(((value, mask), (value, mask), (value, mask), value, None))
             case "range":
                 low, high = sorted((value, self.value(k)))
-                return self.dice.choice(((low, high), (low, high), (value, value), (0, full), (0, high)))
+                return self.rng.choice(((low, high), (low, high), (value, value), (0, full), (0, high)))
         return value
 
     def key(self) -> tuple[Any, ...]:
@@ -78,19 +78,19 @@ class Tried:
         if self.profile is None:
             return self.action()
         groups, members = list(self.expected.groups), list(self.expected.members)
-        if groups and self.dice.random() < 0.6:
-            group = self.dice.choice(groups)
+        if groups and self.rng.random() < 0.6:
+            group = self.rng.choice(groups)
             return ("group", group), GroupRef(group), ()
         if members:
-            member = self.dice.choice(members)
+            member = self.rng.choice(members)
             return ("member", member), MemberRef(member), ()
         return None
 
     def action(self) -> Target:
         """An action with arguments."""
-        number = self.dice.getrandbits(RESULT_BITS)
-        more = self.dice.getrandbits(self.layout.register_bits)
-        return self.dice.choice(
+        number = self.rng.getrandbits(RESULT_BITS)
+        more = self.rng.getrandbits(self.layout.register_bits)
+        return self.rng.choice(
             (
                 (("mark", number), "mark", (number,)),
                 (("mark", number), "mark_more", (number, more)),

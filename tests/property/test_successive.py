@@ -48,7 +48,7 @@ class Succession:
     first: dict[str, int | None] = field(default_factory=lambda: {"psn": None})
 
     def __post_init__(self) -> None:
-        self.dice = random.Random(self.seed)
+        self.rng = random.Random(self.seed)
         attr = self._attr()
         self.pair: Pair = make_pair(
             memory=MEMORY, config=CONFIG, seed=self.seed, attr_a=attr, attr_b=attr,
@@ -62,7 +62,7 @@ class Succession:
 
     def _attr(self) -> QPInitAttr:
         transport, reordering = self.kind
-        control = self.dice.choice(list(CongestionControl))
+        control = self.rng.choice(list(CongestionControl))
         return QPInitAttr(transport=transport, reordering=reordering, congestion_control=control, **self.first)
 
     def connect_anew(self) -> None:
@@ -71,13 +71,13 @@ class Succession:
         which data is under way, only the key of its memory keeps them out."""
         pair = self.pair
         ends = [pair.qp_a, pair.qp_b]
-        if self.rows >= 4 and self.dice.random() < 0.5:
+        if self.rows >= 4 and self.rng.random() < 0.5:
             self._close_leftovers()
-            self.leftovers = [ends.pop(self.dice.randrange(2))]
+            self.leftovers = [ends.pop(self.rng.randrange(2))]
         for end in ends:
             end.close()
         awaits = not self.is_complete and pair.qp_b in self.leftovers
-        if awaits or self.dice.random() < 0.3:
+        if awaits or self.rng.random() < 0.3:
             pair.mr_b.close()
             pair.mr_b = MR(pair.pd_b, MEMORY, BOTH, addr=pair.mr_b.addr)
         attr = self._attr()
@@ -93,16 +93,16 @@ class Succession:
     def write(self, number: int) -> None:
         """One message with bytes of its own; it is waited for, or, one time in eight, not."""
         pair, hs = self.pair, self.pair.hs
-        size = self.dice.choice([1, 999, 1000, 5_000, 12_345])
-        source, target = self.dice.randrange(MEMORY - size), self.dice.randrange(MEMORY - size)
-        fresh = self.dice.randbytes(size)
+        size = self.rng.choice([1, 999, 1000, 5_000, 12_345])
+        source, target = self.rng.randrange(MEMORY - size), self.rng.randrange(MEMORY - size)
+        fresh = self.rng.randbytes(size)
         pair.mr_a.write(fresh, source)
         self.expected[pair.mr_a.addr + source : pair.mr_a.addr + source + size] = np.frombuffer(fresh, np.uint8)
         wr = SendWR(number, pair.mr_a.sge(source, size), pair.mr_b.addr + target, pair.mr_b.rkey, number)
         pair.qp_a.post_send(wr, now_ps=self.net.now)
         begin = pair.mr_b.addr + target
-        if self.dice.random() < 0.125:
-            until = self.net.now + self.dice.randrange(20 * US)
+        if self.rng.random() < 0.125:
+            until = self.net.now + self.rng.randrange(20 * US)
             self.net.run(lambda: self.net.now >= until, limit_ps=1 << 62, max_frames=1 << 62)
             pair.cq_a.poll(), pair.cq_b.poll()
             self.expected[begin : begin + size] = hs.memory[begin : begin + size]  # a part may be there

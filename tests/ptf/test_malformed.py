@@ -166,13 +166,13 @@ def test_other_ether_types_are_dropped(routed: Switch, ether_type: int) -> None:
 
 
 def test_random_bytes_do_no_harm(routed: Switch) -> None:
-    dice = random.Random(4711)
+    rng = random.Random(4711)
     headers = [bytes(p) for p in WHOLE.values()]
     before = sum(routed.counter("reasons", r)[0] for r in VERDICTS if r != FORWARDED)
     for number in range(200):
-        data = bytearray(dice.choice(headers))
-        for _ in range(dice.randrange(1, 6)):
-            data[dice.randrange(12, len(data))] = dice.randrange(256)
+        data = bytearray(rng.choice(headers))
+        for _ in range(rng.randrange(1, 6)):
+            data[rng.randrange(12, len(data))] = rng.randrange(256)
         send_packet(routed, 1, bytes(data))
         if number % 16 == 0:
             routed.barrier(rounds=7)

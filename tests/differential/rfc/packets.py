@@ -84,169 +84,169 @@ class PacketMaker:
     """`tame`: only what the kernel takes in as any router would, so that it can be compared with."""
 
     def __init__(self, seed: int | str, tame: bool = False) -> None:
-        self.dice = random.Random(f"usid {seed}")
+        self.rng = random.Random(f"usid {seed}")
         self.tame = tame
         self._label = 0
 
     def packet(self) -> bytes:
         """The next packet."""
         self._label = self._label % MAX_LABEL + 1
-        dice = self.dice
-        hop_limit = dice.choice((0, 1, 2, 3, 4, 64, 64, 64, 255))
+        rng = self.rng
+        hop_limit = rng.choice((0, 1, 2, 3, 4, 64, 64, 64, 255))
         body, following = self._body()
         while len(body) > LONGEST_BODY:
             body, following = self._body()
         data = ipv6(self._destination(), self._label, hop_limit, body, following, self._source())
-        return self._damage(data) if dice.random() < 0.15 else data
+        return self._damage(data) if rng.random() < 0.15 else data
 
     # -- addresses
 
     def list(self, most: int = 6) -> list[int]:
         """A uSID list: own ones first, often."""
-        dice = self.dice
-        own = [dice.choice(OWN) for _ in range(dice.choice((0, 1, 1, 1, 2, 3, 5)))]
-        kind = dice.random()
+        rng = self.rng
+        own = [rng.choice(OWN) for _ in range(rng.choice((0, 1, 1, 1, 2, 3, 5)))]
+        kind = rng.random()
         if kind < 0.25:
-            own = [NODE, dice.choice(list(FUNCTION_PORTS))]
+            own = [NODE, rng.choice(list(FUNCTION_PORTS))]
         elif kind < 0.45:
-            own = [NODE] * dice.choice((1, 1, 1, 2)) + [dice.choice(FOREIGN_FUNCTIONS)]
-        others = [dice.choice(ELSEWHERE + FOREIGN_FUNCTIONS[:2]) for _ in range(dice.choice((0, 0, 1, 2, 3, 4)))]
+            own = [NODE] * rng.choice((1, 1, 1, 2)) + [rng.choice(FOREIGN_FUNCTIONS)]
+        others = [rng.choice(ELSEWHERE + FOREIGN_FUNCTIONS[:2]) for _ in range(rng.choice((0, 0, 1, 2, 3, 4)))]
         return (own + others)[:most]
 
     def _destination(self) -> int:
-        kind = self.dice.random()
+        kind = self.rng.random()
         if kind < 0.85:
             return usids(self.list()) | (kind < 0.02)
         if kind < 0.93:
             return number("fd00:7::1")
-        return number(self.dice.choice(("fd00:9::1", "fcbb:bb01::1", "2001:db8::1", "ff02::1", "ff05::2", "::1")))
+        return number(self.rng.choice(("fd00:9::1", "fcbb:bb01::1", "2001:db8::1", "ff02::1", "ff05::2", "::1")))
 
     def _source(self) -> int:
-        if self.dice.random() < 0.95:
+        if self.rng.random() < 0.95:
             return SOURCE
         return number(
-            self.dice.choice(("ff02::1", "ff0e::7", "::", "::1", "fe80::1", "febf::1", "fec0::1", "2001:db8::1"))
+            self.rng.choice(("ff02::1", "ff0e::7", "::", "::1", "fe80::1", "febf::1", "fec0::1", "2001:db8::1"))
         )
 
     # -- what is inside
 
     def _body(self, depth: int = 0) -> tuple[bytes, int]:
         """Everything behind an IPv6 header, and the number of its first header."""
-        dice = self.dice
+        rng = self.rng
         body, following = self._upper(depth)
-        if dice.random() < 0.06:
+        if rng.random() < 0.06:
             body, following = self._options(following) + body, DESTINATION
-        if dice.random() < 0.05:
-            offset = dice.choice((0, 0, 1, 185)) << 3
-            body, following = struct.pack("!BBHI", following, 0, offset | dice.randrange(2), 7) + body, FRAGMENT
-        if dice.random() < 0.5:
+        if rng.random() < 0.05:
+            offset = rng.choice((0, 0, 1, 185)) << 3
+            body, following = struct.pack("!BBHI", following, 0, offset | rng.randrange(2), 7) + body, FRAGMENT
+        if rng.random() < 0.5:
             body, following = self._routing(following) + body, ROUTING
-            if dice.random() < 0.03 and not self.tame:
+            if rng.random() < 0.03 and not self.tame:
                 body = self._routing(following) + body
-        for _ in range(dice.choice((0,) * 7 + (1, 1, 2))):
+        for _ in range(rng.choice((0,) * 7 + (1, 1, 2))):
             body, following = self._options(following) + body, DESTINATION
-        if dice.random() < 0.02 and not self.tame:
+        if rng.random() < 0.02 and not self.tame:
             body, following = self._options(HOP_BY_HOP) + self._options(following) + body, DESTINATION
-        if dice.random() < 0.25:
+        if rng.random() < 0.25:
             body, following = self._hop_by_hop(following) + body, HOP_BY_HOP
         return body, following
 
     def _upper(self, depth: int) -> tuple[bytes, int]:
-        dice = self.dice
-        kind = dice.random()
+        rng = self.rng
+        kind = rng.random()
         if kind < 0.5:
-            return udp(dice.randrange(64)), UDP
+            return udp(rng.randrange(64)), UDP
         if kind < 0.55:
-            return udp(0)[: dice.randrange(8)], UDP
+            return udp(0)[: rng.randrange(8)], UDP
         if kind < 0.75 and depth < 2:
             return self._inner(depth), IN_IPV6
         if kind < 0.85:
-            return bytes((dice.choice((1, 3, 4, 127, 128, 129, 137, 200)), 0, 0, 0)) * dice.choice((0, 1, 4)), ICMPV6
-        return bytes(dice.randrange(12)), dice.choice((NOTHING, 6, 50, 51, 132, 253))
+            return bytes((rng.choice((1, 3, 4, 127, 128, 129, 137, 200)), 0, 0, 0)) * rng.choice((0, 1, 4)), ICMPV6
+        return bytes(rng.randrange(12)), rng.choice((NOTHING, 6, 50, 51, 132, 253))
 
     def _inner(self, depth: int) -> bytes:
-        dice = self.dice
+        rng = self.rng
         body, following = self._body(depth + 1)
-        hop_limit = dice.choice((0, 1, 2, 3, 64, 64))
-        data = bytearray(ipv6(self._destination(), dice.randrange(1 << 20), hop_limit, body, following, self._source()))
-        kind = dice.random()
+        hop_limit = rng.choice((0, 1, 2, 3, 64, 64))
+        data = bytearray(ipv6(self._destination(), rng.randrange(1 << 20), hop_limit, body, following, self._source()))
+        kind = rng.random()
         if kind < 0.15:
-            data[0] = dice.choice((4, 5, 0, 15)) << 4
+            data[0] = rng.choice((4, 5, 0, 15)) << 4
         elif kind < 0.25:
-            data[4:6] = struct.pack("!H", max(0, len(body) + dice.choice((-9, -1, 1, 8, 60000))) & 0xFFFF)
+            data[4:6] = struct.pack("!H", max(0, len(body) + rng.choice((-9, -1, 1, 8, 60000))) & 0xFFFF)
         elif kind < 0.3:
-            del data[dice.randrange(len(data)) :]
+            del data[rng.randrange(len(data)) :]
         return bytes(data)
 
     def _options(self, following: int) -> bytes:
         """A header of options that nobody has to know."""
         if self.tame:
-            units = self.dice.choice((0, 0, 1, 2))
+            units = self.rng.choice((0, 0, 1, 2))
         else:
-            units = self.dice.choice((0, 0, 0, 1, 2, 6, 7, 8, 20, 255))
+            units = self.rng.choice((0, 0, 0, 1, 2, 6, 7, 8, 20, 255))
         return bytes((following, units, 0x1E, 4)) + bytes(4) + b"\x1e\x06\0\0\0\0\0\0" * units
 
     def _hop_by_hop(self, following: int) -> bytes:
-        kind = self.dice.random()
+        kind = self.rng.random()
         if kind < 0.4:
             return bytes((following,)) + TRANSIT
         if kind < 0.7:
             return bytes((following,)) + ROUTER_ALERT
         if kind < 0.75 and not self.tame:
-            return bytes((following, 0, 0x3E, self.dice.choice((0, 3, 5)))) + bytes(4)
+            return bytes((following, 0, 0x3E, self.rng.choice((0, 3, 5)))) + bytes(4)
         return self._options(following)
 
     def _routing(self, following: int) -> bytes:
         """A routing header whose fields are right, next to right, or anything."""
-        dice = self.dice
-        count = dice.choice((1, 1, 2, 2, 3, 4, 7, 8, 9, 10, 16, 0))
+        rng = self.rng
+        count = rng.choice((1, 1, 2, 2, 3, 4, 7, 8, 9, 10, 16, 0))
         if count == 16 and not self.tame:
-            count = dice.choice((16, 40, 127))
+            count = rng.choice((16, 40, 127))
         segments = b"".join(self._segment().to_bytes(16, "big") for _ in range(min(count, 12)))
         segments += bytes(16) * (count - min(count, 12))
-        left = dice.choice((0, 1, count, count - 1, count + 1, dice.randrange(count + 1)))
+        left = rng.choice((0, 1, count, count - 1, count + 1, rng.randrange(count + 1)))
         last, length = count - 1, 2 * count
-        kind = dice.random()
+        kind = rng.random()
         if kind < 0.1:
-            last = dice.choice((count, count + 1, count - 2, 0, 254, 255, dice.randrange(256)))
+            last = rng.choice((count, count + 1, count - 2, 0, 254, 255, rng.randrange(256)))
         elif kind < 0.15:
-            left = dice.choice((254, 255, 9, 10, dice.randrange(256)))
+            left = rng.choice((254, 255, 9, 10, rng.randrange(256)))
         elif kind < 0.2:
-            length = min(255, max(0, length + dice.choice((-2, -1, 1, 2, 3))))
+            length = min(255, max(0, length + rng.choice((-2, -1, 1, 2, 3))))
         fixed = bytes(
-            (following, length, SRH if dice.random() < 0.95 else dice.choice((0, 2, 3, 5)), left & 255, last & 255)
+            (following, length, SRH if rng.random() < 0.95 else rng.choice((0, 2, 3, 5)), left & 255, last & 255)
         )
         data = fixed + bytes(3) + segments
         size = 8 + 8 * length
-        return data[:size].ljust(size, b"\0") if dice.random() < 0.9 else data
+        return data[:size].ljust(size, b"\0") if rng.random() < 0.9 else data
 
     def _segment(self) -> int:
-        kind = self.dice.random()
+        kind = self.rng.random()
         if kind < 0.8:
             return usids(self.list())
-        return number(self.dice.choice(("fd00:7::9", "2001:db8::5", "ff02::1", "fcbb:bb01:1::")))
+        return number(self.rng.choice(("fd00:7::9", "2001:db8::5", "ff02::1", "fcbb:bb01:1::")))
 
     # -- faults
 
     def _damage(self, data: bytes) -> bytes:
         """Padding, a wrong length, a cut."""
-        dice = self.dice
-        kind = dice.random()
+        rng = self.rng
+        kind = rng.random()
         if kind < 0.3:
-            return data + dice.randbytes(dice.choice((1, 6, 46)))
+            return data + rng.randbytes(rng.choice((1, 6, 46)))
         made = bytearray(data)
         if kind < 0.7:
             # Shorter than what comes: the rest is padding, headers in it or not.
-            made[4:6] = struct.pack("!H", dice.randrange(len(data) - 39))
+            made[4:6] = struct.pack("!H", rng.randrange(len(data) - 39))
         elif kind < 0.85:
-            del made[40 + dice.randrange(len(data) - 39) :]
+            del made[40 + rng.randrange(len(data) - 39) :]
             made[4:6] = struct.pack("!H", len(made) - 40)
         elif self.tame:
             return data
         elif kind < 0.9:
-            made[0] = dice.choice((0x40, 0x50, 0x70, 0))
+            made[0] = rng.choice((0x40, 0x50, 0x70, 0))
         elif kind < 0.95:
-            made[4:6] = struct.pack("!H", min(0xFFFF, len(data) - 40 + dice.choice((1, 8, 3000))))
+            made[4:6] = struct.pack("!H", min(0xFFFF, len(data) - 40 + rng.choice((1, 8, 3000))))
         else:
-            del made[dice.randrange(len(made)) :]
+            del made[rng.randrange(len(made)) :]
         return bytes(made)

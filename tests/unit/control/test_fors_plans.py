@@ -76,13 +76,13 @@ def test_the_exact_way_agrees_with_the_closed_forms(failures):
 
 def test_as_few_phases_as_there_can_be():
     """Against an integer programme of the whole problem: our phases are enough, one less is not."""
-    dice = random.Random("fors tiny")
+    rng = random.Random("fors tiny")
     checked = 0
     while checked < 25:
-        spines, leaves = dice.choice([(2, 2), (2, 3), (3, 2), (3, 3), (2, 4)])
-        population = tuple(dice.randint(max(1, spines - 1), spines) for _ in range(leaves))
+        spines, leaves = rng.choice([(2, 2), (2, 3), (3, 2), (3, 3), (2, 4)])
+        population = tuple(rng.randint(max(1, spines - 1), spines) for _ in range(leaves))
         fabric = FatTree2(spines, leaves, population=population)
-        links = [(u, c) for u in range(leaves) for c in range(spines) if dice.random() < 0.25]
+        links = [(u, c) for u in range(leaves) for c in range(spines) if rng.random() < 0.25]
         fabric = fabric.with_failed(links)
         if fabric.unreachable():
             continue
@@ -230,11 +230,11 @@ def test_servers_that_are_not_there():
 
 @pytest.mark.parametrize("seed", range(8))
 def test_one_more_failure_moves_few_flows(seed):
-    dice = random.Random(f"fors one more {seed}")
+    rng = random.Random(f"fors one more {seed}")
     fabric = random_failures(parse_fabric(DAQ, servers=326 if seed % 4 == 3 else None), 6 + 15 * seed, seed)
     plan = solve(fabric)
     links = [(u, c) for u in range(18) for c in range(20) if (u, c) not in fabric.failed]
-    dice.shuffle(links)
+    rng.shuffle(links)
     after = next(
         worse
         for worse in (fabric.with_failed([link]) for link in links)

@@ -35,16 +35,16 @@ def exact_feedback(queue: int, old: int, q_eq: int, w: int) -> int:
 
 
 def test_feedback_is_quantised_exactly(runner: PacketRunner) -> None:
-    dice = random.Random(1)
+    rng = random.Random(1)
     table = runner.state.tables[qcn_schema.INPUT_POINTS]
     packet = bytes(frame(ip(host(5), src=host(2)), udp()))
     for _ in range(150):
-        w = dice.choice([0, 1, 2, 3, 8])
-        q_eq = dice.choice([1, 64, 4000, 33_000, dice.randrange(1, 1 << 15)])
-        name, values = _call(runner.state, CongestionPoints(every=1, q_eq=q_eq, w=w, wait_ticks=0).action())
+        w = rng.choice([0, 1, 2, 3, 8])
+        q_eq = rng.choice([1, 64, 4000, 33_000, rng.randrange(1, 1 << 15)])
+        name, values = _call(runner.state, CongestionPoints(period=1, q_eq=q_eq, w=w, wait_ticks=0).action())
         handle = table.insert((PORT,), name, values, 0)
         for _ in range(10):
-            queue, old = dice.randrange(4 * q_eq + 2), dice.randrange(4 * q_eq + 2)
+            queue, old = rng.randrange(4 * q_eq + 2), rng.randrange(4 * q_eq + 2)
             runner.state.registers[qcn_schema.BUFFERED].write(PORT, queue)
             runner.state.registers[qcn_schema.Q_OLD].write(PORT, old)
             result = runner.run(packet, port=PORT, watch=("scalars.metadata_t.feedback",))
@@ -56,7 +56,7 @@ def test_feedback_is_quantised_exactly(runner: PacketRunner) -> None:
 
 def test_every_boundary_of_the_quantiser_is_right(runner: PacketRunner) -> None:
     """One byte below each level and exactly at it."""
-    most = qcn_numbers.largest(33_000, 2)
+    most = qcn_numbers.fb_max(33_000, 2)
     scale = qcn_numbers.scale(most)
     for level in range(1, 64):
         least = -(-level * most // 63)
@@ -71,18 +71,18 @@ def _set(runner: PacketRunner, mechanism: Mechanism, ports: int) -> None:
 @pytest.mark.parametrize("name", [name for name, m in MECHANISMS.items() if m.condition == "by_probability"])
 def test_reactions_follow_the_exact_rule(runner: PacketRunner, name: str) -> None:
     """Any state, any message: the probability is that of exact arithmetic up to the bounds of `qcn_numbers`."""
-    mechanism, dice = MECHANISMS[name], random.Random(name)
+    mechanism, rng = MECHANISMS[name], random.Random(name)
     registers = runner.state.registers
     for _ in range(300):
-        ports = dice.choice([4, 7, 11, 16])
+        ports = rng.choice([4, 7, 11, 16])
         _set(runner, mechanism, ports)
-        last = [dice.choice([0, dice.randrange(63 * 16 + 1)]) for _ in range(ports)]  # in sixteenths
+        last = [rng.choice([0, rng.randrange(63 * 16 + 1)]) for _ in range(ports)]  # in sixteenths
         for port, value in enumerate(last):
             registers[qcn_schema.LAST_FEEDBACK].write(PORT + port, value)
         registers[qcn_schema.LAST_SUM].write(0, sum(last))
-        before = dice.choice([0, 1, ONE, dice.randrange(ONE + 1)])
+        before = rng.choice([0, 1, ONE, rng.randrange(ONE + 1)])
         registers[qcn_schema.DETOURED].write(PORT, ONE - before)
-        feedback = dice.randrange(1, 64)
+        feedback = rng.randrange(1, 64)
         runner.run(message(feedback, host(0, 0)), port=PORT)
         after = ONE - registers[qcn_schema.DETOURED].read(PORT)
         mine = last[0] + ((feedback * 16 - last[0]) >> mechanism.smooth)
@@ -120,8 +120,8 @@ def test_low_probabilities_rise_in_small_steps(runner: PacketRunner, gentle: int
     _set(runner, mechanism, 7)
     registers = runner.state.registers
     packet = bytes(frame(ip(host(5), src=host(2)), udp()))
-    dice = random.Random(gentle)
-    for before in (0, 1, ONE // 8, ONE - 1, ONE, *(dice.randrange(ONE) for _ in range(40))):
+    rng = random.Random(gentle)
+    for before in (0, 1, ONE // 8, ONE - 1, ONE, *(rng.randrange(ONE) for _ in range(40))):
         registers[qcn_schema.DETOURED].write(PORT, ONE - before)
         registers[qcn_schema.SENT].write(PORT, 0)
         runner.run(packet, port=5)
@@ -161,7 +161,7 @@ def test_a_clone_becomes_a_message_to_the_source(runner: PacketRunner) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: CongestionPoints(every=0),
+        lambda: CongestionPoints(period=0),
         lambda: CongestionPoints(q_eq=0),
         lambda: CongestionPoints(q_eq=1 << 20),
         lambda: CongestionPoints(wait_ticks=-1),
@@ -170,7 +170,7 @@ def test_a_clone_becomes_a_message_to_the_source(runner: PacketRunner) -> None:
         lambda: Mechanism("m", increase=1.5),
         lambda: Mechanism("m", versus=17),
         lambda: Mechanism("m", quiet=0),
-        lambda: Mechanism("m", share=1.5),
+        lambda: Mechanism("m", fraction=1.5),
         lambda: Mechanism("m", smooth=9),
     ],
 )

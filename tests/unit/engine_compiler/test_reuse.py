@@ -60,12 +60,12 @@ class _Pair:
 def test_packets_do_not_see_what_others_left_in_a_phv():
     assert len(_PROGRAMS) > 4
     pairs = [_Pair(path) for path in _PROGRAMS]
-    dice = random.Random(5)
-    shared = np.frombuffer(dice.randbytes(1 << 14), np.uint8).copy()
+    rng = random.Random(5)
+    shared = np.frombuffer(rng.randbytes(1 << 14), np.uint8).copy()
     for _ in range(400):
-        size = dice.choice([dice.randrange(40), dice.randrange(400)])
-        packet = bytes(dice.choice([0, 1, 2, 3, 8, 255, dice.getrandbits(8)]) for _ in range(size))
-        dice.choice(pairs).compare(shared, packet, dice.randrange(8))
+        size = rng.choice([rng.randrange(40), rng.randrange(400)])
+        packet = bytes(rng.choice([0, 1, 2, 3, 8, 255, rng.getrandbits(8)]) for _ in range(size))
+        rng.choice(pairs).compare(shared, packet, rng.randrange(8))
 
 
 def test_hints_change_nothing():

@@ -38,10 +38,10 @@ def test_results_are_those_with_all_variables_in_the_phv(name: str, monkeypatch:
         together = _runner(path)
     assert not together.program.layout.frames
     assert apart.program.phv_size <= together.program.phv_size
-    dice = random.Random(11)
+    rng = random.Random(11)
     for _ in range(200):
-        packet = bytes(dice.choice([0, 1, 2, 8, 255, dice.getrandbits(8)]) for _ in range(dice.randrange(120)))
-        port, time = dice.randrange(8), dice.randrange(1 << 20)
+        packet = bytes(rng.choice([0, 1, 2, 8, 255, rng.getrandbits(8)]) for _ in range(rng.randrange(120)))
+        port, time = rng.randrange(8), rng.randrange(1 << 20)
         assert apart.run(packet, port, time) == together.run(packet, port, time)
 
 

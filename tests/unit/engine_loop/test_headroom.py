@@ -126,14 +126,14 @@ def test_the_stated_headroom_is_safe_and_less_than_a_frame_too_much(make: Callab
 @pytest.mark.parametrize("cable", CABLES)
 @pytest.mark.parametrize("seed", range(6))
 def test_frames_of_any_size_fit_into_the_stated_headroom(make: Callable[..., Bench], cable: Cable, seed: int) -> None:
-    dice = random.Random(seed)
-    sizes = (64, cable.mtu, cable.mtu, dice.randint(64, cable.mtu), max(cable.mtu - 1, 64))
+    rng = random.Random(seed)
+    sizes = (64, cable.mtu, cable.mtu, rng.randint(64, cable.mtu), max(cable.mtu - 1, 64))
 
     def mixed(begin: int) -> Iterator[Arrival]:
         end = cable.frames * cable.time(cable.mtu)
         while begin < end:
-            size = dice.choice(sizes)
+            size = rng.choice(sizes)
             yield begin, size
             begin += cable.time(size)
 
-    assert _lost(make, cable, cable.headroom(), mixed(0), mixed(dice.randrange(cable.time(cable.mtu)))) == 0
+    assert _lost(make, cable, cable.headroom(), mixed(0), mixed(rng.randrange(cable.time(cable.mtu)))) == 0

@@ -30,8 +30,8 @@ def departures(make, arrivals: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
 def test_an_output_queue_is_m_d_1(make, load: float) -> None:
     """Mean waiting time: rho / (2 (1 - rho)) services (Pollaczek and Khinchine)."""
-    dice = np.random.default_rng(7)
-    arrivals = np.cumsum(dice.exponential(SERVICE_PS / load, 30_000)).astype(np.int64)
+    rng = np.random.default_rng(7)
+    arrivals = np.cumsum(rng.exponential(SERVICE_PS / load, 30_000)).astype(np.int64)
     left = departures(make, arrivals)
     free, expected = 0, []
     for arrival in arrivals.tolist():  # Lindley's recursion

@@ -19,10 +19,10 @@ def test_a_chain_of_links() -> None:
 
 
 def test_every_connection_has_a_bottleneck() -> None:
-    dice = random.Random(1)
+    rng = random.Random(1)
     for _ in range(50):
-        links = dice.randrange(2, 12)
-        paths = [dice.sample(range(links), dice.randrange(1, min(links, 4) + 1)) for _ in range(dice.randrange(1, 40))]
+        links = rng.randrange(2, 12)
+        paths = [rng.sample(range(links), rng.randrange(1, min(links, 4) + 1)) for _ in range(rng.randrange(1, 40))]
         rates = max_min(paths, 10.0, links)
         load = np.zeros(links)
         for path, rate in zip(paths, rates, strict=True):

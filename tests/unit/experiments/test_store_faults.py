@@ -74,12 +74,12 @@ def test_what_is_no_record_is_passed_over(tmp_path: Path, junk: bytes) -> None:
 
 
 def test_a_process_killed_while_it_writes(tmp_path: Path) -> None:
-    path, dice, before = tmp_path / "store", random.Random(17), 0
+    path, rng, before = tmp_path / "store", random.Random(17), 0
     for _ in range(8):
         command = [sys.executable, "-c", _KEEP_ON, str(path), "0"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
-            said = [int(process.stdout.readline()) for _ in range(dice.randrange(1, 30))]
+            said = [int(process.stdout.readline()) for _ in range(rng.randrange(1, 30))]
             process.send_signal(signal.SIGKILL)
             said += [int(line) for line in process.stdout.read().split("\n")[:-1]]
         there = whole(Store(path, "v"), before + len(said) + 100)

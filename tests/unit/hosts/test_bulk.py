@@ -116,8 +116,8 @@ def test_32768_connections_are_set_up_at_once() -> None:
 
 def test_no_deadline_is_earlier_than_the_bound() -> None:
     device = fabric(4, 12)
-    dice = np.random.default_rng(2)
-    flows = connect_many(device, dice.integers(0, 2, 12), dice.integers(2, 4, 12))
+    rng = np.random.default_rng(2)
+    flows = connect_many(device, rng.integers(0, 2, 12), rng.integers(2, 4, 12))
     post_many(flows, np.full(12, 30_000))
     hs, late = device.hs, 0
     for turn in range(60):

@@ -24,15 +24,15 @@ class Mutator:
 
     def __init__(self, seed: int, ids: list[int]) -> None:
         """`ids`: P4Info ids, so that wrong ids are often those of other objects."""
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self._ids = ids
 
     def mutate(self, message: M) -> M:
         """A changed copy."""
         mutant = type(message)()
         mutant.CopyFrom(message)
-        for _ in range(self.dice.choice((1, 1, 1, 2, 3, 8))):
-            if self.dice.random() < 0.2:
+        for _ in range(self.rng.choice((1, 1, 1, 2, 3, 8))):
+            if self.rng.random() < 0.2:
                 mutant = self._flip(mutant)
             else:
                 self._change(mutant)
@@ -40,10 +40,10 @@ class Mutator:
 
     def _flip(self, message: M) -> M:
         data = bytearray(message.SerializeToString())
-        for _ in range(self.dice.choice((1, 1, 2, 5))):
+        for _ in range(self.rng.choice((1, 1, 2, 5))):
             if data:
-                at = self.dice.randrange(len(data))
-                data[at] = self.dice.choice((data[at] ^ 1 << self.dice.randrange(8), 0, 255, self.dice.randrange(256)))
+                at = self.rng.randrange(len(data))
+                data[at] = self.rng.choice((data[at] ^ 1 << self.rng.randrange(8), 0, 255, self.rng.randrange(256)))
         try:
             return type(message).FromString(bytes(data))
         except DecodeError:
@@ -52,33 +52,33 @@ class Mutator:
     def _change(self, message: Any) -> None:
         """One field of the message, or of a message in it."""
         present = message.ListFields()
-        if present and self.dice.random() < 0.8:
-            field, value = self.dice.choice(present)
+        if present and self.rng.random() < 0.8:
+            field, value = self.rng.choice(present)
             if field.message_type is not None and field.message_type.GetOptions().map_entry:
                 message.ClearField(field.name)
             elif field.is_repeated:
                 self._change_list(message, field, value)
-            elif field.message_type is not None and self.dice.random() < 0.85:
+            elif field.message_type is not None and self.rng.random() < 0.85:
                 self._change(value)
             else:
                 self._set(message, field)
         elif message.DESCRIPTOR.fields:
-            field = self.dice.choice(message.DESCRIPTOR.fields)
+            field = self.rng.choice(message.DESCRIPTOR.fields)
             if not field.is_repeated:
                 self._set(message, field)
             elif field.message_type is not None and not field.message_type.GetOptions().map_entry:
                 getattr(message, field.name).add()
 
     def _change_list(self, message: Any, field: Any, values: Any) -> None:
-        at = self.dice.randrange(len(values))
-        match self.dice.randrange(6 if field.message_type is not None else 4):
+        at = self.rng.randrange(len(values))
+        match self.rng.randrange(6 if field.message_type is not None else 4):
             case 0:
                 del values[at]
             case 1:
                 values.append(values[at])
             case 2:
                 kept = list(values)
-                self.dice.shuffle(kept)
+                self.rng.shuffle(kept)
                 del values[:]
                 values.extend(kept)
             case 3:
@@ -87,20 +87,20 @@ class Mutator:
                 self._change(values[at])
 
     def _set(self, message: Any, field: Any) -> None:
-        if self.dice.random() < 0.2:
+        if self.rng.random() < 0.2:
             message.ClearField(field.name)
         elif field.message_type is not None:
             getattr(message, field.name).SetInParent()
         elif field.type == Field.TYPE_ENUM:
-            setattr(message, field.name, self.dice.choice((0, 1, 2, 3, 4, 5, 6, 99, -1)))
+            setattr(message, field.name, self.rng.choice((0, 1, 2, 3, 4, 5, 6, 99, -1)))
         elif field.type in _WIDTHS:
             low, high = _WIDTHS[field.type]
-            value = self.dice.choice((*_INTEGERS, *self._ids, -1, low, high, self.dice.randrange(low, high)))
+            value = self.rng.choice((*_INTEGERS, *self._ids, -1, low, high, self.rng.randrange(low, high)))
             setattr(message, field.name, min(max(value, low), high))
         elif field.type == Field.TYPE_BOOL:
-            setattr(message, field.name, self.dice.random() < 0.5)
+            setattr(message, field.name, self.rng.random() < 0.5)
         elif field.type == Field.TYPE_STRING:
-            setattr(message, field.name, self.dice.choice(("", "x", "MyIngress.acl", "\N{SNOWMAN}" * 1000)))
+            setattr(message, field.name, self.rng.choice(("", "x", "MyIngress.acl", "\N{SNOWMAN}" * 1000)))
         elif field.type == Field.TYPE_BYTES:
-            size = self.dice.choice((0, 1, 2, 6, 16, 17, 300))
-            setattr(message, field.name, self.dice.choice((bytes(size), b"\xff" * size, self.dice.randbytes(size))))
+            size = self.rng.choice((0, 1, 2, 6, 16, 17, 300))
+            setattr(message, field.name, self.rng.choice((bytes(size), b"\xff" * size, self.rng.randbytes(size))))

@@ -88,12 +88,12 @@ def test_random_batches_leave_no_trace_when_they_fail(names: Names, seed: int) -
     failed = done = 0
     for _ in range(150):
         batch = []
-        for _ in range(mutator.dice.randrange(1, 8)):
-            update = mutator.mutate(mutator.dice.choice(corpus))
-            if mutator.dice.random() < 0.5:
-                update.type = mutator.dice.choice(kinds)
+        for _ in range(mutator.rng.randrange(1, 8)):
+            update = mutator.mutate(mutator.rng.choice(corpus))
+            if mutator.rng.random() < 0.5:
+                update.type = mutator.rng.choice(kinds)
             # One at a time shows which of them work at all, so that many batches fail late.
-            if write(store, [update])[0] is None or mutator.dice.random() < 0.3:
+            if write(store, [update])[0] is None or mutator.rng.random() < 0.3:
                 batch.append(update)
         before = state(store)
         try:

@@ -64,13 +64,13 @@ def test_updates_and_reads_in_process(names: Names, mutator: Mutator) -> None:
     store.live = True
     valid, corpus = seeds(names), seeds(names)
     for done in rounds(450):
-        batch = [mutator.mutate(mutator.dice.choice(corpus)) for _ in range(50)]
+        batch = [mutator.mutate(mutator.rng.choice(corpus)) for _ in range(50)]
         for update, error in zip(batch, write(store, batch), strict=True):
             assert error is None or error.code is not Code.INTERNAL, (SEED, done, error, update)
             if error is None and len(corpus) < 500:
                 corpus.append(update)
         reader = Reader(
-            store, [mutator.mutate(mutator.dice.choice([*ALL, *(u.entity for u in corpus)])) for _ in range(5)]
+            store, [mutator.mutate(mutator.rng.choice([*ALL, *(u.entity for u in corpus)])) for _ in range(5)]
         )
         for _ in reader.chunks():
             pass
@@ -125,7 +125,7 @@ def test_over_grpc(client: Client, names: Names, mutator: Mutator) -> None:
     ]
     raw = client.channel.unary_unary("/p4.v1.P4Runtime/Write")
     for _ in rounds(1000):
-        method, request = mutator.dice.choice(requests)
+        method, request = mutator.rng.choice(requests)
         mutant = mutator.mutate(request)
         if method is stub.Read:
             status = _status(lambda: list(stub.Read(mutant, timeout=PATIENCE_S)))  # noqa: B023
@@ -133,7 +133,7 @@ def test_over_grpc(client: Client, names: Names, mutator: Mutator) -> None:
             status = _status(lambda: method(mutant, timeout=PATIENCE_S))  # noqa: B023
         assert status not in (grpc.StatusCode.INTERNAL, grpc.StatusCode.DEADLINE_EXCEEDED), (SEED, status, mutant)
     for _ in range(20):
-        garbage = mutator.dice.randbytes(mutator.dice.randrange(200))
+        garbage = mutator.rng.randbytes(mutator.rng.randrange(200))
         assert _status(lambda: raw(garbage, timeout=PATIENCE_S)) is not grpc.StatusCode.DEADLINE_EXCEEDED  # noqa: B023
     client.set_pipeline(config())
     client.insert(names.entry("lpm_route", None, action=("to_cpu", 1)))
@@ -155,11 +155,11 @@ def test_streams(client: Client, names: Names, mutator: Mutator, network: FakeNe
         p4r.StreamMessageRequest(digest_ack=ack),
     ]
     for _ in rounds(1000):
-        sent = [mutator.mutate(mutator.dice.choice(messages)) for _ in range(mutator.dice.randrange(10))]
+        sent = [mutator.mutate(mutator.rng.choice(messages)) for _ in range(mutator.rng.randrange(10))]
         stub_stream = client.stub.StreamChannel(iter(sent), timeout=PATIENCE_S)
-        network.packet_in[1](mutator.dice.randbytes(mutator.dice.randrange(80)), 0)
-        network.digest[1](mutator.dice.randrange(3), mutator.dice.randbytes(8), 0)
-        if mutator.dice.random() < 0.2:
+        network.packet_in[1](mutator.rng.randbytes(mutator.rng.randrange(80)), 0)
+        network.digest[1](mutator.rng.randrange(3), mutator.rng.randbytes(8), 0)
+        if mutator.rng.random() < 0.2:
             stub_stream.cancel()
             continue
         status = _status(lambda: list(stub_stream))  # noqa: B023

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Channels: frames on their way, in order of arrival, with one pending event for the first of them.
+
+A link is a channel in each direction. Frames that wait to come in (from sockets, from Python, from recirculation)
+are channels as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from detour.engine.loop import heap, pool
+from detour.engine.loop.jit import inner
+from detour.engine.loop.layout import CLASS_PFC, TO_CPU, TO_IO, TO_SINK, UNLIMITED_PS, UP_PACKET_IN, UP_SINK
+from detour.engine.loop.native import channel_at, load8, port_at, slot_at, store8, switch_at
+from detour.engine.loop.outside import send_frame
+from detour.engine.loop.up import tell
+
+_PS_PER_SECOND_OF_BITS = 8 * 1_000_000_000_000
+_NO_DETAIL = np.int64(0)
+
+
+@inner(forceinline=True)
+def duration(rate_bps: int, size: int) -> int:
+    """Time in ps that `size` bytes take at a rate (0: unlimited)."""
+    if rate_bps == 0:
+        return UNLIMITED_PS
+    return max(size * _PS_PER_SECOND_OF_BITS // rate_bps, 1)
+
+
+@inner()
+def append(g: Any, index: int, slot: int, time: int) -> None:
+    """Puts a frame at the end of a channel, to arrive at `time` (not before the frame in front of it)."""
+    channel = channel_at(g.channels, index)
+    frame = slot_at(g.slots, slot)
+    frame.next = -1
+    frame.time = time
+    if channel.count == 0:
+        channel.head = slot
+        heap.schedule(g, channel.entity, time)
+    else:
+        slot_at(g.slots, channel.tail).next = slot
+    channel.tail = slot
+    channel.count += 1
+
+
+@inner()
+def pop(g: Any, index: int) -> int:
+    """Takes the first frame off a channel and sets the channel's event to the next one."""
+    channel = channel_at(g.channels, index)
+    slot = channel.head
+    channel.head = slot_at(g.slots, slot).next
+    channel.count -= 1
+    if channel.count > 0:
+        heap.schedule(g, channel.entity, slot_at(g.slots, channel.head).time)
+        pool.prefetch_next(g, channel.head)
+    else:
+        heap.cancel(g, channel.entity)
+    return slot
+
+
+@inner()
+def flush(g: Any, index: int) -> int:
+    """Drops all frames of a channel and returns how many they were."""
+    channel = channel_at(g.channels, index)
+    count = channel.count
+    slot = channel.head
+    for _ in range(count):
+        following = slot_at(g.slots, slot).next
+        pool.give_back(g, slot)
+        slot = following
+    channel.count = 0
+    channel.head = -1
+    heap.cancel(g, channel.entity)
+    return count
+
+
+@inner(forceinline=True)
+def _draw(channel: Any) -> int:
+    """The channel's next random number, 32 bits (xorshift64, and a product that does not overflow 63 bits)."""
+    x = channel.random
+    x ^= (x >> 12) & 0x000FFFFFFFFFFFFF
+    x ^= x << 25
+    x ^= (x >> 27) & 0x0000001FFFFFFFFF
+    channel.random = x
+    return ((((x >> 32) & 0xFFFFFFFF) * 1812433253) >> 16) & 0xFFFFFFFF
+
+
+@inner()
+def _mishap(g: Any, index: int, slot: int, arrival: int) -> bool:
+    """Injects the channel's faults into a frame; False if it is lost. A duplicate arrives right before it."""
+    channel = channel_at(g.channels, index)
+    frame = slot_at(g.slots, slot)
+    if channel.loss > 0 and _draw(channel) < channel.loss:
+        channel.lost += 1
+        pool.give_back(g, slot)
+        return False
+    if channel.duplicate > 0 and _draw(channel) < channel.duplicate:
+        copy = pool.copy_frame(g, slot)
+        if copy >= 0:
+            channel.duplicated += 1
+            append(g, index, copy, arrival)
+    if channel.corrupt > 0 and _draw(channel) < channel.corrupt and frame.length > 0:
+        channel.corrupted += 1
+        where = g.bytes + frame.start + _draw(channel) % frame.length
+        store8(where, load8(where) ^ (1 << (_draw(channel) & 7)))
+    return True
+
+
+@inner()
+def send(g: Any, index: int, slot: int) -> int:
+    """Sends a frame now and returns when the sender is free again. The frame arrives a delay after that.
+
+    PFC frames are spared injected faults: senders repeat them, which `pfc` leaves out."""
+    channel = channel_at(g.channels, index)
+    size = slot_at(g.slots, slot).wire + g.overhead_bytes
+    busy = duration(channel.rate_bps, size)
+    channel.packets += 1
+    channel.bytes += slot_at(g.slots, slot).wire
+    if channel.rate_bps != 0:
+        channel.busy_ps += busy
+    arrival = g.now + busy + channel.delay_ps
+    if channel.up == 0:
+        channel.cut += 1
+        pool.give_back(g, slot)
+    elif channel.faulty == 0 or slot_at(g.slots, slot).port == CLASS_PFC or _mishap(g, index, slot, arrival):
+        if channel.kind >= TO_IO and channel.count == 0 and channel.rate_bps == 0 and channel.delay_ps == 0:
+            leave(g, index, slot)
+        else:
+            append(g, index, slot, arrival)
+    return g.now + busy
+
+
+@inner()
+def leave(g: Any, index: int, slot: int) -> None:
+    """A frame leaves the fabric: to a socket, to the controller, to a sink."""
+    channel = channel_at(g.channels, index)
+    if channel.kind == TO_IO:
+        send_frame(g, channel.index, slot)
+        return
+    if channel.kind == TO_CPU:
+        switch = switch_at(g.switches, port_at(g.ports, channel.index).switch)
+        if switch.wants_packet_in != 0 and _tell_frame(g, UP_PACKET_IN, channel.index, slot):
+            switch.packet_ins += 1
+        else:
+            switch.packet_in_drops += 1
+    elif channel.kind == TO_SINK:
+        _tell_frame(g, UP_SINK, channel.index, slot)
+    pool.give_back(g, slot)
+
+
+@inner()
+def _tell_frame(g: Any, kind: int, port: int, slot: int) -> bool:
+    frame = slot_at(g.slots, slot)
+    return tell(g, kind, port, _NO_DETAIL, g.bytes + frame.start, frame.length, frame.wire)
