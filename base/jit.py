@@ -14,11 +14,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
 
 from detour.base import compiling  # noqa: F401  # notices what is compiled from now on
 from detour.base.cache import Cache, cache_dir
@@ -50,6 +51,38 @@ def native_cache(planning: bool = False) -> Cache:
     return Cache("numba", _source_digest(_PLANNING if planning else _RUNNING), top=_top)
 
 
+class Record:
+    """A record of an array with its fields as attributes, as native code has it, for native functions that run as
+    Python.
+
+    NumPy's own, `np.record`, finds its methods before fields that are called like them (`size`, `flags`, `round`).
+    """
+
+    __slots__ = ("_record",)
+
+    def __init__(self, record: np.void) -> None:
+        object.__setattr__(self, "_record", record)
+
+    def __getattr__(self, name: str) -> Any:
+        return as_record(self._record[name])
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._record[name] = value
+
+
+def as_record(value: Any) -> Any:
+    """A record of an array as `Record`; anything else as it is."""
+    return Record(value) if isinstance(value, np.void) else value
+
+
+def _with_records(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def called(*arguments: Any) -> Any:
+        return function(*map(as_record, arguments))
+
+    return called
+
+
 def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """`numba.njit`, cached on disk (`cache=False`: not), without the GIL, with integer semantics that do not raise on
     overflow."""
@@ -59,6 +92,6 @@ def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     stored = settings.pop("cache", True)
     made = numba.njit(function, **settings)
     if made is function:  # NUMBA_DISABLE_JIT
-        return made
+        return _with_records(function)
     planning = function.__module__.startswith(("detour.topo.", "detour.control."))
     return register(made, native_cache(planning) if stored else None)

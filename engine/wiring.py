@@ -90,7 +90,7 @@ class Wiring:
         switch = SwitchRecord(device_id, name, index, priorities, cpu_port, drop_port, Replication(), domain)
         row = memory.row("switches", index)
         row["input_limit"] = _INPUT_LIMIT
-        row["input_line"] = self.add_channel(layout.TO_INPUT, index)
+        row["input_channel"] = self.add_channel(layout.TO_INPUT, index)
         memory.row("switches", index)["void_port"] = self._add_port(switch, -1)
         self.switches[device_id] = switch
         if cpu_port > 0:

@@ -42,10 +42,10 @@ MAX_FRAME = wire.MAX_OVERHEAD + MAX_PAYLOAD
 def receive(hs: Any, host: int, buf: Any, offset: int, length: int, now: int) -> None:
     """A frame of `length` bytes came in."""
     h = host_row(hs, host)
-    h["now"] = now
-    h["rx_frames"] += 1
-    h["rx_bytes"] += length
-    if h["open_loop"] and openloop.receive(hs, host, buf, offset, length, now):
+    h.now = now
+    h.rx_frames += 1
+    h.rx_bytes += length
+    if h.open_loop and openloop.receive(hs, host, buf, offset, length, now):
         return
     kind = dissect.dissect(hs, host, buf, offset, length)
     if kind < 0:
@@ -70,9 +70,9 @@ def _feedback(hs: Any, i: int, q: Any, kind: int, now: int) -> None:
     elif kind == dissect.IS_PTR:
         paths.on_ptr(hs, i, now)
     elif not answers.is_notification(hs, i, q):
-        q["st_answers_dropped"] += 1
+        q.st_answers_dropped += 1
     else:
-        q["st_cnps"] += 1
+        q.st_cnps += 1
         if answers.is_about_this_path(hs, i, q):
             cc.on_cnp(cfg_row(hs), q, now)
     when = sender.deadline(hs, i, q)
@@ -83,60 +83,60 @@ def _feedback(hs: Any, i: int, q: Any, kind: int, now: int) -> None:
 @inner
 def _count_bad(h: Any, kind: int) -> None:
     if kind == dissect.NOT_MINE:
-        h["rx_not_mine"] += 1
+        h.rx_not_mine += 1
     elif kind == dissect.BAD_CHECKSUM:
-        h["rx_bad_checksum"] += 1
+        h.rx_bad_checksum += 1
     elif kind == dissect.BAD_ICRC:
-        h["rx_bad_icrc"] += 1
+        h.rx_bad_icrc += 1
     else:
-        h["rx_malformed"] += 1
+        h.rx_malformed += 1
 
 
 @inner
 def _addressed(hs: Any, host: int) -> int:
     """QP of this host that the frame is for and whose peer sent it, or `NIL`."""
     f = frame_row(hs)
-    i = row_of(hs, f["qpn"])
+    i = row_of(hs, f.qpn)
     if i == NIL:
         return NIL
     q = qp_row(hs, i)
-    mine = q["qpn"] == f["qpn"] and q["host"] == host
-    return i if mine and q["peer_hi"] == f["src_hi"] and q["peer_lo"] == f["src_lo"] else NIL
+    mine = q.qpn == f.qpn and q.host == host
+    return i if mine and q.peer_hi == f.src_hi and q.peer_lo == f.src_lo else NIL
 
 
 @njit
 def row_of(hs: Any, qpn: int) -> Any:
     """Row of the table of QPs to which a number belongs, whether it is in use or not; `NIL`: none."""
-    i = (qpn - FIRST_QPN) & cfg_row(hs)["qpn_mask"]
-    return i if qpn >= FIRST_QPN and i < cfg_row(hs)["n_qps"] else np.int64(NIL)
+    i = (qpn - FIRST_QPN) & cfg_row(hs).qpn_mask
+    return i if qpn >= FIRST_QPN and i < cfg_row(hs).n_qps else np.int64(NIL)
 
 
 @inner
 def _count_lost(hs: Any, h: Any) -> None:
     """A frame for no QP of this host came in: of an earlier connection, if its number was used before in its row."""
-    qpn = frame_row(hs)["qpn"]
+    qpn = frame_row(hs).qpn
     i = row_of(hs, qpn)
-    if i != NIL and qpn < FIRST_QPN + i + qp_row(hs, i)["generation"] * (cfg_row(hs)["qpn_mask"] + 1):
-        h["rx_old_connection"] += 1
+    if i != NIL and qpn < FIRST_QPN + i + qp_row(hs, i).generation * (cfg_row(hs).qpn_mask + 1):
+        h.rx_old_connection += 1
     else:
-        h["rx_unknown_qp"] += 1
+        h.rx_unknown_qp += 1
 
 
 @njit
 def transmit(hs: Any, host: int, buf: Any, offset: int, now: int) -> int:
     """Writes the next frame to send; returns its length, 0 if nothing may go now."""
     h = host_row(hs, host)
-    h["now"] = now
+    h.now = now
     length = 0
-    while length == 0 and nic.waits(h["ctl"]):
-        length = _control(hs, buf, offset, h, ctl_row(hs, host, nic.pop(hs, h["ctl"])))
+    while length == 0 and nic.waits(h.ctl):
+        length = _control(hs, buf, offset, h, ctl_row(hs, host, nic.pop(hs, h.ctl)))
     if length == 0 and nic.may_send_data(hs, h):
         length = _data(hs, host, h, buf, offset, now)
-        if length == 0 and h["open_loop"]:
+        if length == 0 and h.open_loop:
             length = openloop.write(hs, host, buf, offset, now)
     if length:
-        h["tx_frames"] += 1
-        h["tx_bytes"] += length
+        h.tx_frames += 1
+        h.tx_bytes += length
     return length
 
 
@@ -144,11 +144,11 @@ def transmit(hs: Any, host: int, buf: Any, offset: int, now: int) -> int:
 def _data(hs: Any, host: int, h: Any, buf: Any, offset: int, now: int) -> int:
     """The next PTM or data packet."""
     length = 0
-    while length == 0 and nic.waits(h["ptm"]):
-        m = ptm_row(hs, host, nic.pop(hs, h["ptm"]))
-        if m["kind"] == nic.CTL_PTM:  # it is withdrawn when its QP is destroyed
+    while length == 0 and nic.waits(h.ptm):
+        m = ptm_row(hs, host, nic.pop(hs, h.ptm))
+        if m.kind == nic.CTL_PTM:  # it is withdrawn when its QP is destroyed
             length = paths.write_ptm(hs, buf, offset, h, m, now)
-    while length == 0 and h["active_head"] != NIL:
+    while length == 0 and h.active_head != NIL:
         i = nic.take_active(hs, h)
         q = qp_row(hs, i)
         length = sender.next_frame(hs, i, q, buf, offset, now)
@@ -159,11 +159,11 @@ def _data(hs: Any, host: int, h: Any, buf: Any, offset: int, now: int) -> int:
 
 @inner
 def _control(hs: Any, buf: Any, offset: int, h: Any, m: Any) -> int:
-    if m["kind"] == nic.CTL_ACK:
+    if m.kind == nic.CTL_ACK:
         return responder.write_ack(hs, buf, offset, m)
-    if m["kind"] == nic.CTL_CNP:
-        return wire.write_cnp(hs, buf, offset, qp_row(hs, m["qp"]), m)
-    if m["kind"] == nic.CTL_PTR:
+    if m.kind == nic.CTL_CNP:
+        return wire.write_cnp(hs, buf, offset, qp_row(hs, m.qp), m)
+    if m.kind == nic.CTL_PTR:
         return wire.write_probe(hs, buf, offset, h, m, wire.PTR)
     return 0  # withdrawn when its QP was destroyed
 
@@ -171,7 +171,7 @@ def _control(hs: Any, buf: Any, offset: int, h: Any, m: Any) -> int:
 @njit
 def deadline(hs: Any, host: int) -> int:
     """When `expire` wants to be called, ps; `MAX_TIME`: never."""
-    if host_row(hs, host)["open_loop"]:
+    if host_row(hs, host).open_loop:
         return openloop.due(hs, host)
     while True:
         i = timers.top(hs, host)
@@ -179,8 +179,8 @@ def deadline(hs: Any, host: int) -> int:
             return MAX_TIME
         q = qp_row(hs, i)
         when = sender.deadline(hs, i, q)
-        if when <= q["heap_key"]:
-            return q["heap_key"]
+        if when <= q.heap_key:
+            return q.heap_key
         if when == MAX_TIME:
             timers.remove(hs, q)
         else:
@@ -190,7 +190,7 @@ def deadline(hs: Any, host: int) -> int:
 @njit
 def not_before(hs: Any, host: int) -> int:
     """A time before which no deadline is, ps: `deadline` may be later, but to know that takes looking at a QP."""
-    if host_row(hs, host)["open_loop"]:
+    if host_row(hs, host).open_loop:
         return openloop.due(hs, host)
     return timers.first_key(hs, host)
 
@@ -198,8 +198,8 @@ def not_before(hs: Any, host: int) -> int:
 @njit
 def expire(hs: Any, host: int, now: int) -> None:
     """The deadline has passed. Harmless if it has not."""
-    host_row(hs, host)["now"] = now
-    if host_row(hs, host)["open_loop"]:
+    host_row(hs, host).now = now
+    if host_row(hs, host).open_loop:
         return  # `transmit` follows
     while deadline(hs, host) <= now:
         i = timers.top(hs, host)
@@ -213,4 +213,4 @@ def expire(hs: Any, host: int, now: int) -> None:
 def pause(hs: Any, host: int, mask: int) -> None:
     """Priority p must not be sent while bit p of `mask` is set (PFC). Control goes on; data and PTMs are of
     `data_priority`. When it is cleared there may be something to `transmit`."""
-    host_row(hs, host)["paused"] = mask
+    host_row(hs, host).paused = mask

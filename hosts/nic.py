@@ -21,29 +21,29 @@ CTL_NONE, CTL_ACK, CTL_PTM, CTL_PTR, CTL_CNP = 0, 1, 2, 3, 4
 @njit
 def activate(hs: Any, i: int, q: Any) -> None:
     """QP `i` may have something to send: it gets the last place in the round."""
-    if q["active"]:
+    if q.active:
         return
-    q["active"] = 1
-    q["active_next"] = NIL
-    h = host_row(hs, q["host"])
-    if h["active_tail"] == NIL:
-        h["active_head"] = i
+    q.active = 1
+    q.active_next = NIL
+    h = host_row(hs, q.host)
+    if h.active_tail == NIL:
+        h.active_head = i
     else:
-        qp_row(hs, h["active_tail"])["active_next"] = i
-    h["active_tail"] = i
+        qp_row(hs, h.active_tail).active_next = i
+    h.active_tail = i
 
 
 @njit
 def take_active(hs: Any, h: Any) -> int:
     """Removes and returns the first QP of the round, or `NIL`."""
-    i = h["active_head"]
+    i = h.active_head
     if i == NIL:
         return NIL
     q = qp_row(hs, i)
-    q["active"] = 0
-    h["active_head"] = q["active_next"]
-    if h["active_head"] == NIL:
-        h["active_tail"] = NIL
+    q.active = 0
+    h.active_head = q.active_next
+    if h.active_head == NIL:
+        h.active_tail = NIL
     return i
 
 
@@ -51,15 +51,15 @@ def take_active(hs: Any, h: Any) -> int:
 def _push(hs: Any, h: Any, ring: Any) -> int:
     """Index of a fresh entry at the end of one of the host's rings; `NIL` if it is full (then the message is lost,
     which every protocol here survives)."""
-    depth = cfg_row(hs)["control_depth"]
-    if ring["tail"] == ring["head"]:
+    depth = cfg_row(hs).control_depth
+    if ring.tail == ring.head:
         # An empty ring begins anew, so that what waits for a moment only stays in the processor's cache.
-        ring["head"] = ring["tail"] = 0
-    if ring["tail"] - ring["head"] >= depth:
-        h["control_dropped"] += 1
+        ring.head = ring.tail = 0
+    if ring.tail - ring.head >= depth:
+        h.control_dropped += 1
         return NIL
-    index = ring["tail"] & (depth - 1)
-    ring["tail"] += 1
+    index = ring.tail & (depth - 1)
+    ring.tail += 1
     return index
 
 
@@ -67,51 +67,51 @@ def _push(hs: Any, h: Any, ring: Any) -> int:
 def push_control(hs: Any, host: int) -> int:
     """`_push` for the ring of control messages."""
     h = host_row(hs, host)
-    return _push(hs, h, h["ctl"])
+    return _push(hs, h, h.ctl)
 
 
 @inner
 def push_ptm(hs: Any, host: int) -> int:
     """`_push` for the ring of PTMs."""
     h = host_row(hs, host)
-    return _push(hs, h, h["ptm"])
+    return _push(hs, h, h.ptm)
 
 
 @inner
 def pop(hs: Any, ring: Any) -> int:
     """Removes the oldest entry, of which there must be one; its index is valid until the next push."""
-    index = ring["head"] & (cfg_row(hs)["control_depth"] - 1)
-    ring["head"] += 1
+    index = ring.head & (cfg_row(hs).control_depth - 1)
+    ring.head += 1
     return index
 
 
 @inner
 def waits(ring: Any) -> bool:
     """Whether a ring has an entry."""
-    return ring["head"] != ring["tail"]
+    return ring.head != ring.tail
 
 
 @inner
 def may_send_data(hs: Any, h: Any) -> bool:
     """Whether the priority of data is not paused."""
-    return h["paused"] == 0 or not (h["paused"] >> cfg_row(hs)["data_priority"]) & 1
+    return h.paused == 0 or not (h.paused >> cfg_row(hs).data_priority) & 1
 
 
 @njit
 def has_work(hs: Any, host: int) -> bool:
     """Whether a host may have something to send now."""
     h = host_row(hs, host)
-    if waits(h["ctl"]):
+    if waits(h.ctl):
         return True
-    return may_send_data(hs, h) and (h["active_head"] != NIL or waits(h["ptm"]))
+    return may_send_data(hs, h) and (h.active_head != NIL or waits(h.ptm))
 
 
 @njit
 def random_below(h: Any, n: int) -> int:
     """Next random number in 0..n-1 from the host's generator (xorshift64)."""
-    x = h["rng"]
+    x = h.rng
     x ^= x << 13
     x ^= (x >> 7) & 0x01FFFFFFFFFFFFFF
     x ^= x << 17
-    h["rng"] = x
+    h.rng = x
     return ((x >> 16) & 0x7FFFFFFF) % n

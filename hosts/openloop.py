@@ -84,50 +84,50 @@ def discard_queues(hs: Hosts, now_ps: int) -> None:
 @inner
 def _generate(h: Any, source: Any) -> None:
     """Finds the slot of the next packet."""
-    source["next_ps"] += source["slot_ps"]
-    while nic.random_below(h, _WHOLE) >= source["probability"]:
-        source["next_ps"] += source["slot_ps"]
+    source.next_ps += source.slot_ps
+    while nic.random_below(h, _WHOLE) >= source.probability:
+        source.next_ps += source.slot_ps
 
 
 @inner
 def due(hs: Any, host: int) -> int:
     """When the next packet is generated, if that is not over already; ps, `MAX_TIME`: never."""
-    time = source_row(hs, host)["next_ps"]
-    return time if time > host_row(hs, host)["now"] else MAX_TIME
+    time = source_row(hs, host).next_ps
+    return time if time > host_row(hs, host).now else MAX_TIME
 
 
 @inner
 def write(hs: Any, host: int, buf: Any, offset: int, now: int) -> int:
     """Writes the first packet of the source queue; returns its length, 0 if the queue is empty."""
     source = source_row(hs, host)
-    if source["next_ps"] > now:
+    if source.next_ps > now:
         return 0
     h = host_row(hs, host)
-    number = nic.random_below(h, source["targets"])
-    if number >= source["own"]:
+    number = nic.random_below(h, source.targets)
+    if number >= source.own:
         number += 1
-    target = host_row(hs, (source["first"] + number) % source["hosts"])
-    length = source["frame_bytes"]
+    target = host_row(hs, (source.first + number) % source.hosts)
+    length = source.frame_bytes
     size = length - ETHERNET - IPV6
     udp = put_ethernet_ipv6(
         buf,
         offset,
-        h["gateway"],
-        h["mac"],
-        h["addr_hi"],
-        h["addr_lo"],
-        target["addr_hi"],
-        target["addr_lo"],
+        h.gateway,
+        h.mac,
+        h.addr_hi,
+        h.addr_lo,
+        target.addr_hi,
+        target.addr_lo,
         _NONE,
         _NONE,
         size,
         _NONE,
     )
     at = put_udp(buf, udp, nic.random_below(h, _PATHS), PORT_OPEN_LOOP, size)
-    store64(buf, at, source["next_ps"])
+    store64(buf, at, source.next_ps)
     store64(buf, at + 8, now)
-    source["tx_packets"] += 1
-    source["tx_bytes"] += length
+    source.tx_packets += 1
+    source.tx_bytes += length
     _generate(h, source)
     return length
 
@@ -139,9 +139,9 @@ def receive(hs: Any, host: int, buf: Any, o: int, length: int, now: int) -> bool
     if length < HEADER_BYTES or buf[o + ETHERNET + 6] != NH_UDP or load16(buf, udp + 2) != PORT_OPEN_LOOP:
         return False
     source = source_row(hs, host)
-    source["rx_packets"] += 1
-    source["rx_bytes"] += length
-    source["rx_latency_ps"] += now - load64(buf, udp + UDP)
-    source["rx_network_ps"] += now - load64(buf, udp + UDP + 8)
-    source["rx_switches"] += HOP_LIMIT - buf[o + ETHERNET + 7]
+    source.rx_packets += 1
+    source.rx_bytes += length
+    source.rx_latency_ps += now - load64(buf, udp + UDP)
+    source.rx_network_ps += now - load64(buf, udp + UDP + 8)
+    source.rx_switches += HOP_LIMIT - buf[o + ETHERNET + 7]
     return True

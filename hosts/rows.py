@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of the tables of `Hosts`, as records; `qp_row(hs, i)["snd_nxt"]`.
+"""Rows of the tables of `Hosts`, as records: `qp_row(hs, i).snd_nxt`.
 
-In Python these functions index the NumPy arrays. In native code a `Hosts` is one number, the address of a list of
-the tables' addresses, and a row is a pointer: no reference counting, and no array is passed from function to
+In Python these functions index the NumPy arrays. In native code a `Hosts` is one number, the address of a
+list of the tables' addresses, and a row is a pointer: no reference counting, and no array is passed from function to
 function (passing all of them made every call cost 150 ns and doubled the time to compile).
 Rows exist as long as the `Hosts` object does.
 """
@@ -18,82 +18,83 @@ from numba.core import cgutils
 from numba.extending import lower_builtin, type_callable
 from numba.np import numpy_support
 
+from detour.base.jit import as_record
 from detour.hosts.state import TABLES
 
 
 def cfg_row(hs: Any) -> Any:
     """Parameters and sizes."""
-    return hs.cfg[0]
+    return as_record(hs.cfg[0])
 
 
 def frame_row(hs: Any) -> Any:
     """What the parser found in the last frame."""
-    return hs.frame[0]
+    return as_record(hs.frame[0])
 
 
 def host_row(hs: Any, host: int) -> Any:
     """A host."""
-    return hs.host[host]
+    return as_record(hs.host[host])
 
 
 def qp_row(hs: Any, i: int) -> Any:
     """A queue pair."""
-    return hs.qp[i]
+    return as_record(hs.qp[i])
 
 
 def cq_row(hs: Any, cq: int) -> Any:
     """A completion queue."""
-    return hs.cq[cq]
+    return as_record(hs.cq[cq])
 
 
 def mr_row(hs: Any, index: int) -> Any:
     """A memory region."""
-    return hs.mr[index]
+    return as_record(hs.mr[index])
 
 
 def slot_row(hs: Any, i: int, index: int) -> Any:
     """A packet of QP `i` that was sent."""
-    return hs.slot[i, index]
+    return as_record(hs.slot[i, index])
 
 
 def arrival_row(hs: Any, i: int, index: int) -> Any:
     """A packet of QP `i` that arrived early."""
-    return hs.arrival[i, index]
+    return as_record(hs.arrival[i, index])
 
 
 def wqe_row(hs: Any, i: int, index: int) -> Any:
     """A work request of QP `i`."""
-    return hs.wqe[i, index]
+    return as_record(hs.wqe[i, index])
 
 
 def candidate_row(hs: Any, i: int, place: int) -> Any:
     """A candidate path of QP `i`."""
-    return hs.candidate[i, place]
+    return as_record(hs.candidate[i, place])
 
 
 def cqe_row(hs: Any, cq: int, index: int) -> Any:
     """An entry of a completion queue."""
-    return hs.cqe[cq, index]
+    return as_record(hs.cqe[cq, index])
 
 
 def ctl_row(hs: Any, host: int, index: int) -> Any:
     """An entry of a host's control ring."""
-    return hs.ctl[host, index]
+    return as_record(hs.ctl[host, index])
 
 
 def ptm_row(hs: Any, host: int, index: int) -> Any:
     """An entry of a host's ring of PTMs."""
-    return hs.ptm[host, index]
+    return as_record(hs.ptm[host, index])
 
 
 def heap_row(hs: Any, host: int, place: int) -> Any:
     """A place in a host's heap of deadlines."""
-    return hs.heap[host, place]
+    return as_record(hs.heap[host, place])
 
 
 def source_row(hs: Any, host: int) -> Any:
     """A host's open-loop source."""
-    return hs.source[host]
+    return as_record(hs.source[host])
 
 
 def memory_to_frame(hs: Any, buf: Any, at: int, address: int, size: int) -> None:

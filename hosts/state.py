@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """State of all hosts of a process: tables of records that Python and native code share.
 
-A field is written `hs.qp[i]["snd_nxt"]` in Python, `qp_row(hs, i)["snd_nxt"]` in native code (`rows.py`), where a
+A field is written `hs.qp[i]["snd_nxt"]` in Python, `qp_row(hs, i).snd_nxt` in native code (`rows.py`), where a
 record is a reference. Numbers are `int64` unless memory counts, as in the tables with a row per packet in flight.
 Packets are numbered with 64 bits inside; the PSN on the wire is the low 24 (`wire.py`). Indices that mean "none"
 are `NIL`.

@@ -69,8 +69,8 @@ def qp_of(hs: Any, frame: int) -> int:
         at += TRANSIT
     word = load32(at + _QPN_BEHIND_IP)
     number = ((word >> 8) & 0xFF) << 16 | ((word >> 16) & 0xFF) << 8 | ((word >> 24) & 0xFF)
-    row = (number - FIRST_QPN) & cfg_row(hs)["qpn_mask"]
-    if number < FIRST_QPN or row >= cfg_row(hs)["n_qps"]:
+    row = (number - FIRST_QPN) & cfg_row(hs).qpn_mask
+    if number < FIRST_QPN or row >= cfg_row(hs).n_qps:
         return -1
     return row
 
@@ -86,8 +86,8 @@ def prefetch_answers(hs: Any, host: int) -> None:
     """Asks the cache for where the next answer of a host is written that waits for its uplink."""
     h = host_row(hs, host)
     length = load64(hs.listing + _LENGTHS_AT + _CTL_AT)
-    ring = h["ctl"]
-    place = ring["tail"] & (cfg_row(hs)["control_depth"] - 1) if ring["tail"] != ring["head"] else 0
+    ring = h.ctl
+    place = ring.tail & (cfg_row(hs).control_depth - 1) if ring.tail != ring.head else 0
     prefetch_lines(load64(hs.listing + _CTL_AT) + (host * length + place) * _CTL_BYTES, _CTL_BYTES)
 
 
@@ -96,6 +96,6 @@ def prefetch_flight(hs: Any, i: int) -> None:
     """Asks for the first packet in flight of a QP and for the place of the next one to send."""
     q = qp_row(hs, i)
     first = load64(hs.listing + _SLOT_AT) + i * load64(hs.listing + _LENGTHS_AT + _SLOT_AT) * _SLOT_BYTES
-    if q["flight_head"] != NIL:
-        prefetch_lines(first + q["flight_head"] * _SLOT_BYTES, _ANSWERED * _SLOT_BYTES)
-        prefetch(first + (q["snd_nxt"] & (cfg_row(hs)["window"] - 1)) * _SLOT_BYTES)
+    if q.flight_head != NIL:
+        prefetch_lines(first + q.flight_head * _SLOT_BYTES, _ANSWERED * _SLOT_BYTES)
+        prefetch(first + (q.snd_nxt & (cfg_row(hs).window - 1)) * _SLOT_BYTES)

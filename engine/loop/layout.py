@@ -183,7 +183,7 @@ QUEUE: Final = _lines(
 
 SWITCH: Final = _lines(
     "device_id", "ready", "parse", "ingress", "egress", "deparse", "preserve", "digest", "state", "phv_size",
-    "drop_port", "void_port", "input_line", "input_limit", "recirculate_ps", "groups", "sessions", "replicas",
+    "drop_port", "void_port", "input_channel", "input_limit", "recirculate_ps", "groups", "sessions", "replicas",
     "wants_packet_in", "wants_digest",
     "prefetch", "prefetched",  # the native function, and the end of the window in which it was called last
     "numbers", "ports_prefetched",  # port numbers from 0 to below this, and the like for its ports

@@ -18,6 +18,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from detour.base.jit import Record
 from detour.engine.loop import layout
 from detour.engine.loop.jit import inner
 
@@ -45,7 +46,7 @@ def _record_by_address(dtype: np.dtype) -> Any:
 
 def _python_record(dtype: np.dtype, address: int) -> Any:
     raw: Any = (ctypes.c_char * dtype.itemsize).from_address(address)
-    return np.frombuffer(raw, dtype=dtype).view(np.recarray)[0]
+    return Record(np.frombuffer(raw, dtype=dtype)[0])
 
 
 global_at = _record_by_address(layout.GLOBALS)

@@ -47,16 +47,16 @@ DCQCN_FIELDS = [
 @inner
 def on_path(cfg: Any, q: Any, now: int) -> None:
     """Starts afresh, on a path after the first one as after a cut."""
-    line = np.float64(cfg["link_rate_bps"])
-    first = q["epoch"] == 0
-    q["dcqcn_rate"] = line if first else _at_least_floor(cfg, line * cfg["dcqcn_reroute_share"])
-    q["dcqcn_target"] = line
-    q["dcqcn_alpha"] = 1.0
-    q["dcqcn_alpha_at"] = MAX_TIME
-    q["dcqcn_cut_at"] = MAX_TIME
-    q["dcqcn_rise_at"] = MAX_TIME if first else now + cfg["dcqcn_increase_ps"]
-    q["dcqcn_seen_alpha"] = 0
-    q["dcqcn_seen_cut"] = 0
+    line = np.float64(cfg.link_rate_bps)
+    first = q.epoch == 0
+    q.dcqcn_rate = line if first else _at_least_floor(cfg, line * cfg.dcqcn_reroute_share)
+    q.dcqcn_target = line
+    q.dcqcn_alpha = 1.0
+    q.dcqcn_alpha_at = MAX_TIME
+    q.dcqcn_cut_at = MAX_TIME
+    q.dcqcn_rise_at = MAX_TIME if first else now + cfg.dcqcn_increase_ps
+    q.dcqcn_seen_alpha = 0
+    q.dcqcn_seen_cut = 0
     _restart_counts(q)
 
 
@@ -64,113 +64,113 @@ def on_path(cfg: Any, q: Any, now: int) -> None:
 def on_sent(cfg: Any, q: Any, length: int, now: int) -> None:
     """A frame of `length` bytes goes out: says when the next one may."""
     catch_up(cfg, q, now)
-    if cfg["dcqcn_bytes"]:
-        q["dcqcn_sent"] += length
-        while q["dcqcn_sent"] >= cfg["dcqcn_bytes"]:
-            q["dcqcn_sent"] -= cfg["dcqcn_bytes"]
+    if cfg.dcqcn_bytes:
+        q.dcqcn_sent += length
+        while q.dcqcn_sent >= cfg.dcqcn_bytes:
+            q.dcqcn_sent -= cfg.dcqcn_bytes
             _increase(cfg, q)
-            q["dcqcn_by_bytes"] += 1
-    q["pace_next"] = now + np.int64(length * 8e12 / q["dcqcn_rate"])
+            q.dcqcn_by_bytes += 1
+    q.pace_next = now + np.int64(length * 8e12 / q.dcqcn_rate)
 
 
 @inner
 def on_notification(cfg: Any, q: Any, now: int) -> None:
     """A CNP, or an ACK that stands for one, came in."""
     catch_up(cfg, q, now)
-    if cfg["dcqcn_decrease_ps"] == 0:
+    if cfg.dcqcn_decrease_ps == 0:
         _cut(cfg, q, now)
-        q["dcqcn_alpha"] = (1.0 - cfg["dcqcn_g"]) * q["dcqcn_alpha"] + cfg["dcqcn_g"]
-        q["dcqcn_alpha_at"] = now + cfg["dcqcn_alpha_ps"]
+        q.dcqcn_alpha = (1.0 - cfg.dcqcn_g) * q.dcqcn_alpha + cfg.dcqcn_g
+        q.dcqcn_alpha_at = now + cfg.dcqcn_alpha_ps
         return
-    q["dcqcn_seen_cut"] = 1
-    q["dcqcn_seen_alpha"] = 1
-    if q["dcqcn_alpha_at"] == MAX_TIME:  # the first one
-        q["dcqcn_seen_alpha"] = 0
-        q["dcqcn_alpha_at"] = now + cfg["dcqcn_alpha_ps"]
-        q["dcqcn_cut_at"] = now + cfg["dcqcn_decrease_ps"]
+    q.dcqcn_seen_cut = 1
+    q.dcqcn_seen_alpha = 1
+    if q.dcqcn_alpha_at == MAX_TIME:  # the first one
+        q.dcqcn_seen_alpha = 0
+        q.dcqcn_alpha_at = now + cfg.dcqcn_alpha_ps
+        q.dcqcn_cut_at = now + cfg.dcqcn_decrease_ps
 
 
 @inner
 def catch_up(cfg: Any, q: Any, now: int) -> None:
     """Does what the timers would have done until `now`. At most one check finds a notification to act on, for
     nothing came in since the last call."""
-    period = cfg["dcqcn_decrease_ps"]
-    check = q["dcqcn_cut_at"]
-    cut = check <= now and q["dcqcn_seen_cut"] != 0
+    period = cfg.dcqcn_decrease_ps
+    check = q.dcqcn_cut_at
+    cut = check <= now and q.dcqcn_seen_cut != 0
     when = check if cut else now
     while True:
         _rise_until(cfg, q, when)
         _update_alpha_until(cfg, q, when)
         if cut:
-            q["dcqcn_seen_cut"] = 0
+            q.dcqcn_seen_cut = 0
             _cut(cfg, q, when)
             cut = False
         if when == now:
             break
         when = now
     if check <= now:
-        q["dcqcn_cut_at"] = check + ((now - check) // period + 1) * period
+        q.dcqcn_cut_at = check + ((now - check) // period + 1) * period
 
 
 @inner
 def _update_alpha_until(cfg: Any, q: Any, now: int) -> None:
-    if q["dcqcn_alpha_at"] > now:
+    if q.dcqcn_alpha_at > now:
         return
-    times = (now - q["dcqcn_alpha_at"]) // cfg["dcqcn_alpha_ps"] + 1
-    q["dcqcn_alpha_at"] += times * cfg["dcqcn_alpha_ps"]
-    keep = 1.0 - cfg["dcqcn_g"]
-    if q["dcqcn_seen_alpha"]:  # only the first of these updates can have seen it
-        q["dcqcn_alpha"] = keep * q["dcqcn_alpha"] + cfg["dcqcn_g"]
-        q["dcqcn_seen_alpha"] = 0
+    times = (now - q.dcqcn_alpha_at) // cfg.dcqcn_alpha_ps + 1
+    q.dcqcn_alpha_at += times * cfg.dcqcn_alpha_ps
+    keep = 1.0 - cfg.dcqcn_g
+    if q.dcqcn_seen_alpha:  # only the first of these updates can have seen it
+        q.dcqcn_alpha = keep * q.dcqcn_alpha + cfg.dcqcn_g
+        q.dcqcn_seen_alpha = 0
         times -= 1
     if times < 8:
         for _ in range(times):
-            q["dcqcn_alpha"] *= keep
+            q.dcqcn_alpha *= keep
     else:
-        q["dcqcn_alpha"] *= keep ** np.float64(times)
+        q.dcqcn_alpha *= keep ** np.float64(times)
 
 
 @inner
 def _rise_until(cfg: Any, q: Any, now: int) -> None:
-    line = np.float64(cfg["link_rate_bps"])
-    while q["dcqcn_rise_at"] <= now:
-        if q["dcqcn_rate"] > line * (1.0 - 1e-9):  # there is nowhere to go; an idle QP must not count for hours
-            q["dcqcn_rate"] = line
-            times = (now - q["dcqcn_rise_at"]) // cfg["dcqcn_increase_ps"] + 1
-            q["dcqcn_by_time"] += times
-            q["dcqcn_rise_at"] += times * cfg["dcqcn_increase_ps"]
+    line = np.float64(cfg.link_rate_bps)
+    while q.dcqcn_rise_at <= now:
+        if q.dcqcn_rate > line * (1.0 - 1e-9):  # there is nowhere to go; an idle QP must not count for hours
+            q.dcqcn_rate = line
+            times = (now - q.dcqcn_rise_at) // cfg.dcqcn_increase_ps + 1
+            q.dcqcn_by_time += times
+            q.dcqcn_rise_at += times * cfg.dcqcn_increase_ps
             return
         _increase(cfg, q)
-        q["dcqcn_by_time"] += 1
-        q["dcqcn_rise_at"] += cfg["dcqcn_increase_ps"]
+        q.dcqcn_by_time += 1
+        q.dcqcn_rise_at += cfg.dcqcn_increase_ps
 
 
 @inner
 def _increase(cfg: Any, q: Any) -> None:
-    most = max(q["dcqcn_by_time"], q["dcqcn_by_bytes"])
-    least = min(q["dcqcn_by_time"], q["dcqcn_by_bytes"]) if cfg["dcqcn_bytes"] else q["dcqcn_by_time"]
-    if most >= cfg["dcqcn_recovery"]:
-        step = cfg["dcqcn_hai_bps"] if least > cfg["dcqcn_recovery"] else cfg["dcqcn_ai_bps"]
-        q["dcqcn_target"] = min(q["dcqcn_target"] + step, np.float64(cfg["link_rate_bps"]))
-    q["dcqcn_rate"] = q["dcqcn_rate"] / 2 + q["dcqcn_target"] / 2
+    most = max(q.dcqcn_by_time, q.dcqcn_by_bytes)
+    least = min(q.dcqcn_by_time, q.dcqcn_by_bytes) if cfg.dcqcn_bytes else q.dcqcn_by_time
+    if most >= cfg.dcqcn_recovery:
+        step = cfg.dcqcn_hai_bps if least > cfg.dcqcn_recovery else cfg.dcqcn_ai_bps
+        q.dcqcn_target = min(q.dcqcn_target + step, np.float64(cfg.link_rate_bps))
+    q.dcqcn_rate = q.dcqcn_rate / 2 + q.dcqcn_target / 2
 
 
 @inner
 def _cut(cfg: Any, q: Any, now: int) -> None:
-    if cfg["dcqcn_clamp_target"] or q["dcqcn_by_time"] > 0:
-        q["dcqcn_target"] = q["dcqcn_rate"]
-    q["dcqcn_rate"] = _at_least_floor(cfg, q["dcqcn_rate"] * (1.0 - q["dcqcn_alpha"] / 2))
-    q["dcqcn_rise_at"] = now + cfg["dcqcn_increase_ps"]
+    if cfg.dcqcn_clamp_target or q.dcqcn_by_time > 0:
+        q.dcqcn_target = q.dcqcn_rate
+    q.dcqcn_rate = _at_least_floor(cfg, q.dcqcn_rate * (1.0 - q.dcqcn_alpha / 2))
+    q.dcqcn_rise_at = now + cfg.dcqcn_increase_ps
     _restart_counts(q)
 
 
 @inner
 def _at_least_floor(cfg: Any, rate: float) -> float:
-    return max(rate, np.float64(min(cfg["dcqcn_min_bps"], cfg["link_rate_bps"])))
+    return max(rate, np.float64(min(cfg.dcqcn_min_bps, cfg.link_rate_bps)))
 
 
 @inner
 def _restart_counts(q: Any) -> None:
-    q["dcqcn_by_time"] = 0
-    q["dcqcn_by_bytes"] = 0
-    q["dcqcn_sent"] = 0
+    q.dcqcn_by_time = 0
+    q.dcqcn_by_bytes = 0
+    q.dcqcn_sent = 0

@@ -36,65 +36,65 @@ DCTCP_FIELDS = [
 @inner
 def on_path(cfg: Any, q: Any) -> None:
     """Starts afresh; whatever is sent from now on belongs to the first window."""
-    q["dctcp_alpha"] = 1.0
-    q["dctcp_acked"] = 0
-    q["dctcp_marked"] = 0
-    q["dctcp_end"] = q["next_txn"]
-    q["dctcp_hold"] = q["next_txn"]
+    q.dctcp_alpha = 1.0
+    q.dctcp_acked = 0
+    q.dctcp_marked = 0
+    q.dctcp_end = q.next_txn
+    q.dctcp_hold = q.next_txn
 
 
 @inner
 def on_idle(cfg: Any, q: Any) -> None:
     """The window restarts, remembering three quarters of where it was (RFC 5681, 4.1; RFC 2861)."""
-    if q["cwnd"] > q["cwnd_initial"]:
-        q["ssthresh"] = max(q["ssthresh"], 0.75 * q["cwnd"]) if q["ssthresh"] < np.inf else 0.75 * q["cwnd"]
-        q["cwnd"] = q["cwnd_initial"]
+    if q.cwnd > q.cwnd_initial:
+        q.ssthresh = max(q.ssthresh, 0.75 * q.cwnd) if q.ssthresh < np.inf else 0.75 * q.cwnd
+        q.cwnd = q.cwnd_initial
 
 
 @inner
 def on_acked(cfg: Any, q: Any, nbytes: int, txn: int, empty: bool) -> None:
     """Counts, grows the window, and at its end takes a new alpha (section 3.3, steps 3 to 8)."""
-    q["dctcp_acked"] += nbytes
-    if txn >= q["dctcp_hold"] and 2 * q["inflight"] >= q["cwnd"]:
-        step = 1.0 if q["cwnd"] < q["ssthresh"] else 1.0 / q["cwnd"]
-        if empty and q["inflight"] + 1 >= q["cwnd"]:
-            step = max(step, cfg["empty_gain"])
-        q["cwnd"] = min(q["cwnd"] + step, np.float64(cfg["max_cwnd"]))
-    if txn < q["dctcp_end"]:
+    q.dctcp_acked += nbytes
+    if txn >= q.dctcp_hold and 2 * q.inflight >= q.cwnd:
+        step = 1.0 if q.cwnd < q.ssthresh else 1.0 / q.cwnd
+        if empty and q.inflight + 1 >= q.cwnd:
+            step = max(step, cfg.empty_gain)
+        q.cwnd = min(q.cwnd + step, np.float64(cfg.max_cwnd))
+    if txn < q.dctcp_end:
         return
-    if q["dctcp_acked"] > 0:
-        fraction = q["dctcp_marked"] / q["dctcp_acked"]
-        q["dctcp_alpha"] += cfg["dctcp_g"] * (fraction - q["dctcp_alpha"])
-    q["dctcp_acked"] = 0
-    q["dctcp_marked"] = 0
-    q["dctcp_end"] = q["next_txn"]
+    if q.dctcp_acked > 0:
+        fraction = q.dctcp_marked / q.dctcp_acked
+        q.dctcp_alpha += cfg.dctcp_g * (fraction - q.dctcp_alpha)
+    q.dctcp_acked = 0
+    q.dctcp_marked = 0
+    q.dctcp_end = q.next_txn
 
 
 @inner
 def on_ecn(cfg: Any, q: Any, nbytes: int, txn: int) -> None:
     """Counts the mark; the first one of a window shrinks it (section 3.3, step 9)."""
-    q["dctcp_marked"] += nbytes
-    if txn >= q["dctcp_hold"]:
-        _shrink(cfg, q, 1.0 - q["dctcp_alpha"] / 2)
+    q.dctcp_marked += nbytes
+    if txn >= q.dctcp_hold:
+        _shrink(cfg, q, 1.0 - q.dctcp_alpha / 2)
 
 
 @inner
 def on_lost(cfg: Any, q: Any, txn: int) -> None:
     """Halves the window unless it was cut since the packet was sent (section 3.5, RFC 5681)."""
-    if txn >= q["dctcp_hold"]:
+    if txn >= q.dctcp_hold:
         _shrink(cfg, q, 0.5)
 
 
 @inner
 def on_rto(cfg: Any, q: Any) -> None:
     """Slow start again, up to half of the old window (RFC 5681, 3.1; the floor is `min_cwnd`)."""
-    q["ssthresh"] = max(q["cwnd"] / 2, np.float64(cfg["min_cwnd"]))
-    q["cwnd"] = np.float64(cfg["min_cwnd"])
-    q["dctcp_hold"] = q["next_txn"]
+    q.ssthresh = max(q.cwnd / 2, np.float64(cfg.min_cwnd))
+    q.cwnd = np.float64(cfg.min_cwnd)
+    q.dctcp_hold = q.next_txn
 
 
 @inner
 def _shrink(cfg: Any, q: Any, factor: float) -> None:
-    q["cwnd"] = max(q["cwnd"] * factor, np.float64(cfg["min_cwnd"]))
-    q["ssthresh"] = q["cwnd"]
-    q["dctcp_hold"] = q["next_txn"]
+    q.cwnd = max(q.cwnd * factor, np.float64(cfg.min_cwnd))
+    q.ssthresh = q.cwnd
+    q.dctcp_hold = q.next_txn

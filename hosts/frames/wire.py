@@ -187,52 +187,52 @@ def write_data(hs: Any, buf: Any, o: int, q: Any, c: Any, w: Any, seq: int, low:
 
     `q` is the QP, `c` the candidate path. Returns the frame's length."""
     cfg = cfg_row(hs)
-    h = host_row(hs, q["host"])
-    start = packet * cfg["payload"]
-    size = min(cfg["payload"], w["length"] - start)
-    last = 1 if packet == w["packets"] - 1 else 0
-    with_imm = last if w["flags"] & WQE_IMM else 0
+    h = host_row(hs, q.host)
+    start = packet * cfg.payload
+    size = min(cfg.payload, w.length - start)
+    last = 1 if packet == w.packets - 1 else 0
+    with_imm = last if w.flags & WQE_IMM else 0
     pad = -size & 3
     length = UDP + BTH + RETH + (IMMDT if with_imm else 0) + size + pad + ICRC
-    listed = c["dst_hi"] != 0
-    dst_hi = c["dst_hi"] if listed else q["peer_hi"]
-    dst_lo = c["dst_lo"] if listed else q["peer_lo"]
-    tclass = (cfg["data_dscp"] << 2) | ECT0
+    listed = c.dst_hi != 0
+    dst_hi = c.dst_hi if listed else q.peer_hi
+    dst_lo = c.dst_lo if listed else q.peer_lo
+    tclass = (cfg.data_dscp << 2) | ECT0
     udp = put_ethernet_ipv6(
         buf,
         o,
-        h["gateway"],
-        h["mac"],
-        h["addr_hi"],
-        h["addr_lo"],
+        h.gateway,
+        h.mac,
+        h.addr_hi,
+        h.addr_lo,
         dst_hi,
         dst_lo,
         tclass,
-        q["flow_label"],
+        q.flow_label,
         length,
-        q["telemetry"],
+        q.telemetry,
     )
-    at = put_udp(buf, udp, c["sport"], PORT_ROCE, length)
+    at = put_udp(buf, udp, c.sport, PORT_ROCE, length)
     opcode = OP_WRITE_ONLY_IMM if with_imm else OP_WRITE_ONLY
-    at = put_bth(buf, at, opcode, last, pad, q["peer_qpn"], seq, low)
-    store64(buf, at, w["remote"] + start)
-    store32(buf, at + 8, w["rkey"])
+    at = put_bth(buf, at, opcode, last, pad, q.peer_qpn, seq, low)
+    store64(buf, at, w.remote + start)
+    store32(buf, at + 8, w.rkey)
     store32(buf, at + 12, size)
     at += RETH
     if with_imm:
-        store32(buf, at, w["imm"])
+        store32(buf, at, w.imm)
         at += IMMDT
-    if not cfg["elide_payload"]:
-        memory_to_frame(hs, buf, at, w["local"] + start, size)
+    if not cfg.elide_payload:
+        memory_to_frame(hs, buf, at, w.local + start, size)
         for k in range(pad):
             buf[at + size + k] = 0
         seal(
             buf,
             udp,
             length,
-            h["addr_hi"],
-            h["addr_lo"],
-            c["final_hi"] if listed else dst_hi,
+            h.addr_hi,
+            h.addr_lo,
+            c.final_hi if listed else dst_hi,
             0 if listed else dst_lo,
             np.int64(1),
         )
@@ -245,26 +245,26 @@ def _begin_answer(buf: Any, o: int, h: Any, q: Any, m: Any, length: int) -> int:
     udp = put_ethernet_ipv6(
         buf,
         o,
-        h["gateway"],
-        h["mac"],
-        h["addr_hi"],
-        h["addr_lo"],
-        q["peer_hi"],
-        q["peer_lo"],
+        h.gateway,
+        h.mac,
+        h.addr_hi,
+        h.addr_lo,
+        q.peer_hi,
+        q.peer_lo,
         TCLASS_CONTROL,
         np.int64(0),
         length,
         np.int64(0),
     )
-    put_udp(buf, udp, m["sport"], PORT_ROCE, length)
+    put_udp(buf, udp, m.sport, PORT_ROCE, length)
     return udp
 
 
 @inner
 def _end_answer(hs: Any, buf: Any, o: int, h: Any, q: Any, udp: int, length: int) -> int:
     """ICRC and checksum of an answer, unless payload is elided; returns the frame's length."""
-    if not cfg_row(hs)["elide_payload"]:
-        seal(buf, udp, length, h["addr_hi"], h["addr_lo"], q["peer_hi"], q["peer_lo"], np.int64(1))
+    if not cfg_row(hs).elide_payload:
+        seal(buf, udp, length, h.addr_hi, h.addr_lo, q.peer_hi, q.peer_lo, np.int64(1))
     return udp + length - o
 
 
@@ -272,17 +272,17 @@ def _end_answer(hs: Any, buf: Any, o: int, h: Any, q: Any, udp: int, length: int
 def write_ack(hs: Any, buf: Any, o: int, q: Any, m: Any, cum: int, base: int, bitmap: int) -> int:
     """Writes the ACK or NAK of control message `m`: `cum` is the last sequence number received in order (or
     the refused one), `base` and `bitmap` the SACK's. Returns the frame's length."""
-    h = host_row(hs, q["host"])
+    h = host_row(hs, q.host)
     length = UDP + BTH + AETH + SACK + ICRC
     udp = _begin_answer(buf, o, h, q, m, length)
     at = udp + UDP
-    at = put_bth(buf, at, OP_ACK, 0, 0, q["peer_qpn"], cum, 0)
-    store32(buf, at, (m["syndrome"] << 24) | (q["rcv_msn"] & 0xFFFFFF))
+    at = put_bth(buf, at, OP_ACK, 0, 0, q.peer_qpn, cum, 0)
+    store32(buf, at, (m.syndrome << 24) | (q.rcv_msn & 0xFFFFFF))
     at += AETH
-    flags = SACK_VERSION | (SACK_DELAY if m["has_delay"] else 0) | (SACK_CE if m["ce"] else 0)
-    store32(buf, at, (flags << 24) | (m["psn"] & PSN_MASK))
-    store32(buf, at + 4, (m["count"] << 24) | (base & PSN_MASK))
-    store32(buf, at + 8, m["delay"])
+    flags = SACK_VERSION | (SACK_DELAY if m.has_delay else 0) | (SACK_CE if m.ce else 0)
+    store32(buf, at, (flags << 24) | (m.psn & PSN_MASK))
+    store32(buf, at + 4, (m.count << 24) | (base & PSN_MASK))
+    store32(buf, at + 8, m.delay)
     store64(buf, at + 12, bitmap)
     return _end_answer(hs, buf, o, h, q, udp, length)
 
@@ -290,11 +290,11 @@ def write_ack(hs: Any, buf: Any, o: int, q: Any, m: Any, cum: int, base: int, bi
 @inner
 def write_cnp(hs: Any, buf: Any, o: int, q: Any, m: Any) -> int:
     """Writes the CNP of control message `m`. Returns the frame's length."""
-    h = host_row(hs, q["host"])
+    h = host_row(hs, q.host)
     length = UDP + BTH + CNP_RESERVED + ICRC
     udp = _begin_answer(buf, o, h, q, m, length)
     at = udp + UDP
-    at = put_bth(buf, at, OP_CNP, 0, 0, (BECN << 24) | q["peer_qpn"], 0, 0)
+    at = put_bth(buf, at, OP_CNP, 0, 0, (BECN << 24) | q.peer_qpn, 0, 0)
     store64(buf, at, 0)
     store64(buf, at + 8, 0)
     return _end_answer(hs, buf, o, h, q, udp, length)
@@ -304,37 +304,37 @@ def write_cnp(hs: Any, buf: Any, o: int, q: Any, m: Any) -> int:
 def write_probe(hs: Any, buf: Any, o: int, h: Any, m: Any, probe_type: int) -> int:
     """Writes the PTM or PTR of control message `m`. Returns the frame's length."""
     length = UDP + PROBE
-    listed = m["final_hi"] != 0
-    tclass = (cfg_row(hs)["data_dscp"] << 2) | ECT0 if probe_type == PTM else TCLASS_CONTROL
+    listed = m.final_hi != 0
+    tclass = (cfg_row(hs).data_dscp << 2) | ECT0 if probe_type == PTM else TCLASS_CONTROL
     udp = put_ethernet_ipv6(
         buf,
         o,
-        h["gateway"],
-        h["mac"],
-        h["addr_hi"],
-        h["addr_lo"],
-        m["dst_hi"],
-        m["dst_lo"],
+        h.gateway,
+        h.mac,
+        h.addr_hi,
+        h.addr_lo,
+        m.dst_hi,
+        m.dst_lo,
         tclass,
         np.int64(0),
         length,
         np.int64(1),
     )
-    at = put_udp(buf, udp, m["sport"], PORT_PROBE, length)
+    at = put_udp(buf, udp, m.sport, PORT_PROBE, length)
     store32(buf, at, (PROBE_MAGIC << 16) | (PROBE_VERSION << 8) | probe_type)
-    store32(buf, at + 4, m["qpn"])
-    store32(buf, at + 8, m["psn"])
-    store32(buf, at + 12, m["delay"])
-    store32(buf, at + 16, m["cand"] << 16)
-    if not cfg_row(hs)["elide_payload"]:
+    store32(buf, at + 4, m.qpn)
+    store32(buf, at + 8, m.psn)
+    store32(buf, at + 12, m.delay)
+    store32(buf, at + 16, m.cand << 16)
+    if not cfg_row(hs).elide_payload:
         seal(
             buf,
             udp,
             length,
-            h["addr_hi"],
-            h["addr_lo"],
-            m["final_hi"] if listed else m["dst_hi"],
-            0 if listed else m["dst_lo"],
+            h.addr_hi,
+            h.addr_lo,
+            m.final_hi if listed else m.dst_hi,
+            0 if listed else m.dst_lo,
             np.int64(0),
         )
     return udp + length - o

@@ -28,44 +28,44 @@ _LEAST_WINDOW = 16.0
 @inner
 def _mtu_times(cfg: Any, count: int) -> int:
     """So many MTU transmission times, ps."""
-    return count * (cfg["mtu"] * 8_000_000_000_000 // cfg["link_rate_bps"])
+    return count * (cfg.mtu * 8_000_000_000_000 // cfg.link_rate_bps)
 
 
 @inner
 def is_empty(cfg: Any, delay: int) -> bool:
     """Whether a packet that waited for `delay` ticks (-1: not known) met next to no queue."""
-    return 0 <= delay * cfg["tick_ps"] <= _mtu_times(cfg, cfg["empty_mtus"])
+    return 0 <= delay * cfg.tick_ps <= _mtu_times(cfg, cfg.empty_mtus)
 
 
 @njit
 def is_better(cfg: Any, delay: int, current: int) -> bool:
     """Whether a path with `delay` ticks is to be preferred to the current one with `current`."""
-    if delay >= cfg["delta1"] * current:
+    if delay >= cfg.delta1 * current:
         return False
-    least = cfg["delta2"]
-    if cfg["delta2_empty"] > 0 and is_empty(cfg, delay):
-        least = min(least, cfg["delta2_empty"])
+    least = cfg.delta2
+    if cfg.delta2_empty > 0 and is_empty(cfg, delay):
+        least = min(least, cfg.delta2_empty)
     return _is_shorter(cfg, delay, current, least)
 
 
 @inner
 def _is_shorter(cfg: Any, delay: int, current: int, count: int) -> bool:
     """Whether `delay` ticks are more than `count` MTU transmission times below `current`."""
-    return (current - delay) * cfg["tick_ps"] > _mtu_times(cfg, count)
+    return (current - delay) * cfg.tick_ps > _mtu_times(cfg, count)
 
 
 @njit
 def confirmations(cfg: Any, delay: int, current: int) -> int:
     """How many further probes must find the path with `delay` ticks better before it is taken."""
-    if _is_shorter(cfg, delay, current, cfg["delta2"]):
-        return cfg["confirmations"]
-    return cfg["empty_confirmations"]
+    if _is_shorter(cfg, delay, current, cfg.delta2):
+        return cfg.confirmations
+    return cfg.empty_confirmations
 
 
 @njit
 def is_crowded(cfg: Any, q: Any) -> bool:
     """Whether the sender would leave its path, which it can judge by now, for an empty one."""
-    return q["low_before"] >= 0 and is_better(cfg, 0, compared(cfg, q))
+    return q.low_before >= 0 and is_better(cfg, 0, compared(cfg, q))
 
 
 @njit
@@ -76,10 +76,10 @@ def compared(cfg: Any, q: Any) -> Any:
     count: a queue belongs to those who fill it in proportion to their rates, and ours is what is in flight a round
     trip. Without that a sender that has a path to itself flees from its own queue, to meet it again elsewhere."""
     delay = standing(q)
-    if cfg["own_share"] == 0 or delay < 0 or q["srtt"] <= 0:
+    if cfg.own_share == 0 or delay < 0 or q.srtt <= 0:
         return delay
-    in_flight = np.float64(q["inflight"] * (cfg["payload"] + wire.DATA_OVERHEAD) * 8)
-    own = in_flight * 1e12 / (np.float64(q["srtt"]) * cfg["link_rate_bps"])
+    in_flight = np.float64(q.inflight * (cfg.payload + wire.DATA_OVERHEAD) * 8)
+    own = in_flight * 1e12 / (np.float64(q.srtt) * cfg.link_rate_bps)
     return np.int64(delay * max(0.0, 1.0 - own))
 
 
@@ -90,30 +90,30 @@ def standing(q: Any) -> int:
     A queue that empties now and then is none to escape from (as in RFC 8289, section 3.2): what a burst leaves for a
     moment does not count. A window is full only after the path has carried some packets, so that slow start on a new
     path ends before it is judged."""
-    if q["low"] < 0:
-        return q["low_before"]
-    if q["low_before"] < 0:
-        return q["low"]
-    return min(q["low"], q["low_before"])
+    if q.low < 0:
+        return q.low_before
+    if q.low_before < 0:
+        return q.low
+    return min(q.low, q.low_before)
 
 
 @njit
 def begin(cfg: Any, q: Any, delay: int) -> None:
     """A path begins, of which a probe said `delay` (-1: nothing is known)."""
-    q["delay"] = delay
-    q["low"] = NIL
-    q["low_before"] = NIL if cfg["standing_delay"] else delay
-    q["low_count"] = 0
+    q.delay = delay
+    q.low = NIL
+    q.low_before = NIL if cfg.standing_delay else delay
+    q.low_count = 0
 
 
 @njit
 def note(cfg: Any, q: Any, delay: int, window: float) -> None:
     """A packet on the current path, which carries `window` packets a round trip, waited for `delay` ticks."""
-    q["delay"] = delay
-    if q["low"] < 0 or delay < q["low"]:
-        q["low"] = delay
-    q["low_count"] += 1
-    if cfg["standing_delay"] == 0 or q["low_count"] >= max(window, _LEAST_WINDOW):
-        q["low_before"] = q["low"]
-        q["low"] = NIL
-        q["low_count"] = 0
+    q.delay = delay
+    if q.low < 0 or delay < q.low:
+        q.low = delay
+    q.low_count += 1
+    if cfg.standing_delay == 0 or q.low_count >= max(window, _LEAST_WINDOW):
+        q.low_before = q.low
+        q.low = NIL
+        q.low_count = 0

@@ -47,12 +47,12 @@ def _idle_time(hs: Any, i: int, q: Any, cand: int, now: int) -> int:
     """How long a sender whose receiver wants order must wait, so that packets on candidate `cand` do not overtake
     those on the current path: the difference of the queuing delays, ps. Of a path from which nothing has come back
     yet, the time for which that has been so is all that is known."""
-    new = candidate_row(hs, i, cand)["delay"] * cfg_row(hs)["tick_ps"]
-    if not q["in_order"] or new < 0:
+    new = candidate_row(hs, i, cand).delay * cfg_row(hs).tick_ps
+    if not q.in_order or new < 0:
         return 0
-    if q["delay"] >= 0:  # both are what a peer says: no more than a timeout's worth is believed
-        return min(q["delay"] * cfg_row(hs)["tick_ps"] - new, cfg_row(hs)["max_rto_ps"])
-    return now - slot_row(hs, i, q["flight_head"])["sent"] - new if q["flight_head"] != NIL else 0
+    if q.delay >= 0:  # both are what a peer says: no more than a timeout's worth is believed
+        return min(q.delay * cfg_row(hs).tick_ps - new, cfg_row(hs).max_rto_ps)
+    return now - slot_row(hs, i, q.flight_head).sent - new if q.flight_head != NIL else 0
 
 
 @njit
@@ -60,21 +60,21 @@ def move(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
     """The QP leaves its path for candidate `cand`: a new epoch, slow start."""
     wait = _idle_time(hs, i, q, cand, now)
     rto = rtt.timeout(cfg_row(hs), q)
-    leftovers = q["flight_head"] != q["epoch_head"]
-    q["left_rto"] = max(rto, q["left_rto"]) if leftovers else rto
-    q["epoch"] += 1
-    q["cand"] = cand
-    delays.begin(cfg_row(hs), q, candidate_row(hs, i, cand)["delay"])
-    q["epoch_head"] = NIL
-    q["inflight"] = 0
-    q["epoch_rtos"] = 0
-    q["tail_probe"] = 0
-    q["last_progress"] = now
-    q["since_ptm"] = 0
-    q["st_reroutes"] += 1
-    cc.on_path(cfg_row(hs), q, np.float64(cfg_row(hs)["reroute_cwnd"]), now)
+    leftovers = q.flight_head != q.epoch_head
+    q.left_rto = max(rto, q.left_rto) if leftovers else rto
+    q.epoch += 1
+    q.cand = cand
+    delays.begin(cfg_row(hs), q, candidate_row(hs, i, cand).delay)
+    q.epoch_head = NIL
+    q.inflight = 0
+    q.epoch_rtos = 0
+    q.tail_probe = 0
+    q.last_progress = now
+    q.since_ptm = 0
+    q.st_reroutes += 1
+    cc.on_path(cfg_row(hs), q, np.float64(cfg_row(hs).reroute_cwnd), now)
     if wait > 0:
-        q["pace_next"] = now + wait
+        q.pace_next = now + wait
     activate(hs, i, q)
 
 
@@ -85,11 +85,11 @@ def move(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
 def before_data(hs: Any, i: int, q: Any, now: int) -> None:
     """A new data packet is about to go out."""
     cfg = cfg_row(hs)
-    if q["flight_head"] == NIL and q["n_lost"] == 0 and now - q["last_sent"] > rtt.timeout(cfg, q):
+    if q.flight_head == NIL and q.n_lost == 0 and now - q.last_sent > rtt.timeout(cfg, q):
         cc.on_idle(cfg, q, now)
-        q["probed"] = 0
-    if q["mode"] == AUTO and not q["probed"] and q["snd_end"] - q["snd_una"] >= cfg["probe_backlog"]:
-        q["probed"] = 1
+        q.probed = 0
+    if q.mode == AUTO and not q.probed and q.snd_end - q.snd_una >= cfg.probe_backlog:
+        q.probed = 1
         start_round(hs, i, q, now)
 
 
@@ -97,30 +97,30 @@ def before_data(hs: Any, i: int, q: Any, now: int) -> None:
 def after_data(hs: Any, i: int, q: Any, now: int) -> None:
     """A data packet went out: every max(cwnd, delta3) of them the next candidate is probed, or the next
     `crowded_probes` of them by a sender that would leave its path if it knew an empty one."""
-    q["last_sent"] = now
-    if q["mode"] != AUTO:
+    q.last_sent = now
+    if q.mode != AUTO:
         return
-    q["since_ptm"] += 1
+    q.since_ptm += 1
     cfg = cfg_row(hs)
-    if q["since_ptm"] < max(cc.window(q), np.float64(cfg["delta3"])):
+    if q.since_ptm < max(cc.window(q), np.float64(cfg.delta3)):
         return
-    q["since_ptm"] = 0
-    for _ in range(cfg["crowded_probes"] if delays.is_crowded(cfg, q) else 1):
-        q["rr_next"] = (q["rr_next"] + 1) % q["n_cand"]
-        send_ptm(hs, i, q, q["rr_next"])
+    q.since_ptm = 0
+    for _ in range(cfg.crowded_probes if delays.is_crowded(cfg, q) else 1):
+        q.rr_next = (q.rr_next + 1) % q.n_cand
+        send_ptm(hs, i, q, q.rr_next)
 
 
 @inner
 def on_data_delay(hs: Any, i: int, q: Any, cand: int, delay: int, now: int) -> None:
     """An ACK reflected the delay that a data packet of the current epoch accumulated."""
     delays.note(cfg_row(hs), q, delay, cc.window(q))
-    candidate_row(hs, i, cand)["delay"] = delay
-    if q["st_delay_samples"] == 0 or delay < q["st_delay_min"]:
-        q["st_delay_min"] = delay
-    q["st_delay_max"] = max(q["st_delay_max"], delay)
-    q["st_delay_sum"] += delay
-    q["st_delay_samples"] += 1
-    if q["round"] != ROUND_NONE and q["round_done"] == q["round_open"]:
+    candidate_row(hs, i, cand).delay = delay
+    if q.st_delay_samples == 0 or delay < q.st_delay_min:
+        q.st_delay_min = delay
+    q.st_delay_max = max(q.st_delay_max, delay)
+    q.st_delay_sum += delay
+    q.st_delay_samples += 1
+    if q.round != ROUND_NONE and q.round_done == q.round_open:
         _decide(hs, i, q, now)
 
 
@@ -130,42 +130,42 @@ def on_data_delay(hs: Any, i: int, q: Any, cand: int, delay: int, now: int) -> N
 @inner
 def send_ptm(hs: Any, i: int, q: Any, cand: int) -> None:
     """Queues a PTM on candidate `cand`."""
-    index = push_ptm(hs, q["host"])
+    index = push_ptm(hs, q.host)
     if index == NIL:
         return
     c = candidate_row(hs, i, cand)
-    listed = c["dst_hi"] != 0
-    m = ptm_row(hs, q["host"], index)
-    m["kind"] = CTL_PTM
-    m["qp"] = i
-    m["qpn"] = q["qpn"]
-    m["psn"] = q["ptm_seq"]
-    m["cand"] = cand
-    m["sport"] = c["sport"]
-    m["delay"] = 0
-    m["dst_hi"] = c["dst_hi"] if listed else q["peer_hi"]
-    m["dst_lo"] = c["dst_lo"] if listed else q["peer_lo"]
-    m["final_hi"] = c["final_hi"]
-    c["asked"] = q["ptm_seq"]
-    q["ptm_seq"] = (q["ptm_seq"] + 1) & 0x7FFFFFFF
-    q["st_ptms"] += 1
+    listed = c.dst_hi != 0
+    m = ptm_row(hs, q.host, index)
+    m.kind = CTL_PTM
+    m.qp = i
+    m.qpn = q.qpn
+    m.psn = q.ptm_seq
+    m.cand = cand
+    m.sport = c.sport
+    m.delay = 0
+    m.dst_hi = c.dst_hi if listed else q.peer_hi
+    m.dst_lo = c.dst_lo if listed else q.peer_lo
+    m.final_hi = c.final_hi
+    c.asked = q.ptm_seq
+    q.ptm_seq = (q.ptm_seq + 1) & 0x7FFFFFFF
+    q.st_ptms += 1
 
 
 @njit
 def probe_all(hs: Any, i: int) -> None:
     """Queues a PTM on every candidate of QP `i`; what is asked for from outside, not by the rules above."""
     q = qp_row(hs, i)
-    for place in range(q["n_cand"]):
+    for place in range(q.n_cand):
         send_ptm(hs, i, q, place)
 
 
 @inner
 def write_ptm(hs: Any, buf: Any, o: int, h: Any, m: Any, now: int) -> int:
     """Writes the PTM in control message `m`. A round begins when its first PTM leaves the host."""
-    q = qp_row(hs, m["qp"])
-    if q["round"] == ROUND_FIRST and m["psn"] == q["round_first"]:
-        q["round_start"] = now
-        q["round_deadline"] = now + rtt.timeout(cfg_row(hs), q)
+    q = qp_row(hs, m.qp)
+    if q.round == ROUND_FIRST and m.psn == q.round_first:
+        q.round_start = now
+        q.round_deadline = now + rtt.timeout(cfg_row(hs), q)
     return wire.write_probe(hs, buf, o, h, m, wire.PTM)
 
 
@@ -176,58 +176,58 @@ def answer_ptm(hs: Any, host: int) -> None:
     index = push_control(hs, host)
     if index == NIL:
         return
-    host_row(hs, host)["ptm_answered"] += 1
+    host_row(hs, host).ptm_answered += 1
     m = ctl_row(hs, host, index)
-    m["kind"] = CTL_PTR
-    m["qpn"] = f["qpn"]
-    m["psn"] = f["psn"]
-    m["cand"] = f["cand"]
-    m["sport"] = f["sport"]  # back the same way, for the reason given in `responder`
-    m["delay"] = f["delay"]
-    m["dst_hi"] = f["src_hi"]
-    m["dst_lo"] = f["src_lo"]
-    m["final_hi"] = 0
+    m.kind = CTL_PTR
+    m.qpn = f.qpn
+    m.psn = f.psn
+    m.cand = f.cand
+    m.sport = f.sport  # back the same way, for the reason given in `responder`
+    m.delay = f.delay
+    m.dst_hi = f.src_hi
+    m.dst_lo = f.src_lo
+    m.final_hi = 0
 
 
 @njit
 def start_round(hs: Any, i: int, q: Any, now: int) -> None:
     """Probes up to `initial_probes` random candidates other than the current one."""
-    others = q["n_cand"] - 1
-    probes = min(cfg_row(hs)["initial_probes"], others)
+    others = q.n_cand - 1
+    probes = min(cfg_row(hs).initial_probes, others)
     if probes < 1:
         return
-    q["round"] = ROUND_FIRST
-    q["round_first"] = q["ptm_seq"]
-    q["round_open"] = probes
-    q["round_done"] = 0
-    q["round_start"] = now
-    q["round_deadline"] = now + rtt.timeout(cfg_row(hs), q)
-    h = host_row(hs, q["host"])
+    q.round = ROUND_FIRST
+    q.round_first = q.ptm_seq
+    q.round_open = probes
+    q.round_done = 0
+    q.round_start = now
+    q.round_deadline = now + rtt.timeout(cfg_row(hs), q)
+    h = host_row(hs, q.host)
     chosen = 0
-    for place in range(q["n_cand"]):  # each of those that remain with equal probability (Knuth's algorithm S)
-        if place == q["cand"]:
+    for place in range(q.n_cand):  # each of those that remain with equal probability (Knuth's algorithm S)
+        if place == q.cand:
             continue
         if random_below(h, others) < probes - chosen:
             send_ptm(hs, i, q, place)
             chosen += 1
         others -= 1
-    timers.advance(hs, i, q, q["round_deadline"])
+    timers.advance(hs, i, q, q.round_deadline)
 
 
 @inner
 def end_round(q: Any) -> None:
     """There is no round."""
-    q["round"] = ROUND_NONE
-    q["round_deadline"] = MAX_TIME
+    q.round = ROUND_NONE
+    q.round_deadline = MAX_TIME
 
 
 @inner
 def _is_awaited(hs: Any, i: int, q: Any, f: Any) -> bool:
     """Whether the PTR in `f` answers the last PTM on its candidate and came back by the port of that one."""
-    if f["cand"] >= q["n_cand"]:
+    if f.cand >= q.n_cand:
         return False
-    c = candidate_row(hs, i, f["cand"])
-    return c["asked"] == f["psn"] and c["sport"] == f["sport"]
+    c = candidate_row(hs, i, f.cand)
+    return c.asked == f.psn and c.sport == f.sport
 
 
 @inner
@@ -235,28 +235,28 @@ def on_ptr(hs: Any, i: int, now: int) -> None:
     """The PTR in `frame_row(hs)` came in for QP `i`."""
     f = frame_row(hs)
     q = qp_row(hs, i)
-    if q["state"] != QPS_RTS or not _is_awaited(hs, i, q, f):
-        q["st_answers_dropped"] += 1
+    if q.state != QPS_RTS or not _is_awaited(hs, i, q, f):
+        q.st_answers_dropped += 1
         return
-    c = candidate_row(hs, i, f["cand"])
-    c["asked"] = NIL
-    c["delay"] = f["reflected"]
-    q["st_ptrs"] += 1
-    if f["cand"] == q["cand"]:
-        delays.note(cfg_row(hs), q, f["reflected"], cc.window(q))
-    if q["round"] == ROUND_NONE:
-        _consider(hs, i, q, f["cand"], now)
+    c = candidate_row(hs, i, f.cand)
+    c.asked = NIL
+    c.delay = f.reflected
+    q.st_ptrs += 1
+    if f.cand == q.cand:
+        delays.note(cfg_row(hs), q, f.reflected, cc.window(q))
+    if q.round == ROUND_NONE:
+        _consider(hs, i, q, f.cand, now)
         return
-    place = (f["psn"] - q["round_first"]) & 0x7FFFFFFF
-    if place >= q["round_open"]:
+    place = (f.psn - q.round_first) & 0x7FFFFFFF
+    if place >= q.round_open:
         return
-    c["answered"] = q["round_first"]
-    q["round_done"] += 1
-    if q["round"] == ROUND_FIRST:
-        q["round"] = ROUND_ALL
-        q["round_deadline"] = q["round_start"] + 3 * max(now - q["round_start"], 1)
-        timers.advance(hs, i, q, q["round_deadline"])
-    if q["round_done"] == q["round_open"] and q["delay"] >= 0:
+    c.answered = q.round_first
+    q.round_done += 1
+    if q.round == ROUND_FIRST:
+        q.round = ROUND_ALL
+        q.round_deadline = q.round_start + 3 * max(now - q.round_start, 1)
+        timers.advance(hs, i, q, q.round_deadline)
+    if q.round_done == q.round_open and q.delay >= 0:
         _decide(hs, i, q, now)
 
 
@@ -265,13 +265,13 @@ def _consider(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
     """A PTR outside a round came in on `cand`: moves there if that is better and has been so often enough in a row."""
     cfg, c = cfg_row(hs), candidate_row(hs, i, cand)
     current = delays.compared(cfg, q)
-    if q["low_before"] < 0 or not delays.is_better(cfg, c["delay"], current):
-        c["better"] = 0
-    elif c["better"] < delays.confirmations(cfg, c["delay"], current):
-        c["better"] += 1
+    if q.low_before < 0 or not delays.is_better(cfg, c.delay, current):
+        c.better = 0
+    elif c.better < delays.confirmations(cfg, c.delay, current):
+        c.better += 1
         send_ptm(hs, i, q, cand)
     else:
-        c["better"] = 0
+        c.better = 0
         move(hs, i, q, cand, now)
 
 
@@ -280,11 +280,11 @@ def _best(hs: Any, i: int, q: Any, answered: int) -> int:
     """Candidate other than the current one with the least known delay, or `NIL`; with `answered` >= 0 only
     those that answered in the round that began with this sequence number."""
     best = NIL
-    for place in range(q["n_cand"]):
+    for place in range(q.n_cand):
         c = candidate_row(hs, i, place)
-        if place == q["cand"] or c["delay"] < 0 or (answered >= 0 and c["answered"] != answered):
+        if place == q.cand or c.delay < 0 or (answered >= 0 and c.answered != answered):
             continue
-        if best == NIL or c["delay"] < candidate_row(hs, i, best)["delay"]:
+        if best == NIL or c.delay < candidate_row(hs, i, best).delay:
             best = place
     return best
 
@@ -296,28 +296,28 @@ def _decide(hs: Any, i: int, q: Any, now: int) -> None:
 
     A sender whose receiver wants order cannot leave a path of unknown delay, as it would not know how long to wait:
     its round goes on until the first data packet has reported."""
-    if q["in_order"] and q["delay"] < 0:
-        q["round_open"] = q["round_done"]
-        q["round_deadline"] = MAX_TIME
+    if q.in_order and q.delay < 0:
+        q.round_open = q.round_done
+        q.round_deadline = MAX_TIME
         return
-    best = _best(hs, i, q, q["round_first"])
+    best = _best(hs, i, q, q.round_first)
     end_round(q)
     if best == NIL:
         return
-    cfg, found = cfg_row(hs), candidate_row(hs, i, best)["delay"]
-    if q["delay"] < 0 or delays.is_better(cfg, found, delays.compared(cfg, q)):
+    cfg, found = cfg_row(hs), candidate_row(hs, i, best).delay
+    if q.delay < 0 or delays.is_better(cfg, found, delays.compared(cfg, q)):
         move(hs, i, q, best, now)
 
 
 @inner
 def leave_dead_path(hs: Any, i: int, q: Any, now: int) -> None:
     """Nothing comes back on the current path: takes another and probes."""
-    if q["mode"] != AUTO or q["n_cand"] < 2:
+    if q.mode != AUTO or q.n_cand < 2:
         return
-    candidate_row(hs, i, q["cand"])["delay"] = NIL
+    candidate_row(hs, i, q.cand).delay = NIL
     best = _best(hs, i, q, np.int64(NIL))
     if best == NIL:
-        best = (q["cand"] + 1 + random_below(host_row(hs, q["host"]), q["n_cand"] - 1)) % q["n_cand"]
+        best = (q.cand + 1 + random_below(host_row(hs, q.host), q.n_cand - 1)) % q.n_cand
     move(hs, i, q, best, now)
     delays.begin(cfg_row(hs), q, np.int64(NIL))  # what was known is from before; an answer to the probes beats it
     start_round(hs, i, q, now)
@@ -326,11 +326,11 @@ def leave_dead_path(hs: Any, i: int, q: Any, now: int) -> None:
 @inner
 def deadline(q: Any) -> int:
     """When the round ends at the latest."""
-    return q["round_deadline"]
+    return q.round_deadline
 
 
 @inner
 def on_deadline(hs: Any, i: int, q: Any, now: int) -> None:
     """Ends a round that has lasted long enough."""
-    if q["round_deadline"] <= now:
+    if q.round_deadline <= now:
         _decide(hs, i, q, now)

@@ -31,47 +31,47 @@ REACT = 2
 @inner
 def on_answer(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
     """The answer in `f` is about a data packet of the current path and brings its delay and its mark."""
-    if q["mode"] != REACT:
+    if q.mode != REACT:
         return
     cfg = cfg_row(hs)
-    lost = q["st_lost"] != q["react_lost"]
-    q["react_lost"] = q["st_lost"]
-    if now < q["react_hold"]:
-        q["react_bad"] = 0
-        q["react_base"] = f["delay"]
+    lost = q.st_lost != q.react_lost
+    q.react_lost = q.st_lost
+    if now < q.react_hold:
+        q.react_bad = 0
+        q.react_base = f.delay
         return
-    q["react_base"] = min(q["react_base"], f["delay"])
-    if f["ce"] or (f["delay"] - q["react_base"]) * cfg["tick_ps"] >= cfg["react_delay_ps"]:
-        q["react_bad"] += 1
+    q.react_base = min(q.react_base, f.delay)
+    if f.ce or (f.delay - q.react_base) * cfg.tick_ps >= cfg.react_delay_ps:
+        q.react_bad += 1
     else:
-        q["react_bad"] = 0
-    if lost or q["react_bad"] >= cfg["react_answers"]:
+        q.react_bad = 0
+    if lost or q.react_bad >= cfg.react_answers:
         _leave(hs, i, q, now)
 
 
 @inner
 def on_dead_path(hs: Any, i: int, q: Any, now: int) -> None:
     """Timeouts in a row: nothing comes back at all."""
-    if q["mode"] == REACT:
+    if q.mode == REACT:
         _leave(hs, i, q, now)
 
 
 @inner
 def _leave(hs: Any, i: int, q: Any, now: int) -> None:
     """Moves to the path that was left longest ago, if there is one that may be taken."""
-    penalty = cfg_row(hs)["react_penalty_ps"]
+    penalty = cfg_row(hs).react_penalty_ps
     best = NIL
-    for place in range(q["n_cand"]):
-        left = candidate_row(hs, i, place)["answered"]  # when it was left: nobody probes in this mode
-        if place == q["cand"] or (left != NIL and now - left < penalty):
+    for place in range(q.n_cand):
+        left = candidate_row(hs, i, place).answered  # when it was left: nobody probes in this mode
+        if place == q.cand or (left != NIL and now - left < penalty):
             continue
-        if best == NIL or left < candidate_row(hs, i, best)["answered"]:
+        if best == NIL or left < candidate_row(hs, i, best).answered:
             best = place
-    q["react_bad"] = 0
+    q.react_bad = 0
     if best == NIL:
         return
-    candidate_row(hs, i, q["cand"])["answered"] = now
-    candidate_row(hs, i, best)["delay"] = NIL  # what was measured there is out of date
-    q["react_hold"] = now + max(cfg_row(hs)["react_hold_ps"], 2 * q["srtt"])
-    q["react_moved"] = now
+    candidate_row(hs, i, q.cand).answered = now
+    candidate_row(hs, i, best).delay = NIL  # what was measured there is out of date
+    q.react_hold = now + max(cfg_row(hs).react_hold_ps, 2 * q.srtt)
+    q.react_moved = now
     paths.move(hs, i, q, best, now)

@@ -31,22 +31,22 @@ from detour.hosts.state import QPS_RTS, TR_LERP
 def is_answer(hs: Any, i: int, q: Any, f: Any) -> bool:
     """Whether the ACK or NAK in `f` can answer packets of QP `i`: its PSN is in [snd_una - window, snd_nxt), the packet
     that caused it has been sent, and so has everything that it says has arrived."""
-    una = q["snd_una"]
+    una = q.snd_una
     # Behind a remote access error nothing is sent any more, but it was, and is answered.
-    end = q["snd_nxt"] if q["nak_seq"] < 0 else q["nak_end"]
-    psn = unwrap(f["psn"], una)
-    trigger = unwrap(f["trigger"], una)
-    if psn < una - cfg_row(hs)["window"] or psn >= end or trigger >= end:
+    end = q.snd_nxt if q.nak_seq < 0 else q.nak_end
+    psn = unwrap(f.psn, una)
+    trigger = unwrap(f.trigger, una)
+    if psn < una - cfg_row(hs).window or psn >= end or trigger >= end:
         return False
-    if f["syndrome"] == SYNDROME_ACK:
-        if psn >= q["snd_nxt"] or not _was_sent(hs, i, q, trigger, f["count"]):
+    if f.syndrome == SYNDROME_ACK:
+        if psn >= q.snd_nxt or not _was_sent(hs, i, q, trigger, f.count):
             return False
-        return q["transport"] != TR_LERP or _map_agrees(f, psn, trigger, end, una)
-    if f["syndrome"] == SYNDROME_SEQUENCE:
-        return q["transport"] != TR_LERP and psn < trigger and _was_sent(hs, i, q, trigger, f["count"])
-    if f["syndrome"] == SYNDROME_ACCESS:  # what was refused was never acknowledged
+        return q.transport != TR_LERP or _map_agrees(f, psn, trigger, end, una)
+    if f.syndrome == SYNDROME_SEQUENCE:
+        return q.transport != TR_LERP and psn < trigger and _was_sent(hs, i, q, trigger, f.count)
+    if f.syndrome == SYNDROME_ACCESS:  # what was refused was never acknowledged
         return psn == trigger and psn >= una
-    return f["syndrome"] == SYNDROME_RNR and psn == trigger and _was_sent(hs, i, q, trigger, f["count"])
+    return f.syndrome == SYNDROME_RNR and psn == trigger and _was_sent(hs, i, q, trigger, f.count)
 
 
 @inner
@@ -55,9 +55,9 @@ def _was_sent(hs: Any, i: int, q: Any, seq: int, count: int) -> bool:
     128, so half of them are behind the last one."""
     if count > COUNT_MASK:
         return False
-    if seq < q["snd_una"]:
+    if seq < q.snd_una:
         return True
-    last = slot_row(hs, i, seq & (cfg_row(hs)["window"] - 1))["count"]
+    last = slot_row(hs, i, seq & (cfg_row(hs).window - 1)).count
     return ((last - count) & COUNT_MASK) <= COUNT_MASK >> 1
 
 
@@ -65,28 +65,28 @@ def _was_sent(hs: Any, i: int, q: Any, seq: int, count: int) -> bool:
 def _map_agrees(f: Any, psn: int, trigger: int, end: int, una: int) -> bool:
     """Whether the bitmap begins where a responder begins it, names what was sent only, and, unless all before the
     packet that caused the ACK has arrived, that one too."""
-    if f["bitmap"] == 0:
+    if f.bitmap == 0:
         return trigger <= psn
-    base = unwrap(f["base"], una)
+    base = unwrap(f.base, una)
     if base != max(psn + 1, trigger - SACK_BEHIND):
         return False
-    if trigger > psn and not (f["bitmap"] >> (trigger - base)) & 1:
+    if trigger > psn and not (f.bitmap >> (trigger - base)) & 1:
         return False
     room = end - base
-    return room >= SACK_BITS or (room > 0 and f["bitmap"] >> room == 0)
+    return room >= SACK_BITS or (room > 0 and f.bitmap >> room == 0)
 
 
 @inner
 def is_notification(hs: Any, i: int, q: Any) -> bool:
     """Whether the CNP in `frame_row(hs)` is one that this QP's peer may send: both run DCQCN with CNPs and a packet was
     sent."""
-    if q["state"] != QPS_RTS or q["cc"] != CC_DCQCN or cfg_row(hs)["cnp_interval_ps"] == 0:
+    if q.state != QPS_RTS or q.cc != CC_DCQCN or cfg_row(hs).cnp_interval_ps == 0:
         return False
-    return q["st_packets"] > 0 and frame_row(hs)["psn"] == 0
+    return q.st_packets > 0 and frame_row(hs).psn == 0
 
 
 @inner
 def is_about_this_path(hs: Any, i: int, q: Any) -> bool:
     """Whether the CNP in `frame_row(hs)` is about the path that packets take now, and not about one that was left."""
-    c = candidate_row(hs, i, q["cand"])
-    return c["packets"] > 0 and frame_row(hs)["sport"] == c["sport"]
+    c = candidate_row(hs, i, q.cand)
+    return c.packets > 0 and frame_row(hs).sport == c.sport

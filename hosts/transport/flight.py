@@ -18,121 +18,121 @@ from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_LOST
 @inner
 def seq_of(hs: Any, q: Any, index: int) -> int:
     """Sequence number of the packet in a slot that is in use."""
-    return q["snd_una"] + ((index - q["snd_una"]) & (cfg_row(hs)["window"] - 1))
+    return q.snd_una + ((index - q.snd_una) & (cfg_row(hs).window - 1))
 
 
 @inner
 def _link(hs: Any, i: int, index: int, tail: int) -> None:
     s = slot_row(hs, i, index)
-    s["next"] = NIL
-    s["prev"] = tail
+    s.next = NIL
+    s.prev = tail
     if tail != NIL:
-        slot_row(hs, i, tail)["next"] = index
+        slot_row(hs, i, tail).next = index
 
 
 @inner
 def append(hs: Any, i: int, q: Any, index: int, now: int) -> None:
     """The packet in slot `index`, which is on no list, goes out now on the current path."""
     s = slot_row(hs, i, index)
-    s["state"] = SLOT_FLIGHT
-    s["sent"] = now
-    s["txn"] = q["next_txn"]
-    s["epoch"] = q["epoch"]
-    s["cand"] = q["cand"]
-    q["next_txn"] += 1
-    _link(hs, i, index, q["flight_tail"])
-    if q["flight_tail"] == NIL:
-        q["flight_head"] = index
-    q["flight_tail"] = index
-    if q["epoch_head"] == NIL:
-        q["epoch_head"] = index
-    q["inflight"] += 1
+    s.state = SLOT_FLIGHT
+    s.sent = now
+    s.txn = q.next_txn
+    s.epoch = q.epoch
+    s.cand = q.cand
+    q.next_txn += 1
+    _link(hs, i, index, q.flight_tail)
+    if q.flight_tail == NIL:
+        q.flight_head = index
+    q.flight_tail = index
+    if q.epoch_head == NIL:
+        q.epoch_head = index
+    q.inflight += 1
 
 
 @inner
 def _take_from_flight(hs: Any, i: int, q: Any, index: int) -> None:
     s = slot_row(hs, i, index)
-    before, after = s["prev"], s["next"]
-    if q["epoch_head"] == index:
-        q["epoch_head"] = after
+    before, after = s.prev, s.next
+    if q.epoch_head == index:
+        q.epoch_head = after
     if before == NIL:
-        q["flight_head"] = after
+        q.flight_head = after
     else:
-        slot_row(hs, i, before)["next"] = after
+        slot_row(hs, i, before).next = after
     if after == NIL:
-        q["flight_tail"] = before
+        q.flight_tail = before
     else:
-        slot_row(hs, i, after)["prev"] = before
-    if s["epoch"] == q["epoch"]:
-        q["inflight"] -= 1
+        slot_row(hs, i, after).prev = before
+    if s.epoch == q.epoch:
+        q.inflight -= 1
 
 
 @inner
 def _take_from_lost(hs: Any, i: int, q: Any, index: int) -> None:
     s = slot_row(hs, i, index)
-    before, after = s["prev"], s["next"]
+    before, after = s.prev, s.next
     if before == NIL:
-        q["lost_head"] = after
+        q.lost_head = after
     else:
-        slot_row(hs, i, before)["next"] = after
+        slot_row(hs, i, before).next = after
     if after == NIL:
-        q["lost_tail"] = before
+        q.lost_tail = before
     else:
-        slot_row(hs, i, after)["prev"] = before
-    q["n_lost"] -= 1
+        slot_row(hs, i, after).prev = before
+    q.n_lost -= 1
 
 
 @inner
 def take(hs: Any, i: int, q: Any, index: int) -> None:
     """Takes a packet off the list that it is on and counts it as acknowledged."""
     s = slot_row(hs, i, index)
-    if s["state"] == SLOT_FLIGHT:
+    if s.state == SLOT_FLIGHT:
         _take_from_flight(hs, i, q, index)
-    elif s["state"] == SLOT_LOST:
+    elif s.state == SLOT_LOST:
         _take_from_lost(hs, i, q, index)
-    s["state"] = SLOT_ACKED
+    s.state = SLOT_ACKED
 
 
 @inner
 def lose(hs: Any, i: int, q: Any, index: int) -> None:
     """Moves a packet in flight to the end of the lost list."""
     _take_from_flight(hs, i, q, index)
-    slot_row(hs, i, index)["state"] = SLOT_LOST
-    _link(hs, i, index, q["lost_tail"])
-    if q["lost_tail"] == NIL:
-        q["lost_head"] = index
-    q["lost_tail"] = index
-    q["n_lost"] += 1
-    q["st_lost"] += 1
+    slot_row(hs, i, index).state = SLOT_LOST
+    _link(hs, i, index, q.lost_tail)
+    if q.lost_tail == NIL:
+        q.lost_head = index
+    q.lost_tail = index
+    q.n_lost += 1
+    q.st_lost += 1
 
 
 @inner
 def rewind(hs: Any, i: int, q: Any) -> None:
     """Go-back-N: moves all packets in flight to the front of the lost list, in order."""
-    while q["flight_tail"] != NIL:
-        index = q["flight_tail"]
+    while q.flight_tail != NIL:
+        index = q.flight_tail
         _take_from_flight(hs, i, q, index)
-        head = q["lost_head"]
+        head = q.lost_head
         s = slot_row(hs, i, index)
-        s["state"] = SLOT_LOST
-        s["prev"] = NIL
-        s["next"] = head
+        s.state = SLOT_LOST
+        s.prev = NIL
+        s.next = head
         if head == NIL:
-            q["lost_tail"] = index
+            q.lost_tail = index
         else:
-            slot_row(hs, i, head)["prev"] = index
-        q["lost_head"] = index
-        q["n_lost"] += 1
-        q["st_lost"] += 1
+            slot_row(hs, i, head).prev = index
+        q.lost_head = index
+        q.n_lost += 1
+        q.st_lost += 1
 
 
 @inner
 def clear(q: Any) -> None:
     """Empties both lists."""
-    q["flight_head"] = NIL
-    q["flight_tail"] = NIL
-    q["epoch_head"] = NIL
-    q["lost_head"] = NIL
-    q["lost_tail"] = NIL
-    q["inflight"] = 0
-    q["n_lost"] = 0
+    q.flight_head = NIL
+    q.flight_tail = NIL
+    q.epoch_head = NIL
+    q.lost_head = NIL
+    q.lost_tail = NIL
+    q.inflight = 0
+    q.n_lost = 0

@@ -29,47 +29,47 @@ from detour.hosts.transport.progress import acked, measured_path, sample_round_t
 @inner
 def on_positive(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
     """An ACK came in."""
-    q["st_ecn_marked"] += f["ce"]
+    q.st_ecn_marked += f.ce
     measured = measured_path(hs, i, q, f)
     _on_trigger(hs, i, q, f, now)
-    _acked_before(hs, i, q, unwrap(f["psn"], q["snd_una"]) + 1, now)
+    _acked_before(hs, i, q, unwrap(f.psn, q.snd_una) + 1, now)
     if measured != NIL:
-        paths.on_data_delay(hs, i, q, measured, f["delay"], now)
+        paths.on_data_delay(hs, i, q, measured, f.delay, now)
         reroute.on_answer(hs, i, q, f, now)
 
 
 @inner
 def on_gap(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
     """A NAK came in: the packet that it names is missing at the receiver."""
-    q["st_ecn_marked"] += f["ce"]
-    q["st_naks"] += 1
+    q.st_ecn_marked += f.ce
+    q.st_naks += 1
     fresh = _on_trigger(hs, i, q, f, now)
-    _acked_before(hs, i, q, unwrap(f["psn"], q["snd_una"]), now)
-    if not fresh or q["flight_head"] == NIL:
+    _acked_before(hs, i, q, unwrap(f.psn, q.snd_una), now)
+    if not fresh or q.flight_head == NIL:
         return
-    if q["flight_head"] == q["epoch_head"]:
-        cc.on_lost(cfg_row(hs), q, slot_row(hs, i, q["flight_head"])["txn"], now)
+    if q.flight_head == q.epoch_head:
+        cc.on_lost(cfg_row(hs), q, slot_row(hs, i, q.flight_head).txn, now)
     flight.rewind(hs, i, q)
 
 
 @inner
 def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> bool:
     """Round trip and mark of the packet that caused the answer; whether it is still that transmission's turn."""
-    seq = unwrap(f["trigger"], q["snd_una"])
-    if seq < q["snd_una"] or seq >= q["snd_nxt"]:
+    seq = unwrap(f.trigger, q.snd_una)
+    if seq < q.snd_una or seq >= q.snd_nxt:
         return False
-    s = slot_row(hs, i, seq & (cfg_row(hs)["window"] - 1))
-    sample_round_trip(q, s, f["count"], now)
-    if s["state"] != SLOT_FLIGHT or s["count"] != f["count"]:
+    s = slot_row(hs, i, seq & (cfg_row(hs).window - 1))
+    sample_round_trip(q, s, f.count, now)
+    if s.state != SLOT_FLIGHT or s.count != f.count:
         return False
-    if f["ce"] and s["epoch"] == q["epoch"]:
-        cc.on_ecn(cfg_row(hs), q, s["size"], s["txn"], now)
+    if f.ce and s.epoch == q.epoch:
+        cc.on_ecn(cfg_row(hs), q, s.size, s.txn, now)
     return True
 
 
 @inner
 def _acked_before(hs: Any, i: int, q: Any, end: int, now: int) -> None:
     """All packets before `end`, which have all been sent, have arrived."""
-    for seq in range(q["snd_una"], end):
+    for seq in range(q.snd_una, end):
         acked(hs, i, q, seq, np.int64(-1), now)
     slide(hs, i, q)

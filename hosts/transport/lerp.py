@@ -30,42 +30,42 @@ from detour.hosts.transport.progress import acked, measured_path, sample_round_t
 
 @inner
 def on_positive(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
-    q["st_ecn_marked"] += f["ce"]
+    q.st_ecn_marked += f.ce
     measured = measured_path(hs, i, q, f)
     newest = _on_trigger(hs, i, q, f, now)
-    for seq in range(q["snd_una"], unwrap(f["psn"], q["snd_una"]) + 1):
+    for seq in range(q.snd_una, unwrap(f.psn, q.snd_una) + 1):
         newest = max(newest, acked(hs, i, q, seq, np.int64(-1), now))
-    if f["bitmap"]:
-        base = unwrap(f["base"], q["snd_una"])
-        for k in range(max(0, q["snd_una"] - base), min(SACK_BITS, q["snd_nxt"] - base)):
-            if (f["bitmap"] >> k) & 1:
+    if f.bitmap:
+        base = unwrap(f.base, q.snd_una)
+        for k in range(max(0, q.snd_una - base), min(SACK_BITS, q.snd_nxt - base)):
+            if (f.bitmap >> k) & 1:
                 newest = max(newest, acked(hs, i, q, base + k, np.int64(-1), now))
     if newest >= 0:
-        _lose_before(hs, i, q, q["epoch_head"], newest, q["epoch"], now)
+        _lose_before(hs, i, q, q.epoch_head, newest, q.epoch, now)
     slide(hs, i, q)
     if measured != NIL:  # last, because it may make the QP leave the path that all this was about
-        paths.on_data_delay(hs, i, q, measured, f["delay"], now)
+        paths.on_data_delay(hs, i, q, measured, f.delay, now)
         reroute.on_answer(hs, i, q, f, now)
 
 
 @inner
 def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> int:
     """The packet that caused the ACK: round trip and mark. Returns its `txn`, as `acked` does."""
-    seq = unwrap(f["trigger"], q["snd_una"])
-    if seq < q["snd_una"] or seq >= q["snd_nxt"]:
+    seq = unwrap(f.trigger, q.snd_una)
+    if seq < q.snd_una or seq >= q.snd_nxt:
         return -1
-    s = slot_row(hs, i, seq & (cfg_row(hs)["window"] - 1))
-    sample_round_trip(q, s, f["count"], now)
-    if s["state"] != SLOT_FLIGHT or s["count"] != f["count"]:
-        return acked(hs, i, q, seq, f["count"], now)
-    if s["epoch"] != q["epoch"]:
-        txn, epoch = s["txn"], np.int64(s["epoch"])
-        acked(hs, i, q, seq, f["count"], now)
-        _lose_before(hs, i, q, q["flight_head"], txn, epoch, now)
+    s = slot_row(hs, i, seq & (cfg_row(hs).window - 1))
+    sample_round_trip(q, s, f.count, now)
+    if s.state != SLOT_FLIGHT or s.count != f.count:
+        return acked(hs, i, q, seq, f.count, now)
+    if s.epoch != q.epoch:
+        txn, epoch = s.txn, np.int64(s.epoch)
+        acked(hs, i, q, seq, f.count, now)
+        _lose_before(hs, i, q, q.flight_head, txn, epoch, now)
         return -1
-    if f["ce"]:
-        cc.on_ecn(cfg_row(hs), q, s["size"], s["txn"], now)
-    return acked(hs, i, q, seq, f["count"], now)
+    if f.ce:
+        cc.on_ecn(cfg_row(hs), q, s.size, s.txn, now)
+    return acked(hs, i, q, seq, f.count, now)
 
 
 @inner
@@ -73,11 +73,11 @@ def _lose_before(hs: Any, i: int, q: Any, index: int, txn: int, epoch: int, now:
     """Declares lost what was sent in `epoch` before `txn`, beginning at `index` of the flight list."""
     while index != NIL:
         s = slot_row(hs, i, index)
-        if s["txn"] >= txn or s["epoch"] > epoch:
+        if s.txn >= txn or s.epoch > epoch:
             return
-        after = s["next"]
-        if s["epoch"] == epoch:
+        after = s.next
+        if s.epoch == epoch:
             flight.lose(hs, i, q, index)
-            if epoch == q["epoch"]:
-                cc.on_lost(cfg_row(hs), q, s["txn"], now)
+            if epoch == q.epoch:
+                cc.on_lost(cfg_row(hs), q, s.txn, now)
         index = after

@@ -23,24 +23,24 @@ PROBE_NONE, PROBE_DUE, PROBE_SENT = 0, 1, 2
 @inner
 def measured_path(hs: Any, i: int, q: Any, f: Any) -> Any:
     """Candidate whose queuing delay the ACK reflects if that is the current path, else `NIL`."""
-    seq = unwrap(f["trigger"], q["snd_una"])
-    if not f["has_delay"] or seq < q["snd_una"] or seq >= q["snd_nxt"]:
+    seq = unwrap(f.trigger, q.snd_una)
+    if not f.has_delay or seq < q.snd_una or seq >= q.snd_nxt:
         return np.int64(NIL)
-    s = slot_row(hs, i, seq & (cfg_row(hs)["window"] - 1))
-    fresh = s["state"] == SLOT_FLIGHT and s["count"] == f["count"] and s["epoch"] == q["epoch"]
-    return np.int64(s["cand"]) if fresh else np.int64(NIL)
+    s = slot_row(hs, i, seq & (cfg_row(hs).window - 1))
+    fresh = s.state == SLOT_FLIGHT and s.count == f.count and s.epoch == q.epoch
+    return np.int64(s.cand) if fresh else np.int64(NIL)
 
 
 @inner
 def sample_round_trip(q: Any, s: Any, count: int, now: int) -> None:
     """Transmission `count` of a packet has arrived. Since ACKs name it, packets sent twice give samples too (no need
     for Karn's rule), also if the last transmission was in vain: a timeout that was too short corrects itself."""
-    if s["state"] == SLOT_ACKED or s["epoch"] != q["epoch"]:
+    if s.state == SLOT_ACKED or s.epoch != q.epoch:
         return
-    if count == s["count"]:
-        rtt.on_sample(q, now - s["sent"])
-    elif count == 0 and s["first"] >= 0:
-        rtt.on_sample(q, now - s["first"])
+    if count == s.count:
+        rtt.on_sample(q, now - s.sent)
+    elif count == 0 and s.first >= 0:
+        rtt.on_sample(q, now - s.first)
 
 
 @inner
@@ -49,55 +49,55 @@ def acked(hs: Any, i: int, q: Any, seq: int, count: int, now: int) -> int:
 
     Returns the transmission's number if it is one of the current epoch from which the loss of earlier ones
     follows, else -1."""
-    index = seq & (cfg_row(hs)["window"] - 1)
+    index = seq & (cfg_row(hs).window - 1)
     s = slot_row(hs, i, index)
-    if s["state"] != SLOT_FLIGHT and s["state"] != SLOT_LOST:
+    if s.state != SLOT_FLIGHT and s.state != SLOT_LOST:
         return -1
-    q["retries"] = 0
-    in_flight = s["state"] == SLOT_FLIGHT
-    if not in_flight or (count >= 0 and count != s["count"]):
-        q["st_spurious"] += 1
-    if s["epoch"] == q["epoch"]:
-        q["last_progress"] = now
-        q["epoch_rtos"] = 0
-        q["tail_probe"] = PROBE_NONE
-    current = in_flight and s["epoch"] == q["epoch"]
+    q.retries = 0
+    in_flight = s.state == SLOT_FLIGHT
+    if not in_flight or (count >= 0 and count != s.count):
+        q.st_spurious += 1
+    if s.epoch == q.epoch:
+        q.last_progress = now
+        q.epoch_rtos = 0
+        q.tail_probe = PROBE_NONE
+    current = in_flight and s.epoch == q.epoch
     if current:
-        empty = cfg_row(hs)["empty_gain"] > 0 and delays.is_empty(cfg_row(hs), q["delay"])
-        cc.on_acked(cfg_row(hs), q, s["size"], s["txn"], empty, now)
+        empty = cfg_row(hs).empty_gain > 0 and delays.is_empty(cfg_row(hs), q.delay)
+        cc.on_acked(cfg_row(hs), q, s.size, s.txn, empty, now)
     flight.take(hs, i, q, index)
-    known = count == s["count"] or (count < 0 and s["count"] == 0)
-    return s["txn"] if current and known else -1
+    known = count == s.count or (count < 0 and s.count == 0)
+    return s.txn if current and known else -1
 
 
 @inner
 def slide(hs: Any, i: int, q: Any) -> None:
     """Moves the window over what is acknowledged and completes work requests in order."""
-    mask = cfg_row(hs)["window"] - 1
-    while q["snd_una"] < q["snd_nxt"]:
-        s = slot_row(hs, i, q["snd_una"] & mask)
-        if s["state"] == SLOT_FLIGHT or s["state"] == SLOT_LOST:
+    mask = cfg_row(hs).window - 1
+    while q.snd_una < q.snd_nxt:
+        s = slot_row(hs, i, q.snd_una & mask)
+        if s.state == SLOT_FLIGHT or s.state == SLOT_LOST:
             break
-        s["state"] = SLOT_FREE
-        q["snd_una"] += 1
-    while q["sq_una"] < q["sq_end"]:
-        w = wqe_row(hs, i, q["sq_una"] & (cfg_row(hs)["sq_depth"] - 1))
-        if w["first"] + w["packets"] > q["snd_una"]:
+        s.state = SLOT_FREE
+        q.snd_una += 1
+    while q.sq_una < q.sq_end:
+        w = wqe_row(hs, i, q.sq_una & (cfg_row(hs).sq_depth - 1))
+        if w.first + w.packets > q.snd_una:
             break
-        if q["sq_nxt"] == q["sq_una"]:
-            q["sq_nxt"] += 1
+        if q.sq_nxt == q.sq_una:
+            q.sq_nxt += 1
         complete(hs, i, q, np.int64(WC_SUCCESS))
 
 
 @inner
 def on_refused(hs: Any, i: int, q: Any, seq: int) -> None:
     """Remote access error at `seq`: nothing from there on is sent any more; what precedes it is completed."""
-    if seq < q["snd_una"] or seq >= q["snd_nxt"]:
+    if seq < q.snd_una or seq >= q.snd_nxt:
         return
-    if q["nak_seq"] < 0:
-        q["nak_end"] = q["snd_nxt"]
-    for k in range(seq, q["snd_nxt"]):
-        flight.take(hs, i, q, k & (cfg_row(hs)["window"] - 1))
-    q["nak_seq"] = seq
-    q["snd_nxt"] = seq
-    q["retries"] = 0
+    if q.nak_seq < 0:
+        q.nak_end = q.snd_nxt
+    for k in range(seq, q.snd_nxt):
+        flight.take(hs, i, q, k & (cfg_row(hs).window - 1))
+    q.nak_seq = seq
+    q.snd_nxt = seq
+    q.retries = 0

@@ -66,15 +66,15 @@ def access_allowed(hs: Any, q: Any, rkey: int, va: int, length: int) -> bool:
     """Whether the peer of `q` may write `length` bytes at `va` with `rkey` (IBTA 9.7.4.1.3 and 10.6.3)."""
     if length == 0:
         return True
-    index = (rkey >> 8) & cfg_row(hs)["mr_mask"]
-    if index >= cfg_row(hs)["n_mrs"]:
+    index = (rkey >> 8) & cfg_row(hs).mr_mask
+    if index >= cfg_row(hs).n_mrs:
         return False
     r = mr_row(hs, index)
-    if not r["used"] or r["key"] != rkey or r["host"] != q["host"] or r["pd"] != q["pd"]:
+    if not r.used or r.key != rkey or r.host != q.host or r.pd != q.pd:
         return False
-    if not r["access"] & ACCESS_REMOTE_WRITE or length > r["length"]:
+    if not r.access & ACCESS_REMOTE_WRITE or length > r.length:
         return False
-    return va >= r["base"] and va - r["base"] <= r["length"] - length
+    return va >= r.base and va - r.base <= r.length - length
 
 
 @inner
@@ -83,38 +83,38 @@ def on_data(hs: Any, i: int, buf: Any, now: int) -> None:
     f = frame_row(hs)
     q = qp_row(hs, i)
     # After a refusal the QP is in error, but lost ACKs and the NAK must be repeatable.
-    if q["state"] != QPS_RTR and q["state"] != QPS_RTS and (q["state"] != QPS_ERR or q["rcv_refused"] < 0):
-        host_row(hs, q["host"])["rx_wrong_state"] += 1
+    if q.state != QPS_RTR and q.state != QPS_RTS and (q.state != QPS_ERR or q.rcv_refused < 0):
+        host_row(hs, q.host).rx_wrong_state += 1
         return
-    window = cfg_row(hs)["window"]
-    seq = unwrap(f["psn"], q["rcv_nxt"])
-    if seq >= q["rcv_nxt"] + window:
-        host_row(hs, q["host"])["rx_out_of_window"] += 1
+    window = cfg_row(hs).window
+    seq = unwrap(f.psn, q.rcv_nxt)
+    if seq >= q.rcv_nxt + window:
+        host_row(hs, q.host).rx_out_of_window += 1
         return
-    if f["ce"] and q["cc"] == CC_DCQCN:
+    if f.ce and q.cc == CC_DCQCN:
         _notify(hs, i, q, f, now)
-    if seq < q["rcv_nxt"] or (q["rcv_early"] and arrival_row(hs, i, seq & (window - 1))["flags"]):
-        q["st_rx_duplicates"] += 1
+    if seq < q.rcv_nxt or (q.rcv_early and arrival_row(hs, i, seq & (window - 1)).flags):
+        q.st_rx_duplicates += 1
         _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_ACK))
         return
-    if q["rcv_refused"] >= 0 and seq >= q["rcv_refused"]:
-        _acknowledge(hs, i, q, f, q["rcv_refused"], np.int64(SYNDROME_ACCESS))
+    if q.rcv_refused >= 0 and seq >= q.rcv_refused:
+        _acknowledge(hs, i, q, f, q.rcv_refused, np.int64(SYNDROME_ACCESS))
         return
-    if seq > q["rcv_nxt"] and q["in_order"]:
+    if seq > q.rcv_nxt and q.in_order:
         _on_gap(hs, i, q, f, seq)
         return
-    if not access_allowed(hs, q, f["rkey"], f["va"], f["length"]):
-        q["rcv_refused"] = seq
-        q["st_rx_refused"] += 1
+    if not access_allowed(hs, q, f.rkey, f.va, f.length):
+        q.rcv_refused = seq
+        q.st_rx_refused += 1
         _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_ACCESS))
         _check_refusal(hs, i, q)
         return
-    if f["opcode"] == OP_WRITE_ONLY_IMM and not completion.reserve(hs, q["recv_cq"]):
-        q["st_rx_not_ready"] += 1
+    if f.opcode == OP_WRITE_ONLY_IMM and not completion.reserve(hs, q.recv_cq):
+        q.st_rx_not_ready += 1
         _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_RNR))
         return
     _accept(hs, i, q, f, seq, buf)
-    if f["ack_request"] or f["ce"]:
+    if f.ack_request or f.ce:
         _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_ACK))
     _check_refusal(hs, i, q)
 
@@ -122,134 +122,134 @@ def on_data(hs: Any, i: int, buf: Any, now: int) -> None:
 @inner
 def _on_gap(hs: Any, i: int, q: Any, f: Any, seq: int) -> None:
     """Go-back-N: packet `seq` came before the expected one."""
-    q["st_rx_early_dropped"] += 1
-    if q["rcv_nak"]:
+    q.st_rx_early_dropped += 1
+    if q.rcv_nak:
         return
-    q["rcv_nak"] = 1
-    q["st_rx_naks"] += 1
+    q.rcv_nak = 1
+    q.st_rx_naks += 1
     _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_SEQUENCE))
 
 
 @inner
 def _notify(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
     """A marked packet of a QP under DCQCN: queues a CNP if it is time for one."""
-    interval = cfg_row(hs)["cnp_interval_ps"]
-    if interval == 0 or now < q["cnp_next"]:
+    interval = cfg_row(hs).cnp_interval_ps
+    if interval == 0 or now < q.cnp_next:
         return
-    index = push_control(hs, q["host"])
+    index = push_control(hs, q.host)
     if index == NIL:
         return
-    q["cnp_next"] = now + interval
-    q["st_rx_cnps"] += 1
-    m = ctl_row(hs, q["host"], index)
-    m["kind"] = CTL_CNP
-    m["qp"] = i
-    m["sport"] = f["sport"]
+    q.cnp_next = now + interval
+    q.st_rx_cnps += 1
+    m = ctl_row(hs, q.host, index)
+    m.kind = CTL_CNP
+    m.qp = i
+    m.sport = f.sport
 
 
 @inner
 def _check_refusal(hs: Any, i: int, q: Any) -> None:
     """Once all that precedes the refused packet is here, nothing more can come: the QP is in error."""
-    if q["rcv_nxt"] == q["rcv_refused"] and q["state"] != QPS_ERR:
+    if q.rcv_nxt == q.rcv_refused and q.state != QPS_ERR:
         workqueue.fail(hs, i, np.int64(WC_WR_FLUSH_ERR))
 
 
 @inner
 def _accept(hs: Any, i: int, q: Any, f: Any, seq: int, buf: Any) -> None:
-    if not cfg_row(hs)["elide_payload"]:
-        frame_to_memory(hs, f["va"], buf, f["payload"], f["length"])
-    q["st_rx_packets"] += 1
-    q["st_rx_bytes"] += f["length"]
-    q["st_rx_ecn_marked"] += f["ce"]
-    if f["has_delay"] and cfg_row(hs)["monitor"]:
-        q["st_rx_delay_sum"] += f["delay"]
-        q["st_rx_delay_samples"] += 1
+    if not cfg_row(hs).elide_payload:
+        frame_to_memory(hs, f.va, buf, f.payload, f.length)
+    q.st_rx_packets += 1
+    q.st_rx_bytes += f.length
+    q.st_rx_ecn_marked += f.ce
+    if f.has_delay and cfg_row(hs).monitor:
+        q.st_rx_delay_sum += f.delay
+        q.st_rx_delay_samples += 1
     flags = np.int64(ARRIVED)
-    if f["solicited"]:
+    if f.solicited:
         flags |= ARRIVED_LAST
-    if f["opcode"] == OP_WRITE_ONLY_IMM:
+    if f.opcode == OP_WRITE_ONLY_IMM:
         flags |= ARRIVED_IMM
-    if seq != q["rcv_nxt"]:
-        a = arrival_row(hs, i, seq & (cfg_row(hs)["window"] - 1))
-        a["flags"] = flags
-        a["length"] = f["length"]
-        a["imm"] = f["imm"]
-        q["rcv_early"] += 1
-        q["rcv_held"] += f["length"]
-        q["st_rx_held_peak"] = max(q["st_rx_held_peak"], q["rcv_early"])
-        q["st_rx_held_bytes_peak"] = max(q["st_rx_held_bytes_peak"], q["rcv_held"])
+    if seq != q.rcv_nxt:
+        a = arrival_row(hs, i, seq & (cfg_row(hs).window - 1))
+        a.flags = flags
+        a.length = f.length
+        a.imm = f.imm
+        q.rcv_early += 1
+        q.rcv_held += f.length
+        q.st_rx_held_peak = max(q.st_rx_held_peak, q.rcv_early)
+        q.st_rx_held_bytes_peak = max(q.st_rx_held_bytes_peak, q.rcv_held)
         return
-    _in_order(hs, i, q, flags, f["length"], f["imm"])
-    while q["rcv_early"]:
-        a = arrival_row(hs, i, q["rcv_nxt"] & (cfg_row(hs)["window"] - 1))
-        if not a["flags"]:
+    _in_order(hs, i, q, flags, f.length, f.imm)
+    while q.rcv_early:
+        a = arrival_row(hs, i, q.rcv_nxt & (cfg_row(hs).window - 1))
+        if not a.flags:
             break
-        q["rcv_early"] -= 1
-        q["rcv_held"] -= np.int64(a["length"])
-        _in_order(hs, i, q, np.int64(a["flags"]), np.int64(a["length"]), np.int64(a["imm"]))
-        a["flags"] = 0
+        q.rcv_early -= 1
+        q.rcv_held -= np.int64(a.length)
+        _in_order(hs, i, q, np.int64(a.flags), np.int64(a.length), np.int64(a.imm))
+        a.flags = 0
 
 
 @inner
 def _in_order(hs: Any, i: int, q: Any, flags: int, length: int, imm: int) -> None:
     """The next packet in order is there: counts it, and the message if this was its last."""
-    q["rcv_nxt"] += 1
-    q["rcv_nak"] = 0
-    q["rcv_length"] += length
-    q["st_rx_delivered"] += length
+    q.rcv_nxt += 1
+    q.rcv_nak = 0
+    q.rcv_length += length
+    q.st_rx_delivered += length
     if flags & ARRIVED_IMM:
         completion.push(
             hs,
-            q["recv_cq"],
+            q.recv_cq,
             np.int64(0),
             np.int64(WC_SUCCESS),
             np.int64(WC_RECV_RDMA_WITH_IMM),
-            q["rcv_length"],
+            q.rcv_length,
             imm,
-            q["qpn"],
+            q.qpn,
             np.int64(WC_WITH_IMM),
             np.int64(0),
         )
     if flags & ARRIVED_LAST:
-        q["rcv_msn"] = (q["rcv_msn"] + 1) & 0xFFFFFF
-        q["rcv_length"] = 0
+        q.rcv_msn = (q.rcv_msn + 1) & 0xFFFFFF
+        q.rcv_length = 0
 
 
 @inner
 def _acknowledge(hs: Any, i: int, q: Any, f: Any, seq: int, syndrome: int) -> None:
     """Queues the answer to the packet in `f`."""
-    index = push_control(hs, q["host"])
+    index = push_control(hs, q.host)
     if index == NIL:
         return
-    m = ctl_row(hs, q["host"], index)
-    m["kind"] = CTL_ACK
-    m["qp"] = i
-    m["psn"] = seq
-    m["count"] = f["count"]
-    m["ce"] = f["ce"]
-    m["has_delay"] = f["has_delay"]
-    m["delay"] = f["delay"]
-    m["syndrome"] = syndrome
-    m["sport"] = f["sport"]
+    m = ctl_row(hs, q.host, index)
+    m.kind = CTL_ACK
+    m.qp = i
+    m.psn = seq
+    m.count = f.count
+    m.ce = f.ce
+    m.has_delay = f.has_delay
+    m.delay = f.delay
+    m.syndrome = syndrome
+    m.sport = f.sport
 
 
 @inner
 def write_ack(hs: Any, buf: Any, o: int, m: Any) -> int:
     """Writes the ACK or NAK in control message `m` with what has arrived by now; returns its length."""
-    i = m["qp"]
+    i = m.qp
     q = qp_row(hs, i)
-    base = max(q["rcv_nxt"], m["psn"] - SACK_BEHIND)
+    base = max(q.rcv_nxt, m.psn - SACK_BEHIND)
     bitmap = 0
-    if q["rcv_early"] and q["transport"] == TR_LERP:
-        window = cfg_row(hs)["window"]
-        for k in range(min(SACK_BITS, q["rcv_nxt"] + window - base)):
-            if arrival_row(hs, i, (base + k) & (window - 1))["flags"]:
+    if q.rcv_early and q.transport == TR_LERP:
+        window = cfg_row(hs).window
+        for k in range(min(SACK_BITS, q.rcv_nxt + window - base)):
+            if arrival_row(hs, i, (base + k) & (window - 1)).flags:
                 bitmap |= 1 << k
-    if m["syndrome"] == SYNDROME_SEQUENCE and not q["rcv_nak"]:
-        m["syndrome"] = SYNDROME_ACK  # what was missing has come meanwhile
-    cum = m["psn"]
-    if m["syndrome"] == SYNDROME_ACK:
-        cum = q["rcv_nxt"] - 1
-    elif m["syndrome"] == SYNDROME_SEQUENCE:
-        cum = q["rcv_nxt"]
+    if m.syndrome == SYNDROME_SEQUENCE and not q.rcv_nak:
+        m.syndrome = SYNDROME_ACK  # what was missing has come meanwhile
+    cum = m.psn
+    if m.syndrome == SYNDROME_ACK:
+        cum = q.rcv_nxt - 1
+    elif m.syndrome == SYNDROME_SEQUENCE:
+        cum = q.rcv_nxt
     return wire.write_ack(hs, buf, o, q, m, cum, base, bitmap)

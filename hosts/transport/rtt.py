@@ -11,20 +11,20 @@ from detour.hosts.jit import inner
 @inner
 def is_known(q: Any) -> Any:
     """Whether there was a sample of the current path."""
-    return q["srtt"] > 0 and q["rtt_epoch"] == q["epoch"]
+    return q.srtt > 0 and q.rtt_epoch == q.epoch
 
 
 @inner
 def on_sample(q: Any, rtt: int) -> None:
     """Takes a measured round trip of the current path; the first one of a path replaces the estimate."""
     if not is_known(q):
-        q["rtt_epoch"] = q["epoch"]
-        q["srtt"] = max(rtt, 1)
-        q["rttvar"] = rtt // 2
+        q.rtt_epoch = q.epoch
+        q.srtt = max(rtt, 1)
+        q.rttvar = rtt // 2
         return
-    error = rtt - q["srtt"]
-    q["rttvar"] += (abs(error) - q["rttvar"]) // 4
-    q["srtt"] = max(q["srtt"] + error // 8, 1)
+    error = rtt - q.srtt
+    q.rttvar += (abs(error) - q.rttvar) // 4
+    q.srtt = max(q.srtt + error // 8, 1)
 
 
 @inner
@@ -32,13 +32,13 @@ def timeout(cfg: Any, q: Any) -> int:
     """Retransmission timeout, doubled for every one in a row that has passed (RFC 6298, 2 and 5.5). On a path without
     a sample it is the initial one, for the path may be longer than the one before. However much round trips vary, it
     is not above `max_rto_ps` or two of them."""
-    base = max(cfg["min_rto_ps"], q["srtt"] + max(cfg["tick_ps"], 4 * q["rttvar"]))
+    base = max(cfg.min_rto_ps, q.srtt + max(cfg.tick_ps, 4 * q.rttvar))
     if not is_known(q):
-        base = max(base, cfg["initial_rto_ps"])
-    return min(base << min(q["retries"], 20), max(cfg["max_rto_ps"], 2 * q["srtt"]))
+        base = max(base, cfg.initial_rto_ps)
+    return min(base << min(q.retries, 20), max(cfg.max_rto_ps, 2 * q.srtt))
 
 
 @inner
 def probe_timeout(cfg: Any, q: Any) -> int:
     """Time without progress after which a tail-loss probe is due (RFC 8985, 7.2)."""
-    return max(2 * q["srtt"], cfg["min_probe_timeout_ps"])
+    return max(2 * q.srtt, cfg.min_probe_timeout_ps)

@@ -30,19 +30,19 @@ from detour.hosts.verbs.workqueue import fail
 
 @inner
 def _may_send_new(hs: Any, q: Any) -> bool:
-    if q["snd_nxt"] >= q["snd_end"] or q["nak_seq"] >= 0:
+    if q.snd_nxt >= q.snd_end or q.nak_seq >= 0:
         return False
-    return q["snd_nxt"] - q["snd_una"] < cfg_row(hs)["window"]
+    return q.snd_nxt - q.snd_una < cfg_row(hs).window
 
 
 @inner
 def can_send(hs: Any, q: Any) -> bool:
     """Whether the window lets a packet go, not asking about pacing."""
-    if q["state"] != QPS_RTS:
+    if q.state != QPS_RTS:
         return False
-    if q["tail_probe"] == PROBE_DUE:
+    if q.tail_probe == PROBE_DUE:
         return True
-    return q["inflight"] + 1 <= q["cwnd"] and (q["n_lost"] > 0 or _may_send_new(hs, q))
+    return q.inflight + 1 <= q.cwnd and (q.n_lost > 0 or _may_send_new(hs, q))
 
 
 @inner
@@ -50,34 +50,34 @@ def next_frame(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
     """Writes the QP's next data packet; 0 if there is none to send now."""
     if not can_send(hs, q):
         return 0
-    if q["pace_next"] > now:
-        timers.advance(hs, i, q, q["pace_next"])
+    if q.pace_next > now:
+        timers.advance(hs, i, q, q.pace_next)
         return 0
-    if q["tail_probe"] == PROBE_DUE:
-        q["tail_probe"] = PROBE_SENT
-        q["st_tail_probes"] += 1
-        if q["n_lost"] == 0 and not _may_send_new(hs, q):
+    if q.tail_probe == PROBE_DUE:
+        q.tail_probe = PROBE_SENT
+        q.st_tail_probes += 1
+        if q.n_lost == 0 and not _may_send_new(hs, q):
             return _repeat_last(hs, i, q, buf, o, now)
-    if q["n_lost"] > 0:
-        return _repeat(hs, i, q, q["lost_head"], buf, o, now)
+    if q.n_lost > 0:
+        return _repeat(hs, i, q, q.lost_head, buf, o, now)
     return _send_new(hs, i, q, buf, o, now)
 
 
 @inner
 def _send_new(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
-    seq = q["snd_nxt"]
-    depth = cfg_row(hs)["sq_depth"]
-    w = wqe_row(hs, i, q["sq_nxt"] & (depth - 1))
-    if seq >= w["first"] + w["packets"]:
-        q["sq_nxt"] += 1
-        w = wqe_row(hs, i, q["sq_nxt"] & (depth - 1))
-    index = seq & (cfg_row(hs)["window"] - 1)
+    seq = q.snd_nxt
+    depth = cfg_row(hs).sq_depth
+    w = wqe_row(hs, i, q.sq_nxt & (depth - 1))
+    if seq >= w.first + w.packets:
+        q.sq_nxt += 1
+        w = wqe_row(hs, i, q.sq_nxt & (depth - 1))
+    index = seq & (cfg_row(hs).window - 1)
     s = slot_row(hs, i, index)
-    s["wqe"] = q["sq_nxt"] & (depth - 1)
-    s["count"] = 0
-    s["first"] = now
-    s["size"] = min(cfg_row(hs)["payload"], w["length"] - (seq - w["first"]) * cfg_row(hs)["payload"])
-    q["snd_nxt"] = seq + 1
+    s.wqe = q.sq_nxt & (depth - 1)
+    s.count = 0
+    s.first = now
+    s.size = min(cfg_row(hs).payload, w.length - (seq - w.first) * cfg_row(hs).payload)
+    q.snd_nxt = seq + 1
     paths.before_data(hs, i, q, now)
     return _emit(hs, i, q, index, seq, buf, o, now)
 
@@ -88,19 +88,19 @@ def _repeat(hs: Any, i: int, q: Any, index: int, buf: Any, o: int, now: int) -> 
     s = slot_row(hs, i, index)
     seq = flight.seq_of(hs, q, index)
     flight.take(hs, i, q, index)
-    s["count"] = (s["count"] + 1) & wire.COUNT_MASK
-    if s["epoch"] != q["epoch"]:
-        s["first"] = NIL
-    q["st_retransmitted"] += 1
+    s.count = (s.count + 1) & wire.COUNT_MASK
+    if s.epoch != q.epoch:
+        s.first = NIL
+    q.st_retransmitted += 1
     return _emit(hs, i, q, index, seq, buf, o, now)
 
 
 @inner
 def _repeat_last(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
     """The tail-loss probe when there is nothing new: the last packet, whose ACK shows what is missing."""
-    if q["flight_tail"] == NIL:
+    if q.flight_tail == NIL:
         return 0
-    return _repeat(hs, i, q, q["flight_tail"], buf, o, now)
+    return _repeat(hs, i, q, q.flight_tail, buf, o, now)
 
 
 @inner
@@ -108,16 +108,16 @@ def _emit(hs: Any, i: int, q: Any, index: int, seq: int, buf: Any, o: int, now: 
     cfg = cfg_row(hs)
     s = slot_row(hs, i, index)
     flight.append(hs, i, q, index, now)
-    c = candidate_row(hs, i, q["cand"])
-    c["packets"] += 1
-    q["st_packets"] += 1
+    c = candidate_row(hs, i, q.cand)
+    c.packets += 1
+    q.st_packets += 1
     paths.after_data(hs, i, q, now)
-    w = wqe_row(hs, i, s["wqe"])
-    low = np.int64(s["count"])
-    if q["transport"] == TR_LERP or _wants_answer(hs, q, seq, w):
+    w = wqe_row(hs, i, s.wqe)
+    low = np.int64(s.count)
+    if q.transport == TR_LERP or _wants_answer(hs, q, seq, w):
         low |= 0x80
-    length = wire.write_data(hs, buf, o, q, c, w, seq, low, seq - w["first"])
-    cc.on_sent(cfg, q, length, s["txn"], now)
+    length = wire.write_data(hs, buf, o, q, c, w, seq, low, seq - w.first)
+    cc.on_sent(cfg, q, length, s.txn, now)
     timers.advance(hs, i, q, _deadline_of_timers(hs, i, q))
     return length
 
@@ -126,18 +126,18 @@ def _emit(hs: Any, i: int, q: Any, index: int, seq: int, buf: Any, o: int, now: 
 def _wants_answer(hs: Any, q: Any, seq: int, w: Any) -> bool:
     """Go-back-N: whether the packet asks for an ACK: every `ack_every`th, a message's last, and one after which the
     sender has to wait."""
-    every = cfg_row(hs)["ack_every"]
-    return every == 1 or seq % every == 0 or seq == w["first"] + w["packets"] - 1 or not can_send(hs, q)
+    every = cfg_row(hs).ack_every
+    return every == 1 or seq % every == 0 or seq == w.first + w.packets - 1 or not can_send(hs, q)
 
 
 @inner
 def continue_after(hs: Any, i: int, q: Any, length: int, now: int) -> None:
     """The QP has sent a frame of `length` bytes and can send more. If it is paced and its next packet is not due when
     the link is free again, its timer says when."""
-    if q["pace_next"] <= now or q["pace_next"] - now <= length * 8_000_000_000_000 // cfg_row(hs)["link_rate_bps"]:
+    if q.pace_next <= now or q.pace_next - now <= length * 8_000_000_000_000 // cfg_row(hs).link_rate_bps:
         activate(hs, i, q)
     else:
-        timers.advance(hs, i, q, q["pace_next"])
+        timers.advance(hs, i, q, q.pace_next)
 
 
 # -- acknowledgements ---------------------------------------------------------------------------------------
@@ -148,26 +148,26 @@ def on_ack(hs: Any, i: int, now: int) -> None:
     """The ACK or NAK in `frame_row(hs)` came in for QP `i`."""
     f = frame_row(hs)
     q = qp_row(hs, i)
-    if q["state"] != QPS_RTS:
-        host_row(hs, q["host"])["rx_wrong_state"] += 1
+    if q.state != QPS_RTS:
+        host_row(hs, q.host).rx_wrong_state += 1
         return
     if not answers.is_answer(hs, i, q, f):
-        q["st_answers_dropped"] += 1
+        q.st_answers_dropped += 1
         return
-    if f["syndrome"] == SYNDROME_ACK:
-        if q["transport"] == TR_LERP:
+    if f.syndrome == SYNDROME_ACK:
+        if q.transport == TR_LERP:
             lerp.on_positive(hs, i, q, f, now)
         else:
             gbn.on_positive(hs, i, q, f, now)
-    elif f["syndrome"] == SYNDROME_SEQUENCE:
+    elif f.syndrome == SYNDROME_SEQUENCE:
         gbn.on_gap(hs, i, q, f, now)
-    elif f["syndrome"] == SYNDROME_ACCESS:
-        on_refused(hs, i, q, unwrap(f["psn"], q["snd_una"]))
-    elif unwrap(f["psn"], q["snd_una"]) >= q["snd_una"]:  # not ready
-        q["retries"] = 0
-    if q["nak_seq"] >= 0 and q["snd_una"] >= q["nak_seq"]:
+    elif f.syndrome == SYNDROME_ACCESS:
+        on_refused(hs, i, q, unwrap(f.psn, q.snd_una))
+    elif unwrap(f.psn, q.snd_una) >= q.snd_una:  # not ready
+        q.retries = 0
+    if q.nak_seq >= 0 and q.snd_una >= q.nak_seq:
         fail(hs, i, np.int64(WC_REM_ACCESS_ERR))
-    elif q["pace_next"] <= now and can_send(hs, q):  # else the timer will say when it may
+    elif q.pace_next <= now and can_send(hs, q):  # else the timer will say when it may
         activate(hs, i, q)
 
 
@@ -178,31 +178,31 @@ def on_ack(hs: Any, i: int, now: int) -> None:
 def deadline(hs: Any, i: int, q: Any) -> int:
     """When QP `i` wants `on_deadline` to be called."""
     when = _deadline_of_timers(hs, i, q)
-    if q["pace_next"] and not q["active"] and can_send(hs, q):
-        when = min(when, q["pace_next"])
+    if q.pace_next and not q.active and can_send(hs, q):
+        when = min(when, q.pace_next)
     return when
 
 
 @inner
 def _deadline_of_timers(hs: Any, i: int, q: Any) -> int:
     """`deadline`, leaving pacing aside."""
-    return min(_loss_deadline(hs, i, q), paths.deadline(q), q["cc_timer"])
+    return min(_loss_deadline(hs, i, q), paths.deadline(q), q.cc_timer)
 
 
 @inner
 def _loss_deadline(hs: Any, i: int, q: Any) -> int:
-    if q["flight_head"] == NIL:
+    if q.flight_head == NIL:
         return MAX_TIME
     cfg = cfg_row(hs)
     rto = rtt.timeout(cfg, q)
     when = MAX_TIME
-    if q["epoch_head"] != NIL:
-        quiet = max(slot_row(hs, i, q["epoch_head"])["sent"], q["last_progress"])
+    if q.epoch_head != NIL:
+        quiet = max(slot_row(hs, i, q.epoch_head).sent, q.last_progress)
         when = quiet + rto
-        if q["tail_probe"] == PROBE_NONE and q["transport"] == TR_LERP and rtt.is_known(q):
+        if q.tail_probe == PROBE_NONE and q.transport == TR_LERP and rtt.is_known(q):
             when = min(when, quiet + rtt.probe_timeout(cfg, q))
-    if q["flight_head"] != q["epoch_head"]:
-        when = min(when, slot_row(hs, i, q["flight_head"])["sent"] + q["left_rto"])
+    if q.flight_head != q.epoch_head:
+        when = min(when, slot_row(hs, i, q.flight_head).sent + q.left_rto)
     return when
 
 
@@ -210,55 +210,55 @@ def _loss_deadline(hs: Any, i: int, q: Any) -> int:
 def on_deadline(hs: Any, i: int, now: int) -> None:
     """Does whatever of the QP's timers is due."""
     q = qp_row(hs, i)
-    if q["state"] != QPS_RTS:
+    if q.state != QPS_RTS:
         return
-    if q["cc_timer"] <= now:
+    if q.cc_timer <= now:
         cc.on_timer(cfg_row(hs), q, now)
     paths.on_deadline(hs, i, q, now)
     if _loss_deadline(hs, i, q) <= now:
         _on_loss_deadline(hs, i, q, now)
-    if q["state"] == QPS_RTS and can_send(hs, q):
+    if q.state == QPS_RTS and can_send(hs, q):
         activate(hs, i, q)
 
 
 @inner
 def _on_loss_deadline(hs: Any, i: int, q: Any, now: int) -> None:
-    index = q["flight_head"]
-    while index != NIL and index != q["epoch_head"]:  # leftovers of older paths
+    index = q.flight_head
+    while index != NIL and index != q.epoch_head:  # leftovers of older paths
         s = slot_row(hs, i, index)
-        if s["sent"] + q["left_rto"] > now:
+        if s.sent + q.left_rto > now:
             break
-        if q["transport"] != TR_LERP:
+        if q.transport != TR_LERP:
             flight.rewind(hs, i, q)
             return
-        after = s["next"]
+        after = s.next
         flight.lose(hs, i, q, index)
         index = after
-    if q["epoch_head"] == NIL:
+    if q.epoch_head == NIL:
         return
-    quiet = max(slot_row(hs, i, q["epoch_head"])["sent"], q["last_progress"])
+    quiet = max(slot_row(hs, i, q.epoch_head).sent, q.last_progress)
     if quiet + rtt.timeout(cfg_row(hs), q) <= now:
         _on_rto(hs, i, q, now)
-    elif q["transport"] == TR_LERP and q["tail_probe"] == PROBE_NONE and rtt.is_known(q):
-        q["tail_probe"] = PROBE_DUE if quiet + rtt.probe_timeout(cfg_row(hs), q) <= now else PROBE_NONE
+    elif q.transport == TR_LERP and q.tail_probe == PROBE_NONE and rtt.is_known(q):
+        q.tail_probe = PROBE_DUE if quiet + rtt.probe_timeout(cfg_row(hs), q) <= now else PROBE_NONE
 
 
 @inner
 def _on_rto(hs: Any, i: int, q: Any, now: int) -> None:
     """Nothing has come back on this path: all of it counts as lost (RFC 6298, 5.4 to 5.6)."""
     cfg = cfg_row(hs)
-    q["st_rtos"] += 1
-    q["retries"] += 1
-    q["epoch_rtos"] += 1
-    if q["retries"] > cfg["retry_count"]:
+    q.st_rtos += 1
+    q.retries += 1
+    q.epoch_rtos += 1
+    if q.retries > cfg.retry_count:
         fail(hs, i, np.int64(WC_RETRY_EXC_ERR))
         return
-    if q["transport"] != TR_LERP:
+    if q.transport != TR_LERP:
         flight.rewind(hs, i, q)
-    while q["epoch_head"] != NIL:
-        flight.lose(hs, i, q, q["epoch_head"])
-    q["tail_probe"] = PROBE_SENT
+    while q.epoch_head != NIL:
+        flight.lose(hs, i, q, q.epoch_head)
+    q.tail_probe = PROBE_SENT
     cc.on_rto(cfg, q, now)
-    if q["epoch_rtos"] >= cfg["dead_path_rtos"]:
+    if q.epoch_rtos >= cfg.dead_path_rtos:
         paths.leave_dead_path(hs, i, q, now)
         reroute.on_dead_path(hs, i, q, now)

@@ -21,26 +21,26 @@ from detour.hosts.state import MAX_TIME, NIL
 @inner
 def _qp_at(hs: Any, host: int, place: int) -> Any:
     """The QP at a place in the heap."""
-    return np.int64(heap_row(hs, host, place)["qp"])
+    return np.int64(heap_row(hs, host, place).qp)
 
 
 @inner
 def _put(hs: Any, host: int, place: int, i: int) -> None:
     q = qp_row(hs, i)
-    heap_row(hs, host, place)["qp"] = i
-    q["heap_pos"] = place
+    heap_row(hs, host, place).qp = i
+    q.heap_pos = place
     if place == 0:
-        host_row(hs, host)["heap_first"] = q["heap_key"]
+        host_row(hs, host).heap_first = q.heap_key
 
 
 @inner
 def _sift_up(hs: Any, host: int, place: int) -> None:
     i = _qp_at(hs, host, place)
-    key = qp_row(hs, i)["heap_key"]
+    key = qp_row(hs, i).heap_key
     while place > 0:
         parent = (place - 1) >> 1
         other = _qp_at(hs, host, parent)
-        if qp_row(hs, other)["heap_key"] <= key:
+        if qp_row(hs, other).heap_key <= key:
             break
         _put(hs, host, place, other)
         place = parent
@@ -50,8 +50,8 @@ def _sift_up(hs: Any, host: int, place: int) -> None:
 @inner
 def _sift_down(hs: Any, host: int, place: int) -> None:
     i = _qp_at(hs, host, place)
-    key = qp_row(hs, i)["heap_key"]
-    size = host_row(hs, host)["heap_size"]
+    key = qp_row(hs, i).heap_key
+    size = host_row(hs, host).heap_size
     while True:
         child = 2 * place + 1
         if child >= size:
@@ -59,9 +59,9 @@ def _sift_down(hs: Any, host: int, place: int) -> None:
         other = _qp_at(hs, host, child)
         if child + 1 < size:
             right = _qp_at(hs, host, child + 1)
-            if qp_row(hs, right)["heap_key"] < qp_row(hs, other)["heap_key"]:
+            if qp_row(hs, right).heap_key < qp_row(hs, other).heap_key:
                 child, other = child + 1, right
-        if qp_row(hs, other)["heap_key"] >= key:
+        if qp_row(hs, other).heap_key >= key:
             break
         _put(hs, host, place, other)
         place = child
@@ -71,50 +71,50 @@ def _sift_down(hs: Any, host: int, place: int) -> None:
 @inner
 def advance(hs: Any, i: int, q: Any, when: int) -> None:
     """Makes sure that QP `i` is looked at by `when`."""
-    host = q["host"]
-    if q["heap_pos"] == NIL:
-        size = host_row(hs, host)["heap_size"]
-        host_row(hs, host)["heap_size"] = size + 1
-        q["heap_key"] = when
+    host = q.host
+    if q.heap_pos == NIL:
+        size = host_row(hs, host).heap_size
+        host_row(hs, host).heap_size = size + 1
+        q.heap_key = when
         _put(hs, host, size, i)
         _sift_up(hs, host, size)
-    elif when < q["heap_key"]:
-        q["heap_key"] = when
-        _sift_up(hs, host, q["heap_pos"])
+    elif when < q.heap_key:
+        q.heap_key = when
+        _sift_up(hs, host, q.heap_pos)
 
 
 @inner
 def top(hs: Any, host: int) -> Any:
     """QP with the smallest key, or `NIL`."""
-    return _qp_at(hs, host, np.int64(0)) if host_row(hs, host)["heap_size"] else np.int64(NIL)
+    return _qp_at(hs, host, np.int64(0)) if host_row(hs, host).heap_size else np.int64(NIL)
 
 
 @inner
 def first_key(hs: Any, host: int) -> int:
     """The smallest key, `MAX_TIME` without any: no deadline is earlier."""
     h = host_row(hs, host)
-    return h["heap_first"] if h["heap_size"] else MAX_TIME
+    return h.heap_first if h.heap_size else MAX_TIME
 
 
 @inner
 def postpone_top(hs: Any, host: int, when: int) -> None:
     """The top's deadline is `when`, no earlier than its key."""
-    qp_row(hs, _qp_at(hs, host, np.int64(0)))["heap_key"] = when
+    qp_row(hs, _qp_at(hs, host, np.int64(0))).heap_key = when
     _sift_down(hs, host, np.int64(0))
 
 
 @njit
 def remove(hs: Any, q: Any) -> None:
     """The QP has no deadline any more."""
-    place = q["heap_pos"]
+    place = q.heap_pos
     if place == NIL:
         return
-    host = q["host"]
-    q["heap_pos"] = NIL
-    size = host_row(hs, host)["heap_size"] - 1
-    host_row(hs, host)["heap_size"] = size
+    host = q.host
+    q.heap_pos = NIL
+    size = host_row(hs, host).heap_size - 1
+    host_row(hs, host).heap_size = size
     if place < size:
         moved = _qp_at(hs, host, size)
         _put(hs, host, place, moved)
         _sift_down(hs, host, place)
-        _sift_up(hs, host, qp_row(hs, moved)["heap_pos"])
+        _sift_up(hs, host, qp_row(hs, moved).heap_pos)

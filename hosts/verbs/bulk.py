@@ -204,7 +204,7 @@ def _start(hs: Any, rows: Any, window: float) -> None:
     for i in rows:
         q = qp_row(hs, i)
         cc.on_path(cfg_row(hs), q, window, 0)
-        q["state"] = QPS_RTS
+        q.state = QPS_RTS
 
 
 def post_many(

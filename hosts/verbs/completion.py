@@ -18,16 +18,16 @@ from detour.hosts.rows import cfg_row, cq_row, cqe_row, host_row, publish
 def reserve(hs: Any, cq: int) -> bool:
     """Takes one entry of the queue for a completion to come; False if there is none left."""
     c = cq_row(hs, cq)
-    if c["reserved"] + c["tail"] - c["head"] >= cfg_row(hs)["cq_depth"]:
+    if c.reserved + c.tail - c.head >= cfg_row(hs).cq_depth:
         return False
-    c["reserved"] += 1
+    c.reserved += 1
     return True
 
 
 @inner
 def release(hs: Any, cq: int) -> None:
     """Gives a reserved entry back."""
-    cq_row(hs, cq)["reserved"] -= 1
+    cq_row(hs, cq).reserved -= 1
 
 
 @inner
@@ -45,16 +45,16 @@ def push(
 ) -> None:
     """Fills a reserved entry; `posted` is when its work request was posted."""
     c = cq_row(hs, cq)
-    e = cqe_row(hs, cq, c["tail"] & (cfg_row(hs)["cq_depth"] - 1))
-    e["wr_id"] = wr_id
-    e["status"] = status
-    e["opcode"] = opcode
-    e["length"] = length
-    e["imm"] = imm
-    e["qpn"] = qpn
-    e["flags"] = flags
-    e["posted"] = posted
-    e["done"] = host_row(hs, c["host"])["now"]
-    c["reserved"] -= 1
+    e = cqe_row(hs, cq, c.tail & (cfg_row(hs).cq_depth - 1))
+    e.wr_id = wr_id
+    e.status = status
+    e.opcode = opcode
+    e.length = length
+    e.imm = imm
+    e.qpn = qpn
+    e.flags = flags
+    e.posted = posted
+    e.done = host_row(hs, c.host).now
+    c.reserved -= 1
     publish()
-    c["tail"] += 1
+    c.tail += 1

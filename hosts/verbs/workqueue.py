@@ -30,27 +30,27 @@ NOT_CONNECTED, SEND_QUEUE_FULL, CQ_FULL = -1, -2, -3
 @inner
 def complete(hs: Any, i: int, q: Any, status: int) -> None:
     """Completes the oldest work request."""
-    w = wqe_row(hs, i, q["sq_una"] & (cfg_row(hs)["sq_depth"] - 1))
-    q["sq_una"] += 1
+    w = wqe_row(hs, i, q.sq_una & (cfg_row(hs).sq_depth - 1))
+    q.sq_una += 1
     if status == WC_SUCCESS:
-        q["st_bytes"] += w["length"]
-        q["st_last_done_ps"] = host_row(hs, q["host"])["now"]
-        if q["st_first_done_ps"] == 0:
-            q["st_first_done_ps"] = q["st_last_done_ps"]
-        if not w["flags"] & WQE_SIGNALED:
-            completion.release(hs, q["send_cq"])
+        q.st_bytes += w.length
+        q.st_last_done_ps = host_row(hs, q.host).now
+        if q.st_first_done_ps == 0:
+            q.st_first_done_ps = q.st_last_done_ps
+        if not w.flags & WQE_SIGNALED:
+            completion.release(hs, q.send_cq)
             return
     completion.push(
         hs,
-        q["send_cq"],
-        w["wr_id"],
+        q.send_cq,
+        w.wr_id,
         status,
         np.int64(WC_RDMA_WRITE),
-        w["length"],
+        w.length,
         np.int64(0),
-        q["qpn"],
+        q.qpn,
         np.int64(0),
-        w["posted"],
+        w.posted,
     )
 
 
@@ -59,16 +59,16 @@ def fail(hs: Any, i: int, status: Any) -> None:
     """Moves QP `i` to the error state: its oldest work request completes with `status`, the others are flushed
     (IBTA 10.3.1.5, 11.6.2)."""
     q = qp_row(hs, i)
-    q["state"] = QPS_ERR
-    while q["sq_una"] < q["sq_end"]:
+    q.state = QPS_ERR
+    while q.sq_una < q.sq_end:
         complete(hs, i, q, status)
         status = np.int64(WC_WR_FLUSH_ERR)
     flight.clear(q)
     paths.end_round(q)
-    q["snd_una"] = q["snd_end"]
-    q["snd_nxt"] = q["snd_end"]
-    q["cc_timer"] = MAX_TIME
-    q["pace_next"] = 0
+    q.snd_una = q.snd_end
+    q.snd_nxt = q.snd_end
+    q.cc_timer = MAX_TIME
+    q.pace_next = 0
     timers.remove(hs, q)
 
 
@@ -81,28 +81,28 @@ def post_write(
 
     Returns 0 or why it was refused. On a QP in error the request is flushed (IBTA 10.8.3)."""
     q = qp_row(hs, i)
-    depth = cfg_row(hs)["sq_depth"]
-    if q["state"] != QPS_RTS and q["state"] != QPS_ERR:
+    depth = cfg_row(hs).sq_depth
+    if q.state != QPS_RTS and q.state != QPS_ERR:
         return NOT_CONNECTED
-    if q["sq_end"] - q["sq_una"] >= depth:
+    if q.sq_end - q.sq_una >= depth:
         return SEND_QUEUE_FULL
-    if not completion.reserve(hs, q["send_cq"]):
+    if not completion.reserve(hs, q.send_cq):
         return CQ_FULL
-    w = wqe_row(hs, i, q["sq_end"] & (depth - 1))
-    payload = cfg_row(hs)["payload"]
-    w["wr_id"] = wr_id
-    w["first"] = q["snd_end"]
-    w["packets"] = max(1, (length + payload - 1) // payload)
-    w["local"] = local
-    w["remote"] = remote
-    w["rkey"] = rkey
-    w["length"] = length
-    w["flags"] = flags
-    w["imm"] = imm
-    w["posted"] = max(now, host_row(hs, q["host"])["now"])
-    q["snd_end"] += w["packets"]
-    q["sq_end"] += 1
-    if q["state"] == QPS_ERR:
+    w = wqe_row(hs, i, q.sq_end & (depth - 1))
+    payload = cfg_row(hs).payload
+    w.wr_id = wr_id
+    w.first = q.snd_end
+    w.packets = max(1, (length + payload - 1) // payload)
+    w.local = local
+    w.remote = remote
+    w.rkey = rkey
+    w.length = length
+    w.flags = flags
+    w.imm = imm
+    w.posted = max(now, host_row(hs, q.host).now)
+    q.snd_end += w.packets
+    q.sq_end += 1
+    if q.state == QPS_ERR:
         fail(hs, i, np.int64(WC_WR_FLUSH_ERR))
     else:
         activate(hs, i, q)
