@@ -28,7 +28,7 @@ def run(options: argparse.Namespace, extent: str, carry_out: CarryOut) -> int:
 
     result = carry_out(options, "fors", fors.select(extent, options.seed, options.message or fors.MESSAGE))
     if options.plot:
-        from detour.experiments.nonshortest import figures
+        from detour.experiments.fors import figures
 
         figures.fors(result, options.plot)
     emit(result, options.json, lambda console: show(console, result))

@@ -43,7 +43,7 @@ def run(options: argparse.Namespace, extent: str, carry_out: Carry) -> int:
     means = None if options.footing == "virtual" else Means()
     result = carry_out(options, "path-placement", points, means)
     if options.plot:
-        from detour.experiments.nonshortest import figures
+        from detour.experiments.placement import figures
 
         figures.rerouting(result["runs"], options.plot)
     emit(result, options.json, lambda console: show(console, result))

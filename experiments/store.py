@@ -28,7 +28,12 @@ def canonical(value: Any) -> str:
 _WITHOUT_INFLUENCE = (
     "cli",
     "experiments/bench",
-    "experiments/nonshortest/figures.py",
+    "experiments/drawing.py",
+    *(
+        f"experiments/{paper}/{part}.py"
+        for paper in ("fcplus", "fors", "nonshortest", "placement", "qcn")
+        for part in ("figures", "tables")
+    ),
     "experiments/nonshortest/results",
 )
 

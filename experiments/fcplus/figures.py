@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.experiments import drawing
 from detour.experiments.fcplus.experiment import FIGURE_3, NETWORKS
 from detour.experiments.fcplus.paper import TABLE_8_FCT
-from detour.experiments.nonshortest import figures
 
 _STYLES = {
     "FC+ 2L": ("tab:blue", "o", "-"),
@@ -44,7 +44,7 @@ def draw(points: FigurePoints, file: Path) -> None:
     if not pictures:
         raise DetourError("there is no finished point to draw")
     rows = -(-len(pictures) // 4)
-    plt, figure, axes = figures.canvas(rows, min(4, len(pictures)), 4.1, 3.3)
+    plt, figure, axes = drawing.canvas(rows, min(4, len(pictures)), 4.1, 3.3)
     for axis in axes.ravel()[len(pictures) :]:
         axis.set_visible(False)
     for axis, picture in zip(axes.ravel(), pictures, strict=False):
@@ -53,7 +53,7 @@ def draw(points: FigurePoints, file: Path) -> None:
             axis.set_ylim(0, None)
         axis.grid(alpha=0.3)
         axis.legend(fontsize="x-small")
-    figures.save(plt, figure, file)
+    drawing.save(plt, figure, file)
 
 
 def _flows(points: FigurePoints, **values: Any) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
-from detour.experiments.nonshortest import figures
+from detour.experiments import drawing
 
 _STYLES = {
     "MIN": ("tab:gray", "^", ":"),
@@ -33,14 +33,14 @@ def curves(result: dict[str, Any], file: Path) -> None:
     if not patterns:
         raise DetourError("there is no finished point to draw")
     rows = len(patterns) + bool(result["fairness"])
-    plt, figure, axes = figures.canvas(rows, 2, 5.2)
+    plt, figure, axes = drawing.canvas(rows, 2, 5.2)
     for (left, right), pattern in zip(axes, patterns, strict=False):
         _pattern(left, right, [one for one in result["curves"] if one["pattern"] == pattern], pattern)
     axes[0][0].legend(fontsize="x-small")
     if result["fairness"]:
         _fairness(axes[-1][0], result["fairness"])
         axes[-1][1].axis("off")
-    figures.save(plt, figure, file)
+    drawing.save(plt, figure, file)
 
 
 def _pattern(left: Any, right: Any, points: list[dict[str, Any]], pattern: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.experiments import reproduce
 from detour.experiments.fors import experiment as fors
-from detour.experiments.nonshortest import figures
+from detour.experiments.fors import figures
 
 
 @pytest.mark.parametrize(
