@@ -4,24 +4,19 @@
 from __future__ import annotations
 
 import argparse
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.cli import reproduce_fcplus, reproduce_fors, reproduce_paths, reproduce_qcn
 from detour.cli import reproduce_tables as show
-from detour.cli.output import bar, emit, table
-from detour.cli.parser import Parser, byte_count, command, counts, delays
+from detour.cli.output import emit, table
+from detour.cli.parser import Parser, byte_count, counts, delays
+from detour.cli.reproducing import add, carry_out, extent_of, means_of, points_bar
 
 if TYPE_CHECKING:
     from detour.experiments.reproduce import Means
-    from detour.experiments.sweep import SweepProgress
-
-QUICK_SECONDS = 45.0
-"""what --quick may take, so that with starting up it stays below a minute"""
 
 
 def register(commands: Any) -> None:
@@ -34,33 +29,20 @@ def register(commands: Any) -> None:
     _nonshortest(kinds)
     _pfc_gain(kinds)
     _deadlock(kinds)
-    paths = _add(kinds, "path-placement", "section IV: a throttled link, with and without rerouting", _run_paths)
+    paths = add(kinds, "path-placement", "section IV: a throttled link, with and without rerouting", _run_paths)
     reproduce_paths.options_of(paths)
-    reproduce_fors.options_of(
-        _add(kinds, "fors", "Figs. 3, 6, 7 of the FORS paper: all-to-all and failures", _run_fors)
-    )
+    reproduce_fors.options_of(add(kinds, "fors", "Figs. 3, 6, 7 of the FORS paper: all-to-all and failures", _run_fors))
     reproduce_fcplus.options_of(
-        _add(kinds, "fcplus", "Tables I to VIII and Figs. 3 to 7 of the FC+ paper: expanders", _run_fcplus)
+        add(kinds, "fcplus", "Tables I to VIII and Figs. 3 to 7 of the FC+ paper: expanders", _run_fcplus)
     )
     reproduce_qcn.options_of(
-        _add(kinds, "qcn-switch", "Figs. 3, 7, 8 of the QCN-Switch paper: adaptive Dragonfly routing", _run_qcn)
+        add(kinds, "qcn-switch", "Figs. 3, 7, 8 of the QCN-Switch paper: adaptive Dragonfly routing", _run_qcn)
     )
     _all(kinds)
 
 
-def _add(kinds: Any, name: str, text: str, run: Any) -> Parser:
-    parser = command(kinds, name, text, run)
-    extent = parser.add_mutually_exclusive_group()
-    extent.add_argument("--quick", action="store_true", help="what fits a minute")
-    extent.add_argument("--full", action="store_true", help="everything, and longer runs")
-    parser.add_argument("--processes", type=int, metavar="N", help="local processes (default: one a core)")
-    parser.add_argument("--ray", metavar="ADDRESS", help="a Ray cluster instead (auto: the one that runs)")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="where finished points are kept (default: the cache)")
-    return parser
-
-
 def _nonshortest(kinds: Any) -> None:
-    parser = _add(kinds, "nonshortest", "Figs. 5 to 7 and Table III of the non-shortest-path paper", _run_nonshortest)
+    parser = add(kinds, "nonshortest", "Figs. 5 to 7 and Table III of the non-shortest-path paper", _run_nonshortest)
     parser.add_argument("--topology", default="D1", metavar="D1|D2|D3", help="or a topology like dragonfly:p=2,a=4,h=2")
     parser.add_argument("--pattern", default="adv1", metavar="unf|adv1|adv2")
     parser.add_argument("--pairs", type=counts, metavar="N[,N...]", help="numbers of connections (default: a spread)")
@@ -87,19 +69,19 @@ def _nonshortest(kinds: Any) -> None:
 
 
 def _pfc_gain(kinds: Any) -> None:
-    parser = _add(kinds, "pfc-gain", "Table I: what removing PFC gains on a fat-tree", _run_pfc_gain)
+    parser = add(kinds, "pfc-gain", "Table I: what removing PFC gains on a fat-tree", _run_pfc_gain)
     parser.add_argument("--connections", type=counts, metavar="N[,N...]", help="(default: those of Table I)")
     parser.add_argument("--seeds", type=int, default=1, metavar="K", help="draws of pairs (1)")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw throughput over connections (.png, .svg)")
 
 
 def _deadlock(kinds: Any) -> None:
-    parser = _add(kinds, "deadlock", "Fig. 2: a PFC deadlock, and what prevents it", _run_deadlock)
+    parser = add(kinds, "deadlock", "Fig. 2: a PFC deadlock, and what prevents it", _run_deadlock)
     parser.add_argument("--seeds", type=int, default=1, metavar="K", help="(1)")
 
 
 def _all(kinds: Any) -> None:
-    parser = _add(kinds, "all", "docs/results.md with every number and figure", _run_all)
+    parser = add(kinds, "all", "docs/results.md with every number and figure", _run_all, wide=False)
     parser.add_argument("--folder", type=Path, default=Path("docs"), metavar="DIR", help="where results.md goes (docs)")
 
 
@@ -117,37 +99,13 @@ def _list(options: argparse.Namespace) -> None:
     emit({"experiments": listed}, options.json, lambda console: console.print(table(("name", "what it is"), rows)))
 
 
-def _means(options: argparse.Namespace, name: str) -> Means:
-    from detour.experiments.reproduce import Means, default_store
-
-    processes = os.cpu_count() or 1 if options.processes is None else options.processes
-    if processes < 1:
-        raise DetourError(f"{processes} processes; at least 1 is needed")
-    return Means(processes, options.ray, options.out or default_store(name), QUICK_SECONDS if options.quick else None)
-
-
-@contextmanager
-def _bar(text: str, as_json: bool) -> Iterator[SweepProgress]:
-    """A progress bar on standard error, if that is a terminal."""
-    with bar(text, as_json) as update:
-
-        def report(done: int, failed: int, total: int) -> None:
-            update(done + failed, total, f"{text} ({failed} failed)" if failed else text)
-
-        yield report
-
-
 def _carry_out(
     options: argparse.Namespace, name: str, points: Sequence[dict[str, Any]], means: Means | None = None
 ) -> dict[str, Any]:
-    from detour.experiments.reproduce import EXPERIMENTS, reproduce
+    """Of experiments whose points have no type yet."""
+    from detour.experiments.reproduce import EXPERIMENTS, document
 
-    with _bar(name, options.json) as report:
-        return reproduce(EXPERIMENTS[name], points, means or _means(options, name), report)
-
-
-def _extent(options: argparse.Namespace) -> str:
-    return "quick" if options.quick else "full" if options.full else "normal"
+    return document(carry_out(options, EXPERIMENTS[name], points, means))
 
 
 def _run_nonshortest(options: argparse.Namespace) -> int:
@@ -166,7 +124,7 @@ def _run_nonshortest(options: argparse.Namespace) -> int:
             schemes,
             options.seeds,
             thresholds,
-            _extent(options),
+            extent_of(options),
             options.delays,
             options.headroom,
             options.message,
@@ -197,7 +155,7 @@ def _thresholds(options: argparse.Namespace, swept: tuple[int, ...], default: in
 def _run_pfc_gain(options: argparse.Namespace) -> int:
     from detour.experiments.nonshortest import pfc_gain
 
-    points = pfc_gain.select(options.connections or pfc_gain.CONNECTIONS, options.seeds, _extent(options))
+    points = pfc_gain.select(options.connections or pfc_gain.CONNECTIONS, options.seeds, extent_of(options))
     result = _carry_out(options, "pfc-gain", points)
     if options.plot:
         from detour.experiments.nonshortest import figures
@@ -216,25 +174,25 @@ def _run_deadlock(options: argparse.Namespace) -> int:
 
 
 def _run_paths(options: argparse.Namespace) -> int:
-    return reproduce_paths.run(options, _extent(options), _carry_out)
+    return reproduce_paths.run(options, extent_of(options), _carry_out)
 
 
 def _run_fors(options: argparse.Namespace) -> int:
-    return reproduce_fors.run(options, _extent(options), _carry_out)
+    return reproduce_fors.run(options, extent_of(options), _carry_out)
 
 
 def _run_fcplus(options: argparse.Namespace) -> int:
-    return reproduce_fcplus.run(options, _extent(options), _carry_out)
+    return reproduce_fcplus.run(options, extent_of(options), _carry_out)
 
 
 def _run_qcn(options: argparse.Namespace) -> int:
-    return reproduce_qcn.run(options, _extent(options), _carry_out)
+    return reproduce_qcn.run(options, extent_of(options), _carry_out)
 
 
 def _run_all(options: argparse.Namespace) -> int:
     from detour.experiments.nonshortest import results
 
-    with _bar("results", options.json) as report:
-        written = results.write(options.folder, _extent(options), _means(options, "results"), report)
+    with points_bar("results", options.json) as report:
+        written = results.write(options.folder, extent_of(options), means_of(options, "results"), report)
     emit(written, options.json, lambda console: console.print(f"{written['file']}: {written['points']} points"))
     return 1 if written["failures"] else 0

@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from detour.base.cache import cache_dir, without
 from detour.base.progress import silent
+from detour.base.records import as_json
 from detour.engine import warm
 from detour.experiments import sweep
 from detour.experiments.fcplus import experiment as fcplus
@@ -18,85 +19,99 @@ from detour.experiments.nonshortest import deadlock, pfc_gain
 from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.placement import experiment as path_placement
 from detour.experiments.qcn import experiment as qcn_switch
-from detour.experiments.store import Point, Store, source_version
+from detour.experiments.store import Store, source_version, unchanged
 
-Collect = Callable[[Iterable[dict[str, Any] | None]], dict[str, Any]]
+P = TypeVar("P")
+R = TypeVar("R")
+C = TypeVar("C")
 
 
-def _warm_engine(points: Sequence[Point]) -> None:
+def _warm_engine(points: Sequence[Any]) -> None:
     """Compiles the event loop, which most experiments need."""
     warm.ensure(silent)
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """What can be reproduced. `seconds(point)`: its rough cost on one core; `prepare`: compiles what points need
-    before processes are started; `quick_share`: of the time of --quick, what points may take beside that."""
+class Experiment(Generic[P, R, C]):
+    """What can be reproduced: points P, their results R, and C, what is made of these. All three are records.
+
+    `run`: computes a point, in another process if need be, which finds it by its module's name and its own; `decode`:
+    a result from its JSON (`base.records.decoder`); `collect`: what comes of the results, of which those of points that
+    failed or were left out are None; `seconds`: a point's rough cost on one core; `prepare`: compiles what points need
+    before processes are started; `quick_share`: of the time of --quick, what points may take beside that.
+    """
 
     name: str
     text: str
-    worker: str
-    collect: Collect
-    seconds: Callable[[Point], float]
-    prepare: Callable[[Sequence[Point]], None] = _warm_engine
+    run: Callable[[P], R]
+    decode: Callable[[Any], R]
+    collect: Callable[[Iterable[R | None]], C]
+    seconds: Callable[[P], float]
+    prepare: Callable[[Sequence[P]], None] = _warm_engine
     quick_share: float = 1.0
 
 
-EXPERIMENTS = {
-    e.name: e
-    for e in (
-        Experiment(
-            "nonshortest",
-            "Figs. 5 to 7 and Table III: four schemes on Dragonflies D1 to D3, UNF, ADV1 and ADV2",
-            nonshortest.WORKER,
-            nonshortest.collect,
-            nonshortest.seconds,
-        ),
-        Experiment(
-            "pfc-gain",
-            "Table I: LERP without PFC against RoCEv2 with PFC on a 1:4 fat-tree with 512 hosts",
-            pfc_gain.WORKER,
-            pfc_gain.collect,
-            pfc_gain.seconds,
-        ),
-        Experiment(
-            "deadlock",
-            "Fig. 2: a circle of buffers, with PFC and one virtual channel, with three, and without PFC",
-            deadlock.WORKER,
-            deadlock.collect,
-            deadlock.seconds,
-        ),
-        Experiment(
-            "path-placement",
-            "SRv6 path placement, section IV: a throttled link, with and without rerouting by controller or NIC",
-            path_placement.WORKER,
-            path_placement.collect,
-            path_placement.seconds,
-        ),
-        Experiment(
-            "fcplus",
-            "Tables I to VIII and Figs. 3 to 7 of the FC+ paper: paths, throughput and packet level of expanders",
-            fcplus.WORKER,
-            fcplus.collect,
-            fcplus.seconds,
-            fcplus.prepare,
-            0.15,
-        ),
-        Experiment(
-            "fors",
-            "FORS: Figs. 3, 6 and 7, and computation times, on FT(2;20,18) under nine failure scenarios",
-            fors.WORKER,
-            fors.collect,
-            fors.seconds,
-        ),
-        Experiment(
-            "qcn-switch",
-            "QCN-Switch: Figs. 3, 7 and 8, adaptive routing from congestion notifications on a Dragonfly of 1056 hosts",
-            qcn_switch.WORKER,
-            qcn_switch.collect,
-            qcn_switch.seconds,
-        ),
-    )
+NONSHORTEST = Experiment(
+    "nonshortest",
+    "Figs. 5 to 7 and Table III: four schemes on Dragonflies D1 to D3, UNF, ADV1 and ADV2",
+    nonshortest.run,
+    unchanged,
+    nonshortest.collect,
+    nonshortest.seconds,
+)
+PFC_GAIN = Experiment(
+    "pfc-gain",
+    "Table I: LERP without PFC against RoCEv2 with PFC on a 1:4 fat-tree with 512 hosts",
+    pfc_gain.run,
+    unchanged,
+    pfc_gain.collect,
+    pfc_gain.seconds,
+)
+DEADLOCK = Experiment(
+    "deadlock",
+    "Fig. 2: a circle of buffers, with PFC and one virtual channel, with three, and without PFC",
+    deadlock.run,
+    unchanged,
+    deadlock.collect,
+    deadlock.seconds,
+)
+PATH_PLACEMENT = Experiment(
+    "path-placement",
+    "SRv6 path placement, section IV: a throttled link, with and without rerouting by controller or NIC",
+    path_placement.run,
+    unchanged,
+    path_placement.collect,
+    path_placement.seconds,
+)
+FCPLUS = Experiment(
+    "fcplus",
+    "Tables I to VIII and Figs. 3 to 7 of the FC+ paper: paths, throughput and packet level of expanders",
+    fcplus.run,
+    unchanged,
+    fcplus.collect,
+    fcplus.seconds,
+    fcplus.prepare,
+    0.15,
+)
+FORS = Experiment(
+    "fors",
+    "FORS: Figs. 3, 6 and 7, and computation times, on FT(2;20,18) under nine failure scenarios",
+    fors.run,
+    unchanged,
+    fors.collect,
+    fors.seconds,
+)
+QCN_SWITCH = Experiment(
+    "qcn-switch",
+    "QCN-Switch: Figs. 3, 7 and 8, adaptive routing from congestion notifications on a Dragonfly of 1056 hosts",
+    qcn_switch.run,
+    unchanged,
+    qcn_switch.collect,
+    qcn_switch.seconds,
+)
+
+EXPERIMENTS: dict[str, Experiment[Any, Any, Any]] = {
+    e.name: e for e in (NONSHORTEST, PFC_GAIN, DEADLOCK, PATH_PLACEMENT, FCPLUS, FORS, QCN_SWITCH)
 }
 
 
@@ -120,8 +135,8 @@ def default_store(name: str) -> Path | None:
 
 
 def affordable(
-    points: Sequence[Point], seconds: Callable[[Point], float], budget_s: float | None, processes: int
-) -> tuple[list[Point], list[Point]]:
+    points: Sequence[P], seconds: Callable[[P], float], budget_s: float | None, processes: int
+) -> tuple[list[P], list[P]]:
     """(points to run, points left out): cheap ones first, as many as fit the budget; at least one is run."""
     if budget_s is None:
         return list(points), []
@@ -135,15 +150,24 @@ def affordable(
     return [p for i, p in enumerate(points) if i in chosen], [p for i, p in enumerate(points) if i not in chosen]
 
 
+@dataclass(frozen=True)
+class Reproduction(Generic[P, C]):
+    """What came of an experiment's points: `left_out` were beyond the budget."""
+
+    experiment: str
+    collected: C
+    failures: Sequence[sweep.FailedPoint[P]] = ()
+    left_out: Sequence[P] = ()
+
+
 def reproduce(
-    experiment: Experiment, points: Sequence[Point], means: Means, report: sweep.SweepProgress | None = None
-) -> dict[str, Any]:
+    experiment: Experiment[P, R, C], points: Sequence[P], means: Means, report: sweep.SweepProgress | None = None
+) -> Reproduction[P, C]:
     """Runs the points that are not in the store and collects all of them.
 
-    Besides what the experiment's `collect` says: `failures` (point and reason) and `left_out` (points beyond the
-    budget). Finished points are kept and not run again while the sources stay the same.
+    Finished points are kept and not run again while the sources stay the same.
     """
-    store = Store(means.store, source_version())
+    store = Store(means.store, source_version(), experiment.decode)
     missing = [point for point in points if point not in store]
     budget_s = None if means.budget_s is None else means.budget_s * experiment.quick_share
     now, later = affordable(missing, experiment.seconds, budget_s, means.processes)
@@ -151,11 +175,17 @@ def reproduce(
     wanted = [point for point in points if point in store or point in now]
     # Long points first, so that no process is left alone with one at the end.
     wanted.sort(key=experiment.seconds, reverse=True)
-    outcome = sweep.run(wanted, experiment.worker, store, processes=means.processes, ray=means.ray, report=report)
-    failures = [{"point": failure.point, "reason": failure.reason} for failure in outcome.failures]
+    worker = sweep.name_of(experiment.run)
+    outcome = sweep.run(wanted, worker, store, processes=means.processes, ray=means.ray, report=report)
+    collected = experiment.collect(store.get(point) for point in points)
+    return Reproduction(experiment.name, collected, outcome.failures, later)
+
+
+def document(found: Reproduction[Any, Any]) -> dict[str, Any]:
+    """The one JSON document of a reproduction: what was collected, `failures` (point and reason) and `left_out`."""
     return {
-        "experiment": experiment.name,
-        **experiment.collect(store.get(point) for point in points),
-        "failures": failures,
-        "left_out": later,
+        "experiment": found.experiment,
+        **as_json(found.collected),
+        "failures": [{"point": as_json(failure.point), "reason": failure.reason} for failure in found.failures],
+        "left_out": [as_json(point) for point in found.left_out],
     }

@@ -10,14 +10,23 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from detour.base.cache import without
 from detour.base.places import BUILD, PACKAGE, modules
 from detour.base.private import make_folders
+from detour.base.records import as_json
 
+R = TypeVar("R")
 Point = dict[str, Any]
+"""of experiments whose points have no type yet"""
+
+
+def unchanged(value: Any) -> Any:
+    """Results that are kept as JSON says them."""
+    return value
 
 
 def canonical(value: Any) -> str:
@@ -49,12 +58,14 @@ def source_version() -> str:
     return digest.hexdigest()[:16]
 
 
-class Store:
-    """Finished points of one sweep in one file (`None`: in memory only)."""
+class Store(Generic[R]):
+    """Finished points of one sweep in one file (`None`: in memory only). Points are records; results as well, which
+    `decode` makes of their JSON."""
 
-    def __init__(self, path: Path | None, version: str) -> None:
+    def __init__(self, path: Path | None, version: str, decode: Callable[[Any], R] = unchanged) -> None:
         self.path = path
         self.version = version
+        self._decode = decode
         self._results: dict[str, Any] = {}
         if path is not None and path.exists():
             self._load(path)
@@ -73,24 +84,26 @@ class Store:
             if mine and record.keys() >= {"key", "result"}:
                 self._results[record["key"]] = record["result"]
 
-    def key(self, point: Point) -> str:
-        return hashlib.sha256(canonical(point).encode()).hexdigest()[:24]
+    def key(self, point: Any) -> str:
+        """What tells a point from others."""
+        return hashlib.sha256(canonical(as_json(point)).encode()).hexdigest()[:24]
 
-    def __contains__(self, point: Point) -> bool:
+    def __contains__(self, point: Any) -> bool:
         return self.key(point) in self._results
 
-    def get(self, point: Point) -> Any:
+    def get(self, point: Any) -> R | None:
         """The point's result, `None` if it has none yet."""
-        return self._results.get(self.key(point))
+        found = self._results.get(self.key(point))
+        return None if found is None else self._decode(found)
 
-    def add(self, point: Point, result: Any, seconds: float) -> None:
+    def add(self, point: Any, result: R, seconds: float) -> None:
         """Keeps a finished point; returns after it is on disk. Where there is no room one line says so, and the point
         is known to this process only."""
         key = self.key(point)
-        self._results[key] = result
+        kept = self._results[key] = as_json(result)
         if self.path is None:
             return
-        record = {"key": key, "version": self.version, "point": point, "seconds": seconds, "result": result}
+        record = {"key": key, "version": self.version, "point": as_json(point), "seconds": seconds, "result": kept}
         try:
             self._append(canonical(record).encode() + b"\n")
         except OSError as error:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameter sweeps: many independent points, on a pool of local processes or on a Ray cluster.
 
-A point is a JSON object; a worker is a function `point -> result` named as "module:function", so that any
-process can find it. Results do not depend on how many processes there are: a point carries its own seed. A point
-that raises, or whose process dies (native code can crash), is reported as failed; the others go on.
+Points and results are records (`base/records.py`); a worker is a function `point -> result` named as "module:function",
+so that any process can find it. Results do not depend on how many processes there are: a point carries its own seed. A
+point that raises, or whose process dies (native code can crash), is reported as failed; the others go on.
 """
 
 from __future__ import annotations
@@ -19,49 +19,57 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from detour.base.errors import DetourError
-from detour.experiments.store import Point, Store
+from detour.experiments.store import Store
+
+P = TypeVar("P")
+R = TypeVar("R")
 
 SweepProgress = Callable[[int, int, int], None]
 """called with (points finished, points failed, points in all)"""
 
 
 @dataclass(frozen=True)
-class FailedPoint:
+class FailedPoint(Generic[P]):
     """A point that did not finish, and why (the error's last line, then its traceback if there is one)."""
 
-    point: Point
+    point: P
     reason: str
     details: str = ""
 
 
 @dataclass
-class SweepResult:
+class SweepResult(Generic[P, R]):
     """Results in the order of the points asked for (`None` where a point failed)."""
 
-    results: list[Any]
-    failures: list[FailedPoint] = field(default_factory=list)
+    results: list[R | None]
+    failures: list[FailedPoint[P]] = field(default_factory=list)
     computed: int = 0
     """points that were run now, the rest came from the store"""
 
 
-def resolve(worker: str) -> Callable[[Point], Any]:
+def name_of(function: Callable[[Any], Any]) -> str:
+    """A function of a module as "module:function"."""
+    return f"{function.__module__}:{function.__qualname__}"
+
+
+def resolve(worker: str) -> Callable[[Any], Any]:
     """The function behind "module:function"."""
     module, _, name = worker.partition(":")
     return getattr(importlib.import_module(module), name)
 
 
 def run(
-    points: Iterable[Point],
+    points: Iterable[P],
     worker: str,
-    store: Store,
+    store: Store[R],
     *,
     processes: int = 1,
     ray: str | None = None,
     report: SweepProgress | None = None,
-) -> SweepResult:
+) -> SweepResult[P, R]:
     """Runs every point that the store does not have yet and returns all results.
 
     Args:
@@ -76,7 +84,7 @@ def run(
         raise DetourError(f"a sweep needs at least 1 process, not {processes}")
     wanted = list(points)
     missing = list({store.key(point): point for point in wanted if point not in store}.values())
-    failures: list[FailedPoint] = []
+    failures: list[FailedPoint[P]] = []
     source = _on_ray(missing, worker, ray) if ray else _on_processes(missing, worker, processes)
     if report:
         report(len(wanted) - len(missing), 0, len(wanted))
@@ -93,7 +101,7 @@ def run(
 
 _RAY_TIMEOUT_S = 5.0
 
-Finished = tuple[Point, Any, FailedPoint | None, float]
+Finished = tuple[P, Any, FailedPoint[P] | None, float]
 
 
 def _serve(connection: Connection, worker: str) -> None:
@@ -113,7 +121,7 @@ def _serve(connection: Connection, worker: str) -> None:
         connection.send((*answer, time.monotonic() - began))
 
 
-class _Worker:
+class _Worker(Generic[P]):
     """One process and the point that it works on."""
 
     def __init__(self, worker: str) -> None:
@@ -122,13 +130,13 @@ class _Worker:
         self.process = context.Process(target=_serve, args=(theirs, worker), daemon=True)
         self.process.start()
         theirs.close()
-        self.point: Point | None = None
+        self.point: P | None = None
 
-    def give(self, point: Point) -> None:
+    def give(self, point: P) -> None:
         self.point = point
         self.connection.send(point)
 
-    def take(self) -> Finished:
+    def take(self) -> Finished[P]:
         """What became of the point; the process may have died over it."""
         point, self.point = self.point, None
         assert point is not None
@@ -145,9 +153,9 @@ class _Worker:
         self.process.join()
 
 
-def _on_processes(points: list[Point], worker: str, processes: int) -> Iterator[Finished]:
+def _on_processes(points: list[P], worker: str, processes: int) -> Iterator[Finished[P]]:
     waiting = deque(points)
-    workers: list[_Worker] = []
+    workers: list[_Worker[P]] = []
     try:
         while waiting or any(one.point is not None for one in workers):
             workers = [one for one in workers if one.process.is_alive() or one.point is not None]
@@ -179,7 +187,7 @@ def check_ray_address(address: str) -> None:
         raise DetourError(f"--ray {address}: no Ray cluster there ({error})") from None
 
 
-def _on_ray(points: list[Point], worker: str, address: str) -> Iterator[Finished]:
+def _on_ray(points: list[P], worker: str, address: str) -> Iterator[Finished[P]]:
     try:
         import ray  # type: ignore[import-not-found]
     except ImportError:
@@ -191,7 +199,7 @@ def _on_ray(points: list[Point], worker: str, address: str) -> Iterator[Finished
         raise DetourError(f"--ray {address}: {str(error).strip().splitlines()[0]}") from None
 
     @ray.remote(max_retries=0)
-    def task(point: Point) -> tuple[Any, float]:
+    def task(point: P) -> tuple[Any, float]:
         began = time.monotonic()
         return resolve(worker)(point), time.monotonic() - began
 

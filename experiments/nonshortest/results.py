@@ -16,7 +16,7 @@ from detour.base.errors import DetourError
 from detour.experiments.nonshortest import deadlock, figures, paper, pfc_gain, results_text
 from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.nonshortest.experiment import NonshortestSelection
-from detour.experiments.reproduce import EXPERIMENTS, Means, reproduce
+from detour.experiments.reproduce import DEADLOCK, NONSHORTEST, PFC_GAIN, Means, document, reproduce
 from detour.experiments.store import Point
 from detour.experiments.sweep import SweepProgress
 from detour.fabric.footings.virtual.scheme import SCHEMES
@@ -105,14 +105,13 @@ def write(folder: Path, extent: str, means: Means, report: SweepProgress | None 
     """
     if means.budget_s is not None:
         means = replace(means, budget_s=means.budget_s / 3)
-    found = {
-        "curves": reproduce(EXPERIMENTS["nonshortest"], points_of(selections(extent)), means, report),
-        "extras": reproduce(EXPERIMENTS["nonshortest"], points_of(extras(extent)), means, report),
-        "table1": reproduce(
-            EXPERIMENTS["pfc-gain"], pfc_gain.select(_CONNECTIONS[extent], 1, extent), means, report
-        ),
-        "deadlock": reproduce(EXPERIMENTS["deadlock"], deadlock.select(), means, report),
-    }  # fmt: skip
+    parts = {
+        "curves": reproduce(NONSHORTEST, points_of(selections(extent)), means, report),
+        "extras": reproduce(NONSHORTEST, points_of(extras(extent)), means, report),
+        "table1": reproduce(PFC_GAIN, pfc_gain.select(_CONNECTIONS[extent], 1, extent), means, report),
+        "deadlock": reproduce(DEADLOCK, deadlock.select(), means, report),
+    }
+    found = {name: document(part) for name, part in parts.items()}
     file = folder / DOCUMENT
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -120,12 +119,11 @@ def write(folder: Path, extent: str, means: Means, report: SweepProgress | None 
         file.write_text(results_text.document(found, extent, drawn, left_out(extent)))
     except OSError as error:
         raise DetourError(f"{file}: {error.strerror}") from None
-    parts = found.values()
     return {
         "file": str(file),
-        "points": sum(len(part["points"]) for part in parts),
-        "failures": [failure for part in parts for failure in part["failures"]],
-        "left_out": [point for part in parts for point in part["left_out"]],
+        "points": sum(len(part["points"]) for part in found.values()),
+        "failures": [failure for part in found.values() for failure in part["failures"]],
+        "left_out": [point for part in found.values() for point in part["left_out"]],
     }
 
 

@@ -14,7 +14,7 @@ from detour.cli import fcplus
 from detour.control.expander.demand import DEMAND_PATTERNS
 from detour.hosts.frames import wire
 
-TYPE_VARIABLES = {"M", "P", "T"}
+TYPE_VARIABLES = {"C", "M", "P", "R", "T"}
 """what a type variable is called is said by the function that has it"""
 
 OF_AN_EXPERIMENT = {

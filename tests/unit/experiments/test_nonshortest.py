@@ -4,12 +4,14 @@
 import pytest
 
 from detour.base.errors import DetourError
+from detour.base.records import decoder
 from detour.control.policy import StepMarking
 from detour.experiments import reproduce
 from detour.experiments.nonshortest import paper, pfc_gain, results, results_text
 from detour.experiments.nonshortest.experiment import NonshortestSelection, changed, collect, select
 from detour.fabric.footings.virtual.scheme import scheme
 from detour.hosts.config import host_changes
+from tests.unit.experiments.sweep_workers import Side, Square, area
 
 
 def test_points_of_a_selection() -> None:
@@ -139,6 +141,22 @@ def test_a_budget_takes_what_fits() -> None:
     assert later == [{"cost": 50}]
     now, _ = reproduce.affordable([{"cost": 99}], lambda p: p["cost"], 10, processes=1)
     assert now == [{"cost": 99}]
+
+
+def test_what_came_of_points_is_one_document() -> None:
+    points = [Side(2.0), Side(-1.0), Side(30.0)]
+    experiment = reproduce.Experiment(
+        "sides", "squares", area, decoder(Square), lambda found: {"areas": [s.area_m2 for s in found if s]},
+        lambda side: side.length_m, prepare=lambda points: None,
+    )  # fmt: skip
+    found = reproduce.reproduce(experiment, points, reproduce.Means(budget_s=20.0))
+    assert [failure.point for failure in found.failures] == [Side(-1.0)]
+    assert reproduce.document(found) == {
+        "experiment": "sides",
+        "areas": [4.0],
+        "failures": [{"point": {"length_m": -1.0}, "reason": "ValueError: no such side"}],
+        "left_out": [{"length_m": 30.0}],
+    }
 
 
 @pytest.mark.parametrize("extent", ["quick", "normal", "full"])

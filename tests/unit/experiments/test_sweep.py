@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from detour.base.errors import DetourError
+from detour.base.records import decoder
 from detour.experiments import sweep
 from detour.experiments.store import Store
+from tests.unit.experiments.sweep_workers import Side, Square, area
 
 WORKER = "tests.unit.experiments.sweep_workers:square"
 
@@ -61,6 +63,18 @@ def test_finished_points_are_not_run_again(tmp_path):
     outcome = sweep.run(points(log, 5), WORKER, Store(path, "v"))
     assert outcome.computed == 2
     assert sorted(log.read_text().split()) == ["0", "1", "2", "3", "4"]
+
+
+def test_points_and_results_are_records(tmp_path):
+    sides, path = [Side(2.0), Side(-1.0), Side(3.0)], tmp_path / "store"
+    outcome = sweep.run(sides, sweep.name_of(area), Store(path, "v", decoder(Square)), processes=2)
+    assert outcome.results == [area(sides[0]), None, area(sides[2])]
+    assert [failure.point for failure in outcome.failures] == [Side(-1.0)]
+    kept = Store(path, "v", decoder(Square))
+    assert [kept.get(side) for side in sides] == outcome.results
+    record = json.loads(path.read_text().splitlines()[0])
+    assert record["point"].keys() == {"length_m"}
+    assert record["result"].keys() == {"area_m2", "corners"}
 
 
 def test_other_sources_invalidate(tmp_path):
