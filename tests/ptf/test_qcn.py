@@ -34,7 +34,7 @@ PDU_AT = 62
 MIN, VAL = 0, 1
 AT_ONCE = replace(QCN_BASE, limit=1 / 63, increase=1.0, quiet=5)
 """Fb = 63 takes the probability to 0, five packets bring it back to 1"""
-POINTS = CongestionPoints("output", every=1, q_eq=100, w=0, wait_ticks=0, packet_bytes=100)
+POINTS = CongestionPoints("output", period=1, q_eq=100, w=0, wait_ticks=0, packet_bytes=100)
 """two packets in the queue are Fb = 63"""
 
 
