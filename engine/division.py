@@ -50,11 +50,13 @@ def lookahead_ps(wiring: Wiring) -> int:
         for port, cable in wiring.cables.items()
         if cable.far is not None and nodes[wiring.switch(port[0]).index] != nodes[wiring.switch(cable.far[0]).index]
     ]
+    # A frame's own time on the wire would make it longer, but a link of unlimited rate has next to none.
     return min(delays, default=0)
 
 
 def divisible(wiring: Wiring) -> bool:
     """Whether nobody wants to see events in the order of time: controllers, sinks, captures, injected frames."""
+    # Within a window one node runs ahead of another, so their records would come out of order.
     memory = wiring.memory
     wanted = memory.column("switches", "wants_packet_in").any() or memory.column("switches", "wants_digest").any()
     sinks = (memory.column("channels", "kind") == layout.TO_SINK).any()

@@ -95,6 +95,7 @@ def _step(g: Any, data: Any, hs: Any, node: int) -> None:
     if kind == ON_CHANNEL:
         _channel_event(g, data, hs, index)
         return
+    # Most events schedule the next one of their entity. That moves this one down; taking it out first would sift twice.
     stamp = entity.stamp
     if kind == ON_PORT:
         switch.serve(g, index)
@@ -134,6 +135,7 @@ def _run_windows(g: Any, data: Any, hs: Any, until: int, budget: int) -> int:
         if begin > until:
             g.now = max(g.now, until)
             return REACHED
+        # What a node does at `begin` reaches another one at `end` at the earliest, so all before `end` is known here.
         end = min(begin + g.lookahead_ps, until + 1)
         for node in range(g.node_count):
             if heap.first_time(g, node) < end:
@@ -162,7 +164,7 @@ def _read_socket(g: Any, index: int, now: int) -> None:
         slot = outside.receive_frame(g, index)
         if slot < 0:
             return
-        time = now
+        time = now  # the frame before may have been put later, when the loop was behind; order on a channel is fixed
         if channel.count > 0:
             time = max(now, slot_at(g.slots, channel.tail).time)
         channels.append(g, io.channel, slot, time)
@@ -187,6 +189,8 @@ def _due_until(g: Any, wall: int) -> int:
     now = _loop_time(g, wall)
     lag = max(0, now - heap.first_time(g, _ONLY))
     excess = lag - g.max_lag_ps
+    # A fabric that cannot keep up runs slower, as it would with slower links; if it went on to catch up, every queue
+    # and every timer would see a burst that no network has.
     if excess > 0:
         g.slip_ps += excess
         now -= excess

@@ -140,6 +140,7 @@ ENTITY_MASK: Final = (1 << ENTITY_BITS) - 1
 NODE: Final = _table("first", "pending")
 """A heap of its own: `pending` entries of the table `heap` from `first` on."""
 
+# 16 bytes, four to a cache line: a sift writes `position` of every entity that it passes, in no order.
 ENTITY: Final = np.dtype(
     [
         ("position", np.int32),  # in the heap of its node, -1: no event
@@ -149,7 +150,7 @@ ENTITY: Final = np.dtype(
         ("stamp", np.int16),  # changes whenever its event does
     ]
 )
-"""Who may have an event pending; each has at most one. Small, because sifting in a heap touches many of them."""
+"""Who may have an event pending; each has at most one."""
 
 CHANNEL: Final = _lines(
     # a sequence of frames with rising times: a link in flight, or frames waiting to come in

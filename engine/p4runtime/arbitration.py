@@ -29,6 +29,8 @@ class Role:
 
     def __init__(self) -> None:
         self.sessions: list[StreamSession] = []
+        # Of all that ever bid, gone ones too: a controller that was cut off and comes back with its old id must not
+        # overwrite what its successor has written since.
         self.highest: int | None = None
         self.primary: StreamSession | None = None
         self.pending: StreamSession | None = None  # becomes primary when the writes of its predecessor are done
@@ -112,6 +114,7 @@ class Arbiter:
         role.highest, role.config = election, config
         role.config_message = p4r.Role()
         role.config_message.CopyFrom(session.role)
+        # The old primary hears of it before the new one may write: it stops by itself, and its next Write is refused.
         for other in role.sessions:
             if other is not session:
                 self._notify(role, other)

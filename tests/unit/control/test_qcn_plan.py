@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import fields
 
 import pytest
 
@@ -30,6 +31,17 @@ def values_of(module: object) -> set[str]:
 
 def test_every_name_is_in_the_program() -> None:
     assert values_of(qcn_schema) <= names()
+
+
+def test_a_parameter_has_one_name_in_planner_and_program() -> None:
+    """But for those that the planner computes from others."""
+    points, mechanism = CongestionPoints(where="output"), QCN_COMPLETE
+    given = dict(points.action().params)
+    assert set(given) - {field.name for field in fields(points)} == {"fb_max", "scale"}
+    assert {name: given[name] for name in ("period", "q_eq", "w", "wait_ticks", "classes")} == {
+        name: getattr(points, name) for name in ("period", "q_eq", "w", "wait_ticks", "classes")
+    }
+    assert set(dict(mechanism.adapt(7).params)) - {field.name for field in fields(mechanism)} == {"ports", "decrease"}
 
 
 def test_constants_are_those_of_the_sources() -> None:
