@@ -171,8 +171,8 @@ def _is_only_path(topology: Topology, path: SwitchPath) -> bool:
     length = int(hops(distances(topology))[path[0], path[-1]])
     if length != len(path) - 1:
         return False
-    ways = shortest_paths(topology, path[0], path[-1])
-    return next(ways, None) == path and next(ways, None) is None
+    candidates = shortest_paths(topology, path[0], path[-1])
+    return next(candidates, None) == path and next(candidates, None) is None
 
 
 def parse_usid_list(topology: Topology, text: str) -> tuple[int, ...]:

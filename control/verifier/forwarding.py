@@ -64,8 +64,8 @@ class SwitchTables:
         self.adaptive = schema.MODE in defaults
         """whether this is adaptive.p4: the first switch chooses the group to go by, not the sender"""
         self.host_ports = {entry.field(schema.IN_PORT) for entry in entries.get(schema.HOST_PORTS, ())}
-        ways = schema.TOWARDS_GROUP if self.adaptive else schema.DETOUR
-        self._detour = {entry.field(schema.VIA): entry for entry in entries.get(ways, ())}
+        detour_table = schema.TOWARDS_GROUP if self.adaptive else schema.DETOUR
+        self._detour = {entry.field(schema.VIA): entry for entry in entries.get(detour_table, ())}
         self._cut_off = {
             (entry.field(schema.VIA), entry.field(schema.DESTINATION_GROUP))
             for entry in entries.get(schema.CUT_OFF, ())
