@@ -147,6 +147,10 @@ class Network:
             if port[0] == device_id:
                 state.set_port_state(port[1], bool(self._memory.row("channels", cable.out_channel)["up"]))
 
+    def state(self, switch: int) -> Any:
+        """The `SwitchState` of a switch; None before it has a program."""
+        return self._wiring.switch(switch).state
+
     def connect(self, a: Port, b: Port, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64) -> None:
         """A cable between two switch ports, both directions alike. Rate 0: unlimited."""
         self.call(lambda: self._wiring.connect(a, b, rate_bps, delay_ps, queue_packets))

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress
+from detour.fabric.footings.base import Fabric
+from detour.fabric.footings.engine import EngineFabric
+from detour.fabric.footings.settings import FootingSettings
 from detour.fabric.operations.session import Session
 from detour.fabric.traffic.flows import Choice
 from detour.fabric.traffic.workload import Workload, WorkloadResult, pairs_of, probing_choice, shortest_choice
@@ -80,6 +83,17 @@ def demo_pairs(topology: Topology, most: int, seed: int) -> list[HostPair]:
     return [pairs[place] for place in order[:most]]
 
 
+def _settings(fabric: Fabric) -> FootingSettings:
+    """Those of a fabric on the wall clock, which say how long the demo takes."""
+    if isinstance(fabric, EngineFabric):
+        return fabric.settings
+    from detour.fabric.footings.bmv2.fabric import Bmv2Fabric
+
+    if isinstance(fabric, Bmv2Fabric):
+        return fabric.settings
+    raise DetourError(f"the demo runs on the wall clock, not on the target {fabric.target}")
+
+
 class Demo:
     """Runs on a session that is provisioned. `begin`: when its boot began (`time.monotonic`)."""
 
@@ -88,7 +102,8 @@ class Demo:
         self._begin = begin
         self._tell = tell
         self._seed = seed
-        self.pairs = demo_pairs(session.topology, session.fabric.settings.demo_pairs, seed)
+        self._settings = _settings(session.fabric)
+        self.pairs = demo_pairs(session.topology, self._settings.demo_pairs, seed)
 
     def run(self) -> DemoResult:
         """All of it.
@@ -125,18 +140,12 @@ class Demo:
     def _traffic(self, name: str, choose: Callable[[int, int], Choice]) -> WorkloadResult:
         what = f"traffic from one group to one other, {name}"
         self._tell(what)
-        session = self._session
-        fabric = session.fabric
+        settings = self._settings
         workload = Workload(
-            session.pump,
-            self.pairs,
-            choose,
-            lambda: fabric.now_ps,
-            seed=self._seed,
-            message_bytes=fabric.settings.message_bytes,
+            self._session.pump, self.pairs, choose, seed=self._seed, message_bytes=settings.message_bytes
         )
         try:
-            return workload.run(*fabric.settings.demo_seconds, lambda share: self._tell(f"{what}: {share:.0%}"))
+            return workload.run(*settings.demo_seconds, lambda share: self._tell(f"{what}: {share:.0%}"))
         finally:
             workload.close()
 

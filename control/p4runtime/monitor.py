@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from finsy.proto import p4r
@@ -114,8 +114,11 @@ class CellReader:
 class Monitor:
     """Reads the counters of the ports that exist, one request a switch, all switches at once."""
 
-    def __init__(self, fabric: FabricClient, ports: Mapping[int, Iterable[int]]) -> None:
-        """`ports`: device id -> numbers of its ports."""
+    def __init__(
+        self, fabric: FabricClient, ports: Mapping[int, Iterable[int]], now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`ports`: device id -> numbers of its ports. `now_s`: the time that links go by."""
+        self._now_s = now_s
         self._reader = CellReader(fabric)
         self._cells = {device: _cells(list(numbers)) for device, numbers in ports.items()}
 
@@ -130,7 +133,7 @@ class Monitor:
                     reasons[device, index] = Count(*count)
                 else:
                     ports[device, index, short[name]] = Count(*count)
-        return Sample(time.monotonic(), ports, reasons)
+        return Sample(self._now_s(), ports, reasons)
 
 
 def _cells(numbers: Sequence[int]) -> list[Cell]:

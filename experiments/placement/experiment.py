@@ -57,14 +57,9 @@ def seconds(point: Point) -> float:
 def run(point: Point) -> dict[str, Any]:
     """Carries out a run."""
     how, mode, length = FOOTINGS[point["footing"]], point["mode"], point["seconds"]
-    if point["footing"] == "virtual":
-        from detour.experiments.placement import virtual as path_virtual
+    from detour.experiments.placement.run import run as carry_out
 
-        result = path_virtual.run(how, mode, length)
-    else:
-        from detour.experiments.placement import real as path_real
-
-        result = path_real.run(how, point["footing"], mode, length)
+    result = carry_out(how, point["footing"], mode, length)
     return {"footing": point["footing"], "mode": mode, "seconds": length} | describe(result)
 
 

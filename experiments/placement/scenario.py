@@ -30,8 +30,16 @@ ONSET = 1 / 6
 
 @dataclass(frozen=True)
 class Footing:
-    """How long and how fast. `window_s`: of the monitor that the controller decides by; `bin_s`: of the time series,
-    100 ms in the paper; `delay_s`: queuing delay that means congestion; `hold_s`: see `rerouting.Thresholds`."""
+    """How long, how fast, and what with.
+
+    `window_s`: of the monitor that the controller decides by; `bin_s`: of the time series, 100 ms in the paper;
+    `delay_s`: queuing delay that means congestion; `hold_s`: see `rerouting.Thresholds`. `message_bytes`, `slots`: of a
+    message, and messages under way: more work than a window of the monitor and, on the wall clock, than this process is
+    ever late. `drain_s`: what was sent may take to arrive after the run. `push_s`: from the end of a window to the new
+    uSID list at the sender (the report's way, the decision, the push), where that takes no time by itself. `watched`:
+    switches watch the flow. `warm_bytes`: sent before the run, which on the wall clock would begin with whatever is
+    loaded or compiled on first use.
+    """
 
     rate_bps: int
     seconds: float
@@ -40,7 +48,13 @@ class Footing:
     bin_s: float
     delay_s: float
     hold_s: float
+    message_bytes: int
     text: str
+    slots: int = 24
+    drain_s: float = 20.0
+    push_s: float = 0.0
+    watched: bool = False
+    warm_bytes: int = 20_000
 
     @property
     def thresholds(self) -> Thresholds:
@@ -51,11 +65,13 @@ class Footing:
 
 FOOTINGS = {
     "virtual": Footing(
-        100_000_000_000, 30e-3, 6e-3, 20e-6, 100e-6, 5e-6, 100e-6, "engine in virtual time, all times a thousandth"
+        100_000_000_000, 30e-3, 6e-3, 20e-6, 100e-6, 5e-6, 100e-6, 250_000,
+        "engine in virtual time, all times a thousandth",
+        slots=8, drain_s=10e-3, push_s=10e-6, watched=True, warm_bytes=0,
     ),
-    "real": Footing(20_000_000, 30.0, 6.0, 10e-3, 100e-3, 2e-3, 100e-3, "engine in real time"),
-    "bmv2": Footing(1_102_000, 30.0, 12.0, 100e-3, 1.0, 80e-3, 1.0, "simple_switch_grpc"),
-}
+    "real": Footing(20_000_000, 30.0, 6.0, 10e-3, 100e-3, 2e-3, 100e-3, 16_000, "engine in real time"),
+    "bmv2": Footing(1_102_000, 30.0, 12.0, 100e-3, 1.0, 80e-3, 1.0, 4_000, "simple_switch_grpc"),
+}  # fmt: skip
 """virtual: a thirtieth of a second of 100 Gb/s is as many packets as a laptop simulates in seconds"""
 
 

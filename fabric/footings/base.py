@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both footings share: a fabric that is booted, has P4Runtime endpoints and hosts, and whose links can fail."""
+"""What all footings share: a fabric that is booted, with P4Runtime endpoints, hosts, links that can fail, and a clock.
+
+Whoever boots, programs, fails, throttles, captures or measures a fabric needs no more than this and need not know which
+footing it is: BMv2, or the engine in real time or in virtual time.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from detour.base.progress import Progress, silent
-from detour.control.p4runtime.client import SwitchTarget
-from detour.fabric.footings.settings import FootingSettings
-from detour.hosts.state import Hosts, make_hosts, set_host
+from detour.fabric.footings.clock import FabricClock
+from detour.fabric.footings.settings import FabricTerms
+from detour.hosts.state import Hosts, set_host
 from detour.hosts.verbs.verbs import Context, Device
 from detour.topo import Topology, address
 from detour.topo.failures import Failures, dead_links
+
+if TYPE_CHECKING:  # gRPC takes half a second, and sweeps in virtual time need none of it
+    from detour.control.p4runtime.client import SwitchTarget
 
 
 @dataclass(frozen=True)
@@ -30,16 +37,18 @@ class PortState:
 class Fabric(ABC):
     """Switches, links and hosts of a topology on some target. `start` it once, `close` it once.
 
-    `device`: all hosts' verbs; host i of the topology is host i there.
+    `hs`, `device`: all hosts' state and verbs; host i of the topology is host i there. `clock`: by which everybody
+    waits who waits for the fabric.
     """
 
     target: ClassVar[str]
+    clock: FabricClock
 
-    def __init__(self, topology: Topology, settings: FootingSettings) -> None:
+    def __init__(self, topology: Topology, terms: FabricTerms, hs: Hosts) -> None:
         self.topology = topology
-        self.settings = settings
-        self.hs = make_host_state(topology, settings)
-        self.device: Device = Device(self.hs)
+        self.terms = terms
+        self.hs = hs
+        self.device: Device = Device(hs)
         self._dead: frozenset[int] = frozenset()
 
     @abstractmethod
@@ -71,13 +80,21 @@ class Fabric(ABC):
         """From now on a link carries that share of its rate, in both directions (1: all of it)."""
 
     @abstractmethod
+    def set_loss(self, link: int, share: float) -> None:
+        """From now on a link loses that share of its frames, in both directions, and looks as if it were up (0: none).
+
+        Raises:
+            DetourError: the target cannot do that.
+        """
+
+    @abstractmethod
     def ports(self) -> dict[tuple[int, int], PortState]:
         """State of all ports that are connected: (device id, port)."""
 
     @property
-    @abstractmethod
     def now_ps(self) -> int:
         """The time that hosts and links go by."""
+        return self.clock.now_ps
 
     @abstractmethod
     def capture(self, folder: Path | None) -> None:
@@ -111,24 +128,15 @@ class Fabric(ABC):
         ends = [found.a] if found.kind == "host" else [found.a, found.b]
         return [(self.topology.switches[switch].device_id, port) for switch, port in ends]
 
-    def __enter__(self) -> Fabric:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
 
 
-def make_host_state(topology: Topology, settings: FootingSettings) -> Hosts:
-    """Arrays for all hosts of a topology, with their addresses."""
-    hs = make_hosts(
-        len(topology.hosts),
-        settings.queue_pairs,
-        settings.arena_bytes,
-        config=settings.hosts,
-        seed=settings.seed,
-        window=settings.window,
-        n_mrs=2 * settings.queue_pairs,
-    )
+def address_hosts(hs: Hosts, topology: Topology) -> Hosts:
+    """Gives all hosts their addresses, the same on every footing."""
     for host in topology.hosts:
         usid = address.ipv6_text(address.locator(host.node_id))
         set_host(hs, host.index, address.ipv6_text(host.address), usid=usid, mac=host.mac)

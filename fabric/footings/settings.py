@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fabric in real time is made of: rates, queues, thresholds and the hosts' parameters, all by name.
+"""What a fabric is made of on the wall clock: rates, queues, thresholds and the hosts' parameters, all by name.
 
 The papers' 100 Gb/s do not fit on a laptop's clock, so rates are scaled down. On the engine everything that is
 counted in packets (queue depth, ECN threshold, the 75-MTU rule) stays as it is. BMv2 carries so few packets that
@@ -16,6 +16,7 @@ from detour.base.errors import DetourError
 from detour.base.times import MS
 from detour.control.policy import Amount, Policy, StepMarking
 from detour.hosts.config import HostConfig
+from detour.hosts.state import Hosts, make_hosts
 from detour.topo import Topology
 
 QUEUE_PACKETS = 320
@@ -25,6 +26,26 @@ ECN_PACKETS = 100
 BETTER_BY_MTUS = 75
 PROBE_EVERY = 100
 """delta 2 and delta 3 of section III of the non-shortest-path paper"""
+
+
+@dataclass(frozen=True)
+class FabricTerms:
+    """What control plane and traffic have to know of a fabric, whatever it runs on. `rate_bps`: of every link."""
+
+    policy: Policy
+    hosts: HostConfig
+    rate_bps: int
+    seed: int
+
+    @property
+    def packet_s(self) -> float:
+        """Seconds that a data packet takes on a link."""
+        return 1 / packets_a_second(self.rate_bps)
+
+
+def packets_a_second(rate_bps: int) -> int:
+    """Data packets on a link of that rate."""
+    return rate_bps // (8 * PACKET_BYTES)
 
 
 @dataclass(frozen=True)
@@ -60,7 +81,23 @@ class FootingSettings:
     @property
     def rate_pps(self) -> int:
         """Data packets a second on a link."""
-        return self.rate_bps // (8 * PACKET_BYTES)
+        return packets_a_second(self.rate_bps)
+
+    def terms(self, topology: Topology) -> FabricTerms:
+        """What everybody else has to know of this."""
+        return FabricTerms(self.policy(topology), self.hosts, self.rate_bps, self.seed)
+
+    def host_arrays(self, topology: Topology) -> Hosts:
+        """Arrays for all hosts of a topology."""
+        return make_hosts(
+            len(topology.hosts),
+            self.queue_pairs,
+            self.arena_bytes,
+            config=self.hosts,
+            seed=self.seed,
+            window=self.window,
+            n_mrs=2 * self.queue_pairs,
+        )
 
     def policy(self, topology: Topology) -> Policy:
         """What the planner has to know of this. In networks of virtual layers priorities rise as DF-KSP with two of

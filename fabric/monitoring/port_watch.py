@@ -8,8 +8,8 @@ ends.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from detour.base.errors import DetourError
 from detour.control.p4runtime.monitor import Sample
 from detour.fabric.footings.base import Fabric
+from detour.fabric.footings.clock import Ticker
 from detour.fabric.monitoring.windows import PortMonitor
 
-PORT_WINDOW_S = 1.0
+PORT_WINDOW_S, _FIRST_WINDOW_S = 1.0, 0.2
 _KEPT = 300
 
 
@@ -37,7 +38,7 @@ class PortWatch:
         ]
         names = [(f"s{device - 1}:{port}", None) for device, port in self._ports]
         self.monitor = PortMonitor(names, self._read, _KEPT)
-        self._thread: threading.Thread | None = None
+        self._ticker: Ticker | None = None
         self._end = threading.Event()
         self._lock = threading.Lock()
 
@@ -53,25 +54,22 @@ class PortWatch:
     def last(self) -> dict[str, dict[str, float]]:
         """The last window of every port, by its name like `s0:3`; the first call begins one and waits for its end."""
         with self._lock:
-            if self._thread is None:
-                now = time.monotonic_ns() * 1000
-                self.monitor.sample(now)
-                self._end.wait(min(PORT_WINDOW_S, 0.2))
-                self.monitor.sample(time.monotonic_ns() * 1000)
-                self._thread = threading.Thread(target=self._watch, name="port monitor", daemon=True)
-                self._thread.start()
+            if self._ticker is None:
+                clock = self._fabric.clock
+                self.monitor.sample(clock.now_ps)
+                clock.wait_seconds(_FIRST_WINDOW_S, self._end)
+                self.monitor.sample(clock.now_ps)
+                self._ticker = clock.every(lambda: PORT_WINDOW_S, self._end_window, "port monitor")
         return self.monitor.last
 
-    def _watch(self) -> None:
-        while not self._end.wait(PORT_WINDOW_S):
-            try:
-                self.monitor.sample(time.monotonic_ns() * 1000)
-            except DetourError:
-                continue  # the fabric goes down, or a switch is away: this window is as long as it is
+    def _end_window(self) -> None:
+        # The fabric goes down, or a switch is away: this window is as long as it is.
+        with suppress(DetourError):
+            self.monitor.sample(self._fabric.now_ps)
 
     def stop(self) -> None:
-        """Ends the thread. May be called twice."""
+        """Ends no more windows. May be called twice."""
         self._end.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        if self._ticker is not None:
+            self._ticker.stop()
+            self._ticker = None

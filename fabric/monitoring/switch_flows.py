@@ -2,15 +2,14 @@
 """The monitoring module of the switches for single flows: every switch on the way of a watched flow counts it.
 
 A flow is watched from when it begins to send, if watching is on: entries go to the switches that it can pass, its
-sender gets a flow label, and a thread reads the counters of all watched flows once a window. No packet, no switch and
-no thread has anything to do with it before the first flow is watched.
+sender gets a flow label, and the counters of all watched flows are read once a window. No packet, no switch and no
+thread has anything to do with it before the first flow is watched.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from detour.base.errors import DetourError
 from detour.control.entries import Plan
 from detour.control.p4runtime.watching import CELLS, Cell, Watched, WatchList, counts, slot_cells
+from detour.fabric.footings.clock import PS, FabricClock, Ticker
 from detour.fabric.monitoring.windows import COUNTS, KEPT, Windows
 
 _log = logging.getLogger(__name__)
@@ -92,12 +92,13 @@ def _name(flow: str, device: int) -> str:
 
 @dataclass(frozen=True)
 class FabricAccess:
-    """What `SwitchFlows` needs of a fabric: reads counters, writes entries, names a flow's label to its sender."""
+    """What `SwitchFlows` needs of a fabric: reads counters, writes entries, names a flow's label to its sender, and the
+    clock that windows go by."""
 
     read: Read
     write: Write
     label: Callable[[str, int], None]
-    now_ps: Callable[[], int]
+    clock: FabricClock
 
 
 def next_window(now_s: float, least_s: float, reading_s: float) -> float:
@@ -112,7 +113,7 @@ class SwitchFlows:
     """See the module. Methods may be called from several threads."""
 
     def __init__(self, links: FabricAccess, tick_ps: int, window_s: float, kept: int = KEPT) -> None:
-        """`window_s` 0: no thread, the caller ends windows (`sample`)."""
+        """`window_s`: length of a window; `kept`: windows that are remembered."""
         self._links = links
         self._list = WatchList()
         self.monitor = SwitchFlowMonitor(tick_ps, kept)
@@ -120,8 +121,9 @@ class SwitchFlows:
         self.pause_s = window_s
         """length of a window now: longer than `window_s` if there are so many flows that reading them takes long"""
         self._lock = threading.RLock()
-        self._thread: threading.Thread | None = None
-        self._end = threading.Event()
+        self._ticker: Ticker | None = None
+        self._ended = False
+        self._told = ""
 
     def __contains__(self, flow: str) -> bool:
         with self._lock:
@@ -150,9 +152,8 @@ class SwitchFlows:
                 self._forget(flow)
                 raise
             self._links.label(flow, watched.label)
-            if self._thread is None and self.window_s:
-                self._thread = threading.Thread(target=self._watch, name="switch flow monitor", daemon=True)
-                self._thread.start()
+            if self._ticker is None:
+                self._ticker = self._links.clock.every(lambda: self.pause_s, self._end_window, "switch flow monitor")
 
     def _begin(self, watched: Watched, devices: set[int]) -> None:
         found = self._links.read({device: slot_cells(watched.slots[device]) for device in devices})
@@ -218,29 +219,29 @@ class SwitchFlows:
                 for number, watched in enumerate(flows):
                     part = found[device][number * CELLS : (number + 1) * CELLS]
                     self.monitor.update(watched.name, device, part)
-            self.monitor.sample(self._links.now_ps())
+            self.monitor.sample(self._links.clock.now_ps)
 
-    def _watch(self) -> None:
-        told = ""
-        while not self._end.wait(self.pause_s):
-            if len(self._list):
-                begin = time.monotonic()
-                try:
-                    self.sample()
-                except DetourError as error:  # a switch is away, and will be back; until then the window goes on
-                    if not self._end.is_set() and str(error) != told:
-                        _log.warning("flows at switches are not read: %s", error)
-                    told = str(error)
-                    continue
-                told = ""
-                self.pause_s = next_window(self.pause_s, self.window_s, time.monotonic() - begin)
+    def _end_window(self) -> None:
+        if not len(self._list):
+            return
+        clock = self._links.clock
+        try:
+            begin = clock.now_ps
+            self.sample()
+            self.pause_s = next_window(self.pause_s, self.window_s, (clock.now_ps - begin) / PS)
+        except DetourError as error:  # a switch is away, and will be back; until then the window goes on
+            if not self._ended and str(error) != self._told:
+                _log.warning("flows at switches are not read: %s", error)
+            self._told = str(error)
+        else:
+            self._told = ""
 
     def stop(self) -> None:
-        """Ends the thread. May be called twice."""
-        self._end.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        """Ends no more windows. May be called twice."""
+        self._ended = True
+        if self._ticker is not None:
+            self._ticker.stop()
+            self._ticker = None
 
     # -- what is known ----------------------------------------------------------------------------------
 

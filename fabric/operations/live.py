@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The flows of a running fabric by name: watched at their receivers, and rerouted at their senders.
 
-One thread ends a window for all flows, every `window_s` on the wall clock while there are any, and hands the reports
-to whoever listens (`fabric.rerouter`).
+A window ends for all flows every `window_s` of the fabric's clock while there are any, and the reports are handed to
+whoever listens (`fabric.rerouter`).
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from detour.base.errors import DetourError
 from detour.control.rerouting import FlowReport
+from detour.fabric.footings.clock import FabricClock, Ticker
 from detour.fabric.monitoring.windows import FlowMonitor
 from detour.fabric.traffic.flows import Flow
 from detour.hosts.state import Hosts
@@ -24,7 +24,7 @@ WINDOW_S = 0.1
 """as in section IV of the path placement paper"""
 
 Listener = Callable[[list[FlowReport], int], None]
-"""called with the reports of a window and the fabric's time in ps, in the monitor's thread"""
+"""called with the reports of a window and the fabric's time in ps, by who ends it (`FabricClock.every`)"""
 
 
 @dataclass
@@ -39,13 +39,11 @@ class LiveFlow:
 class LiveFlows:
     """See the module. Methods may be called from several threads."""
 
-    def __init__(self, hs: Hosts, now_ps: Callable[[], int], window_s: float = WINDOW_S) -> None:
-        self._now_ps = now_ps
+    def __init__(self, hs: Hosts, clock: FabricClock, window_s: float = WINDOW_S) -> None:
+        self._clock = clock
         self._flows: dict[str, LiveFlow] = {}
         self._lock = threading.RLock()
-        self._wake = threading.Event()
-        self._ended = False
-        self._thread: threading.Thread | None = None
+        self._ticker: Ticker | None = None
         self.window_s = window_s
         self.monitor = FlowMonitor(hs)
         self.listeners: list[Listener] = []
@@ -56,14 +54,15 @@ class LiveFlows:
             stem = f"h{flow.source_host}-h{flow.target_host}"
             names = (stem if copy == 1 else f"{stem}#{copy}" for copy in range(1, len(self._flows) + 2))
             name = next(name for name in names if name not in self._flows)
-            if not self._flows:
-                self.monitor.sample(self._now_ps())  # a window begins
-                self._wake.set()
+            first = not self._flows
+            if first:
+                self.monitor.sample(self._clock.now_ps)  # a window begins
             self._flows[name] = LiveFlow(name, flow, placed)
             self.monitor.add(name, flow.peer.index)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, name="flow monitor", daemon=True)
-                self._thread.start()
+            if self._ticker is None:
+                self._ticker = self._clock.every(self._period, self._end_window, "flow monitor")
+            elif first:
+                self._ticker.restart()
         return name
 
     def close(self, name: str) -> None:
@@ -73,30 +72,22 @@ class LiveFlows:
             self.monitor.remove(name)
 
     def stop(self) -> None:
-        """Ends the thread. May be called twice."""
-        self._ended = True
-        self._wake.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        """Ends no more windows. May be called twice."""
+        if self._ticker is not None:
+            self._ticker.stop()
+            self._ticker = None
 
-    def _watch(self) -> None:
-        due = time.monotonic()
-        while True:
-            due = max(due + self.window_s, time.monotonic())
-            self._wake.clear()
-            if self._ended:  # looked at after the flag is cleared, which `stop` sets afterwards
-                return
-            # Without flows there is nothing to do until one begins; then a whole window passes.
-            if self._wake.wait(due - time.monotonic() if len(self.monitor) else None):
-                due = time.monotonic()
-                continue
-            with self._lock:
-                now = self._now_ps()
-                self.monitor.sample(now)
-                reports = self.monitor.reports() if self.listeners else []
-            for listener in list(self.listeners):
-                listener(reports, now)
+    def _period(self) -> float | None:
+        """Without flows there is nothing to do until one begins; then a whole window passes."""
+        return self.window_s if len(self.monitor) else None
+
+    def _end_window(self) -> None:
+        with self._lock:
+            now = self._clock.now_ps
+            self.monitor.sample(now)
+            reports = self.monitor.reports() if self.listeners else []
+        for listener in list(self.listeners):
+            listener(reports, now)
 
     def find(self, name: str) -> LiveFlow:
         """The flow of that name.
@@ -123,7 +114,7 @@ class LiveFlows:
             DetourError: there is no such flow.
         """
         with self._lock:
-            self.find(name).flow.reroute(path, self._now_ps())
+            self.find(name).flow.reroute(path, self._clock.now_ps)
 
     def set_label(self, name: str, label: int) -> None:
         """The sender of a flow marks its packets with this flow label (0: no longer), if the flow has not ended."""

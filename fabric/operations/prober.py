@@ -3,28 +3,26 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Sequence
 
-from detour.hosts.verbs.verbs import CQ, PD, QP, Context, Device, Path
+from detour.fabric.footings.base import Fabric
+from detour.fabric.footings.clock import ps
+from detour.hosts.verbs.verbs import CQ, PD, QP, Path
 
 _SECONDS = 2.0
-_POLL_SECONDS = 0.001
 
 
-def probe(device: Device, source: int, target: int, candidates: Sequence[Path]) -> list[int | None]:
+def probe(fabric: Fabric, source: int, target: int, candidates: Sequence[Path]) -> list[int | None]:
     """Accumulated queuing delay on each candidate in ticks; None: no answer within two seconds."""
-    sender, receiver = Context(device, source), Context(device, target)
+    sender, receiver, clock = fabric.context(source), fabric.context(target), fabric.clock
     queues = CQ(sender), CQ(receiver)
     ours, theirs = QP(PD(sender), queues[0]), QP(PD(receiver), queues[1])
     try:
         ours.connect(theirs.endpoint, candidates=candidates)
         ours.probe()
-        end = time.monotonic() + _SECONDS
-        pause = threading.Event()
-        while None in ours.probed() and time.monotonic() < end:
-            pause.wait(_POLL_SECONDS)
+        end = clock.now_ps + ps(_SECONDS)
+        while None in ours.probed() and clock.now_ps < end:
+            clock.wait(clock.now_ps + clock.pause_ps)
         return ours.probed()
     finally:
         ours.close()

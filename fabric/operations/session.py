@@ -32,9 +32,11 @@ from detour.control.verifier.trace import Tracer
 from detour.control.verifier.verifier import verify
 from detour.fabric.daemon.background import Background
 from detour.fabric.footings.base import Fabric
+from detour.fabric.footings.clock import PS
 from detour.fabric.monitoring import metrics
 from detour.fabric.monitoring.port_watch import PortWatch
 from detour.fabric.monitoring.switch_flows import FabricAccess, SwitchFlows
+from detour.fabric.monitoring.windows import KEPT
 from detour.fabric.operations.live import WINDOW_S, LiveFlow, LiveFlows
 from detour.fabric.operations.prober import probe
 from detour.fabric.operations.steering import Steering
@@ -54,16 +56,17 @@ SLOT_BYTES = 64_000
 class Session:
     """Control plane and traffic of a fabric that has been started. `connect` first; `close` also closes the fabric."""
 
-    def __init__(self, fabric: Fabric) -> None:
+    def __init__(self, fabric: Fabric, window_s: float = WINDOW_S, kept: int = KEPT) -> None:
+        """`window_s`: of the monitors of flows, by the fabric's clock; `kept`: windows that are remembered."""
         self.fabric = fabric
         self.topology = fabric.topology
-        self.policy = fabric.settings.policy(fabric.topology)
-        self.pump = Pump(fabric.device)
-        self.live = LiveFlows(fabric.hs, lambda: fabric.now_ps)
-        self.steering = Steering(fabric.topology, self.live, self.reroute, 1 / fabric.settings.rate_pps)
+        self.policy = fabric.terms.policy
+        self.pump = Pump(fabric.device, fabric.clock)
+        self.live = LiveFlows(fabric.hs, fabric.clock, window_s)
+        self.steering = Steering(fabric.topology, self.live, self.reroute, fabric.terms.packet_s)
         self._port_watch = PortWatch(fabric, self.sample)
-        links = FabricAccess(self._read_cells, self._write_watched, self.live.set_label, lambda: fabric.now_ps)
-        self.switch_flows = SwitchFlows(links, fabric.settings.hosts.tick_ps, WINDOW_S)
+        links = FabricAccess(self._read_cells, self._write_watched, self.live.set_label, fabric.clock)
+        self.switch_flows = SwitchFlows(links, fabric.terms.hosts.tick_ps, window_s, kept)
         self._watching = False
         self.failures: frozenset[Failure] = frozenset()
         self.started = time.monotonic()
@@ -76,7 +79,7 @@ class Session:
         self._change = threading.RLock()
         self._tracer: Tracer | None = None
         self._entries = 0
-        self._dice = random.Random(fabric.settings.seed)
+        self._dice = random.Random(fabric.terms.seed)
 
     # -- life -------------------------------------------------------------------------------------------
 
@@ -93,7 +96,8 @@ class Session:
         ports = {
             s.device_id: [p for p, peer in enumerate(s.ports, 1) if peer is not None] for s in self.topology.switches
         }
-        self._monitor, self._cells = Monitor(client, ports), CellReader(client)
+        self._monitor = Monitor(client, ports, lambda: self.fabric.now_ps / PS)
+        self._cells = CellReader(client)
 
     async def _keep(self, client: FabricClient) -> Keeper:
         async def restore(switch: SwitchClient) -> None:
@@ -207,7 +211,7 @@ class Session:
             "entries": self._entries,
             "lost": {} if self._keeper is None else dict(sorted(self._keeper.lost.items())),
             "failures": [failure_name(self.topology, f) for f in sorted(self.failures)],
-            "rate_mbps": self.fabric.settings.rate_bps / 1e6,
+            "rate_mbps": self.fabric.terms.rate_bps / 1e6,
             "seconds_up": round(time.monotonic() - self.started, 1),
             "endpoints": {t.name: {"address": addresses[t.name], "device_id": t.device_id} for t in targets},
             "displaced": self._displaced(),
@@ -257,7 +261,7 @@ class Session:
     def watch(self, seconds: float = 1.0, cancelled: threading.Event | None = None) -> dict[str, Any]:
         """Use, queue, drops and marks of every link's two directions over the next `seconds`."""
         before, states_before = self.sample(), self.fabric.ports()
-        (cancelled or threading.Event()).wait(seconds)
+        self.fabric.clock.wait_seconds(seconds, cancelled)
         change, states = self.sample().since(before), self.fabric.ports()
         rows = []
         for link in self.topology.links:
@@ -272,7 +276,7 @@ class Session:
                         "kind": link.kind,
                         "up": state.up,
                         "mbps": rate / 1e6,
-                        "use": rate / self.fabric.settings.rate_bps,
+                        "use": rate / self.fabric.terms.rate_bps,
                         "queue_packets": state.queue_packets,
                         "drops": drops,
                         "marks": change.port(device, port, "marked").packets,
@@ -551,8 +555,8 @@ class Session:
         """Probes all candidate paths between two hosts and reports their queuing delays."""
         a, b = self._ends(source, target)
         choice = probing_choice(self.topology, a, b, self._dice)
-        found = probe(self.fabric.device, a.index, b.index, choice.paths)
-        tick_ns = self.fabric.settings.hosts.tick_ps // 1000
+        found = probe(self.fabric, a.index, b.index, choice.paths)
+        tick_ns = self.fabric.terms.hosts.tick_ps // 1000
         rows = [
             {
                 "path": str(path),

@@ -22,7 +22,6 @@ from detour.control.policy import Amount, Ecn, RedMarking
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.footings.virtual.scheme import PATIENT, RunSettings, Scheme
 from detour.hosts.frames.addresses import final_address, to_words
-from detour.topo import address
 from detour.topo.address import usid_address
 from detour.topo.expander.network import Expander
 from detour.topo.paths import path_usids
@@ -69,15 +68,8 @@ class ExpanderFabric(VirtualFabric):
     def __init__(
         self, network: Expander, scheme: Scheme, settings: RunSettings | None = None, *, queue_pairs: int = 64
     ) -> None:
-        """`queue_pairs`: connections that will be made at most.
-
-        Raises:
-            DetourError: the scheme does not fit the network, or a parameter is out of range.
-        """
+        """As `VirtualFabric`."""
         super().__init__(network.topology, scheme, settings, queue_pairs=queue_pairs)
-        for host in self.topology.hosts:
-            row = self.hs.host[host.index]
-            row["usid_hi"], row["usid_lo"] = to_words(address.locator(host.node_id))
 
     def connect_routed(self, pairs: Sequence[HostPair], lists: Int64Array) -> None:
         """Connections between pairs of hosts by the paths of `lists_of`; they send nothing yet. To be called once."""

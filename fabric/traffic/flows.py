@@ -9,7 +9,6 @@ of a fabric are reached from this process, so that needs no message back.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.base.times import MAX_TIME
+from detour.fabric.footings.clock import FabricClock, ps
 from detour.fabric.traffic.streams import Sink, Source
 from detour.hosts.verbs.verbs import (
     CQ,
@@ -36,9 +37,6 @@ from detour.hosts.verbs.verbs import (
 
 SLOTS = 6
 """messages under way; enough that the sender has the backlog at which it begins to probe"""
-
-POLL_SECONDS = 0.002
-"""verbs have no channel that wakes a poller; messages take longer than this"""
 
 
 @dataclass(frozen=True)
@@ -193,10 +191,11 @@ class Flow:
 
 
 class Pump:
-    """Keeps flows going: one thread at a time polls completions and posts what comes next."""
+    """Keeps flows going: one thread at a time polls completions and posts what comes next, by the fabric's clock."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, clock: FabricClock) -> None:
         self._device = device
+        self.clock = clock
         self._hosts: dict[int, HostQueues] = {}
         self._by_cq: dict[int, HostQueues] = {}
         self._flows: dict[tuple[int, int], Flow] = {}
@@ -261,13 +260,13 @@ class Pump:
         self, flows: Sequence[Flow], until: Callable[[], bool] = lambda: False, seconds: float | None = None
     ) -> None:
         """Pumps until all flows are done, `until` holds, or the time is over."""
-        end = None if seconds is None else time.monotonic() + seconds
-        pause = threading.Event()
+        end = MAX_TIME if seconds is None else self.clock.now_ps + ps(seconds)
         while not all(flow.done for flow in flows) and not until():
             self.turn(flows)
-            if end is not None and time.monotonic() >= end:
+            now = self.clock.now_ps
+            if now >= end:
                 return
-            pause.wait(POLL_SECONDS)
+            self.clock.wait(min(now + self.clock.pause_ps, end))
 
     def drain(self, flows: Sequence[Flow], seconds: float) -> None:
         """Posts nothing new and waits until what was posted has arrived.

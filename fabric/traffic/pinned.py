@@ -20,22 +20,18 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import US
-from detour.control.entries import Difference, difference
 from detour.control.fors.fabric import FatTree2, LeafSpineLink
 from detour.control.fors.plan import INSIDE
-from detour.control.planner import plan
 from detour.control.policy import Amount, StepMarking
 from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.load import rewrite
 from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme
 from detour.hosts.frames.addresses import final_address, to_words
 from detour.hosts.paths import paths
 from detour.hosts.verbs.bulk import Flows, connect_many
 from detour.hosts.verbs.verbs import CongestionControl
-from detour.topo import address
 from detour.topo.address import usid_address
 from detour.topo.clos import leaf_spine
-from detour.topo.failures import Failure, Failures
+from detour.topo.failures import Failure
 
 
 @dataclass(frozen=True)
@@ -93,11 +89,6 @@ class PinnedFabric(VirtualFabric):
         topology = leaf_spine(leaves=tree.leaves, spines=tree.spines, hosts=tree.spines)
         super().__init__(topology, tuning.scheme(), tuning.settings(), queue_pairs=connections)
         self.tree, self.tuning = tree, tuning
-        self.failures: Failures = frozenset()
-        self._entities = plan(topology, self.scheme.policy)
-        for host in topology.hosts:
-            row = self.hs.host[host.index]
-            row["usid_hi"], row["usid_lo"] = to_words(address.locator(host.node_id))
         for leaf, spine in sorted(tree.failed):
             self.cut(leaf, spine)
         if tree.failed:
@@ -200,17 +191,4 @@ class PinnedFabric(VirtualFabric):
 
     def reroute(self, dead: Iterable[LeafSpineLink]) -> int:
         """Routes around dead (leaf, spine) links, for packets that no uSID list leads; returns entries written."""
-        self.failures = frozenset(Failure("link", self.link_index(u, c)) for u, c in dead)
-        wanted = plan(self.topology, self.scheme.policy, self.failures)
-        written = 0
-        for switch in self.topology.switches:
-            device = switch.device_id
-            change = difference(self._entities[device], wanted[device])
-            written += len(change.insert) + len(change.modify) + len(change.delete)
-            self._write(device, change)
-        self._entities = wanted
-        return written
-
-    def _write(self, device: int, change: Difference) -> None:
-        if change:
-            self.network.call(lambda: rewrite(self.states[device], change))
+        return self.replan(frozenset(Failure("link", self.link_index(u, c)) for u, c in dead))

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traffic patterns of the non-shortest-path paper (section IV), and what a fabric carries of them in real time."""
+"""Traffic patterns of the non-shortest-path paper (section IV), and what a fabric carries of them over verbs."""
 
 from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -13,7 +12,8 @@ from typing import Any, TypeAlias
 
 from detour.base.errors import DetourError
 from detour.control.routes.hashes import probe_ports
-from detour.fabric.traffic.flows import POLL_SECONDS, Choice, Flow, Pump
+from detour.fabric.footings.clock import PS, ps
+from detour.fabric.traffic.flows import Choice, Flow, Pump
 from detour.fabric.traffic.streams import PatternSink, PatternSource
 from detour.hosts.verbs.verbs import Path
 from detour.topo import Host, Topology
@@ -97,15 +97,14 @@ class Workload:
         pump: Pump,
         pairs: Sequence[HostPair],
         choose: Callable[[int, int], Choice],
-        now_ps: Callable[[], int],
         *,
         seed: int,
         message_bytes: int,
     ) -> None:
-        """`choose(source, target)`: how that flow finds its path. `now_ps`: the fabric's time, by which throughput
-        is measured: on a machine that is too slow it falls behind the wall clock, and so do the links."""
+        """`choose(source, target)`: how that flow finds its path. Throughput is measured by the fabric's clock: on a
+        machine that is too slow it falls behind the wall clock, and so do the links."""
         self._pump = pump
-        self._now_ps = now_ps
+        self._clock = pump.clock
         self.flows: list[Flow] = []
         try:
             for i, (a, b) in enumerate(pairs):
@@ -123,11 +122,10 @@ class Workload:
         Raises:
             DetourError: a connection fails or does not finish.
         """
-        begin = time.monotonic()
-        total = warm_up + seconds
+        begin, total_ps = self._clock.now_ps, ps(warm_up + seconds)
 
         def progress() -> bool:
-            tell(min((time.monotonic() - begin) / total, 1.0))
+            tell(min((self._clock.now_ps - begin) / total_ps, 1.0))
             return any(flow.failure for flow in self.flows)
 
         self._pump.run(self.flows, progress, warm_up)
@@ -149,7 +147,7 @@ class Workload:
         senders = [flow.qp.index for flow in self.flows]
         receivers = [flow.peer.index for flow in self.flows]
         delays = int(qp["st_delay_sum"][senders].sum()), int(qp["st_delay_samples"][senders].sum())
-        return self._now_ps() / 1e12, int(qp["st_rx_bytes"][receivers].sum()), *delays
+        return self._clock.now_ps / PS, int(qp["st_rx_bytes"][receivers].sum()), *delays
 
     def _outcome(self, before: _Counts, after: _Counts, paths: tuple[tuple[int, int, Path], ...]) -> WorkloadResult:
         seconds, received, delay, samples = (b - a for a, b in zip(before, after, strict=True))
@@ -179,12 +177,14 @@ def _sum(stats: Sequence[dict[str, Any]], name: str) -> int:
 
 
 def send_once(pump: Pump, flow: Flow, cancelled: threading.Event, tell: Callable[[int], None]) -> float:
-    """Sends what the flow has; returns the seconds it took. `tell` is called with the bytes that have arrived."""
-    begin = time.monotonic()
+    """Sends what the flow has; returns the seconds it took by the fabric's clock. `tell` is called with the bytes that
+    have arrived."""
+    clock = pump.clock
+    begin = clock.now_ps
 
     def progress() -> bool:
         tell(flow.bytes_ok)
         return cancelled.is_set()
 
     pump.run([flow], progress)
-    return max(time.monotonic() - begin, POLL_SECONDS)
+    return max(clock.now_ps - begin, clock.pause_ps) / PS

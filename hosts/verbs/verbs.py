@@ -326,6 +326,8 @@ class MR:
     def _range(self, offset: int, length: int) -> Any:
         if offset < 0 or length < 0 or offset + length > self.length:
             raise DetourError(f"bytes {offset}..{offset + length} are outside the region of {self.length} bytes")
+        if not len(self.pd.context.hs.memory):
+            raise DetourError("hosts that elide payload have no bytes to read or write (HostConfig.elide_payload)")
         return self.pd.context.hs.memory[self.addr + offset : self.addr + offset + length]
 
     def read(self, length: int | None = None, offset: int = 0) -> bytes:

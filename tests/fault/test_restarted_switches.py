@@ -54,8 +54,8 @@ def held(session: Session) -> dict[str, list[str]]:
 
 def server_of(session: Session) -> P4RuntimeServer:
     assert isinstance(session.fabric, EngineFabric)
-    assert session.fabric._server is not None
-    return session.fabric._server
+    assert session.fabric.serving.server is not None
+    return session.fabric.serving.server
 
 
 def restart(session: Session, *devices: int) -> None:

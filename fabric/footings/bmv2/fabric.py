@@ -18,10 +18,11 @@ from detour.base import descriptors
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.control.p4runtime.client import SwitchTarget
-from detour.fabric.footings.base import Fabric, PortState
+from detour.fabric.footings.base import Fabric, PortState, address_hosts
 from detour.fabric.footings.bmv2.netns import Namespace
 from detour.fabric.footings.bmv2.sniffer import Sniffer
 from detour.fabric.footings.bmv2.switch import SwitchProcess, missing
+from detour.fabric.footings.clock import WallClock
 from detour.fabric.footings.settings import BMV2, FootingSettings
 from detour.hosts.driver import Driver
 from detour.hosts.verbs.verbs import Device
@@ -41,7 +42,9 @@ class Bmv2Fabric(Fabric):
 
     def __init__(self, topology: Topology, settings: FootingSettings = BMV2, scratch: Path | None = None) -> None:
         """`scratch`: folder for sockets and logs, made and removed with the fabric (default: a temporary one)."""
-        super().__init__(topology, settings)
+        super().__init__(topology, settings.terms(topology), address_hosts(settings.host_arrays(topology), topology))
+        self.settings = settings
+        self.clock = WallClock(self._now_ps)
         self._namespace: Namespace | None = None
         self._host_namespaces: list[Namespace] = []
         self._switches: list[SwitchProcess] = []
@@ -190,6 +193,12 @@ class Bmv2Fabric(Fabric):
         else:
             self._namespace.tc([change.format(_interface(*found.b))])
 
+    def set_loss(self, link: int, share: float) -> None:
+        raise DetourError(
+            f"{self.topology.links[link].name}: cables between BMv2's switches lose nothing, or everything (fail); "
+            "the engine's can lose a share"
+        )
+
     def throttle(self, link: int, share: float) -> None:
         # Rates count packets, whatever their size. Control packets are so short that a slower link still carries them
         # all, and would be held up as if they were data: the highest priority keeps its rate.
@@ -216,9 +225,9 @@ class Bmv2Fabric(Fabric):
             for end in self.link_ends(link.index)
         }
 
-    @property
-    def now_ps(self) -> int:
-        assert self._driver is not None
+    def _now_ps(self) -> int:
+        if self._driver is None:
+            raise DetourError("the fabric is going down")
         return self._driver.now_ps
 
     def capture(self, folder: Path | None) -> None:

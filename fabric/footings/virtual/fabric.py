@@ -8,7 +8,9 @@
         print(fabric.column("st_rx_bytes"))
 
 The same P4 program, planner, host stacks and loop as in real time; only the clock and the way of entries into tables
-differ. Everything random derives from `RunSettings.seed`.
+differ: they are put there directly when the fabric is made, which is ready for sweeps then. `start` serves P4Runtime
+besides, for a controller that programs and reads the switches as it does on the wall clock (`operations.session`); what
+it does takes no virtual time. Everything random derives from `RunSettings.seed`.
 """
 
 from __future__ import annotations
@@ -16,15 +18,15 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Self
 
 import numpy as np
 
 from detour.base import pages
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
+from detour.base.progress import Progress, silent
 from detour.control import schema
-from detour.control.entries import Plan
+from detour.control.entries import Plan, difference
 from detour.control.planner import plan
 from detour.control.routes.adaptive import group_links
 from detour.control.routes.hashes import DETOUR_BIT, PATHS, probe_ports
@@ -32,19 +34,25 @@ from detour.engine.clock import Virtual
 from detour.engine.compiler.program import Program
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
-from detour.fabric.footings.virtual.load import load
+from detour.fabric.footings.base import address_hosts
+from detour.fabric.footings.clock import VirtualClock
+from detour.fabric.footings.network import CableTerms, NetworkFabric
+from detour.fabric.footings.settings import FabricTerms
+from detour.fabric.footings.virtual.load import install, rewrite
 from detour.fabric.footings.virtual.scheme import RunSettings, Scheme
-from detour.hosts.state import make_hosts, set_host
+from detour.hosts.config import HostConfig
+from detour.hosts.state import Hosts, make_hosts
 from detour.hosts.verbs.bulk import Flows, connect_many, path_packets, post_many
 from detour.hosts.verbs.verbs import CongestionControl, Device, Transport
 from detour.topo import Topology
-from detour.topo.address import ipv6_text
+from detour.topo.failures import NONE, Failures
+from detour.topo.topology import Link
 
 ENDLESS = 1 << 36
 """bytes of a message that no run ends: 5 s at 100 Gb/s"""
 
 PRIORITIES = 8
-_ARENA = 1 << 40
+_ARENA, _ARENA_WITH_PAYLOAD = 1 << 40, 1 << 28
 _STARTS = 64
 _ECMP_CANDIDATES = 8
 
@@ -74,8 +82,10 @@ def program(name: str) -> Program:
     return Program.from_json(path.read_text())
 
 
-class VirtualFabric:
+class VirtualFabric(NetworkFabric):
     """See the module. A context manager."""
+
+    target = "virtual"
 
     def __init__(
         self, topology: Topology, scheme: Scheme, settings: RunSettings | None = None, *, queue_pairs: int = 64
@@ -85,20 +95,25 @@ class VirtualFabric:
         Raises:
             DetourError: the scheme does not fit the topology, or a parameter is out of range.
         """
-        self.topology, self.scheme = topology, scheme
-        self.settings = settings or RunSettings()
-        self._dice = random.Random(f"paths {self.settings.seed}")
+        self.scheme, self.settings = scheme, settings or RunSettings()
         self.config = self.settings.host_config(scheme)
-        self.hs = self._make_hosts(queue_pairs)
-        self.network = Network(
+        terms = FabricTerms(scheme.policy, self.config, self.settings.links.rate_bps, self.settings.seed)
+        hs = _make_hosts(topology, self.config, self.settings, queue_pairs)
+        super().__init__(topology, terms, address_hosts(hs, topology))
+        self._dice = random.Random(f"paths {self.settings.seed}")
+        self._network = Network(
             Virtual(),
             seed=self.settings.seed,
             hosts=self.hs,
             packets=self.settings.frames,
         )
-        self.states: dict[int, SwitchState] = {}
+        self.clock = VirtualClock(lambda: self._network.now_ps, self._network.run)
+        self.failures: Failures = NONE
+        self._held: Plan | None = None
+        self._states: dict[int, SwitchState] = {}
         self._add_switches()
-        self._add_links()
+        self._lay_cables(self.network, self._cable)
+        self._add_loss()
         self._add_memory()
         if self.scheme.routing == "adaptive":
             self._share_loads()
@@ -111,54 +126,35 @@ class VirtualFabric:
 
     # -- building ---------------------------------------------------------------------------------------
 
-    def _make_hosts(self, connections: int) -> Any:
-        topology = self.topology
-        hs = make_hosts(
-            len(topology.hosts),
-            2 * connections,
-            _ARENA,
-            config=self.config,
-            seed=self.settings.seed,
-            n_cqs=len(topology.hosts),
-            n_mrs=len(topology.hosts),
-            window=self.settings.window,
-            sq_depth=16,
-            cq_depth=_CQ_DEPTH,
-            max_candidates=max(topology.valiant_groups - 1, _ECMP_CANDIDATES),
-            control_depth=_CONTROL_DEPTH,
-        )
-        for host in topology.hosts:
-            set_host(hs, host.index, ipv6_text(host.address), mac=host.mac)
-        return hs
-
     def _add_switches(self) -> None:
         name, entities = self._plan()
         code = program(name)
         for switch in self.topology.switches:
-            device = switch.device_id
             # Switches that share a register must not run apart from each other.
             domain = switch.group if self.scheme.routing == "adaptive" else -1
-            self.network.add_switch(device, switch.name, priorities=PRIORITIES, domain=domain)
-            state = self.states[device] = SwitchState(code, self.settings.seed << 16 | device, self.network.tick_ps)
-            load(self.network, device, state, entities[device])
-            self.network.set_pipeline(device, code, state)
+            self._states[switch.device_id] = install(
+                self.network,
+                switch,
+                code,
+                entities[switch.device_id],
+                priorities=PRIORITIES,
+                seed=self.settings.seed,
+                domain=domain,
+            )
 
     def _plan(self) -> tuple[str, Plan]:
         """The P4 program of all switches, and their entries."""
         policy = self.scheme.policy
         return policy.program, plan(self.topology, policy)
 
-    def _add_links(self) -> None:
+    def _cable(self, link: Link) -> CableTerms:
         links = self.settings.links
+        return links.rate_bps, links.delay_ps(link.kind)
+
+    def _add_loss(self) -> None:
         for link in self.topology.links:
-            cable = links.rate_bps, links.delay_ps(link.kind)
-            one = self.topology.switches[link.a[0]].device_id, link.a[1]
-            if link.kind == "host":
-                self.network.attach_host(one, link.b[0], *cable)
-            else:
-                self.network.connect(one, (self.topology.switches[link.b[0]].device_id, link.b[1]), *cable)
-                if self.settings.loss:
-                    self.network.set_faults(one, loss=self.settings.loss)
+            if self.settings.loss and link.kind != "host":
+                self.set_loss(link.index, self.settings.loss)
 
     def _add_memory(self) -> None:
         settings = self.settings
@@ -171,12 +167,63 @@ class VirtualFabric:
         """Ideal PiggyBack: the switches of a group read one register, into which the loop writes what waits at each of
         the group's global links at any moment."""
         for group in range(self.topology.valiant_groups):
-            states = [self.states[self.topology.switches[index].device_id] for index in self.topology.members[group]]
+            states = [self._states[self.topology.switches[index].device_id] for index in self.topology.members[group]]
             loads = states[0].registers[schema.GROUP_LOAD]
             for state in states:
                 state.share_register(schema.GROUP_LOAD, states[0])
             for peer, port in group_links(self.topology, group).items():
                 self.network.mirror_load(port, loads.address(peer))
+
+    # -- switches ---------------------------------------------------------------------------------------
+
+    @property
+    def network(self) -> Network:
+        """The network. After `close` its counters can be read."""
+        return self._network
+
+    @property
+    def states(self) -> dict[int, SwitchState]:
+        """device id -> the state of the switch."""
+        if self._serving is None:
+            return self._states
+        return {device: self.network.state(device) for device in self._states}  # a controller may set programs
+
+    def start(self, tell: Progress = silent) -> None:
+        """Serves P4Runtime; without it, everything else works just the same.
+
+        Raises:
+            DetourError: switches read registers that are shared with their neighbours' or with queues, which would be
+                lost with the pipeline that a controller sets.
+        """
+        if self.scheme.policy.program != "fabric":
+            raise DetourError(
+                f"scheme {self.scheme.name} runs {self.scheme.policy.program}.p4, whose registers no controller knows "
+                "of; P4Runtime is served for fabric.p4"
+            )
+        from detour.fabric.footings.serving import Serving  # see `footings.base`
+
+        try:
+            self._serving = Serving()
+            self._serving.listen(tell)
+            self._serving.serve(self.network, self.topology.switches)
+        except BaseException:
+            self.close()
+            raise
+
+    def replan(self, failures: Failures) -> int:
+        """Routes around failures, straight in the tables of all switches; returns the entries written. Links do not
+        change (`apply_failures`)."""
+        if self._held is None:
+            self._held = plan(self.topology, self.scheme.policy, self.failures)
+        wanted = plan(self.topology, self.scheme.policy, failures)
+        written = 0
+        for device, entities in wanted.items():
+            change = difference(self._held.get(device, []), entities)
+            written += len(change.insert) + len(change.modify) + len(change.delete)
+            if change:
+                self.network.call(lambda device=device, change=change: rewrite(self.states[device], change))
+        self._held, self.failures = self._held | wanted, failures
+        return written
 
     # -- connections ------------------------------------------------------------------------------------
 
@@ -253,13 +300,8 @@ class VirtualFabric:
     # -- running ----------------------------------------------------------------------------------------
 
     def run(self, until_ps: int) -> None:
-        """Executes everything until then."""
+        """Executes everything until then; alarms of the clock do not go off (`clock.wait`)."""
         self.network.run(until_ps)
-
-    @property
-    def now_ps(self) -> int:
-        """Loop time."""
-        return self.network.now_ps
 
     def deadlock(self) -> list[tuple[int, int, int]]:
         """(device id, port, priority) of queues that PFC will never let move again."""
@@ -276,11 +318,24 @@ class VirtualFabric:
         return int(shortest.sum()), int(detours.sum())
 
     def close(self) -> None:
-        """Frees everything."""
+        if self._serving is not None:
+            self._serving.close()
         self.network.stop()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+def _make_hosts(topology: Topology, config: HostConfig, settings: RunSettings, connections: int) -> Hosts:
+    """Arrays for as many connections, or, with payload, for connections that each have memory of their own."""
+    return make_hosts(
+        len(topology.hosts),
+        2 * connections,
+        _ARENA_WITH_PAYLOAD if settings.payload else _ARENA,
+        config=config,
+        seed=settings.seed,
+        n_cqs=(4 if settings.payload else 1) * len(topology.hosts),
+        n_mrs=2 * connections if settings.payload else len(topology.hosts),
+        window=settings.window,
+        sq_depth=16,
+        cq_depth=_CQ_DEPTH,
+        max_candidates=max(topology.valiant_groups - 1, _ECMP_CANDIDATES),
+        control_depth=_CONTROL_DEPTH,
+    )

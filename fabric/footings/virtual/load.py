@@ -23,8 +23,10 @@ from detour.control.entries import (
 )
 from detour.engine import tables
 from detour.engine.compiler import model
+from detour.engine.compiler.program import Program
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
+from detour.topo import Switch
 
 
 class _Groups:
@@ -53,6 +55,26 @@ class _Groups:
         self._by_value[profile, choices] = number
         self._by_object[profile, id(choices)] = choices, number
         return number
+
+
+def install(
+    network: Network,
+    switch: Switch,
+    program: Program,
+    entities: Iterable[Entity],
+    *,
+    priorities: int,
+    seed: int = 0,
+    domain: int = -1,
+) -> SwitchState:
+    """Adds a switch of a topology to a network that has not started, with its program and its entries; returns its
+    state. `domain`: see `Network.add_switch`."""
+    device = switch.device_id
+    network.add_switch(device, switch.name, priorities=priorities, domain=domain)
+    state = SwitchState(program, seed << 16 | device, network.tick_ps)
+    load(network, device, state, entities)
+    network.set_pipeline(device, program, state)
+    return state
 
 
 def load(network: Network, device: int, state: SwitchState, entities: Iterable[Entity]) -> int:

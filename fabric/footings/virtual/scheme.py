@@ -204,7 +204,8 @@ def scheme(name: str) -> Scheme:
 @dataclass(frozen=True)
 class RunSettings:
     """Everything else about a run. `window`, `frames`: packets that a connection and the fabric may have under way.
-    `loss`: probability with which a link between switches loses a frame."""
+    `loss`: probability with which a link between switches loses a frame. `payload`: packets carry their bytes, so that
+    what arrives can be compared with what was sent; without, the time that everything takes is the same."""
 
     links: LinkSettings = field(default_factory=LinkSettings)
     memory: SwitchMemory = field(default_factory=SwitchMemory)
@@ -212,6 +213,7 @@ class RunSettings:
     frames: int = 1 << 20
     loss: float = 0.0
     seed: int = 1
+    payload: bool = False
 
     def host_config(self, chosen: Scheme) -> HostConfig:
         """The hosts' parameters under a scheme."""
@@ -219,7 +221,7 @@ class RunSettings:
             "payload": PAYLOAD,
             "mtu": PAYLOAD,
             "link_rate_bps": self.links.rate_bps,
-            "elide_payload": True,
+            "elide_payload": not self.payload,
             "line_rate_start": True,
         }
         return HostConfig(**(values | dict(chosen.hosts)))

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from detour import cli
+from detour.base.dataplane import PAYLOAD
 from detour.base.errors import DetourError
 from detour.experiments.placement import experiment as path_placement
-from detour.experiments.placement import virtual as path_virtual
 from detour.experiments.placement.experiment import describe, recovery
-from detour.experiments.placement.scenario import MODES, ONSET, THROTTLE, RunResult, bins
+from detour.experiments.placement.scenario import FOOTINGS, MODES, ONSET, THROTTLE, RunResult, bins
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_switches_see_the_queue_that_is_to_blame(virtual: dict[str, dict[str, An
     for mode, passed in (("uncongested", ["gw2", "rt1", "gw1"]), ("none", ["gw2", "rt1", "gw1"])):
         run = virtual[mode]
         assert [at["switch"] for at in run["switches"]] == passed
-        packets = run["messages"] * path_virtual.MESSAGE_BYTES // path_virtual.PAYLOAD + run["retransmitted"]
+        packets = run["messages"] * FOOTINGS["virtual"].message_bytes // PAYLOAD + run["retransmitted"]
         assert [at["packets"] for at in run["switches"]] == [packets] * 3, "every packet at every switch"
     before, behind, last = virtual["none"]["switches"]
     assert (before["ecn_packets"], behind["ecn_packets"]) == (virtual["none"]["ecn_marked"], 0)

@@ -11,6 +11,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.control.entries import Plan
 from detour.control.p4runtime.watching import CELLS, CLASS_MEANS, Cell, slot_cells
+from detour.fabric.footings.clock import PS, VirtualClock
 from detour.fabric.monitoring.switch_flows import READING_SHARE, FabricAccess, SwitchFlows, next_window
 
 MS = 1_000_000_000
@@ -27,9 +28,12 @@ class Switches:
         self.labels: dict[str, int] = {}
         self.now_ps = 0
         self.refuse = False
-        self.flows = SwitchFlows(
-            FabricAccess(self.read, self.write, self.label, lambda: self.now_ps), TICK_PS, 0, kept=4
-        )
+        self.clock = VirtualClock(lambda: self.now_ps, self.run)
+        links = FabricAccess(self.read, self.write, self.label, self.clock)
+        self.flows = SwitchFlows(links, TICK_PS, MS / PS, kept=4)
+
+    def run(self, until_ps: int) -> None:
+        self.now_ps = until_ps
 
     def read(self, cells: Mapping[int, Sequence[Cell]]) -> dict[int, list[tuple[int, int]]]:
         return {device: [self.cells[device, cell] for cell in wanted] for device, wanted in cells.items()}
@@ -51,8 +55,7 @@ class Switches:
             self.cells[device, cell] = had[0] + more, had[1] + 1000 * more
 
     def window(self) -> None:
-        self.now_ps += MS
-        self.flows.sample()
+        self.clock.wait(self.now_ps + MS)
 
 
 def at(switches: Switches, flow: str, device: int) -> dict[str, object]:

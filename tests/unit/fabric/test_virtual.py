@@ -15,7 +15,7 @@ from detour.control import schema
 from detour.control.policy import NoMarking
 from detour.control.routes.adaptive import group_links
 from detour.experiments.measure import jain
-from detour.fabric.footings.base import make_host_state
+from detour.fabric.footings.base import address_hosts
 from detour.fabric.footings.settings import FootingSettings
 from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
 from detour.fabric.footings.virtual.scheme import (
@@ -59,9 +59,10 @@ def test_every_scheme_delivers(chosen: Scheme) -> None:
 
 def test_a_topology_gives_hosts_the_same_macs_on_every_footing() -> None:
     """Both times: the hosts' own and the gateway's, which is nobody's else."""
-    real = make_host_state(LEAVES, FootingSettings(RATE, US, 64, 20, arena_bytes=1 << 16, queue_pairs=4))
+    settings = FootingSettings(RATE, US, 64, 20, arena_bytes=1 << 16, queue_pairs=4)
+    real = address_hosts(settings.host_arrays(LEAVES), LEAVES)
     with VirtualFabric(LEAVES, SCHEMES["TelemetryLERP"], queue_pairs=1) as fabric:
-        for column in ("mac", "gateway"):
+        for column in ("mac", "gateway", "addr_hi", "addr_lo", "usid_hi", "usid_lo"):
             assert fabric.hs.host[column].tolist() == real.host[column].tolist()
     assert set(real.host["gateway"].tolist()) == {GATEWAY_MAC}
     assert GATEWAY_MAC not in real.host["mac"].tolist()

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run of the rerouting experiment, on any footing. Payload is real, all of it is compared.
+
+The whole control plane takes part: tables over P4Runtime, the monitors of flows, and a controller that pushes new uSID
+lists over the control socket. In virtual time what these do takes none; how long the way from a window's end to the new
+list is there, `Footing.push_s` says.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path as File
+from typing import Any
+
+import numpy as np
+
+from detour.base.dataplane import PACKET_BYTES, PAYLOAD
+from detour.base.errors import DetourError
+from detour.control.p4runtime.watching import CLASS_MEANS
+from detour.control.rerouting import FlowReport, ReroutingController
+from detour.experiments.placement.scenario import (
+    NAMES,
+    ONSET,
+    RECEIVER,
+    SENDER,
+    SPINE_PATHS,
+    THROTTLE,
+    THROTTLED,
+    TOPOLOGY,
+    Footing,
+    RunResult,
+    bins,
+)
+from detour.fabric.daemon.control_socket import ControlServer
+from detour.fabric.footings.base import Fabric
+from detour.fabric.footings.clock import PS, ps
+from detour.fabric.footings.settings import BMV2, ENGINE, FootingSettings
+from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.fabric.footings.virtual.scheme import STEP_MARKING, LinkSettings, RunSettings, Scheme
+from detour.fabric.monitoring.windows import FLOW_FIELDS
+from detour.fabric.operations.rerouter import Push, Rerouter, push_to, usid_text
+from detour.fabric.operations.session import Session
+from detour.fabric.traffic.flows import Choice, Flow
+from detour.fabric.traffic.streams import PatternSink, PatternSource
+from detour.hosts.verbs.verbs import Path
+from detour.topo import parse_topology
+from detour.topo.paths import path_usids
+
+SCHEME = Scheme("placed", "lerp", "dctcp", "shortest", STEP_MARKING)
+_SEED = 1
+
+
+# -- footings -----------------------------------------------------------------------------------------------
+
+
+def make(how: Footing, footing: str) -> Fabric:
+    """The fabric of a footing, not started yet."""
+    topology = parse_topology(TOPOLOGY)
+    if footing == "virtual":
+        settings = RunSettings(links=LinkSettings(how.rate_bps), frames=1 << 13, payload=True)
+        return VirtualFabric(topology, SCHEME, settings, queue_pairs=4)
+    if footing == "bmv2":
+        from detour.fabric.footings.bmv2.fabric import Bmv2Fabric
+
+        return Bmv2Fabric(topology, _settings(how, BMV2))
+    from detour.fabric.footings.engine import EngineFabric
+
+    return EngineFabric(topology, _settings(how, ENGINE))
+
+
+def _settings(how: Footing, base: FootingSettings) -> FootingSettings:
+    # What waits in the throttled link's queue must not look lost: it would be sent again.
+    full_queue_ps = base.queue_packets * PACKET_BYTES * 8 * PS // base.rate_bps
+    hosts = replace(
+        base.hosts,
+        react_delay_ps=ps(how.delay_s),
+        react_hold_ps=ps(how.hold_s),
+        react_penalty_ps=how.thresholds.penalty_ps,
+        min_rto_ps=2 * full_queue_ps,
+        min_probe_timeout_ps=full_queue_ps,
+        max_rto_ps=max(base.hosts.max_rto_ps, 8 * full_queue_ps),
+    )
+    return replace(base, hosts=hosts)
+
+
+# -- runs ---------------------------------------------------------------------------------------------------
+
+
+def run(how: Footing, footing: str, mode: str, seconds: float) -> RunResult:
+    """Carries out a run; see `experiment`."""
+    with ExitStack() as stack:
+        fabric = make(how, footing)
+        stack.callback(fabric.close)
+        fabric.start()
+        session = Session(fabric, how.window_s, kept=round(seconds / how.window_s) + 2)
+        stack.callback(session.close)
+        session.connect()
+        session.provision()
+        if how.warm_bytes:
+            usid = usid_text(SPINE_PATHS[0], RECEIVER)
+            session.send(f"h{SENDER}", f"h{RECEIVER}", how.warm_bytes, usid=usid)
+        return _Run(session, how, mode, seconds).measure()
+
+
+class _Run:
+    """A fabric with its one flow."""
+
+    def __init__(self, session: Session, how: Footing, mode: str, seconds: float) -> None:
+        self.session, self.how, self.mode, self.seconds = session, how, mode, seconds
+        self.fabric, self.clock = session.fabric, session.fabric.clock
+        target = session.topology.hosts[RECEIVER]
+        paths = tuple(Path(0, path_usids(session.topology, way, target)) for way in SPINE_PATHS)
+        choice = Choice(paths, react=True) if mode == "nic" else Choice(paths[:1])
+        stream = PatternSource(_SEED), PatternSink(_SEED)
+        self.flow: Flow = session.pump.open(
+            SENDER, RECEIVER, choice, stream, slots=how.slots, slot_bytes=how.message_bytes
+        )
+        # The first look at the tables is not to count for the first push.
+        for way in SPINE_PATHS:
+            session.path(f"h{SENDER}", f"h{RECEIVER}", usid=usid_text(way, RECEIVER))
+        self.samples: list[tuple[int, int]] = []
+        self.moves: list[int] = []
+        self.onset_ps: int | None = None
+        self.begin = self.rtt_ps = 0
+
+    def row(self, name: str, receiver: bool = False) -> int:
+        """A counter of the sender's QP, or of the receiver's."""
+        return int(self.fabric.hs.qp[name][self.flow.peer.index if receiver else self.flow.qp.index])
+
+    # -- what happens on the way
+
+    def _heard(self, _: list[FlowReport], now_ps: int) -> None:
+        self.samples.append((now_ps, self.row("st_rx_bytes", receiver=True)))
+
+    def _throttle(self) -> None:
+        self.rtt_ps = self.row("srtt")
+        self.fabric.throttle(self.session.topology.link(THROTTLED).index, THROTTLE)
+        self.onset_ps = self.fabric.now_ps
+
+    def _reroute(self, flow: str, usid: str) -> dict[str, Any]:
+        found = self.session.reroute(flow, usid)
+        self.moves.append(self.fabric.now_ps)
+        return found
+
+    def _progress(self) -> bool:
+        """Called every now and then: notices what tells nobody; whether the run is over."""
+        if self.mode == "nic" and self.row("st_reroutes") > len(self.moves):
+            self.moves.append(self.row("react_moved"))
+        return bool(self.flow.failure)
+
+    @contextmanager
+    def _controller(self, name: str) -> Iterator[None]:
+        """The controller listens, and pushes over a control socket, until the run is over."""
+        with ExitStack() as stack:
+            folder = File(stack.enter_context(tempfile.TemporaryDirectory(prefix="detour-")))
+            server = ControlServer(folder / "socket", {"reroute": self._reroute, "flows": self.session.flows})
+            server.start()
+            stack.callback(server.stop)
+            push = self._later(push_to(folder / "socket"))
+            rerouter = Rerouter(ReroutingController(self.session.topology, self.how.thresholds), push)
+            rerouter.add(name, SPINE_PATHS[0], RECEIVER)
+            listeners = self.session.live.listeners
+            listeners.append(rerouter.listen)
+            stack.callback(listeners.remove, rerouter.listen)
+            yield
+
+    def _later(self, push: Push) -> Push:
+        """The same after `Footing.push_s`."""
+        if not self.how.push_s:
+            return push
+        return lambda flow, usid: self.clock.at(self.clock.now_ps + ps(self.how.push_s), lambda: push(flow, usid))
+
+    # -- all of it
+
+    def measure(self) -> RunResult:
+        """The run, and what became of every message."""
+        session, flow, live = self.session, self.flow, self.session.live
+        self.begin = self.fabric.now_ps
+        name = live.open(flow)
+        if self.how.watched:
+            session.watch_flows(True)
+        if self.mode != "uncongested":
+            self.clock.at(self.begin + ps(self.seconds * ONSET), self._throttle)
+        try:
+            live.listeners.append(self._heard)
+            with self._controller(name) if self.mode == "controller" else ExitStack():
+                session.pump.run([flow], self._progress, self.seconds)
+            live.listeners.remove(self._heard)
+            session.switch_flows.stop()
+            delivered = self.row("st_rx_bytes", receiver=True)
+            session.pump.drain([flow], self.how.drain_s)
+            if flow.failure:
+                raise DetourError(f"the flow failed: {flow.failure}")
+            session.switch_flows.sample()
+            return self._course(delivered, self._hops(name))
+        finally:
+            live.close(name)
+
+    def _course(self, delivered: int, hops: list[dict[str, Any]]) -> RunResult:
+        times = [(when - self.begin) / PS for when, _ in self.samples]
+        inside = [k for k, when in enumerate(times) if 0 < when <= self.seconds]
+        ends, rates = bins([times[k] for k in inside], [self.samples[k][1] for k in inside], self.how.bin_s)
+        flow = self.flow
+        return RunResult(
+            times_s=ends,
+            rates_bps=rates,
+            onset_s=None if self.onset_ps is None else (self.onset_ps - self.begin) / PS,
+            rerouted_s=[(when - self.begin) / PS for when in self.moves],
+            delivered_bytes=delivered,
+            sent_bytes=flow.bytes_sent,
+            arrived_bytes=flow.bytes_ok,
+            duplicate_bytes=self.row("st_rx_duplicates", receiver=True) * PAYLOAD,
+            messages=flow.posted,
+            in_order=flow.bytes_wrong == 0,
+            retransmitted=self.row("st_retransmitted"),
+            ecn_marked=self.row("st_ecn_marked"),
+            rtt_s=(self.rtt_ps or self.row("srtt")) / PS,
+            switches=hops,
+        )
+
+    def _hops(self, name: str) -> list[dict[str, Any]]:
+        """What the switches saw of the flow, in the order of its path: packets, those that they marked, the mean delay
+        in their queues, and the longest mean of a window; nothing if they did not watch it."""
+        found = []
+        flows, tick_ps = self.session.switch_flows, self.fabric.terms.hosts.tick_ps
+        for row in flows.rows(name):
+            _, windows = flows.monitor.history(name, self.session.topology.switch(row["switch"]).device_id)
+            delays = np.array(row["delays"])
+            mean = float(delays @ CLASS_MEANS) / max(int(delays.sum()), 1) * tick_ps
+            worst = float(windows[:, FLOW_FIELDS.index("delay_ps")].max(initial=0.0))
+            known = {"switch": NAMES[row["switch"]], "packets": row["packets"], "ecn_packets": row["ecn_packets"]}
+            found.append({**known, "delay_s": mean / PS, "worst_window_delay_s": worst / PS})
+        return found

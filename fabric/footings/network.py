@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What fabrics of the engine's switches share, in real time and in virtual time: one network, and what it can do."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from detour.base.errors import DetourError
+from detour.engine.network import Network
+from detour.fabric.footings.base import Fabric, PortState
+from detour.topo.topology import Link
+
+if TYPE_CHECKING:  # see `base`
+    from detour.control.p4runtime.client import SwitchTarget
+    from detour.fabric.footings.serving import Serving
+
+CableTerms = tuple[int, ...]
+"""rate in bits a second, delay in ps and, where ports have queues of their own, their depth in packets"""
+
+
+class NetworkFabric(Fabric):
+    """See the module."""
+
+    _serving: Serving | None = None
+
+    @property
+    @abstractmethod
+    def network(self) -> Network:
+        """The network, once it is there."""
+
+    def _lay_cables(self, network: Network, cable: Callable[[Link], CableTerms]) -> None:
+        """Connects switches and hosts; all cables in the order of the topology's links."""
+        for link in self.topology.links:
+            ends = self.link_ends(link.index)
+            if link.kind == "host":
+                network.attach_host(ends[0], link.b[0], *cable(link))
+            else:
+                network.connect(ends[0], ends[1], *cable(link))
+
+    # -- P4Runtime --------------------------------------------------------------------------------------
+
+    @property
+    def serving(self) -> Serving:
+        """Where P4Runtime is served.
+
+        Raises:
+            DetourError: nowhere yet.
+        """
+        if self._serving is None:
+            raise DetourError("this fabric serves no P4Runtime; start it first")
+        return self._serving
+
+    def targets(self) -> list[SwitchTarget]:
+        return self.serving.targets(self.topology.switches)
+
+    def addresses(self) -> dict[str, str]:
+        return self.serving.addresses(self.topology.switches)
+
+    def details(self) -> dict[str, Any]:
+        return {"lag_ms": self.network.lag_ps / 1e9} | ({} if self._serving is None else self._serving.details())
+
+    # -- links ------------------------------------------------------------------------------------------
+
+    def set_link(self, link: int, up: bool) -> None:
+        self.network.set_link(self.link_ends(link)[0], up)
+
+    def throttle(self, link: int, share: float) -> None:
+        for end in self.link_ends(link):
+            self.network.set_rate(end, max(1, round(self.terms.rate_bps * share)))
+
+    def set_loss(self, link: int, share: float) -> None:
+        self.network.set_faults(self.link_ends(link)[0], loss=share)
+
+    # -- what can be seen -------------------------------------------------------------------------------
+
+    def ports(self) -> dict[tuple[int, int], PortState]:
+        stats = self.network.port_stats()
+        names = ("device_id", "port", "up", "queue_packets", "queue_peak_packets", "queue_drops")
+        rows = zip(*(stats[name].tolist() for name in names), strict=True)
+        known = {(device, port): PortState(bool(up), *rest) for device, port, up, *rest in rows}
+        return {end: known[end] for link in self.topology.links for end in self.link_ends(link.index)}
+
+    def capture(self, folder: Path | None) -> None:
+        self.network.capture(folder)
+
+    def check(self) -> None:
+        self.network.check()
+
+    def first_step(self) -> None:
+        self.network.call(lambda: None)  # the loop's thread does it between two steps
+        self.check()

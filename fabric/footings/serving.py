@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the engine's switches are programmed: P4Runtime on a UNIX socket in a folder of this user's, and besides at
+another address, if one is asked for."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from detour.base.addresses import too_long
+from detour.base.errors import DetourError
+from detour.base.progress import Progress
+from detour.base.tcp_place import PATIENCE_S
+from detour.control.p4runtime.client import SwitchTarget
+from detour.engine.endpoint import GrpcEndpoint, Tls
+from detour.engine.network import Network
+from detour.engine.p4runtime.server import P4RuntimeServer
+from detour.topo import Switch
+
+_SOCKET = "p4rt.sock"
+
+
+class Serving:
+    """See the module. `listen`, then `serve`, then `close`."""
+
+    def __init__(self, address: str | None = None, tls: Tls | None = None, scratch: Path | None = None) -> None:
+        """`address`: where else, with `tls` if given. `scratch`: folder for the socket, made by `listen` and removed by
+        `close` (default: a temporary one)."""
+        self._address, self._tls, self._scratch = address, tls, scratch
+        self._folder: Path | None = None
+        self._endpoint: GrpcEndpoint | None = None
+        self.server: P4RuntimeServer | None = None
+
+    def listen(self, tell: Progress) -> None:
+        """Takes the addresses; who connects is kept waiting.
+
+        Raises:
+            DetourError: one cannot be had.
+        """
+        if self._scratch is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="detour-fabric-"))
+        else:
+            self._scratch.mkdir(mode=0o700)
+            self._folder = self._scratch
+        if why := too_long(self._folder / _SOCKET):
+            raise DetourError(f"P4Runtime: {self._folder / _SOCKET}: {why} with XDG_RUNTIME_DIR or TMPDIR")
+        endpoint = GrpcEndpoint(self._address, self._tls, self._folder / _SOCKET)
+        endpoint.bind(PATIENCE_S, tell)
+        self._endpoint = endpoint
+        if self._address is not None:
+            tell(f"P4Runtime: {endpoint.reach()}")
+
+    def serve(self, network: Network, switches: Iterable[Switch]) -> None:
+        """Serves these switches of a network."""
+        assert self._endpoint is not None
+        self.server = P4RuntimeServer(network, self._endpoint)
+        for switch in switches:
+            self.server.add_device(switch.device_id)
+        self.server.start()
+
+    def targets(self, switches: Iterable[Switch]) -> list[SwitchTarget]:
+        """Where this user's own programs find them."""
+        assert self._endpoint is not None
+        return [SwitchTarget(s.name, s.device_id, self._endpoint.private_target) for s in switches]
+
+    def addresses(self, switches: Iterable[Switch]) -> dict[str, str]:
+        """Where everybody else does, by the switches' names."""
+        assert self._endpoint is not None
+        return dict.fromkeys((switch.name for switch in switches), self._endpoint.target)
+
+    def details(self) -> dict[str, Any]:
+        """What `detour status` says of it."""
+        if self._endpoint is None:
+            return {}
+        found = {"socket": self._endpoint.private_target, "address": self._endpoint.target}
+        return {"p4runtime": found | {"tls": self._tls is not None, "reach": self._endpoint.reach()}}
+
+    def close(self) -> None:
+        """Ends it and leaves nothing behind. May be called twice."""
+        if self.server is not None:
+            self.server.stop()
+            self.server = None
+        if self._endpoint is not None:
+            self._endpoint.stop()
+            self._endpoint = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
