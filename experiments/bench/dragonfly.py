@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The paper's Dragonfly in this process, programmed without P4Runtime: what the benchmarks send packets through."""
+"""The paper's Dragonfly in this process, programmed without P4Runtime: what the benchmarks send packets through.
+
+Switches, entries and cables are made as those of the footings are; but there are no hosts, which a `Fabric` has.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from detour.base.p4build import BUILD
 from detour.control.entries import Plan
 from detour.control.planner import plan
 from detour.engine.clock import Clock
-from detour.engine.compiler.program import Program
 from detour.engine.network import Network
-from detour.engine.state import SwitchState
 from detour.experiments.bench.frames import partners
-from detour.fabric.footings.virtual.load import load
-from detour.topo import Topology, parse_topology
+from detour.fabric.footings.network import lay_cables
+from detour.fabric.footings.virtual.fabric import program
+from detour.fabric.footings.virtual.load import install
+from detour.topo import Switch, Topology, parse_topology
 
 D1 = "dragonfly:p=2,a=4,h=2"
 D3 = "dragonfly:p=4,a=8,h=4"
@@ -28,18 +30,12 @@ class BenchFabric:
     def __init__(self, spec: str = D1) -> None:
         self.topology: Topology = parse_topology(spec)
         self.plan: Plan = plan(self.topology)
-        self.program = Program.from_json((BUILD / "fabric.json").read_text())
+        self.program = program("fabric")
 
-    def add_switches(self, network: Network, devices: Iterable[int]) -> list[SwitchState]:
+    def add_switches(self, network: Network, switches: Iterable[Switch]) -> None:
         """Adds switches with their program and all their entries."""
-        states = []
-        for device in devices:
-            network.add_switch(device, priorities=BENCH_PRIORITIES)
-            state = SwitchState(self.program, device, network.tick_ps)
-            load(network, device, state, self.plan[device])
-            network.set_pipeline(device, self.program, state)
-            states.append(state)
-        return states
+        for switch in switches:
+            install(network, switch, self.program, self.plan[switch.device_id], priorities=BENCH_PRIORITIES)
 
     def end(self, switch: int, port: int) -> tuple[int, int]:
         """A switch's port as a network knows it."""
@@ -48,11 +44,9 @@ class BenchFabric:
     def network(self, clock: Clock, delay_ps: int, packets: int) -> Network:
         """The whole fabric; instead of hosts there are cables between the ports of partners."""
         network = Network(clock, packets=packets)
-        self.add_switches(network, [switch.device_id for switch in self.topology.switches])
-        for link in self.topology.links:
-            if link.kind != "host":
-                network.connect(self.end(*link.a), self.end(*link.b), 0, delay_ps, BENCH_QUEUE_PACKETS)
+        cable = 0, delay_ps, BENCH_QUEUE_PACKETS
+        self.add_switches(network, self.topology.switches)
+        lay_cables(network, self.topology, lambda link: None if link.kind == "host" else cable)
         for one, other in partners(self.topology):
-            ends = self.end(one.switch, one.port), self.end(other.switch, other.port)
-            network.connect(*ends, 0, delay_ps, BENCH_QUEUE_PACKETS)
+            network.connect(self.end(one.switch, one.port), self.end(other.switch, other.port), *cable)
         return network

@@ -40,7 +40,7 @@ def in_process(fabric: BenchFabric, size: int, seconds: float) -> float:
     switch = fabric.topology.switches[0]
     frames = through_switch(fabric.topology, size, inprocess.INJECT_BATCH)
     with Network(Virtual(), packets=8 * inprocess.INJECT_BATCH) as network:
-        fabric.add_switches(network, [switch.device_id])
+        fabric.add_switches(network, [switch])
         network.add_switch(inprocess.NOWHERE)
         for port in range(1, len(switch.ports) + 1):
             network.connect((switch.device_id, port), (inprocess.NOWHERE, port))

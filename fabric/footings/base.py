@@ -19,6 +19,7 @@ from detour.hosts.state import Hosts, set_host
 from detour.hosts.verbs.verbs import Context, Device
 from detour.topo import Topology, address
 from detour.topo.failures import Failures, dead_links
+from detour.topo.topology import Link
 
 if TYPE_CHECKING:  # gRPC takes half a second, and sweeps in virtual time need none of it
     from detour.control.p4runtime.client import SwitchTarget
@@ -124,15 +125,19 @@ class Fabric(ABC):
 
     def link_ends(self, link: int) -> list[tuple[int, int]]:
         """(device id, port) of the switch ports at a link; two, or one if a host is at the other end."""
-        found = self.topology.links[link]
-        ends = [found.a] if found.kind == "host" else [found.a, found.b]
-        return [(self.topology.switches[switch].device_id, port) for switch, port in ends]
+        return switch_ends(self.topology, self.topology.links[link])
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def switch_ends(topology: Topology, link: Link) -> list[tuple[int, int]]:
+    """(device id, port) of the switch ports at a link."""
+    ends = [link.a] if link.kind == "host" else [link.a, link.b]
+    return [(topology.switches[switch].device_id, port) for switch, port in ends]
 
 
 def address_hosts(hs: Hosts, topology: Topology) -> Hosts:

@@ -15,7 +15,7 @@ from detour.engine.network import Network
 from detour.engine.p4runtime.target import compile_program
 from detour.fabric.footings.base import address_hosts
 from detour.fabric.footings.clock import WallClock
-from detour.fabric.footings.network import NetworkFabric
+from detour.fabric.footings.network import NetworkFabric, lay_cables
 from detour.fabric.footings.serving import Serving
 from detour.fabric.footings.settings import ENGINE, FootingSettings
 from detour.hosts.verbs.verbs import Device
@@ -77,7 +77,7 @@ class EngineFabric(NetworkFabric):
         for switch in self.topology.switches:
             network.add_switch(switch.device_id, switch.name, priorities=settings.priorities)
         cable = settings.rate_bps, settings.delay_ps, settings.queue_packets
-        self._lay_cables(network, lambda _: cable)
+        lay_cables(network, self.topology, lambda _: cable)
 
     def close(self) -> None:
         self.serving.close()

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.engine.network import Network
-from detour.fabric.footings.base import Fabric, PortState
+from detour.fabric.footings.base import Fabric, PortState, switch_ends
+from detour.topo import Topology
 from detour.topo.topology import Link
 
 if TYPE_CHECKING:  # see `base`
@@ -19,6 +20,19 @@ if TYPE_CHECKING:  # see `base`
 
 CableTerms = tuple[int, ...]
 """rate in bits a second, delay in ps and, where ports have queues of their own, their depth in packets"""
+
+
+def lay_cables(network: Network, topology: Topology, cable: Callable[[Link], CableTerms | None]) -> None:
+    """Connects the switches and native hosts of a topology, in the order of its links. `cable`: what that of a link is
+    like; None: it gets none."""
+    for link in topology.links:
+        ends, terms = switch_ends(topology, link), cable(link)
+        if terms is None:
+            continue
+        if link.kind == "host":
+            network.attach_host(ends[0], link.b[0], *terms)
+        else:
+            network.connect(ends[0], ends[1], *terms)
 
 
 class NetworkFabric(Fabric):
@@ -30,15 +44,6 @@ class NetworkFabric(Fabric):
     @abstractmethod
     def network(self) -> Network:
         """The network, once it is there."""
-
-    def _lay_cables(self, network: Network, cable: Callable[[Link], CableTerms]) -> None:
-        """Connects switches and hosts; all cables in the order of the topology's links."""
-        for link in self.topology.links:
-            ends = self.link_ends(link.index)
-            if link.kind == "host":
-                network.attach_host(ends[0], link.b[0], *cable(link))
-            else:
-                network.connect(ends[0], ends[1], *cable(link))
 
     # -- P4Runtime --------------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ from detour.engine.network import Network
 from detour.engine.state import SwitchState
 from detour.fabric.footings.base import address_hosts
 from detour.fabric.footings.clock import VirtualClock
-from detour.fabric.footings.network import CableTerms, NetworkFabric
+from detour.fabric.footings.network import CableTerms, NetworkFabric, lay_cables
 from detour.fabric.footings.settings import FabricTerms
 from detour.fabric.footings.virtual.load import install, rewrite
 from detour.fabric.footings.virtual.scheme import RunSettings, Scheme
@@ -112,7 +112,7 @@ class VirtualFabric(NetworkFabric):
         self._held: Plan | None = None
         self._states: dict[int, SwitchState] = {}
         self._add_switches()
-        self._lay_cables(self.network, self._cable)
+        lay_cables(self.network, topology, self._cable)
         self._add_loss()
         self._add_memory()
         if self.scheme.routing == "adaptive":
