@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole fabric on each target: boot, tables, traffic, failures, captures. One body for both."""
+"""A whole fabric on each footing: boot, tables, traffic, failures, captures. One body for all three."""
 
 import itertools
 import json
@@ -17,16 +17,30 @@ from scapy.utils import PcapNgReader
 
 from detour.base.errors import DetourError
 from detour.fabric.daemon.daemon import UpOptions, boot
-from detour.fabric.footings.engine import EngineFabric
+from detour.fabric.footings.network import NetworkFabric
+from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.fabric.footings.virtual.scheme import LERP_WITHOUT_PFC, LinkSettings, RunSettings
 from detour.fabric.operations.session import Session
+from detour.topo import parse_topology
 from tests.waiting import PATIENCE_S, until
 
 TOPOLOGY = "dragonfly:p=1,a=2,h=1"  # 3 groups, 6 switches, 6 hosts
 
 
-@pytest.fixture(scope="module", params=["engine", pytest.param("bmv2", marks=pytest.mark.bmv2)])
+def in_virtual_time() -> Session:
+    """As `boot`, with links of 1 Gb/s, so that waiting for half a second is not much work."""
+    settings = RunSettings(links=LinkSettings(1_000_000_000), payload=True)
+    fabric = VirtualFabric(parse_topology(TOPOLOGY), LERP_WITHOUT_PFC, settings)
+    fabric.start()
+    running = Session(fabric)
+    running.connect()
+    running.provision()
+    return running
+
+
+@pytest.fixture(scope="module", params=["engine", "virtual", pytest.param("bmv2", marks=pytest.mark.bmv2)])
 def session(request: pytest.FixtureRequest) -> Iterator[Session]:
-    running = boot(UpOptions(request.param, TOPOLOGY))
+    running = in_virtual_time() if request.param == "virtual" else boot(UpOptions(request.param, TOPOLOGY))
     yield running
     running.close()
     running.close()
@@ -202,7 +216,12 @@ def test_a_hop_limit_that_ends_is_answered(session: Session, tmp_path: Path) -> 
     session.fabric.capture(tmp_path)
     before = session.status()["icmp_answered"]
     inject(session, bytes(packet / UDP(sport=1, dport=9) / b"hello"))
-    until(lambda: session.status()["icmp_answered"] > before and session.sample().port(1, 1, "tx").packets)
+
+    def answered() -> bool:
+        session.fabric.clock.wait_seconds(1e-3)
+        return session.status()["icmp_answered"] > before and session.sample().port(1, 1, "tx").packets > 0
+
+    until(answered)
     session.fabric.capture(None)
     answers = [p for p in PcapNgReader(str(tmp_path / "s0-1.pcapng")) if ICMPv6TimeExceeded in p]
     assert len(answers) == 1
@@ -214,7 +233,7 @@ def test_a_hop_limit_that_ends_is_answered(session: Session, tmp_path: Path) -> 
 def inject(session: Session, frame: bytes) -> None:
     """Lets host h0 send a frame of ours."""
     fabric = session.fabric
-    if isinstance(fabric, EngineFabric):
+    if isinstance(fabric, NetworkFabric):
         fabric.network.inject((1, 1), frame)
     else:
         with fabric._host_namespaces[0].packet_socket("eth0") as sock:
