@@ -29,8 +29,9 @@ def register(commands: Any) -> None:
     _nonshortest(kinds)
     _pfc_gain(kinds)
     _deadlock(kinds)
-    paths = add(kinds, "path-placement", "section IV: a throttled link, with and without rerouting", _run_paths)
-    reproduce_paths.options_of(paths)
+    reproduce_paths.options_of(
+        add(kinds, "path-placement", "section IV: a throttled link, with and without rerouting", reproduce_paths.run)
+    )
     reproduce_fors.options_of(add(kinds, "fors", "Figs. 3, 6, 7 of the FORS paper: all-to-all and failures", _run_fors))
     reproduce_fcplus.options_of(
         add(kinds, "fcplus", "Tables I to VIII and Figs. 3 to 7 of the FC+ paper: expanders", _run_fcplus)
@@ -171,10 +172,6 @@ def _run_deadlock(options: argparse.Namespace) -> int:
     result = _carry_out(options, "deadlock", deadlock.select(options.seeds))
     emit(result, options.json, lambda console: show.deadlock(console, result))
     return 1 if result["failures"] else 0
-
-
-def _run_paths(options: argparse.Namespace) -> int:
-    return reproduce_paths.run(options, extent_of(options), _carry_out)
 
 
 def _run_fors(options: argparse.Namespace) -> int:

@@ -115,6 +115,7 @@ def describe(point: Any) -> str:
     """A point in a few words."""
     names = (
         *("kind", "topology", "pattern", "case", "network", "scheme", "pairs", "connections", "threshold", "scenario"),
+        *("mode",),
         *("routing", "n", "s", "v", "layers", "k", "ties", "us", "sizes", "dcqcn", "seed"),
     )
     values = as_json(point)

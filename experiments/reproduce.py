@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from detour.base.cache import cache_dir, without
 from detour.base.progress import silent
-from detour.base.records import as_json
+from detour.base.records import as_json, decoder
 from detour.engine import warm
 from detour.experiments import sweep
 from detour.experiments.fcplus import experiment as fcplus
@@ -79,7 +79,7 @@ PATH_PLACEMENT = Experiment(
     "path-placement",
     "SRv6 path placement, section IV: a throttled link, with and without rerouting by controller or NIC",
     path_placement.run,
-    unchanged,
+    decoder(path_placement.PathRun),
     path_placement.collect,
     path_placement.seconds,
 )

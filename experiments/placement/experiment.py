@@ -12,20 +12,24 @@ A point is one run on one footing: virtual time, the engine in real time, or BMv
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.experiments.placement.scenario import FOOTINGS, MODES, NAMES, THROTTLE, TOPOLOGY, RunResult
-from detour.experiments.store import Point
-
-WORKER = "detour.experiments.placement.experiment:run"
+from detour.base.records import extended
+from detour.experiments.placement.scenario import (
+    FOOTINGS,
+    MODES,
+    NAMES,
+    THROTTLE,
+    TOPOLOGY,
+    RunCourse,
+    SwitchOnPath,
+)
 
 PAPER_GB = {"none": 69.81, "controller": 98.00}
-PAPER_SECONDS = 30.0
-PAPER_REROUTE_S = 0.2
 RECOVERED = 0.9
 """share of the rate before the congestion at which a flow counts as recovered"""
 
@@ -33,7 +37,17 @@ RECOVERED = 0.9
 # -- points -------------------------------------------------------------------------------------------------
 
 
-def select(footing: str, extent: str = "normal", seconds: float | None = None) -> list[Point]:
+@dataclass(frozen=True)
+class PathPoint:
+    """A run on a footing for so many seconds."""
+
+    footing: str
+    mode: str
+    seconds: float
+    experiment: str = "path-placement"
+
+
+def select(footing: str, extent: str = "normal", seconds: float | None = None) -> list[PathPoint]:
     """A point for every mode.
 
     Raises:
@@ -46,85 +60,142 @@ def select(footing: str, extent: str = "normal", seconds: float | None = None) -
     least = 12 * how.bin_s
     if length < least:
         raise DetourError(f"a run of {length:g} s is too short on the footing {footing}; at least {least:g} s")
-    return [{"experiment": "path-placement", "footing": footing, "mode": mode, "seconds": length} for mode in MODES]
+    return [PathPoint(footing, mode, length) for mode in MODES]
 
 
-def seconds(point: Point) -> float:
+def seconds(point: PathPoint) -> float:
     """Roughly what a point costs."""
-    return 5.0 + (200 * point["seconds"] if point["footing"] == "virtual" else 3.0 + 1.1 * point["seconds"])
-
-
-def run(point: Point) -> dict[str, Any]:
-    """Carries out a run."""
-    how, mode, length = FOOTINGS[point["footing"]], point["mode"], point["seconds"]
-    from detour.experiments.placement.run import run as carry_out
-
-    result = carry_out(how, point["footing"], mode, length)
-    return {"footing": point["footing"], "mode": mode, "seconds": length} | describe(result)
+    return 5.0 + (200 * point.seconds if point.footing == "virtual" else 3.0 + 1.1 * point.seconds)
 
 
 # -- results ------------------------------------------------------------------------------------------------
 
 
-def describe(result: RunResult) -> dict[str, Any]:
-    """What is reported of a run, ready for JSON."""
-    onset = result.onset_s
-    reroute = next((when - onset for when in result.rerouted_s if when >= onset), None) if onset is not None else None
-    return {
-        "delivered_gb": result.delivered_bytes * 8 / 1e9,
-        "reroute_s": reroute,
-        "reroute_rtts": None if reroute is None else reroute / result.rtt_s,
-        "reroutes": len(result.rerouted_s),
-        "recovery_s": None if onset is None else recovery(result),
-        "lost_bytes": result.sent_bytes - result.arrived_bytes,
-        "duplicate_bytes": result.duplicate_bytes,
-        "messages": result.messages,
-        "in_order": result.in_order,
-        "retransmitted": result.retransmitted,
-        "ecn_marked": result.ecn_marked,
-        "rtt_s": result.rtt_s,
-        "onset_s": onset,
-        "switches": result.switches,
-        "series": {
-            "seconds": np.round(result.times_s, 9).tolist(),
-            "mbps": np.round(result.rates_bps / 1e6, 3).tolist(),
-        },
-    }
+@dataclass(frozen=True)
+class ThroughputSeries:
+    """Payload that arrives, by the end of every bin."""
+
+    seconds: tuple[float, ...]
+    mbps: tuple[float, ...]
 
 
-def recovery(result: RunResult) -> float | None:
+@dataclass(frozen=True)
+class PathRun:
+    """What is reported of a run. Times are from the onset, None: that did not happen; `recovery_s`: see `recovery`."""
+
+    footing: str
+    mode: str
+    seconds: float
+    delivered_gb: float
+    reroute_s: float | None
+    reroute_rtts: float | None
+    reroutes: int
+    recovery_s: float | None
+    lost_bytes: int
+    duplicate_bytes: int
+    messages: int
+    in_order: bool
+    retransmitted: int
+    ecn_marked: int
+    rtt_s: float
+    onset_s: float | None
+    switches: tuple[SwitchOnPath, ...]
+    series: ThroughputSeries
+
+
+@dataclass(frozen=True)
+class ComparedRun(PathRun):
+    """`delivered_fraction`: of what the uncongested run delivered."""
+
+    delivered_fraction: float | None
+
+
+@dataclass(frozen=True)
+class PaperVolumes:
+    """What the paper says, by mode."""
+
+    delivered_gb: Mapping[str, float] = field(default_factory=lambda: dict(PAPER_GB))
+    delivered_fraction: Mapping[str, float] = field(
+        default_factory=lambda: {mode: round(volume / PAPER_GB["controller"], 4) for mode, volume in PAPER_GB.items()}
+    )
+    seconds: float = 30.0
+    reroute_s: float = 0.2
+
+
+@dataclass(frozen=True)
+class PathFindings:
+    """`runs` in the order of `MODES`; `switches`: the paper's names by ours."""
+
+    runs: tuple[ComparedRun, ...] = ()
+    topology: str = TOPOLOGY
+    switches: Mapping[str, str] = field(default_factory=lambda: dict(NAMES))
+    throttled: str = "rt1-gw2"
+    throttle: float = THROTTLE
+    paper: PaperVolumes = PaperVolumes()
+
+
+@dataclass(frozen=True)
+class NoPathFindings(PathFindings):
+    """`skipped`: why nothing was run."""
+
+    skipped: str = ""
+    failures: tuple[()] = ()
+
+
+def run(point: PathPoint) -> PathRun:
+    """Carries out a run."""
+    from detour.experiments.placement.run import run as carry_out  # with all that a fabric needs
+
+    course = carry_out(FOOTINGS[point.footing], point.footing, point.mode, point.seconds)
+    return describe(point, course)
+
+
+def describe(point: PathPoint, course: RunCourse) -> PathRun:
+    """What is reported of a run."""
+    onset = course.onset_s
+    reroute = next((when - onset for when in course.rerouted_s if when >= onset), None) if onset is not None else None
+    return PathRun(
+        footing=point.footing,
+        mode=point.mode,
+        seconds=point.seconds,
+        delivered_gb=course.delivered_bytes * 8 / 1e9,
+        reroute_s=reroute,
+        reroute_rtts=None if reroute is None else reroute / course.rtt_s,
+        reroutes=len(course.rerouted_s),
+        recovery_s=None if onset is None else recovery(course),
+        lost_bytes=course.sent_bytes - course.arrived_bytes,
+        duplicate_bytes=course.duplicate_bytes,
+        messages=course.messages,
+        in_order=course.in_order,
+        retransmitted=course.retransmitted,
+        ecn_marked=course.ecn_marked,
+        rtt_s=course.rtt_s,
+        onset_s=onset,
+        switches=course.switches,
+        series=ThroughputSeries(
+            tuple(np.round(course.times_s, 9).tolist()), tuple(np.round(course.rates_bps / 1e6, 3).tolist())
+        ),
+    )
+
+
+def recovery(course: RunCourse) -> float | None:
     """Seconds from the onset to the end of the last bin whose rate is below `RECOVERED` of that before; 0 if there was
     none, None if the run ends with it."""
-    assert result.onset_s is not None
-    before = result.rates_bps[result.times_s <= result.onset_s]
+    assert course.onset_s is not None
+    before = course.rates_bps[course.times_s <= course.onset_s]
     usual = float(np.median(before[len(before) // 3 :]))  # without the start
-    after = result.times_s > result.onset_s
-    low = np.flatnonzero(after & (result.rates_bps < RECOVERED * usual))
+    after = course.times_s > course.onset_s
+    low = np.flatnonzero(after & (course.rates_bps < RECOVERED * usual))
     if not len(low):
         return 0.0
-    if low[-1] == len(result.rates_bps) - 1:
+    if low[-1] == len(course.rates_bps) - 1:
         return None
-    return float(result.times_s[low[-1]] - result.onset_s)
+    return float(course.times_s[low[-1]] - course.onset_s)
 
 
-def collect(results: Iterable[dict[str, Any] | None]) -> dict[str, Any]:
-    """`runs` in the order of `MODES`; `delivered_fraction` is relative to the uncongested run. Beside them the paper's
-    volumes, scaled to the length of the run and the rate of the links."""
+def collect(results: Iterable[PathRun | None]) -> PathFindings:
+    """The runs beside each other and beside the paper's."""
     found = [result for result in results if result is not None]
-    full = next((r["delivered_gb"] for r in found if r["mode"] == "uncongested"), None)
-    for result in found:
-        result["delivered_fraction"] = result["delivered_gb"] / full if full else None
-    paper = PAPER_GB["none"] / PAPER_GB["controller"]
-    return {
-        "topology": TOPOLOGY,
-        "switches": NAMES,
-        "throttled": "rt1-gw2",
-        "throttle": THROTTLE,
-        "runs": found,
-        "paper": {
-            "delivered_gb": PAPER_GB,
-            "delivered_fraction": {"none": round(paper, 4), "controller": 1.0},
-            "seconds": PAPER_SECONDS,
-            "reroute_s": PAPER_REROUTE_S,
-        },
-    }
+    full = next((run.delivered_gb for run in found if run.mode == "uncongested"), None)
+    runs = (extended(ComparedRun, run, delivered_fraction=run.delivered_gb / full if full else None) for run in found)
+    return PathFindings(tuple(runs))

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from detour.base.errors import DetourError
 from detour.experiments import drawing
+from detour.experiments.placement.experiment import PathRun
 
 _REROUTING = {
     "uncongested": ("tab:gray", ":", "link not throttled"),
@@ -18,22 +18,22 @@ _REROUTING = {
 }
 
 
-def rerouting(runs: Sequence[dict[str, Any]], file: Path) -> None:
+def rerouting(runs: Sequence[PathRun], file: Path) -> None:
     """Throughput at the receiver over time, as Fig. 3 of the path placement paper; a vertical line where the link was
     throttled."""
     if not runs:
         raise DetourError("there is no finished run to draw")
     plt, figure, axes = drawing.row(1, 6.5)
     axis = axes[0]
-    longest = max(run["series"]["seconds"][-1] for run in runs)
+    longest = max(run.series.seconds[-1] for run in runs)
     scale, unit = (1e3, "ms") if longest < 1 else (1, "s")
-    large = max(max(run["series"]["mbps"]) for run in runs) >= 1000
+    large = max(max(run.series.mbps) for run in runs) >= 1000
     for run in runs:
-        colour, line, label = _REROUTING[run["mode"]]
-        times = [scale * when for when in run["series"]["seconds"]]
-        rates = [rate / 1e3 if large else rate for rate in run["series"]["mbps"]]
+        colour, line, label = _REROUTING[run.mode]
+        times = [scale * when for when in run.series.seconds]
+        rates = [rate / 1e3 if large else rate for rate in run.series.mbps]
         axis.plot(times, rates, line, color=colour, linewidth=1.2, label=label)
-    onset = next((run["onset_s"] for run in runs if run["onset_s"] is not None), None)
+    onset = next((run.onset_s for run in runs if run.onset_s is not None), None)
     if onset is not None:
         axis.axvline(scale * onset, color="black", linewidth=0.7, linestyle="--")
     axis.set(xlabel=unit, ylabel=f"payload that arrives, {'Gb/s' if large else 'Mb/s'}", ylim=(0, None))

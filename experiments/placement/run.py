@@ -31,7 +31,8 @@ from detour.experiments.placement.scenario import (
     THROTTLED,
     TOPOLOGY,
     Footing,
-    RunResult,
+    RunCourse,
+    SwitchOnPath,
     bins,
 )
 from detour.fabric.daemon.control_socket import ControlServer
@@ -89,7 +90,7 @@ def _settings(how: Footing, base: FootingSettings) -> FootingSettings:
 # -- runs ---------------------------------------------------------------------------------------------------
 
 
-def run(how: Footing, footing: str, mode: str, seconds: float) -> RunResult:
+def run(how: Footing, footing: str, mode: str, seconds: float) -> RunCourse:
     """Carries out a run; see `experiment`."""
     with ExitStack() as stack:
         fabric = make(how, footing)
@@ -175,7 +176,7 @@ class _Run:
 
     # -- all of it
 
-    def measure(self) -> RunResult:
+    def measure(self) -> RunCourse:
         """The run, and what became of every message."""
         session, flow, live = self.session, self.flow, self.session.live
         self.begin = self.fabric.now_ps
@@ -199,16 +200,16 @@ class _Run:
         finally:
             live.close(name)
 
-    def _course(self, delivered: int, hops: list[dict[str, Any]]) -> RunResult:
+    def _course(self, delivered: int, hops: tuple[SwitchOnPath, ...]) -> RunCourse:
         times = [(when - self.begin) / PS for when, _ in self.samples]
         inside = [k for k, when in enumerate(times) if 0 < when <= self.seconds]
         ends, rates = bins([times[k] for k in inside], [self.samples[k][1] for k in inside], self.how.bin_s)
         flow = self.flow
-        return RunResult(
+        return RunCourse(
             times_s=ends,
             rates_bps=rates,
             onset_s=None if self.onset_ps is None else (self.onset_ps - self.begin) / PS,
-            rerouted_s=[(when - self.begin) / PS for when in self.moves],
+            rerouted_s=tuple((when - self.begin) / PS for when in self.moves),
             delivered_bytes=delivered,
             sent_bytes=flow.bytes_sent,
             arrived_bytes=flow.bytes_ok,
@@ -221,9 +222,8 @@ class _Run:
             switches=hops,
         )
 
-    def _hops(self, name: str) -> list[dict[str, Any]]:
-        """What the switches saw of the flow, in the order of its path: packets, those that they marked, the mean delay
-        in their queues, and the longest mean of a window; nothing if they did not watch it."""
+    def _hops(self, name: str) -> tuple[SwitchOnPath, ...]:
+        """What the switches saw of the flow, in the order of its path; nothing if they did not watch it."""
         found = []
         flows, tick_ps = self.session.switch_flows, self.fabric.terms.hosts.tick_ps
         for row in flows.rows(name):
@@ -231,6 +231,6 @@ class _Run:
             delays = np.array(row["delays"])
             mean = float(delays @ CLASS_MEANS) / max(int(delays.sum()), 1) * tick_ps
             worst = float(windows[:, FLOW_FIELDS.index("delay_ps")].max(initial=0.0))
-            known = {"switch": NAMES[row["switch"]], "packets": row["packets"], "ecn_packets": row["ecn_packets"]}
-            found.append({**known, "delay_s": mean / PS, "worst_window_delay_s": worst / PS})
-        return found
+            seen = NAMES[row["switch"]], row["packets"], row["ecn_packets"]
+            found.append(SwitchOnPath(*seen, delay_s=mean / PS, worst_window_delay_s=worst / PS))
+        return tuple(found)

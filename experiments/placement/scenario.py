@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from detour.control.rerouting import Thresholds
+
+Floats = NDArray[np.floating[Any]]
 
 TOPOLOGY = "leaf-spine:leaves=2,spines=2,hosts=1"
 NAMES = {"s0": "gw1", "s1": "gw2", "s2": "rt1", "s3": "rt2"}
@@ -75,15 +77,28 @@ FOOTINGS = {
 """virtual: a thirtieth of a second of 100 Gb/s is as many packets as a laptop simulates in seconds"""
 
 
-@dataclass
-class RunResult:
-    """What a run measured. `times_s`, `rates_bps`: the end of every bin and the payload rate in it; `onset_s`: when the
-    link was throttled (the run's own clock, from the first packet); `rerouted_s`: when the sender changed its path."""
+@dataclass(frozen=True)
+class SwitchOnPath:
+    """What a switch saw of the flow: packets, those that it marked, the mean delay in its queues, and the longest mean
+    of a window."""
 
-    times_s: NDArray[np.float64]
-    rates_bps: NDArray[np.float64]
+    switch: str
+    packets: int
+    ecn_packets: int
+    delay_s: float
+    worst_window_delay_s: float
+
+
+@dataclass(frozen=True)
+class RunCourse:
+    """What a run measured. `times_s`, `rates_bps`: the end of every bin and the payload rate in it; `onset_s`: when the
+    link was throttled (the run's own clock, from the first packet); `rerouted_s`: when the sender changed its path;
+    `switches`: in the order of the flow's path, if they watched it."""
+
+    times_s: Floats
+    rates_bps: Floats
     onset_s: float | None
-    rerouted_s: list[float]
+    rerouted_s: tuple[float, ...]
     delivered_bytes: int
     sent_bytes: int
     arrived_bytes: int
@@ -93,11 +108,10 @@ class RunResult:
     retransmitted: int
     ecn_marked: int
     rtt_s: float
-    switches: list[dict[str, Any]] = field(default_factory=list)
-    """what switches counted of the flow (virtual time)"""
+    switches: tuple[SwitchOnPath, ...] = ()
 
 
-def bins(times_s: Sequence[float], counts: Sequence[int], bin_s: float) -> tuple[Any, Any]:
+def bins(times_s: Sequence[float], counts: Sequence[int], bin_s: float) -> tuple[Floats, Floats]:
     """(bins,) ends and rates in bits a second, from cumulative byte counts at increasing times; the run begins at 0 s
     with 0 bytes. Counts between samples are interpolated."""
     ends = np.arange(1, int(round(times_s[-1] / bin_s, 6)) + 1) * bin_s

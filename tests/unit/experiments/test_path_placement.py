@@ -4,93 +4,104 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from detour import cli
 from detour.base.dataplane import PAYLOAD
 from detour.base.errors import DetourError
+from detour.base.records import as_json, decoder, extended
+from detour.cli.output import Page
 from detour.experiments.placement import experiment as path_placement
-from detour.experiments.placement.experiment import describe, recovery
-from detour.experiments.placement.scenario import FOOTINGS, MODES, ONSET, THROTTLE, RunResult, bins
+from detour.experiments.placement.experiment import ComparedRun, PathFindings, PathPoint, PathRun, describe, recovery
+from detour.experiments.placement.scenario import FOOTINGS, MODES, ONSET, THROTTLE, RunCourse, SwitchOnPath, bins
+from detour.experiments.placement.tables import tables
 
 
 @pytest.fixture(scope="module")
-def virtual() -> dict[str, dict[str, Any]]:
+def virtual() -> dict[str, ComparedRun]:
     """A short run of every mode."""
     points = path_placement.select("virtual", "quick", 0.004)
-    return {r["mode"]: r for r in path_placement.collect([path_placement.run(point) for point in points])["runs"]}
+    return {r.mode: r for r in path_placement.collect([path_placement.run(point) for point in points]).runs}
 
 
-def test_without_rerouting_the_throttle_costs_what_it_must(virtual: dict[str, dict[str, Any]]) -> None:
+def test_without_rerouting_the_throttle_costs_what_it_must(virtual: dict[str, ComparedRun]) -> None:
     share = THROTTLE
     least = ONSET + (1 - ONSET) * share
-    assert virtual["uncongested"]["delivered_fraction"] == 1.0
-    assert virtual["none"]["delivered_fraction"] == pytest.approx(least, abs=0.01)
-    assert virtual["none"]["recovery_s"] is None
-    assert virtual["none"]["reroute_s"] is None
+    assert virtual["uncongested"].delivered_fraction == 1.0
+    assert virtual["none"].delivered_fraction == pytest.approx(least, abs=0.01)
+    assert virtual["none"].recovery_s is None
+    assert virtual["none"].reroute_s is None
 
 
 @pytest.mark.parametrize("mode", ["controller", "nic"])
-def test_rerouting_saves_the_volume(virtual: dict[str, dict[str, Any]], mode: str) -> None:
+def test_rerouting_saves_the_volume(virtual: dict[str, ComparedRun], mode: str) -> None:
     run = virtual[mode]
-    assert run["reroutes"] == 1
-    assert run["delivered_fraction"] >= 0.99
-    assert run["recovery_s"] <= 200e-6, "the paper's 200 ms, a thousandth of it"
+    assert run.reroutes == 1
+    assert run.delivered_fraction is not None
+    assert run.delivered_fraction >= 0.99
+    assert run.recovery_s is not None
+    assert run.recovery_s <= 200e-6, "the paper's 200 ms, a thousandth of it"
 
 
-def test_the_nic_reroutes_within_five_round_trips(virtual: dict[str, dict[str, Any]]) -> None:
-    assert 0 < virtual["nic"]["reroute_rtts"] <= 5
-    assert virtual["nic"]["reroute_s"] < virtual["controller"]["reroute_s"]
+def test_the_nic_reroutes_within_five_round_trips(virtual: dict[str, ComparedRun]) -> None:
+    nic, controller = virtual["nic"], virtual["controller"]
+    assert nic.reroute_rtts is not None
+    assert 0 < nic.reroute_rtts <= 5
+    assert nic.reroute_s is not None
+    assert controller.reroute_s is not None
+    assert nic.reroute_s < controller.reroute_s
 
 
-def test_every_message_arrives_whole_once_and_in_order(virtual: dict[str, dict[str, Any]]) -> None:
+def test_every_message_arrives_whole_once_and_in_order(virtual: dict[str, ComparedRun]) -> None:
     assert list(virtual) == list(MODES)
     for run in virtual.values():
-        assert (run["lost_bytes"], run["duplicate_bytes"], run["in_order"]) == (0, 0, True)
-        assert run["messages"] > 100
+        assert (run.lost_bytes, run.duplicate_bytes, run.in_order) == (0, 0, True)
+        assert run.messages > 100
 
 
-def test_switches_see_the_queue_that_is_to_blame(virtual: dict[str, dict[str, Any]]) -> None:
+def test_switches_see_the_queue_that_is_to_blame(virtual: dict[str, ComparedRun]) -> None:
     for mode, passed in (("uncongested", ["gw2", "rt1", "gw1"]), ("none", ["gw2", "rt1", "gw1"])):
         run = virtual[mode]
-        assert [at["switch"] for at in run["switches"]] == passed
-        packets = run["messages"] * FOOTINGS["virtual"].message_bytes // PAYLOAD + run["retransmitted"]
-        assert [at["packets"] for at in run["switches"]] == [packets] * 3, "every packet at every switch"
-    before, behind, last = virtual["none"]["switches"]
-    assert (before["ecn_packets"], behind["ecn_packets"]) == (virtual["none"]["ecn_marked"], 0)
-    assert before["delay_s"] > 2e-6
-    assert max(behind["delay_s"], last["delay_s"]) < before["delay_s"] / 10
-    assert before["worst_window_delay_s"] > before["delay_s"]
+        assert [at.switch for at in run.switches] == passed
+        packets = run.messages * FOOTINGS["virtual"].message_bytes // PAYLOAD + run.retransmitted
+        assert [at.packets for at in run.switches] == [packets] * 3, "every packet at every switch"
+    before, behind, last = virtual["none"].switches
+    assert (before.ecn_packets, behind.ecn_packets) == (virtual["none"].ecn_marked, 0)
+    assert before.delay_s > 2e-6
+    assert max(behind.delay_s, last.delay_s) < before.delay_s / 10
+    assert before.worst_window_delay_s > before.delay_s
 
 
-def test_switches_watch_both_paths_of_a_flow_that_moves(virtual: dict[str, dict[str, Any]]) -> None:
+def test_switches_watch_both_paths_of_a_flow_that_moves(virtual: dict[str, ComparedRun]) -> None:
     for mode in ("controller", "nic"):
-        seen = {at["switch"]: at["packets"] for at in virtual[mode]["switches"]}
+        seen = {at.switch: at.packets for at in virtual[mode].switches}
         assert set(seen) == {"gw1", "gw2", "rt1", "rt2"}
         assert seen["rt1"] > 0
         assert seen["rt1"] + seen["rt2"] == seen["gw1"] == seen["gw2"]
 
 
-def test_the_same_run_gives_the_same_numbers(virtual: dict[str, dict[str, Any]]) -> None:
-    again = path_placement.run({"footing": "virtual", "mode": "nic", "seconds": 0.004})
-    assert again == {key: value for key, value in virtual["nic"].items() if key != "delivered_fraction"}
+def test_the_same_run_gives_the_same_numbers(virtual: dict[str, ComparedRun]) -> None:
+    again = path_placement.run(PathPoint("virtual", "nic", 0.004))
+    assert extended(ComparedRun, again, delivered_fraction=virtual["nic"].delivered_fraction) == virtual["nic"]
 
 
 @pytest.mark.parametrize("mode", ["controller", "nic"])
 def test_on_the_wall_clock_messages_survive_as_well(mode: str) -> None:
-    run = path_placement.run({"footing": "real", "mode": mode, "seconds": 3.0})
+    run = path_placement.run(PathPoint("real", mode, 3.0))
     # Whether it is rerouted in time depends on the machine; tests/fault/test_placed_fabric.py waits until it is.
-    assert (run["lost_bytes"], run["in_order"]) == (0, True)
-    assert run["messages"] > 0
+    assert (run.lost_bytes, run.in_order) == (0, True)
+    assert run.messages > 0
 
 
-def course(rates: list[float]) -> RunResult:
+def course(rates: list[float]) -> RunCourse:
     times = np.arange(1, len(rates) + 1) * 0.1
-    return RunResult(times, np.array(rates), 0.45, [], 0, 0, 0, 0, 0, True, 0, 0, 1e-3)
+    return RunCourse(times, np.array(rates), 0.45, (), 0, 0, 0, 0, 0, True, 0, 0, 1e-3)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +116,33 @@ def test_bins_count_every_byte_once() -> None:
     ends, rates = bins([0.05, 0.1, 0.16, 0.3], [50, 100, 160, 300], 0.1)
     assert ends.tolist() == pytest.approx([0.1, 0.2, 0.3])
     assert rates.tolist() == pytest.approx([8000, 8000, 8000])
-    json.dumps(describe(course([10] * 5)))
+
+
+def test_a_run_is_kept_and_read_again() -> None:
+    run = describe(PathPoint("real", "nic", 0.5), course([10] * 5))
+    assert decoder(PathRun)(json.loads(json.dumps(as_json(run)))) == run
+
+
+def test_tables_fit_a_terminal() -> None:
+    """Realistic rows, none of which may be cut."""
+    seen = (SwitchOnPath("gw2", 3_417_500, 25_757, 1e-4, 410e-6), SwitchOnPath("rt1", 572_820, 0, 0.0, 0.0))
+    known = describe(PathPoint("virtual", "controller", 0.03), course([10] * 5))
+    times = {"reroute_s": 0.4064, "reroute_rtts": 16.8, "recovery_s": 1234.5e-6}
+    more = {"delivered_gb": 98.004, "lost_bytes": 1_250_000, "duplicate_bytes": 12_000, "switches": seen}
+    run = extended(ComparedRun, replace(known, **times, **more), delivered_fraction=1.0067)
+    slow = replace(run, mode="uncongested", reroute_s=None, recovery_s=None, delivered_gb=0.0001234)
+    shown = tables(PathFindings((slow, run)))
+    for wide, width in ((False, 80), (True, 120)):
+        console = Console(width=width, file=StringIO())
+        for table in shown:
+            Page(console, wide).table(table)
+        file = console.file
+        assert isinstance(file, StringIO)
+        text = file.getvalue()
+        assert max(map(len, text.splitlines())) <= width
+        for cell in (cell for table in shown for row in table.cells(wide) for cell in row):
+            assert cell in text
+        assert ("RTTs" in text) == wide
 
 
 def test_refusals(capsys: pytest.CaptureFixture[str]) -> None:
