@@ -31,7 +31,7 @@ def _runs(found: PathFindings) -> Table[ComparedRun]:
         left("whole", lambda run: yes_no(run.in_order), means="all messages have arrived as they were, in order"),
     ]
     note = (
-        f"paper: {volumes['none']} Gb without and {volumes['controller']} Gb with rerouting in {paper.seconds:g} s, "
+        f"in the paper {volumes['none']} Gb without and {volumes['controller']} Gb with rerouting in {paper.seconds:g} s, "
         f"rerouted about {paper.reroute_s * 1e3:g} ms after the onset"
     )
     return Table(columns, found.runs, f"{found.throttled} at {found.throttle:.0%} of its rate", [note])
