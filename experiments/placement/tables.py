@@ -31,8 +31,8 @@ def _runs(found: PathFindings) -> Table[ComparedRun]:
         left("whole", lambda run: yes_no(run.in_order), means="all messages have arrived as they were, in order"),
     ]
     note = (
-        f"in the paper {volumes['none']} Gb without and {volumes['controller']} Gb with rerouting in {paper.seconds:g} s, "
-        f"rerouted about {paper.reroute_s * 1e3:g} ms after the onset"
+        f"in the paper {volumes['none']} Gb without and {volumes['controller']} Gb with rerouting in "
+        f"{paper.seconds:g} s, rerouted about {paper.reroute_s * 1e3:g} ms after the onset"
     )
     return Table(columns, found.runs, f"{found.throttled} at {found.throttle:.0%} of its rate", [note])
 
