@@ -33,33 +33,48 @@ class Page:
     def __init__(self, console: Console, wide: bool = False) -> None:
         self.console, self.wide = console, wide
 
-    def print(self, text: str, style: str | None = None) -> None:
-        """A line, or several; nothing in it is markup."""
-        self.console.print(text, style=style, markup=False, highlight=False)
+    def print(self, text: str, style: str | None = None, whole: bool = False) -> None:
+        """A line, or several; nothing in it is markup. `whole`: it is not broken, so that it can be copied."""
+        self.console.print(text, style=style, markup=False, emoji=False, highlight=False, soft_wrap=whole)
 
     def table(self, shown: tables.Table[Any]) -> None:
-        """A table and its legend. Heads and sentences are broken between words where the terminal is narrow, other
-        cells never."""
-        from rich import box
-        from rich.table import Table
-
-        found = Table(box=box.SIMPLE_HEAD, title=shown.title or None, title_justify="left", pad_edge=False)
-        rows = shown.cells(self.wide)
-        for index, column in enumerate(shown.shown(self.wide)):
-            least = max(map(len, column.name.split()), default=1)
-            least = max([least, *(_unbroken(row[index]) for row in rows)])
-            found.add_column(column.name, justify="right" if column.right else "left", min_width=least)
-        for row in rows:
-            found.add_row(*(_plain(cell) for cell in row))
-        self.console.print(found, crop=False, highlight=False)
+        """A table and its legend."""
+        self.console.print(for_terminal(shown, self.wide, self.console.width), crop=False, highlight=False)
         for line in shown.legend(self.wide):
             self.print(line)
 
 
-def _plain(cell: str) -> Any:
+def for_terminal(shown: tables.Table[Any], wide: bool, room: int) -> Table:
+    """A table as rich prints it, in so many columns. Heads and sentences are broken between words where there is little
+    room, other cells never: a table of many cells may need more."""
+    from rich import box
+    from rich.table import Table
     from rich.text import Text
 
-    return Text(cell)
+    columns, rows = shown.shown(wide), shown.cells(wide)
+    parts = [[column.name, *(row[index] for row in rows)] for index, column in enumerate(columns)]
+    least = [max([max(map(len, head.split()), default=1), *map(_unbroken, cells)]) for head, *cells in parts]
+    widths = _shared([max(map(len, part)) for part in parts], least, room - 3 * len(columns) + 1)
+    title = Text(shown.title) if shown.title else None
+    found = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    for column, width in zip(columns, widths, strict=True):
+        found.add_column(
+            Text(column.name), justify="right" if column.right else "left", min_width=width, max_width=width
+        )
+    for row in rows:
+        found.add_row(*(Text(cell) for cell in row))
+    return found
+
+
+def _shared(widths: list[int], least: list[int], room: int) -> list[int]:
+    """Widths that fit together if they can; who can spare most gives."""
+    found = list(widths)
+    while sum(found) > room:
+        spare = [width - needed for width, needed in zip(found, least, strict=True)]
+        if not any(spare):
+            break
+        found[spare.index(max(spare))] -= 1
+    return found
 
 
 def _unbroken(cell: str) -> int:
@@ -84,7 +99,14 @@ def _console() -> Console:
         return PRINTED_TO.value
     from rich.console import Console
 
-    return Console() if sys.stdout.isatty() else Console(width=_NO_TERMINAL)
+    found = Console() if sys.stdout.isatty() else Console(width=_NO_TERMINAL)
+    found.on_broken_pipe = _reader_gone
+    return found
+
+
+def _reader_gone() -> None:
+    """Rich would end the process as if something was wrong."""
+    raise BrokenPipeError
 
 
 def emit(result: Any, as_json: bool, render: Callable[[Console], None]) -> None:

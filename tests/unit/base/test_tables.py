@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from detour.base.tables import Table, fixed, left, markdown, percent, right, yes_no
-from detour.cli.output import PRINTED_TO, present
+from detour.cli.output import PRINTED_TO, Page, present
 
 ROWS = [("nonshortest-path", 1.25, 0.5), ("LERP", None, None)]
 TABLE: Table[Any] = Table(
@@ -76,3 +76,25 @@ def test_markdown_has_all_columns() -> None:
 def test_cells_of_nothing_stay_nothing() -> None:
     assert (fixed(None, 2), percent(None), yes_no(None)) == (None, None, None)
     assert (fixed(1.0, 2), percent(0.125, 1), yes_no(True), yes_no(False)) == ("1.00", "12.5%", "yes", "no")
+
+
+def test_who_can_spare_most_gives_way() -> None:
+    path = "usid:fcbb:bb00:100:101:106:107:108:841f"
+    rows = [("s263", "the entry that decided, and a few words more to break", path)]
+    table: Table[Any] = Table(
+        (left("switch", lambda row: row[0]), left("why", lambda row: row[1]), left("path", lambda row: row[2])), rows
+    )
+    lines = _printed(80, table=table)
+    assert max(map(len, lines)) <= 80
+    assert any(path in line for line in lines)
+    assert set(rows[0][1].split()) <= set(" ".join(lines).split())
+
+
+def test_colons_and_brackets_are_only_text() -> None:
+    def render(page: Page) -> None:
+        page.table(Table((left(":a:", str),), [":100: and more"], "[b]:100:"))
+        page.print("[red] :100:")
+
+    text = io.StringIO()
+    render(Page(Console(file=text, width=80)))
+    assert all(part in text.getvalue() for part in (":a:", ":100: and", "[b]:100:", "[red] :100:"))
