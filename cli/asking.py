@@ -3,28 +3,34 @@
 
 from __future__ import annotations
 
-import inspect
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
-from detour.base.progress import Progress, silent
+from detour.base.progress import silent
 from detour.base.scoped import Scoped
+from detour.fabric.operations.registry import OPERATIONS, Operations
 
-ANSWERED_BY: Scoped[Any] = Scoped(None)
+ANSWERED_BY: Scoped[Operations | None] = Scoped(None)
 """the session of this process that answers commands; None: the daemon does"""
 
 
-def ask(do: str, tell: Progress = silent, **arguments: Any) -> Any:
-    """Has an operation of `fabric/operations/registry.py` carried out.
+def running() -> Operations:
+    """The fabric that is asked. Its operations raise `DetourError` if none is up, or with what it says."""
+    return ANSWERED_BY.value or cast(Operations, _Daemon())
 
-    Raises:
-        DetourError: no fabric is up, or it says why not.
-    """
-    session = ANSWERED_BY.value
-    if session is None:
-        from detour.fabric.daemon import daemon
 
-        return daemon.ask(do, tell, **arguments)
-    method = getattr(session, do)
-    if "tell" in inspect.signature(method).parameters:
-        arguments["tell"] = tell
-    return method(**arguments)
+class _Daemon:
+    """The daemon's operations."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        operation = OPERATIONS[name]
+
+        def ask(*values: Any, **more: Any) -> Any:
+            from detour.base.records import from_json
+            from detour.fabric.daemon import daemon
+
+            arguments = operation.arguments(*values, **more)
+            answer = daemon.ask(name, arguments.pop("tell", silent), **arguments)
+            return from_json(operation.result, answer)
+
+        return ask

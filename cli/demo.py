@@ -6,14 +6,17 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from detour.base.tables import NOTHING, Table, left, right
 from detour.cli.lifecycle import add_fabric_options, up_options
-from detour.cli.output import bytes_text, emit, progress, table
+from detour.cli.output import Page, bytes_text, present, progress
 from detour.cli.parser import command
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from detour.fabric.demo import DemoResult
+    from detour.fabric.traffic.workload import WorkloadResult
 
 
 def register(commands: Any) -> None:
@@ -33,7 +36,7 @@ def _demo(options: argparse.Namespace) -> int:
         try:
             with progress(options.json, log=True) as tell:
                 result = Demo(session, begin, tell).run()
-            emit(result.as_dict(), options.json, lambda console: _show(console, result))
+            present(result.summary, options, lambda page: show_demo(page, result))
             if not options.json and sys.stdin.isatty() and sys.stdout.isatty():
                 from detour.cli.prompt import Prompt
 
@@ -43,27 +46,36 @@ def _demo(options: argparse.Namespace) -> int:
     return 0 if result.ok else 1
 
 
-def _show(console: Console, result: Any) -> None:
-    shortest, telemetry = result.shortest, result.telemetry
-    console.print(
+def _rows(shortest: WorkloadResult, telemetry: WorkloadResult, ways: tuple[int, int]) -> list[tuple[str, ...]]:
+    """What was measured, over shortest paths only and with probing."""
+
+    def both(name: str, of: Callable[[WorkloadResult], str | int]) -> tuple[str, ...]:
+        return name, str(of(shortest)), str(of(telemetry))
+
+    return [
+        both("throughput", lambda found: f"{found.throughput_mbps:.1f} Mb/s"),
+        ("paths between the groups", *map(str, ways)),
+        both("queuing delay", lambda found: NOTHING if found.delay_ms is None else f"{found.delay_ms:.1f} ms"),
+        both("packets retransmitted", lambda found: found.retransmitted),
+        both("packets with ECN marks", lambda found: found.ecn_marked),
+        both("reroutes", lambda found: found.reroutes),
+        both("bytes that arrived as sent", lambda found: bytes_text(found.bytes_ok)),
+        both("pairs intact", lambda found: f"{found.pairs_ok} of {found.pairs}"),
+    ]
+
+
+def show_demo(page: Page, result: DemoResult) -> None:
+    """What the choice of path is worth."""
+    page.print(
         f"{result.topology} on {result.target}: {result.switches} switches, {result.hosts} hosts, "
         f"{result.entries} entries, verified from what the switches hold."
     )
-
-    def delay(outcome: Any) -> str:
-        return "–" if outcome.delay_ms is None else f"{outcome.delay_ms:.1f} ms"
-
-    rows = [
-        ("throughput", f"{shortest.throughput_mbps:.1f} Mb/s", f"{telemetry.throughput_mbps:.1f} Mb/s"),
-        ("paths between the groups", *result.ways),
-        ("queuing delay", delay(shortest), delay(telemetry)),
-        ("packets retransmitted", shortest.retransmitted, telemetry.retransmitted),
-        ("packets with ECN marks", shortest.ecn_marked, telemetry.ecn_marked),
-        ("reroutes", shortest.reroutes, telemetry.reroutes),
-        ("bytes that arrived as sent", bytes_text(shortest.bytes_ok), bytes_text(telemetry.bytes_ok)),
-        ("pairs intact", f"{shortest.pairs_ok} of {shortest.pairs}", f"{telemetry.pairs_ok} of {telemetry.pairs}"),
-    ]
-    title = f"ADV1: {shortest.pairs} connections from one group to one other"
-    console.print(table(("", ">shortest paths only", ">probing, rerouting"), rows, title))
+    columns = (
+        left("", lambda row: row[0]),
+        right("shortest paths only", lambda row: row[1]),
+        right("probing, rerouting", lambda row: row[2]),
+    )
+    title = f"ADV1: {result.shortest.pairs} connections from one group to one other"
+    page.table(Table(columns, _rows(result.shortest, result.telemetry, result.ways), title))
     intact = "every byte of every pair arrived as it was sent" if result.ok else "BYTES WERE LOST OR CHANGED"
-    console.print(f"The sender's choice is worth {result.gain:.1f} times; {intact}. {result.seconds:.1f} s in all.")
+    page.print(f"The sender's choice is worth {result.gain:.1f} times; {intact}. {result.seconds:.1f} s in all.")

@@ -7,13 +7,14 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
-from detour.cli.asking import ask
-from detour.cli.output import emit, progress
+from detour.cli.asking import running
+from detour.cli.output import Page, present, progress
 from detour.cli.parser import command
 from detour.cli.status import show_status
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from detour.fabric.daemon.daemon import UpOptions
+    from detour.fabric.operations.results import Status
 
 
 def register(commands: Any) -> None:
@@ -79,7 +80,7 @@ def _grpc_tls(options: argparse.Namespace) -> dict[str, str] | None:
     return {name: os.path.abspath(file) for name, file in files.items()}
 
 
-def up_options(options: argparse.Namespace) -> Any:
+def up_options(options: argparse.Namespace) -> UpOptions:
     """What the options say."""
     from detour.fabric.daemon.daemon import UpOptions
 
@@ -96,17 +97,17 @@ def _up(options: argparse.Namespace) -> None:
         if options.detach:
             status = daemon.spawn(up_options(options), tell)
         else:
-            daemon.run(up_options(options), tell, lambda status: _show_up(status, options.json))
+            daemon.run(up_options(options), tell, lambda status: _show_up(status, options))
             return
-    emit(status, options.json, lambda console: show_status(console, status, endpoints=False))
+    present(status, options, lambda page: show_status(page, status, endpoints=False))
 
 
-def _show_up(status: dict[str, Any], as_json: bool) -> None:
-    def render(console: Console) -> None:
-        show_status(console, status, endpoints=False)
-        console.print("Ctrl-C (or `detour down`) ends it.")
+def _show_up(status: Status, options: argparse.Namespace) -> None:
+    def render(page: Page) -> None:
+        show_status(page, status, endpoints=False)
+        page.print("Ctrl-C (or `detour down`) ends it.")
 
-    emit(status, as_json, render)
+    present(status, options, render)
 
 
 def _down(options: argparse.Namespace) -> None:
@@ -115,7 +116,7 @@ def _down(options: argparse.Namespace) -> None:
     with progress(options.json) as tell:
         tell("ending the fabric")
         ended = daemon.down()
-    emit({"down": ended}, options.json, lambda console: console.print("down" if ended else "no fabric was up"))
+    present({"down": ended}, options, lambda page: page.print("down" if ended else "no fabric was up"))
 
 
 def _shell(options: argparse.Namespace) -> int:
@@ -123,15 +124,15 @@ def _shell(options: argparse.Namespace) -> int:
     from detour.control.p4runtime import shell
     from detour.control.p4runtime.client import ELECTION_ID
 
-    found = ask("status")
-    endpoints = found["endpoints"]
+    found = running().status()
+    endpoints = found.endpoints
     endpoint = endpoints.get(options.switch)
     if endpoint is None:
         raise DetourError(f"there is no switch {options.switch!r}; the fabric has s0 to s{len(endpoints) - 1}")
     arguments = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     election_id = ELECTION_ID + 1 if options.primary else 1
-    address = found.get("p4runtime", {}).get("socket") or endpoint["address"]
-    return shell.run(address, endpoint["device_id"], election_id, arguments)
+    address = found.p4runtime.socket if found.p4runtime else endpoint.address
+    return shell.run(address, endpoint.device_id, election_id, arguments)
 
 
 def _warm(options: argparse.Namespace) -> None:

@@ -5,21 +5,24 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from detour.cli.asking import ask
-from detour.cli.output import emit, progress, table
+from detour.base.tables import Column, Table, fixed, left, percent, right, yes_no
+from detour.cli.asking import running
+from detour.cli.output import Page, bytes_text, present, progress
 from detour.cli.parser import operation
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from detour.fabric.monitoring.rows import FlowWindow
+    from detour.fabric.operations.results import FabricMetrics, FlowRows
 
 
 def register(commands: Any) -> None:
     """Adds these commands."""
     metrics = operation(commands, "metrics", _metrics)
     metrics.add_argument("--serve", metavar="[HOST]:PORT", help="answer Prometheus over HTTP until Ctrl-C")
-    flows = operation(commands, "flows", _flows)
+    flows = operation(commands, "flows", _flows, wide=True)
     flows.add_argument(
         "--watch", choices=("on", "off"), help="switches count every flow by itself from now on, or no more"
     )
@@ -32,22 +35,22 @@ def _metrics(options: argparse.Namespace) -> None:
     if options.serve is not None:
         _serve(options.serve)
         return
-    result = ask("metrics")
+    result = running().metrics()
     if options.json:
-        emit(result, True, lambda console: None)
+        present(result, options, lambda page: None)
     else:
         sys.stdout.write(_text(result))
 
 
 def _current() -> str:
     """The metrics of the fabric as they are now."""
-    return _text(ask("metrics"))
+    return _text(running().metrics())
 
 
-def _text(result: dict[str, Any]) -> str:
+def _text(result: FabricMetrics) -> str:
     from detour.fabric.monitoring.metrics import text
 
-    return text(result["metrics"])
+    return text(result.metrics)
 
 
 def _serve(where: str) -> None:
@@ -61,40 +64,54 @@ def _serve(where: str) -> None:
 
 
 def _flows(options: argparse.Namespace) -> None:
-    result = ask("flows") if options.watch is None else ask("watch_flows", on=options.watch == "on")
-
-    def render(console: Console) -> None:
-        if not result["flows"]:
-            watched = "; switches will watch what does" if result["watching"] else ""
-            console.print(f"nothing sends now{watched}")
-            return
-        rows = [
-            (r["name"], r["path"], "yes" if r["placed"] else "no", f"{r['rate_bps'] / 1e6:.2f}", f"{r['drop']:.0%}",
-             f"{r['ecn_share']:.0%}", f"{r['delay_ps'] / 1e9:.2f}", r["bytes"], r["duplicates"])
-            for r in result["flows"]
-        ]  # fmt: skip
-        names = ("flow", "path", "placed", ">Mb/s", ">drop", ">ECN", ">delay, ms", ">bytes", ">repeated packets")
-        console.print(table(names, rows, f"windows of {result['window_s'] * 1e3:g} ms"))
-        if result["watching"]:
-            _show_switches(console, result)
-
-    emit(result, options.json, render)
+    result = running().flows() if options.watch is None else running().watch_flows(options.watch == "on")
+    present(result, options, lambda page: show_flows(page, result))
 
 
-def _show_switches(console: Console, result: dict[str, Any]) -> None:
-    rows = [
-        (flow["name"], r["switch"], f"{r['rate_bps'] / 1e6:.2f}", f"{r['drop']:.0%}", f"{r['ecn_share']:.0%}",
-         f"{r['delay_ps'] / 1e9:.2f}", r["bytes"], r["packets"], r["ecn_packets"])
-        for flow in result["flows"]
-        for r in flow["switches"]
-    ]  # fmt: skip
-    names = ("flow", "switch", ">Mb/s", ">drop", ">ECN", ">delay, ms", ">bytes", ">packets", ">marked")
-    console.print(
-        table(names, rows, f"in the switches, headers included; windows of {result['switch_window_s'] * 1e3:.0f} ms")
+def show_flows(page: Page, result: FlowRows) -> None:
+    """A table of the flows; if switches watch them, also one of each flow at each switch."""
+    if not result.flows:
+        watched = "; switches will watch what does" if result.watching else ""
+        page.print(f"nothing sends now{watched}")
+        return
+    columns = (
+        left("flow", lambda row: row.name),
+        left("path", lambda row: row.path, wide=True),
+        left("placed", lambda row: yes_no(row.placed), wide=True),
+        *_window(lambda row: row),
+        right("bytes", lambda row: bytes_text(row.bytes)),
+        right("repeated packets", lambda row: row.duplicates),
+    )
+    page.table(Table(columns, result.flows, f"windows of {result.window_s * 1e3:g} ms"))
+    if result.watching:
+        _show_switches(page, result)
+
+
+def _window(of: Callable[[Any], FlowWindow]) -> tuple[Column[Any], ...]:
+    """Columns of the window of a row."""
+    return (
+        right("Mb/s", lambda row: fixed(of(row).rate_bps / 1e6, 2)),
+        right("drop", lambda row: percent(of(row).drop), means="how much less than usual"),
+        right("ECN", lambda row: percent(of(row).ecn_share), means="packets with a mark"),
+        right("delay, ms", lambda row: fixed(of(row).delay_ps / 1e9, 2), means="in queues, on average"),
     )
 
 
+def _show_switches(page: Page, result: FlowRows) -> None:
+    columns = (
+        left("flow", lambda row: row[0]),
+        left("switch", lambda row: row[1].switch),
+        *_window(lambda row: row[1]),
+        right("bytes", lambda row: bytes_text(row[1].bytes)),
+        right("packets", lambda row: row[1].packets, wide=True),
+        right("marked", lambda row: row[1].ecn_packets, wide=True),
+    )
+    rows = [(flow.name, at) for flow in result.flows for at in flow.switches]
+    title = f"in the switches, headers included; windows of {result.switch_window_s * 1e3:.0f} ms"
+    page.table(Table(columns, rows, title))
+
+
 def _reroute(options: argparse.Namespace) -> None:
-    result = ask("reroute", flow=options.flow, usid=options.usid)
-    text = f"{result['flow']} goes by {' '.join(result['switches'])} ({result['path']})"
-    emit(result, options.json, lambda console: console.print(text))
+    result = running().reroute(options.flow, options.usid)
+    text = f"{result.flow} goes by {' '.join(result.switches)} ({result.path})"
+    present(result, options, lambda page: page.print(text))

@@ -6,12 +6,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from detour.cli.asking import ask
-from detour.cli.output import emit, progress, table
+from detour.base.tables import Table, left, right
+from detour.cli.asking import running
+from detour.cli.output import Page, present, progress
 from detour.cli.parser import add_path_options, operation
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from detour.fabric.operations.results import FailureChange, TracedPath
 
 
 def register(commands: Any) -> None:
@@ -27,42 +28,46 @@ def register(commands: Any) -> None:
 
 
 def _path(options: argparse.Namespace) -> int:
-    result = ask("path", source=options.source, target=options.target, sport=options.sport, usid=options.usid)
-    emit(result, options.json, lambda console: show_path(console, result))
-    return 0 if result["delivered"] else 1
+    result = running().path(options.source, options.target, options.sport, options.usid)
+    present(result, options, lambda page: show_path(page, result))
+    return 0 if result.delivered else 1
 
 
-def show_path(console: Console, result: dict[str, Any]) -> None:
-    """A table of the hops."""
-    rows = [(hop["switch"], hop["in_port"], hop["out_port"], hop["why"]) for hop in result["hops"]]
-    console.print(table(("switch", ">in", ">out", "because of"), rows, f"{result['path']}: {result['outcome']}"))
+def show_path(page: Page, result: TracedPath) -> None:
+    """What becomes of the packet, and a table of the hops."""
+    columns = (
+        left("switch", lambda hop: hop.switch),
+        right("in", lambda hop: hop.in_port),
+        right("out", lambda hop: hop.out_port),
+        left("because of", lambda hop: hop.why),
+    )
+    page.print(f"{result.path}: {result.outcome}")
+    page.table(Table(columns, result.hops))
 
 
 def _fail(options: argparse.Namespace) -> None:
     with progress(options.json) as tell:
         tell("withdrawing it from all tables")
-        result = ask("fail", name=options.what)
-    emit(result, options.json, lambda console: show_change(console, result))
+        result = running().fail(options.what)
+    present(result, options, lambda page: show_change(page, f"{result.failed} is down", result))
 
 
 def _heal(options: argparse.Namespace) -> None:
     with progress(options.json) as tell:
         tell("writing tables")
-        result = ask("heal", name=options.what)
-    emit(result, options.json, lambda console: show_change(console, result))
+        result = running().heal(options.what)
+    present(result, options, lambda page: show_change(page, f"{result.healed or 'nothing'} is back", result))
 
 
-def show_change(console: Console, result: dict[str, Any]) -> None:
+def show_change(page: Page, what: str, result: FailureChange) -> None:
     """What failing or healing did."""
-    what = f"{result['healed'] or 'nothing'} is back" if "healed" in result else f"{result['failed']} is down"
-    still = f"; down: {', '.join(result['failures'])}" if result["failures"] else "; nothing is down"
-    console.print(
-        f"{what}: {result['inserted']} entries inserted, {result['modified']} modified, {result['deleted']} deleted "
-        f"in {result['seconds']:.2f} s{still}"
+    still = f"; down: {', '.join(result.failures)}" if result.failures else "; nothing is down"
+    page.print(
+        f"{what}: {result.inserted} entries inserted, {result.modified} modified, {result.deleted} deleted "
+        f"in {result.seconds:.2f} s{still}"
     )
-    if "placement" in result:
-        placed = result["placement"]
-        console.print(
-            f"placement: {placed['moved']} of {placed['flows']} flows moved, {placed['without_path']} without a path, "
-            f"{placed['collisions']} collisions (at least {placed['lower_bound']})"
+    if placed := result.placement:
+        page.print(
+            f"placement: {placed.moved} of {placed.flows} flows moved, {placed.without_path} without a path, "
+            f"{placed.collisions} collisions (at least {placed.lower_bound})"
         )

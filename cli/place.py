@@ -6,16 +6,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
-from detour.cli.asking import ask
-from detour.cli.output import emit, progress, table
+from detour.base.tables import Table, left, right
+from detour.cli.asking import running
+from detour.cli.output import Page, present, progress
 from detour.cli.parser import draws, operation
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from detour.control.placement.place import Assignment
+    from detour.control.placement.report import PlacementReport
 
 _SHOWN = 16
 _LISTED = 20_000
@@ -46,6 +50,7 @@ def _place(options: argparse.Namespace) -> None:
             raise DetourError(f"--{option} is for the fabric that is up: it needs --apply")
     if options.topo is None:
         raise DetourError("place needs --topo SPEC, or --apply for the fabric that is up")
+    from detour.base.records import as_json
     from detour.control.placement.jobs import read_jobs
     from detour.control.placement.report import compare
     from detour.topo import parse_failure, parse_topology
@@ -58,41 +63,56 @@ def _place(options: argparse.Namespace) -> None:
         listed = range(len(flows)) if options.out or len(flows) <= _LISTED else range(_SHOWN)
         rows = found.assignments(listed)
     if options.out:
-        _write(options.out, {"topology": topology.spec, "failures": options.fail, "assignments": rows})
-    report["assignments"] = rows if len(flows) <= _LISTED else None
-    emit(report, options.json, lambda console: _show(console, report, rows))
+        document = {"topology": topology.spec, "failures": options.fail, "assignments": as_json(rows)}
+        _write(options.out, json.dumps(document))
+    report = replace(report, assignments=rows if len(flows) <= _LISTED else None)
+    present(report, options, lambda page: show_placement(page, report, rows))
 
 
-def _write(file: Path, document: Any) -> None:
+def _write(file: Path, text: str) -> None:
     try:
-        file.write_text(json.dumps(document))
+        file.write_text(text)
     except OSError as error:
         raise DetourError(f"{file}: {error.strerror}") from None
 
 
-def _show(console: Console, report: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    links = [
-        (r["link"], r["flows"], r["ecmp_mean"], r["collisions"], r["ecmp_collisions_mean"], r["ecmp_collisions_worst"])
-        for r in report["links"][:_SHOWN]
-    ]
-    busiest = f"{len(links)} of {len(report['links'])} links that are used, busiest under ECMP first"
-    names = ("link", ">flows", ">ECMP, mean", ">collisions", ">ECMP, mean", ">ECMP, worst")
-    console.print(table(names, links, busiest))
-    ways = [(r["job"], r["source"], r["target"], " ".join(r["path"]), ":".join(r["usids"])) for r in rows[:_SHOWN]]
-    more = report["flows"] - len(ways)
-    title = f"the first {len(ways)} flows; --out FILE has the other {more}" if more else "flows"
-    console.print(table(("job", "from", "to", "path", "uSIDs"), ways, title))
-    console.print(
-        f"{_count(report['flows'], 'flow')} of {_count(report['jobs'], 'job')} on {report['topology']}, "
-        f"by {report['method']} in {report['seconds']:.2f} s"
+def show_placement(page: Page, report: PlacementReport, rows: Sequence[Assignment]) -> None:
+    """The busiest links, the first flows, and what is gained."""
+    links = (
+        left("link", lambda row: row.link),
+        right("flows", lambda row: row.flows),
+        right("by ECMP", lambda row: row.ecmp_mean, means="flows that hashing puts there, on average"),
+        right("collisions", lambda row: row.collisions, means="pairs of flows that share the link"),
+        right("ECMP, mean", lambda row: row.ecmp_collisions_mean, means="collisions by hashing"),
+        right("ECMP, worst", lambda row: row.ecmp_collisions_worst, means=f"of {report.seeds} seeds"),
     )
-    console.print(
-        f"collisions: {report['collisions']} (no placement can have less than {report['lower_bound']}); "
-        f"ECMP: {report['ecmp_mean']:.1f} on average, {report['ecmp_worst']} at worst of {report['seeds']} seeds"
+    shown = report.links[:_SHOWN]
+    page.table(
+        Table(links, shown, f"{len(shown)} of {len(report.links)} links that are used, busiest under ECMP first")
     )
-    console.print(
-        f"busiest link: {_count(report['busiest'], 'flow')}; ECMP: {report['ecmp_busiest_mean']:.1f} on average, "
-        f"{report['ecmp_busiest_worst']} at worst"
+    ways = (
+        left("job", lambda row: row.job),
+        left("from", lambda row: row.source),
+        left("to", lambda row: row.target),
+        left("path", lambda row: " ".join(row.path)),
+        left("uSIDs", lambda row: ":".join(row.usids)),
+    )
+    first = rows[:_SHOWN]
+    more = report.flows - len(first)
+    page.table(
+        Table(ways, first, f"the first {len(first)} flows; --out FILE has the other {more}" if more else "flows")
+    )
+    page.print(
+        f"{_count(report.flows, 'flow')} of {_count(report.jobs, 'job')} on {report.topology}, "
+        f"by {report.method} in {report.seconds:.2f} s"
+    )
+    page.print(
+        f"collisions: {report.collisions} (no placement can have less than {report.lower_bound}); "
+        f"ECMP: {report.ecmp_mean:.1f} on average, {report.ecmp_worst} at worst of {report.seeds} seeds"
+    )
+    page.print(
+        f"busiest link: {_count(report.busiest, 'flow')}; ECMP: {report.ecmp_busiest_mean:.1f} on average, "
+        f"{report.ecmp_busiest_worst} at worst"
     )
 
 
@@ -103,9 +123,9 @@ def _count(number: int, what: str) -> str:
 def _apply(options: argparse.Namespace) -> None:
     with progress(options.json) as tell:
         tell("placing")
-        report = ask("place", jobs=os.path.abspath(options.jobs), reroute=options.reroute, watch=options.watch)
+        report = running().place(os.path.abspath(options.jobs), options.reroute, options.watch)
     text = (
-        f"{report['flows']} flows placed on {report['topology']} by {report['method']} in {report['seconds']:.2f} s: "
-        f"{report['collisions']} collisions (at least {report['lower_bound']})"
+        f"{report.flows} flows placed on {report.topology} by {report.method} in {report.seconds:.2f} s: "
+        f"{report.collisions} collisions (at least {report.lower_bound})"
     )
-    emit(report, options.json, lambda console: console.print(text))
+    present(report, options, lambda page: page.print(text))

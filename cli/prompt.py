@@ -13,9 +13,10 @@ from prompt_toolkit.history import InMemoryHistory
 from rich.console import Console
 
 from detour.base.errors import DetourError
+from detour.base.tables import Table, left
 from detour.cli.asking import ANSWERED_BY
 from detour.cli.completion import CommandCompleter, of_topology
-from detour.cli.output import PRINTED_TO, table
+from detour.cli.output import PRINTED_TO, Page
 from detour.cli.parser import Parser
 from detour.fabric.operations.session import Session
 
@@ -95,7 +96,8 @@ class Prompt:
         commands = self._commands.choices.items()
         rows = [(f"{name} {self._usage(name)}".strip(), parser.description) for name, parser in commands]
         ends = [("help [COMMAND]", "This, or what a command can be told."), ("quit", "End the fabric.")]
-        self._console.print(table(("command", "does"), [*rows, *ends]))
+        columns = (left("command", lambda row: row[0]), left("does", lambda row: row[1]))
+        Page(self._console).table(Table(columns, [*rows, *ends]))
 
     def _usage(self, name: str) -> str:
         """What a command cannot do without, and what else it may be told of the same kind."""

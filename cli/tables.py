@@ -5,27 +5,28 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from detour.cli.asking import ask
-from detour.cli.output import bytes_text, emit, progress, table
+from detour.base.tables import Table, fixed, left, right
+from detour.cli.asking import running
+from detour.cli.output import Page, bytes_text, for_terminal, present, progress
 from detour.cli.parser import operation, seconds
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+    from detour.fabric.operations.results import EntryRow, LinkUse, LinkUses, SwitchCounters, Verification
 
 
 def register(commands: Any) -> None:
     """Adds these commands."""
     operation(commands, "provision", _provision)
     operation(commands, "verify", _verify)
-    entries = operation(commands, "entries", _entries)
+    entries = operation(commands, "entries", _entries, wide=True)
     entries.add_argument("switch", nargs="?", metavar="SWITCH", help="like s3 (default: all)")
     entries.add_argument("--table", metavar="NAME", help="of this table only, like route")
     counters = operation(commands, "counters", _counters)
     counters.add_argument("switch", nargs="?", metavar="SWITCH", help="like s3 (default: all)")
-    watch = operation(commands, "watch", _watch)
+    watch = operation(commands, "watch", _watch, wide=True)
     watch.add_argument("--interval", type=seconds, default=1.0, metavar="S", help="seconds between updates (default 1)")
     watch.add_argument("--all", action="store_true", help="idle links as well")
     watch.add_argument("--once", action="store_true", help="one update")
@@ -34,93 +35,116 @@ def register(commands: Any) -> None:
 def _provision(options: argparse.Namespace) -> None:
     with progress(options.json) as tell:
         tell("writing tables")
-        result = ask("provision")
+        result = running().provision()
     text = (
-        f"{result['entries']} entries on {result['switches']} switches: {result['inserted']} inserted, "
-        f"{result['modified']} modified, {result['deleted']} deleted, {result['unchanged']} unchanged "
-        f"in {result['seconds']:.2f} s"
+        f"{result.entries} entries on {result.switches} switches: {result.inserted} inserted, "
+        f"{result.modified} modified, {result.deleted} deleted, {result.unchanged} unchanged "
+        f"in {result.seconds:.2f} s"
     )
-    emit(result, options.json, lambda console: console.print(text))
+    present(result, options, lambda page: page.print(text))
 
 
 def _verify(options: argparse.Namespace) -> int:
     with progress(options.json) as tell:
         tell("reading all tables back and verifying them")
-        result = ask("verify")
-    emit(result, options.json, lambda console: show_report(console, result))
-    return 0 if result["verified"] else 1
+        result = running().verify()
+    present(result, options, lambda page: show_verification(page, result))
+    return 0 if result.verified else 1
 
 
-def show_report(console: Console, result: dict[str, Any]) -> None:
+def show_verification(page: Page, result: Verification) -> None:
     """What was proven, or what is wrong."""
-    if result["verified"]:
-        longest = result["longest"]
-        lost = f" ({result['disconnected']} pairs are cut off by failures)" if result["disconnected"] else ""
-        console.print(
-            f"verified: {result['pairs']} pairs of hosts{lost}, {result['ways']} ways, {result['sids']} uSIDs; "
-            f"at most {longest['shortest']} switches on shortest paths and {longest['detour']} on others"
+    if result.verified:
+        longest = result.longest
+        lost = f" ({result.disconnected} pairs are cut off by failures)" if result.disconnected else ""
+        page.print(
+            f"verified: {result.pairs} pairs of hosts{lost}, {result.ways} ways, {result.sids} uSIDs; "
+            f"at most {longest.shortest} switches on shortest paths and {longest.detour} on others"
         )
         return
-    console.print(f"{result['failed']} cases are wrong:")
-    for problem in result["problems"]:
-        console.print(f"  {problem}")
+    page.print(f"{result.failed} cases are wrong:")
+    for problem in result.problems:
+        page.print(f"  {problem}")
 
 
 def _entries(options: argparse.Namespace) -> None:
-    result = ask("entries", switch=options.switch, table=options.table)
+    result = running().entries(options.switch, options.table)
+    present(result, options, lambda page: show_entries(page, result))
 
-    def render(console: Console) -> None:
-        rows = [
-            (switch, row["table"].rpartition(".")[2], row["match"], row["action"], row["priority"] or "")
-            for switch, held in result.items()
-            for row in held
-        ]
-        console.print(table(("switch", "table", "match", "action", ">priority"), rows))
 
-    emit(result, options.json, render)
+def show_entries(page: Page, held: Mapping[str, Sequence[EntryRow]]) -> None:
+    """A table a switch; one of all of them where there is room."""
+    columns = (
+        left("switch", lambda row: row[0], wide=True),
+        left("table", lambda row: row[1].table.rpartition(".")[2]),
+        left("match", lambda row: row[1].match),
+        left("action", lambda row: row[1].action),
+        right("priority", lambda row: row[1].priority or "", wide=True),
+    )
+    rows = {switch: [(switch, row) for row in found] for switch, found in held.items()}
+    if page.wide:
+        page.table(Table(columns, [row for found in rows.values() for row in found]))
+        return
+    for switch, found in rows.items():
+        page.table(Table(columns, found, switch))
 
 
 def _counters(options: argparse.Namespace) -> None:
-    result = ask("counters", switch=options.switch)
+    result = running().counters(options.switch)
+    present(result, options, lambda page: show_counters(page, result))
 
-    def render(console: Console) -> None:
-        rows = [
-            (f"{switch}:{port}", c["rx_packets"], bytes_text(c["rx_bytes"]), c["tx_packets"],
-             bytes_text(c["tx_bytes"]), c["enqueued_packets"] - c["tx_packets"], c["marked_packets"])
-            for switch, found in result.items()
-            for port, c in found["ports"].items()
-        ]  # fmt: skip
-        names = ("port", ">packets in", ">bytes in", ">packets out", ">bytes out", ">queued or lost", ">ECN marks")
-        console.print(table(names, rows))
-        verdicts = [(s, name, n) for s, found in result.items() for name, n in found["verdicts"].items()]
-        console.print(table(("switch", "verdict", ">packets"), verdicts))
 
-    emit(result, options.json, render)
+def show_counters(page: Page, counters: Mapping[str, SwitchCounters]) -> None:
+    """A table of the ports, and one of the verdicts."""
+    ports = (
+        left("port", lambda row: row[0]),
+        right("packets in", lambda row: row[1].rx_packets),
+        right("bytes in", lambda row: bytes_text(row[1].rx_bytes)),
+        right("packets out", lambda row: row[1].tx_packets),
+        right("bytes out", lambda row: bytes_text(row[1].tx_bytes)),
+        right("queued or lost", lambda row: row[1].enqueued_packets - row[1].tx_packets),
+        right("ECN marks", lambda row: row[1].marked_packets),
+    )
+    rows = [(f"{name}:{port}", counts) for name, at in counters.items() for port, counts in at.ports.items()]
+    page.table(Table(ports, rows))
+    verdicts = (
+        left("switch", lambda row: row[0]),
+        left("verdict", lambda row: row[1]),
+        right("packets", lambda row: row[2]),
+    )
+    page.table(Table(verdicts, [(name, *found) for name, at in counters.items() for found in at.verdicts.items()]))
 
 
 def _watch(options: argparse.Namespace) -> None:
     if options.json or options.once or not sys.stdout.isatty():
-        result = ask("watch", seconds=options.interval)
-        emit(result, options.json, lambda console: console.print(_watch_table(result, options.all)))
+        result = running().watch(options.interval)
+        present(result, options, lambda page: page.table(links_table(result, options.all)))
         return
     from rich.console import Console
     from rich.live import Live
 
-    with Live(console=Console(), auto_refresh=False) as live:
+    console = Console()
+    with Live(console=console, auto_refresh=False) as live:
         while True:
-            live.update(_watch_table(ask("watch", seconds=options.interval), options.all), refresh=True)
+            shown = links_table(running().watch(options.interval), options.all)
+            live.update(for_terminal(shown, options.wide, console.width), refresh=True)
 
 
-def _watch_table(result: dict[str, Any], everything: bool) -> Table:
-    busy = [row for row in result["links"] if everything or row["mbps"] > 0 or not row["up"] or row["drops"]]
-    rows = [
-        (row["link"], row["from"], row["kind"], f"{row['mbps']:.2f}" if row["up"] else "down", _bar(row["use"]),
-         row["queue_packets"], row["drops"], row["marks"])
-        for row in sorted(busy, key=lambda row: -row["mbps"])
-    ]  # fmt: skip
-    names = ("link", "from", "kind", ">Mb/s", "use", ">queue", ">drops", ">ECN marks")
-    title = f"{len(rows)} of {len(result['links'])} directions; pipelines dropped {result['pipeline_drops']}"
-    return table(names, rows, title)
+def links_table(result: LinkUses, everything: bool) -> Table[LinkUse]:
+    """What links did, the busiest first; `everything`: those that did nothing as well."""
+    busy = [row for row in result.links if everything or row.mbps > 0 or not row.up or row.drops]
+    columns = (
+        left("link", lambda row: row.link),
+        left("from", lambda row: row.from_),
+        left("kind", lambda row: row.kind, wide=True),
+        right("Mb/s", lambda row: fixed(row.mbps, 2) if row.up else "down"),
+        left("use", lambda row: _bar(row.use)),
+        right("queue", lambda row: row.queue_packets),
+        right("drops", lambda row: row.drops),
+        right("ECN marks", lambda row: row.marks),
+    )
+    title = f"{len(busy)} of {len(result.links)} directions; pipelines dropped {result.pipeline_drops}"
+    return Table(columns, sorted(busy, key=lambda row: -row.mbps), title)
 
 
 def _bar(share: float) -> str:

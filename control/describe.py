@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entities for people and for JSON."""
+"""Entities for people."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 from detour.control import schema
 from detour.control.entries import (
@@ -58,29 +58,34 @@ def actions_text(action: Action | ActionSet) -> str:
     return " | ".join(f"{c.weight}*" * (c.weight != 1) + action_text(c.action) for c in action.choices)
 
 
-def entity_dict(entity: Entity) -> dict[str, Any]:
-    """An entity as one flat record: `table`, `match`, `action`, `priority`."""
+class EntityText(NamedTuple):
+    """An entity in words."""
+
+    table: str
+    match: str
+    action: str
+    priority: int = 0
+
+
+def entity_text(entity: Entity) -> EntityText:
+    """An entity as one flat record."""
     match entity:
         case TableEntry():
             keys = ", ".join(f"{short(field)}={match_text(value)}" for field, value in entity.match)
-            return _record(entity.table, keys or "*", actions_text(entity.action), entity.priority)
+            return EntityText(entity.table, keys or "*", actions_text(entity.action), entity.priority)
         case DefaultAction():
-            return _record(entity.table, "default", action_text(entity.action))
+            return EntityText(entity.table, "default", action_text(entity.action))
         case MeterConfig():
             what = f"cir={entity.cir}/{entity.cburst}, pir={entity.pir}/{entity.pburst}"
-            return _record(entity.meter, f"index={entity.index}", what)
+            return EntityText(entity.meter, f"index={entity.index}", what)
         case MulticastGroup():
-            return _record("multicast", f"group={entity.group}", _replicas(entity))
+            return EntityText("multicast", f"group={entity.group}", _replicas(entity))
         case CloneSession():
-            return _record("clone", f"session={entity.session}", _replicas(entity))
+            return EntityText("clone", f"session={entity.session}", _replicas(entity))
 
 
 def _replicas(entity: MulticastGroup | CloneSession) -> str:
     return " ".join(f"{r.port}#{r.instance}" if r.instance else str(r.port) for r in entity.replicas)
-
-
-def _record(table: str, match: str, action: str, priority: int = 0) -> dict[str, Any]:
-    return {"table": table, "match": match, "action": action, "priority": priority}
 
 
 TABLE_NAMES = {short(name): name for name in (schema.NODE_CONFIG, *schema.TABLE_SIZE, schema.PUNT_METER)}

@@ -21,8 +21,32 @@ from detour.topo.topology import HostPair
 
 
 @dataclass(frozen=True)
+class BothThroughputs:
+    """Mb/s over shortest paths only, and with probing."""
+
+    shortest: float
+    telemetry: float
+
+
+@dataclass(frozen=True)
+class DemoSummary:
+    """What `detour demo --json` prints. `reroutes`: with probing."""
+
+    target: str
+    switches: int
+    hosts: int
+    entries: int
+    verified: bool
+    bytes_sent: int
+    bytes_ok: int
+    throughput_mbps: BothThroughputs
+    reroutes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class DemoResult:
-    """What `detour demo` reports. `ways`: routes between groups that carried data at the end of each run."""
+    """What the demo found. `ways`: routes between groups that carried data at the end of each run."""
 
     target: str
     topology: str
@@ -53,22 +77,21 @@ class DemoResult:
     def gain(self) -> float:
         return self.telemetry.throughput_mbps / max(self.shortest.throughput_mbps, 1e-9)
 
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "target": self.target,
-            "switches": self.switches,
-            "hosts": self.hosts,
-            "entries": self.entries,
-            "verified": self.verified,
-            "bytes_sent": self.bytes_sent,
-            "bytes_ok": self.bytes_ok,
-            "throughput_mbps": {
-                "shortest": round(self.shortest.throughput_mbps, 3),
-                "telemetry": round(self.telemetry.throughput_mbps, 3),
-            },
-            "reroutes": self.telemetry.reroutes,
-            "seconds": round(self.seconds, 2),
-        }
+    @property
+    def summary(self) -> DemoSummary:
+        shortest, telemetry = round(self.shortest.throughput_mbps, 3), round(self.telemetry.throughput_mbps, 3)
+        return DemoSummary(
+            target=self.target,
+            switches=self.switches,
+            hosts=self.hosts,
+            entries=self.entries,
+            verified=self.verified,
+            bytes_sent=self.bytes_sent,
+            bytes_ok=self.bytes_ok,
+            throughput_mbps=BothThroughputs(shortest, telemetry),
+            reroutes=self.telemetry.reroutes,
+            seconds=round(self.seconds, 2),
+        )
 
 
 def demo_pairs(topology: Topology, most: int, seed: int) -> list[HostPair]:
@@ -114,8 +137,8 @@ class Demo:
         session, topology = self._session, self._session.topology
         self._tell("reading all tables back and verifying them")
         report = session.verify()
-        if not report["verified"]:
-            raise DetourError(f"tables are wrong: {report['problems'][0]}")
+        if not report.verified:
+            raise DetourError(f"tables are wrong: {report.problems[0]}")
         dice = random.Random(self._seed)
 
         def probing(a: int, b: int) -> Choice:
@@ -128,8 +151,8 @@ class Demo:
             topology=topology.spec,
             switches=len(topology.switches),
             hosts=len(topology.hosts),
-            entries=session.entry_count,
-            verified=report["verified"],
+            entries=session.control.entries,
+            verified=report.verified,
             pairs=self.pairs,
             shortest=shortest,
             telemetry=telemetry,
@@ -154,7 +177,7 @@ class Demo:
         topology = self._session.topology
         found = set()
         for a, b, path in outcome.paths:
-            switches = self._session.hops(topology.hosts[a], topology.hosts[b], path)
+            switches = self._session.paths.hops(topology.hosts[a], topology.hosts[b], path)
             groups = [topology.switches[switch].group for switch in switches]
             found.add(tuple(group for i, group in enumerate(groups) if i == 0 or groups[i - 1] != group))
         return len(found)

@@ -30,6 +30,17 @@ from detour.topo.paths import SwitchPath, path_usids
 
 
 @dataclass(frozen=True)
+class Assignment:
+    """A flow between two hosts and where it was put, by name; `usids` in hexadecimal."""
+
+    job: str
+    source: str
+    target: str
+    path: list[str]
+    usids: list[str]
+
+
+@dataclass(frozen=True)
 class Placement:
     """A path for every flow. `ways`: (flows, 5) switches, filled up with -1; after failures a flow may have none.
     `method`: `colouring`, `solver` or `heuristic`."""
@@ -65,20 +76,18 @@ class Placement:
         topology = self.clos.topology
         return path_usids(topology, self.path(flow), topology.hosts[self.flows.target[flow]])
 
-    def assignments(self, which: Iterable[int] | None = None) -> list[dict[str, object]]:
-        """All flows, or some of them, ready for JSON."""
-        rows = []
-        for flow in range(len(self.flows)) if which is None else which:
-            rows.append(
-                {
-                    "job": self.flows.names[self.flows.job[flow]],
-                    "source": f"h{self.flows.source[flow]}",
-                    "target": f"h{self.flows.target[flow]}",
-                    "path": [f"s{switch}" for switch in self.path(flow)],
-                    "usids": [f"{usid:x}" for usid in self.usids(flow)],
-                }
+    def assignments(self, which: Iterable[int]) -> list[Assignment]:
+        """Some of the flows."""
+        return [
+            Assignment(
+                job=self.flows.names[self.flows.job[flow]],
+                source=f"h{self.flows.source[flow]}",
+                target=f"h{self.flows.target[flow]}",
+                path=[f"s{switch}" for switch in self.path(flow)],
+                usids=[f"{usid:x}" for usid in self.usids(flow)],
             )
-        return rows
+            for flow in which
+        ]
 
 
 def place(topology: Topology, flows: FlowSet, failures: Failures = NONE) -> Placement:

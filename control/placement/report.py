@@ -5,18 +5,56 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from detour.control.placement.clos import colliding
 from detour.control.placement.ecmp import hashed
 from detour.control.placement.jobs import FlowSet
-from detour.control.placement.place import Placement, place
+from detour.control.placement.place import Assignment, Placement, place
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
 
 SEEDS = 100
+
+
+@dataclass(frozen=True)
+class PlacedLink:
+    """Flows and collisions on a link as placed, and those that hashing puts there: the mean, for collisions also the
+    worst."""
+
+    link: str
+    flows: int
+    ecmp_mean: float
+    collisions: int
+    ecmp_collisions_mean: float
+    ecmp_collisions_worst: int
+
+
+@dataclass(frozen=True)
+class PlacementReport:
+    """`collisions`, `lower_bound`, `ecmp_mean`, `ecmp_worst`: pairs of flows that share a link, summed over directed
+    links between switches. `gap`: share above the bound, None if that is 0. `busiest`: flows on a link. `seconds`: for
+    the placement, without ECMP. `links`: those that anybody uses, busiest first under ECMP. `assignments`: the flows,
+    None if they are too many."""
+
+    topology: str
+    flows: int
+    jobs: int
+    method: str
+    collisions: int
+    lower_bound: int
+    gap: float | None
+    ecmp_mean: float
+    ecmp_worst: int
+    busiest: int
+    ecmp_busiest_mean: float
+    ecmp_busiest_worst: int
+    seeds: int
+    seconds: float
+    links: list[PlacedLink]
+    assignments: list[Assignment] | None = None
 
 
 def compare(
@@ -25,12 +63,8 @@ def compare(
     failures: Failures = NONE,
     seeds: int = SEEDS,
     tell: Callable[[str], None] = lambda text: None,
-) -> tuple[Placement, dict[str, Any]]:
-    """Places the flows; (placement, report ready for JSON).
-
-    `collisions`, `lower_bound`, `ecmp_mean`, `ecmp_worst`: pairs of flows that share a link, summed over directed links
-    between switches. `seconds`: for the placement, without ECMP. `links`: those that anybody uses, busiest first under
-    ECMP: flows and collisions placed there, and those that hashing puts there: the mean, for collisions also the worst.
+) -> tuple[Placement, PlacementReport]:
+    """Places the flows; (placement, report).
 
     Raises:
         DetourError: see `place`.
@@ -44,31 +78,31 @@ def compare(
     order = np.argsort(-chance.load, kind="stable")
     pairs = colliding(found.load)
     links = [
-        {
-            "link": found.clos.names[i],
-            "flows": int(found.load[i]),
-            "ecmp_mean": round(float(chance.load[i]), 2),
-            "collisions": int(pairs[i]),
-            "ecmp_collisions_mean": round(float(chance.pairs[i]), 2),
-            "ecmp_collisions_worst": int(chance.worst_pairs[i]),
-        }
+        PlacedLink(
+            link=found.clos.names[i],
+            flows=int(found.load[i]),
+            ecmp_mean=round(float(chance.load[i]), 2),
+            collisions=int(pairs[i]),
+            ecmp_collisions_mean=round(float(chance.pairs[i]), 2),
+            ecmp_collisions_worst=int(chance.worst_pairs[i]),
+        )
         for i in order.tolist()
         if found.load[i] or chance.load[i]
     ]
-    return found, {
-        "topology": topology.spec,
-        "flows": len(flows),
-        "jobs": len(flows.names),
-        "method": found.method,
-        "collisions": count,
-        "lower_bound": floor,
-        "gap": round(count / floor - 1, 6) if floor else (0.0 if count == 0 else None),
-        "ecmp_mean": chance.mean,
-        "ecmp_worst": chance.worst,
-        "busiest": int(found.load.max(initial=0)),
-        "ecmp_busiest_mean": float(np.mean(chance.busiest)),
-        "ecmp_busiest_worst": max(chance.busiest),
-        "seeds": seeds,
-        "seconds": round(seconds, 3),
-        "links": links,
-    }
+    return found, PlacementReport(
+        topology=topology.spec,
+        flows=len(flows),
+        jobs=len(flows.names),
+        method=found.method,
+        collisions=count,
+        lower_bound=floor,
+        gap=round(count / floor - 1, 6) if floor else (0.0 if count == 0 else None),
+        ecmp_mean=chance.mean,
+        ecmp_worst=chance.worst,
+        busiest=int(found.load.max(initial=0)),
+        ecmp_busiest_mean=float(np.mean(chance.busiest)),
+        ecmp_busiest_worst=max(chance.busiest),
+        seeds=seeds,
+        seconds=round(seconds, 3),
+        links=links,
+    )

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path as File
-from typing import Any
 
 import numpy as np
 
@@ -43,6 +42,7 @@ from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.footings.virtual.scheme import STEP_MARKING, LinkSettings, RunSettings, Scheme
 from detour.fabric.monitoring.windows import FLOW_FIELDS
 from detour.fabric.operations.rerouter import Push, Rerouter, push_to, usid_text
+from detour.fabric.operations.results import ReroutedFlow
 from detour.fabric.operations.session import Session
 from detour.fabric.traffic.flows import Choice, Flow
 from detour.fabric.traffic.streams import PatternSink, PatternSource
@@ -141,7 +141,7 @@ class _Run:
         self.fabric.throttle(self.session.topology.link(THROTTLED).index, THROTTLE)
         self.onset_ps = self.fabric.now_ps
 
-    def _reroute(self, flow: str, usid: str) -> dict[str, Any]:
+    def _reroute(self, flow: str, usid: str) -> ReroutedFlow:
         found = self.session.reroute(flow, usid)
         self.moves.append(self.fabric.now_ps)
         return found
@@ -190,12 +190,12 @@ class _Run:
             with self._controller(name) if self.mode == "controller" else ExitStack():
                 session.pump.run([flow], self._progress, self.seconds)
             live.listeners.remove(self._heard)
-            session.switch_flows.stop()
+            session.watched.switches.stop()
             delivered = self.row("st_rx_bytes", receiver=True)
             session.pump.drain([flow], self.how.drain_s)
             if flow.failure:
                 raise DetourError(f"the flow failed: {flow.failure}")
-            session.switch_flows.sample()
+            session.watched.switches.sample()
             return self._course(delivered, self._hops(name))
         finally:
             live.close(name)
@@ -225,12 +225,12 @@ class _Run:
     def _hops(self, name: str) -> tuple[SwitchOnPath, ...]:
         """What the switches saw of the flow, in the order of its path; nothing if they did not watch it."""
         found = []
-        flows, tick_ps = self.session.switch_flows, self.fabric.terms.hosts.tick_ps
+        flows, tick_ps = self.session.watched.switches, self.fabric.terms.hosts.tick_ps
         for row in flows.rows(name):
-            _, windows = flows.monitor.history(name, self.session.topology.switch(row["switch"]).device_id)
-            delays = np.array(row["delays"])
+            _, windows = flows.monitor.history(name, self.session.topology.switch(row.switch).device_id)
+            delays = np.array(row.delays)
             mean = float(delays @ CLASS_MEANS) / max(int(delays.sum()), 1) * tick_ps
             worst = float(windows[:, FLOW_FIELDS.index("delay_ps")].max(initial=0.0))
-            seen = NAMES[row["switch"]], row["packets"], row["ecn_packets"]
+            seen = NAMES[row.switch], row.packets, row.ecn_packets
             found.append(SwitchOnPath(*seen, delay_s=mean / PS, worst_window_delay_s=worst / PS))
         return tuple(found)

@@ -30,8 +30,9 @@ from detour.base.addresses import UNIX_PATH_BYTES, too_long
 from detour.base.descriptors import EXHAUSTED, Reserve
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
+from detour.base.records import as_json
 from detour.base.unix_place import UnixPlace
-from detour.fabric.operations.registry import LIMIT_S
+from detour.fabric.operations.registry import LIMIT_S, OPERATIONS, Operation
 
 _LONGEST_REQUEST = 1 << 16
 _RESERVED = 12  # descriptors; when there are no others, the first client gets all of them: operations open files
@@ -54,8 +55,9 @@ class _ClientGoneError(Exception):
 class ControlServer:
     """Serves operations by name, each connection in a thread of its own.
 
-    Operations get the client's arguments by keyword and, if they have parameters of those names, `tell` (a
-    function that reports progress) and `cancelled` (an event that is set when the client goes away).
+    Operations get the client's arguments by keyword, decoded by the types of their parameters, and, if they have
+    parameters of those names, `tell` (a function that reports progress) and `cancelled` (an event that is set when the
+    client goes away). What they return is a record, or what JSON knows.
     """
 
     def __init__(
@@ -199,12 +201,11 @@ class ControlServer:
         operation = self._operations.get(name)
         if operation is None:
             raise DetourError(f"control socket: there is no {name!r}; there are {', '.join(self._operations)}")
-        parameters = inspect.signature(operation).parameters
-        unknown = set(arguments) - (set(parameters) - {"tell", "cancelled"})
-        if unknown:
-            raise DetourError(f"control socket: {name} has no {', '.join(sorted(unknown))}")
+        declared = OPERATIONS.get(name) or Operation(name, "", LIMIT_S, operation)
+        arguments = declared.decoded(arguments)
         extras = {"tell": lambda text: say({"tell": text}), "cancelled": cancelled}
-        return operation(**arguments, **{key: value for key, value in extras.items() if key in parameters})
+        taken = inspect.signature(operation).parameters
+        return as_json(operation(**arguments, **{key: value for key, value in extras.items() if key in taken}))
 
 
 def _receive(connection: socket.socket, seconds: float) -> bytes:

@@ -16,19 +16,21 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from detour.base import descriptors
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
+from detour.base.records import as_json, from_json
 from detour.base.reports import need_address_space, report
 from detour.fabric.daemon import log
 from detour.fabric.daemon.control_socket import ControlServer, call
 from detour.fabric.daemon.state_dir import StateDir
 from detour.fabric.footings.targets import make_fabric
 from detour.fabric.operations.registry import LIMIT_S, OPERATIONS
+from detour.fabric.operations.results import Status
 from detour.fabric.operations.session import Session
 from detour.topo import parse_topology
 
@@ -100,7 +102,7 @@ def boot(options: UpOptions, tell: Progress = silent, scratch: Path | None = Non
 def run(
     options: UpOptions,
     tell: Progress = silent,
-    ready: Callable[[dict[str, Any]], None] = lambda status: None,
+    ready: Callable[[Status], None] = lambda status: None,
     state: StateDir | None = None,
     detached: bool = False,
 ) -> None:
@@ -118,7 +120,7 @@ def run(
         state.lock()
         died = is_up = False
 
-        def now_up(status: dict[str, Any]) -> None:
+        def now_up(status: Status) -> None:
             nonlocal is_up
             is_up = True
             ready(status)
@@ -145,9 +147,9 @@ def run(
             state.release(died)
 
 
-def _serve(session: Session, state: StateDir, ready: Callable[[dict[str, Any]], None], detached: bool) -> None:
-    def status() -> dict[str, Any]:
-        return session.status() | {"log": str(state.log) if detached and state.log.exists() else None}
+def _serve(session: Session, state: StateDir, ready: Callable[[Status], None], detached: bool) -> None:
+    def status() -> Status:
+        return replace(session.status(), log=str(state.log) if detached and state.log.exists() else None)
 
     end = threading.Event()
     operations: dict[str, Any] = {name: getattr(session, name) for name in OPERATIONS}
@@ -213,7 +215,7 @@ def down(state: StateDir | None = None) -> bool:
     raise DetourError(f"the fabric{f' (process {process})' if process else ''} does not end")
 
 
-def spawn(options: UpOptions, tell: Progress = silent) -> dict[str, Any]:
+def spawn(options: UpOptions, tell: Progress = silent) -> Status:
     """Starts a detached fabric; returns its status once it is up.
 
     Raises:
@@ -236,7 +238,7 @@ def spawn(options: UpOptions, tell: Progress = silent) -> dict[str, Any]:
             for line in lines:
                 said = json.loads(line)
                 if "ready" in said:
-                    return said["ready"]
+                    return from_json(Status, said["ready"])
                 if "error" in said:
                     process.wait()
                     raise DetourError(said["error"])
@@ -266,8 +268,8 @@ def _main() -> int:
         except BrokenPipeError:
             raise Interrupted("whoever waited for the fabric has gone") from None
 
-    def ready(status: dict[str, Any]) -> None:
-        say("ready", status)
+    def ready(status: Status) -> None:
+        say("ready", as_json(status))
         pipe.close()
 
     try:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from detour.base.progress import Progress, silent
 from detour.fabric.footings.clock import FabricClock
+from detour.fabric.footings.details import FootingDetails
 from detour.fabric.footings.settings import FabricTerms
 from detour.hosts.state import Hosts, set_host
 from detour.hosts.verbs.verbs import Context, Device
@@ -109,7 +110,7 @@ class Fabric(ABC):
         self.check()
 
     @abstractmethod
-    def details(self) -> dict[str, Any]:
+    def details(self) -> FootingDetails:
         """What else `detour status` may say."""
 
     def context(self, host: int) -> Context:

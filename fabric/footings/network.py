@@ -6,11 +6,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
 
 from detour.base.errors import DetourError
 from detour.engine.network import Network
 from detour.fabric.footings.base import Fabric, PortState, switch_ends
+from detour.fabric.footings.details import FootingDetails
 from detour.topo import Topology
 from detour.topo.topology import Link
 
@@ -64,8 +67,9 @@ class NetworkFabric(Fabric):
     def addresses(self) -> dict[str, str]:
         return self.serving.addresses(self.topology.switches)
 
-    def details(self) -> dict[str, Any]:
-        return {"lag_ms": self.network.lag_ps / 1e9} | ({} if self._serving is None else self._serving.details())
+    def details(self) -> FootingDetails:
+        where = UNSET if self._serving is None else self._serving.details()
+        return FootingDetails(lag_ms=self.network.lag_ps / 1e9, p4runtime=where)
 
     # -- links ------------------------------------------------------------------------------------------
 

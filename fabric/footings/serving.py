@@ -8,7 +8,8 @@ import shutil
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+
+from msgspec import UNSET, UnsetType
 
 from detour.base.addresses import too_long
 from detour.base.errors import DetourError
@@ -18,6 +19,7 @@ from detour.control.p4runtime.client import SwitchTarget
 from detour.engine.endpoint import GrpcEndpoint, Tls
 from detour.engine.network import Network
 from detour.engine.p4runtime.server import P4RuntimeServer
+from detour.fabric.footings.details import ServedAt
 from detour.topo import Switch
 
 _SOCKET = "p4rt.sock"
@@ -71,12 +73,10 @@ class Serving:
         assert self._endpoint is not None
         return dict.fromkeys((switch.name for switch in switches), self._endpoint.target)
 
-    def details(self) -> dict[str, Any]:
+    def details(self) -> ServedAt | UnsetType:
         """What `detour status` says of it."""
-        if self._endpoint is None:
-            return {}
-        found = {"socket": self._endpoint.private_target, "address": self._endpoint.target}
-        return {"p4runtime": found | {"tls": self._tls is not None, "reach": self._endpoint.reach()}}
+        at = self._endpoint
+        return UNSET if at is None else ServedAt(at.private_target, at.target, self._tls is not None, at.reach())
 
     def close(self) -> None:
         """Ends it and leaves nothing behind. May be called twice."""

@@ -15,13 +15,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.errors import DetourError
-from detour.control.p4runtime.monitor import Sample
+from detour.control.p4runtime.monitor import PORT_COUNTERS, Sample
 from detour.fabric.footings.base import Fabric
 from detour.fabric.footings.clock import Ticker
+from detour.fabric.monitoring.rows import PortCounts, PortWindow
 from detour.fabric.monitoring.windows import PortMonitor
 
 PORT_WINDOW_S, _FIRST_WINDOW_S = 1.0, 0.2
 _KEPT = 300
+
+
+def port_counts(sample: Sample, device: int, port: int) -> PortCounts:
+    """The counters of a port in a sample."""
+    found: dict[str, int] = {}
+    for name in PORT_COUNTERS:
+        count = sample.port(device, port, name)
+        found |= {f"{name}_packets": count.packets, f"{name}_bytes": count.bytes}
+    return PortCounts(**found)
 
 
 class PortWatch:
@@ -51,7 +61,7 @@ class PortWatch:
             waiting.append(state.queue_packets or 0)
         return np.array(counts, np.int64), np.array(waiting, np.int64)
 
-    def last(self) -> dict[str, dict[str, float]]:
+    def last(self) -> dict[str, PortWindow]:
         """The last window of every port, by its name like `s0:3`; the first call begins one and waits for its end."""
         with self._lock:
             if self._ticker is None:

@@ -12,7 +12,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from detour.base.errors import DetourError
 from detour.control.entries import Plan
 from detour.control.p4runtime.watching import CELLS, Cell, Watched, WatchList, counts, slot_cells
 from detour.fabric.footings.clock import PS, FabricClock, Ticker
+from detour.fabric.monitoring.rows import SwitchFlowTotals
 from detour.fabric.monitoring.windows import COUNTS, KEPT, Windows
 
 _log = logging.getLogger(__name__)
@@ -72,14 +72,19 @@ class SwitchFlowMonitor(Windows):
         self._seen[name] = now
         self._counts[self._rows[name]] = counts(self._seen[name] - self._first[name])
 
-    def at(self, flow: str, device: int) -> dict[str, Any]:
-        """Counters so far and the last window of a flow at a switch; `delays`: packets by class of queuing delay."""
+    def at(self, flow: str, device: int) -> SwitchFlowTotals:
+        """Counters so far and the last window of a flow at a switch."""
         name = _name(flow, device)
-        total, last = self._seen[name] - self._first[name], self.last(name)
-        windows = {key: last[key] for key in ("rate_bps", "usual_bps", "drop", "ecn_share", "delay_ps")}
+        total = self._seen[name] - self._first[name]
         packets, octets, marked, _, _ = counts(total).tolist()
-        seen = {"packets": packets, "bytes": octets, "ecn_packets": marked}
-        return {**seen, **windows, "delays": total[2:, 0].tolist()}
+        return SwitchFlowTotals(
+            switch=f"s{device - 1}",
+            packets=packets,
+            bytes=octets,
+            ecn_packets=marked,
+            delays=total[2:, 0].tolist(),
+            **vars(self.last(name)),
+        )
 
     def history(self, flow: str, device: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """As `series`, of a flow at a switch."""
@@ -245,11 +250,11 @@ class SwitchFlows:
 
     # -- what is known ----------------------------------------------------------------------------------
 
-    def rows(self, flow: str) -> list[dict[str, Any]]:
-        """What is known of a flow at every switch that watches it, in the order of its path, ready for JSON."""
+    def rows(self, flow: str) -> list[SwitchFlowTotals]:
+        """What is known of a flow at every switch that watches it, in the order of its path."""
         with self._lock:
             if flow not in self._list:
                 return []
             watched = self._list[flow]
             order = [*watched.devices, *(device for device in watched.slots if device not in watched.devices)]
-            return [{"switch": f"s{device - 1}", **self.monitor.at(flow, device)} for device in order]
+            return [self.monitor.at(flow, device) for device in order]

@@ -9,7 +9,6 @@ the same modules serve wall clock and virtual time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from detour.base.jit import njit
 from detour.control.rerouting import FlowReport
+from detour.fabric.monitoring.rows import FlowTotals, FlowWindow, PortWindow
 from detour.hosts.state import Hosts
 
 KEPT = 600
@@ -26,22 +26,6 @@ _STEADY_GAIN, _DROPPED_GAIN, _DROP = 1 / 4, 1 / 64, 0.1
 """how fast `usual` follows the rate: quickly while it is usual or better, slowly while it is below"""
 _CALM_GAIN = 1 / 4
 """how fast the usual delay rises; it falls at once"""
-
-
-@dataclass(frozen=True)
-class FlowTotals:
-    """What a flow's receiver has counted so far; `delay_ps`: mean queuing delay over its last window."""
-
-    name: str
-    packets: int
-    bytes: int
-    duplicates: int
-    ecn_packets: int
-    rate_bps: float
-    usual_bps: float
-    drop: float
-    ecn_share: float
-    delay_ps: float
 
 
 COUNTS = ("packets", "bytes", "ecn_packets", "delay_ticks", "delay_packets")
@@ -104,10 +88,10 @@ class Windows:
         """Ends a window of all flows."""
         _sample(self._counts, self._book, self._state, self._windows, self._clock, now_ps)
 
-    def last(self, name: str) -> dict[str, float]:
-        """The last window of a flow, and `usual_bps`."""
-        values = dict(zip(FLOW_FIELDS, self._last(name), strict=True))
-        return values | {"usual_bps": max(0.0, float(self._state[self._place[name], _USUAL]))}
+    def last(self, name: str) -> FlowWindow:
+        """The last window of a flow."""
+        _, _, rate, drop, ecn_share, delay = self._last(name)
+        return FlowWindow(rate, max(0.0, float(self._state[self._place[name], _USUAL])), drop, ecn_share, delay)
 
     def _last(self, name: str) -> tuple[float, ...]:
         """The last window, in the order of `FLOW_FIELDS`."""
@@ -141,18 +125,14 @@ class FlowMonitor(Windows):
     def totals(self) -> Iterator[FlowTotals]:
         """Counters so far and the last window of every flow."""
         for name, place in self._place.items():
-            q, last = self._hs.qp[self._book[place, 0]], self._last(name)
+            q = self._hs.qp[self._book[place, 0]]
             yield FlowTotals(
-                name,
-                int(q["st_rx_packets"]),
-                int(q["st_rx_bytes"]),
-                int(q["st_rx_duplicates"]),
-                int(q["st_rx_ecn_marked"]),
-                last[_RATE],
-                max(0.0, float(self._state[place, _USUAL])),
-                last[_DROP_AT],
-                last[_ECN],
-                last[_DELAY],
+                name=name,
+                packets=int(q["st_rx_packets"]),
+                bytes=int(q["st_rx_bytes"]),
+                duplicates=int(q["st_rx_duplicates"]),
+                ecn_packets=int(q["st_rx_ecn_marked"]),
+                **vars(self.last(name)),
             )
 
 
@@ -205,7 +185,7 @@ def _sample(counts: Any, book: Any, state: Any, windows: Any, clock: Any, now_ps
 
 
 PORT_FIELDS = ("tx_bps", "queue_packets", "marked_share", "drops")
-"""what is kept of every window and port"""
+"""what is kept of every window and port (`PortWindow`)"""
 
 
 class PortMonitor:
@@ -250,7 +230,6 @@ class PortMonitor:
         return self._times[order], self._windows[order]
 
     @property
-    def last(self) -> dict[str, dict[str, Any]]:
-        """The last window by port and field."""
-        fields: tuple[str, ...] = PORT_FIELDS
-        return {n: dict(zip(fields, row, strict=True)) for n, row in zip(self.names, self._last.tolist(), strict=True)}
+    def last(self) -> dict[str, PortWindow]:
+        """The last window by port."""
+        return {name: PortWindow(*row) for name, row in zip(self.names, self._last.tolist(), strict=True)}

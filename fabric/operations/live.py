@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from detour.base.errors import DetourError
 from detour.control.rerouting import FlowReport
 from detour.fabric.footings.clock import FabricClock, Ticker
+from detour.fabric.monitoring.rows import FlowRow, SwitchFlowTotals
 from detour.fabric.monitoring.windows import FlowMonitor
 from detour.fabric.traffic.flows import Flow
 from detour.hosts.state import Hosts
@@ -123,9 +123,12 @@ class LiveFlows:
             if found is not None:
                 found.flow.qp.set_flow_label(label)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """What is known of every flow, ready for JSON."""
+    def rows(self, at_switches: Callable[[str], list[SwitchFlowTotals]]) -> list[FlowRow]:
+        """What is known of every flow; `at_switches`: by its name, at the switches that watch it."""
         with self._lock:
-            totals = {each.name: asdict(each) for each in self.monitor.totals()}
-            paths = {name: (str(live.flow.current_path), live.placed is not None) for name, live in self._flows.items()}
-        return [row | {"path": paths[name][0], "placed": paths[name][1]} for name, row in totals.items()]
+            totals = [(each, self._flows[each.name]) for each in self.monitor.totals()]
+            paths = [(each, str(live.flow.current_path), live.placed is not None) for each, live in totals]
+        return [
+            FlowRow(**vars(each), path=path, placed=placed, switches=at_switches(each.name))
+            for each, path, placed in paths
+        ]

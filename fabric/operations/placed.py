@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from typing import Any
 
 from detour.control.placement.jobs import FlowSet
 from detour.control.placement.place import Placement, Repair, place, repair
+from detour.fabric.operations.results import PlacementTotals
 from detour.hosts.verbs.verbs import Path
 from detour.topo import Topology
 from detour.topo import paths as topo_paths
@@ -83,14 +83,14 @@ class Placed:
         self._placement = found.placement
         return found
 
-    def report(self) -> dict[str, Any]:
-        """What there is, ready for JSON."""
+    def totals(self) -> PlacementTotals:
+        """What there is."""
         if self._placement is None:
-            return {"flows": 0, "collisions": 0, "lower_bound": 0, "without_path": 0, "method": None}
-        return {
-            "flows": len(self._placement.flows),
-            "collisions": self._placement.collisions,
-            "lower_bound": self._placement.lower_bound,
-            "without_path": int((self._placement.ways[:, 0] < 0).sum()),
-            "method": self._placement.method,
-        }
+            return PlacementTotals(flows=0, collisions=0, lower_bound=0, without_path=0, method=None)
+        return PlacementTotals(
+            flows=len(self._placement.flows),
+            collisions=self._placement.collisions,
+            lower_bound=self._placement.lower_bound,
+            without_path=int((self._placement.ways[:, 0] < 0).sum()),
+            method=self._placement.method,
+        )

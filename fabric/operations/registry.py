@@ -1,16 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be asked of a running fabric: the one list that control socket, command line and prompt are served from.
 
-An operation is the method of that name of `Session`; parameters and results are the method's. Loads nothing, so that
-the command line can show it before there is any fabric.
+An operation is a method of `Operations`: its parameters and its result have types, and the decorator has its help.
+`Session` carries them out, `cli.asking` asks for them by the same signatures. Loads nothing, not even the results'
+types, so that the command line can show what there is before there is any fabric.
 """
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_type_hints
+
+from detour.base.errors import DetourError
+from detour.base.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from detour.fabric.operations.results import (
+        EntryRow,
+        FabricMetrics,
+        Failed,
+        FlowRows,
+        Healed,
+        LinkUses,
+        PlacedFlows,
+        PlacementState,
+        ProbedPaths,
+        Provisioned,
+        ReroutedFlow,
+        SentMessage,
+        Status,
+        SwitchCounters,
+        TracedPath,
+        Verification,
+    )
 
 LIMIT_S = 600.0
 QUICK_S = 60.0
+NOT_SENT = ("tell", "cancelled")
+"""parameters that are no part of a request: who serves it reports progress by the one, and ends it by the other"""
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -20,29 +51,126 @@ class Operation:
 
     name: str
     text: str
-    limit_s: float | None = LIMIT_S
+    limit_s: float | None
+    function: Callable[..., Any]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The types of its parameters by name."""
+        return {name: kind for name, kind in self._hints().items() if name not in (*NOT_SENT, "return")}
+
+    @property
+    def result(self) -> Any:
+        """The type of its result."""
+        return self._hints()["return"]
+
+    def _hints(self) -> dict[str, Any]:
+        from detour.fabric.operations import results
+
+        return get_type_hints(self.function, {**self.function.__globals__, **vars(results)})
+
+    def arguments(self, *values: Any, **more: Any) -> dict[str, Any]:
+        """The arguments of a call by name."""
+        found = inspect.signature(self.function).bind(None, *values, **more).arguments
+        return {name: value for name, value in found.items() if name != "self"}
+
+    def decoded(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments that a client asks it with in JSON.
+
+        Raises:
+            DetourError: it has no such parameter, needs another one, or one of another type.
+        """
+        from detour.base.records import from_json
+
+        parameters, declared = self.parameters, inspect.signature(self.function).parameters
+        if unknown := request.keys() - parameters.keys():
+            raise DetourError(f"control socket: {self.name} has no {', '.join(sorted(unknown))}")
+        needed = [name for name in parameters if declared[name].default is inspect.Parameter.empty]
+        if missing := [name for name in needed if name not in request]:
+            raise DetourError(f"control socket: {self.name} needs {', '.join(missing)}")
+        found: dict[str, Any] = {}
+        for name, value in request.items():
+            try:
+                found[name] = from_json(parameters[name], value)
+            except DetourError as error:
+                raise DetourError(f"control socket: {self.name}: {name}: {error}") from None
+        return found
 
 
-OPERATIONS = {
-    operation.name: operation
-    for operation in (
-        Operation("provision", "write what switches and plan differ in"),
-        Operation("verify", "read all tables back and prove that every pair of hosts is connected"),
-        Operation("entries", "what switches hold"),
-        Operation("counters", "what passed each port, and what became of packets", QUICK_S),
-        Operation("watch", "live table of link use, queue, drops and marks; once with --json"),
-        Operation("status", "what is up, since when, and where its switches are reached", QUICK_S),
-        Operation("path", "the hops that a packet takes, from the switches' tables", QUICK_S),
-        Operation("fail", "take a link or a switch down and withdraw it from all tables"),
-        Operation("heal", "bring a link or switch back (default: all)"),
-        # Transfers take as long as their size and their path want; they say how far they are.
-        Operation("send", "send bytes, or a file, from host to host and check what arrives", None),
-        Operation("probe", "queuing delay of every candidate path", QUICK_S),
-        Operation("flows", "what sends now, as its receivers and the switches on its way see it", QUICK_S),
-        Operation("watch_flows", "switches count every flow by itself from now on, or no more"),
-        Operation("reroute", "give a flow that sends another uSID list", QUICK_S),
-        Operation("place", "paths for the flows of AI jobs that share as few links as can be"),
-        Operation("placement", "the placement as it is now", QUICK_S),
-        Operation("metrics", "flows and ports of the fabric in Prometheus' text format", QUICK_S),
-    )
-}
+OPERATIONS: dict[str, Operation] = {}
+
+
+def _operation(text: str, limit_s: float | None = LIMIT_S) -> Callable[[_F], _F]:
+    """Declares an operation."""
+
+    def declare(function: _F) -> _F:
+        OPERATIONS[function.__name__] = Operation(function.__name__, text, limit_s, function)
+        return function
+
+    return declare
+
+
+class Operations(Protocol):
+    """See the module. Each of them raises `DetourError` with one line that says why not."""
+
+    @_operation("write what switches and plan differ in")
+    def provision(self) -> Provisioned: ...
+
+    @_operation("read all tables back and prove that every pair of hosts is connected")
+    def verify(self) -> Verification: ...
+
+    @_operation("what switches hold")
+    def entries(self, switch: str | None = None, table: str | None = None) -> dict[str, list[EntryRow]]: ...
+
+    @_operation("what passed each port, and what became of packets", QUICK_S)
+    def counters(self, switch: str | None = None) -> dict[str, SwitchCounters]: ...
+
+    @_operation("live table of link use, queue, drops and marks; once with --json")
+    def watch(self, seconds: float = 1.0) -> LinkUses: ...
+
+    @_operation("what is up, since when, and where its switches are reached", QUICK_S)
+    def status(self) -> Status: ...
+
+    @_operation("the hops that a packet takes, from the switches' tables", QUICK_S)
+    def path(self, source: str, target: str, sport: int | None = None, usid: str | None = None) -> TracedPath: ...
+
+    @_operation("take a link or a switch down and withdraw it from all tables")
+    def fail(self, name: str) -> Failed: ...
+
+    @_operation("bring a link or switch back (default: all)")
+    def heal(self, name: str | None = None) -> Healed: ...
+
+    # Transfers take as long as their size and their path want; they say how far they are.
+    @_operation("send bytes, or a file, from host to host and check what arrives", None)
+    def send(
+        self,
+        source: str,
+        target: str,
+        length: int = 1_000_000,
+        file: str | None = None,
+        store: str | None = None,
+        sport: int | None = None,
+        usid: str | None = None,
+        tell: Progress = silent,
+    ) -> SentMessage: ...
+
+    @_operation("queuing delay of every candidate path", QUICK_S)
+    def probe(self, source: str, target: str) -> ProbedPaths: ...
+
+    @_operation("what sends now, as its receivers and the switches on its way see it", QUICK_S)
+    def flows(self) -> FlowRows: ...
+
+    @_operation("switches count every flow by itself from now on, or no more")
+    def watch_flows(self, on: bool) -> FlowRows: ...
+
+    @_operation("give a flow that sends another uSID list", QUICK_S)
+    def reroute(self, flow: str, usid: str) -> ReroutedFlow: ...
+
+    @_operation("paths for the flows of AI jobs that share as few links as can be")
+    def place(self, jobs: str, reroute: bool = False, watch: bool = False) -> PlacedFlows: ...
+
+    @_operation("the placement as it is now", QUICK_S)
+    def placement(self) -> PlacementState: ...
+
+    @_operation("flows and ports of the fabric in Prometheus' text format", QUICK_S)
+    def metrics(self) -> FabricMetrics: ...

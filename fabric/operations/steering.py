@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from typing import Any
 
 from detour.base.errors import DetourError
 from detour.base.times import MS
@@ -14,6 +13,7 @@ from detour.control.rerouting import ReroutingController, Thresholds
 from detour.fabric.operations.live import LiveFlows
 from detour.fabric.operations.placed import Placed
 from detour.fabric.operations.rerouter import Push, Rerouter
+from detour.fabric.operations.results import PlacementState, RepairedPlacement
 from detour.hosts.verbs.verbs import Path
 from detour.topo import Topology
 from detour.topo import paths as topo_paths
@@ -54,7 +54,7 @@ class Steering:
 
     # -- placement --------------------------------------------------------------------------------------
 
-    def apply(self, flows: FlowSet, failures: Failures) -> dict[str, Any]:
+    def apply(self, flows: FlowSet, failures: Failures) -> None:
         """Takes a new placement for connections to come; those that send keep their paths.
 
         Raises:
@@ -64,12 +64,11 @@ class Steering:
             self._placed.apply(flows, failures)
             for live in self._live.all():
                 live.placed = None
-            return self._placed.report()
 
-    def report(self) -> dict[str, Any]:
+    def state(self) -> PlacementState:
         """The placement as it is."""
         with self._lock:
-            return self._placed.report() | {"rerouting": self._rerouter is not None}
+            return PlacementState(**vars(self._placed.totals()), rerouting=self._rerouter is not None)
 
     def next_path(self, source: int, target: int) -> tuple[int, Path] | None:
         """(flow of the placement, its path) for the next connection between two hosts; None if they have none."""
@@ -77,7 +76,7 @@ class Steering:
             flow = self._placed.next_flow(source, target)
             return None if flow is None else (flow, self._placed.path(flow))
 
-    def repair(self, failures: Failures) -> dict[str, Any] | None:
+    def repair(self, failures: Failures) -> RepairedPlacement | None:
         """Gives the flows whose path has failed another one and tells their senders; None without a placement."""
         with self._lock:
             self._failures = failures
@@ -90,7 +89,7 @@ class Steering:
             for live in self._live.all():
                 if live.placed is not None and live.placed in moved:
                     self._live.reroute(live.name, self._placed.path(live.placed))
-            return self._placed.report() | {"moved": len(moved)}
+            return RepairedPlacement(**vars(self._placed.totals()), moved=len(moved))
 
     # -- rerouting --------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from detour.base.errors import DetourError
 from detour.cli import metrics as metrics_command
 from detour.cli import scrape
 from detour.fabric.daemon.daemon import UpOptions, boot
+from detour.fabric.monitoring.rows import SwitchFlowTotals
 from detour.fabric.operations.session import Session
 from tests.waiting import PATIENCE_S, until
 
@@ -70,9 +72,9 @@ class Sending:
 
     def path(self) -> str:
         """The uSID list that the sender uses."""
-        (row,) = self._session.flows()["flows"]
-        assert row["placed"]
-        return row["path"]
+        (row,) = self._session.flows().flows
+        assert row.placed
+        return row.path
 
     def arrives(self, length: int = 300_000) -> None:
         """So many more bytes arrive, all of them in place."""
@@ -86,21 +88,21 @@ def test_a_failed_spine_moves_the_flows_that_used_it_while_they_send(session: Se
     with Sending(session) as sending:
         before = sending.path()
         (spine,) = (f"s{k}" for k in (3, 4, 5) if f":{k + 1}:" in before)
-        changed = session.fail(spine)["placement"]
-        assert 0 < changed["moved"] < changed["flows"] == 6
-        assert (changed["without_path"], changed["collisions"]) == (0, 0)
+        changed = session.fail(spine).placement
+        assert 0 < changed.moved < changed.flows == 6
+        assert (changed.without_path, changed.collisions) == (0, 0)
         assert sending.path() != before
         sending.arrives()
-        assert session.heal()["placement"]["moved"] == 0, "nobody moves back"
+        assert session.heal().placement.moved == 0, "nobody moves back"
 
 
 def test_a_leaf_that_fails_takes_its_flows_along_until_it_is_back(session: Session) -> None:
-    changed = session.fail("s0")["placement"]
-    assert (changed["moved"], changed["without_path"]) == (0, 3)
-    assert session.placement()["without_path"] == 3
-    assert session.heal()["placement"] | {"method": None} == {
-        "flows": 6, "collisions": 0, "lower_bound": 0, "without_path": 0, "method": None, "moved": 3
-    }  # fmt: skip
+    changed = session.fail("s0").placement
+    assert (changed.moved, changed.without_path) == (0, 3)
+    assert session.placement().without_path == 3
+    changed = session.heal().placement
+    assert (changed.flows, changed.collisions, changed.lower_bound) == (6, 0, 0)
+    assert (changed.without_path, changed.moved) == (0, 3)
 
 
 def test_what_is_refused_leaves_the_placement_as_it_was(session: Session, tmp_path: Path) -> None:
@@ -111,7 +113,7 @@ def test_what_is_refused_leaves_the_placement_as_it_was(session: Session, tmp_pa
     with pytest.raises(DetourError, match="there is no path between them"):
         session.place(str(jobs(tmp_path, {"collective": "tree", "hosts": "all"})))
     session.heal("s2")
-    assert session.placement() | {"method": None} == before | {"method": None}
+    assert replace(session.placement(), method=None) == replace(before, method=None)
 
 
 def test_a_sender_takes_a_new_list_only_if_it_leads_to_its_receiver(session: Session) -> None:
@@ -122,7 +124,7 @@ def test_a_sender_takes_a_new_list_only_if_it_leads_to_its_receiver(session: Ses
                 session.reroute("h1-h2", wrong)
             assert sending.path() == before
         other = next(f"s{k}" for k in (3, 4, 5) if f":{k + 1}:" not in before)
-        assert session.reroute("h1-h2", other)["switches"] == ["s0", other, "s1"]
+        assert session.reroute("h1-h2", other).switches == ["s0", other, "s1"]
         assert sending.path() != before
         sending.arrives()
     with pytest.raises(DetourError, match="there is no flow 'h1-h2'; there are: none"):
@@ -133,7 +135,7 @@ def test_the_controller_moves_a_flow_off_a_throttled_link(session: Session, tmp_
     session.place(str(jobs(tmp_path, {"collective": "ring-all-reduce", "hosts": "all"})), reroute=True)
     with Sending(session) as sending:
         before = sending.path()
-        until(lambda: session.flows()["flows"][0]["usual_bps"] > 1e7)
+        until(lambda: session.flows().flows[0].usual_bps > 1e7)
         (spine,) = (k for k in (3, 4, 5) if f":{k + 1}:" in before)
         link = session.topology.link(f"s0-s{spine}").index
         session.fabric.throttle(link, 0.3)
@@ -142,16 +144,16 @@ def test_the_controller_moves_a_flow_off_a_throttled_link(session: Session, tmp_
         session.fabric.throttle(link, 1.0)
 
 
-def watched(session: Session) -> dict[str, dict[str, Any]]:
+def watched(session: Session) -> dict[str, SwitchFlowTotals]:
     """What the switches say of the one flow, by switch."""
-    (row,) = session.flows()["flows"]
-    return {at["switch"]: at for at in row["switches"]}
+    (row,) = session.flows().flows
+    return {at.switch: at for at in row.switches}
 
 
 def entries(session: Session) -> dict[str, int]:
     """How many flows each switch watches."""
     held = session.entries(table="watched")
-    counts = {switch: sum("slot" in row["action"] for row in rows) for switch, rows in held.items()}
+    counts = {switch: sum("slot" in row.action for row in rows) for switch, rows in held.items()}
     return {switch: count for switch, count in counts.items() if count}
 
 
@@ -161,19 +163,19 @@ def test_switches_watch_a_flow_wherever_it_goes(session: Session) -> None:
         session.watch_flows(True)
         (old,) = (f"s{k}" for k in (3, 4, 5) if f":{k + 1}:" in sending.path())
         assert entries(session) == {"s0": 1, old: 1, "s1": 1}
-        until(lambda: all(at["rate_bps"] > 0 for at in watched(session).values()))
+        until(lambda: all(at.rate_bps > 0 for at in watched(session).values()))
         session.fail(old)
         (new,) = (f"s{k}" for k in (3, 4, 5) if f":{k + 1}:" in sending.path())
         assert set(watched(session)) == {"s0", new, "s1", old}, "the old one last, for what was under way"
         sending.arrives()
-        until(lambda: watched(session)[new]["packets"] > 100)
+        until(lambda: watched(session)[new].packets > 100)
         session.heal()
         session.reroute("h1-h2", old)
         assert entries(session) == {"s0": 1, old: 1, "s1": 1, new: 1}
-        assert session.provision()["deleted"] == 0, "they are no litter"
-        assert session.verify()["verified"]
+        assert session.provision().deleted == 0, "they are no litter"
+        assert session.verify().verified
         sending.arrives()
-        until(lambda: min(at["packets"] for at in watched(session).values()) > 100)
+        until(lambda: min(at.packets for at in watched(session).values()) > 100)
         session.watch_flows(False)
         assert (watched(session), entries(session)) == ({}, {})
         sending.arrives()
@@ -182,24 +184,24 @@ def test_switches_watch_a_flow_wherever_it_goes(session: Session) -> None:
 def test_what_switches_count_of_a_flow(session: Session, tmp_path: Path) -> None:
     session.place(str(jobs(tmp_path, {"collective": "ring-all-reduce", "hosts": "all"})), watch=True)
     with Sending(session):
-        until(lambda: min((at["packets"] for at in watched(session).values()), default=0) > 500)
+        until(lambda: min((at.packets for at in watched(session).values()), default=0) > 500)
         found = watched(session)
-        (row,) = session.flows()["flows"]
-        assert row["packets"] + row["duplicates"] > 500
+        (row,) = session.flows().flows
+        assert row.packets + row.duplicates > 500
     session.watch_flows(False)
     assert len(found) == 3
     for at in found.values():
         # Frames of 1102 bytes, the last one of a message 4 longer; cells are read one after the other.
-        assert at["bytes"] / at["packets"] == pytest.approx(1102, rel=0.01)
-        assert abs(sum(at["delays"]) - at["packets"]) < 100
-        assert at["ecn_packets"] <= at["packets"]
+        assert at.bytes / at.packets == pytest.approx(1102, rel=0.01)
+        assert abs(sum(at.delays) - at.packets) < 100
+        assert at.ecn_packets <= at.packets
     assert entries(session) == {}
 
 
 def test_metrics_are_what_prometheus_reads(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     with Sending(session):
         session.watch_flows(True)
-        monkeypatch.setattr(metrics_command, "ask", lambda do: getattr(session, do)())
+        monkeypatch.setattr(metrics_command, "running", lambda: session)
         server = scrape.make_server("127.0.0.1:0", metrics_command._current)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:

@@ -41,10 +41,10 @@ def session(booted: Session) -> Iterator[Session]:
     """With everything as it was before, and everything as it must be afterwards."""
     before = held(booted)
     yield booted
-    until(lambda: not booted.status()["lost"])
+    until(lambda: not booted.status().lost)
     assert held(booted) == before
     assert booted.provision()["unchanged"] == booted.entry_count
-    assert booted.verify()["verified"]
+    assert booted.verify().verified
 
 
 def held(session: Session) -> dict[str, list[str]]:
@@ -97,19 +97,19 @@ class Sending:
 
 def lost_at(session: Session, fault: Callable[[], None], count: int = 1) -> dict[str, str]:
     """What the status says between a fault and the end of its repair."""
-    with session._change:  # nobody repairs before we have looked
+    with session.control.changing:  # nobody repairs before we have looked
         fault()
-        until(lambda: len(session.status()["lost"]) == count)
-        return session.status()["lost"]
+        until(lambda: len(session.status().lost) == count)
+        return session.status().lost
 
 
 @pytest.mark.parametrize("device", random.Random(SEED).sample(range(1, 7), 3))
 def test_a_switch_that_lost_everything_gets_it_back(session: Session, device: int) -> None:
     with Sending(session) as sending:
         assert list(lost_at(session, lambda: restart(session, device))) == [f"s{device - 1}"]
-        until(lambda: not session.status()["lost"])
+        until(lambda: not session.status().lost)
         sending.arrives()
-    assert session.send("h5", "h0", 20_000)["bytes_ok"] == 20_000
+    assert session.send("h5", "h0", 20_000).bytes_ok == 20_000
 
 
 def test_switches_that_restart_again_and_again(session: Session) -> None:
@@ -119,8 +119,8 @@ def test_switches_that_restart_again_and_again(session: Session) -> None:
         for _ in range(12):
             restart(session, *rng.sample(range(1, 7), rng.randrange(1, 4)))
             if rng.random() < 0.3:
-                until(lambda: not session.status()["lost"])
-        until(lambda: not session.status()["lost"])
+                until(lambda: not session.status().lost)
+        until(lambda: not session.status().lost)
         sending.arrives()
 
 
@@ -135,7 +135,7 @@ def test_a_stream_that_breaks_costs_no_entry(session: Session) -> None:
 
     tables = {name: len(rows) for name, rows in session.entries("s2").items()}
     lost_at(session, end)
-    until(lambda: not session.status()["lost"])
+    until(lambda: not session.status().lost)
     assert service.devices[3] is device
     assert {name: len(rows) for name, rows in session.entries("s2").items()} == tables
 
@@ -144,16 +144,16 @@ def test_all_are_away_for_a_while(session: Session) -> None:
     server = server_of(session)
     lost = lost_at(session, lambda: [server.remove_device(device) for device in range(1, 7)] and None, count=6)
     assert list(lost) == [f"s{index}" for index in range(6)]
-    for ask in (session.verify, session.provision, session.sample, lambda: session.fail("s0-s1")):
+    for ask in (session.verify, session.provision, session.control.sample, lambda: session.fail("s0-s1")):
         with pytest.raises(DetourError, match=r"switch s\d \(device \d\) at .*"):
             ask()
-    until(lambda: all("NOT_FOUND" in reason for reason in session.status()["lost"].values()))
+    until(lambda: all("NOT_FOUND" in reason for reason in session.status().lost.values()))
     for device in range(1, 7):
         server.add_device(device)
     # What was asked for meanwhile holds now.
-    until(lambda: not session.status()["lost"])
-    assert session.status()["failures"] == ["s0-s1"]
-    assert session.verify()["verified"]
+    until(lambda: not session.status().lost)
+    assert session.status().failures == ["s0-s1"]
+    assert session.verify().verified
     session.heal()
 
 
@@ -162,13 +162,13 @@ def test_somebody_else_is_quicker_and_goes_again(session: Session) -> None:
     server, other = server_of(session), Client(server_of(session).target, 2, 99)
     server.remove_device(2)
     try:
-        with session._change:
+        with session.control.changing:
             server.add_device(2)
             until(lambda: _becomes_primary(other))
-        until(lambda: not session.client.switches[2].switch.is_primary or session.status()["lost"])
+        until(lambda: not session.client.switches[2].switch.is_primary or session.status().lost)
     finally:
         other.close()
-    until(lambda: not session.status()["lost"] and session.client.switches[2].switch.is_primary)
+    until(lambda: not session.status().lost and session.client.switches[2].switch.is_primary)
     session.provision()
 
 
@@ -179,8 +179,8 @@ def _becomes_primary(other: Client) -> bool:
 
 def watched(session: Session) -> dict[str, int]:
     """Packets of the one flow that each switch counted."""
-    (row,) = session.flows()["flows"]
-    return {at["switch"]: at["packets"] for at in row["switches"]}
+    (row,) = session.flows().flows
+    return {at.switch: at.packets for at in row.switches}
 
 
 def test_monitoring_goes_on_afterwards(session: Session) -> None:
@@ -190,15 +190,15 @@ def test_monitoring_goes_on_afterwards(session: Session) -> None:
         passed = until(lambda: {name for name, packets in watched(session).items() if packets > 100})
         before = watched(session)
         restart(session, *range(1, 7))
-        until(lambda: not session.status()["lost"])
-        windows = session._port_watch.monitor.series()[0].size
-        until(lambda: session._port_watch.monitor.series()[0].size > windows + 1)
+        until(lambda: not session.status().lost)
+        windows = session.counting.ports.monitor.series()[0].size
+        until(lambda: session.counting.ports.monitor.series()[0].size > windows + 1)
         sending.arrives()
         # What was counted before is not forgotten.
         until(lambda: all(watched(session)[name] > before[name] + 50 for name in passed))
-        (row,) = session.flows()["flows"]
-        assert all(at["rate_bps"] >= 0 for at in row["switches"])
-        _, kept = session._port_watch.monitor.series()
+        (row,) = session.flows().flows
+        assert all(at.rate_bps >= 0 for at in row.switches)
+        _, kept = session.counting.ports.monitor.series()
         assert (kept >= 0).all()
         session.watch_flows(False)
 
@@ -219,12 +219,12 @@ def test_refusals_in_the_middle_of_a_batch(session: Session, monkeypatch: pytest
 
     monkeypatch.setattr(writing, "prepare", sometimes)
     restart(session, 4)
-    until(lambda: "planted" in session.status()["lost"].get("s3", ""))
-    assert "refuses" in session.status()["lost"]["s3"]
+    until(lambda: "planted" in session.status().lost.get("s3", ""))
+    assert "refuses" in session.status().lost["s3"]
     with pytest.raises(DetourError, match=r"s3 .*refuses (INSERT|MODIFY|DELETE) .*planted"):
         session.provision()
     short.clear()
-    until(lambda: not session.status()["lost"])
+    until(lambda: not session.status().lost)
 
 
 def test_a_switch_that_answers_too_late(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,11 +241,11 @@ def test_a_switch_that_answers_too_late(session: Session, monkeypatch: pytest.Mo
     try:
         restart(session, 5)
         assert held.wait(PATIENCE_S)
-        until(lambda: "DEADLINE_EXCEEDED" in session.status()["lost"].get("s4", ""))
+        until(lambda: "DEADLINE_EXCEEDED" in session.status().lost.get("s4", ""))
     finally:
         go_on.set()
         monkeypatch.setattr(client.finsy.p4client, "_DEFAULT_RPC_TIMEOUT", client.RPC_SECONDS)
-    until(lambda: not session.status()["lost"])
+    until(lambda: not session.status().lost)
 
 
 def test_closing_while_switches_are_away() -> None:
@@ -271,14 +271,14 @@ def test_a_bmv2_that_is_killed_is_started_again() -> None:
         assert isinstance(fabric, Bmv2Fabric)
         for index in random.Random(SEED).sample(range(6), 2):
             name = f"s{index}"
-            pid = session.status()["processes"][name]
+            pid = session.status().processes[name]
             os.kill(pid, signal.SIGKILL)
-            until(lambda name=name: name in session.status()["lost"])
-            until(lambda pid=pid, name=name: fabric.check() or session.status()["processes"][name] != pid)
+            until(lambda name=name: name in session.status().lost)
+            until(lambda pid=pid, name=name: fabric.check() or session.status().processes[name] != pid)
             until(lambda: fabric.check() or not fabric._fresh)
-            until(lambda: not session.status()["lost"])
+            until(lambda: not session.status().lost)
             assert held(session) == before
-            assert session.verify()["verified"]
-            assert session.send("h0", "h5", 20_000)["bytes_ok"] == 20_000
+            assert session.verify().verified
+            assert session.send("h0", "h5", 20_000).bytes_ok == 20_000
     finally:
         session.close()

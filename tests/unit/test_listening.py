@@ -22,6 +22,7 @@ from detour.cli.status import displaced_lines
 from detour.engine.endpoint import GrpcEndpoint, Tls
 from detour.engine.sockets import open_unix as engine_socket
 from detour.fabric.daemon.control_socket import ControlServer, call
+from detour.fabric.operations.results import DisplacedSwitch
 from detour.hosts.driver import open_unix as host_socket
 
 PEM = Path(__file__).parent / "p4runtime" / "tls"
@@ -244,8 +245,8 @@ def test_each_file_of_tls_has_its_own_words(names: tuple[str, str, str | None], 
 
 
 def test_what_status_says_of_other_controllers() -> None:
-    def found(again: bool) -> dict:
-        return {"election_id": "11", "seconds_ago": 1.0, "primary_again": again}
+    def found(again: bool) -> DisplacedSwitch:
+        return DisplacedSwitch("11", 1.0, primary_again=again)
 
     lines = displaced_lines({f"s{n}": found(False) for n in range(10)} | {"s10": found(True)})
     assert lines == [

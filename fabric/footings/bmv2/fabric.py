@@ -12,7 +12,6 @@ import tempfile
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from detour.base import descriptors
 from detour.base.errors import DetourError
@@ -23,6 +22,7 @@ from detour.fabric.footings.bmv2.netns import Namespace
 from detour.fabric.footings.bmv2.sniffer import Sniffer
 from detour.fabric.footings.bmv2.switch import SwitchProcess, missing
 from detour.fabric.footings.clock import WallClock
+from detour.fabric.footings.details import FootingDetails
 from detour.fabric.footings.settings import BMV2, FootingSettings
 from detour.hosts.driver import Driver
 from detour.hosts.verbs.verbs import Device
@@ -239,11 +239,12 @@ class Bmv2Fabric(Fabric):
             names = {f"s{index}-{port}": name for (index, port), name in self._interfaces().items()}
             self._sniffer = Sniffer(self._namespace, names, folder)
 
-    def details(self) -> dict[str, Any]:
+    def details(self) -> FootingDetails:
         switches = None if self._namespace is None else self._namespace.path
         hosts = {f"h{i}": namespace.path for i, namespace in enumerate(self._host_namespaces)}
         pids = {process.switch.name: process.process.pid for process in self._switches}
-        return {"processes": pids, "restarts": dict(self._restarts), "namespaces": {"switches": switches} | hosts}
+        namespaces = {"switches": switches} | hosts
+        return FootingDetails(processes=pids, restarts=dict(self._restarts), namespaces=namespaces)
 
 
 def _interface(switch: int, port: int) -> str:

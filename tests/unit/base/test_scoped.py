@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import threading
+from typing import cast
 
 import pytest
 
 from detour.base.scoped import Scoped
-from detour.cli.asking import ANSWERED_BY, ask
+from detour.cli.asking import ANSWERED_BY, running
+from detour.fabric.operations.registry import Operations
 
 
 def _look_and_fail(scoped: Scoped[str], found: list[str]) -> None:
@@ -29,9 +31,9 @@ def test_another_thread_asks_the_same_session() -> None:
         def status(self) -> str:
             return "of the session"
 
-    found: list[str] = []
-    with ANSWERED_BY.set_to(Answers()):
-        thread = threading.Thread(target=lambda: found.append(ask("status")))
+    found: list[object] = []
+    with ANSWERED_BY.set_to(cast(Operations, Answers())):
+        thread = threading.Thread(target=lambda: found.append(running().status()))
         thread.start()
         thread.join()
     assert found == ["of the session"]

@@ -22,13 +22,14 @@ SENT = {
     "bytes_ok": 1000, "throughput_mbps": 1.5, "paths": [{"path": "sport:0x8001", "packets": 1, "switches": ["s0"]}],
     "retransmitted": 0, "ecn_marked": 0, "queuing_delay_ns": {"min": 0.0, "mean": 1e6, "max": 2e6},
 }  # fmt: skip
-CHANGED = {"failures": [], "entries": 5, "inserted": 1, "modified": 2, "deleted": 3, "unchanged": 0, "seconds": 0.5}
+WRITTEN = {"entries": 5, "inserted": 1, "modified": 2, "deleted": 3, "unchanged": 0, "seconds": 0.5}
 ANSWERS: dict[str, Any] = {
     "status": {
         "target": "engine", "topology": "d1", "switches": 2, "hosts": 2, "links": 3, "entries": 9, "failures": [],
         "rate_mbps": 20.0, "seconds_up": 3.2, "endpoints": {"s0": {"address": "127.0.0.1:9", "device_id": 1}},
+        "lost": {}, "displaced": {}, "icmp_answered": 0,
     },
-    "provision": CHANGED | {"switches": 2},
+    "provision": WRITTEN | {"switches": 2},
     "verify": {
         "verified": True, "pairs": 2, "disconnected": 0, "proofs": 4, "ways": 4, "sids": 4, "failed": 0, "problems": [],
         "longest": {"shortest": 2, "detour": 3}, "bound": {"shortest": 2, "detour": 3}, "seconds": 0.1,
@@ -41,8 +42,8 @@ ANSWERS: dict[str, Any] = {
          "drops": None, "marks": 0}]},
     "path": {"path": "sport:0x0000", "delivered": True, "outcome": "delivered to h1", "hops": [
         {"switch": "s0", "in_port": 1, "out_port": 2, "why": "because"}]},
-    "fail": CHANGED | {"failed": "s0-s1"},
-    "heal": CHANGED | {"healed": "s0-s1"},
+    "fail": WRITTEN | {"failures": [], "failed": "s0-s1"},
+    "heal": WRITTEN | {"failures": [], "healed": "s0-s1"},
     "send": SENT,
     "probe": {"source": "h0", "target": "h1", "paths": [
         {"path": "sport:0x0001", "delay_ns": None, "switches": ["s0"]}]},

@@ -115,8 +115,8 @@ def test_collisions_are_within_five_percent_of_the_bound(topology: str, kind: st
 def test_figure_1() -> None:
     topology = parse_topology(LEAVES)
     found, report = compare(topology, flows(LEAVES, job("point-to-point", pairs=FIGURE_1)))
-    assert (report["collisions"], report["lower_bound"]) == (0, 0)
-    assert report["ecmp_worst"] == 4  # the number that the paper shows in Fig. 1a
+    assert (report.collisions, report.lower_bound) == (0, 0)
+    assert report.ecmp_worst == 4  # the number that the paper shows in Fig. 1a
     assert len({found.path(flow)[1] for flow in range(3)}) == 3
 
 

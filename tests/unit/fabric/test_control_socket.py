@@ -79,6 +79,15 @@ def test_results_errors_and_defaults(path: Path) -> None:
         call(path, "slow", {"cancelled": 1})
 
 
+def test_parameters_have_types(path: Path) -> None:
+    with pytest.raises(DetourError, match=r"^control socket: add needs a$"):
+        call(path, "add", {"b": 1})
+    with pytest.raises(DetourError, match=r"^control socket: add: b: this is no int: Expected `int`, got `str`$"):
+        call(path, "add", {"a": 1, "b": "2"})
+    with pytest.raises(DetourError, match=r"add: a: .* got `bool`"):
+        call(path, "add", {"a": True})
+
+
 def test_a_crash_is_reported_and_the_server_lives_on(path: Path) -> None:
     with pytest.raises(DetourError, match="internal error: ZeroDivisionError: oh"):
         call(path, "crash", {})

@@ -40,11 +40,11 @@ def test_a_path_that_turns_changes_its_priority_there(target: str, tmp_path: Pat
     assert set(priorities) == {0, 1}
     session = boot(UpOptions(target, NETWORK.spec, pcap=str(tmp_path)))
     try:
-        assert session.verify()["verified"]
+        assert session.verify().verified
         usid = ",".join(f"s{switch}" for switch in switches[1:])
         result = session.send(f"h{switches[0]}", f"h{switches[-1]}", 3000, usid=usid)
-        assert result["bytes_ok"] == 3000
-        assert result["paths"][0]["switches"] == [f"s{switch}" for switch in switches]
+        assert result.bytes_ok == 3000
+        assert result.paths[0].switches == [f"s{switch}" for switch in switches]
     finally:
         session.close()
     for (here, there), priority in zip(pairwise(switches), priorities, strict=True):

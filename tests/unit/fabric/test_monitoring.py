@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from detour.control.rerouting import FlowReport
-from detour.fabric.monitoring.windows import FLOW_FIELDS, PORT_FIELDS, FlowMonitor, PortMonitor
+from detour.fabric.monitoring.rows import PortWindow
+from detour.fabric.monitoring.windows import FLOW_FIELDS, FlowMonitor, PortMonitor
 from detour.hosts.config import HostConfig
 from detour.hosts.state import Hosts, make_hosts
 
@@ -102,8 +103,8 @@ def test_windows_of_ports() -> None:
     counts += np.array([[100, 125_000, 50, 2], [0, 0, 0, 0]])
     waiting[0] = 12
     monitor.sample(MS)
-    assert monitor.last["s0-1"] == {"tx_bps": 1e9, "queue_packets": 12, "marked_share": 0.5, "drops": 2}
-    assert monitor.last["s0-2"] == dict.fromkeys(PORT_FIELDS, 0.0)
+    assert monitor.last["s0-1"] == PortWindow(tx_bps=1e9, queue_packets=12, marked_share=0.5, drops=2)
+    assert monitor.last["s0-2"] == PortWindow(0.0, 0.0, 0.0, 0.0)
     times, rows = monitor.series()
     assert times.tolist() == [MS]
     assert rows.shape == (1, 2, 4)

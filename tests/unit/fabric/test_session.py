@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole fabric on each footing: boot, tables, traffic, failures, captures. One body for all three."""
 
+import inspect
 import itertools
 import json
 import threading
 from collections.abc import Iterator
 from ipaddress import IPv6Address
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 from scapy.contrib.roce import BTH
@@ -16,10 +18,13 @@ from scapy.layers.l2 import Ether
 from scapy.utils import PcapNgReader
 
 from detour.base.errors import DetourError
+from detour.base.records import as_json
 from detour.fabric.daemon.daemon import UpOptions, boot
 from detour.fabric.footings.network import NetworkFabric
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.footings.virtual.scheme import LERP_WITHOUT_PFC, LinkSettings, RunSettings
+from detour.fabric.operations.registry import NOT_SENT, OPERATIONS
+from detour.fabric.operations.results import LinkUses, SentMessage
 from detour.fabric.operations.session import Session
 from detour.topo import parse_topology
 from tests.waiting import PATIENCE_S, until
@@ -46,93 +51,100 @@ def session(request: pytest.FixtureRequest) -> Iterator[Session]:
     running.close()
 
 
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operations_are_carried_out_as_they_are_declared(session: Session, name: str) -> None:
+    declared, method = OPERATIONS[name], getattr(session, name)
+    hints = get_type_hints(method)
+    assert hints.pop("return") == declared.result
+    assert {key: kind for key, kind in hints.items() if key not in NOT_SENT} == declared.parameters
+    ours, theirs = inspect.signature(method).parameters, inspect.signature(declared.function).parameters
+    assert [ours[key].default for key in declared.parameters] == [theirs[key].default for key in declared.parameters]
+
+
 def test_status(session: Session) -> None:
     status = session.status()
-    json.dumps(status)
-    assert (status["switches"], status["hosts"], status["failures"]) == (6, 6, [])
-    assert status["entries"] > 6 * 20
-    assert [e["device_id"] for e in status["endpoints"].values()] == [1, 2, 3, 4, 5, 6]
+    json.dumps(as_json(status))
+    assert (status.switches, status.hosts, status.failures) == (6, 6, [])
+    assert status.entries > 6 * 20
+    assert [e.device_id for e in status.endpoints.values()] == [1, 2, 3, 4, 5, 6]
 
 
 def test_provisioning_again_writes_nothing(session: Session) -> None:
     again = session.provision()
-    assert (again["inserted"], again["modified"], again["deleted"]) == (0, 0, 0)
-    assert again["unchanged"] == again["entries"] == session.entry_count
+    assert (again.inserted, again.modified, again.deleted) == (0, 0, 0)
+    assert again.unchanged == again.entries == session.control.entries
 
 
 def test_verified_from_what_the_switches_hold(session: Session) -> None:
     report = session.verify()
-    assert report["verified"]
-    assert report["pairs"] == 30
-    json.dumps(report)
+    assert report.verified
+    assert report.pairs == 30
+    json.dumps(as_json(report))
 
 
 def test_entries_and_counters(session: Session) -> None:
     held = session.entries("s2", "route")
     assert list(held) == ["s2"]
-    assert {row["table"] for row in held["s2"]} == {"FabricIngress.router.route"}
-    assert sum(map(len, session.entries().values())) >= session.entry_count
+    assert {row.table for row in held["s2"]} == {"FabricIngress.router.route"}
+    assert sum(map(len, session.entries().values())) >= session.control.entries
     with pytest.raises(DetourError, match="no table 'nope'; allowed: config, local_sid"):
         session.entries("s2", "nope")
-    before = session.counters("s0")["s0"]["ports"]["1"]["rx_packets"]
+    before = session.counters("s0")["s0"].ports["1"].rx_packets
     session.send("h0", "h5", 5000)
-    assert session.counters("s0")["s0"]["ports"]["1"]["rx_packets"] >= before + 5
+    assert session.counters("s0")["s0"].ports["1"].rx_packets >= before + 5
     with pytest.raises(DetourError, match="has s0 to s5"):
         session.counters("s6")
 
 
 def test_a_message_arrives_over_a_chosen_path(session: Session) -> None:
     result = session.send("h0", "h5", 20_000, sport=0x8001)
-    assert set(result) == {
-        "bytes_ok", "throughput_mbps", "paths", "retransmitted", "ecn_marked", "queuing_delay_ns"
-    }  # fmt: skip
-    assert result["bytes_ok"] == 20_000
-    assert result["throughput_mbps"] > 0
-    (used,) = result["paths"]
-    assert used["packets"] == 20 + result["retransmitted"]
-    assert used["switches"] == [h["switch"] for h in session.path("h0", "h5", 0x8001)["hops"]]
-    groups = [int(name[1:]) // 2 for name in used["switches"]]
+    assert result.bytes_ok == 20_000
+    assert result.throughput_mbps > 0
+    (used,) = result.paths
+    assert used.packets == 20 + result.retransmitted
+    assert used.switches == [hop.switch for hop in session.path("h0", "h5", 0x8001).hops]
+    groups = [int(name[1:]) // 2 for name in used.switches]
     assert [g for g, _ in itertools.groupby(groups)] == [0, 1, 2]
-    assert result["queuing_delay_ns"]["min"] <= result["queuing_delay_ns"]["max"]
+    assert 0 <= (result.queuing_delay_ns.min or 0) <= (result.queuing_delay_ns.max or 0)
 
 
 def test_a_message_arrives_over_a_list_of_usids(session: Session) -> None:
     path = session.path("h0", "h5", usid="s1,s3")
-    assert path["delivered"]
-    (used,) = session.send("h0", "h5", 3000, usid="s1,s3")["paths"]
-    assert used["switches"] == [h["switch"] for h in path["hops"]]
-    assert {"s1", "s3"} <= set(used["switches"])
-    assert session.send("h0", "h5", 3000, usid="s1,s3,s5,h5")["bytes_ok"] == 3000
+    assert path.delivered
+    (used,) = session.send("h0", "h5", 3000, usid="s1,s3").paths
+    assert used.switches == [hop.switch for hop in path.hops]
+    assert {"s1", "s3"} <= set(used.switches)
+    assert session.send("h0", "h5", 3000, usid="s1,s3,s5,h5").bytes_ok == 3000
 
 
 @pytest.mark.parametrize("length", [1, 999, 1000, 1001, 64_001])
 def test_any_length(session: Session, length: int) -> None:
-    assert session.send("h1", "h2", length)["bytes_ok"] == length
+    assert session.send("h1", "h2", length).bytes_ok == length
 
 
 def test_a_file_is_sent_and_stored(session: Session, tmp_path: Path) -> None:
     data = bytes(range(256)) * 500
     (tmp_path / "in").write_bytes(data)
     result = session.send("h3", "h4", file=str(tmp_path / "in"), store=str(tmp_path / "out"))
-    assert result["bytes_ok"] == len(data)
+    assert result.bytes_ok == len(data)
     assert (tmp_path / "out").read_bytes() == data
 
 
 def test_probing(session: Session) -> None:
     result = session.probe("h0", "h5")
-    assert len(result["paths"]) == 2  # |G| - 1
-    assert all(row["delay_ns"] is not None for row in result["paths"])
-    assert result["paths"][0]["switches"] != result["paths"][1]["switches"]
+    assert len(result.paths) == 2  # |G| - 1
+    assert all(row.delay_ns is not None for row in result.paths)
+    assert result.paths[0].switches != result.paths[1].switches
 
 
 def test_watching(session: Session) -> None:
-    found: list[dict] = []
+    found: list[LinkUses] = []
     watcher = threading.Thread(target=lambda: found.append(session.watch(0.5)))
     watcher.start()
     while watcher.is_alive():
         session.send("h0", "h1", 20_000)
-    busy = {row["from"] for row in found[0]["links"] if row["mbps"] > 0}
-    assert len(found[0]["links"]) == 6 + 2 * 6
+    busy = {row.from_ for row in found[0].links if row.mbps > 0}
+    assert len(found[0].links) == 6 + 2 * 6
     assert busy
 
 
@@ -163,50 +175,50 @@ def test_cancelled(session: Session) -> None:
 
     with pytest.raises(DetourError, match="cancelled after"):
         session.send("h0", "h5", 50_000_000, tell=tell, cancelled=cancelled)
-    assert session.send("h0", "h5", 1000)["bytes_ok"] == 1000
+    assert session.send("h0", "h5", 1000).bytes_ok == 1000
 
 
 def test_traffic_goes_on_after_failures(session: Session) -> None:
-    direct = session.path("h0", "h5", 0)["hops"]
+    direct = session.path("h0", "h5", 0).hops
     at = direct[0]
-    failed = session.fail(f"{at['switch']}:{at['out_port']}")
-    assert failed["modified"] + failed["deleted"] > 0
-    assert failed["failures"] == [failed["failed"]]
-    assert session.verify()["verified"]
-    assert session.path("h0", "h5", 0)["hops"] != direct
-    assert session.send("h0", "h5", 20_000)["bytes_ok"] == 20_000
+    failed = session.fail(f"{at.switch}:{at.out_port}")
+    assert failed.modified + failed.deleted > 0
+    assert failed.failures == [failed.failed]
+    assert session.verify().verified
+    assert session.path("h0", "h5", 0).hops != direct
+    assert session.send("h0", "h5", 20_000).bytes_ok == 20_000
     with pytest.raises(DetourError, match="is down already"):
-        session.fail(failed["failed"])
-    healed = session.heal(failed["failed"])
-    assert healed["failures"] == []
-    assert session.path("h0", "h5", 0)["hops"] == direct
-    assert session.send("h0", "h5", 20_000)["bytes_ok"] == 20_000
+        session.fail(failed.failed)
+    healed = session.heal(failed.failed)
+    assert healed.failures == []
+    assert session.path("h0", "h5", 0).hops == direct
+    assert session.send("h0", "h5", 20_000).bytes_ok == 20_000
 
 
 def test_a_switch_fails_and_comes_back(session: Session) -> None:
     session.fail("s1")
     report = session.verify()
-    assert report["verified"]
-    assert report["disconnected"] == 10
-    assert session.send("h0", "h5", 5000)["bytes_ok"] == 5000
-    assert not session.path("h0", "h1")["delivered"]
+    assert report.verified
+    assert report.disconnected == 10
+    assert session.send("h0", "h5", 5000).bytes_ok == 5000
+    assert not session.path("h0", "h1").delivered
     session.fail("h4")
-    assert session.heal()["failures"] == []
-    assert session.verify()["disconnected"] == 0
-    assert session.send("h4", "h1", 5000)["bytes_ok"] == 5000
+    assert session.heal().failures == []
+    assert session.verify().disconnected == 0
+    assert session.send("h4", "h1", 5000).bytes_ok == 5000
     with pytest.raises(DetourError, match="is not down"):
         session.heal("s1")
 
 
 def test_a_failure_under_way_loses_nothing(session: Session) -> None:
-    result: list[dict] = []
+    result: list[SentMessage] = []
     sender = threading.Thread(target=lambda: result.append(session.send("h0", "h5", 400_000)))
     sender.start()
-    at = session.path("h0", "h5", 0)["hops"][0]
-    session.fail(f"{at['switch']}:{at['out_port']}")
+    at = session.path("h0", "h5", 0).hops[0]
+    session.fail(f"{at.switch}:{at.out_port}")
     session.heal()
     sender.join(PATIENCE_S)
-    assert result[0]["bytes_ok"] == 400_000
+    assert result[0].bytes_ok == 400_000
 
 
 def test_a_hop_limit_that_ends_is_answered(session: Session, tmp_path: Path) -> None:
@@ -214,12 +226,12 @@ def test_a_hop_limit_that_ends_is_answered(session: Session, tmp_path: Path) -> 
     target = str(IPv6Address(session.topology.hosts[5].address))
     packet = Ether(dst="02:00:00:ff:ff:ff", src="02:00:00:00:00:00") / IPv6(src="fd00::1", dst=target, hlim=2)
     session.fabric.capture(tmp_path)
-    before = session.status()["icmp_answered"]
+    before = session.status().icmp_answered
     inject(session, bytes(packet / UDP(sport=1, dport=9) / b"hello"))
 
     def answered() -> bool:
         session.fabric.clock.wait_seconds(1e-3)
-        return session.status()["icmp_answered"] > before and session.sample().port(1, 1, "tx").packets > 0
+        return session.status().icmp_answered > before and session.control.sample().port(1, 1, "tx").packets > 0
 
     until(answered)
     session.fabric.capture(None)

@@ -12,6 +12,7 @@ from detour.base.errors import DetourError
 from detour.control.entries import Plan
 from detour.control.p4runtime.watching import CELLS, CLASS_MEANS, Cell, slot_cells
 from detour.fabric.footings.clock import PS, VirtualClock
+from detour.fabric.monitoring.rows import SwitchFlowTotals
 from detour.fabric.monitoring.switch_flows import READING_SHARE, FabricAccess, SwitchFlows, next_window
 
 MS = 1_000_000_000
@@ -58,8 +59,8 @@ class Switches:
         self.clock.wait(self.now_ps + MS)
 
 
-def at(switches: Switches, flow: str, device: int) -> dict[str, object]:
-    return {row["switch"]: row for row in switches.flows.rows(flow)}[f"s{device - 1}"]
+def at(switches: Switches, flow: str, device: int) -> SwitchFlowTotals:
+    return {row.switch: row for row in switches.flows.rows(flow)}[f"s{device - 1}"]
 
 
 def test_windows_of_a_flow_at_a_switch() -> None:
@@ -72,13 +73,13 @@ def test_windows_of_a_flow_at_a_switch() -> None:
         switches.count(5, 0, packets, marked=packets // 4, delay=9)
         switches.window()
     found = at(switches, "a", 5)
-    assert (found["packets"], found["bytes"], found["ecn_packets"]) == (260, 260_000, 65)
-    assert found["rate_bps"] == pytest.approx(60 * 8000 / 1e-3)
-    assert (found["drop"], found["ecn_share"]) == (pytest.approx(0.4), 0.25)
-    assert found["delay_ps"] == CLASS_MEANS[9] * TICK_PS
-    assert found["delays"] == [0] * 9 + [260] + [0] * (CELLS - 12)
-    assert at(switches, "a", 1)["packets"] == 0
-    assert [row["switch"] for row in switches.flows.rows("a")] == ["s0", "s4", "s1"], "in the order of the path"
+    assert (found.packets, found.bytes, found.ecn_packets) == (260, 260_000, 65)
+    assert found.rate_bps == pytest.approx(60 * 8000 / 1e-3)
+    assert (found.drop, found.ecn_share) == (pytest.approx(0.4), 0.25)
+    assert found.delay_ps == CLASS_MEANS[9] * TICK_PS
+    assert found.delays == [0] * 9 + [260] + [0] * (CELLS - 12)
+    assert at(switches, "a", 1).packets == 0
+    assert [row.switch for row in switches.flows.rows("a")] == ["s0", "s4", "s1"], "in the order of the path"
     for _ in range(9):
         switches.window()
     times, rows = switches.flows.monitor.history("a", 5)
@@ -94,7 +95,7 @@ def test_a_flow_that_moves_and_ends() -> None:
     switches.count(5, 0, 3)
     switches.window()
     assert set(switches.held) == {1, 5, 2, 6}
-    assert (at(switches, "a", 1)["packets"], at(switches, "a", 5)["packets"]) == (20, 3)
+    assert (at(switches, "a", 1).packets, at(switches, "a", 5).packets) == (20, 3)
     switches.flows.move("a", [1, 7, 2])
     assert set(switches.held) == {1, 2, 6, 7}
     switches.flows.move("nobody", [1])
@@ -102,7 +103,7 @@ def test_a_flow_that_moves_and_ends() -> None:
     switches.flows.remove("a")
     assert (switches.held, switches.labels, switches.flows.rows("a")) == ({}, {"a": 0}, [])
     switches.flows.add("b", SOURCE, [1])
-    assert at(switches, "b", 1)["packets"] == 0, "the slot's former flow is taken off"
+    assert at(switches, "b", 1).packets == 0, "the slot's former flow is taken off"
 
 
 def test_what_a_switch_refuses_is_not_watched() -> None:

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The control plane of a running fabric: connections to all switches, which are kept, what the switches are to hold,
+and what they count."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from detour.base.errors import DetourError
+from detour.control.entries import Plan, difference
+from detour.control.p4runtime.client import FabricClient, SwitchClient
+from detour.control.p4runtime.keeping import Keeper
+from detour.control.p4runtime.monitor import CellReader, Monitor, Sample
+from detour.control.p4runtime.punt import Responder
+from detour.control.p4runtime.reconcile import Written, reconcile, updates
+from detour.control.p4runtime.watching import Cell
+from detour.control.planner import plan
+from detour.control.verifier.trace import Tracer
+from detour.fabric.daemon.background import Background
+from detour.fabric.footings.base import Fabric
+from detour.fabric.footings.clock import PS
+from detour.fabric.operations.results import DisplacedSwitch
+from detour.topo import Failure, failure_name
+
+
+class ControlPlane:
+    """See the module. `connect` first. Methods may be called from several threads; those that change what switches hold
+    need `changing`, which callers hold around more than one of them."""
+
+    def __init__(self, fabric: Fabric, more: Callable[[], Plan]) -> None:
+        """`more`: entries that switches are to hold beside the plan for topology, policy and failures."""
+        self._fabric, self._more = fabric, more
+        self.topology = fabric.topology
+        self.policy = fabric.terms.policy
+        self.failures: frozenset[Failure] = frozenset()
+        self.changing = threading.RLock()
+        self.entries = 0
+        """on all switches"""
+        self.responder = Responder({s.device_id: s.node_id for s in self.topology.switches})
+        self._loop = Background("control")
+        self._client: FabricClient | None = None
+        self._keeper: Keeper | None = None
+        self._monitor: Monitor | None = None
+        self._cells: CellReader | None = None
+        self._tracer: Tracer | None = None
+
+    # -- life -------------------------------------------------------------------------------------------
+
+    def connect(self) -> None:
+        """Connects to all switches and sets their pipeline.
+
+        Raises:
+            DetourError: a switch does not answer or has another controller.
+        """
+        client = FabricClient(self._fabric.targets(), on_packet_in=self.responder)
+        self._loop.run(client.__aenter__())
+        self._keeper = self._loop.run(self._keep(client))
+        self._client = client
+        ports = {
+            s.device_id: [p for p, peer in enumerate(s.ports, 1) if peer is not None] for s in self.topology.switches
+        }
+        self._monitor = Monitor(client, ports, lambda: self._fabric.now_ps / PS)
+        self._cells = CellReader(client)
+
+    async def _keep(self, client: FabricClient) -> Keeper:
+        async def restore(switch: SwitchClient) -> None:
+            work = asyncio.ensure_future(asyncio.to_thread(self._restore, switch.target.device_id))
+            try:
+                await asyncio.shield(work)
+            finally:  # no thread is left behind that waits for a loop which has ended
+                await asyncio.gather(work, return_exceptions=True)
+
+        return Keeper(client.switches.values(), restore)
+
+    def _restore(self, device: int) -> None:
+        """A switch is connected again, whatever it holds now: it gets what it has to hold."""
+        with self.changing:
+            self.reconcile([device])
+
+    def close(self) -> None:
+        """Ends the connections. May be called twice."""
+        client, self._client = self._client, None
+        keeper, self._keeper = self._keeper, None
+        try:
+            if client is not None and keeper is not None:
+                self._loop.run(_disconnect(keeper, client))
+        finally:
+            self._loop.close()
+
+    @property
+    def client(self) -> FabricClient:
+        """The P4Runtime client."""
+        if self._client is None:
+            raise DetourError("the fabric is going down")
+        return self._client
+
+    @property
+    def lost(self) -> dict[str, str]:
+        """Switches that are not reached, and why."""
+        return {} if self._keeper is None else dict(sorted(self._keeper.lost.items()))
+
+    @property
+    def displaced(self) -> dict[str, DisplacedSwitch]:
+        """Switches that another controller has taken over since they were provisioned."""
+        clients = self._client.switches.values() if self._client is not None else ()
+        return {
+            client.name: DisplacedSwitch(str(found.election_id), since(found.since), client.is_primary)
+            for client in clients
+            if (found := client.displaced) is not None
+        }
+
+    # -- tables -----------------------------------------------------------------------------------------
+
+    def reconcile(self, device_ids: Collection[int] | None = None) -> Written:
+        """Brings all switches (or those named) to the plan for the present failures."""
+        wanted = plan(self.topology, self.policy, self.failures)
+        for device, entries in self._more().items():
+            if device in wanted:
+                wanted[device] += entries
+        if device_ids is not None:
+            wanted = {device: entries for device, entries in wanted.items() if device in device_ids}
+        written = self._loop.run(reconcile(self.client, wanted))
+        if device_ids is None:
+            self.entries = written.entries
+        self._tracer = None
+        for switch in self.client.switches.values():
+            switch.forgive()
+        return written
+
+    def read(self, device_ids: list[int] | None = None) -> Plan:
+        """What all switches (or those named) hold."""
+        return self._loop.run(self.client.read(device_ids))
+
+    def read_live(self) -> Plan:
+        """What the switches hold that are not down."""
+        down = {failure.index for failure in self.failures if failure.kind == "switch"}
+        return self.read([switch.device_id for switch in self.topology.switches if switch.index not in down])
+
+    def tracer(self) -> Tracer:
+        """Follows packets by what the switches hold."""
+        with self.changing:
+            if self._tracer is None:
+                self._tracer = Tracer(self.read_live(), self.topology, self.failures)
+            return self._tracer
+
+    def failure_names(self) -> list[str]:
+        """What is down, in order."""
+        return [failure_name(self.topology, failure) for failure in sorted(self.failures)]
+
+    # -- counters ---------------------------------------------------------------------------------------
+
+    def sample(self) -> Sample:
+        """All counters now."""
+        if self._monitor is None:
+            raise DetourError("the fabric is going down")
+        return self._loop.run(self._monitor.sample())
+
+    def read_cells(self, cells: Mapping[int, Sequence[Cell]]) -> Mapping[int, Sequence[tuple[int, int]]]:
+        """Cells of counters, by device id."""
+        if self._cells is None:
+            raise DetourError("the fabric is going down")
+        return self._loop.run(self._cells.read(cells))
+
+    def rewrite(self, before: Plan, after: Plan) -> None:
+        """Brings switches from a part of their entries to another one; those that are down are left out."""
+
+        async def write(switch: SwitchClient) -> None:
+            device = switch.target.device_id
+            change = difference(before.get(device, []), after.get(device, []))
+            await switch.write(updates(switch.codec, change))
+
+        down = {failure.index for failure in self.failures if failure.kind == "switch"}
+        dead = {switch.device_id for switch in self.topology.switches if switch.index in down}
+        self._loop.run(self.client.each(write, sorted((before.keys() | after.keys()) - dead)))
+
+
+async def _disconnect(keeper: Keeper, client: FabricClient) -> None:
+    """Both at once: what still restores a switch ends when its connection does."""
+    await asyncio.gather(keeper.close(), client.close())
+
+
+def since(begin: float) -> float:
+    """Seconds since a `time.monotonic()`."""
+    return round(time.monotonic() - begin, 3)

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations that take links and switches down, and bring them back."""
+
+from __future__ import annotations
+
+import time
+
+from msgspec import UNSET
+
+from detour.base.errors import DetourError
+from detour.fabric.footings.base import Fabric
+from detour.fabric.operations.control_plane import ControlPlane, since
+from detour.fabric.operations.results import Failed, FailureChange, Healed
+from detour.fabric.operations.steering import Steering
+from detour.fabric.operations.watched_flows import WatchedFlows
+from detour.topo import Failure, failure_name, parse_failure
+
+
+class Failing:
+    """See the module. Methods may be called from several threads."""
+
+    def __init__(self, fabric: Fabric, control: ControlPlane, steering: Steering, watched: WatchedFlows) -> None:
+        self._fabric, self._control, self._steering, self._watched = fabric, control, steering, watched
+        self._topology = fabric.topology
+
+    def fail(self, name: str) -> Failed:
+        """Takes a link or a switch down and withdraws it from all tables."""
+        with self._control.changing:
+            failure = parse_failure(self._topology, name)
+            found = failure_name(self._topology, failure)
+            if failure in self._control.failures:
+                raise DetourError(f"{found} is down already")
+            return Failed(failed=found, **vars(self._change(self._control.failures | {failure})))
+
+    def heal(self, name: str | None = None) -> Healed:
+        """Brings a link or switch, or all of them, back."""
+        with self._control.changing:
+            if name is None:
+                names = ", ".join(self._control.failure_names())
+                return Healed(healed=names, **vars(self._change(frozenset())))
+            failure = parse_failure(self._topology, name)
+            found = failure_name(self._topology, failure)
+            if failure not in self._control.failures:
+                raise DetourError(f"{found} is not down")
+            return Healed(healed=found, **vars(self._change(self._control.failures - {failure})))
+
+    def _change(self, failures: frozenset[Failure]) -> FailureChange:
+        begin, control = time.monotonic(), self._control
+        healing = failures < control.failures
+        control.failures = failures
+        # What is dead goes down first, as in life; what comes back is up before anybody sends there.
+        self._fabric.apply_failures(failures)
+        # Senders that choose their path by themselves can leave dead links before the tables know of them.
+        repaired = None if healing else self._steering.repair(failures)
+        written = control.reconcile()
+        repaired = self._steering.repair(failures) if healing else repaired
+        self._watched.follow_all()
+        return FailureChange(
+            failures=control.failure_names(),
+            placement=repaired or UNSET,
+            seconds=since(begin),
+            entries=written.entries,
+            **written.as_dict(),
+        )

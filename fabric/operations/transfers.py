@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations that send: messages and files between hosts, and probes."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from pathlib import Path as File
+
+from detour.base.errors import DetourError
+from detour.base.progress import Progress, silent
+from detour.fabric.footings.base import Fabric
+from detour.fabric.operations.live import LiveFlows
+from detour.fabric.operations.paths import Paths
+from detour.fabric.operations.prober import probe
+from detour.fabric.operations.results import ProbedPath, ProbedPaths, QueuingDelay, SentMessage, UsedPath
+from detour.fabric.operations.steering import Steering
+from detour.fabric.operations.watched_flows import WatchedFlows
+from detour.fabric.traffic.flows import Choice, Flow, Pump
+from detour.fabric.traffic.streams import FileSink, FileSource, PatternSink, PatternSource
+from detour.fabric.traffic.workload import probing_choice, send_once
+from detour.topo import Host
+
+SLOT_BYTES = 64_000
+"""messages of `send`"""
+
+
+class Transfers:
+    """See the module. Methods may be called from several threads."""
+
+    def __init__(
+        self, fabric: Fabric, pump: Pump, live: LiveFlows, paths: Paths, steering: Steering, watched: WatchedFlows
+    ) -> None:
+        self._fabric, self._topology, self._pump, self._live = fabric, fabric.topology, pump, live
+        self._paths, self._steering, self._watched = paths, steering, watched
+        self._dice = random.Random(fabric.terms.seed)
+
+    def send(
+        self,
+        source: str,
+        target: str,
+        length: int = 1_000_000,
+        file: str | None = None,
+        store: str | None = None,
+        sport: int | None = None,
+        usid: str | None = None,
+        tell: Progress = silent,
+        cancelled: threading.Event | None = None,
+    ) -> SentMessage:
+        """Sends a message, or a file, and checks what arrives: on the path that is given, or that the placement has for
+        these hosts, or on one of several that are probed.
+
+        Raises:
+            DetourError: no such host, path or file, the connection fails, or `cancelled` is set.
+        """
+        a, b = self._paths.ends(source, target)
+        if length < 1:
+            raise DetourError(f"{length} bytes cannot be sent; at least 1")
+        placed, choice = self._choice(a, b, sport, usid)
+        seed = self._dice.randrange(1 << 63)
+        if file is None:
+            stream = PatternSource(seed, length), PatternSink(seed)
+        else:
+            stream = FileSource(File(file)), FileSink(File(file), None if store is None else File(store))
+            length = stream[0].length
+        flow = self._pump.open(a.index, b.index, choice, stream, slot_bytes=SLOT_BYTES)
+        name = self._live.open(flow, placed)
+        self._steering.opened(name, placed)
+        try:
+            self._watched.begins(name)
+            cancelled = cancelled or threading.Event()
+            seconds = send_once(self._pump, flow, cancelled, _teller(tell, length))
+            if flow.failure:
+                raise DetourError(f"{source} to {target}: {flow.failure}")
+            if cancelled.is_set():
+                raise DetourError(f"{source} to {target}: cancelled after {flow.bytes_ok} bytes")
+            return self._sent(a, b, seconds, flow)
+        finally:
+            self._steering.closed(name)
+            self._watched.ends(name)
+            self._live.close(name)
+            self._pump.close_flow(flow)
+
+    def _choice(self, a: Host, b: Host, sport: int | None, usid: str | None) -> tuple[int | None, Choice]:
+        """The flow of the placement that a connection is, if it is one, and its paths."""
+        if sport is not None or usid is not None:
+            return None, Choice((self._paths.chosen(b, sport, usid),))
+        placed = self._steering.next_path(a.index, b.index)
+        if placed is not None:
+            return placed[0], Choice((placed[1],))
+        return None, probing_choice(self._topology, a, b, self._dice)
+
+    def _sent(self, a: Host, b: Host, seconds: float, flow: Flow) -> SentMessage:
+        stats = flow.stats()
+        paths = [
+            UsedPath(str(path), packets, self._paths.hop_names(a, b, path))
+            for path, packets in flow.packets_by_path().items()
+        ]
+        return SentMessage(
+            bytes_ok=flow.bytes_ok,
+            throughput_mbps=flow.bytes_ok * 8 / seconds / 1e6,
+            paths=paths,
+            retransmitted=stats["retransmitted"],
+            ecn_marked=stats["ecn_marked"],
+            queuing_delay_ns=QueuingDelay(**(stats["queuing_delay_ns"] or {})),
+        )
+
+    def probe(self, source: str, target: str) -> ProbedPaths:
+        """Probes all candidate paths between two hosts and reports their queuing delays."""
+        a, b = self._paths.ends(source, target)
+        choice = probing_choice(self._topology, a, b, self._dice)
+        found = probe(self._fabric, a.index, b.index, choice.paths)
+        tick_ns = self._fabric.terms.hosts.tick_ps // 1000
+        rows = [
+            ProbedPath(str(path), None if delay is None else delay * tick_ns, self._paths.hop_names(a, b, path))
+            for path, delay in zip(choice.paths, found, strict=True)
+        ]
+        return ProbedPaths(source, target, rows)
+
+
+def _teller(tell: Progress, total: int) -> Callable[[int], None]:
+    return lambda arrived: tell(f"{arrived} of {total} bytes")
