@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.progress import Progress
-from detour.cli.output import emit, progress
+from detour.cli.output import Page, present, progress
 from detour.cli.parser import byte_count, command, seconds
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from detour.experiments.bench.report import BenchReport
 
 Measure = Callable[[argparse.Namespace, Progress], "BenchReport"]
@@ -63,7 +61,7 @@ def _fors(options: argparse.Namespace) -> None:
         if options.phases > 0:
             warm.ensure(tell)
         report = fors.run(options.sets, max(options.phases, 0), tell)
-    emit(report.numbers, options.json, lambda console: _show(console, report))
+    present(report.numbers, options, lambda page: show_benchmarks(page, [report]))
 
 
 def _everything(options: argparse.Namespace) -> None:
@@ -87,12 +85,7 @@ def _everything(options: argparse.Namespace) -> None:
     if options.write is not None:
         page.write(options.write, page.page(reports, time.monotonic() - begin))
     numbers = {report.name: report.numbers for report in reports}
-    emit(numbers, options.json, lambda console: _show_all(console, reports))
-
-
-def _show_all(console: Console, reports: Sequence[BenchReport]) -> None:
-    for report in reports:
-        _show(console, report)
+    present(numbers, options, lambda page: show_benchmarks(page, reports))
 
 
 def _add(kinds: Any, name: str, text: str, measure: Measure) -> Any:
@@ -105,17 +98,20 @@ def _run(options: argparse.Namespace, measure: Measure) -> None:
     with progress(options.json) as tell:
         warm.ensure(tell)
         report = measure(options, tell)
-    emit(report.numbers, options.json, lambda console: _show(console, report))
+    present(report.numbers, options, lambda page: show_benchmarks(page, [report]))
 
 
-def _show(console: Console, report: BenchReport) -> None:
+def show_benchmarks(page: Page, reports: Sequence[BenchReport]) -> None:
+    """What was measured, the goals, and where."""
     from detour.experiments.bench.report import machine
 
-    for table in report.tables():
-        console.print(table)
-    for note in report.notes:
-        console.print(note)
-    console.print(machine())
+    for report in reports:
+        page.table(report.table())
+        if report.goals:
+            page.table(report.goals_table())
+        for note in report.notes:
+            page.print(note)
+    page.print(machine())
 
 
 def _switch(options: argparse.Namespace, tell: Progress) -> BenchReport:

@@ -7,7 +7,8 @@ import datetime
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from detour.experiments.bench.report import BenchReport, Goal, machine
+from detour.base.tables import markdown
+from detour.experiments.bench.report import BenchReport, machine
 
 RunBenchmark = Callable[[], BenchReport]
 
@@ -42,25 +43,12 @@ def page(reports: Iterable[BenchReport], seconds: float) -> str:
 
 def _section(report: BenchReport) -> str:
     lines = [f"## bench {report.name}", "", _ABOUT.get(report.name, ""), ""]
-    lines += _table(report.columns, report.rows)
+    lines.append(markdown(report.table()))
     if report.goals:
-        lines += ["", *_table(("goal", "measured", ""), [_goal(goal) for goal in report.goals])]
+        lines += ["", markdown(report.goals_table("**missed**"))]
     for note in report.notes:
         lines += ["", note]
     return "\n".join(lines) + "\n"
-
-
-def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    head = [cell or " " for cell in columns]
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" + " ---: |" * (len(head) - 1)]
-    return lines + ["| " + " | ".join(row) + " |" for row in rows]
-
-
-def _goal(goal: Goal) -> tuple[str, str, str]:
-    sign = "at most" if goal.most else "at least"
-    value = "not measured" if goal.value is None else f"{goal.value:,.4g}"
-    verdict = {True: "met", False: "**missed**", None: ""}[goal.met]
-    return f"{goal.text} {sign} {goal.target:,g}", value, verdict
 
 
 def write(path: Path, text: str) -> None:

@@ -4,12 +4,17 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
-from rich.table import Table
+from detour.base.tables import Column, Table, left, right
+
+Numbers: TypeAlias = "str | float | Sequence[Numbers] | Mapping[str, Numbers] | None"
+"""a number, or several by name or in order"""
 
 
 @dataclass(frozen=True)
@@ -29,36 +34,36 @@ class Goal:
             return None
         return self.value <= self.target if self.most else self.value >= self.target
 
+    @property
+    def measured(self) -> str:
+        return "not measured" if self.value is None else f"{self.value:,.4g}"
+
+    def __str__(self) -> str:
+        return f"{self.text} {'at most' if self.most else 'at least'} {self.target:,g}"
+
 
 @dataclass(frozen=True)
 class BenchReport:
     """Result of one benchmark."""
 
     name: str
-    numbers: dict[str, Any]
+    numbers: Mapping[str, Numbers]
     """what --json prints"""
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     goals: tuple[Goal, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
-    def tables(self) -> list[Table]:
-        """Tables for a terminal."""
-        table = Table(title=f"bench {self.name}", title_justify="left")
-        for number, column in enumerate(self.columns):
-            table.add_column(column, justify="right" if number else "left")
-        for row in self.rows:
-            table.add_row(*row)
-        return [table, self._goals()] if self.goals else [table]
+    def table(self) -> Table[tuple[str, ...]]:
+        """What was measured."""
+        columns = [Column[tuple[str, ...]](name, itemgetter(at), right=at > 0) for at, name in enumerate(self.columns)]
+        return Table(columns, self.rows, f"bench {self.name}")
 
-    def _goals(self) -> Table:
-        table = Table("goal", "measured", "", title_justify="left")
-        words = {True: "met", False: "missed", None: "not measured"}
-        for goal in self.goals:
-            sign = "at most" if goal.most else "at least"
-            value = "-" if goal.value is None else f"{goal.value:,.4g}"
-            table.add_row(f"{goal.text} {sign} {goal.target:,g}", value, words[goal.met])
-        return table
+    def goals_table(self, missed: str = "missed") -> Table[Goal]:
+        """What was to be reached. `missed`: says that something was not."""
+        words = {True: "met", False: missed, None: ""}
+        columns = (left("goal", str), right("measured", lambda goal: goal.measured), left(" ", lambda g: words[g.met]))
+        return Table(columns, self.goals)
 
 
 def machine() -> str:

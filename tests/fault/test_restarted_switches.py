@@ -43,7 +43,7 @@ def session(booted: Session) -> Iterator[Session]:
     yield booted
     until(lambda: not booted.status().lost)
     assert held(booted) == before
-    assert booted.provision()["unchanged"] == booted.entry_count
+    assert booted.provision().unchanged == booted.control.entries
     assert booted.verify().verified
 
 
