@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.errors import DetourError
+from detour.base.records import extended
 from detour.control.entries import Plan
 from detour.control.p4runtime.watching import CELLS, Cell, Watched, WatchList, counts, slot_cells
 from detour.fabric.footings.clock import PS, FabricClock, Ticker
@@ -77,13 +78,14 @@ class SwitchFlowMonitor(Windows):
         name = _name(flow, device)
         total = self._seen[name] - self._first[name]
         packets, octets, marked, _, _ = counts(total).tolist()
-        return SwitchFlowTotals(
+        return extended(
+            SwitchFlowTotals,
+            self.last(name),
             switch=f"s{device - 1}",
             packets=packets,
             bytes=octets,
             ecn_packets=marked,
             delays=total[2:, 0].tolist(),
-            **vars(self.last(name)),
         )
 
     def history(self, flow: str, device: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

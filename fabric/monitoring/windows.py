@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.jit import njit
+from detour.base.records import extended
 from detour.control.rerouting import FlowReport
 from detour.fabric.monitoring.rows import FlowTotals, FlowWindow, PortWindow
 from detour.hosts.state import Hosts
@@ -126,13 +127,14 @@ class FlowMonitor(Windows):
         """Counters so far and the last window of every flow."""
         for name, place in self._place.items():
             q = self._hs.qp[self._book[place, 0]]
-            yield FlowTotals(
+            yield extended(
+                FlowTotals,
+                self.last(name),
                 name=name,
                 packets=int(q["st_rx_packets"]),
                 bytes=int(q["st_rx_bytes"]),
                 duplicates=int(q["st_rx_duplicates"]),
                 ecn_packets=int(q["st_rx_ecn_marked"]),
-                **vars(self.last(name)),
             )
 
 

@@ -8,6 +8,7 @@ import time
 from msgspec import UNSET
 
 from detour.base.errors import DetourError
+from detour.base.records import extended
 from detour.fabric.footings.base import Fabric
 from detour.fabric.operations.control_plane import ControlPlane, since
 from detour.fabric.operations.results import Failed, FailureChange, Healed
@@ -30,19 +31,19 @@ class Failing:
             found = failure_name(self._topology, failure)
             if failure in self._control.failures:
                 raise DetourError(f"{found} is down already")
-            return Failed(failed=found, **vars(self._change(self._control.failures | {failure})))
+            return extended(Failed, self._change(self._control.failures | {failure}), failed=found)
 
     def heal(self, name: str | None = None) -> Healed:
         """Brings a link or switch, or all of them, back."""
         with self._control.changing:
             if name is None:
                 names = ", ".join(self._control.failure_names())
-                return Healed(healed=names, **vars(self._change(frozenset())))
+                return extended(Healed, self._change(frozenset()), healed=names)
             failure = parse_failure(self._topology, name)
             found = failure_name(self._topology, failure)
             if failure not in self._control.failures:
                 raise DetourError(f"{found} is not down")
-            return Healed(healed=found, **vars(self._change(self._control.failures - {failure})))
+            return extended(Healed, self._change(self._control.failures - {failure}), healed=found)
 
     def _change(self, failures: frozenset[Failure]) -> FailureChange:
         begin, control = time.monotonic(), self._control

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from detour.base.errors import DetourError
+from detour.base.records import extended
 from detour.control.rerouting import FlowReport
 from detour.fabric.footings.clock import FabricClock, Ticker
 from detour.fabric.monitoring.rows import FlowRow, SwitchFlowTotals
@@ -129,6 +130,6 @@ class LiveFlows:
             totals = [(each, self._flows[each.name]) for each in self.monitor.totals()]
             paths = [(each, str(live.flow.current_path), live.placed is not None) for each, live in totals]
         return [
-            FlowRow(**vars(each), path=path, placed=placed, switches=at_switches(each.name))
+            extended(FlowRow, each, path=path, placed=placed, switches=at_switches(each.name))
             for each, path, placed in paths
         ]

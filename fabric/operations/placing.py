@@ -7,6 +7,7 @@ import time
 from pathlib import Path as File
 
 from detour.base.errors import DetourError
+from detour.base.records import extended
 from detour.control.placement.jobs import read_jobs
 from detour.fabric.operations.control_plane import ControlPlane, since
 from detour.fabric.operations.live import LiveFlows
@@ -39,7 +40,7 @@ class Placing:
             state = self._steering.state()
             if watch:
                 self._watched.watch_flows(True)
-        return PlacedFlows(**vars(state), topology=self._topology.spec, seconds=since(begin))
+        return extended(PlacedFlows, state, topology=self._topology.spec, seconds=since(begin))
 
     def placement(self) -> PlacementState:
         """The placement as it is now."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 
+from detour.base.records import extended
 from detour.control.entries import Plan
 from detour.control.p4runtime.client import FabricClient
 from detour.fabric.footings.base import Fabric
@@ -86,8 +87,10 @@ class Session:
 
     def status(self) -> Status:
         """What runs, since when, and where."""
-        addresses, details = self.fabric.addresses(), self.fabric.details()
-        return Status(
+        addresses = self.fabric.addresses()
+        return extended(
+            Status,
+            self.fabric.details(),
             target=self.fabric.target,
             topology=self.topology.spec,
             switches=len(self.topology.switches),
@@ -101,5 +104,4 @@ class Session:
             endpoints={t.name: SwitchEndpoint(addresses[t.name], t.device_id) for t in self.fabric.targets()},
             displaced=self.control.displaced,
             icmp_answered=self.control.responder.answered,
-            **vars(details),
         )

@@ -7,6 +7,7 @@ import threading
 from dataclasses import replace
 
 from detour.base.errors import DetourError
+from detour.base.records import extended
 from detour.base.times import MS
 from detour.control.placement.jobs import FlowSet
 from detour.control.rerouting import ReroutingController, Thresholds
@@ -68,7 +69,7 @@ class Steering:
     def state(self) -> PlacementState:
         """The placement as it is."""
         with self._lock:
-            return PlacementState(**vars(self._placed.totals()), rerouting=self._rerouter is not None)
+            return extended(PlacementState, self._placed.totals(), rerouting=self._rerouter is not None)
 
     def next_path(self, source: int, target: int) -> tuple[int, Path] | None:
         """(flow of the placement, its path) for the next connection between two hosts; None if they have none."""
@@ -89,7 +90,7 @@ class Steering:
             for live in self._live.all():
                 if live.placed is not None and live.placed in moved:
                     self._live.reroute(live.name, self._placed.path(live.placed))
-            return RepairedPlacement(**vars(self._placed.totals()), moved=len(moved))
+            return extended(RepairedPlacement, self._placed.totals(), moved=len(moved))
 
     # -- rerouting --------------------------------------------------------------------------------------
 

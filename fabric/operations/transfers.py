@@ -34,7 +34,7 @@ class Transfers:
     ) -> None:
         self._fabric, self._topology, self._pump, self._live = fabric, fabric.topology, pump, live
         self._paths, self._steering, self._watched = paths, steering, watched
-        self._dice = random.Random(fabric.terms.seed)
+        self._rng = random.Random(fabric.terms.seed)
 
     def send(
         self,
@@ -58,7 +58,7 @@ class Transfers:
         if length < 1:
             raise DetourError(f"{length} bytes cannot be sent; at least 1")
         placed, choice = self._choice(a, b, sport, usid)
-        seed = self._dice.randrange(1 << 63)
+        seed = self._rng.randrange(1 << 63)
         if file is None:
             stream = PatternSource(seed, length), PatternSink(seed)
         else:
@@ -89,7 +89,7 @@ class Transfers:
         placed = self._steering.next_path(a.index, b.index)
         if placed is not None:
             return placed[0], Choice((placed[1],))
-        return None, probing_choice(self._topology, a, b, self._dice)
+        return None, probing_choice(self._topology, a, b, self._rng)
 
     def _sent(self, a: Host, b: Host, seconds: float, flow: Flow) -> SentMessage:
         stats = flow.stats()
@@ -109,7 +109,7 @@ class Transfers:
     def probe(self, source: str, target: str) -> ProbedPaths:
         """Probes all candidate paths between two hosts and reports their queuing delays."""
         a, b = self._paths.ends(source, target)
-        choice = probing_choice(self._topology, a, b, self._dice)
+        choice = probing_choice(self._topology, a, b, self._rng)
         found = probe(self._fabric, a.index, b.index, choice.paths)
         tick_ns = self._fabric.terms.hosts.tick_ps // 1000
         rows = [
