@@ -51,7 +51,7 @@ def native_cache(planning: bool = False) -> Cache:
     return Cache("numba", _source_digest(_PLANNING if planning else _RUNNING), top=_top)
 
 
-class Record:
+class Fields:
     """A record of an array with its fields as attributes, as native code has it, for native functions that run as
     Python.
 
@@ -71,8 +71,8 @@ class Record:
 
 
 def as_record(value: Any) -> Any:
-    """A record of an array as `Record`; anything else as it is."""
-    return Record(value) if isinstance(value, np.void) else value
+    """A record of an array as `Fields`; anything else as it is."""
+    return Fields(value) if isinstance(value, np.void) else value
 
 
 def _with_records(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -25,7 +25,7 @@ from detour.engine.loop.hosts import (
 from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import (
     CACHE_LINE,
-    CHANNEL,
+    CHANNEL_RECORD,
     ENTITY,
     NIC,
     ON_CHANNEL,
@@ -65,7 +65,7 @@ _LATELY = np.int64(4)
 _HOT = 2 * CACHE_LINE
 """Of a row of ports, channels or interfaces, what most packets touch."""
 
-_ENTITY, _CHANNEL, _PORT, _QUEUE, _NIC = (each.itemsize for each in (ENTITY, CHANNEL, PORT, QUEUE, NIC))
+_ENTITY, _CHANNEL, _PORT, _QUEUE, _NIC = (each.itemsize for each in (ENTITY, CHANNEL_RECORD, PORT, QUEUE, NIC))
 
 
 @inner(forceinline=True)

@@ -152,7 +152,7 @@ ENTITY: Final = np.dtype(
 )
 """Who may have an event pending; each has at most one."""
 
-CHANNEL: Final = _lines(
+CHANNEL_RECORD: Final = _lines(
     # a sequence of frames with rising times: a link in flight, or frames waiting to come in
     "entity", "head", "tail", "count", "kind", "index", "rate_bps", "delay_ps",
     "up", "faulty", "packets", "bytes", "busy_ps",

@@ -29,7 +29,7 @@ NodesOf = Callable[[], np.ndarray]
 _TABLES: dict[str, np.dtype] = {
     "entities": layout.ENTITY,
     "heap": layout.HEAP_ENTRY,
-    "channels": layout.CHANNEL,
+    "channels": layout.CHANNEL_RECORD,
     "ports": layout.PORT,
     "queues": layout.QUEUE,
     "switches": layout.SWITCH,

@@ -18,7 +18,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from detour.base.jit import Record
+from detour.base.jit import Fields
 from detour.engine.loop import layout
 from detour.engine.loop.jit import inner
 
@@ -46,7 +46,7 @@ def _record_by_address(dtype: np.dtype) -> Any:
 
 def _python_record(dtype: np.dtype, address: int) -> Any:
     raw: Any = (ctypes.c_char * dtype.itemsize).from_address(address)
-    return Record(np.frombuffer(raw, dtype=dtype)[0])
+    return Fields(np.frombuffer(raw, dtype=dtype)[0])
 
 
 global_at = _record_by_address(layout.GLOBALS)
@@ -55,7 +55,7 @@ phv_at = _record_by_address(layout.FIXED_PHV)
 heap_at = _record_by_address(layout.HEAP_ENTRY)
 entity_at = _record_by_address(layout.ENTITY)
 node_at = _record_by_address(layout.NODE)
-channel_at = _record_by_address(layout.CHANNEL)
+channel_at = _record_by_address(layout.CHANNEL_RECORD)
 port_at = _record_by_address(layout.PORT)
 queue_at = _record_by_address(layout.QUEUE)
 switch_at = _record_by_address(layout.SWITCH)
