@@ -12,6 +12,7 @@ from dataclasses import fields
 from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from detour.base.errors import DetourError
 
@@ -60,6 +61,11 @@ def decoder(*kinds: type[T]) -> Callable[[Any], T]:
         return from_json(by_name[name], value)
 
     return decode
+
+
+def given(value: T | UnsetType, otherwise: T) -> T:
+    """The value of a field, or another one if it is unset."""
+    return otherwise if value is UNSET else value
 
 
 def extended(kind: type[T], record: Any, **more: Any) -> T:

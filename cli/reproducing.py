@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from detour.base.errors import DetourError
-from detour.base.records import as_json
 from detour.cli.output import Page, bar, present
 from detour.cli.parser import CommandFunction, Parser, command
 
@@ -102,6 +101,8 @@ def show(
 
 def _rest(page: Page, found: Reproduction[P, Any], groups: Callable[[Sequence[P]], list[str]] | None) -> None:
     """Failures and points left out."""
+    from detour.experiments.reproduce import describe
+
     for failure in found.failures:
         page.print(f"failed: {describe(failure.point)}: {failure.reason}")
     if found.left_out:
@@ -109,14 +110,3 @@ def _rest(page: Page, found: Reproduction[P, Any], groups: Callable[[Sequence[P]
         left_out = sorted(found.left_out, key=describe)
         for line in groups(left_out) if groups else map(describe, left_out[:_SHOWN]):
             page.print(f"  {line}")
-
-
-def describe(point: Any) -> str:
-    """A point in a few words."""
-    names = (
-        *("kind", "topology", "pattern", "case", "network", "scheme", "pairs", "connections", "threshold", "scenario"),
-        *("mode",),
-        *("routing", "n", "s", "v", "layers", "k", "ties", "us", "sizes", "dcqcn", "seed"),
-    )
-    values = as_json(point)
-    return ", ".join(f"{name} {values[name]}" for name in names if values.get(name) is not None)

@@ -62,7 +62,21 @@ class Rule:
         return bool(close and abs(slope) * (len(means) - 1) <= self.tolerance * mean)
 
 
-@dataclass
+@dataclass(frozen=True, kw_only=True)
+class RunTimes:
+    """Virtual time of a run, and how steady it has to be: a rule as points have it."""
+
+    least_us: int
+    most_us: int
+    tolerance: float
+
+    @property
+    def rule(self) -> Rule:
+        """The rule for steady state."""
+        return Rule(tolerance=self.tolerance, least_ps=self.least_us * US, most_ps=self.most_us * US)
+
+
+@dataclass(frozen=True)
 class Series:
     """Rates in Gb/s, one element an interval."""
 
@@ -70,8 +84,13 @@ class Series:
     wire_gbps: list[float] = field(default_factory=list)
     goodput_gbps: list[float] = field(default_factory=list)
 
+    def rounded(self, digits: int) -> Series:
+        """The same with so many digits behind the point."""
+        wire, goodput = ([round(value, digits) for value in rates] for rates in (self.wire_gbps, self.goodput_gbps))
+        return Series(self.interval_us, wire, goodput)
 
-@dataclass
+
+@dataclass(frozen=True)
 class Steady:
     """What a run settled at."""
 

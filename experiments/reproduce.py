@@ -55,7 +55,7 @@ NONSHORTEST = Experiment(
     "nonshortest",
     "Figs. 5 to 7 and Table III: four schemes on Dragonflies D1 to D3, UNF, ADV1 and ADV2",
     nonshortest.run,
-    unchanged,
+    nonshortest.decode,
     nonshortest.collect,
     nonshortest.seconds,
 )
@@ -63,7 +63,7 @@ PFC_GAIN = Experiment(
     "pfc-gain",
     "Table I: LERP without PFC against RoCEv2 with PFC on a 1:4 fat-tree with 512 hosts",
     pfc_gain.run,
-    unchanged,
+    decoder(pfc_gain.PfcGainRun),
     pfc_gain.collect,
     pfc_gain.seconds,
 )
@@ -71,7 +71,7 @@ DEADLOCK = Experiment(
     "deadlock",
     "Fig. 2: a circle of buffers, with PFC and one virtual channel, with three, and without PFC",
     deadlock.run,
-    unchanged,
+    decoder(deadlock.Figure2Run),
     deadlock.collect,
     deadlock.seconds,
 )
@@ -186,6 +186,16 @@ def document(found: Reproduction[Any, Any]) -> dict[str, Any]:
     return {
         "experiment": found.experiment,
         **as_json(found.collected),
-        "failures": [{"point": as_json(failure.point), "reason": failure.reason} for failure in found.failures],
-        "left_out": [as_json(point) for point in found.left_out],
+        "failures": as_json(found.failures),
+        "left_out": as_json(found.left_out),
     }
+
+
+def describe(point: Any) -> str:
+    """A point in a few words."""
+    names = (
+        *("kind", "topology", "pattern", "case", "network", "scheme", "pairs", "connections", "threshold", "scenario"),
+        *("mode", "routing", "n", "s", "v", "layers", "k", "ties", "us", "sizes", "dcqcn", "seed"),
+    )
+    values = as_json(point)
+    return ", ".join(f"{name} {values[name]}" for name in names if values.get(name) is not None)

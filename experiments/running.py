@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from detour.base.dataplane import PACKET_BYTES, PAYLOAD
+from detour.base.records import extended
 from detour.base.times import US
 from detour.control import schema
-from detour.experiments.measure import Rule, Series, Steady, jain, settle
+from detour.experiments.measure import Rule, Series, jain, settle
 from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
 from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
 from detour.topo import Topology
@@ -28,6 +29,66 @@ _WINDOWS = ((0, 1024), (4_000, 512), (12_000, 256), (24_000, 128))
 """from so many connections on, packets that each may have under way; many share a host's link"""
 FCT_POLL_PS = 20 * US
 FCT_MOST_PS = 1_000_000 * US
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunCounters:
+    """Sums over a whole run. `min_share`: the fraction of packets that took a shortest path, see `_min_fraction`."""
+
+    packets: int
+    retransmitted: int
+    timeouts: int
+    marked: int
+    reroutes: int
+    probes: int
+    drops: int
+    pauses: int
+    paused_ms: float
+    buffer_peak_bytes: int
+    queue_peak_bytes: int
+    min_share: float | None
+    packet_hops: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredRun(RunCounters):
+    """What a run carried. `deadlocked_queues`: (device, port, priority) of those that can never move again."""
+
+    wire_gbps: float
+    goodput_gbps: float
+    deadlock: bool
+    deadlocked_queues: tuple[tuple[int, int, int], ...]
+    virtual_ms: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SteadyRun(MeasuredRun):
+    """Connections that sent without end. `converged`: it was steady; `fairness`: Jain's index."""
+
+    converged: bool
+    fairness: float
+    series: Series
+
+
+@dataclass(frozen=True)
+class CompletionTimes:
+    """Of messages, in us: mean, percentiles, the longest."""
+
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+    max: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompletionRun(MeasuredRun):
+    """Connections that sent one message each. `fct_us`: None if none arrived whole; `unfinished`: connections that were
+    not done after `FCT_MOST_PS`, or when the fabric was deadlocked."""
+
+    message_bytes: int
+    fct_us: CompletionTimes | None
+    unfinished: int
 
 
 def window(connections: int) -> int:
@@ -71,42 +132,29 @@ def start(fabric: VirtualFabric, length: int, spread_ps: int = START_SPREAD_PS) 
 
 def steady_state(
     topology: Topology, scheme: Scheme, pairs: Sequence[HostPair], chosen: RunSettings, rule: Rule
-) -> dict[str, Any]:
+) -> SteadyRun:
     """Connections that send without end: throughput after convergence, and what was counted on the way."""
     with open_fabric(topology, scheme, pairs, chosen) as fabric:
         start(fabric, ENDLESS)
         steady = settle(fabric, rule)
-        return _throughput(steady) | counters(fabric)
-
-
-def _throughput(steady: Steady) -> dict[str, Any]:
-    return {
-        "wire_gbps": round(steady.wire_gbps, 3),
-        "goodput_gbps": round(steady.goodput_gbps, 3),
-        "converged": steady.converged,
-        "deadlock": bool(steady.deadlock),
-        "deadlocked_queues": [list(queue) for queue in steady.deadlock],
-        "virtual_ms": round(steady.seconds * 1e3, 3),
-        "fairness": round(jain(steady.per_connection_gbps), 4),
-        "series": _series(steady.series),
-    }
-
-
-def _series(series: Series) -> dict[str, Any]:
-    return {
-        "interval_us": series.interval_us,
-        "wire_gbps": [round(value, 1) for value in series.wire_gbps],
-        "goodput_gbps": [round(value, 1) for value in series.goodput_gbps],
-    }
+        return extended(
+            SteadyRun,
+            counters(fabric),
+            wire_gbps=round(steady.wire_gbps, 3),
+            goodput_gbps=round(steady.goodput_gbps, 3),
+            converged=steady.converged,
+            deadlock=bool(steady.deadlock),
+            deadlocked_queues=tuple(steady.deadlock),
+            virtual_ms=round(steady.seconds * 1e3, 3),
+            fairness=round(jain(steady.per_connection_gbps), 4),
+            series=steady.series.rounded(1),
+        )
 
 
 def completion_times(
     topology: Topology, scheme: Scheme, pairs: Sequence[HostPair], chosen: RunSettings, message_bytes: int
-) -> dict[str, Any]:
-    """Every connection sends one message: how long each takes. The rates are over the time of the last one.
-
-    `unfinished` counts connections that were not done after `FCT_MOST_PS`, or when the fabric was deadlocked.
-    """
+) -> CompletionRun:
+    """Every connection sends one message: how long each takes. The rates are over the time of the last one."""
     with open_fabric(topology, scheme, pairs, chosen) as fabric:
         start(fabric, message_bytes)
         stuck: list[tuple[int, int, int]] = []
@@ -117,46 +165,50 @@ def completion_times(
         last = max(fabric.last_done_ps, 1)
         payload = len(times) * message_bytes
         wire = -(-message_bytes // PAYLOAD) * (PACKET_BYTES - PAYLOAD) * len(times) + payload
-        percentiles = {f"p{p}": round(float(np.percentile(times, p)), 3) for p in (50, 90, 99)} if len(times) else {}
-        return {
-            "wire_gbps": round(wire * 8e3 / last, 3),
-            "goodput_gbps": round(payload * 8e3 / last, 3),
-            "message_bytes": message_bytes,
-            "fct_us": {"mean": round(float(times.mean()), 3), **percentiles, "max": round(float(times[-1]), 3)}
-            if len(times)
-            else None,
-            "unfinished": fabric.unfinished(),
-            "deadlock": bool(stuck),
-            "deadlocked_queues": [list(queue) for queue in stuck],
-            "virtual_ms": round(fabric.now_ps / 1e9, 3),
-        } | counters(fabric)
+        return extended(
+            CompletionRun,
+            counters(fabric),
+            wire_gbps=round(wire * 8e3 / last, 3),
+            goodput_gbps=round(payload * 8e3 / last, 3),
+            message_bytes=message_bytes,
+            fct_us=_summed_up(times) if len(times) else None,
+            unfinished=fabric.unfinished(),
+            deadlock=bool(stuck),
+            deadlocked_queues=tuple(stuck),
+            virtual_ms=round(fabric.now_ps / 1e9, 3),
+        )
 
 
-def counters(fabric: VirtualFabric) -> dict[str, Any]:
+def _summed_up(times_us: np.ndarray) -> CompletionTimes:
+    """Of times in order."""
+    median, p90, p99 = (round(float(np.percentile(times_us, p)), 3) for p in (50, 90, 99))
+    return CompletionTimes(round(float(times_us.mean()), 3), median, p90, p99, round(float(times_us[-1]), 3))
+
+
+def counters(fabric: VirtualFabric) -> RunCounters:
     """Sums over the whole run."""
     ports = fabric.network.port_stats()
     stats = [fabric.network.buffer_stats(switch.device_id) for switch in fabric.topology.switches]
     sent = int(fabric.column("st_packets").sum())
-    result: dict[str, Any] = {
-        "packets": sent,
-        "retransmitted": int(fabric.column("st_retransmitted").sum()),
-        "timeouts": int(fabric.column("st_rtos").sum()),
-        "marked": int(fabric.column("st_rx_ecn_marked").sum()),
-        "reroutes": int(fabric.column("st_reroutes").sum()),
-        "probes": int(fabric.column("st_ptms").sum()),
-        "drops": int(ports["queue_drops"].sum()) + sum(s["headroom_drops"] for s in stats),
-        "pauses": sum(s["pauses_sent"] for s in stats),
-        "paused_ms": round(sum(s["paused_ps"] for s in stats) / 1e9, 3),
-        "buffer_peak_bytes": max(s["buffer_peak"] for s in stats),
-        "queue_peak_bytes": int(ports["queue_peak_bytes"].max()),
-        "min_share": _min_share(fabric, sent),
-        "packet_hops": int(fabric.network.switch_stats()["packets"].sum()),
-    }
-    return result
+    return RunCounters(
+        packets=sent,
+        retransmitted=int(fabric.column("st_retransmitted").sum()),
+        timeouts=int(fabric.column("st_rtos").sum()),
+        marked=int(fabric.column("st_rx_ecn_marked").sum()),
+        reroutes=int(fabric.column("st_reroutes").sum()),
+        probes=int(fabric.column("st_ptms").sum()),
+        drops=int(ports["queue_drops"].sum()) + sum(s["headroom_drops"] for s in stats),
+        pauses=sum(s["pauses_sent"] for s in stats),
+        paused_ms=round(sum(s["paused_ps"] for s in stats) / 1e9, 3),
+        buffer_peak_bytes=max(s["buffer_peak"] for s in stats),
+        queue_peak_bytes=int(ports["queue_peak_bytes"].max()),
+        min_share=_min_fraction(fabric, sent),
+        packet_hops=int(fabric.network.switch_stats()["packets"].sum()),
+    )
 
 
-def _min_share(fabric: VirtualFabric, sent: int) -> float | None:
-    """Share of the data packets that took a shortest path, by the senders' choice; where switches choose, of all
+def _min_fraction(fabric: VirtualFabric, sent: int) -> float | None:
+    """Fraction of the data packets that took a shortest path, by the senders' choice; where switches choose, of all
     packets that they decided upon, ACKs and probes included."""
     if fabric.scheme.routing == "adaptive":
         decisions = [state.counters[schema.DECISIONS] for state in fabric.states.values()]

@@ -14,7 +14,6 @@ import multiprocessing
 import signal
 import socket
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -33,11 +32,10 @@ SweepProgress = Callable[[int, int, int], None]
 
 @dataclass(frozen=True)
 class FailedPoint(Generic[P]):
-    """A point that did not finish, and why (the error's last line, then its traceback if there is one)."""
+    """A point that did not finish, and why: the error's last line."""
 
     point: P
     reason: str
-    details: str = ""
 
 
 @dataclass
@@ -115,9 +113,9 @@ def _serve(connection: Connection, worker: str) -> None:
             return
         began = time.monotonic()
         try:
-            answer = (function(point), "", "")
+            answer = (function(point), "")
         except Exception as error:
-            answer = (None, f"{type(error).__name__}: {error}", traceback.format_exc())
+            answer = (None, f"{type(error).__name__}: {error}")
         connection.send((*answer, time.monotonic() - began))
 
 
@@ -141,11 +139,11 @@ class _Worker(Generic[P]):
         point, self.point = self.point, None
         assert point is not None
         try:
-            result, reason, details, seconds = self.connection.recv()
+            result, reason, seconds = self.connection.recv()
         except (EOFError, ConnectionResetError):
             self.process.join()
             return point, None, FailedPoint(point, f"the process died (exit code {self.process.exitcode})"), 0.0
-        return point, result, FailedPoint(point, reason, details) if reason else None, seconds
+        return point, result, FailedPoint(point, reason) if reason else None, seconds
 
     def end(self) -> None:
         self.connection.close()
@@ -211,4 +209,4 @@ def _on_ray(points: list[P], worker: str, address: str) -> Iterator[Finished[P]]
             result, seconds = ray.get(ready[0])
             yield point, result, None, seconds
         except Exception as error:
-            yield point, None, FailedPoint(point, str(error).strip().splitlines()[-1], str(error)), 0.0
+            yield point, None, FailedPoint(point, str(error).strip().splitlines()[-1]), 0.0

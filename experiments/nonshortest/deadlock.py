@@ -9,24 +9,60 @@ and the number of virtual channels only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
+from detour.base.records import extended
 from detour.base.times import US
 from detour.experiments import running
-from detour.experiments.store import Point
+from detour.experiments.running import RunCounters
 from detour.fabric.footings.virtual.fabric import ENDLESS
 from detour.fabric.footings.virtual.scheme import RED_MARKING, Scheme
 from detour.topo import Topology, parse_topology
 from detour.topo.topology import HostPair
 
-WORKER = "detour.experiments.nonshortest.deadlock:run"
 FIGURE_2 = "dragonfly:p=4,a=2,h=1"
 CASES = ("PFC, 1 VC", "PFC, 3 VCs", "no PFC, 1 VC")
 PAPER = {"PFC, 1 VC": True, "PFC, 3 VCs": False, "no PFC, 1 VC": False}
 """whether the paper expects a deadlock (section II-C)"""
 CHECK_PS = 20 * US
 RUN_PS = 2_000 * US
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure2Point:
+    """One case with one seed."""
+
+    case: str
+    topology: str
+    seed: int
+    experiment: Literal["deadlock"] = "deadlock"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure2Run(RunCounters):
+    """What came of a point. `paper`: whether the paper expects a deadlock; `queues`: those that are stuck, by name;
+    rates before it was found, or the time was over, and after."""
+
+    case: str
+    seed: int
+    pfc: bool
+    channels: int
+    deadlock: bool
+    paper: bool
+    found_at_us: float | None
+    queues: tuple[str, ...]
+    goodput_gbps_before: float
+    goodput_gbps_after: float
+
+
+@dataclass(frozen=True)
+class Figure2Findings:
+    """`points`: all runs."""
+
+    topology: str
+    points: Sequence[Figure2Run]
 
 
 def case_scheme(case: str) -> Scheme:
@@ -42,26 +78,22 @@ def circle(topology: Topology) -> list[HostPair]:
     return [(h.index, (h.index + 2 * per_group) % len(topology.hosts)) for h in topology.hosts]
 
 
-def select(seeds: int = 1) -> list[Point]:
+def select(seeds: int = 1) -> list[Figure2Point]:
     """A point for every case and seed."""
-    return [
-        {"experiment": "deadlock", "case": case, "topology": FIGURE_2, "seed": seed}
-        for case in CASES
-        for seed in range(1, seeds + 1)
-    ]
+    return [Figure2Point(case=case, topology=FIGURE_2, seed=seed) for case in CASES for seed in range(1, seeds + 1)]
 
 
-def seconds(point: Point) -> float:
+def seconds(point: Figure2Point) -> float:
     """Roughly what a point costs."""
     return 5.0
 
 
-def run(point: Point) -> dict[str, Any]:
+def run(point: Figure2Point) -> Figure2Run:
     """Runs a case until it is deadlocked or its time is over."""
-    topology = parse_topology(point["topology"])
+    topology = parse_topology(point.topology)
     pairs = circle(topology)
-    chosen = case_scheme(point["case"])
-    with running.open_fabric(topology, chosen, pairs, running.settings(len(pairs), point["seed"])) as fabric:
+    chosen = case_scheme(point.case)
+    with running.open_fabric(topology, chosen, pairs, running.settings(len(pairs), point.seed)) as fabric:
         running.start(fabric, ENDLESS)
         stuck = fabric.deadlock()
         while not stuck and fabric.now_ps < RUN_PS:
@@ -72,19 +104,20 @@ def run(point: Point) -> dict[str, Any]:
         # A deadlock must show: from here on nothing more arrives through the queues in question.
         fabric.run(fabric.now_ps + 10 * CHECK_PS)
         after = int(fabric.column("st_rx_bytes").sum())
-        return {
-            "case": point["case"],
-            "seed": point["seed"],
-            "pfc": chosen.pfc,
-            "channels": chosen.channels,
-            "deadlock": bool(stuck),
-            "paper": PAPER[point["case"]],
-            "found_at_us": found_at / US if stuck else None,
-            "queues": [_name(topology, *queue) for queue in stuck],
-            "goodput_gbps_before": round(before * 8e3 / found_at, 3),
-            "goodput_gbps_after": round((after - before) * 8e3 / (10 * CHECK_PS), 3),
-            **running.counters(fabric),
-        }
+        return extended(
+            Figure2Run,
+            running.counters(fabric),
+            case=point.case,
+            seed=point.seed,
+            pfc=chosen.pfc,
+            channels=chosen.channels,
+            deadlock=bool(stuck),
+            paper=PAPER[point.case],
+            found_at_us=found_at / US if stuck else None,
+            queues=tuple(_name(topology, *queue) for queue in stuck),
+            goodput_gbps_before=round(before * 8e3 / found_at, 3),
+            goodput_gbps_after=round((after - before) * 8e3 / (10 * CHECK_PS), 3),
+        )
 
 
 def _name(topology: Topology, device: int, port: int, priority: int) -> str:
@@ -95,6 +128,6 @@ def _name(topology: Topology, device: int, port: int, priority: int) -> str:
     return f"{switch.name}-{'h' if peer.kind == 'host' else 's'}{peer.index}, priority {priority}"
 
 
-def collect(results: Iterable[dict[str, Any] | None]) -> dict[str, Any]:
-    """`points`: all runs."""
-    return {"topology": FIGURE_2, "points": [result for result in results if result is not None]}
+def collect(results: Iterable[Figure2Run | None]) -> Figure2Findings:
+    """All runs."""
+    return Figure2Findings(FIGURE_2, [result for result in results if result is not None])

@@ -8,25 +8,35 @@ what a sweep calls for each, `collect` puts results beside the paper's.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, NamedTuple
+
+from msgspec import UNSET, UnsetType
 
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
+from detour.base.records import extended, from_json, given
 from detour.base.times import US
 from detour.control.policy import Amount, StepMarking
 from detour.control.routes.adaptive import check_routing
 from detour.experiments import running
-from detour.experiments.measure import Rule
+from detour.experiments.measure import RunTimes
 from detour.experiments.nonshortest import paper
+from detour.experiments.nonshortest.paper import LoadLevel
 from detour.experiments.nonshortest.workloads import ceiling, pair_count, sample
-from detour.experiments.store import Point
-from detour.fabric.footings.virtual.scheme import BENCHMARK, SCHEMES, LinkSettings, Scheme, SwitchMemory, scheme
+from detour.experiments.running import CompletionRun, MeasuredRun, SteadyRun
+from detour.fabric.footings.virtual.scheme import (
+    BENCHMARK,
+    SCHEMES,
+    TELEMETRY_LERP,
+    LinkSettings,
+    Scheme,
+    SwitchMemory,
+    scheme,
+)
 from detour.hosts.config import HostConfig
 from detour.topo import Topology, parse_topology
-
-WORKER = "detour.experiments.nonshortest.experiment:run"
 
 THRESHOLDS = (0, 10, 20, 30)
 """T of Benchmark in packets; with `best` each of its points is run with all of them and the best one counts"""
@@ -34,11 +44,10 @@ DEFAULT_THRESHOLD = 10
 """T where it is not swept"""
 
 TIMES = {
-    "quick": {"least_us": 600, "most_us": 1_600, "tolerance": 0.03},
-    "normal": {"least_us": 2_000, "most_us": 6_000, "tolerance": 0.02},
-    "full": {"least_us": 4_000, "most_us": 20_000, "tolerance": 0.01},
+    "quick": RunTimes(least_us=600, most_us=1_600, tolerance=0.03),
+    "normal": RunTimes(least_us=2_000, most_us=6_000, tolerance=0.02),
+    "full": RunTimes(least_us=4_000, most_us=20_000, tolerance=0.01),
 }
-"""virtual time of a run, see `measure.Rule`"""
 _SHORTER = {("D2", "unf"): 3, ("D3", "unf"): 5}
 """UNF fills all of a fabric: what these times are divided by, but for `full`"""
 _LEAST_US = 800
@@ -75,6 +84,77 @@ class NonshortestSelection:
     step_bytes: int | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class NonshortestPoint(RunTimes):
+    """One run of one scheme with one draw of pairs; see `NonshortestSelection`. What is unset is as a scheme has it."""
+
+    topology: str
+    pattern: str
+    scheme: str
+    pairs: int
+    seed: int
+    threshold: int
+    delays_us: tuple[float, float, float]
+    headroom_bytes: int | UnsetType = UNSET
+    message_bytes: int | UnsetType = UNSET
+    loss: float | UnsetType = UNSET
+    hosts: dict[str, float] | UnsetType = UNSET
+    step_bytes: int | UnsetType = UNSET
+    experiment: Literal["nonshortest"] = "nonshortest"
+
+
+class TrafficCase(NamedTuple):
+    """What schemes are compared on."""
+
+    topology: str
+    pattern: str
+    pairs: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class NonshortestRun(MeasuredRun):
+    """What came of a point. `ceiling_gbps`: what its pairs can carry at most; `ceiling_bound`: which bound says so;
+    `paper`: the throughput in Gb/s that the paper states; `wire_gbps_by_threshold`: only of Benchmark's run with the
+    best T, those with all of them."""
+
+    topology: str
+    pattern: str
+    scheme: str
+    pairs: int
+    seed: int
+    threshold: int
+    ceiling_gbps: float
+    ceiling_bound: str
+    loss: float
+    paper: float | None
+    wire_gbps_by_threshold: dict[str, float] | UnsetType = UNSET
+
+    @property
+    def traffic(self) -> TrafficCase:
+        """What it is compared on with other schemes."""
+        return TrafficCase(self.topology, self.pattern, self.pairs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SteadyNonshortestRun(NonshortestRun, SteadyRun):
+    """Of endless connections."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompletionNonshortestRun(NonshortestRun, CompletionRun):
+    """Of one message each."""
+
+
+def decode(value: Any) -> NonshortestRun:
+    """A run of JSON.
+
+    Raises:
+        DetourError: it is none.
+    """
+    completion = isinstance(value, dict) and "message_bytes" in value
+    return from_json(CompletionNonshortestRun if completion else SteadyNonshortestRun, value)
+
+
 def find_topology(name: str) -> tuple[str, Topology]:
     """(D1, D2, D3 or the text itself, topology)"""
     known = paper.TOPOLOGIES.get(name.upper())
@@ -88,7 +168,7 @@ def default_pairs(topology: str, pattern: str) -> tuple[int, ...]:
     return (*spread, most)
 
 
-def select(what: NonshortestSelection) -> list[Point]:
+def select(what: NonshortestSelection) -> list[NonshortestPoint]:
     """The points of a selection, checked before anything runs.
 
     Raises:
@@ -105,13 +185,15 @@ def select(what: NonshortestSelection) -> list[Point]:
     for count in what.pairs:
         sample(topology, what.pattern, count, 1)
     points = []
-    for scheme_name in what.schemes:
-        chosen = scheme(scheme_name)
+    for chosen in map(scheme, what.schemes):
         _check(topology, chosen, what)
         for count in what.pairs:
-            for seed in range(1, what.seeds + 1):
-                for threshold in what.thresholds if chosen.routing == "adaptive" else (0,):
-                    points.append(_point(name, topology, what, chosen, count, seed, threshold))
+            point = _point(name, topology, what, chosen, count)
+            points += [
+                replace(point, seed=seed, threshold=threshold)
+                for seed in range(1, what.seeds + 1)
+                for threshold in (what.thresholds if chosen.routing == "adaptive" else (0,))
+            ]
     return points
 
 
@@ -131,41 +213,35 @@ def _check(topology: Topology, chosen: Scheme, what: NonshortestSelection) -> No
         buffers.shared_bytes(cabled)
 
 
-def _point(
-    name: str, topology: Topology, what: NonshortestSelection, chosen: Scheme, count: int, seed: int, threshold: int
-) -> Point:
-    point: Point = {
-        "experiment": "nonshortest",
-        "topology": name,
-        "pattern": what.pattern,
-        "scheme": chosen.name,
-        "pairs": count,
-        "seed": seed,
-        "threshold": threshold,
-        "delays_us": list(what.delays_us),
-        **_times(name, topology, chosen, what, count),
-    }
-    if what.headroom_bytes is not None:
-        point["headroom_bytes"] = what.headroom_bytes
-    if what.message_bytes:
-        point["message_bytes"] = what.message_bytes
-    if what.loss:
-        point["loss"] = what.loss
-    if what.hosts:
-        point["hosts"] = dict(what.hosts)
-    if what.step_bytes is not None:
-        point["step_bytes"] = what.step_bytes
-    return point
+def _point(name: str, topology: Topology, what: NonshortestSelection, chosen: Scheme, count: int) -> NonshortestPoint:
+    """With the first draw of pairs."""
+    return extended(
+        NonshortestPoint,
+        _times(name, topology, chosen, what, count),
+        topology=name,
+        pattern=what.pattern,
+        scheme=chosen.name,
+        pairs=count,
+        seed=1,
+        threshold=0,
+        delays_us=what.delays_us,
+        headroom_bytes=UNSET if what.headroom_bytes is None else what.headroom_bytes,
+        message_bytes=what.message_bytes or UNSET,
+        loss=what.loss or UNSET,
+        hosts=dict(what.hosts) or UNSET,
+        step_bytes=UNSET if what.step_bytes is None else what.step_bytes,
+    )
 
 
-def _times(name: str, topology: Topology, chosen: Scheme, what: NonshortestSelection, count: int) -> dict[str, float]:
-    times: dict[str, float] = dict(TIMES[what.times])
+def _times(name: str, topology: Topology, chosen: Scheme, what: NonshortestSelection, count: int) -> RunTimes:
+    times = TIMES[what.times]
     shorter = 1 if what.times == "full" else _SHORTER.get((name, what.pattern), 1)
     if shorter > 1:
-        times |= {key: max(times[key] // shorter, _LEAST_US) for key in ("least_us", "most_us")}
+        least, most = (max(time // shorter, _LEAST_US) for time in (times.least_us, times.most_us))
+        times = replace(times, least_us=least, most_us=most)
     if chosen.paths == "telemetry" and what.pattern != "unf" and what.times != "quick":
         scan = max(min(_scan_us(topology, count), _SCAN_MOST_US), _MOVES_US)
-        times |= {"least_us": max(times["least_us"], scan), "most_us": max(times["most_us"], 3 * scan // 2)}
+        times = replace(times, least_us=max(times.least_us, scan), most_us=max(times.most_us, 3 * scan // 2))
     return times
 
 
@@ -182,116 +258,128 @@ def _links(delays_us: Sequence[float]) -> LinkSettings:
     return LinkSettings(host_delay_ps=host, local_delay_ps=local, global_delay_ps=between)
 
 
-def rule_of(point: Point) -> Rule:
-    """The rule for steady state that a point asks for."""
-    return Rule(tolerance=point["tolerance"], least_ps=point["least_us"] * US, most_ps=point["most_us"] * US)
-
-
-def seconds(point: Point) -> float:
+def seconds(point: NonshortestPoint) -> float:
     """Roughly what a point costs on one core; for choosing, not for reporting."""
-    topology = find_topology(point["topology"])[1]
-    pairs = sample(topology, point["pattern"], point["pairs"], point["seed"])
-    gbps = ceiling(topology, pairs, shortest_only=point["scheme"] == "ShortestPath").gbps(LinkSettings().rate_bps)
-    packets = gbps * 1e9 / 8 / PACKET_BYTES * point["most_us"] / 1e6 * 0.8
+    topology = find_topology(point.topology)[1]
+    pairs = sample(topology, point.pattern, point.pairs, point.seed)
+    gbps = ceiling(topology, pairs, shortest_only=point.scheme == "ShortestPath").gbps(LinkSettings().rate_bps)
+    packets = gbps * 1e9 / 8 / PACKET_BYTES * point.most_us / 1e6 * 0.8
     return _START_SECONDS + len(topology.switches) / 50 + packets * _HOPS_A_PACKET / _HOPS_A_SECOND
 
 
-def changed(chosen: Scheme, point: Point) -> Scheme:
+def changed(chosen: Scheme, point: NonshortestPoint) -> Scheme:
     """The scheme with what the point changes about it."""
-    chosen = replace(chosen, hosts=(*chosen.hosts, *point.get("hosts", {}).items()))
-    if "step_bytes" in point and isinstance(chosen.ecn, StepMarking):
-        chosen = replace(chosen, ecn=StepMarking(Amount(point["step_bytes"], "bytes")))
+    chosen = replace(chosen, hosts=(*chosen.hosts, *given(point.hosts, {}).items()))
+    if point.step_bytes is not UNSET and isinstance(chosen.ecn, StepMarking):
+        chosen = replace(chosen, ecn=StepMarking(Amount(point.step_bytes, "bytes")))
     return chosen
 
 
-def run(point: Point) -> dict[str, Any]:
+def run(point: NonshortestPoint) -> NonshortestRun:
     """Computes a point."""
-    topology = find_topology(point["topology"])[1]
-    chosen = changed(scheme(point["scheme"]).with_threshold(point["threshold"]), point)
-    pairs = sample(topology, point["pattern"], point["pairs"], point["seed"])
-    memory = SwitchMemory(headroom_bytes=point.get("headroom_bytes"))
-    settings = running.settings(len(pairs), point["seed"], _links(point["delays_us"]), memory, point.get("loss", 0.0))
+    topology = find_topology(point.topology)[1]
+    chosen = changed(scheme(point.scheme).with_threshold(point.threshold), point)
+    pairs = sample(topology, point.pattern, point.pairs, point.seed)
+    memory = SwitchMemory(headroom_bytes=None if point.headroom_bytes is UNSET else point.headroom_bytes)
+    loss = given(point.loss, 0.0)
+    settings = running.settings(len(pairs), point.seed, _links(point.delays_us), memory, loss)
     most = ceiling(topology, pairs, shortest_only=chosen.routing == "minimal")
-    if message := point.get("message_bytes"):
-        found = running.completion_times(topology, chosen, pairs, settings, message)
+    if point.message_bytes is not UNSET:
+        kind = CompletionNonshortestRun
+        found = running.completion_times(topology, chosen, pairs, settings, point.message_bytes)
     else:
-        found = running.steady_state(topology, chosen, pairs, settings, rule_of(point))
-    names = ("topology", "pattern", "scheme", "pairs", "seed", "threshold")
-    return {
-        **{name: point[name] for name in names},
-        "ceiling_gbps": most.gbps(settings.links.rate_bps),
-        "ceiling_bound": most.bound,
-        "loss": point.get("loss", 0.0),
-        "paper": paper.throughput(point["topology"], point["pattern"], point["scheme"], point["pairs"]),
-        **found,
-    }
+        kind = SteadyNonshortestRun
+        found = running.steady_state(topology, chosen, pairs, settings, point.rule)
+    return extended(
+        kind,
+        found,
+        topology=point.topology,
+        pattern=point.pattern,
+        scheme=point.scheme,
+        pairs=point.pairs,
+        seed=point.seed,
+        threshold=point.threshold,
+        ceiling_gbps=most.gbps(settings.links.rate_bps),
+        ceiling_bound=most.bound,
+        loss=loss,
+        paper=paper.throughput(point.topology, point.pattern, point.scheme, point.pairs),
+    )
 
 
 # -- results ------------------------------------------------------------------------------------------------
 
 
-def collect(results: Iterable[dict[str, Any] | None]) -> dict[str, Any]:
-    """`points`, one for each (topology, pattern, scheme, pairs, seed), Benchmark's with the T that is best over all
-    seeds; and `gains`, Table III as far as the points cover it."""
-    cells: dict[tuple[Any, ...], dict[int, list[dict[str, Any]]]] = {}
+@dataclass(frozen=True)
+class Gain:
+    """By how many percent TelemetryLERP's wire rate is ahead of Benchmark's, and by how many in Table III, where the
+    number of pairs is the one that we take for one of its loads."""
+
+    topology: str
+    pattern: str
+    pairs: int
+    gain: float
+    load: LoadLevel | None
+    paper_gain: float | None
+
+    @property
+    def traffic(self) -> TrafficCase:
+        """What it was measured on."""
+        return TrafficCase(self.topology, self.pattern, self.pairs)
+
+
+@dataclass(frozen=True)
+class NonshortestFindings:
+    """`points`: one run for each (topology, pattern, scheme, pairs, seed), Benchmark's with the T that is best over all
+    seeds; `gains`: Table III as far as the points cover it."""
+
+    points: Sequence[NonshortestRun]
+    gains: Sequence[Gain]
+
+
+def collect(results: Iterable[NonshortestRun | None]) -> NonshortestFindings:
+    """Ours beside the paper's."""
+    cells: dict[tuple[TrafficCase, str], dict[int, list[NonshortestRun]]] = {}
     for result in results:
         if result is not None:
-            key = tuple(result[name] for name in ("topology", "pattern", "scheme", "pairs"))
-            cells.setdefault(key, {}).setdefault(result["threshold"], []).append(result)
+            cells.setdefault((result.traffic, result.scheme), {}).setdefault(result.threshold, []).append(result)
     points = [point for cell in cells.values() for point in _with_best_threshold(cell)]
-    return {"points": points, "gains": gains(points)}
+    return NonshortestFindings(points, gains(points))
 
 
-def _with_best_threshold(cell: dict[int, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+def _with_best_threshold(cell: dict[int, list[NonshortestRun]]) -> list[NonshortestRun]:
     """The points of the T whose mean over seeds is highest. T is a parameter of the scheme: it does not know which
     pairs will be drawn. One that was not run with as many seeds as others does not count."""
     most = max(map(len, cell.values()))
     chosen = max(
         (threshold for threshold, runs in cell.items() if len(runs) == most),
-        key=lambda threshold: statistics.fmean(run["wire_gbps"] for run in cell[threshold]),
+        key=lambda threshold: mean(cell[threshold], lambda run: run.wire_gbps),
     )
-    points = [dict(run) for run in cell[chosen]]
+    if cell[chosen][0].scheme != BENCHMARK.name:
+        return cell[chosen]
+    return [replace(run, wire_gbps_by_threshold=_by_threshold(cell, run.seed)) for run in cell[chosen]]
+
+
+def _by_threshold(cell: dict[int, list[NonshortestRun]], seed: int) -> dict[str, float]:
+    return {str(threshold): run.wire_gbps for threshold, runs in cell.items() for run in runs if run.seed == seed}
+
+
+def mean(runs: Iterable[NonshortestRun], of: Callable[[NonshortestRun], float]) -> float:
+    """Mean of a quantity over runs, mostly those of one scheme with several draws of pairs."""
+    return statistics.fmean(map(of, runs))
+
+
+def gains(points: Sequence[NonshortestRun]) -> list[Gain]:
+    """A gain wherever both schemes were run."""
+    by_traffic: dict[TrafficCase, dict[str, list[NonshortestRun]]] = {}
     for point in points:
-        if point["scheme"] == BENCHMARK.name:
-            point["wire_gbps_by_threshold"] = {
-                str(threshold): run["wire_gbps"]
-                for threshold, runs in cell.items()
-                for run in runs
-                if run["seed"] == point["seed"]
-            }
-    return points
-
-
-def mean_gbps(
-    points: Iterable[dict[str, Any]], topology: str, pattern: str, scheme_name: str, pairs: int
-) -> float | None:
-    """Mean wire rate over seeds, `None` without any."""
-    wanted = topology, pattern, scheme_name, pairs
-    found = [
-        p["wire_gbps"] for p in points if (p["topology"], p["pattern"], p["scheme"], p["pairs"]) == wanted
-    ]  # fmt: skip
-    return statistics.fmean(found) if found else None
-
-
-def gains(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By how many percent TelemetryLERP is ahead of Benchmark, wherever both were run; beside Table III where the
-    number of pairs is the one that we take for its loads."""
-    keys = dict.fromkeys((p["topology"], p["pattern"], p["pairs"]) for p in points)
+        by_traffic.setdefault(point.traffic, {}).setdefault(point.scheme, []).append(point)
     found = []
-    for topology, pattern, pairs in keys:
-        ours = mean_gbps(points, topology, pattern, "TelemetryLERP", pairs)
-        theirs = mean_gbps(points, topology, pattern, "Benchmark", pairs)
-        if ours is None or not theirs:
+    for traffic, runs in by_traffic.items():
+        if not runs.keys() >= {TELEMETRY_LERP.name, BENCHMARK.name}:
             continue
-        load = paper.load_of(topology, pattern, pairs)
-        found.append(
-            {
-                "topology": topology,
-                "pattern": pattern,
-                "pairs": pairs,
-                "gain": round(100 * (ours / theirs - 1), 2),
-                "load": load,
-                "paper_gain": paper.TABLE_3[topology, pattern, load] if load else None,
-            }
-        )
+        ours, theirs = (mean(runs[chosen.name], lambda run: run.wire_gbps) for chosen in (TELEMETRY_LERP, BENCHMARK))
+        if theirs:
+            load = paper.load_of(*traffic)
+            printed = paper.TABLE_3[traffic.topology, traffic.pattern, load] if load else None
+            found.append(Gain(*traffic, round(100 * (ours / theirs - 1), 2), load, printed))
     return found

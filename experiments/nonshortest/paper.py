@@ -7,10 +7,20 @@ Only numbers that stand in its text and tables. The curves of Figs. 5 to 7 carry
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
-TABLE_1: Final = (
-    # connections, load, throughput without PFC, with PFC (Gb/s), gain in percent
+
+class Table1Row(NamedTuple):
+    """`gain`: percent."""
+
+    connections: int
+    load: float
+    without_pfc_gbps: int
+    with_pfc_gbps: int
+    gain: float
+
+
+TABLE_1: Final = tuple(Table1Row(*row) for row in (
     (16, 0.03, 1_360, 1_288, 5.59),
     (32, 0.04, 2_177, 2_002, 8.74),
     (64, 0.07, 3_415, 3_038, 12.41),
@@ -24,7 +34,7 @@ TABLE_1: Final = (
     (16_384, 0.47, 22_211, 10_961, 102.64),
     (32_768, 0.6, 28_734, 10_976, 161.79),
     (65_535, 0.73, 34_795, 10_894, 219.4),
-)
+))  # fmt: skip
 """Table I. The text gives no unit; Gb/s fits 512 hosts of 100 Gb/s and the column of loads."""
 
 TABLE_2: Final = {

@@ -11,35 +11,82 @@ from __future__ import annotations
 
 import random
 import statistics
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
-from detour.base.times import US
+from detour.base.records import extended
 from detour.experiments import running
 from detour.experiments.maxmin import bound_gbps
-from detour.experiments.measure import Rule
+from detour.experiments.measure import RunTimes
 from detour.experiments.nonshortest import paper
-from detour.experiments.store import Point
+from detour.experiments.running import SteadyRun
 from detour.fabric.footings.virtual.scheme import LERP_WITHOUT_PFC, ROCE_WITH_PFC
 from detour.topo import Topology, parse_topology
 from detour.topo.topology import HostPair
 
-WORKER = "detour.experiments.nonshortest.pfc_gain:run"
 FAT_TREE = "fat-tree:k=8,blocking=4"
 CONNECTIONS = tuple(row[0] for row in paper.TABLE_1)
 PFC_GAIN_SCHEMES = {s.name: s for s in (LERP_WITHOUT_PFC, ROCE_WITH_PFC)}
 TIMES = {
-    "quick": {"least_us": 600, "most_us": 800, "tolerance": 0.03},
-    "normal": {"least_us": 1_000, "most_us": 4_000, "tolerance": 0.02},
-    "full": {"least_us": 4_000, "most_us": 20_000, "tolerance": 0.01},
+    "quick": RunTimes(least_us=600, most_us=800, tolerance=0.03),
+    "normal": RunTimes(least_us=1_000, most_us=4_000, tolerance=0.02),
+    "full": RunTimes(least_us=4_000, most_us=20_000, tolerance=0.01),
 }
-_PAPER = {row[0]: row for row in paper.TABLE_1}
+_PAPER = {row.connections: row for row in paper.TABLE_1}
 _HOPS_A_SECOND = 700_000
+_OTHER_GBPS = 30_000
+"""throughput of a number of connections that Table I does not have, for estimates"""
 
 
-def select(connections: Sequence[int], seeds: int = 1, times: str = "normal") -> list[Point]:
+@dataclass(frozen=True, kw_only=True)
+class PfcGainPoint(RunTimes):
+    """One scheme with one draw of pairs. `tree`: the topology."""
+
+    tree: str
+    connections: int
+    scheme: str
+    seed: int
+    experiment: Literal["pfc-gain"] = "pfc-gain"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PfcGainRun(SteadyRun):
+    """What came of a point. `bound_gbps`: goodput of ideal transports on the same pairs (`maxmin`)."""
+
+    connections: int
+    scheme: str
+    seed: int
+    bound_wire_gbps: float
+    bound_gbps: float
+
+
+@dataclass(frozen=True)
+class PfcGain:
+    """A row of Table I: goodput without and with PFC, averaged over seeds, and gains in percent."""
+
+    connections: int
+    lerp_gbps: float
+    pfc_gbps: float
+    gain: float
+    paper_gain: float | None
+    paper_lerp_gbps: int | None
+    paper_pfc_gbps: int | None
+    bound_gbps: float
+
+
+@dataclass(frozen=True)
+class PfcGainFindings:
+    """`points`: a row for each number of connections of which both schemes were run; `runs`: the runs behind them."""
+
+    topology: str
+    points: Sequence[PfcGain]
+    runs: Sequence[PfcGainRun]
+
+
+def select(connections: Sequence[int], seeds: int = 1, times: str = "normal") -> list[PfcGainPoint]:
     """The points: two schemes for every number of connections and every seed.
 
     Raises:
@@ -51,14 +98,7 @@ def select(connections: Sequence[int], seeds: int = 1, times: str = "normal") ->
         if not 1 <= count <= CONNECTIONS[-1]:
             raise DetourError(f"{count} connections: Table I has 16 to {CONNECTIONS[-1]}")
     return [
-        {
-            "experiment": "pfc-gain",
-            "tree": FAT_TREE,
-            "connections": count,
-            "scheme": name,
-            "seed": seed,
-            **TIMES[times],
-        }
+        extended(PfcGainPoint, TIMES[times], tree=FAT_TREE, connections=count, scheme=name, seed=seed)
         for count in connections
         for seed in range(1, seeds + 1)
         for name in PFC_GAIN_SCHEMES
@@ -71,55 +111,60 @@ def draw(topology: Topology, connections: int, seed: int) -> list[HostPair]:
     return [tuple(dice.sample(hosts, 2)) for _ in range(connections)]  # type: ignore[misc]
 
 
-def seconds(point: Point) -> float:
+def seconds(point: PfcGainPoint) -> float:
     """Roughly what a point costs on one core."""
-    gbps = _PAPER.get(point["connections"], (0, 0, 30_000))[2]
-    packets = gbps * 1e9 / 8 / PACKET_BYTES * point["most_us"] / 1e6
-    return 6.0 + packets * 8 / _HOPS_A_SECOND + point["connections"] / 5_000
+    row = _PAPER.get(point.connections)
+    gbps = row.without_pfc_gbps if row else _OTHER_GBPS
+    packets = gbps * 1e9 / 8 / PACKET_BYTES * point.most_us / 1e6
+    return 6.0 + packets * 8 / _HOPS_A_SECOND + point.connections / 5_000
 
 
-def run(point: Point) -> dict[str, Any]:
+def run(point: PfcGainPoint) -> PfcGainRun:
     """Computes a point."""
-    topology = parse_topology(point["tree"])
-    pairs = draw(topology, point["connections"], point["seed"])
-    settings = running.settings(len(pairs), point["seed"])
-    rule = Rule(tolerance=point["tolerance"], least_ps=point["least_us"] * US, most_ps=point["most_us"] * US)
-    found = running.steady_state(topology, PFC_GAIN_SCHEMES[point["scheme"]], pairs, settings, rule)
-    bound = bound_gbps(topology, pairs, settings.links.rate_bps, point["seed"])
-    return {
-        **{name: point[name] for name in ("connections", "scheme", "seed")},
-        "bound_wire_gbps": round(bound, 1),
-        "bound_gbps": round(bound * PAYLOAD / PACKET_BYTES, 1),
-        **found,
-    }
+    topology = parse_topology(point.tree)
+    pairs = draw(topology, point.connections, point.seed)
+    settings = running.settings(len(pairs), point.seed)
+    found = running.steady_state(topology, PFC_GAIN_SCHEMES[point.scheme], pairs, settings, point.rule)
+    bound = bound_gbps(topology, pairs, settings.links.rate_bps, point.seed)
+    return extended(
+        PfcGainRun,
+        found,
+        connections=point.connections,
+        scheme=point.scheme,
+        seed=point.seed,
+        bound_wire_gbps=round(bound, 1),
+        bound_gbps=round(bound * PAYLOAD / PACKET_BYTES, 1),
+    )
 
 
-def collect(results: Iterable[dict[str, Any] | None]) -> dict[str, Any]:
-    """`points`: one for each number of connections of which both schemes were run, goodput averaged over seeds,
-    gains in percent as in Table I. `runs`: the runs behind them."""
+def collect(results: Iterable[PfcGainRun | None]) -> PfcGainFindings:
+    """Ours beside Table I."""
     runs = [result for result in results if result is not None]
-    points = []
-    for count in dict.fromkeys(result["connections"] for result in runs):
-        by_scheme = {name: _mean(runs, count, name, "goodput_gbps") for name in PFC_GAIN_SCHEMES}
-        lerp, pfc = by_scheme[LERP_WITHOUT_PFC.name], by_scheme[ROCE_WITH_PFC.name]
-        if lerp is None or not pfc:
-            continue
-        row = _PAPER.get(count)
-        points.append(
-            {
-                "connections": count,
-                "lerp_gbps": round(lerp, 1),
-                "pfc_gbps": round(pfc, 1),
-                "gain": round(100 * (lerp / pfc - 1), 2),
-                "paper_gain": row[4] if row else None,
-                "paper_lerp_gbps": row[2] if row else None,
-                "paper_pfc_gbps": row[3] if row else None,
-                "bound_gbps": _mean(runs, count, LERP_WITHOUT_PFC.name, "bound_gbps"),
-            }
-        )
-    return {"topology": FAT_TREE, "points": points, "runs": runs}
+    rows = [_row(count, runs) for count in dict.fromkeys(run.connections for run in runs)]
+    return PfcGainFindings(FAT_TREE, [row for row in rows if row], runs)
 
 
-def _mean(runs: Sequence[dict[str, Any]], count: int, name: str, field: str) -> float | None:
-    found = [r[field] for r in runs if r["connections"] == count and r["scheme"] == name]
-    return statistics.fmean(found) if found else None
+def _row(connections: int, runs: Sequence[PfcGainRun]) -> PfcGain | None:
+    """None unless both schemes were run."""
+    without, with_pfc = (
+        [run for run in runs if (run.connections, run.scheme) == (connections, chosen.name)]
+        for chosen in (LERP_WITHOUT_PFC, ROCE_WITH_PFC)
+    )
+    lerp, pfc = (_mean(some, lambda run: run.goodput_gbps) for some in (without, with_pfc))
+    if not without or not pfc:
+        return None
+    printed = _PAPER.get(connections)
+    return PfcGain(
+        connections=connections,
+        lerp_gbps=round(lerp, 1),
+        pfc_gbps=round(pfc, 1),
+        gain=round(100 * (lerp / pfc - 1), 2),
+        paper_gain=printed.gain if printed else None,
+        paper_lerp_gbps=printed.without_pfc_gbps if printed else None,
+        paper_pfc_gbps=printed.with_pfc_gbps if printed else None,
+        bound_gbps=_mean(without, lambda run: run.bound_gbps),
+    )
+
+
+def _mean(runs: Sequence[PfcGainRun], of: Callable[[PfcGainRun], float]) -> float:
+    return statistics.fmean(map(of, runs)) if runs else 0.0

@@ -8,23 +8,22 @@ that the usual extent fits an hour on two cores. What is left out is said in the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from detour.base.errors import DetourError
 from detour.experiments.nonshortest import deadlock, figures, paper, pfc_gain, results_text
 from detour.experiments.nonshortest import experiment as nonshortest
-from detour.experiments.nonshortest.experiment import NonshortestSelection
-from detour.experiments.reproduce import DEADLOCK, NONSHORTEST, PFC_GAIN, Means, document, reproduce
-from detour.experiments.store import Point
-from detour.experiments.sweep import SweepProgress
-from detour.fabric.footings.virtual.scheme import SCHEMES
+from detour.experiments.nonshortest.deadlock import Figure2Point
+from detour.experiments.nonshortest.experiment import NonshortestPoint, NonshortestSelection
+from detour.experiments.nonshortest.pfc_gain import PfcGainPoint
+from detour.experiments.nonshortest.results_text import Evaluation
+from detour.experiments.nonshortest.workloads import PATTERNS
+from detour.experiments.reproduce import DEADLOCK, NONSHORTEST, PFC_GAIN, Means, reproduce
+from detour.experiments.sweep import FailedPoint, SweepProgress
 
 DOCUMENT = "results.md"
 FIGURES = "figures"
-_PATTERNS = ("unf", "adv1", "adv2")
-_ALL = tuple(SCHEMES)
 
 _CURVES: dict[str, dict[tuple[str, str], tuple[int, ...]]] = {
     "quick": {("D1", "adv1"): (8, 64)},
@@ -49,7 +48,7 @@ _CURVES: dict[str, dict[tuple[str, str], tuple[int, ...]]] = {
             )
         )
         for topology in paper.TOPOLOGIES
-        for pattern in _PATTERNS
+        for pattern in PATTERNS
     },
 }
 """numbers of pairs by extent, topology and pattern"""
@@ -75,7 +74,9 @@ def selections(extent: str) -> list[NonshortestSelection]:
             load = paper.load_of(topology, pattern, count)
             seeds = (_LIGHT_SEEDS if load == "light" and pattern != "unf" else _SEEDS)[extent]
             thresholds = nonshortest.THRESHOLDS if load or extent == "full" else (nonshortest.DEFAULT_THRESHOLD,)
-            found.append(NonshortestSelection(topology, pattern, (count,), _ALL, seeds, thresholds, extent))
+            found.append(
+                NonshortestSelection(topology, pattern, (count,), seeds=seeds, thresholds=thresholds, times=extent)
+            )
     return found
 
 
@@ -87,31 +88,38 @@ def extras(extent: str) -> list[NonshortestSelection]:
     losses = [
         NonshortestSelection("D1", "adv2", (_LOSS_PAIRS,), pair, times=extent, loss=loss) for loss in _LOSSES if loss
     ]
-    return [*losses, NonshortestSelection("D1", "unf", (144,), _ALL, times=extent, message_bytes=_MESSAGE)]
+    return [*losses, NonshortestSelection("D1", "unf", (144,), times=extent, message_bytes=_MESSAGE)]
 
 
-def points_of(what: Sequence[NonshortestSelection]) -> list[Point]:
+def points_of(what: Sequence[NonshortestSelection]) -> list[NonshortestPoint]:
     """The points of several selections."""
     return [point for selection in what for point in nonshortest.select(selection)]
 
 
-def write(folder: Path, extent: str, means: Means, report: SweepProgress | None = None) -> dict[str, Any]:
-    """Runs everything of an extent and writes `results.md` and its figures into `folder`.
+@dataclass(frozen=True)
+class WrittenResults:
+    """A document. `points`: how many it shows."""
 
-    Returns the file, the number of points, failures and points left out.
+    file: str
+    points: int
+    failures: Sequence[FailedPoint[NonshortestPoint | PfcGainPoint | Figure2Point]]
+    left_out: Sequence[NonshortestPoint | PfcGainPoint | Figure2Point]
+
+
+def write(folder: Path, extent: str, means: Means, report: SweepProgress | None = None) -> WrittenResults:
+    """Runs everything of an extent and writes `results.md` and its figures into `folder`.
 
     Raises:
         DetourError: the folder cannot be written.
     """
     if means.budget_s is not None:
         means = replace(means, budget_s=means.budget_s / 3)
-    parts = {
-        "curves": reproduce(NONSHORTEST, points_of(selections(extent)), means, report),
-        "extras": reproduce(NONSHORTEST, points_of(extras(extent)), means, report),
-        "table1": reproduce(PFC_GAIN, pfc_gain.select(_CONNECTIONS[extent], 1, extent), means, report),
-        "deadlock": reproduce(DEADLOCK, deadlock.select(), means, report),
-    }
-    found = {name: document(part) for name, part in parts.items()}
+    found = Evaluation(
+        reproduce(NONSHORTEST, points_of(selections(extent)), means, report),
+        reproduce(NONSHORTEST, points_of(extras(extent)), means, report),
+        reproduce(PFC_GAIN, pfc_gain.select(_CONNECTIONS[extent], 1, extent), means, report),
+        reproduce(DEADLOCK, deadlock.select(), means, report),
+    )
     file = folder / DOCUMENT
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -119,31 +127,31 @@ def write(folder: Path, extent: str, means: Means, report: SweepProgress | None 
         file.write_text(results_text.document(found, extent, drawn, left_out(extent)))
     except OSError as error:
         raise DetourError(f"{file}: {error.strerror}") from None
-    return {
-        "file": str(file),
-        "points": sum(len(part["points"]) for part in found.values()),
-        "failures": [failure for part in found.values() for failure in part["failures"]],
-        "left_out": [point for part in found.values() for point in part["left_out"]],
-    }
+    return WrittenResults(
+        str(file),
+        sum(len(part.collected.points) for part in found.parts),
+        [failure for part in found.parts for failure in part.failures],
+        [point for part in found.parts for point in part.left_out],
+    )
 
 
-def draw(found: dict[str, Any], folder: Path) -> dict[str, str]:
+def draw(found: Evaluation, folder: Path) -> dict[str, str]:
     """All figures; by name the file's place seen from the document."""
     drawn = {}
-    points = found["curves"]["points"]
+    points, table_1 = found.curves.collected.points, found.table_1.collected.points
     for number, topology in ((5, "D1"), (6, "D2"), (7, "D3")):
-        mine = [point for point in points if point["topology"] == topology]
+        mine = [run for run in points if run.topology == topology]
         if mine:
             drawn[topology] = f"fig{number}-{topology.lower()}.svg"
             figures.throughput(mine, folder / drawn[topology])
     last = [(topology, pattern, counts[-1]) for (topology, pattern), counts in _CURVES["normal"].items()]
-    series = [p for p in points if (p["topology"], p["pattern"], p["pairs"]) in last and p["topology"] == "D1"]
+    series = [run for run in points if run.traffic in last and run.topology == "D1"]
     if series:
         drawn["time"] = "over-time.svg"
         figures.over_time(series, folder / drawn["time"])
-    if found["table1"]["points"]:
+    if table_1:
         drawn["table1"] = "table1.svg"
-        figures.pfc_gain(found["table1"]["points"], folder / drawn["table1"])
+        figures.pfc_gain(table_1, folder / drawn["table1"])
     return {name: f"{FIGURES}/{file}" for name, file in drawn.items()}
 
 

@@ -3,18 +3,27 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from detour.base.dataplane import PACKET_BYTES, PAYLOAD
-from detour.control.policy import RedMarking
-from detour.experiments import maxmin
+from detour.base.tables import Table, left, markdown
+from detour.control.policy import Ecn, NoMarking, RedMarking
 from detour.experiments.nonshortest import experiment as nonshortest
-from detour.experiments.nonshortest import paper
-from detour.experiments.nonshortest.workloads import PATTERNS, pair_count, sample
-from detour.fabric.footings.virtual.scheme import LERP_WITHOUT_PFC, ROCE_WITH_PFC, SCHEMES, LinkSettings, SwitchMemory
-from detour.topo import parse_topology
+from detour.experiments.nonshortest import paper, tables
+from detour.experiments.nonshortest.deadlock import Figure2Findings, Figure2Point
+from detour.experiments.nonshortest.experiment import NonshortestFindings, NonshortestPoint, NonshortestRun
+from detour.experiments.nonshortest.pfc_gain import PfcGainFindings, PfcGainPoint
+from detour.experiments.reproduce import Reproduction, describe
+from detour.fabric.footings.virtual.scheme import (
+    LERP_WITHOUT_PFC,
+    ROCE_WITH_PFC,
+    SCHEMES,
+    LinkSettings,
+    Scheme,
+    SwitchMemory,
+)
 
 _HEAD = """# Results: non-shortest paths in lossy data centers
 
@@ -43,55 +52,41 @@ ahead where Benchmark reaches the ceiling itself (ADV1 heavy on D1).
 """
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A Markdown table; columns whose name begins with `>` are set flush right."""
-    lines = ["| " + " | ".join(c.removeprefix(">") for c in columns) + " |"]
-    lines.append("|" + "|".join("---:" if c.startswith(">") else "---" for c in columns) + "|")
-    lines += ["| " + " | ".join("–" if cell is None else str(cell) for cell in row) + " |" for row in rows]
-    return "\n".join(lines)
+@dataclass(frozen=True)
+class Evaluation:
+    """All that the document shows. `extras`: losses and completion times."""
+
+    curves: Reproduction[NonshortestPoint, NonshortestFindings]
+    extras: Reproduction[NonshortestPoint, NonshortestFindings]
+    table_1: Reproduction[PfcGainPoint, PfcGainFindings]
+    figure_2: Reproduction[Figure2Point, Figure2Findings]
+
+    @property
+    def parts(self) -> tuple[Reproduction[Any, Any], ...]:
+        """Its parts."""
+        return self.curves, self.extras, self.table_1, self.figure_2
 
 
-def document(found: dict[str, Any], extent: str, drawn: dict[str, str], left_out: list[tuple[str, str]]) -> str:
-    """The whole text."""
+def document(found: Evaluation, extent: str, drawn: dict[str, str], left_out: list[tuple[str, str]]) -> str:
+    """The whole text. `drawn`: files of figures by name; `left_out`: (what the extent has not, command for it)."""
+    curves, extras = found.curves.collected, found.extras.collected.points
     sections = [
         _HEAD,
-        _table_2(),
-        _table_3(found["curves"]),
-        _differences(found["curves"]),
-        _curves(found["curves"]["points"], drawn),
-        _loss(found),
-        _completion(found["extras"]["points"]),
-        _table_1(found["table1"], drawn),
-        _deadlock(found["deadlock"]),
+        f"## Table II: topologies and pairs\n\n{markdown(tables.table_2())}\n",
+        _table_3(curves),
+        _differences(curves),
+        _curves(curves.points, drawn),
+        _loss(curves.points, extras),
+        _completion(extras),
+        _table_1(found.table_1.collected, drawn),
+        _deadlock(found.figure_2.collected),
         _parameters(),
         _missing(found, extent, left_out),
     ]
     return "\n".join(section for section in sections if section)
 
 
-def _table_2() -> str:
-    rows = []
-    for name, spec in paper.TOPOLOGIES.items():
-        topology = parse_topology(spec)
-        counts = [f"{pair_count(topology, p):,} ({paper.TABLE_2[name, p]:,})" for p in PATTERNS]
-        rows.append((name, f"`{spec}`", topology.groups, len(topology.hosts), *counts))
-    columns = ("topology", "", ">groups", ">hosts", ">UNF pairs (paper)", ">ADV1", ">ADV2")
-    return f"## Table II: topologies and pairs\n\n{table(columns, rows)}\n"
-
-
-def _table_3(curves: dict[str, Any]) -> str:
-    gains = {(g["topology"], g["pattern"], g["load"]): g for g in curves["gains"] if g["load"]}
-    rows = []
-    for pattern in PATTERNS:
-        for load in paper.LOADS:
-            cells = []
-            for topology in paper.TOPOLOGIES:
-                ours = gains.get((topology, pattern, load))
-                count = paper.pairs_of_load(topology, pattern, load)
-                cells.append(f"{_percent(ours['gain'])} ({count:,})" if ours else f"– ({count:,})")
-                cells.append(f"{paper.TABLE_3[topology, pattern, load]:+.0f} %")
-            rows.append((pattern.upper(), load, *cells))
-    columns = ["pattern", "load"] + [c for name in paper.TOPOLOGIES for c in (f">{name} (pairs)", ">paper")]
+def _table_3(curves: NonshortestFindings) -> str:
     swept = ", ".join(map(str, nonshortest.THRESHOLDS))
     text = (
         f"By how much TelemetryLERP's wire rate is ahead of Benchmark's. Benchmark was run with T = {swept} packets,\n"
@@ -100,62 +95,23 @@ def _table_3(curves: dict[str, Any]) -> str:
         "(UNF's were set after first runs, from the paper's remark that 1000 connections on D1 are a medium load).\n"
         "The light cells of ADV1 and ADV2 are means over several draws of pairs.\n"
     )
-    ahead = [g["gain"] for g in gains.values()]
-    count = f"TelemetryLERP is ahead in {sum(gain > 0 for gain in ahead)} of the {len(ahead)} cells that were run.\n"
-    return f"## Table III: TelemetryLERP against Benchmark\n\n{text}\n{table(columns, rows)}\n\n{count}"
+    ahead = [gain.gain > 0 for gain in curves.gains if gain.load]
+    count = f"TelemetryLERP is ahead in {sum(ahead)} of the {len(ahead)} cells that were run.\n"
+    table = markdown(tables.table_3(curves.gains))
+    return f"## Table III: TelemetryLERP against Benchmark\n\n{text}\n{table}\n\n{count}"
 
 
-def _percent(gain: float) -> str:
-    """A difference, to a tenth if it is small."""
-    return f"{gain:+.{1 if abs(gain) < 1.95 else 0}f} %"
-
-
-def _differences(curves: dict[str, Any]) -> str:
-    """Cells of Table III whose factor is off by more than half, with what was measured there."""
-    rows = []
-    for gain in curves["gains"]:
-        stated = gain["paper_gain"]
-        if stated is None or abs(gain["gain"] - stated) <= 0.5 * stated:
-            continue
-        key = gain["topology"], gain["pattern"], gain["pairs"]
-        ours, theirs = (
-            [p for p in curves["points"] if (p["topology"], p["pattern"], p["pairs"]) == key and p["scheme"] == name]
-            for name in ("TelemetryLERP", "Benchmark")
-        )
-        moves = statistics.fmean(p["reroutes"] / p["pairs"] / p["virtual_ms"] for p in ours)
-        share = [100 * _mean(runs, "wire_gbps") / _mean(runs, "ceiling_gbps") for runs in (ours, theirs)]
-        share.append(100 * _fair_gbps(ours) / _mean(ours, "ceiling_gbps"))
-        rows.append(
-            (
-                f"{key[0]} {key[1].upper()} {gain['load']}", _percent(gain["gain"]), f"{stated:+.0f} %",
-                *(f"{value:.0f}" for value in share), f"{moves:.2f}",
-                f"{100 * (1 - statistics.fmean(p['min_share'] for p in ours)):.0f}", f"{_mean(theirs, 'pauses'):.0f}",
-            )
-        )  # fmt: skip
-    if not rows:
+def _differences(curves: NonshortestFindings) -> str:
+    table = tables.differences(curves.gains, curves.points)
+    if not table.rows:
         return ""
-    columns = (">cell", ">ours", ">paper", ">LERP, % of ceiling", ">Benchmark, %", ">fair share, %",
-               ">moves a connection and ms", ">LERP on detours, %", ">Benchmark's pauses")  # fmt: skip
-    return f"### Where the factor differs by more than half\n\n{_REASONS}\n{table(columns, rows)}\n"
+    return f"### Where the factor differs by more than half\n\n{_REASONS}\n{markdown(table)}\n"
 
 
-def _fair_gbps(runs: Sequence[dict[str, Any]]) -> float:
-    """Mean over runs of what fair sharing of the hosts' links gives, but not more than the ceiling."""
-    topology, pattern = parse_topology(paper.TOPOLOGIES[runs[0]["topology"]]), runs[0]["pattern"]
-    rate = LinkSettings().rate_bps
-    return statistics.fmean(
-        min(
-            maxmin.hosts_bound_gbps(topology, sample(topology, pattern, run["pairs"], run["seed"]), rate),
-            run["ceiling_gbps"],
-        )
-        for run in runs
-    )
-
-
-def _curves(points: Sequence[dict[str, Any]], drawn: dict[str, str]) -> str:
+def _curves(points: Sequence[NonshortestRun], drawn: dict[str, str]) -> str:
     parts = ["## Figs. 5 to 7: throughput over connections\n"]
     for number, topology in ((5, "D1"), (6, "D2"), (7, "D3")):
-        mine = [p for p in points if p["topology"] == topology]
+        mine = [run for run in points if run.topology == topology]
         if not mine:
             continue
         parts.append(f"### Fig. {number}: {topology}\n")
@@ -163,120 +119,43 @@ def _curves(points: Sequence[dict[str, Any]], drawn: dict[str, str]) -> str:
             parts.append(f"![throughput of the four schemes on {topology}]({drawn[topology]})\n")
         stated = [f"- {mark.pattern.upper()}: {mark.text}" for mark in paper.LANDMARKS if mark.topology == topology]
         parts.append("The paper's text:\n\n" + "\n".join(stated) + "\n")
-        parts.append(_curve_table(mine) + "\n")
+        parts.append(markdown(tables.throughput(mine)) + "\n")
     if "time" in drawn:
         parts.append(f"### Over time\n\n![wire rate over time]({drawn['time']})\n")
     return "\n".join(parts)
 
 
-def _curve_table(points: Sequence[dict[str, Any]]) -> str:
-    columns = ("pattern", ">pairs", "scheme", ">wire", ">goodput", ">ceiling", ">% of it", ">paper", ">T",
-               ">fairness", ">MIN %", ">reroutes", ">marked %", ">lost", ">sent again", ">pauses",
-               ">buffer peak kB", "steady")  # fmt: skip
-    order = {name: place for place, name in enumerate(SCHEMES)}
-    keys = sorted(
-        {(PATTERNS.index(p["pattern"]), p["pairs"], order[p["scheme"]]) for p in points}
-    )  # fmt: skip
-    names = list(SCHEMES)
-    rows = []
-    for pattern, pairs, place in keys:
-        wanted = PATTERNS[pattern], pairs, names[place]
-        rows.append(_curve_row(wanted, [p for p in points if (p["pattern"], p["pairs"], p["scheme"]) == wanted]))
-    return table(columns, rows)
-
-
-def _curve_row(key: tuple[str, int, str], runs: Sequence[dict[str, Any]]) -> tuple[Any, ...]:
-    wire, most = _mean(runs, "wire_gbps"), _mean(runs, "ceiling_gbps")
-    stated, shares = runs[0]["paper"], [r["min_share"] for r in runs if r["min_share"] is not None]
-    return (
-        key[0].upper(), f"{key[1]:,}", key[2], f"{wire:.0f}", f"{_mean(runs, 'goodput_gbps'):.0f}", f"{most:.0f}",
-        f"{100 * wire / most:.0f}", None if stated is None else f"{stated:.0f}",
-        "/".join(str(t) for t in sorted({r["threshold"] for r in runs})) if key[2] == "Benchmark" else None,
-        f"{_mean(runs, 'fairness'):.2f}", f"{100 * statistics.fmean(shares):.0f}" if shares else None,
-        f"{_mean(runs, 'reroutes'):.0f}", f"{100 * _mean(runs, 'marked') / max(_mean(runs, 'packets'), 1):.1f}",
-        f"{_mean(runs, 'drops'):.0f}", f"{_mean(runs, 'retransmitted'):.0f}", f"{_mean(runs, 'pauses'):.0f}",
-        f"{max(r['buffer_peak_bytes'] for r in runs) / 1e3:.0f}", _state(runs),
-    )  # fmt: skip
-
-
-def _mean(runs: Iterable[dict[str, Any]], field: str) -> float:
-    return statistics.fmean(run[field] for run in runs)
-
-
-def _state(runs: Sequence[dict[str, Any]]) -> str:
-    if any(run["deadlock"] for run in runs):
-        return "deadlock"
-    return "yes" if all(run.get("converged", True) for run in runs) else "no"
-
-
-def _loss(found: dict[str, Any]) -> str:
-    injected = [p for p in found["extras"]["points"] if p["loss"]]
+def _loss(curves: Sequence[NonshortestRun], extras: Sequence[NonshortestRun]) -> str:
+    injected = [run for run in extras if run.loss]
     if not injected:
         return ""
-    like = {(p["topology"], p["pattern"], p["pairs"]) for p in injected}
-    without = [p for p in found["curves"]["points"] if (p["topology"], p["pattern"], p["pairs"]) in like]
-    names = ("TelemetryLERP", "TelemetryGBN")
-    rows = []
-    for loss in sorted({p["loss"] for p in injected} | ({0.0} if without else set())):
-        runs = [p for p in (*injected, *without) if p["loss"] == loss]
-        by_name = [[p for p in runs if p["scheme"] == name] for name in names]
-        cells = [f"{_mean(some, 'goodput_gbps'):.0f}" if some else None for some in by_name]
-        again = [f"{100 * _mean(r, 'retransmitted') / _mean(r, 'packets'):.2f}" if r else None for r in by_name]
-        rows.append((f"{loss:g}", *cells, *again))
-    columns = (">loss per link", ">LERP goodput", ">go-back-N goodput", ">LERP sent again %", ">go-back-N %")
+    like = {run.traffic: None for run in injected}
+    table = markdown(tables.loss([*injected, *(run for run in curves if run.traffic in like)]))
     topology, pattern, pairs = next(iter(like))
     text = f"{topology}, {pattern.upper()}, {pairs} pairs; links between switches lose frames at random."
-    return f"## Loss: LERP beside go-back-N\n\n{text}\n\n{table(columns, rows)}\n"
+    return f"## Loss: LERP beside go-back-N\n\n{text}\n\n{table}\n"
 
 
-def _completion(points: Sequence[dict[str, Any]]) -> str:
-    runs = [p for p in points if p.get("fct_us")]
-    if not runs:
-        return ""
-    rows = [
-        (p["scheme"], *(f"{p['fct_us'][n]:.0f}" for n in ("mean", "p50", "p99", "max")), p["unfinished"]) for p in runs
-    ]
-    one = runs[0]
-    where = f"{one['topology']}, {one['pattern'].upper()}, {one['pairs']} pairs"
-    text = f"{where}, one message of {one['message_bytes']:,} bytes each; us."
-    columns = ("scheme", ">mean", ">median", ">99 %", ">last", ">unfinished")
-    return f"## Completion times\n\n{text}\n\n{table(columns, rows)}\n"
+def _completion(extras: Sequence[NonshortestRun]) -> str:
+    found = "\n".join(f"{table.title}; us.\n\n{markdown(table)}\n" for table in tables.completion(extras))
+    return f"## Completion times\n\n{found}" if found else ""
 
 
-def _table_1(found: dict[str, Any], drawn: dict[str, str]) -> str:
-    rows = [
-        (
-            f"{p['connections']:,}", f"{p['lerp_gbps']:,.0f}", _number(p["paper_lerp_gbps"]), f"{p['pfc_gbps']:,.0f}",
-            _number(p["paper_pfc_gbps"]), f"{p['gain']:.1f} %", f"{p['paper_gain']:.1f} %", _number(p["bound_gbps"]),
-        )
-        for p in found["points"]
-    ]  # fmt: skip
-    columns = (">connections", ">without PFC", ">paper", ">with PFC", ">paper", ">gain", ">paper", ">max-min bound")
+def _table_1(found: PfcGainFindings, drawn: dict[str, str]) -> str:
     text = (
-        f"`{found['topology']}`: 512 hosts, 32 edge switches of 16 hosts and four links up each. The paper gives 1:4\n"
+        f"`{found.topology}`: 512 hosts, 32 edge switches of 16 hosts and four links up each. The paper gives 1:4\n"
         "blocking and nothing else; this tree is ours. Goodput. The bound is that of max-min fair rates on the same\n"
         "pairs, each on one random shortest path. All edge switches together can send 12.8 Tb/s up; what goes beyond\n"
         "stays below one edge switch.\n"
     )
     picture = f"\n![Table I as curves]({drawn['table1']})\n" if "table1" in drawn else ""
-    return f"## Table I: what removing PFC gains\n\n{text}\n{table(columns, rows)}\n{picture}"
+    return f"## Table I: what removing PFC gains\n\n{text}\n{markdown(tables.table_1(found))}\n{picture}"
 
 
-def _number(value: float | None) -> str | None:
-    return None if value is None else f"{value:,.0f}"
-
-
-def _deadlock(found: dict[str, Any]) -> str:
-    rows = [
-        (p["case"], "yes" if p["deadlock"] else "no", "yes" if p["paper"] else "no",
-         None if p["found_at_us"] is None else f"{p['found_at_us']:.0f}", len(p["queues"]),
-         f"{p['goodput_gbps_before']:.0f}", f"{p['goodput_gbps_after']:.0f}", p["pauses"], p["drops"])
-        for p in found["points"]
-    ]  # fmt: skip
-    columns = ("case", "deadlock", "expected", ">found at us", ">queues", ">Gb/s before", ">after", ">pauses", ">lost")
-    stuck = [f"- {p['case']}: {'; '.join(p['queues'])}" for p in found["points"] if p["queues"]]
-    listed = "\n\nQueues that can never move again:\n\n" + "\n".join(stuck) if stuck else ""
-    return f"## Fig. 2: deadlock\n\n`{found['topology']}`\n\n{table(columns, rows)}{listed}\n"
+def _deadlock(found: Figure2Findings) -> str:
+    stuck = "\n".join(f"- {line}" for line in tables.stuck(found))
+    listed = f"\n\nQueues that can never move again:\n\n{stuck}" if stuck else ""
+    return f"## Fig. 2: deadlock\n\n`{found.topology}`\n\n{markdown(tables.figure_2(found))}{listed}\n"
 
 
 def _parameters() -> str:
@@ -290,10 +169,11 @@ def _parameters() -> str:
         ),
         *((s.name, _describe(s)) for s in (*SCHEMES.values(), LERP_WITHOUT_PFC, ROCE_WITH_PFC)),
     ]
-    return f"## Parameters\n\n{table(('what', 'value'), rows)}\n"
+    columns = left("what", lambda row: row[0]), left("value", lambda row: row[1])
+    return f"## Parameters\n\n{markdown(Table(columns, rows))}\n"
 
 
-def _describe(chosen: Any) -> str:
+def _describe(chosen: Scheme) -> str:
     parts = [chosen.transport.upper(), chosen.control.upper(), f"paths: {chosen.paths}", f"routing: {chosen.routing}"]
     parts.append(f"ECN {_ecn(chosen.ecn)}")
     parts.append(f"PFC, {chosen.channels} virtual channels" if chosen.pfc else "no PFC")
@@ -302,20 +182,19 @@ def _describe(chosen: Any) -> str:
     return ", ".join([*parts, *(f"{name} = {value}" for name, value in chosen.hosts)])
 
 
-def _ecn(ecn: Any) -> str:
-    """A marking rule of the schemes here, whose thresholds are bytes."""
+def _ecn(ecn: Ecn) -> str:
+    """A marking rule of the schemes here: all mark, and thresholds are bytes."""
+    assert not isinstance(ecn, NoMarking)
     if isinstance(ecn, RedMarking):
         return f"{ecn.kmin.value / 1e3:g} to {ecn.kmax.value / 1e3:g} kB, {ecn.pmax:g}"
     return f"above {ecn.k.value / 1e3:g} kB"
 
 
-def _missing(found: dict[str, Any], extent: str, left_out: list[tuple[str, str]]) -> str:
+def _missing(found: Evaluation, extent: str, left_out: list[tuple[str, str]]) -> str:
     lines = [f"- {what}: `{command}`" for what, command in left_out]
-    beyond = sum(len(part["left_out"]) for part in found.values())
+    beyond = sum(len(part.left_out) for part in found.parts)
     if beyond:
         lines.append(f"- {beyond} points of this extent for which there was no time: `make results`")
-    failures = [
-        f"- failed: {failure['point']}: {failure['reason']}" for part in found.values() for failure in part["failures"]
-    ]
+    failures = [f"- failed: {describe(one.point)}: {one.reason}" for part in found.parts for one in part.failures]
     text = "Everything was run." if not lines else "Left out, with the command that runs it:\n\n" + "\n".join(lines)
     return f"## What was left out (extent: {extent})\n\n{text}\n" + ("\n" + "\n".join(failures) if failures else "")

@@ -1,14 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """Points of the non-shortest-path paper: what is run, what is refused, what comes beside the paper's numbers."""
 
+from __future__ import annotations
+
+import argparse
+import io
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
 import pytest
+from msgspec import UNSET
+from rich.console import Console
 
 from detour.base.errors import DetourError
-from detour.base.records import decoder
+from detour.base.records import as_json, decoder
+from detour.base.tables import Table, markdown
+from detour.cli.output import PRINTED_TO, present
 from detour.control.policy import StepMarking
 from detour.experiments import reproduce
-from detour.experiments.nonshortest import paper, pfc_gain, results, results_text
-from detour.experiments.nonshortest.experiment import NonshortestSelection, changed, collect, select
+from detour.experiments.measure import Series
+from detour.experiments.nonshortest import deadlock, figures, paper, pfc_gain, results, results_text, tables
+from detour.experiments.nonshortest.deadlock import Figure2Findings, Figure2Run
+from detour.experiments.nonshortest.experiment import (
+    CompletionNonshortestRun,
+    Gain,
+    NonshortestRun,
+    NonshortestSelection,
+    SteadyNonshortestRun,
+    changed,
+    collect,
+    select,
+)
+from detour.experiments.nonshortest.pfc_gain import PfcGain, PfcGainFindings, PfcGainRun
+from detour.experiments.running import CompletionTimes, RunCounters, SteadyRun
+from detour.experiments.store import canonical
+from detour.experiments.sweep import FailedPoint
 from detour.fabric.footings.virtual.scheme import scheme
 from detour.hosts.config import host_changes
 from tests.unit.experiments.sweep_workers import Side, Square, area
@@ -19,8 +46,8 @@ def test_points_of_a_selection() -> None:
         NonshortestSelection("d1", "adv1", (4, 64), ("TelemetryLERP", "Benchmark"), seeds=2, thresholds=(0, 20))
     )
     assert len(points) == 2 * 2 + 2 * 2 * 2
-    assert {p["topology"] for p in points} == {"D1"}
-    assert {(p["scheme"], p["threshold"]) for p in points} == {
+    assert {point.topology for point in points} == {"D1"}
+    assert {(point.scheme, point.threshold) for point in points} == {
         ("TelemetryLERP", 0), ("Benchmark", 0), ("Benchmark", 20)
     }  # fmt: skip
 
@@ -48,11 +75,33 @@ def test_refusals(changes: dict, rule: str) -> None:
         select(NonshortestSelection(**values))
 
 
-def result(scheme: str, wire: float, threshold: int = 0, seed: int = 1) -> dict:
-    return {
-        "topology": "D1", "pattern": "adv1", "scheme": scheme, "pairs": 64, "seed": seed,
-        "threshold": threshold, "wire_gbps": wire,
+def test_a_point_says_what_differs_and_nothing_else() -> None:
+    chosen = NonshortestSelection("D1", "adv1", (8,), ("TelemetryLERP",))
+    (plain,), (other,) = select(chosen), select(replace(chosen, loss=0.5, message_bytes=9, headroom_bytes=9000))
+    assert as_json(plain) == {
+        "experiment": "nonshortest", "topology": "D1", "pattern": "adv1", "scheme": "TelemetryLERP", "pairs": 8,
+        "seed": 1, "threshold": 0, "delays_us": (1.0, 1.0, 1.0), "least_us": 4_000, "most_us": 6_000,
+        "tolerance": 0.02,
     }  # fmt: skip
+    assert as_json(other) == as_json(plain) | {"loss": 0.5, "message_bytes": 9, "headroom_bytes": 9000}
+
+
+def run(scheme: str, wire: float, threshold: int = 0, seed: int = 1) -> SteadyNonshortestRun:
+    return SteadyNonshortestRun(
+        topology="D1", pattern="adv1", scheme=scheme, pairs=64, seed=seed, threshold=threshold, ceiling_gbps=800.0,
+        ceiling_bound="links of hosts", loss=0.0, paper=None, wire_gbps=wire, goodput_gbps=wire / 1.1, converged=True,
+        deadlock=False, deadlocked_queues=(), virtual_ms=2.0, fairness=0.9, series=Series(20.0), packets=1000,
+        retransmitted=5, timeouts=0, marked=10, reroutes=640, probes=0, drops=0, pauses=7, paused_ms=0.0,
+        buffer_peak_bytes=9000, queue_peak_bytes=9000, min_share=0.2, packet_hops=8000,
+    )  # fmt: skip
+
+
+def pfc_run(connections: int, scheme: str, goodput: float) -> PfcGainRun:
+    steady = {field.name: getattr(run("Benchmark", 1.0), field.name) for field in fields(SteadyRun)}
+    return PfcGainRun(
+        **steady | {"goodput_gbps": goodput}, connections=connections, scheme=scheme, seed=1, bound_wire_gbps=1700.0,
+        bound_gbps=1600.0,
+    )  # fmt: skip
 
 
 def test_changes_to_hosts_and_step_are_part_of_a_point() -> None:
@@ -60,9 +109,9 @@ def test_changes_to_hosts_and_step_are_part_of_a_point() -> None:
         select(NonshortestSelection("D1", "adv1", (8,), ("TelemetryLERP", "Benchmark"), hosts=hosts, step_bytes=step))
         for hosts, step in (((), None), (host_changes(["own_share=no", "delta3=50"]), 90_000))
     )
-    assert all("hosts" not in point and "step_bytes" not in point for point in plain)
+    assert all(point.hosts is UNSET and point.step_bytes is UNSET for point in plain)
     for point, marks in zip(others, (90_000, None), strict=True):
-        found = changed(scheme(point["scheme"]), point)
+        found = changed(scheme(point.scheme), point)
         assert dict(found.hosts)["own_share"] is False
         assert dict(found.hosts)["delta3"] == 50
         assert (found.ecn.k.value if isinstance(found.ecn, StepMarking) else None) == marks
@@ -85,7 +134,7 @@ def test_changes_to_hosts_that_are_none(text: str, said: str) -> None:
 
 def test_connections_get_time_to_probe_all_candidates() -> None:
     def least(pairs: int, name: str) -> float:
-        return select(NonshortestSelection("D3", "adv1", (pairs,), (name,)))[0]["least_us"]
+        return select(NonshortestSelection("D3", "adv1", (pairs,), (name,)))[0].least_us
 
     assert least(1024, "Benchmark") == 2_000
     assert least(8, "TelemetryLERP") == 4_000
@@ -95,36 +144,31 @@ def test_connections_get_time_to_probe_all_candidates() -> None:
 def test_benchmark_counts_with_its_best_threshold() -> None:
     found = collect(
         [
-            result("TelemetryLERP", 790.0),
-            result("TelemetryLERP", 770.0, seed=2),
-            *(result("Benchmark", wire, t) for t, wire in ((0, 700.0), (10, 750.0), (20, 600.0))),
+            run("TelemetryLERP", 790.0),
+            run("TelemetryLERP", 770.0, seed=2),
+            *(run("Benchmark", wire, t) for t, wire in ((0, 700.0), (10, 750.0), (20, 600.0))),
             None,
         ]
     )
-    assert len(found["points"]) == 3
-    best = found["points"][-1]
-    assert (best["threshold"], best["wire_gbps"]) == (10, 750.0)
-    assert best["wire_gbps_by_threshold"] == {"0": 700.0, "10": 750.0, "20": 600.0}
-    assert found["gains"] == [
-        {"topology": "D1", "pattern": "adv1", "pairs": 64, "gain": 4.0, "load": "heavy", "paper_gain": 3}
-    ]
+    assert len(found.points) == 3
+    best = found.points[-1]
+    assert (best.threshold, best.wire_gbps) == (10, 750.0)
+    assert best.wire_gbps_by_threshold == {"0": 700.0, "10": 750.0, "20": 600.0}
+    assert "wire_gbps_by_threshold" not in as_json(found.points[0])
+    assert found.gains == [Gain("D1", "adv1", 64, 4.0, "heavy", 3)]
 
 
 def test_benchmarks_threshold_is_the_same_for_all_seeds() -> None:
     wires = {(0, 1): 700.0, (0, 2): 500.0, (10, 1): 650.0, (10, 2): 600.0, (20, 1): 900.0}
-    found = collect([result("Benchmark", wire, t, seed=seed) for (t, seed), wire in wires.items()])
-    assert [(p["threshold"], p["seed"], p["wire_gbps"]) for p in found["points"]] == [(10, 1, 650.0), (10, 2, 600.0)]
-    assert found["points"][0]["wire_gbps_by_threshold"] == {"0": 700.0, "10": 650.0, "20": 900.0}
+    found = collect([run("Benchmark", wire, t, seed=seed) for (t, seed), wire in wires.items()])
+    assert [(p.threshold, p.seed, p.wire_gbps) for p in found.points] == [(10, 1, 650.0), (10, 2, 600.0)]
+    assert found.points[0].wire_gbps_by_threshold == {"0": 700.0, "10": 650.0, "20": 900.0}
 
 
 def test_table_1_needs_both_schemes() -> None:
-    runs = [
-        {"connections": 16, "scheme": "LERP", "seed": 1, "goodput_gbps": 1500.0, "bound_gbps": 1600.0},
-        {"connections": 16, "scheme": "RoCEv2+PFC", "seed": 1, "goodput_gbps": 1000.0, "bound_gbps": 1600.0},
-        {"connections": 32, "scheme": "LERP", "seed": 1, "goodput_gbps": 1000.0, "bound_gbps": 1600.0},
-    ]
-    points = pfc_gain.collect(runs)["points"]
-    assert [(p["connections"], p["gain"], p["paper_gain"]) for p in points] == [(16, 50.0, 5.59)]
+    runs = [pfc_run(16, "LERP", 1500.0), pfc_run(16, "RoCEv2+PFC", 1000.0), pfc_run(32, "LERP", 1000.0)]
+    points = pfc_gain.collect(runs).points
+    assert [(p.connections, p.gain, p.paper_gain) for p in points] == [(16, 50.0, 5.59)]
 
 
 def test_paper_states_few_numbers() -> None:
@@ -162,12 +206,12 @@ def test_what_came_of_points_is_one_document() -> None:
 @pytest.mark.parametrize("extent", ["quick", "normal", "full"])
 def test_what_results_are_made_of(extent: str) -> None:
     points = results.points_of(results.selections(extent))
-    keys = [tuple(sorted((k, str(v)) for k, v in point.items())) for point in points]
+    keys = [canonical(as_json(point)) for point in points]
     assert len(set(keys)) == len(keys)
-    assert {p["scheme"] for p in points} == {"TelemetryLERP", "TelemetryGBN", "Benchmark", "ShortestPath"}
+    assert {point.scheme for point in points} == {"TelemetryLERP", "TelemetryGBN", "Benchmark", "ShortestPath"}
     if extent == "full":
         assert results.left_out(extent) == []
-        assert {(p["topology"], p["pattern"]) for p in points} == set(paper.TABLE_2)
+        assert {(point.topology, point.pattern) for point in points} == set(paper.TABLE_2)
 
 
 def test_what_is_left_out_is_named_with_its_command() -> None:
@@ -185,24 +229,95 @@ def test_what_is_left_out_is_named_with_its_command() -> None:
             assert ((topology, pattern, pairs) in run) != any(str(pairs) in numbers for numbers in named)
 
 
+def evaluation() -> results_text.Evaluation:
+    """Two runs, and points that were left out or failed."""
+    curves = collect([run("TelemetryLERP", 780.0), run("Benchmark", 400.0)])
+    point = select(NonshortestSelection("D1", "adv1", (8,), ("TelemetryLERP",)))[0]
+    failed = FailedPoint(point, "the process died")
+    return results_text.Evaluation(
+        reproduce.Reproduction("nonshortest", curves, [failed], [point]),
+        reproduce.Reproduction("nonshortest", collect([])),
+        reproduce.Reproduction("pfc-gain", pfc_gain.collect([])),
+        reproduce.Reproduction("deadlock", deadlock.collect([])),
+    )
+
+
 def test_the_document_sets_ours_beside_the_papers() -> None:
-    runs = []
-    for name, wire in (("TelemetryLERP", 780.0), ("Benchmark", 400.0)):
-        point = result(name, wire) | {
-            "ceiling_gbps": 800.0, "goodput_gbps": wire / 1.1, "paper": None, "deadlock": False, "converged": True,
-            "fairness": 0.9, "min_share": 0.2, "reroutes": 640, "marked": 10, "packets": 1000, "drops": 0,
-            "retransmitted": 5, "pauses": 7, "buffer_peak_bytes": 9000, "virtual_ms": 2.0, "loss": 0.0,
-        }  # fmt: skip
-        runs.append(point)
-    nothing = {"points": [], "failures": [], "left_out": []}
-    found = {
-        "curves": collect(runs) | {"failures": [], "left_out": [{"scheme": "x"}]},
-        "extras": nothing,
-        "table1": nothing | {"topology": pfc_gain.FAT_TREE},
-        "deadlock": nothing | {"topology": "t"},
-    }
-    text = results_text.document(found, "normal", {}, [("some", "detour reproduce nonshortest")])
+    text = results_text.document(evaluation(), "normal", {}, [("some", "detour reproduce nonshortest")])
     assert "| ADV1 | heavy | +95 % (64) | +3 % |" in text
     assert "| D1 ADV1 heavy | +95 % | +3 % | 98 | 50 | 100 | 5.00 | 80 | 7 |" in text
+    assert "| ADV1 | 64 | Benchmark | 400 | 364 | 800 | 50 | – | 0 | 0.90 | 20 |" in text
     assert "- some: `detour reproduce nonshortest`" in text
     assert "- 1 points of this extent" in text
+    failed = "- failed: topology D1, pattern adv1, scheme TelemetryLERP, pairs 8, threshold 0, seed 1: the process died"
+    assert failed in text
+
+
+def test_figures_are_drawn_of_what_there_is(tmp_path: Path) -> None:
+    drawn = results.draw(evaluation(), tmp_path)
+    assert {name: Path(file).name for name, file in drawn.items()} == {"D1": "fig5-d1.svg", "time": "over-time.svg"}
+    assert all((tmp_path / Path(file).name).stat().st_size > 5_000 for file in drawn.values())
+    with pytest.raises(DetourError, match="no finished point"):
+        figures.pfc_gain([], tmp_path / "table1.svg")
+
+
+def shown(table: Table[Any], wide: bool = False) -> list[str]:
+    text = io.StringIO()
+    with PRINTED_TO.set_to(Console(file=text, width=200 if wide else 80)):
+        present({}, argparse.Namespace(json=False, wide=wide), lambda page: page.table(table))
+    return [line.rstrip() for line in text.getvalue().splitlines()]
+
+
+def tables_of_all() -> list[Table[Any]]:
+    """With values as large as they get."""
+    long = replace(
+        run("TelemetryLERP-literal", 100_000.4), topology="D3", pattern="unf", pairs=110_808, ceiling_gbps=105_600.0,
+        paper=1000.0, deadlock=True, drops=1_000_000,
+    )  # fmt: skip
+    benchmark = replace(long, scheme="Benchmark", threshold=30, min_share=1.0)
+    times = CompletionTimes(123_456.0, 123_456.0, 123_456.0, 123_456.0, 123_456.0)
+    values = {field.name: getattr(long, field.name) for field in fields(NonshortestRun)}
+    message = CompletionNonshortestRun(**values, message_bytes=2_000_000, fct_us=times, unfinished=100_000)
+    stuck = Figure2Run(
+        **{field.name: getattr(long, field.name) for field in fields(RunCounters)}, case="no PFC, 1 VC", seed=1,
+        pfc=True, channels=1, deadlock=True, paper=True, found_at_us=2000.0, queues=("s0-s1, priority 0",) * 6,
+        goodput_gbps_before=1200.0, goodput_gbps_after=1200.0,
+    )  # fmt: skip
+    row = PfcGain(65_535, 34_795.0, 10_894.0, 219.4, 219.4, 34_795, 10_894, 34_800.0)
+    return [
+        tables.throughput([long, benchmark, replace(benchmark, seed=2)]),
+        tables.gains([Gain("dragonfly:p=4,a=8,h=4", "adv2", 32_768, -12.5, "light", 78)]),
+        *tables.completion([message]),
+        tables.table_1(PfcGainFindings(pfc_gain.FAT_TREE, [row], [])),
+        tables.figure_2(Figure2Findings(deadlock.FIGURE_2, [stuck, replace(stuck, seed=2)])),
+    ]
+
+
+@pytest.mark.parametrize("table", tables_of_all(), ids=lambda table: table.title)
+def test_tables_fit_80_columns(table: Table[Any]) -> None:
+    lines = shown(table)
+    assert max(map(len, lines)) <= 80
+    assert table.rows
+    text = "\n".join(lines)
+    for row in table.cells(False):
+        assert any(line.split() == " ".join(row).split() for line in lines), text
+
+
+@pytest.mark.parametrize("table", tables_of_all(), ids=lambda table: table.title)
+def test_wide_tables_have_what_markdown_has(table: Table[Any]) -> None:
+    lines = shown(table, wide=True)
+    for row in table.cells(True):
+        assert any(line.split() == " ".join(row).split() for line in lines)
+        assert "| " + " | ".join(row) + " |" in markdown(table)
+
+
+def test_heads_that_do_not_speak_for_themselves_have_a_legend() -> None:
+    legend = tables.throughput([run("Benchmark", 1.0), run("Benchmark", 1.0, seed=2)]).legend(False)
+    assert {line.split(":")[0] for line in legend} >= {"T", "MIN %", "steady", "means over 2 draws of pairs"}
+
+
+def test_two_draws_of_completion_times_are_told_apart() -> None:
+    table = tables_of_all()[2]
+    runs = [row[0] for row in table.rows]
+    titles = [found.title for found in tables.completion([*runs, replace(runs[0], seed=2)])]
+    assert [title.split(",")[2] for title in titles] == [" 110808 pairs (draw 1)", " 110808 pairs (draw 2)"]
