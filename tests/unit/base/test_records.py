@@ -12,7 +12,7 @@ import pytest
 from msgspec import UNSET, UnsetType
 
 from detour.base.errors import DetourError
-from detour.base.records import as_json, decoder, extended, from_json
+from detour.base.records import as_json, decoder, extended, from_json, given
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ class LongRide(Ride):
 def test_a_field_that_is_unset_has_no_key() -> None:
     assert as_json(Ride(wheels=2)) == {"wheels": 2, "kind": "ride"}
     assert from_json(Ride, {"wheels": 2}).bell is UNSET
+    assert [given(ride.bell, True) for ride in (Ride(wheels=2), Ride(wheels=2, bell=False))] == [True, False]
     assert from_json(Ride, as_json(Ride(wheels=2, bell=True))).bell is True
 
 
