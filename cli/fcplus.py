@@ -6,21 +6,68 @@ from __future__ import annotations
 import argparse
 import csv
 import time
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
-from detour.cli.output import bar, emit, table
+from detour.base.tables import Table, left, right
+from detour.cli.output import Page, bar, present
 from detour.cli.parser import Parser, command
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from detour.control.expander.routes import PathPolicy
     from detour.topo.expander import Expander
 
 FAMILY_NAMES = ("fcplus", "fc", "jellyfish", "xpander", "clos")
 PATTERN_NAMES = ("all-to-all", "uniform", "near-worst")
+
+
+@dataclass(frozen=True)
+class _Built:
+    spec: str
+    switches: int
+    hosts: int
+    links: int
+    layers: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Routed:
+    pairs: int
+    paths: int
+    k2_mean: float
+    n_p4: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Carried:
+    theta: float
+    upper_bound: float
+    gap: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Proven:
+    acyclic: list[bool]
+    channels: int
+    dependencies: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Tagged(_Proven):
+    """Where it was asked for, or is needed."""
+
+    tagger_priorities: int
+
+
+@dataclass(frozen=True)
+class _Disproven(_Tagged):
+    cycle: list[str]
 
 
 def register(commands: Any) -> None:
@@ -106,15 +153,10 @@ def _build(options: argparse.Namespace) -> None:
     network = _network(options)
     if options.out:
         _write_links(network, options.out)
-    result = {
-        "spec": network.spec,
-        "switches": network.size,
-        "hosts": int(network.hosts.sum()),
-        "links": len(network.links),
-        "layers": network.layers,
-        "seconds": round(time.monotonic() - began, 4),
-    }
-    emit(result, options.json, lambda console: _show(console, result))
+    seconds = round(time.monotonic() - began, 4)
+    hosts = int(network.hosts.sum())
+    found = _Built(network.spec, network.size, hosts, len(network.links), network.layers, seconds)
+    present(found, options, lambda page: page.table(_values(found)))
 
 
 def _write_links(network: Expander, file: Path) -> None:
@@ -131,87 +173,79 @@ def _write_links(network: Expander, file: Path) -> None:
 def _paths(options: argparse.Namespace) -> None:
     from detour.control.expander import counts
     from detour.control.expander.routes import compute, write_csv
-    from detour.control.expander.warm import warm
+    from detour.control.expander.warm import warm_counts
 
     network, policy = _network(options), _policy(options)
     policy.check(network)
-    warm()
+    warm_counts()
     began = time.monotonic()
     with bar("paths", options.json) as report:
         routes = compute(network, policy, report=report)
-    seconds = time.monotonic() - began
+    seconds = round(time.monotonic() - began, 4)
     with bar("counts", options.json) as report:
-        examined = counts.examined(routes, report)
-        short = counts.mean_paths(network, 4, policy.priorities, report=report)
+        k2 = round(counts.examined(routes, report).mean, 4)
+        short = round(float(counts.mean_paths(network, 4, policy.priorities, report=report).sum()), 4)
     if options.out:
         write_csv(routes, options.out)
-    result = {
-        "pairs": len(routes.pairs),
-        "paths": routes.total,
-        "k2_mean": round(examined.mean, 4),
-        "n_p4": round(float(short.sum()), 4),
-        "seconds": round(seconds, 4),
-    }
-    emit(result, options.json, lambda console: _show(console, result | {"mean length": round(routes.mean_length, 4)}))
+    found = _Routed(len(routes.pairs), routes.total, k2, short, seconds)
+    length = ("mean length", round(routes.mean_length, 4))
+    present(found, options, lambda page: page.table(_values(found, length)))
 
 
 def _prove(options: argparse.Namespace) -> int:
     from detour.control.expander import proof, tagger
     from detour.control.expander.routes import compute
-    from detour.control.expander.warm import warm
+    from detour.control.expander.warm import warm_proof
 
     network, policy = _network(options), _policy(options)
     policy.check(network)
-    warm()
+    warm_proof()
     with bar("paths", options.json) as report:
         routes = compute(network, policy, report=report)
     began = time.monotonic()
-    found = proof.prove(routes)
-    result: dict[str, Any] = {
-        "acyclic": [layer.acyclic for layer in found.priorities],
-        "channels": found.channels,
-        "dependencies": found.dependencies,
-        "seconds": round(time.monotonic() - began, 4),
-    }
-    if not found.deadlock_free:
-        result["cycle"] = next(proof.channel_names(network, p.cycle) for p in found.priorities if p.cycle)
-    if options.tagger or not found.deadlock_free:
-        result["tagger_priorities"] = tagger.assign(routes).priorities
-    emit(result, options.json, lambda console: _show_proof(console, result))
-    return 0 if found.deadlock_free else 1
+    proven = proof.prove(routes)
+    seconds = round(time.monotonic() - began, 4)
+    acyclic = [layer.acyclic for layer in proven.priorities]
+    found = _Proven(acyclic, proven.channels, proven.dependencies, seconds)
+    if options.tagger or not proven.deadlock_free:
+        found = _Tagged(**vars(found), tagger_priorities=tagger.assign(routes).priorities)
+    if not proven.deadlock_free:
+        cycle = next(proof.channel_names(network, p.cycle) for p in proven.priorities if p.cycle)
+        found = _Disproven(**vars(found), cycle=cycle)
+    present(found, options, lambda page: _show_proof(page, found))
+    return 0 if proven.deadlock_free else 1
 
 
 def _throughput(options: argparse.Namespace) -> None:
     from detour.control.expander import demand, throughput
-    from detour.control.expander.warm import warm
+    from detour.control.expander.warm import warm_throughput
 
     if not 0 < options.gap < 1:
         raise DetourError(f"--gap {options.gap} is not between 0 and 1")
     network, policy = _network(options), _policy(options)
     policy.check(network)
-    warm()
+    warm_throughput(options.pattern, options.method)
     began = time.monotonic()
     wanted = demand.demand_of(options.pattern, network, options.seed)
     with bar("paths", options.json) as report:
-        found = throughput.throughput(network, policy, wanted, options.method, options.gap, report)
-    result = {
-        "theta": round(found.theta, 6),
-        "upper_bound": round(demand.upper_bound(network, wanted), 6),
-        "gap": round(found.gap, 6),
-        "seconds": round(time.monotonic() - began, 4),
-    }
-    emit(result, options.json, lambda console: _show(console, result | {"method": found.method}))
+        carried = throughput.throughput(network, policy, wanted, options.method, options.gap, report)
+    bound = demand.upper_bound(network, wanted)
+    seconds = round(time.monotonic() - began, 4)
+    found = _Carried(round(carried.theta, 6), round(bound, 6), round(carried.gap, 6), seconds)
+    present(found, options, lambda page: page.table(_values(found, ("method", carried.method))))
 
 
-def _show(console: Console, result: dict[str, Any]) -> None:
-    console.print(table(("what", ">value"), [(key.replace("_", " "), value) for key, value in result.items()]))
+def _values(found: _Built | _Routed | _Carried, *more: tuple[str, Any]) -> Table[tuple[str, Any]]:
+    """A row for every field, then what else people are told."""
+    rows = [(field.name.replace("_", " "), getattr(found, field.name)) for field in fields(found)]
+    return Table((left("what", lambda row: row[0]), right("value", lambda row: row[1])), [*rows, *more])
 
 
-def _show_proof(console: Console, result: dict[str, Any]) -> None:
-    rows = [(p, "yes" if good else "NO") for p, good in enumerate(result["acyclic"], 1)]
-    console.print(table((">priority", "acyclic"), rows))
-    console.print(f"{result['channels']} channels, {result['dependencies']} dependencies, {result['seconds']} s")
-    if "cycle" in result:
-        console.print("a cycle: " + " ".join(result["cycle"]))
-    if "tagger_priorities" in result:
-        console.print(f"Tagger needs {result['tagger_priorities']} priorities for these routes")
+def _show_proof(page: Page, found: _Proven) -> None:
+    columns = (right("priority", lambda row: row[0]), left("acyclic", lambda row: "yes" if row[1] else "NO"))
+    page.table(Table(columns, list(enumerate(found.acyclic, 1))))
+    page.print(f"{found.channels} channels, {found.dependencies} dependencies, {found.seconds} s")
+    if isinstance(found, _Disproven):
+        page.print("a cycle: " + " ".join(found.cycle))
+    if isinstance(found, _Tagged):
+        page.print(f"Tagger needs {found.tagger_priorities} priorities for these routes")

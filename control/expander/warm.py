@@ -1,22 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Native code of routes, counts and proofs, loaded before anything is timed."""
+"""Native code of routes, counts, proofs and throughput, loaded before anything is timed: all of it, or what a command
+will use (HiGHS and SciPy, which only throughput needs, take most of a second to load)."""
 
 from __future__ import annotations
 
-from detour.control.expander import counts, demand, proof, tagger, throughput
-from detour.control.expander.routes import PathPolicy, compute
-from detour.topo.expander import fcplus
+from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
+from detour.topo.expander import Expander, fcplus
+
+_POLICY = PathPolicy(2, 1)
 
 
 def warm() -> None:
     """Runs each once on a small network."""
-    network = fcplus(12, 6, 3, 1)
-    small = compute(network, PathPolicy(2, 1))
-    proof.prove(small)
-    counts.examined(small)
-    counts.mean_paths(network, 4, 1)
-    for pattern in demand.DEMAND_PATTERNS:
-        wanted = demand.demand_of(pattern, network)
+    from detour.control.expander import tagger
+    from detour.control.expander.demand import DEMAND_PATTERNS
+
+    warm_counts()
+    warm_proof()
+    for pattern in DEMAND_PATTERNS:
         for method in ("exact", "approximate"):
-            throughput.throughput(network, PathPolicy(2, 1), wanted, method)
-    tagger.assign(small)
+            warm_throughput(pattern, method)
+    tagger.assign(_routes())
+
+
+def warm_counts() -> None:
+    """Routes, K2 and the numbers of paths."""
+    from detour.control.expander import counts
+
+    routes = _routes()
+    counts.examined(routes)
+    counts.mean_paths(routes.network, 4, 1)
+
+
+def warm_proof() -> None:
+    """Routes and their dependencies."""
+    from detour.control.expander import proof
+
+    proof.prove(_routes())
+
+
+def warm_throughput(pattern: str, method: str) -> None:
+    """Routes and the flow of a pattern by a method; "auto" may take either."""
+    from detour.control.expander import demand, throughput
+
+    network = _network()
+    wanted = demand.demand_of(pattern, network)
+    for each in ("exact", "approximate") if method == "auto" else (method,):
+        throughput.throughput(network, _POLICY, wanted, each)
+
+
+def _network() -> Expander:
+    return fcplus(12, 6, 3, 1)
+
+
+def _routes() -> ExpanderRoutes:
+    return compute(_network(), _POLICY)
