@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from detour.base.jit import njit
 from detour.control.expander.enumeration import native
@@ -24,25 +25,51 @@ class Tags(NamedTuple):
     unmerged: int
 
 
+class _Hops(NamedTuple):
+    """Channels by the hop that takes them, and what these need: c and d are columns of the switch x and of the next."""
+
+    used: NDArray[np.bool_]
+    """(hops, x, c)"""
+    depends: NDArray[np.bool_]
+    """(hops - 1, x, c, d): hop h of some path takes channel (x, c), hop h + 1 column d behind it"""
+    tag: NDArray[np.int64]
+    """(hops, x, c) from 1; 0: none yet"""
+
+
+class _Search(NamedTuple):
+    """What a tag's channels depend on, and room for a search among them. Channels are numbered x * width + c."""
+
+    edges: NDArray[np.bool_]
+    """(x, c, d)"""
+    seen: NDArray[np.int64]
+    """(channels,) mark of the last search that came here"""
+    stack: NDArray[np.int64]
+    targets: NDArray[np.bool_]
+    """(channels,) what is looked for"""
+    before: NDArray[np.int64]
+    """(width,) channels into a switch"""
+
+
 @njit
-def _mark_hops(source, first, length, columns, ch, depends, used):
-    """depends[h, x, c, d]: hop h of some path takes channel (x, c), hop h + 1 column d behind it."""
+def _mark_hops(source, first, length, columns, ch, hops):
+    """Fills in `used` and `depends`."""
     for i in range(source.size):
         for row in range(first[i], first[i + 1]):
             x, before_x, before_c = source[i], -1, -1
             for h in range(length[row]):
                 c = columns[row, h]
-                used[h, x, c] = True
+                hops.used[h, x, c] = True
                 if h:
-                    depends[h - 1, before_x, before_c, c] = True
+                    hops.depends[h - 1, before_x, before_c, c] = True
                 before_x, before_c = x, c
                 x = ch.neighbour[x, c]
 
 
 @njit
-def _reaches(begin, targets, edges, ch, seen, mark, stack):
+def _reaches(begin, ch, search, mark):
     """Whether a channel leads to one of the targets over the edges of a tag."""
     width = ch.neighbour.shape[1]
+    targets, seen, stack = search.targets, search.seen, search.stack
     if targets[begin]:
         return True
     stack[0], top = begin, 1
@@ -52,7 +79,7 @@ def _reaches(begin, targets, edges, ch, seen, mark, stack):
         x, c = stack[top] // width, stack[top] % width
         y = ch.neighbour[x, c]
         for d in range(width):
-            if edges[x, c, d]:
+            if search.edges[x, c, d]:
                 to = y * width + d
                 if targets[to]:
                     return True
@@ -64,9 +91,10 @@ def _reaches(begin, targets, edges, ch, seen, mark, stack):
 
 
 @njit
-def _place(hop, x, c, depends, tag, now, edges, ch, seen, mark, stack, targets, before):
+def _place(hop, x, c, now, ch, hops, search, mark):
     """Puts (channel, hop) into tag `now` if no cycle comes of it; returns whether."""
     width = ch.neighbour.shape[1]
+    before, targets = search.before, search.targets
     count = 0
     if hop:
         # What comes before this channel: channels into x of the hop before, of the same tag.
@@ -74,43 +102,40 @@ def _place(hop, x, c, depends, tag, now, edges, ch, seen, mark, stack, targets, 
             w = ch.neighbour[x, e]
             if w >= 0:
                 back = ch.back[x, e]
-                if depends[hop - 1, w, back, c] and tag[hop - 1, w, back] == now:
+                if hops.depends[hop - 1, w, back, c] and hops.tag[hop - 1, w, back] == now:
                     before[count] = w * width + back
                     count += 1
     for i in range(count):
         targets[before[i]] = True
-    fits = count == 0 or not _reaches(x * width + c, targets, edges, ch, seen, mark, stack)
+    fits = count == 0 or not _reaches(x * width + c, ch, search, mark)
     for i in range(count):
         targets[before[i]] = False
         if fits:
-            edges[before[i] // width, before[i] % width, c] = True
+            search.edges[before[i] // width, before[i] % width, c] = True
     return fits
 
 
 @njit
-def _merge(depends, used, ch, tag):
-    """Algorithm 2; tag[h, x, c] becomes the tag of every (channel, hop) in use, from 1. Returns the number of tags."""
-    hops, n, width = used.shape
+def _merge(ch, hops, search):
+    """Algorithm 2: gives every (channel, hop) in use a tag. Returns the number of tags."""
+    count, n, width = hops.used.shape
     now = 1
-    edges = np.zeros((n, width, width), np.bool_)
-    seen, stack = np.zeros(n * width, np.int64), np.empty(n * width, np.int64)
-    targets, before = np.zeros(n * width, np.bool_), np.empty(width, np.int64)
     mark = 0
-    for hop in range(hops):
+    for hop in range(count):
         moved = False
         for x in range(n):
             for c in range(width):
-                if not used[hop, x, c]:
+                if not hops.used[hop, x, c]:
                     continue
                 mark += 1
-                if _place(hop, x, c, depends, tag, now, edges, ch, seen, mark, stack, targets, before):
-                    tag[hop, x, c] = now
+                if _place(hop, x, c, now, ch, hops, search, mark):
+                    hops.tag[hop, x, c] = now
                 else:
-                    tag[hop, x, c] = now + 1
+                    hops.tag[hop, x, c] = now + 1
                     moved = True
         if moved:
             now += 1
-            edges[:] = False
+            search.edges[:] = False
     return now
 
 
@@ -118,9 +143,19 @@ def assign(routes: ExpanderRoutes) -> Tags:
     """The number of priorities that Tagger needs for these routes, whatever their own priorities are."""
     ch = native(routes.network.channels)
     n, width = ch.neighbour.shape
-    hops = int(routes.length.max(initial=1))
-    depends = np.zeros((max(1, hops - 1), n, width, width), np.bool_)
-    used = np.zeros((hops, n, width), np.bool_)
+    longest = int(routes.length.max(initial=1))
+    hops = _Hops(
+        np.zeros((longest, n, width), np.bool_),
+        np.zeros((max(1, longest - 1), n, width, width), np.bool_),
+        np.zeros((longest, n, width), np.int64),
+    )
+    search = _Search(
+        np.zeros((n, width, width), np.bool_),
+        np.zeros(n * width, np.int64),
+        np.empty(n * width, np.int64),
+        np.zeros(n * width, np.bool_),
+        np.empty(width, np.int64),
+    )
     source = np.ascontiguousarray(routes.pairs[:, 0].astype(np.int64))
-    _mark_hops(source, routes.first, routes.length, routes.columns, ch, depends, used)
-    return Tags(int(_merge(depends, used, ch, np.zeros((hops, n, width), np.int64))), hops)
+    _mark_hops(source, routes.first, routes.length, routes.columns, ch, hops)
+    return Tags(int(_merge(ch, hops, search)), longest)

@@ -8,6 +8,8 @@ phase still. The smallest ones are tried first: a single flow whose two servers 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from detour.base.jit import njit
@@ -36,6 +38,29 @@ def recoloured(source: np.ndarray, target: np.ndarray, alive: np.ndarray, colour
     return None
 
 
+class _Flows(NamedTuple):
+    """What native code sees of an assignment."""
+
+    phase: np.ndarray
+    """(flows,) int32"""
+    spine: np.ndarray
+    """(flows,) int32"""
+    src: np.ndarray
+    """(flows,) int32 servers"""
+    dst: np.ndarray
+    """(flows,) int32 servers"""
+    leaves: np.ndarray
+    """(2, flows) int32: of the senders, of the receivers"""
+    at: np.ndarray
+    """(2, phases, servers) int32: the flow that a server sends and the one that it receives, -1: none"""
+    loads: np.ndarray
+    """(2, phases, leaves) int32: flows out of a leaf and into it"""
+    alive: np.ndarray
+    """(leaves, spines) bool: links"""
+    links: np.ndarray
+    """(leaves,) int32: how many are alive"""
+
+
 class PhaseAssignment:
     """Phases and spines of a plan while flows go from phase to phase. `phase` and `spine` are changed in place."""
 
@@ -54,6 +79,7 @@ class PhaseAssignment:
             key = phase[outside] * fabric.leaves + self.leaves[end, outside]
             count = np.bincount(key, minlength=plan.phases * fabric.leaves)
             self.loads[end] = count.reshape(plan.phases, fabric.leaves)
+        self.flows = _Flows(phase, spine, plan.src, plan.dst, self.leaves, self.at, self.loads, self.alive, self.links)
 
     def resolve(self, p: int) -> bool:
         """Spines for all flows of phase p, some of which may go to other phases; whether it succeeded."""
@@ -74,21 +100,7 @@ class PhaseAssignment:
         tried = 0
         for candidates in (_FEW, _MANY):
             found = np.empty((candidates, 3), np.int32)
-            count = _components(
-                p,
-                rows,
-                self.phase,
-                self.src,
-                self.dst,
-                self.spine,
-                self.alive,
-                self.leaves,
-                self.at,
-                self.loads,
-                self.links,
-                _LONGEST,
-                found,
-            )
+            count = _components(p, rows, self.flows, _LONGEST, found)
             new = found[tried:count]
             if any(self._try(p, q, row) for _, row, q in new[np.argsort(new[:, 0], kind="stable")].tolist()):
                 return True
@@ -100,7 +112,7 @@ class PhaseAssignment:
         crowded = any((load[p] > self.links).any() for load in self.loads)
         members = np.empty(_LONGEST, np.int32)
         # The types that native code calls it with: for others it would be compiled once more.
-        size = _component(np.int32(row), p, q, self.src, self.dst, self.at, members)
+        size = _component(np.int32(row), p, q, self.flows, members)
         both = self.at[0, [p, q]].ravel()
         both = both[both >= 0]
         before = self.spine[both]
@@ -138,14 +150,14 @@ class PhaseAssignment:
 
 
 @njit
-def _components(p, rows, phase, src, dst, spine, alive, leaves, at, loads, links, longest, found):
+def _components(p, rows, flows, longest, found):
     """Components that a row of phase p and another phase's flows make and that may be exchanged: cost, row, phase.
 
     They must not crowd the other phase, nor p at a leaf that is not crowded yet. The cost is the length, and more where
     the row would not find a free spine. Returns how many were found.
     """
     members = np.empty(longest, np.int32)
-    phases = at.shape[1]
+    phases = flows.at.shape[1]
     stride = 7 if phases % 7 else 1
     count = 0
     for most in (1, 3, 7, 24, longest):
@@ -154,12 +166,12 @@ def _components(p, rows, phase, src, dst, spine, alive, leaves, at, loads, links
             for _ in range(1, phases):
                 q = (q + stride) % phases
                 for row in rows:
-                    if not _room(row, p, q, leaves, loads, links):
+                    if not _room(row, p, q, flows):
                         continue
-                    if free != _finds_spine(row, q, spine, alive, leaves, at):
+                    if free != _finds_spine(row, q, flows):
                         continue
-                    size = _component(row, p, q, src, dst, at, members)
-                    if size < 1 or size > most or not _fits(members[:size], p, q, phase, leaves, loads, links):
+                    size = _component(row, p, q, flows, members)
+                    if size < 1 or size > most or not _fits(members[:size], p, q, flows):
                         continue
                     found[count, 0], found[count, 1], found[count, 2] = size + 4 * (not free), row, q
                     count += 1
@@ -172,8 +184,9 @@ def _components(p, rows, phase, src, dst, spine, alive, leaves, at, loads, links
 
 
 @inner
-def _room(row, p, q, leaves, loads, links):
+def _room(row, p, q, flows):
     """Whether q can take in a row at an end where p is crowded: what p gives away there, q gets."""
+    leaves, loads, links = flows.leaves, flows.loads, flows.links
     for end in range(2):
         leaf = leaves[end, row]
         if loads[end, p, leaf] > links[leaf] and loads[end, q, leaf] >= links[leaf]:
@@ -182,22 +195,23 @@ def _room(row, p, q, leaves, loads, links):
 
 
 @inner
-def _finds_spine(row, q, spine, alive, leaves, at):
+def _finds_spine(row, q, flows):
     """Whether a spine is free in phase q at both ends of a row."""
+    leaves, alive = flows.leaves, flows.alive
     spines = alive.shape[1]
-    u, v = leaves[0, row], leaves[1, row]
-    free = alive[u] & alive[v]
+    free = alive[leaves[0, row]] & alive[leaves[1, row]]
     for k in range(spines):
         for end in range(2):
-            other = at[end, q, leaves[end, row] * spines + k]
-            if other >= 0 and spine[other] >= 0:
-                free[spine[other]] = False
+            other = flows.at[end, q, leaves[end, row] * spines + k]
+            if other >= 0 and flows.spine[other] >= 0:
+                free[flows.spine[other]] = False
     return free.any()
 
 
 @njit
-def _component(row, p, q, src, dst, at, members):
+def _component(row, p, q, flows, members):
     """The rows of phases p and q that hang together with `row` of phase p; returns how many, -1: too many."""
+    src, dst, at = flows.src, flows.dst, flows.at
     size = 1
     members[0] = row
     for direction in range(2):
@@ -224,24 +238,25 @@ def _component(row, p, q, src, dst, at, members):
 
 
 @inner
-def _fits(members, p, q, phase, leaves, loads, links):
+def _fits(members, p, q, flows):
     """Whether an exchange leaves q with enough links and p no worse than it is."""
-    _shift(members, p, q, phase, leaves, loads, 1)
+    _shift(members, p, q, flows, 1)
     fits = True
     for row in members:
-        if leaves[0, row] == leaves[1, row]:
+        if flows.leaves[0, row] == flows.leaves[1, row]:
             continue
         for end in range(2):
-            leaf = leaves[end, row]
-            came = q if phase[row] == p else p
-            if loads[end, came, leaf] > links[leaf]:
+            leaf = flows.leaves[end, row]
+            came = q if flows.phase[row] == p else p
+            if flows.loads[end, came, leaf] > flows.links[leaf]:
                 fits = False
-    _shift(members, p, q, phase, leaves, loads, -1)
+    _shift(members, p, q, flows, -1)
     return fits
 
 
 @inner
-def _shift(members, p, q, phase, leaves, loads, by):
+def _shift(members, p, q, flows, by):
+    phase, leaves, loads = flows.phase, flows.leaves, flows.loads
     for row in members:
         if leaves[0, row] != leaves[1, row]:
             for end in range(2):

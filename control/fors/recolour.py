@@ -9,6 +9,8 @@ what is not found here may exist.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from detour.base.jit import njit
@@ -16,6 +18,31 @@ from detour.control.fors.jit import inner
 
 _TENURE = 7
 """An edge may not return to the colour it was driven from for this many steps, and some at random."""
+
+
+class _Side(NamedTuple):
+    """Sources or targets: `of` (edges,) each edge's; `ok` (ends, colours) bool, which colours an end may have; `at`
+    (ends, colours) int32, the edge that has a colour there, -1: none."""
+
+    of: np.ndarray
+    ok: np.ndarray
+    at: np.ndarray
+
+
+class _Colouring(NamedTuple):
+    """Both sides, and the colour (edges,) of every edge, -1: none yet."""
+
+    out: _Side
+    into: _Side
+    colour: np.ndarray
+
+
+class _Search(NamedTuple):
+    """Room for a search over edges: the queue, whom an edge was reached from, and the colour that it loses to that."""
+
+    queue: np.ndarray
+    parent: np.ndarray
+    wanted: np.ndarray
 
 
 @njit
@@ -36,8 +63,9 @@ def complete(
     takes the edges in their order, an even one in the opposite order.
     """
     edges, colours = len(source), out_ok.shape[1]
-    out_at = np.full(out_ok.shape, -1, np.int32)
-    in_at = np.full(in_ok.shape, -1, np.int32)
+    out = _Side(source, out_ok, np.full(out_ok.shape, -1, np.int32))
+    into = _Side(target, in_ok, np.full(in_ok.shape, -1, np.int32))
+    graph = _Colouring(out, into, colour)
     stack = np.empty(edges, np.int32)
     left = 0
     for k in range(edges):
@@ -46,46 +74,41 @@ def complete(
             stack[left] = edge
             left += 1
         else:
-            out_at[source[edge], colour[edge]] = edge
-            in_at[target[edge], colour[edge]] = edge
+            _give(edge, colour[edge], graph)
     tabu_colour = np.full(edges, -1, np.int32)
     tabu_until = np.zeros(edges, np.int64)
     chain = np.empty(max(edges, out_ok.shape[0] + in_ok.shape[0]) + 1, np.int32)
-    parent = np.empty(edges, np.int32)
-    wanted = np.empty(edges, np.int32)
+    search = _Search(chain, np.empty(edges, np.int32), np.empty(edges, np.int32))
     dice = np.int64(seed)
     step = 0
     while left > 0:
         dice = _next(dice)
         edge = stack[left - 1]
         u, v = source[edge], target[edge]
-        found = _free_colour(u, v, out_ok, in_ok, out_at, in_at, dice % colours)
+        found = _free_colour(u, v, out, into, dice % colours)
         if found < 0:
-            found = _by_ejection_chain(
-                edge, source, target, out_ok, in_ok, out_at, in_at, colour, chain, parent, wanted, dice % colours
-            )
+            found = _by_ejection_chain(edge, graph, search, dice % colours)
         if found < 0:
-            found = _by_kempe_chain(u, v, source, target, out_ok, in_ok, out_at, in_at, colour, chain)
+            found = _by_kempe_chain(u, v, graph, chain)
         left -= 1
         if found < 0:
             step += 1
             if step > budget:
                 return left + 1
             tabu = tabu_colour[edge] if tabu_until[edge] >= step else -1
-            found = _least_driven(u, v, out_ok, in_ok, out_at, in_at, tabu, dice)
+            found = _least_driven(u, v, out, into, tabu, dice)
             if found < 0:
                 return left + 1
             # Who is driven out goes to the bottom of the stack's top: it is tried next.
-            for loser in (out_at[u, found], in_at[v, found]):
+            for loser in (out.at[u, found], into.at[v, found]):
                 if loser >= 0 and colour[loser] >= 0:
-                    _remove(loser, source, target, out_at, in_at, colour)
+                    _take(loser, graph)
+                    colour[loser] = -1
                     tabu_colour[loser] = found
                     tabu_until[loser] = step + _TENURE + dice % _TENURE
                     stack[left] = loser
                     left += 1
-        colour[edge] = found
-        out_at[u, found] = edge
-        in_at[v, found] = edge
+        _give(edge, found, graph)
     return 0
 
 
@@ -101,34 +124,43 @@ def _next(dice: int) -> int:
 
 
 @inner
-def _remove(edge, source, target, out_at, in_at, colour):
-    out_at[source[edge], colour[edge]] = -1
-    in_at[target[edge], colour[edge]] = -1
-    colour[edge] = -1
+def _give(edge, colour, graph):
+    """An edge gets a colour that is free at both ends."""
+    graph.colour[edge] = colour
+    graph.out.at[graph.out.of[edge], colour] = edge
+    graph.into.at[graph.into.of[edge], colour] = edge
 
 
 @inner
-def _free_colour(u, v, out_ok, in_ok, out_at, in_at, first) -> int:
+def _take(edge, graph):
+    """Frees an edge's colour at both ends; the edge is to get another one."""
+    graph.out.at[graph.out.of[edge], graph.colour[edge]] = -1
+    graph.into.at[graph.into.of[edge], graph.colour[edge]] = -1
+
+
+@inner
+def _free_colour(u, v, out, into, first) -> int:
     """A colour that neither end uses, looking from `first` on; -1: none."""
-    colours = out_ok.shape[1]
+    colours = out.ok.shape[1]
     for k in range(colours):
         c = first + k
         if c >= colours:
             c -= colours
-        if out_at[u, c] < 0 and in_at[v, c] < 0 and out_ok[u, c] and in_ok[v, c]:
+        if out.at[u, c] < 0 and into.at[v, c] < 0 and out.ok[u, c] and into.ok[v, c]:
             return c
     return -1
 
 
 @inner
-def _by_ejection_chain(edge, source, target, out_ok, in_ok, out_at, in_at, colour, queue, parent, wanted, start) -> int:
+def _by_ejection_chain(edge, graph, search, start) -> int:
     """The colour for an edge after the fewest others have each gone to another colour; -1: none was found.
 
     Breadth first over edges: one takes a colour that a single other edge has at one of its ends, that one has to find
-    another colour in turn, until one finds a free colour. `wanted[e]` is the colour that e loses to its parent,
-    `start` the first one to look at.
+    another colour in turn, until one finds a free colour. `start`: the first one to look at.
     """
-    colours = out_ok.shape[1]
+    out, into = graph.out, graph.into
+    queue, parent = search.queue, search.parent
+    colours = out.ok.shape[1]
     parent[:] = -2
     parent[edge] = -1
     queue[0] = edge
@@ -136,82 +168,81 @@ def _by_ejection_chain(edge, source, target, out_ok, in_ok, out_at, in_at, colou
     while first < last:
         x = queue[first]
         first += 1
-        a, b = source[x], target[x]
+        a, b = out.of[x], into.of[x]
         for k in range(colours):
             c = start + k
             if c >= colours:
                 c -= colours
-            if c == colour[x] or not (out_ok[a, c] and in_ok[b, c]):
+            if c == graph.colour[x] or not (out.ok[a, c] and into.ok[b, c]):
                 continue
-            above, below = out_at[a, c], in_at[b, c]
+            above, below = out.at[a, c], into.at[b, c]
             if above >= 0 and below >= 0:
                 continue
             y = max(above, below)
             if y >= 0 and parent[y] != -2:
                 continue
-            if _taken(x, c, source, target, parent, wanted):
+            if _taken(x, c, graph, search):
                 continue
             if y < 0:
-                return _shift(x, c, source, target, out_at, in_at, colour, parent, wanted)
+                return _shift(x, c, graph, search)
             parent[y] = x
-            wanted[y] = c
+            search.wanted[y] = c
             queue[last] = y
             last += 1
     return -1
 
 
 @inner
-def _taken(x, c, source, target, parent, wanted):
+def _taken(x, c, graph, search):
     """Whether an edge before x on its chain takes colour c at an end of x."""
+    source, target = graph.out.of, graph.into.of
     below = x
-    at = parent[x]
+    at = search.parent[x]
     while at >= 0:
-        if wanted[below] == c and (source[at] == source[x] or target[at] == target[x]):
+        if search.wanted[below] == c and (source[at] == source[x] or target[at] == target[x]):
             return True
         below = at
-        at = parent[at]
+        at = search.parent[at]
     return False
 
 
 @inner
-def _shift(x, c, source, target, out_at, in_at, colour, parent, wanted):
+def _shift(x, c, graph, search):
     """Carries out a chain whose last edge x takes c; returns the colour that its first edge is to have."""
     at = x
-    while parent[at] >= 0:
-        out_at[source[at], colour[at]] = -1
-        in_at[target[at], colour[at]] = -1
-        at = parent[at]
+    while search.parent[at] >= 0:
+        _take(at, graph)
+        at = search.parent[at]
     at, new = x, c
-    while parent[at] >= 0:
-        colour[at] = new
-        out_at[source[at], new] = at
-        in_at[target[at], new] = at
-        new = wanted[at]
-        at = parent[at]
+    while search.parent[at] >= 0:
+        _give(at, new, graph)
+        new = search.wanted[at]
+        at = search.parent[at]
     return new
 
 
 @inner
-def _by_kempe_chain(u, v, source, target, out_ok, in_ok, out_at, in_at, colour, chain) -> int:
+def _by_kempe_chain(u, v, graph, chain) -> int:
     """Frees a colour for an edge u -> v by exchanging two colours along the shortest chain; -1: there is none.
 
     a is free at u, b is free at v. The chain of a and b that begins at v cannot come to u (it would arrive by a), the
     one that begins at u cannot come to v; either may be exchanged if all its edges may have the other colour.
     """
-    colours = out_ok.shape[1]
+    out, into = graph.out, graph.into
+    colours = out.ok.shape[1]
     best, best_a, best_b, best_end = chain.shape[0] + 1, -1, -1, 0
     for a in range(colours):
-        if not out_ok[u, a] or out_at[u, a] >= 0:
+        if not out.ok[u, a] or out.at[u, a] >= 0:
             continue
         for b in range(colours):
-            if not in_ok[v, b] or in_at[v, b] >= 0:
+            if not into.ok[v, b] or into.at[v, b] >= 0:
                 continue
-            if in_ok[v, a]:
-                length = _chain(v, a, b, target, source, in_ok, out_ok, in_at, out_at, chain)
+            if into.ok[v, a]:
+                length = _chain(v, a, b, into, out, chain)
                 if 0 <= length < best:
                     best, best_a, best_b, best_end = length, a, b, 0
-            if out_ok[u, b]:
-                length = _chain(u, b, a, source, target, out_ok, in_ok, out_at, in_at, chain)
+            if out.ok[u, b]:
+                length = _chain(u, b, a, out, into, chain)
                 if 0 <= length < best:
                     best, best_a, best_b, best_end = length, a, b, 1
             if best == 1:
@@ -221,61 +252,57 @@ def _by_kempe_chain(u, v, source, target, out_ok, in_ok, out_at, in_at, colour, 
     if best_a < 0:
         return -1
     if best_end == 0:
-        length = _chain(v, best_a, best_b, target, source, in_ok, out_ok, in_at, out_at, chain)
+        length = _chain(v, best_a, best_b, into, out, chain)
     else:
-        length = _chain(u, best_b, best_a, source, target, out_ok, in_ok, out_at, in_at, chain)
-    _exchange(chain[:length], best_a, best_b, source, target, out_at, in_at, colour)
+        length = _chain(u, best_b, best_a, out, into, chain)
+    _exchange(chain[:length], best_a, best_b, graph)
     return best_a if best_end == 0 else best_b
 
 
 @inner
-def _chain(end, first, second, here, there, here_ok, there_ok, here_at, there_at, chain) -> int:
+def _chain(end, first, second, here, there, chain) -> int:
     """Length of the chain first, second, first, ... of edges from `end`, written to `chain`; -1: one of its edges may
-    not change its colour. `here`: arrays of the side that `end` is on (sources or targets), `there`: of the other."""
+    not change its colour. `here`: the side that `end` is on, `there`: the other."""
     length = 0
-    edge = here_at[end, first]
+    edge = here.at[end, first]
     while edge >= 0:
         chain[length] = edge
         length += 1
-        other = there[edge]
-        if not there_ok[other, second]:
+        other = there.of[edge]
+        if not there.ok[other, second]:
             return -1
-        edge = there_at[other, second]
+        edge = there.at[other, second]
         if edge < 0:
             break
         chain[length] = edge
         length += 1
-        if not here_ok[here[edge], first]:
+        if not here.ok[here.of[edge], first]:
             return -1
-        edge = here_at[here[edge], first]
+        edge = here.at[here.of[edge], first]
     return length
 
 
 @inner
-def _exchange(chain, a, b, source, target, out_at, in_at, colour):
+def _exchange(chain, a, b, graph):
     for edge in chain:
-        out_at[source[edge], colour[edge]] = -1
-        in_at[target[edge], colour[edge]] = -1
+        _take(edge, graph)
     for edge in chain:
-        new = b if colour[edge] == a else a
-        colour[edge] = new
-        out_at[source[edge], new] = edge
-        in_at[target[edge], new] = edge
+        _give(edge, b if graph.colour[edge] == a else a, graph)
 
 
 @inner
-def _least_driven(u, v, out_ok, in_ok, out_at, in_at, tabu, dice) -> int:
+def _least_driven(u, v, out, into, tabu, dice) -> int:
     """The allowed colour, not `tabu`, that drives out fewest edges, ties by chance; -1: no colour is allowed."""
-    colours = out_ok.shape[1]
+    colours = out.ok.shape[1]
     best, found, ties = 3, -1, 1
     fallback = -1
     for c in range(colours):
-        if not (out_ok[u, c] and in_ok[v, c]):
+        if not (out.ok[u, c] and into.ok[v, c]):
             continue
         if c == tabu:
             fallback = c
             continue
-        cost = (out_at[u, c] >= 0) + (in_at[v, c] >= 0)
+        cost = (out.at[u, c] >= 0) + (into.at[v, c] >= 0)
         if cost < best:
             best, found, ties = cost, c, 1
         elif cost == best:
