@@ -43,6 +43,12 @@ class Page:
         for line in shown.legend(self.wide):
             self.print(line)
 
+    def tables(self, several: Iterable[tables.Table[Any]]) -> None:
+        """One after the other, but for those without rows."""
+        for each in several:
+            if each.rows:
+                self.table(each)
+
 
 def for_terminal(shown: tables.Table[Any], wide: bool, room: int) -> Table:
     """A table as rich prints it, in so many columns. Heads and sentences are broken between words where there is little

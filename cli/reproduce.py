@@ -38,7 +38,7 @@ def register(commands: Any) -> None:
         add(kinds, "fcplus", "Tables I to VIII and Figs. 3 to 7 of the FC+ paper: expanders", _run_fcplus)
     )
     reproduce_qcn.options_of(
-        add(kinds, "qcn-switch", "Figs. 3, 7, 8 of the QCN-Switch paper: adaptive Dragonfly routing", _run_qcn)
+        add(kinds, "qcn-switch", "Figs. 3, 7, 8 of the QCN-Switch paper: adaptive Dragonfly routing", reproduce_qcn.run)
     )
     _all(kinds)
 
@@ -77,10 +77,6 @@ def _run_fors(options: argparse.Namespace) -> int:
 
 def _run_fcplus(options: argparse.Namespace) -> int:
     return reproduce_fcplus.run(options, extent_of(options), _carry_out)
-
-
-def _run_qcn(options: argparse.Namespace) -> int:
-    return reproduce_qcn.run(options, extent_of(options), _carry_out)
 
 
 def _run_all(options: argparse.Namespace) -> int:

@@ -4,16 +4,12 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
-from detour.cli.output import emit, table
 from detour.cli.parser import Parser
-from detour.cli.reproduce_tables import CarryOut, rest
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from detour.cli.reproducing import carry_out, extent_of, show
 
 
 def options_of(parser: Parser) -> None:
@@ -45,70 +41,26 @@ def _windows(text: str) -> tuple[int, int]:
     return int(parts[0]), int(parts[1])
 
 
-def run(options: argparse.Namespace, extent: str, carry_out: CarryOut) -> int:
+def run(options: argparse.Namespace) -> int:
     """Runs the points, draws and prints; the exit code."""
     from detour.experiments.qcn import experiment as qcn_switch
+    from detour.experiments.qcn.tables import tables
+    from detour.experiments.reproduce import QCN_SWITCH
 
-    points = qcn_switch.select(
-        qcn_switch.QcnSelection(
-            options.topology, options.routing, options.pattern, options.loads, extent, options.seed, *options.windows
-        )
+    selection = qcn_switch.QcnSelection(
+        options.topology,
+        options.routing,
+        options.pattern,
+        options.loads,
+        extent_of(options),
+        options.seed,
+        *options.windows,
     )
-    result = carry_out(options, "qcn-switch", points)
-    result["loads_left_out"] = qcn_switch.loads_left_out(points)
+    points = qcn_switch.select(selection)
+    found = carry_out(options, QCN_SWITCH, points)
+    collected = replace(found.collected, loads_left_out=qcn_switch.loads_left_out(points))
     if options.plot:
         from detour.experiments.qcn import figures as qcn_figures
 
-        qcn_figures.curves(result, options.plot)
-    emit(result, options.json, lambda console: show(console, result))
-    return 1 if result["failures"] else 0
-
-
-def show(console: Console, result: dict[str, Any]) -> None:
-    """Curves, landmarks, the paper's words."""
-    rows = [
-        (
-            one["pattern"],
-            one["routing"],
-            f"{one['load']:.2f}",
-            f"{one['accepted']:.3f}",
-            f"{one['latency_ns'] / 1e3:.2f}",
-            f"{one['network_ns'] / 1e3:.2f}",
-            f"{one['switches']:.2f}",
-            f"{one['minimal']:.3f}",
-            one["messages"],
-        )
-        for one in sorted(result["curves"], key=lambda one: (one["pattern"], one["routing"], one["load"]))
-    ]
-    columns = (
-        *("pattern", "routing", ">load", ">accepted", ">latency, us", ">in the network", ">switches"),
-        *(">minimal", ">messages"),
-    )
-    console.print(table(columns, rows, "accepted throughput and latency"))
-    rows = [
-        (
-            one["routing"],
-            *(_saturation(one, pattern) for pattern in ("UN", "ADV", "ADVc")),
-            _cell(one["un_drop"]),
-            _cell(one["adv_latency"], 2),
-            _cell(one["fairness"]),
-        )
-        for one in result["landmarks"]
-    ]
-    columns = (*("routing", ">UN", ">ADV", ">ADVc", ">UN drop", ">ADV latency / VAL", ">least / mean injection"),)
-    console.print(table(columns, rows, "saturation throughput and other landmarks"))
-    rows = [(one["pattern"], one["routing"], one["says"]) for one in result["paper"]]
-    console.print(table(("pattern", "routing", "what the paper says"), rows))
-    for pattern, loads in result["loads_left_out"].items():
-        console.print(f"{pattern}: not measured at loads {', '.join(f'{load:g}' for load in loads)} (--full does)")
-    rest(console, result)
-
-
-def _saturation(landmarks: dict[str, Any], pattern: str) -> str:
-    """Beyond the highest load that was measured there may be more."""
-    text = _cell(landmarks["saturation"][pattern])
-    return text if landmarks["saturated"][pattern] or text == "-" else f"above {text}"
-
-
-def _cell(value: float | None, digits: int = 3) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
+        qcn_figures.curves(collected, options.plot)
+    return show(options, replace(found, collected=collected), lambda page: page.tables(tables(collected)))

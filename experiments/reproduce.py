@@ -105,7 +105,7 @@ QCN_SWITCH = Experiment(
     "qcn-switch",
     "QCN-Switch: Figs. 3, 7 and 8, adaptive routing from congestion notifications on a Dragonfly of 1056 hosts",
     qcn_switch.run,
-    unchanged,
+    decoder(qcn_switch.QcnResult),
     qcn_switch.collect,
     qcn_switch.seconds,
 )

@@ -9,16 +9,12 @@ what was chosen instead is in `fabric.open_loop`, `control.qcn` and docs/qcn-swi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, fields
 
 from detour.base.errors import DetourError
 from detour.control.routes.qcn import MECHANISMS
-from detour.experiments.store import Point
 from detour.fabric.traffic.open_loop import OPEN_LOOP_PATTERNS, OpenLoop, reference
 from detour.topo import parse_topology
-
-WORKER = "detour.experiments.qcn.experiment:run"
 
 FULL_SIZE = "dragonfly:p=4,a=8,h=4"
 SMALL = "dragonfly:p=2,a=4,h=2"
@@ -58,6 +54,89 @@ PAPER = (
 
 
 @dataclass(frozen=True)
+class QcnPoint:
+    """A routing under an offered load, as a share of the hosts' links. `warm_us`: until counting begins, for
+    `window_us`."""
+
+    topology: str
+    routing: str
+    pattern: str
+    load: float
+    warm_us: int
+    window_us: int
+    seed: int
+    experiment: str = "qcn-switch"
+
+
+@dataclass(frozen=True)
+class QcnLoad:
+    """A point of a curve. `accepted`: share of the hosts' links; `latency_ns`: mean, from a packet's creation,
+    `network_ns`: from its entry; `switches` on its way; `minimal`: share of the packets that took a shortest path."""
+
+    routing: str
+    pattern: str
+    load: float
+    accepted: float
+    latency_ns: float
+    network_ns: float
+    switches: float
+    minimal: float
+    messages: int
+    lost: int
+
+
+@dataclass(frozen=True)
+class QcnResult(QcnLoad):
+    """`injected`: by every switch of group 0, share of its hosts' links."""
+
+    injected: list[float]
+
+
+@dataclass(frozen=True)
+class QcnInjection:
+    """What a switch of group 0 injects under ADV at `FAIR_LOAD`."""
+
+    routing: str
+    switch: str
+    injected: float
+
+
+@dataclass(frozen=True)
+class QcnLandmarks:
+    """Of one routing, each None if a point that it needs is missing: `saturation`, the highest accepted throughput, by
+    pattern, and whether it is one (`saturated`: at some load less was accepted than offered); `un_drop`, by how much
+    of it the one at the highest load is lower; `adv_latency`, the highest ratio to VAL's at loads up to 0.3;
+    `fairness`, the least injection of a switch of group 0, over the mean."""
+
+    routing: str
+    saturation: dict[str, float | None]
+    saturated: dict[str, bool]
+    un_drop: float | None
+    adv_latency: float | None
+    fairness: float | None
+
+
+@dataclass(frozen=True)
+class QcnStatement:
+    """What the paper says of a routing under a pattern."""
+
+    pattern: str
+    routing: str
+    says: str
+
+
+@dataclass(frozen=True)
+class QcnFindings:
+    """`loads_left_out`: by pattern, loads of `full` at which no routing was to be measured."""
+
+    curves: list[QcnLoad]
+    fairness: list[QcnInjection]
+    landmarks: list[QcnLandmarks]
+    paper: list[QcnStatement]
+    loads_left_out: dict[str, list[float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class QcnSelection:
     """What to run. Empty: all, or what the extent says."""
 
@@ -71,7 +150,7 @@ class QcnSelection:
     window_us: int = 0
 
 
-def select(chosen: QcnSelection) -> list[Point]:
+def select(chosen: QcnSelection) -> list[QcnPoint]:
     """The points of a selection.
 
     Raises:
@@ -88,111 +167,92 @@ def select(chosen: QcnSelection) -> list[Point]:
     for load in chosen.loads:
         if not 0 < load <= 1:
             raise DetourError(f"an offered load is above 0 and at most 1, not {load:g}")
+    windows = chosen.warm_us or warm, chosen.window_us or window
     return [
-        {
-            "experiment": "qcn-switch",
-            "topology": topology,
-            "routing": routing,
-            "pattern": pattern,
-            "load": load,
-            "warm_us": chosen.warm_us or warm,
-            "window_us": chosen.window_us or window,
-            "seed": chosen.seed,
-        }
+        QcnPoint(topology, routing, pattern, load, *windows, chosen.seed)
         for routing in chosen.routings or ROUTINGS
         for pattern in chosen.patterns or OPEN_LOOP_PATTERNS
         for load in chosen.loads or LOADS[chosen.extent][pattern]
     ]
 
 
-def loads_left_out(points: Sequence[Point]) -> dict[str, list[float]]:
+def loads_left_out(points: Sequence[QcnPoint]) -> dict[str, list[float]]:
     """By pattern: loads of `full` at which no routing was measured."""
-    run = {(point["pattern"], point["load"]) for point in points}
+    run = {(point.pattern, point.load) for point in points}
     missing = {
         pattern: [load for load in loads if (pattern, load) not in run] for pattern, loads in LOADS["full"].items()
     }
     return {pattern: loads for pattern, loads in missing.items() if loads}
 
 
-def seconds(point: Point) -> float:
+def seconds(point: QcnPoint) -> float:
     """Roughly what a point costs."""
-    topology = parse_topology(point["topology"])
-    hosts = len(topology.hosts)
-    packets = (
-        hosts
-        * min(point["load"], 1.0 if point["pattern"] == "UN" else 0.5)
-        * (point["warm_us"] + point["window_us"])
-        * 4.9
-    )
+    topology = parse_topology(point.topology)
+    load = min(point.load, 1.0 if point.pattern == "UN" else 0.5)
+    packets = len(topology.hosts) * load * (point.warm_us + point.window_us) * 4.9
     return 0.7 + 0.016 * len(topology.switches) + packets * 5 * 1.2e-6
 
 
-def run(point: Point) -> dict[str, Any]:
+def run(point: QcnPoint) -> QcnResult:
     """Measures a point."""
-    name = point["routing"]
+    name = point.routing
     routing = MECHANISMS[name] if name in MECHANISMS else reference(name, THRESHOLD if name == "PB" else 0)
-    topology = parse_topology(point["topology"])
-    with OpenLoop(topology, routing, load=point["load"], pattern=point["pattern"], seed=point["seed"]) as fabric:
-        found = fabric.measure(point["warm_us"] * 1_000_000, point["window_us"] * 1_000_000)
-    return {
-        "routing": name,
-        "pattern": point["pattern"],
-        "load": point["load"],
-        "accepted": round(found.accepted, 5),
-        "latency_ns": round(found.latency_ns, 1),
-        "network_ns": round(found.network_ns, 1),
-        "switches": round(found.switches, 4),
-        "minimal": round(found.minimal, 5),
-        "messages": found.messages,
-        "lost": found.lost,
-        "injected": [round(float(found.injected[switch]), 5) for switch in topology.members[0]],
-    }
+    topology = parse_topology(point.topology)
+    with OpenLoop(topology, routing, load=point.load, pattern=point.pattern, seed=point.seed) as fabric:
+        found = fabric.measure(point.warm_us * 1_000_000, point.window_us * 1_000_000)
+    return QcnResult(
+        routing=name,
+        pattern=point.pattern,
+        load=point.load,
+        accepted=round(found.accepted, 5),
+        latency_ns=round(found.latency_ns, 1),
+        network_ns=round(found.network_ns, 1),
+        switches=round(found.switches, 4),
+        minimal=round(found.minimal, 5),
+        messages=found.messages,
+        lost=found.lost,
+        injected=[round(float(found.injected[switch]), 5) for switch in topology.members[0]],
+    )
 
 
 # -- results ------------------------------------------------------------------------------------------------
 
 
-def collect(results: Iterable[dict[str, Any] | None]) -> dict[str, Any]:
-    """`curves`, `fairness` (switches of group 0 under ADV at load 0.4), `landmarks` by routing, and the paper's
-    words."""
+def collect(results: Iterable[QcnResult | None]) -> QcnFindings:
+    """Curves, fairness (switches of group 0 under ADV at load 0.4), landmarks by routing, and the paper's words."""
     found = [result for result in results if result is not None]
-    curves = [{key: value for key, value in one.items() if key != "injected"} for one in found]
-    fairness = [
-        {"routing": one["routing"], "switch": f"SW{number}", "injected": injected}
-        for one in found
-        if one["pattern"] == "ADV" and one["load"] == FAIR_LOAD
-        for number, injected in enumerate(one["injected"])
-    ]
-    names = [name for name in ROUTINGS if any(one["routing"] == name for one in found)]
-    return {
-        "curves": curves,
-        "fairness": fairness,
-        "landmarks": [landmarks(name, found) for name in names],
-        "paper": [{"pattern": pattern, "routing": routing, "says": says} for pattern, routing, says in PAPER],
-    }
+    names = [each.name for each in fields(QcnLoad)]
+    return QcnFindings(
+        [QcnLoad(**{name: getattr(one, name) for name in names}) for one in found],
+        [
+            QcnInjection(one.routing, f"SW{number}", injected)
+            for one in found
+            if one.pattern == "ADV" and one.load == FAIR_LOAD
+            for number, injected in enumerate(one.injected)
+        ],
+        [landmarks(name, found) for name in ROUTINGS if any(one.routing == name for one in found)],
+        [QcnStatement(*words) for words in PAPER],
+    )
 
 
-def landmarks(name: str, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Of one routing, each null if a point that it needs is missing: `saturation`, the highest accepted throughput, by
-    pattern, and whether it is one (`saturated`: at some load less was accepted than offered); `un_drop`, by how much
-    of it the one at the highest load is lower; `adv_latency`, the highest ratio to VAL's at loads up to 0.3;
-    `fairness`, the least injection of a switch of group 0, over the mean."""
-    mine = [one for one in found if one["routing"] == name]
+def landmarks(name: str, found: Sequence[QcnResult]) -> QcnLandmarks:
+    """Of one routing, with VAL's to compare with."""
+    mine = [one for one in found if one.routing == name]
     saturation, saturated = {}, {}
     for pattern in OPEN_LOOP_PATTERNS:
-        points = [(one["accepted"], one["load"]) for one in mine if one["pattern"] == pattern]
+        points = [(one.accepted, one.load) for one in mine if one.pattern == pattern]
         saturation[pattern] = max((accepted for accepted, _ in points), default=None)
         saturated[pattern] = any(accepted < ACCEPTED * load for accepted, load in points)
-    uniform = sorted((one for one in mine if one["pattern"] == "UN"), key=lambda one: one["load"])
-    low = {one["load"]: one["latency_ns"] for one in mine if one["pattern"] == "ADV" and one["load"] <= 0.3}
-    valiant = {o["load"]: o["latency_ns"] for o in found if (o["routing"], o["pattern"]) == ("VAL", "ADV")}
+    uniform = sorted((one for one in mine if one.pattern == "UN"), key=lambda one: one.load)
+    low = {one.load: one.latency_ns for one in mine if one.pattern == "ADV" and one.load <= 0.3}
+    valiant = {one.load: one.latency_ns for one in found if (one.routing, one.pattern) == ("VAL", "ADV")}
     ratios = [latency / valiant[load] for load, latency in low.items() if load in valiant]
-    fair = next((o["injected"] for o in mine if (o["pattern"], o["load"]) == ("ADV", FAIR_LOAD)), None)
-    return {
-        "routing": name,
-        "saturation": saturation,
-        "saturated": saturated,
-        "un_drop": 1 - uniform[-1]["accepted"] / saturation["UN"] if uniform and saturation["UN"] else None,
-        "adv_latency": max(ratios, default=None),
-        "fairness": min(fair) * len(fair) / sum(fair) if fair else None,
-    }
+    fair = next((one.injected for one in mine if (one.pattern, one.load) == ("ADV", FAIR_LOAD)), None)
+    return QcnLandmarks(
+        name,
+        saturation,
+        saturated,
+        un_drop=1 - uniform[-1].accepted / saturation["UN"] if uniform and saturation["UN"] else None,
+        adv_latency=max(ratios, default=None),
+        fairness=min(fair) * len(fair) / sum(fair) if fair else None,
+    )

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
 from detour.experiments import drawing
+from detour.experiments.qcn.experiment import QcnFindings, QcnInjection, QcnLoad
 
 _STYLES = {
     "MIN": ("tab:gray", "^", ":"),
@@ -23,33 +25,33 @@ _MOST_US = 40.0
 """where the axis of latency ends: beyond saturation latency grows as long as one measures"""
 
 
-def curves(result: dict[str, Any], file: Path) -> None:
+def curves(found: QcnFindings, file: Path) -> None:
     """A row for every traffic pattern: latency, accepted throughput; then injection by switch.
 
     Raises:
         DetourError: there is nothing to draw, or the file cannot be written.
     """
-    patterns = list(dict.fromkeys(one["pattern"] for one in result["curves"]))
+    patterns = list(dict.fromkeys(one.pattern for one in found.curves))
     if not patterns:
         raise DetourError("there is no finished point to draw")
-    rows = len(patterns) + bool(result["fairness"])
+    rows = len(patterns) + bool(found.fairness)
     plt, figure, axes = drawing.canvas(rows, 2, 5.2)
     for (left, right), pattern in zip(axes, patterns, strict=False):
-        _pattern(left, right, [one for one in result["curves"] if one["pattern"] == pattern], pattern)
+        _pattern(left, right, [one for one in found.curves if one.pattern == pattern], pattern)
     axes[0][0].legend(fontsize="x-small")
-    if result["fairness"]:
-        _fairness(axes[-1][0], result["fairness"])
+    if found.fairness:
+        _fairness(axes[-1][0], found.fairness)
         axes[-1][1].axis("off")
     drawing.save(plt, figure, file)
 
 
-def _pattern(left: Any, right: Any, points: list[dict[str, Any]], pattern: str) -> None:
+def _pattern(left: Any, right: Any, points: Sequence[QcnLoad], pattern: str) -> None:
     for name, (colour, marker, line) in _STYLES.items():
-        mine = sorted((one for one in points if one["routing"] == name), key=lambda one: one["load"])
-        loads = [one["load"] for one in mine]
+        mine = sorted((one for one in points if one.routing == name), key=lambda one: one.load)
+        loads = [one.load for one in mine]
         style = {"color": colour, "marker": marker, "linestyle": line, "markersize": 4, "linewidth": 1, "label": name}
-        left.plot(loads, [one["latency_ns"] / 1e3 for one in mine], **style)
-        right.plot(loads, [one["accepted"] for one in mine], **style)
+        left.plot(loads, [one.latency_ns / 1e3 for one in mine], **style)
+        right.plot(loads, [one.accepted for one in mine], **style)
     left.set(ylabel="mean latency, us", ylim=(0, _MOST_US), title=f"{pattern}: latency")
     right.set(ylabel="accepted, share of the hosts' links", ylim=(0, None), title=f"{pattern}: throughput")
     for axis in (left, right):
@@ -57,11 +59,11 @@ def _pattern(left: Any, right: Any, points: list[dict[str, Any]], pattern: str) 
         axis.grid(alpha=0.3)
 
 
-def _fairness(axis: Any, rows: list[dict[str, Any]]) -> None:
-    names = [name for name in _STYLES if any(row["routing"] == name for row in rows)]
-    switches = list(dict.fromkeys(row["switch"] for row in rows))
+def _fairness(axis: Any, rows: Sequence[QcnInjection]) -> None:
+    names = [name for name in _STYLES if any(row.routing == name for row in rows)]
+    switches = list(dict.fromkeys(row.switch for row in rows))
     for place, name in enumerate(names):
-        values = [row["injected"] for row in rows if row["routing"] == name]
+        values = [row.injected for row in rows if row.routing == name]
         width = 0.85 / len(names)
         at = [number + (place - (len(names) - 1) / 2) * width for number in range(len(values))]
         axis.bar(at, values, width, color=_STYLES[name][0], label=name)
