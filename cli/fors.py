@@ -7,23 +7,48 @@ import argparse
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress
+from detour.base.tables import Table, left
 from detour.cli import fors_run
-from detour.cli.output import emit, progress
+from detour.cli.output import present, progress
 from detour.cli.parser import Parser, command
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from detour.control.fors import FatTree2, ForsPlan
-    from detour.fabric.footings.base import Progress
+    from detour.control.fors.incremental import Change
+    from detour.control.fors.plan import PlanSeconds
 
 _SCHEDULES = ("fors", "linear-shift", "xor", "bandwidth-optimal")
+
+
+@dataclass(frozen=True)
+class _Planned:
+    fabric: str
+    servers: int
+    failed: list[str]
+    reduction: int
+    flows: int
+    phases: int
+    lower_bound: int
+    optimal: bool
+    method: str
+    verified: bool
+    problems: list[str]
+    unreachable: list[list[int]]
+    seconds: PlanSeconds
+
+
+@dataclass(frozen=True)
+class _Kept(_Planned):
+    """With `--keep`."""
+
+    moved: int
+    anew: bool
 
 
 def register(commands: Any) -> None:
@@ -78,6 +103,7 @@ def _schedule(options: argparse.Namespace) -> int:
     if options.algorithm == "fors":
         return _finish(options, _plan(options))
     from detour.control.fors.baselines import SCHEDULES, ftree
+    from detour.control.fors.plan import PlanSeconds
     from detour.control.fors.solve import proven_bound
 
     fabric = _fabric(options)
@@ -85,7 +111,7 @@ def _schedule(options: argparse.Namespace) -> int:
     flows = SCHEDULES[options.algorithm](fabric)
     scheduled = time.perf_counter()
     plan = ftree(fabric, flows)
-    seconds = {"schedule": scheduled - begin, "route": time.perf_counter() - scheduled}
+    seconds = PlanSeconds(schedule=scheduled - begin, route=time.perf_counter() - scheduled)
     bound = proven_bound(fabric)
     optimal = plan.phases == bound
     plan = replace(plan, method=f"{options.algorithm}/ftree", lower_bound=bound, optimal=optimal, seconds=seconds)
@@ -97,6 +123,7 @@ def _route(options: argparse.Namespace) -> int:
         return _finish(options, _plan(options))
     from detour.control.fors import files
     from detour.control.fors.incremental import reroute
+    from detour.control.fors.plan import PlanSeconds
     from detour.control.fors.solve import proven_bound
     from detour.control.fors.verify import problems
 
@@ -113,8 +140,8 @@ def _route(options: argparse.Namespace) -> int:
     if not change.anew:
         bound = proven_bound(fabric)
         optimal = plan.phases == bound
-        plan = replace(plan, lower_bound=bound, optimal=optimal, seconds={"route": change.seconds})
-    return _finish(options, plan, {"moved": change.moved, "anew": change.anew})
+        plan = replace(plan, lower_bound=bound, optimal=optimal, seconds=PlanSeconds(route=change.seconds))
+    return _finish(options, plan, change)
 
 
 def _plan(options: argparse.Namespace) -> ForsPlan:
@@ -147,55 +174,52 @@ def _verify(options: argparse.Namespace) -> int:
     return _finish(options, replace(plan, lower_bound=bound, optimal=plan.phases == bound))
 
 
-def _finish(options: argparse.Namespace, plan: ForsPlan, more: dict[str, Any] | None = None) -> int:
+def _finish(options: argparse.Namespace, plan: ForsPlan, change: Change | None = None) -> int:
     """Verifies, writes and shows a plan; 1 if it is not right."""
     from detour.control.fors import files
     from detour.control.fors.verify import problems
 
     begin = time.perf_counter()
     found = problems(plan)
-    seconds = {"schedule": 0.0, "route": 0.0} | plan.seconds | {"verify": time.perf_counter() - begin}
+    seconds = replace(plan.seconds, verify=time.perf_counter() - begin)
     if getattr(options, "out", None) is not None:
         files.write(plan, options.out)
-    result = {
-        "fabric": plan.fabric.name,
-        "servers": plan.fabric.servers,
-        "failed": [f"{leaf}:{spine}" for leaf, spine in sorted(plan.fabric.failed)],
-        "reduction": plan.fabric.reduction,
-        "flows": plan.flows,
-        "phases": plan.phases,
-        "lower_bound": plan.lower_bound,
-        "optimal": plan.optimal and not found,
-        "method": plan.method,
-        "verified": not found,
-        "problems": found,
-        "unreachable": [list(pair) for pair in plan.unreachable],
-        "seconds": seconds,
-    } | (more or {})
-    emit(result, options.json, lambda console: _show(console, result))
+    planned = _Planned(
+        fabric=plan.fabric.name,
+        servers=plan.fabric.servers,
+        failed=[f"{leaf}:{spine}" for leaf, spine in sorted(plan.fabric.failed)],
+        reduction=plan.fabric.reduction,
+        flows=plan.flows,
+        phases=plan.phases,
+        lower_bound=plan.lower_bound,
+        optimal=plan.optimal and not found,
+        method=plan.method,
+        verified=not found,
+        problems=found,
+        unreachable=[list(pair) for pair in plan.unreachable],
+        seconds=seconds,
+    )
+    if change is not None:
+        planned = _Kept(**vars(planned), moved=change.moved, anew=change.anew)
+    present(planned, options, lambda page: page.table(_told(planned)))
     return 1 if found else 0
 
 
-def _show(console: Console, result: dict[str, Any]) -> None:
+def _told(plan: _Planned) -> Table[tuple[str, str]]:
     """A line about each thing that was found."""
-    seconds = ", ".join(f"{name} {1000 * value:.1f} ms" for name, value in result["seconds"].items())
-    optimal = "optimal" if result["optimal"] else "not proven optimal"
+    seconds = ", ".join(f"{name} {1000 * value:.1f} ms" for name, value in vars(plan.seconds).items())
+    optimal = "optimal" if plan.optimal else "not proven optimal"
     rows = [
-        ("fabric", f"{result['fabric']}, {result['servers']} servers, {len(result['failed'])} failed links"),
-        ("phases", f"{result['phases']} (at least {result['lower_bound']} are needed: {optimal})"),
-        ("flows", f"{result['flows']:,}"),
-        ("method", result["method"]),
-        ("verified", "yes" if result["verified"] else "NO"),
+        ("fabric", f"{plan.fabric}, {plan.servers} servers, {len(plan.failed)} failed links"),
+        ("phases", f"{plan.phases} (at least {plan.lower_bound} are needed: {optimal})"),
+        ("flows", f"{plan.flows:,}"),
+        ("method", plan.method),
+        ("verified", "yes" if plan.verified else "NO"),
         ("took", seconds),
     ]
-    if "moved" in result:
-        rows.append(("moved", f"{result['moved']:,} flows" + (" (planned anew)" if result["anew"] else "")))
-    if result["unreachable"]:
-        rows.append(("left out", ", ".join(f"leaves {u} and {v}" for u, v in result["unreachable"])))
-    rows += [("problem", text) for text in result["problems"]]
-    from rich.table import Table
-
-    grid = Table.grid(padding=(0, 2))
-    for row in rows:
-        grid.add_row(*row)
-    console.print(grid)
+    if isinstance(plan, _Kept):
+        rows.append(("moved", f"{plan.moved:,} flows" + (" (planned anew)" if plan.anew else "")))
+    if plan.unreachable:
+        rows.append(("left out", ", ".join(f"leaves {u} and {v}" for u, v in plan.unreachable)))
+    rows += [("problem", text) for text in plan.problems]
+    return Table((left("what", lambda row: row[0]), left("found", lambda row: row[1])), rows)

@@ -8,14 +8,14 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
-from detour.cli.output import emit, progress, table
+from detour.base.tables import Table, left
+from detour.cli.output import present, progress
 from detour.cli.parser import byte_count, command
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from detour.control.fors import FatTree2
-    from detour.fabric.traffic.outage import Break
+    from detour.experiments.fors.results import ExchangeResult
+    from detour.fabric.traffic.outage import Break, Detection
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s)")
 _UNITS = {"us": 10**6, "ms": 10**9, "s": 10**12}
@@ -87,9 +87,8 @@ def _run(options: argparse.Namespace) -> int:
         if breaks:
             plans.warm()  # so that the time of planning is not that of compiling
         result = execute(run, lambda done, total: tell(f"phase {done} of {total}"))
-    emit(result, options.json, lambda console: _show(console, result))
-    counts = result["exchange"]
-    return 1 if counts["missing"] or counts["repeated"] else 0
+    present(result, options, lambda page: page.table(_measured(result)))
+    return 1 if result.exchange.missing or result.exchange.repeated else 0
 
 
 Part = tuple[frozenset[tuple[int, int]], frozenset[int]]
@@ -123,31 +122,29 @@ def _breaks(parts: list[Part], times: list[int], silent: bool) -> tuple[Break, .
     return tuple(Break(at, links, leaves, silent) for at, (links, leaves) in zip(each, parts, strict=True))
 
 
-def _show(console: Console, result: dict[str, Any]) -> None:
-    counts, phase, barrier = result["exchange"], result["phase_us"], result["barrier_us"]
-    crowd = result["most_flows_on_a_link"]
+def _measured(result: ExchangeResult) -> Table[tuple[str, str]]:
+    counts, phase, crowd = result.exchange, result.phase_us, result.most_flows_on_a_link
     rows = [
-        ("fabric", f"{result['topology']}, {result['servers']} servers, {result['failed_links']} links failed before"),
-        ("routing", result["routing"]),
-        ("throughput a server", f"{result['throughput_gbps']:.1f} of {result['rate_gbps']:g} Gb/s"),
-        ("phases", f"{result['phases']}, executed {result['phases_executed']}"),
-        ("exchange", f"{result['ms']:.3f} ms"),
-        ("a phase", f"{phase['mean']:.2f} us ({phase['min']:.2f} to {phase['max']:.2f})"),
-        ("of that its barrier", f"{barrier['mean']:.2f} us"),
-        ("flows on the fullest link, as planned", f"{crowd['mean']:.2f} on average, at most {crowd['max']}"),
-        ("messages delivered once", f"{counts['delivered']} of {counts['messages']}"),
-        ("missing, repeated, given up", f"{counts['missing']}, {counts['repeated']}, {counts['given_up']}"),
-        ("packets sent again", str(counts["retransmitted_packets"])),
+        ("fabric", f"{result.topology}, {result.servers} servers, {result.failed_links} links failed before"),
+        ("routing", result.routing),
+        ("throughput a server", f"{result.throughput_gbps:.1f} of {result.rate_gbps:g} Gb/s"),
+        ("phases", f"{result.phases}, executed {result.phases_executed}"),
+        ("exchange", f"{result.ms:.3f} ms"),
+        ("a phase", f"{phase.mean:.2f} us ({phase.min:.2f} to {phase.max:.2f})"),
+        ("of that its barrier", f"{result.barrier_us.mean:.2f} us"),
+        ("flows on the fullest link, as planned", f"{crowd.mean:.2f} on average, at most {crowd.max}"),
+        ("messages delivered once", f"{counts.delivered} of {counts.messages}"),
+        ("missing, repeated, given up", f"{counts.missing}, {counts.repeated}, {counts.given_up}"),
+        ("packets sent again", str(counts.retransmitted_packets)),
     ]
-    for story in result["detections"]:
-        rows.append((f"links {', '.join(story['links'][:6])}", _story(story)))
-    console.print(table(("what", "measured"), rows))
+    rows += [(f"links {', '.join(each.links[:6])}", _story(each)) for each in result.detections]
+    return Table((left("what", lambda row: row[0]), left("measured", lambda row: row[1])), rows)
 
 
-def _story(story: dict[str, Any]) -> str:
-    text = f"{story['detected_by']}: noticed at {story['detected_us']:.1f} us"
-    if story["hosts_told_us"] is not None:
-        text += f", hosts told at {story['hosts_told_us']:.1f} us"
-    if story["in_force_us"] is None:
+def _story(found: Detection) -> str:
+    text = f"{found.detected_by}: noticed at {found.detected_us:.1f} us"
+    if found.hosts_told_us is not None:
+        text += f", hosts told at {found.hosts_told_us:.1f} us"
+    if found.in_force_us is None:
         return text + ", the exchange was over before the new plan"
-    return text + f", new plan in force at {story['in_force_us']:.1f} us from phase {story['in_force_from_phase']} on"
+    return text + f", new plan in force at {found.in_force_us:.1f} us from phase {found.in_force_from_phase} on"

@@ -33,7 +33,9 @@ def register(commands: Any) -> None:
     reproduce_paths.options_of(
         add(kinds, "path-placement", "section IV: a throttled link, with and without rerouting", reproduce_paths.run)
     )
-    reproduce_fors.options_of(add(kinds, "fors", "Figs. 3, 6, 7 of the FORS paper: all-to-all and failures", _run_fors))
+    reproduce_fors.options_of(
+        add(kinds, "fors", "Figs. 3, 6, 7 of the FORS paper: all-to-all and failures", reproduce_fors.run)
+    )
     reproduce_fcplus.options_of(
         add(kinds, "fcplus", "Tables I to VIII and Figs. 3 to 7 of the FC+ paper: expanders", _run_fcplus)
     )
@@ -71,8 +73,6 @@ def _carry_out(
     return document(carry_out(options, EXPERIMENTS[name], points, means))
 
 
-def _run_fors(options: argparse.Namespace) -> int:
-    return reproduce_fors.run(options, extent_of(options), _carry_out)
 
 
 def _run_fcplus(options: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ from detour.engine import warm
 from detour.experiments import sweep
 from detour.experiments.fcplus import experiment as fcplus
 from detour.experiments.fors import experiment as fors
+from detour.experiments.fors.results import ForsBreak, ForsExchange, ForsPhases, ForsTimes
 from detour.experiments.nonshortest import deadlock, pfc_gain
 from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.placement import experiment as path_placement
@@ -97,7 +98,7 @@ FORS = Experiment(
     "fors",
     "FORS: Figs. 3, 6 and 7, and computation times, on FT(2;20,18) under nine failure scenarios",
     fors.run,
-    unchanged,
+    decoder(ForsExchange, ForsBreak, ForsTimes, ForsPhases),
     fors.collect,
     fors.seconds,
 )

@@ -12,7 +12,7 @@ from detour.base.errors import DetourError
 from detour.base.jit import njit
 from detour.control.fors.exchange import SWAP_BUDGET, TRIES, PhaseAssignment
 from detour.control.fors.fabric import FatTree2
-from detour.control.fors.plan import INSIDE, ForsPlan, Schedule, arranged, by_phase
+from detour.control.fors.plan import INSIDE, ForsPlan, PlanSeconds, Schedule, arranged, by_phase
 from detour.control.fors.recolour import complete
 from detour.control.fors.solve import counting_bound, solve
 
@@ -89,7 +89,7 @@ def _kept(plan: ForsPlan, fabric: FatTree2) -> tuple[ForsPlan, int] | None:
         kept = replace(plan, fabric=fabric, spine=spine)
     # More failures never need fewer phases: what was optimal still is.
     optimal = plan.optimal and fabric.failed >= plan.fabric.failed
-    return replace(kept, method="incremental", optimal=optimal, seconds={}), moved
+    return replace(kept, method="incremental", optimal=optimal, seconds=PlanSeconds()), moved
 
 
 def _recolour_phases(

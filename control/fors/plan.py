@@ -27,6 +27,15 @@ class Schedule(NamedTuple):
 
 
 @dataclass(frozen=True)
+class PlanSeconds:
+    """What the steps of planning took."""
+
+    schedule: float = 0.0
+    route: float = 0.0
+    verify: float = 0.0
+
+
+@dataclass(frozen=True)
 class ForsPlan:
     """A schedule with its routing. Rows are sorted by phase, then source."""
 
@@ -48,8 +57,7 @@ class ForsPlan:
     """whether it is proven that no plan has fewer phases"""
     unreachable: tuple[tuple[int, int], ...] = ()
     """pairs of leaves without a common spine, whose flows are left out"""
-    seconds: dict[str, float] = field(default_factory=dict, compare=False)
-    """what `schedule` and `route` took"""
+    seconds: PlanSeconds = field(default=PlanSeconds(), compare=False)
 
     @property
     def flows(self) -> int:

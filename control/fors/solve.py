@@ -12,7 +12,7 @@ from detour.base.errors import DetourError
 from detour.control.fors.exact import fewest_phases, seated
 from detour.control.fors.fabric import FatTree2
 from detour.control.fors.loads import LeafDemand, lower_bound
-from detour.control.fors.plan import ForsPlan, arranged
+from detour.control.fors.plan import ForsPlan, PlanSeconds, arranged
 from detour.control.fors.routing import algorithm_2, recoloured
 from detour.control.fors.schedule import phases_needed, schedule
 
@@ -70,7 +70,7 @@ def _by_closed_forms(fabric: FatTree2, bound: int) -> ForsPlan | None:
         spine = recoloured(fabric, flows)
     if spine is None:
         return None
-    seconds = {"schedule": scheduled - begin, "route": time.perf_counter() - scheduled}
+    seconds = PlanSeconds(schedule=scheduled - begin, route=time.perf_counter() - scheduled)
     plan = arranged(fabric, flows, spine)
     return replace(plan, method=f"{name}/{routing}", lower_bound=bound, optimal=True, seconds=seconds)
 
@@ -80,7 +80,7 @@ def _exactly(fabric: FatTree2, bound: int, lost: tuple[tuple[int, int], ...]) ->
     paths = fewest_phases(fabric, bound)
     routed = time.perf_counter()
     flows, spine = seated(fabric, paths)
-    seconds = {"schedule": time.perf_counter() - routed, "route": routed - begin}
+    seconds = PlanSeconds(schedule=time.perf_counter() - routed, route=routed - begin)
     return replace(
         arranged(fabric, flows, spine),
         method="exact/integer-programme",

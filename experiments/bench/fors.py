@@ -79,9 +79,7 @@ def _hardest(tell: Progress) -> Iterator[Goal]:
         1.0,
         most=True,
     )
-    yield Goal(
-        "3F SW0,5,11: seconds to route", round(min(one.plan.seconds["route"] for one in found), 4), 0.05, most=True
-    )
+    yield Goal("3F SW0,5,11: seconds to route", round(min(one.plan.seconds.route for one in found), 4), 0.05, most=True)
 
 
 def _random_sets(sets: int, tell: Progress) -> Iterator[Goal]:
@@ -162,6 +160,6 @@ def _throughput(phases: int, tell: Progress) -> Iterator[Goal]:
         gbps = []
         for fail in (None, "0:0"):
             tell(f"exchange with {'one failed link' if fail else 'all links'} in virtual time")
-            gbps.append(execute(ExchangeRun(parse_fabric(DAQ, fail), phases=phases))["throughput_gbps"])
+            gbps.append(execute(ExchangeRun(parse_fabric(DAQ, fail), phases=phases)).throughput_gbps)
         value = round(gbps[1] / gbps[0], 4)
     yield Goal("throughput with one failed link, relative to none", value, 0.97)

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from detour.control.fors.baselines import linear_shift
 from detour.control.fors.plan import INSIDE, only_present
 from detour.control.fors.residual import residual
 from detour.control.fors.solve import unreachable_text
+from detour.experiments.fors.results import Crowd, ExchangeResult, Spread
 from detour.fabric.traffic.leaf_adaptive import LeafAdaptive
 from detour.fabric.traffic.outage import Break, Breaks, Delays, OutageController, Planner
 from detour.fabric.traffic.phased import ABSENT, Pace, PhasedExchange, PhasedMessages
@@ -96,7 +96,7 @@ def planner_of(routing: str) -> Planner:
     return fors if routing == "fors" else by_table
 
 
-def execute(run: ExchangeRun, report: PhaseProgress | None = None) -> dict[str, Any]:
+def execute(run: ExchangeRun, report: PhaseProgress | None = None) -> ExchangeResult:
     """Runs an exchange and tells what happened: times, throughput, contention, losses, what was made of failures."""
     whole, phases = planned(run.fabric, run.routing, skip_unreachable=run.skip_unreachable)
     messages = whole.sample(run.phases, run.tuning.seed) if run.phases else whole
@@ -116,51 +116,54 @@ def execute(run: ExchangeRun, report: PhaseProgress | None = None) -> dict[str, 
                 report(done, messages.phases)
         if controller:
             controller.finish(exchange)
-        result = _result(run, exchange, len(whole), phases)
-        result["moves"] = adaptive.moves if adaptive else 0
         dead = controller.known if controller else run.fabric.failed
-        result["unreachable_leaves"] = [list(pair) for pair in run.fabric.with_failed(dead).unreachable()]
-        result["detections"] = [story.as_dict() for story in controller.stories] if controller else []
-        result["planning_seconds"] = [round(s.planning_seconds, 4) for s in controller.stories] if controller else []
-        return result
+        stories = controller.stories if controller else []
+        return replace(
+            _result(run, exchange, len(whole), phases),
+            moves=adaptive.moves if adaptive else 0,
+            unreachable_leaves=[list(pair) for pair in run.fabric.with_failed(dead).unreachable()],
+            detections=[story.detection() for story in stories],
+            planning_seconds=[round(story.planning_seconds, 4) for story in stories],
+        )
 
 
-def _result(run: ExchangeRun, exchange: PhasedExchange, flows: int, phases: int) -> dict[str, Any]:
-    """Everything that an exchange tells. Where only some of the phases were executed, the others count as long as
-    these on average."""
+def _result(run: ExchangeRun, exchange: PhasedExchange, flows: int, phases: int) -> ExchangeResult:
+    """What the exchange itself tells of its `flows` messages in `phases` phases."""
     fabric, tree = exchange.fabric, run.fabric
     lengths = exchange.times.lengths() / US
     executed = len(lengths)
     counts = exchange.check()
     planned_phases = exchange.messages.phases
     total_us = float(lengths.sum()) * (phases / planned_phases if run.phases else 1.0)
-    delivered = counts["delivered"] * (flows / len(exchange.messages))
+    delivered = counts.delivered * (flows / len(exchange.messages))
     stats, ports = fabric.network.switch_stats(), fabric.network.port_stats()
     crowd = opensm.contention(tree, *_executed(exchange))
-    rate = fabric.tuning.rate_bps / 1e9
-    return {
-        "topology": tree.name,
-        "routing": run.routing,
-        "servers": tree.servers,
-        "failed_links": len(tree.failed),
-        "reduction": tree.reduction,
-        "rate_gbps": rate,
-        "message_bytes": run.pace.message,
-        "payload_bytes": fabric.tuning.payload,
-        "phases": phases if run.phases else executed,
-        "phases_executed": executed,
-        "messages": flows,
-        "throughput_gbps": round(delivered * run.pace.message * 8e-3 / (tree.servers * total_us), 3),
-        "ms": round(total_us / 1e3, 4),
-        "phase_us": _spread(lengths),
-        "barrier_us": _spread(exchange.times.barriers() / US),
-        "most_flows_on_a_link": {"mean": round(float(crowd.mean()), 4), "max": int(crowd.max())},
-        "exchange": counts,
-        "queue_drops": int(ports["queue_drops"].sum()),
-        "link_drops": int(ports["link_drops"].sum()),
-        "packet_hops": int(stats["packets"].sum()),
-        "phase_lengths_us": [round(float(value), 3) for value in lengths],
-    }
+    return ExchangeResult(
+        topology=tree.name,
+        routing=run.routing,
+        servers=tree.servers,
+        failed_links=len(tree.failed),
+        reduction=tree.reduction,
+        rate_gbps=fabric.tuning.rate_bps / 1e9,
+        message_bytes=run.pace.message,
+        payload_bytes=fabric.tuning.payload,
+        phases=phases if run.phases else executed,
+        phases_executed=executed,
+        messages=flows,
+        throughput_gbps=round(delivered * run.pace.message * 8e-3 / (tree.servers * total_us), 3),
+        ms=round(total_us / 1e3, 4),
+        phase_us=_spread(lengths),
+        barrier_us=_spread(exchange.times.barriers() / US),
+        most_flows_on_a_link=Crowd(round(float(crowd.mean()), 4), int(crowd.max())),
+        exchange=counts,
+        queue_drops=int(ports["queue_drops"].sum()),
+        link_drops=int(ports["link_drops"].sum()),
+        packet_hops=int(stats["packets"].sum()),
+        phase_lengths_us=[round(float(value), 3) for value in lengths],
+        moves=0,
+        unreachable_leaves=[],
+        detections=[],
+    )
 
 
 def _executed(exchange: PhasedExchange) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
@@ -171,8 +174,5 @@ def _executed(exchange: PhasedExchange) -> tuple[Int64Array, Int64Array, Int64Ar
     return phase, messages.src[flights], messages.dst[flights], np.concatenate(exchange.phase_spines)
 
 
-def _spread(values: np.ndarray) -> dict[str, float]:
-    return {
-        name: round(float(what(values)), 3)
-        for name, what in (("mean", np.mean), ("min", np.min), ("median", np.median), ("max", np.max))
-    }
+def _spread(values: np.ndarray) -> Spread:
+    return Spread(*(round(float(of(values)), 3) for of in (np.mean, np.min, np.median, np.max)))

@@ -12,14 +12,38 @@ from __future__ import annotations
 
 import random
 import statistics
+import time
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import replace
+
+from msgspec import UNSET
 
 from detour.base.errors import DetourError
-from detour.control.fors import FatTree2, opensm
-from detour.experiments.store import Point
+from detour.base.records import extended
+from detour.base.times import US
+from detour.control.fors import FatTree2, opensm, solve
+from detour.control.fors.plan import PlanSeconds
+from detour.control.fors.schedule import schedule
+from detour.control.fors.verify import problems
+from detour.experiments.fors.exchange import ExchangeRun, execute
+from detour.experiments.fors.results import (
+    ForsBreak,
+    ForsBreakPoint,
+    ForsExchange,
+    ForsExchangePoint,
+    ForsFindings,
+    ForsPhases,
+    ForsPhasesPoint,
+    ForsPoint,
+    ForsResult,
+    ForsRow,
+    ForsTimes,
+    ForsTimesPoint,
+)
+from detour.fabric.traffic.outage import Break, Delays
+from detour.fabric.traffic.phased import Pace
+from detour.fabric.traffic.pinned import Tuning
 
-WORKER = "detour.experiments.fors.experiment:run"
 SPINES, LEAVES = 20, 18
 MESSAGE = 600_000
 TOPOLOGIES = ((8, 16), (16, 16), (20, 18), (16, 32), (32, 32))
@@ -73,182 +97,158 @@ def fabric_of(scenario: str, seed: int) -> FatTree2:
     return FatTree2(SPINES, LEAVES, failed_links(scenario, seed))
 
 
-def select(extent: str = "normal", seed: int = 1, message: int = MESSAGE) -> list[Point]:
+def select(extent: str = "normal", seed: int = 1, message: int = MESSAGE) -> list[ForsPoint]:
     """The points: every scenario under FORS, OpenSM's own choice and, unless `quick`, Ftree-AR (with `full` under both
     of OpenSM's routings), times of computing for every scenario, phases for every topology of Fig. 7."""
-    points: list[Point] = []
+    points: list[ForsPoint] = []
     for scenario in SCENARIOS:
-        fabric = fabric_of(scenario, seed)
-        chosen = opensm.by_default(fabric)
+        chosen = opensm.by_default(fabric_of(scenario, seed))
         tables = ("ftree", "minhop") if extent == "full" else (chosen,)
         points += [
-            {
-                "experiment": "fors",
-                "kind": "exchange",
-                "scenario": scenario,
-                "routing": routing,
-                "default": routing == chosen,
-                "phases": PHASES[extent],
-                "message": message,
-                "seed": seed,
-            }
+            ForsExchangePoint(
+                scenario=scenario,
+                routing=routing,
+                default=routing == chosen,
+                phases=PHASES[extent],
+                message=message,
+                seed=seed,
+            )
             for routing in ("fors", *tables, *(() if extent == "quick" else ("ftree-ar",)))
         ]
-        points.append({"experiment": "fors", "kind": "times", "scenario": scenario, "seed": seed})
+        points.append(ForsTimesPoint(scenario=scenario, seed=seed))
     points += [
-        {
-            "experiment": "fors",
-            "kind": "break",
-            "routing": routing,
-            "phases": BREAK_PHASES[extent],
-            "message": message,
-            "seed": seed,
-        }
+        ForsBreakPoint(routing=routing, phases=BREAK_PHASES[extent], message=message, seed=seed)
         for routing in ("fors", "minhop")
     ]
-    for spines, leaves in TOPOLOGIES:
-        points.append({"experiment": "fors", "kind": "phases", "spines": spines, "leaves": leaves})
-    return points
+    return points + [ForsPhasesPoint(spines=spines, leaves=leaves) for spines, leaves in TOPOLOGIES]
 
 
-def seconds(point: Point) -> float:
+def seconds(point: ForsPoint) -> float:
     """Roughly what a point costs on one core."""
-    if point["kind"] in ("exchange", "break"):
-        return 2.5 + (point["phases"] or 380) * 0.35
+    if isinstance(point, ForsExchangePoint | ForsBreakPoint):
+        return 2.5 + (point.phases or 380) * 0.35
     return 0.7
 
 
-def run(point: Point) -> dict[str, Any]:
+def run(point: ForsPoint) -> ForsResult:
     """Computes a point."""
-    return {"exchange": _exchange, "break": _break, "times": _times, "phases": _phases}[point["kind"]](point)
+    match point:
+        case ForsExchangePoint():
+            return _exchange(point)
+        case ForsBreakPoint():
+            return _break(point)
+        case ForsTimesPoint():
+            return _times(point)
+        case ForsPhasesPoint():
+            return _phases(point)
 
 
-def _exchange(point: Point) -> dict[str, Any]:
-    from detour.experiments.fors.exchange import ExchangeRun, execute
-    from detour.fabric.traffic.phased import Pace
-    from detour.fabric.traffic.pinned import Tuning
-
-    fabric = fabric_of(point["scenario"], point["seed"])
-    pace, tuning = Pace(message=point["message"]), Tuning(seed=point["seed"])
-    found = execute(ExchangeRun(fabric, point["routing"], phases=point["phases"], pace=pace, tuning=tuning))
-    del found["planning_seconds"]
-    return {"kind": "exchange", "scenario": point["scenario"], "default": point["default"]} | found
+def _exchange(point: ForsExchangePoint) -> ForsExchange:
+    fabric = fabric_of(point.scenario, point.seed)
+    pace, tuning = Pace(message=point.message), Tuning(seed=point.seed)
+    found = execute(ExchangeRun(fabric, point.routing, phases=point.phases, pace=pace, tuning=tuning))
+    kept = replace(found, planning_seconds=UNSET)
+    return extended(ForsExchange, kept, scenario=point.scenario, default=point.default)
 
 
-def _break(point: Point) -> dict[str, Any]:
+def _break(point: ForsBreakPoint) -> ForsBreak:
     """One link breaks in the midst of an exchange that began without failures."""
-    from detour.experiments.fors.exchange import ExchangeRun, execute
-    from detour.fabric.footings.virtual.scheme import US
-    from detour.fabric.traffic.outage import Break, Delays
-    from detour.fabric.traffic.phased import Pace
-    from detour.fabric.traffic.pinned import Tuning
-
     # Min-Hop begins as what OpenSM chooses without failures; on a linear shift the two are the same then.
     run = ExchangeRun(
         FatTree2(SPINES, LEAVES),
-        point["routing"],
+        point.routing,
         (Break(BREAK_US * US, frozenset({BREAK_LINK})),),
-        point["phases"],
-        Pace(message=point["message"]),
-        Tuning(seed=point["seed"]),
+        point.phases,
+        Pace(message=point.message),
+        Tuning(seed=point.seed),
         Delays(plan_ps=PLAN_US * US),
     )
-    found = execute(run)
-    del found["planning_seconds"]
-    return {"kind": "break", "broke_us": BREAK_US} | found
+    return extended(ForsBreak, replace(execute(run), planning_seconds=UNSET), broke_us=BREAK_US)
 
 
-def _times(point: Point) -> dict[str, Any]:
+def _times(point: ForsTimesPoint) -> ForsTimes:
     """Scheduling, routing and verifying; the second time, so that native code is there."""
-    import time
-
-    from detour.control.fors import solve
-    from detour.control.fors.verify import problems
-
-    fabric = fabric_of(point["scenario"], point["seed"])
+    fabric = fabric_of(point.scenario, point.seed)
     solve(fabric)
     plan = solve(fabric)
     begin = time.perf_counter()
     wrong = problems(plan)
-    spent = {**plan.seconds, "verify": time.perf_counter() - begin}
-    return {
-        "kind": "times",
-        "scenario": point["scenario"],
-        "phases": plan.phases,
-        "lower_bound": plan.lower_bound,
-        "optimal": plan.optimal,
-        "method": plan.method,
-        "verified": not wrong,
-        "seconds": {name: round(value, 4) for name, value in spent.items()},
-    }
+    verified = time.perf_counter() - begin
+    return ForsTimes(
+        scenario=point.scenario,
+        phases=plan.phases,
+        lower_bound=plan.lower_bound,
+        optimal=plan.optimal,
+        method=plan.method,
+        verified=not wrong,
+        seconds=PlanSeconds(*(round(spent, 4) for spent in (plan.seconds.schedule, plan.seconds.route, verified))),
+    )
 
 
-def _phases(point: Point) -> dict[str, Any]:
+def _phases(point: ForsPhasesPoint) -> ForsPhases:
     """Phases of our schedules for every f, and what the paper's formula says."""
-    from detour.control.fors.schedule import schedule
-
-    m0, m1 = point["spines"], point["leaves"]
+    m0, m1 = point.spines, point.leaves
     servers = m0 * m1
     ours = [schedule(m0, m1, f).phases for f in range(m0)]
     formula = [-(-m0 * (servers - m0) // (m0 - f)) for f in range(m0)]
-    return {
-        "kind": "phases",
-        "topology": FatTree2(m0, m1).name,
-        "reduction": list(range(m0)),
-        "phases": ours,
-        "factor": [round(phases / ours[0], 4) for phases in ours],
-        "paper_phases": formula,
-        "paper_factor": [round(phases / formula[0], 4) for phases in formula],
-    }
+    return ForsPhases(
+        topology=FatTree2(m0, m1).name,
+        reduction=list(range(m0)),
+        phases=ours,
+        factor=[round(phases / ours[0], 4) for phases in ours],
+        paper_phases=formula,
+        paper_factor=[round(phases / formula[0], 4) for phases in formula],
+    )
 
 
-def collect(results: Iterable[dict[str, Any] | None]) -> dict[str, Any]:
-    """`throughput`: Fig. 3 and 6, a row for each scenario; `times` and `phases` as computed; `runs` behind them."""
-    found = [result for result in results if result is not None]
-    runs = [result for result in found if result["kind"] == "exchange"]
-    rows = [_row(scenario, runs) for scenario in SCENARIOS if any(r["scenario"] == scenario for r in runs)]
-    base = next((row["fors_gbps"] for row in rows if row["scenario"] == "0F"), None)
-    for row in rows:
-        ours = row["fors_gbps"]
-        row["fors_relative"] = round(ours / base, 4) if base and ours else None
-        row["default_relative"] = round(row["default_gbps"] / base, 4) if base and row["default_gbps"] else None
-    return {
-        "topology": f"FT(2;{SPINES},{LEAVES})",
-        "throughput": rows,
-        "times": [result for result in found if result["kind"] == "times"],
-        "phases": [result for result in found if result["kind"] == "phases"],
-        "paper_seconds": PAPER_SECONDS,
-        "breaks": [result for result in found if result["kind"] == "break"],
-        "runs": runs,
-    }
+def collect(results: Iterable[ForsResult | None]) -> ForsFindings:
+    """A row for each scenario, and what is behind them."""
+    found = list(results)
+    runs = [result for result in found if isinstance(result, ForsExchange)]
+    base = next((run.throughput_gbps for run in runs if (run.scenario, run.routing) == ("0F", "fors")), None)
+    return ForsFindings(
+        topology=f"FT(2;{SPINES},{LEAVES})",
+        throughput=[_row(name, runs, base) for name in SCENARIOS if any(run.scenario == name for run in runs)],
+        times=[result for result in found if isinstance(result, ForsTimes)],
+        phases=[result for result in found if isinstance(result, ForsPhases)],
+        paper_seconds=PAPER_SECONDS,
+        breaks=[result for result in found if isinstance(result, ForsBreak)],
+        runs=runs,
+    )
 
 
-def _row(scenario: str, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    mine = [r for r in runs if r["scenario"] == scenario]
-    by = {r["routing"]: r for r in mine}
-    default = next((r for r in mine if r["default"]), None)
-    return {
-        "scenario": scenario,
-        "reduction": mine[0]["reduction"],
-        "failed_links": mine[0]["failed_links"],
-        "phases": by["fors"]["phases"] if "fors" in by else None,
-        "fors_gbps": _gbps(by.get("fors")),
-        "fors_paper": PAPER.get((scenario, "fors")),
-        "default": default["routing"] if default else None,
-        "default_gbps": _gbps(default),
-        "default_paper": PAPER.get((scenario, "default")),
-        "ftree_ar_gbps": _gbps(by.get("ftree-ar")),
-        "others_gbps": {name: _gbps(by[name]) for name in ("ftree", "minhop") if name in by},
-        "ranges_gbps": {name: _range(result) for name, result in by.items()},
-    }
+def _row(scenario: str, runs: Sequence[ForsExchange], base: float | None) -> ForsRow:
+    """`base`: throughput of FORS without failures."""
+    by = {run.routing: run for run in runs if run.scenario == scenario}
+    mine = list(by.values())
+    default = next((run for run in mine if run.default), None)
+    ours = by.get("fors")
+    return ForsRow(
+        scenario=scenario,
+        reduction=mine[0].reduction,
+        failed_links=mine[0].failed_links,
+        phases=ours.phases if ours else None,
+        fors_gbps=_gbps(ours),
+        fors_paper=PAPER.get((scenario, "fors")),
+        fors_relative=_relative(ours, base),
+        default=default.routing if default else None,
+        default_gbps=_gbps(default),
+        default_paper=PAPER.get((scenario, "default")),
+        default_relative=_relative(default, base),
+        ftree_ar_gbps=_gbps(by.get("ftree-ar")),
+        others_gbps={name: by[name].throughput_gbps for name in ("ftree", "minhop") if name in by},
+        ranges_gbps={name: _range(run) for name, run in by.items()},
+    )
 
 
-def _gbps(result: dict[str, Any] | None) -> float | None:
-    return result["throughput_gbps"] if result else None
+def _gbps(run: ForsExchange | None) -> float | None:
+    return run.throughput_gbps if run else None
 
 
-def _range(result: dict[str, Any]) -> list[float]:
-    """Least, median and most throughput, were every phase as long as the longest, the median and the shortest."""
-    mean = statistics.fmean(result["phase_lengths_us"])
-    lengths = result["phase_us"]
-    return [round(result["throughput_gbps"] * mean / lengths[name], 3) for name in ("max", "median", "min")]
+def _relative(run: ForsExchange | None, base: float | None) -> float | None:
+    return round(run.throughput_gbps / base, 4) if run and run.throughput_gbps and base else None
+
+
+def _range(run: ForsExchange) -> list[float]:
+    mean, lengths = statistics.fmean(run.phase_lengths_us), run.phase_us
+    return [round(run.throughput_gbps * mean / length, 3) for length in (lengths.max, lengths.median, lengths.min)]

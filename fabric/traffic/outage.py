@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -72,6 +71,22 @@ class Delays:
     plan_ps: int = 1_000 * US
 
 
+@dataclass(frozen=True)
+class Detection:
+    """What became of one detection, without what the wall clock said: times in us, None if it did not come to that."""
+
+    links: list[str]
+    detected_by: str
+    detected_us: float | None
+    hosts_told_us: float | None
+    planned_us: float | None
+    in_force_us: float | None
+    in_force_from_phase: int | None
+    phases_left: int
+    switch_entries_written: int
+    hosts_lost: list[int]
+
+
 @dataclass
 class Story:
     """What became of one detection; times in ps, `NEVER` if it did not come to that."""
@@ -88,24 +103,24 @@ class Story:
     entries: int = 0
     hosts_lost: list[int] = field(default_factory=list)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Times in us, for JSON; without what the wall clock said."""
+    def detection(self) -> Detection:
+        """As it is reported."""
 
         def us(value: int) -> float | None:
             return None if value == MAX_TIME else round(value / US, 3)
 
-        return {
-            "links": [f"{u}:{c}" for u, c in self.links],
-            "detected_by": self.by,
-            "detected_us": us(self.detected_ps),
-            "hosts_told_us": us(self.told_ps),
-            "planned_us": us(self.planned_ps),
-            "in_force_us": us(self.in_force_ps),
-            "in_force_from_phase": self.phase if self.phase >= 0 else None,
-            "phases_left": self.phases_left,
-            "switch_entries_written": self.entries,
-            "hosts_lost": self.hosts_lost,
-        }
+        return Detection(
+            links=[f"{u}:{c}" for u, c in self.links],
+            detected_by=self.by,
+            detected_us=us(self.detected_ps),
+            hosts_told_us=us(self.told_ps),
+            planned_us=us(self.planned_ps),
+            in_force_us=us(self.in_force_ps),
+            in_force_from_phase=self.phase if self.phase >= 0 else None,
+            phases_left=self.phases_left,
+            switch_entries_written=self.entries,
+            hosts_lost=self.hosts_lost,
+        )
 
 
 class Probes:

@@ -113,6 +113,20 @@ class PhaseTimes:
         return np.array(self.end_ps, np.int64) - np.array(self.data_ps, np.int64)
 
 
+@dataclass(frozen=True)
+class ExchangeCounts:
+    """Messages, as their receivers count them: `delivered` whole and once, `missing` (not whole), `repeated` (more
+    bytes or messages than were sent), `given_up`; packets that were sent, or came, again."""
+
+    messages: int
+    delivered: int
+    missing: int
+    repeated: int
+    given_up: int
+    retransmitted_packets: int
+    duplicate_packets: int
+
+
 class PhasedExchange:
     """One exchange. `run` executes it; what happened is in its attributes.
 
@@ -332,22 +346,21 @@ class PhasedExchange:
 
     # -- what came of it --------------------------------------------------------------------------------
 
-    def check(self) -> dict[str, int]:
-        """Counts, at the receivers, what became of the messages: `delivered` whole and once, `missing` (not whole),
-        `repeated` (more bytes or messages than were sent), `given_up`; packets that had to be sent again."""
+    def check(self) -> ExchangeCounts:
+        """Counts, at the receivers, what became of the messages."""
         receiver, sender = (self.fabric.hs.qp[rows] for rows in (self.flows.receiver, self.flows.sender))
         got, count = receiver["st_rx_delivered"], receiver["rcv_msn"]
         given = self.state == self.GIVEN_UP
         once = (got == self.pace.message) & (count == 1) & (self.state == self.DELIVERED)
-        return {
-            "messages": len(self.messages),
-            "delivered": int(once.sum()),
-            "missing": int((~given & (got < self.pace.message)).sum()),
-            "repeated": int(((got > self.pace.message) | (count > 1)).sum()),
-            "given_up": int(given.sum()),
-            "retransmitted_packets": int(sender["st_retransmitted"].sum()),
-            "duplicate_packets": int(receiver["st_rx_duplicates"].sum()),
-        }
+        return ExchangeCounts(
+            messages=len(self.messages),
+            delivered=int(once.sum()),
+            missing=int((~given & (got < self.pace.message)).sum()),
+            repeated=int(((got > self.pace.message) | (count > 1)).sum()),
+            given_up=int(given.sum()),
+            retransmitted_packets=int(sender["st_retransmitted"].sum()),
+            duplicate_packets=int(receiver["st_rx_duplicates"].sum()),
+        )
 
 
 def split(phase: Int64Array) -> list[NDArray[np.int64]]:
