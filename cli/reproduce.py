@@ -37,7 +37,7 @@ def register(commands: Any) -> None:
         add(kinds, "fors", "Figs. 3, 6, 7 of the FORS paper: all-to-all and failures", reproduce_fors.run)
     )
     reproduce_fcplus.options_of(
-        add(kinds, "fcplus", "Tables I to VIII and Figs. 3 to 7 of the FC+ paper: expanders", _run_fcplus)
+        add(kinds, "fcplus", "Tables I to VIII and Figs. 3 to 7 of the FC+ paper: expanders", reproduce_fcplus.run)
     )
     reproduce_qcn.options_of(
         add(kinds, "qcn-switch", "Figs. 3, 7, 8 of the QCN-Switch paper: adaptive Dragonfly routing", reproduce_qcn.run)
@@ -73,10 +73,6 @@ def _carry_out(
     return document(carry_out(options, EXPERIMENTS[name], points, means))
 
 
-
-
-def _run_fcplus(options: argparse.Namespace) -> int:
-    return reproduce_fcplus.run(options, extent_of(options), _carry_out)
 
 
 def _run_all(options: argparse.Namespace) -> int:

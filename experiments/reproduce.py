@@ -14,6 +14,7 @@ from detour.base.records import as_json, decoder
 from detour.engine import warm
 from detour.experiments import sweep
 from detour.experiments.fcplus import experiment as fcplus
+from detour.experiments.fcplus.results import FCPLUS_RESULTS
 from detour.experiments.fors import experiment as fors
 from detour.experiments.fors.results import ForsBreak, ForsExchange, ForsPhases, ForsTimes
 from detour.experiments.nonshortest import deadlock, pfc_gain
@@ -88,7 +89,7 @@ FCPLUS = Experiment(
     "fcplus",
     "Tables I to VIII and Figs. 3 to 7 of the FC+ paper: paths, throughput and packet level of expanders",
     fcplus.run,
-    unchanged,
+    decoder(*FCPLUS_RESULTS),
     fcplus.collect,
     fcplus.seconds,
     fcplus.prepare,

@@ -9,7 +9,6 @@ stuck, FC+ with one and with two cannot (`control/expander/proof.py` checks that
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from detour.control.policy import NoMarking
 from detour.experiments.fcplus import networks as fcplus_networks
 from detour.experiments.fcplus.networks import PRIORITIES_OF
 from detour.experiments.fcplus.packets import FCPLUS_MAX_HOPS, HOSTS, RATE_BPS
-from detour.experiments.store import Point
+from detour.experiments.fcplus.results import StuckPoint, StuckResult, found
 from detour.fabric.footings.virtual.fabric import ENDLESS
 from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, SwitchMemory
 from detour.fabric.traffic.expander import EXPANDER_RED_MARKING, ExpanderFabric, lists_of, scheme_of
@@ -45,19 +44,19 @@ def draw(routes: ExpanderRoutes, each: int, seed: int) -> tuple[list[tuple[int, 
     return pairs, rows
 
 
-def run(point: Point) -> dict[str, Any]:
+def run(point: StuckPoint) -> StuckResult:
     """Runs until something is stuck for good, or the point's time is over."""
     network = fcplus_networks.network(point)
-    routes = compute(network, fcplus_networks.policy(point | {"max_hops": FCPLUS_MAX_HOPS}))
-    pairs, rows = draw(routes, point["each"], point["seed"])
-    name, dcqcn = point["network"], point["dcqcn"]
-    chosen = scheme_of(name, PRIORITIES_OF[name], EXPANDER_RED_MARKING if dcqcn else NoMarking(), tuple(HOSTS.items()))
-    settings = RunSettings(LinkSettings(rate_bps=RATE_BPS), SHALLOW, seed=point["seed"])
+    routes = compute(network, fcplus_networks.policy(point, FCPLUS_MAX_HOPS))
+    pairs, rows = draw(routes, point.each, point.seed)
+    name, marking = point.network, EXPANDER_RED_MARKING if point.dcqcn else NoMarking()
+    chosen = scheme_of(name, PRIORITIES_OF[name], marking, tuple(HOSTS.items()))
+    settings = RunSettings(LinkSettings(rate_bps=RATE_BPS), SHALLOW, seed=point.seed)
     with ExpanderFabric(network, chosen, settings, queue_pairs=len(pairs)) as fabric:
         fabric.connect_routed(pairs, lists_of(routes, pairs, rows))
         fabric.send(ENDLESS)
         stuck = fabric.deadlock()
-        while not stuck and fabric.now_ps < point["us"] * US:
+        while not stuck and fabric.now_ps < point.us * US:
             fabric.run(fabric.now_ps + CHECK_PS)
             stuck = fabric.deadlock()
         found_ps, before = fabric.now_ps, int(fabric.column("st_rx_bytes").sum())
@@ -65,14 +64,16 @@ def run(point: Point) -> dict[str, Any]:
         after = int(fabric.column("st_rx_bytes").sum()) - before
         still = set(fabric.deadlock())
         stats = [fabric.network.buffer_stats(switch.device_id) for switch in fabric.topology.switches]
-    return {
-        "deadlock": bool(stuck),
-        "stuck_queues": len(stuck),
-        "remains": bool(stuck) and set(stuck) <= still,
-        "found_at_us": found_ps / US if stuck else None,
-        "goodput_gbps_before": round(before * 8e3 / found_ps, 1),
-        "goodput_gbps_after": round(after * 8e3 / AFTER_PS, 1),
-        "pauses": sum(s["pauses_sent"] for s in stats),
-        "drops": sum(s["headroom_drops"] + s["buffer_drops"] for s in stats),
-        "mean_hops": round(float(np.mean([routes.length[row] for row in rows])), 3),
-    }
+    return found(
+        StuckResult,
+        point,
+        deadlock=bool(stuck),
+        stuck_queues=len(stuck),
+        remains=bool(stuck) and set(stuck) <= still,
+        found_at_us=found_ps / US if stuck else None,
+        goodput_gbps_before=round(before * 8e3 / found_ps, 1),
+        goodput_gbps_after=round(after * 8e3 / AFTER_PS, 1),
+        pauses=sum(s["pauses_sent"] for s in stats),
+        drops=sum(s["headroom_drops"] + s["buffer_drops"] for s in stats),
+        mean_hops=round(float(np.mean([routes.length[row] for row in rows])), 3),
+    )

@@ -11,6 +11,7 @@ from detour.base.errors import DetourError
 from detour.experiments import drawing
 from detour.experiments.fcplus.experiment import FIGURE_3, NETWORKS
 from detour.experiments.fcplus.paper import TABLE_8_FCT
+from detour.experiments.fcplus.results import FcplusResult, FlowResult, LengthResult, PacketsResult, flows
 
 _STYLES = {
     "FC+ 2L": ("tab:blue", "o", "-"),
@@ -19,7 +20,7 @@ _STYLES = {
     "FC": ("tab:green", "^", "-"),
     "Clos": ("tab:gray", "", ":"),
 }
-FigurePoints = Sequence[dict[str, Any]]
+FigurePoints = Sequence[FcplusResult]
 
 
 def draw(points: FigurePoints, file: Path) -> None:
@@ -56,17 +57,16 @@ def draw(points: FigurePoints, file: Path) -> None:
     drawing.save(plt, figure, file)
 
 
-def _flows(points: FigurePoints, **values: Any) -> list[dict[str, Any]]:
-    found = [p for p in points if p["kind"] == "throughput" and all(p.get(k) == v for k, v in values.items())]
-    return sorted(found, key=lambda p: p["n"])
+def _flows(points: FigurePoints, **values: int | str | None) -> list[FlowResult]:
+    return sorted(flows(points, **values), key=lambda p: p.n)
 
 
 def _figure_3(points: FigurePoints, axis: Any) -> bool:
     """Near-worst throughput over N_gl, each s in units of its best."""
     drawn = False
     for s, n in FIGURE_3.items():
-        mine = [p for p in _flows(points, n=n, s=s, network="FC+ 1L", pattern="near-worst", seed=1) if p["v"]]
-        theta = sorted(((s - 2) // (2 * (p["v"] - 2)), p["theta"]) for p in mine)
+        mine = _flows(points, n=n, s=s, network="FC+ 1L", pattern="near-worst", seed=1)
+        theta = sorted(((s - 2) // (2 * (p.v - 2)), p.theta) for p in mine if p.v)
         drawn |= bool(theta)
         if axis and theta:
             most = max(value for _, value in theta)
@@ -81,18 +81,18 @@ def _throughput_of(s: int, pattern: str, k: int) -> Any:
     """Throughput over the number of servers: Fig. 4 and Fig. 6(a)."""
 
     def picture(points: FigurePoints, axis: Any) -> bool:
-        mine = [p for p in _flows(points, s=s, pattern=pattern, k=k, ties="diverse", seed=1, v=None) if p["n"] != 120]
-        mine = [p for p in mine if s != 22 or p["n"] != 240]
+        mine = [p for p in _flows(points, s=s, pattern=pattern, k=k, ties="diverse", seed=1, v=None) if p.n != 120]
+        mine = [p for p in mine if s != 22 or p.n != 240]
         if axis:
             for name in NETWORKS:
-                line = [p for p in mine if p["network"] == name]
+                line = [p for p in mine if p.network == name]
                 colour, marker, dash = _STYLES[name]
-                x, y = [p["n"] * (32 - s) for p in line], [p["theta"] for p in line]
+                x, y = [p.n * (32 - s) for p in line], [p.theta for p in line]
                 axis.plot(x, y, color=colour, marker=marker, linestyle=dash, label=name)
-            bound = [p for p in mine if p["network"] == "KSP"]
+            bound = [p for p in mine if p.network == "KSP"]
             axis.plot(
-                [p["n"] * (32 - s) for p in bound],
-                [p["upper_bound"] for p in bound],
+                [p.n * (32 - s) for p in bound],
+                [p.upper_bound for p in bound],
                 color="black",
                 linewidth=0.7,
                 label="upper bound",
@@ -112,10 +112,10 @@ def _figure_5(points: FigurePoints, axis: Any) -> bool:
             line = _flows(points, s=18, network=name, pattern="near-worst", k=k, ties="diverse", v=None, seed=1)
             drawn |= k > 32 and bool(line)
             if axis and line:
-                x, y = [p["n"] * 14 for p in line], [p["theta"] for p in line]
+                x, y = [p.n * 14 for p in line], [p.theta for p in line]
                 axis.plot(x, y, color=colour, linestyle=dash, label=f"{name}-{k}")
                 if (name, k) == ("KSP", 128):
-                    axis.plot(x, [p["upper_bound"] for p in line], color="black", linewidth=0.7, label="upper bound")
+                    axis.plot(x, [p.upper_bound for p in line], color="black", linewidth=0.7, label="upper bound")
     if axis:
         axis.set(title="Fig. 5c: near-worst, more paths", xlabel="servers", ylabel="throughput")
     return drawn
@@ -125,12 +125,12 @@ def _length_of(s: int) -> Any:
     """Mean length of paths over the number of servers: Fig. 6(b) and (c)."""
 
     def picture(points: FigurePoints, axis: Any) -> bool:
-        mine = sorted((p for p in points if p["kind"] == "length" and p["s"] == s), key=lambda p: p["n"])
+        mine = sorted((p for p in points if isinstance(p, LengthResult) and p.s == s), key=lambda p: p.n)
         if axis:
             for name in NETWORKS[:3]:
-                line = [p for p in mine if p["network"] == name]
+                line = [p for p in mine if p.network == name]
                 colour, marker, dash = _STYLES[name]
-                x, y = [p["n"] * (32 - s) for p in line], [p["mean_length"] for p in line]
+                x, y = [p.n * (32 - s) for p in line], [p.mean_length for p in line]
                 axis.plot(x, y, color=colour, marker=marker, linestyle=dash, label=name)
             axis.set(
                 title=f"Fig. 6{'b' if s == 18 else 'c'}: length of paths, s = {s}", xlabel="servers", ylabel="hops"
@@ -144,12 +144,12 @@ def _completion_of(pattern: str) -> Any:
     """Distribution of slowdowns: Fig. 7."""
 
     def picture(points: FigurePoints, axis: Any) -> bool:
-        mine = [p for p in points if p["kind"] == "packets" and p["pattern"] == pattern]
+        mine = [p for p in points if isinstance(p, PacketsResult) and p.pattern == pattern]
         if axis:
-            for point in sorted(mine, key=lambda p: NETWORKS.index(p["network"])):
-                colour, _, dash = _STYLES[point["network"]]
-                curve = point["slowdown_percentiles"]
-                axis.plot(curve, range(len(curve)), color=colour, linestyle=dash, label=point["network"])
+            for point in sorted(mine, key=lambda p: NETWORKS.index(p.network)):
+                colour, _, dash = _STYLES[point.network]
+                curve = point.slowdown_percentiles
+                axis.plot(curve, range(len(curve)), color=colour, linestyle=dash, label=point.network)
             axis.set(title=f"Fig. 7: {pattern}, load 0.7", xlabel="slowdown", ylabel="% of messages", xscale="log")
             axis.set_ylim(0, 100)
         return bool(mine)

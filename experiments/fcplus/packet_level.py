@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 from detour.experiments.fcplus import paper
-from detour.experiments.store import Point
+from detour.experiments.fcplus.results import (
+    CompletionRow,
+    DeadlockRow,
+    FcplusPoint,
+    FcplusResult,
+    NetworkOrder,
+    PacketsPoint,
+    PacketsResult,
+    StuckPoint,
+    StuckResult,
+)
 
-PACKET_KINDS = ("packets", "deadlock")
 NETWORKS = ("FC+ 2L", "FC+ 1L", "KSP", "FC", "Clos")
 ARRIVALS_US = {"normal": 600, "full": 5_000}
 """for how long messages arrive"""
@@ -21,85 +30,84 @@ SAME = 0.02
 """completion times that differ by less are of equal rank: the paper's FC+ 2L and KSP are within 0.8 % of one another
 for two of its three patterns"""
 _DEADLOCK_ROUTES = ("KSP", "FC+ 1L", "FC+ 2L")
-_SMALL = {"n": 12, "s": 6, "v": 3, "hosts": 3, "k": 8, "each": 4, "us": 2_000}
-_LARGE = {"n": 120, "s": 22, "v": None, "hosts": 10, "k": 32, "each": 4, "us": 300}
+_SMALL = StuckPoint(n=12, s=6, v=3, hosts=3, k=8, each=4, us=2_000, network="KSP", dcqcn=False)
+_LARGE = StuckPoint(n=120, s=22, v=None, hosts=10, k=32, each=4, us=300, network="KSP", dcqcn=False)
 
 
-def select(full: bool, sizes: str = "equal") -> list[Point]:
+def select(full: bool, sizes: str = "equal") -> list[FcplusPoint]:
     """Five networks under three patterns; routes with and without deadlock on a small network and the paper's."""
     times = ARRIVALS_US["full" if full else "normal"]
-    shared = {"experiment": "fcplus", "seed": 1}
     packets = [
-        shared | {"kind": "packets", "n": 120, "s": 22, "network": network, "pattern": pattern, "k": 32}
-        | {"us": times, "sizes": sizes, "split": "optimal"}
+        PacketsPoint(n=120, s=22, network=network, pattern=pattern, k=32, us=times, sizes=sizes)
         for pattern in paper.TABLE_8_FCT
         for network in NETWORKS
-    ]  # fmt: skip
+    ]
     deadlock = [
-        shared | {"kind": "deadlock", "network": network, "dcqcn": dcqcn} | size
+        replace(size, network=network, dcqcn=dcqcn)
         for size in (_SMALL, _LARGE)
         for dcqcn in (False, True)
         for network in _DEADLOCK_ROUTES
     ]
-    return packets + deadlock
+    return [*packets, *deadlock]
 
 
-def run(point: Point) -> dict[str, Any]:
+def run(point: PacketsPoint | StuckPoint) -> PacketsResult | StuckResult:
     """Computes a point of either kind."""
     from detour.experiments.fcplus import deadlock as fcplus_deadlock
     from detour.experiments.fcplus import packets as fcplus_packets
 
-    return (fcplus_packets if point["kind"] == "packets" else fcplus_deadlock).run(point)
+    return fcplus_packets.run(point) if isinstance(point, PacketsPoint) else fcplus_deadlock.run(point)
 
 
-def seconds(point: Point) -> float:
+def seconds(point: PacketsPoint | StuckPoint) -> float:
     """Roughly what a point costs on one core, compiling left out."""
-    if point["kind"] == "packets":
-        return 15 + point["us"] * {"near-worst": 0.032, "uniform": 0.028, "all-to-all": 0.026}[point["pattern"]]
-    return 4 + point["n"] * point["s"] * point["us"] / 25_000
+    if isinstance(point, PacketsPoint):
+        return 15 + point.us * {"near-worst": 0.032, "uniform": 0.028, "all-to-all": 0.026}[point.pattern]
+    return 4 + point.n * point.s * point.us / 25_000
 
 
 # -- tables -------------------------------------------------------------------------------------------------
 
 
-def collect(points: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """`completion`: Table VIII's completion times beside the paper's; `order`: networks by median, per pattern;
-    `deadlocks`: one row a run."""
-    rows = [_row(p) for p in points if p["kind"] == "packets"]
-    return {
-        "completion": rows,
-        "order": [_order(rows, pattern) for pattern in paper.TABLE_8_FCT if any(r["pattern"] == pattern for r in rows)],
-        "deadlocks": [_deadlock_row(p) for p in points if p["kind"] == "deadlock"],
-    }
+def completion(results: Sequence[FcplusResult]) -> list[CompletionRow]:
+    """Table VIII's completion times beside the paper's."""
+    return [_row(result) for result in results if isinstance(result, PacketsResult)]
 
 
-def _row(point: dict[str, Any]) -> dict[str, Any]:
-    printed = paper.TABLE_8_FCT[point["pattern"]][point["network"]]
-    names = ("network", "pattern", "sizes", "us", "seed", "messages", "unfinished", "deadlock", "mean_hops", "pauses")
-    return {name: point[name] for name in names} | {
-        "p50": point["slowdown"]["p50"],
-        "p99": point["slowdown"]["p99"],
-        "p50_us": point["fct_us"]["p50"],
-        "p99_us": point["fct_us"]["p99"],
-        "paper_p50": printed[0],
-        "paper_p99": printed[1],
-    }
+def _row(result: PacketsResult) -> CompletionRow:
+    printed = paper.TABLE_8_FCT[result.pattern][result.network]
+    return CompletionRow(
+        network=result.network,
+        pattern=result.pattern,
+        sizes=result.sizes,
+        us=result.us,
+        seed=result.seed,
+        messages=result.messages,
+        unfinished=result.unfinished,
+        deadlock=result.deadlock,
+        mean_hops=result.mean_hops,
+        pauses=result.pauses,
+        p50=result.slowdown.p50,
+        p99=result.slowdown.p99,
+        p50_us=result.fct_us.p50,
+        p99_us=result.fct_us.p99,
+        paper_p50=printed[0],
+        paper_p99=printed[1],
+    )
 
 
-def _order(rows: Sequence[dict[str, Any]], pattern: str) -> dict[str, Any]:
-    """Networks from the least median slowdown to the largest, and whether the paper's order is the same."""
-    ours = {
-        network: statistics.median(r["p50"] for r in rows if r["pattern"] == pattern and r["network"] == network)
-        for network in NETWORKS
-        if any(r["pattern"] == pattern and r["network"] == network for r in rows)
-    }
-    theirs = {network: paper.TABLE_8_FCT[pattern][network][0] for network in ours}
-    return {
-        "pattern": pattern,
-        "ours": sorted(ours, key=ours.__getitem__),
-        "paper": sorted(theirs, key=theirs.__getitem__),
-        "agrees": agrees(ours, theirs),
-    }
+def orders(rows: Sequence[CompletionRow]) -> list[NetworkOrder]:
+    """Networks by median, per pattern."""
+    found = []
+    for pattern in paper.TABLE_8_FCT:
+        mine = [row for row in rows if row.pattern == pattern]
+        names = [network for network in NETWORKS if any(row.network == network for row in mine)]
+        ours = {name: statistics.median(row.p50 for row in mine if row.network == name) for name in names}
+        theirs = {name: paper.TABLE_8_FCT[pattern][name][0] for name in names}
+        if mine:
+            by_ours, by_theirs = sorted(ours, key=ours.__getitem__), sorted(theirs, key=theirs.__getitem__)
+            found.append(NetworkOrder(pattern, by_ours, by_theirs, agrees(ours, theirs)))
+    return found
 
 
 def agrees(ours: dict[str, float], theirs: dict[str, float]) -> bool:
@@ -113,7 +121,25 @@ def agrees(ours: dict[str, float], theirs: dict[str, float]) -> bool:
     return True
 
 
-def _deadlock_row(point: dict[str, Any]) -> dict[str, Any]:
-    names = ("network", "n", "s", "dcqcn", "seed", "deadlock", "stuck_queues", "remains", "found_at_us")
-    rates = ("goodput_gbps_before", "goodput_gbps_after", "pauses", "drops")
-    return {name: point[name] for name in (*names, *rates)} | {"possible": point["network"] == "KSP"}
+def deadlocks(results: Sequence[FcplusResult]) -> list[DeadlockRow]:
+    """One row a run."""
+    return [
+        DeadlockRow(
+            network=result.network,
+            n=result.n,
+            s=result.s,
+            dcqcn=result.dcqcn,
+            seed=result.seed,
+            deadlock=result.deadlock,
+            stuck_queues=result.stuck_queues,
+            remains=result.remains,
+            found_at_us=result.found_at_us,
+            goodput_gbps_before=result.goodput_gbps_before,
+            goodput_gbps_after=result.goodput_gbps_after,
+            pauses=result.pauses,
+            drops=result.drops,
+            possible=result.network == "KSP",
+        )
+        for result in results
+        if isinstance(result, StuckResult)
+    ]

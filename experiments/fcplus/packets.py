@@ -26,8 +26,8 @@ from detour.control.expander.demand import Demand, demand_of
 from detour.control.expander.routes import compute
 from detour.experiments.fcplus import networks as fcplus_networks
 from detour.experiments.fcplus.networks import PRIORITIES_OF
+from detour.experiments.fcplus.results import PacketsPoint, PacketsResult, Percentiles, found
 from detour.experiments.fcplus.traffic import MessageArrivals, choose_paths, draw, wire_bytes
-from detour.experiments.store import Point
 from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, lists_of, scheme_of
 from detour.hosts.config import DCQCN_PAPER
@@ -47,21 +47,21 @@ DRAIN_TIMES = 20
 PERCENTILES = tuple(range(101))
 
 
-def run(point: Point) -> dict[str, Any]:
+def run(point: PacketsPoint) -> PacketsResult:
     """Completion times of one network under one pattern."""
     network = fcplus_networks.network(point)
-    demand = demand_of(point["pattern"], network, point["seed"])
-    messages = draw(network, demand, LOAD, RATE_BPS, point["us"] * US, point["sizes"], point["seed"])
+    demand = demand_of(point.pattern, network, point.seed)
+    messages = draw(network, demand, LOAD, RATE_BPS, point.us * US, point.sizes, point.seed)
     lists, hops = _paths(point, network, demand, messages)
-    name = point["network"]
+    name = point.network
     chosen = scheme_of(name, PRIORITIES_OF[name], hosts=tuple(HOSTS.items()))
-    settings = RunSettings(LinkSettings(rate_bps=RATE_BPS), window=WINDOW, seed=point["seed"])
+    settings = RunSettings(LinkSettings(rate_bps=RATE_BPS), window=WINDOW, seed=point.seed)
     pairs = _pairs(messages)
     with ExpanderFabric(network, chosen, settings, queue_pairs=len(pairs)) as fabric:
         fabric.connect_routed(pairs, lists)
         _feed(fabric, messages)
-        stuck = _drain(fabric, (1 + DRAIN_TIMES) * point["us"] * US)
-        return {"mean_hops": round(hops, 3)} | _times(fabric, messages) | _counted(fabric, bool(stuck))
+        stuck = _drain(fabric, (1 + DRAIN_TIMES) * point.us * US)
+        return _result(point, fabric, messages, hops, bool(stuck))
 
 
 def _pairs(messages: MessageArrivals) -> list[tuple[int, int]]:
@@ -69,18 +69,18 @@ def _pairs(messages: MessageArrivals) -> list[tuple[int, int]]:
 
 
 def _paths(
-    point: Point, network: Expander, demand: Demand, messages: MessageArrivals
+    point: PacketsPoint, network: Expander, demand: Demand, messages: MessageArrivals
 ) -> tuple[NDArray[np.int64], float]:
     """(destination addresses, mean number of links between switches over the bytes that are asked for)"""
     pairs = _pairs(messages)
-    if point["network"] == "Clos":
+    if point.network == "Clos":
         from detour.control.expander.demand import hop_distances
 
         far = hop_distances(network)[demand.pairs[:, 0], demand.pairs[:, 1]]
         return np.zeros((len(pairs), 2), np.int64), float(np.average(far, weights=demand.amount))
-    routes = compute(network, fcplus_networks.policy(point | {"max_hops": FCPLUS_MAX_HOPS}), demand.pairs)
+    routes = compute(network, fcplus_networks.policy(point, FCPLUS_MAX_HOPS), demand.pairs)
     count = np.diff(routes.first)
-    shares = throughput.shares(routes, demand, GAP) if point["split"] == "optimal" else 1 / np.repeat(count, count)
+    shares = throughput.shares(routes, demand, GAP) if point.split == "optimal" else 1 / np.repeat(count, count)
     hops = float(np.average(routes.length, weights=shares * np.repeat(demand.amount, count)))
     return lists_of(routes, pairs, choose_paths(routes, shares, messages).tolist()), hops
 
@@ -109,29 +109,35 @@ def ideal_ps(size: NDArray[np.int64]) -> NDArray[np.int64]:
     return sent * 8 * 10**12 // RATE_BPS + 6 * LinkSettings().host_delay_ps
 
 
-def _times(fabric: ExpanderFabric, messages: MessageArrivals) -> dict[str, Any]:
-    """Completion times in us, and slowdowns: in units of `ideal_ps`. What is unfinished counts until the end."""
+def _result(
+    point: PacketsPoint, fabric: ExpanderFabric, messages: MessageArrivals, hops: float, stuck: bool
+) -> PacketsResult:
     done = fabric.column("st_last_done_ps")
     taken = np.where(done > 0, done, fabric.now_ps) - messages.at_ps
     slowdown = taken / ideal_ps(messages.size)
-    result: dict[str, Any] = {"messages": len(taken), "bytes": int(messages.size.sum())}
-    for name, values in (("fct_us", taken / US), ("slowdown", slowdown)):
-        result[name] = {"mean": round(float(values.mean()), 3)}
-        result[name] |= {f"p{p}": round(float(np.percentile(values, p)), 3) for p in (50, 90, 99)}
-    curve = np.percentile(slowdown, PERCENTILES)
-    return result | {"slowdown_percentiles": [round(float(value), 3) for value in curve]}
-
-
-def _counted(fabric: ExpanderFabric, stuck: bool) -> dict[str, Any]:
     stats = [fabric.network.buffer_stats(switch.device_id) for switch in fabric.topology.switches]
-    return {
-        "unfinished": fabric.unfinished(),
-        "deadlock": stuck,
-        "virtual_ms": round(fabric.now_ps / 1e9, 3),
-        "marked": int(fabric.column("st_rx_ecn_marked").sum()),
-        "pauses": sum(s["pauses_sent"] for s in stats),
-        "drops": sum(s["headroom_drops"] + s["buffer_drops"] for s in stats),
-        "retransmitted": int(fabric.column("st_retransmitted").sum()),
-        "buffer_peak_bytes": max(s["buffer_peak"] for s in stats),
-        "packet_hops": int(fabric.network.switch_stats()["packets"].sum()),
-    }
+    return found(
+        PacketsResult,
+        point,
+        mean_hops=round(hops, 3),
+        messages=len(taken),
+        bytes=int(messages.size.sum()),
+        fct_us=_percentiles(taken / US),
+        slowdown=_percentiles(slowdown),
+        slowdown_percentiles=[round(float(value), 3) for value in np.percentile(slowdown, PERCENTILES)],
+        unfinished=fabric.unfinished(),
+        deadlock=stuck,
+        virtual_ms=round(fabric.now_ps / 1e9, 3),
+        marked=int(fabric.column("st_rx_ecn_marked").sum()),
+        pauses=sum(s["pauses_sent"] for s in stats),
+        drops=sum(s["headroom_drops"] + s["buffer_drops"] for s in stats),
+        retransmitted=int(fabric.column("st_retransmitted").sum()),
+        buffer_peak_bytes=max(s["buffer_peak"] for s in stats),
+        packet_hops=int(fabric.network.switch_stats()["packets"].sum()),
+    )
+
+
+def _percentiles(values: NDArray[np.float64]) -> Percentiles:
+    return Percentiles(
+        round(float(values.mean()), 3), *(round(float(np.percentile(values, p)), 3) for p in (50, 90, 99))
+    )

@@ -1,23 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """The FC+ experiment: its points, its tables."""
 
+import json
+
 import pytest
 
+from detour.base.records import as_json
+from detour.experiments import reproduce
 from detour.experiments.fcplus import experiment as fcplus
 from detour.experiments.fcplus import figures as fcplus_figures
 from detour.experiments.fcplus import paper
+from detour.experiments.fcplus.results import (
+    CompletionRow,
+    DeadlockRow,
+    DisjointRow,
+    FcCountsRow,
+    FcPathsPoint,
+    FcplusCountsPoint,
+    FcplusCountsRow,
+    FcplusFindings,
+    K2Point,
+    K2Row,
+    NetworkOrder,
+    ThroughputRow,
+    UpDownRow,
+    VirtualRow,
+)
+from detour.experiments.fcplus.tables import grouped, tables
+from tests.unit.experiments.printing import printed
 
 
 def test_every_printed_value_has_a_point_and_every_point_a_cost():
     points = fcplus.select("full")
-    assert len({str(sorted(p.items())) for p in points}) == len(points)
+    assert len(set(points)) == len(points)
     assert all(fcplus.seconds(p) > 0 for p in points)
-    kinds = {kind: [p for p in points if p["kind"] == kind] for kind in {p["kind"] for p in points}}
-    assert {(p["n"], p["k"]) for p in kinds["k2"]} == {(n, k) for n, row in paper.TABLE_2.items() for k in row}
-    assert {(p["n"], p["v"]) for p in kinds["fcplus-counts"]} == {
-        (n, v) for n, row in paper.TABLE_4.items() for v in row
-    }
-    assert {p["n"] for p in kinds["fc-paths"] if p["s"] == 22} == set(paper.TABLE_7)
+    k2 = {(p.n, p.k) for p in points if isinstance(p, K2Point)}
+    assert k2 == {(n, k) for n, row in paper.TABLE_2.items() for k in row}
+    counts = {(p.n, p.v) for p in points if isinstance(p, FcplusCountsPoint)}
+    assert counts == {(n, v) for n, row in paper.TABLE_4.items() for v in row}
+    assert {p.n for p in points if isinstance(p, FcPathsPoint) and p.s == 22} == set(paper.TABLE_7)
     assert len(fcplus.select("normal")) < len(points)
 
 
@@ -31,14 +52,51 @@ def test_points_become_rows_beside_the_papers(tmp_path):
         fcplus._flow(120, 22, "FC+ 1L", "near-worst", 32),
         fcplus._flow(120, 22, "Clos", "near-worst", 32),
         fcplus._flow(52, 18, "FC", "near-worst", 32),
-        fcplus._point("k2", 100, 18, k=32, sources=3),
+        K2Point(n=100, s=18, k=32, sources=3),
     ]
-    result = fcplus.collect([*map(fcplus.run, points), None])
-    rows = {row["network"]: row for row in result["table_8"]}
-    assert rows["Clos"]["diverse"] == pytest.approx(0.524, abs=1e-3)
-    assert rows["FC+ 1L"]["diverse"] >= 0.645
-    assert rows["FC+ 1L"]["paper"] == 0.600
-    assert result["table_2"][0]["k2"] == pytest.approx(36.67, rel=0.05)
-    assert result["table_1"] == []
-    fcplus_figures.draw(result["points"], tmp_path / "figures.svg")
+    results = [fcplus.run(point) for point in points]
+    found = fcplus.collect([*results, None])
+    rows = {row.network: row for row in found.table_8}
+    assert rows["Clos"].diverse == pytest.approx(0.524, abs=1e-3)
+    assert rows["FC+ 1L"].diverse >= 0.645
+    assert rows["FC+ 1L"].paper == 0.600
+    assert found.table_2[0].k2 == pytest.approx(36.67, rel=0.05)
+    assert found.table_1 == []
+    decode = reproduce.FCPLUS.decode
+    assert [decode(json.loads(json.dumps(as_json(result)))) for result in results] == results
+    fcplus_figures.draw(found.points, tmp_path / "figures.svg")
     assert (tmp_path / "figures.svg").stat().st_size > 10_000
+
+
+FINDINGS = FcplusFindings(
+    points=[],
+    table_1=[UpDownRow(100, 4, 5.894, 6.48, 31.811, 31.67)],
+    table_2=[K2Row(1500, 100, 257.912, 257.91)],
+    table_3=[FcCountsRow(1000, 10, 170.421, 25.613, 3.592, [170.42, 25.61, 3.59])],
+    table_4=[FcplusCountsRow(1000, 10, 6.443, 5.002, 3.591, [6.44, 5.00, 3.59])],
+    table_5=[VirtualRow(10, 0.27812, None, 0.278)],
+    table_6=[DisjointRow(500, 5, 4.552, 4.55)],
+    table_7=[DisjointRow(2000, 6, 8.112, 8.11)],
+    table_8=[ThroughputRow("FC+ 2L", "all-to-all", 1.20412, 1.20512, 1.204)],
+    completion=[
+        CompletionRow("FC+ 2L", "near-worst", "equal", 5000, 1, 187_512, 1_234, False, 2.715, 123_456,
+                      12.345, 123.456, 2345.678, 23456.789, 113.753, 225.508),
+    ],
+    order=[NetworkOrder("near-worst", ["FC+ 2L", "KSP", "FC+ 1L"], ["FC+ 2L", "KSP", "FC+ 1L"], True)],
+    deadlocks=[
+        DeadlockRow("FC+ 2L", 120, 22, True, 1, True, 1_234, True, 2000.0, 24_512.3, 12_345.6, 123_456, 0, True),
+    ],
+)  # fmt: skip
+
+
+def test_tables_fit_a_terminal() -> None:
+    text = printed(tables(FINDINGS))
+    assert "near-worst, median: FC+ 2L < KSP < FC+ 1L (the paper's order" in " ".join(text.split())
+    assert all(f"Table {number}:" in text for number in ("I", "II", "III", "IV", "V", "VI", "VII", "VIII"))
+    assert "123456" in printed(tables(FINDINGS), wide=True)
+
+
+def test_what_is_left_out_is_told_by_question_and_network() -> None:
+    points = [fcplus._flow(n, 18, name, "uniform", 32) for n in (52, 100) for name in ("KSP", "FC+ 1L")]
+    lines = grouped([*points, K2Point(n=500, s=18, k=32, sources=None)])
+    assert lines == ["throughput uniform of FC+ 1L, KSP, N = 52, 100: 4 points", "k2, N = 500: 1 points"]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,13 +18,14 @@ from detour.experiments.fcplus import packet_level as fcplus_packet_level
 from detour.experiments.fcplus import packets as fcplus_packets
 from detour.experiments.fcplus import paper as fcplus_paper
 from detour.experiments.fcplus.packet_level import NETWORKS, agrees
+from detour.experiments.fcplus.results import PacketsPoint, PacketsResult, Percentiles, StuckPoint, found
 from detour.experiments.fcplus.traffic import PACKET_BYTES, PAYLOAD, SIZES, choose_paths, draw, mean_size, wire_bytes
 from detour.topo.expander import equal_cost_clos
 from detour.topo.expander import fcplus as build
 
 RATE = 25_000_000_000
-SMALL = {"kind": "packets", "n": 24, "s": 10, "v": 4, "hosts": 2, "k": 8, "seed": 1, "split": "optimal"}
-DEADLOCK = {"kind": "deadlock", "n": 12, "s": 6, "v": 3, "hosts": 3, "k": 8, "each": 4, "us": 600, "seed": 1}
+SMALL = PacketsPoint(n=24, s=10, v=4, hosts=2, k=8, network="KSP", pattern="near-worst", us=300)
+DEADLOCK = StuckPoint(n=12, s=6, v=3, hosts=3, k=8, each=4, us=600, network="KSP", dcqcn=False)
 
 
 # -- traffic ------------------------------------------------------------------------------------------------
@@ -101,20 +102,20 @@ def test_an_idle_network_slows_nothing_down() -> None:
     size = np.array([500_000])
     assert fcplus_packets.ideal_ps(size)[0] == (500 * PACKET_BYTES + 2 * PACKET_BYTES) * 320 + 6 * US
     assert PAYLOAD == 1000
-    result = fcplus_packets.run(SMALL | {"network": "KSP", "pattern": "uniform", "us": 5, "sizes": "equal"})
-    assert result["messages"] > 0
-    assert 0.97 < result["slowdown"]["p50"] < 1.06
+    result = fcplus_packets.run(replace(SMALL, pattern="uniform", us=5))
+    assert result.messages > 0
+    assert 0.97 < result.slowdown.p50 < 1.06
 
 
 @pytest.mark.parametrize("network", ["FC+ 2L", "FC+ 1L", "KSP"])
 def test_messages_are_delivered_without_loss(network: str) -> None:
-    point = SMALL | {"network": network, "pattern": "near-worst", "us": 300, "sizes": "equal"}
+    point = replace(SMALL, network=network)
     result = fcplus_packets.run(point)
-    assert result["messages"] > 20
-    assert (result["unfinished"], result["drops"], result["retransmitted"]) == (0, 0, 0)
-    assert not result["deadlock"]
-    assert 1 <= result["mean_hops"] <= 5
-    assert result["slowdown_percentiles"] == sorted(result["slowdown_percentiles"])
+    assert result.messages > 20
+    assert (result.unfinished, result.drops, result.retransmitted) == (0, 0, 0)
+    assert not result.deadlock
+    assert 1 <= result.mean_hops <= 5
+    assert result.slowdown_percentiles == sorted(result.slowdown_percentiles)
     if network == "KSP":
         assert fcplus_packets.run(point) == result
 
@@ -122,18 +123,18 @@ def test_messages_are_delivered_without_loss(network: str) -> None:
 @pytest.mark.parametrize("dcqcn", [False, True])
 def test_ksp_deadlocks_under_pfc_in_one_priority_and_fc_plus_never(dcqcn: bool) -> None:
     found = {
-        name: fcplus_deadlock.run(DEADLOCK | {"network": name, "dcqcn": dcqcn}) for name in ("KSP", "FC+ 1L", "FC+ 2L")
+        name: fcplus_deadlock.run(replace(DEADLOCK, network=name, dcqcn=dcqcn)) for name in ("KSP", "FC+ 1L", "FC+ 2L")
     }
     ksp = found.pop("KSP")
-    assert ksp["deadlock"]
-    assert ksp["remains"]
-    assert ksp["stuck_queues"] >= 3
-    assert ksp["goodput_gbps_after"] < 0.2 * ksp["goodput_gbps_before"]
+    assert ksp.deadlock
+    assert ksp.remains
+    assert ksp.stuck_queues >= 3
+    assert ksp.goodput_gbps_after < 0.2 * ksp.goodput_gbps_before
     for safe in found.values():
-        assert not safe["deadlock"]
-        assert safe["pauses"] > 500
-        assert safe["goodput_gbps_after"] > 0.8 * safe["goodput_gbps_before"]
-    assert all(result["drops"] == 0 for result in (ksp, *found.values()))
+        assert not safe.deadlock
+        assert safe.pauses > 500
+        assert safe.goodput_gbps_after > 0.8 * safe.goodput_gbps_before
+    assert all(result.drops == 0 for result in (ksp, *found.values()))
 
 
 # -- points and tables --------------------------------------------------------------------------------------
@@ -141,7 +142,7 @@ def test_ksp_deadlocks_under_pfc_in_one_priority_and_fc_plus_never(dcqcn: bool) 
 
 def test_all_printed_completion_times_have_points() -> None:
     points = fcplus_packet_level.select(full=False)
-    assert {(p["network"], p["pattern"]) for p in points if p["kind"] == "packets"} == {
+    assert {(p.network, p.pattern) for p in points if isinstance(p, PacketsPoint)} == {
         (network, pattern) for pattern, row in fcplus_paper.TABLE_8_FCT.items() for network in row
     }
     assert all(p in fcplus.select("normal") for p in points)
@@ -155,17 +156,19 @@ def test_orders_agree_if_no_pair_is_the_other_way_round() -> None:
     assert not agrees({"a": 3.0, "b": 1.0, "c": 2.0}, theirs)
 
 
-def result_of(network: str, p50: float) -> dict[str, Any]:
-    times = {"mean": p50, "p50": p50, "p90": p50, "p99": 2 * p50}
-    point = SMALL | {"network": network, "pattern": "near-worst", "us": 5, "sizes": "equal"}
-    counted = {"messages": 9, "unfinished": 0, "deadlock": False, "mean_hops": 2.0, "pauses": 0}
-    return point | counted | {"slowdown": times, "fct_us": times}
+def result_of(network: str, p50: float) -> PacketsResult:
+    times = Percentiles(p50, p50, p50, 2 * p50)
+    return found(
+        PacketsResult, replace(SMALL, network=network), mean_hops=2.0, messages=9, bytes=9 * 500_000, fct_us=times,
+        slowdown=times, slowdown_percentiles=[p50] * 101, unfinished=0, deadlock=False, virtual_ms=1.0, marked=0,
+        pauses=0, drops=0, retransmitted=0, buffer_peak_bytes=1_000, packet_hops=9_000,
+    )  # fmt: skip
 
 
 def test_rows_stand_beside_the_papers() -> None:
     results = [result_of(network, 1.0 + k) for k, network in enumerate(NETWORKS)]
     collected = fcplus.collect(results)
-    assert collected["completion"][0]["paper_p50"] == 68.713
-    assert collected["order"][0]["agrees"] is False  # 1L before KSP
-    assert collected["order"][0]["paper"] == ["FC+ 2L", "KSP", "FC+ 1L", "FC", "Clos"]
-    assert collected["deadlocks"] == []
+    assert collected.completion[0].paper_p50 == 68.713
+    assert collected.order[0].agrees is False  # 1L before KSP
+    assert collected.order[0].paper == ["FC+ 2L", "KSP", "FC+ 1L", "FC", "Clos"]
+    assert collected.deadlocks == []

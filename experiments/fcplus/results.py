@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Points of the FC+ paper's evaluation, their results and what is made of these, as they are kept and printed.
+
+A point is a network of `n` switches with `s` links each to others, wired by `seed`, and a question; a result repeats
+both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
+
+from msgspec import UNSET, UnsetType
+
+from detour.base.records import extended
+
+# -- points -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class FcplusPoint:
+    """What all points have; results do not name their experiment."""
+
+    n: int
+    s: int
+    seed: int = 1
+    experiment: str | UnsetType = "fcplus"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FcPathsPoint(FcplusPoint):
+    """How many paths FC with k = `layers` has."""
+
+    layers: int
+    kind: Literal["fc-paths"] = "fc-paths"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FcCountsPoint(FcplusPoint):
+    """How many up-down paths FC has, by length; `sources`: from so many switches (None: all)."""
+
+    layers: int
+    sources: int | None
+    kind: Literal["fc-counts"] = "fc-counts"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FcplusCountsPoint(FcplusPoint):
+    """Lengths and numbers of FC+'s paths with `v` virtual switches."""
+
+    v: int
+    sources: int | None
+    kind: Literal["fcplus-counts"] = "fcplus-counts"
+
+
+@dataclass(frozen=True, kw_only=True)
+class K2Point(FcplusPoint):
+    """How many paths are examined until `k` are found."""
+
+    k: int
+    sources: int | None
+    kind: Literal["k2"] = "k2"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkPoint(FcplusPoint):
+    """One of the five networks with `k` paths a pair. `v`, `hosts`: None or UNSET as the paper has them."""
+
+    network: str
+    k: int
+    v: int | UnsetType | None = UNSET
+    hosts: int | UnsetType = UNSET
+
+
+@dataclass(frozen=True, kw_only=True)
+class LengthPoint(NetworkPoint):
+    """Mean length of the paths."""
+
+    kind: Literal["length"] = "length"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowPoint(NetworkPoint):
+    """Throughput under a pattern; `ties`: among paths of equal length."""
+
+    pattern: str
+    ties: str = "diverse"
+    v: int | UnsetType | None = None
+    kind: Literal["throughput"] = "throughput"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PacketsPoint(NetworkPoint):
+    """Completion times of messages that arrive for `us`; `sizes` of messages, `split` among paths."""
+
+    pattern: str
+    us: int
+    sizes: str = "equal"
+    split: str = "optimal"
+    kind: Literal["packets"] = "packets"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StuckPoint(NetworkPoint):
+    """Whether routes deadlock within `us` while every host sends to `each` others."""
+
+    dcqcn: bool
+    each: int
+    us: int
+    kind: Literal["deadlock"] = "deadlock"
+
+
+# -- results ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class FcplusResult(FcplusPoint):
+    """`seconds`: by the wall clock."""
+
+    seconds: float = 0.0
+    experiment: str | UnsetType = UNSET
+
+
+@dataclass(frozen=True, kw_only=True)
+class FcPathsResult(FcplusResult, FcPathsPoint):
+    """Paths of a pair, mean."""
+
+    up_down: float
+    disjoint: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class FcCountsResult(FcplusResult, FcCountsPoint):
+    """Up-down paths of a pair, mean: all, those of at most 6 links, of at most 4."""
+
+    n_p: float
+    n_p6: float
+    n_p4: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class FcplusCountsResult(FcplusResult, FcplusCountsPoint):
+    """Longest and shortest mean length of a pair's first 32 paths; up-down paths of at most 4 links."""
+
+    longest: float
+    shortest: float
+    n_p4: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class K2Result(FcplusResult, K2Point):
+    """K2; `exact`: paths were counted one by one."""
+
+    k2: float
+    exact: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class LengthResult(FcplusResult, LengthPoint):
+    """Links of a path, mean."""
+
+    mean_length: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowResult(FcplusResult, FlowPoint):
+    """`theta` is attained, at most `theta` * (1 + `gap`) is possible with these routes; `upper_bound`: with any."""
+
+    theta: float
+    upper_bound: float
+    gap: float
+    method: str
+
+
+@dataclass(frozen=True)
+class Percentiles:
+    """Of messages."""
+
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PacketsResult(FcplusResult, PacketsPoint):
+    """Completion times and slowdowns (in units of an idle network's); what is unfinished counts until the end."""
+
+    mean_hops: float
+    messages: int
+    bytes: int
+    fct_us: Percentiles
+    slowdown: Percentiles
+    slowdown_percentiles: list[float]
+    unfinished: int
+    deadlock: bool
+    virtual_ms: float
+    marked: int
+    pauses: int
+    drops: int
+    retransmitted: int
+    buffer_peak_bytes: int
+    packet_hops: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class StuckResult(FcplusResult, StuckPoint):
+    """`remains`: queues that were stuck were so later on; `found_at_us`: None without deadlock."""
+
+    deadlock: bool
+    stuck_queues: int
+    remains: bool
+    found_at_us: float | None
+    goodput_gbps_before: float
+    goodput_gbps_after: float
+    pauses: int
+    drops: int
+    mean_hops: float
+
+
+FCPLUS_RESULTS: tuple[type[FcplusResult], ...] = (
+    *(FcPathsResult, FcCountsResult, FcplusCountsResult, K2Result, LengthResult, FlowResult),
+    *(PacketsResult, StuckResult),
+)
+"""every kind of result"""
+T = TypeVar("T", bound=FcplusResult)
+
+
+def found(kind: type[T], point: FcplusPoint, **values: Any) -> T:
+    """The result of a kind for a point."""
+    return extended(kind, replace(point, experiment=UNSET), **values)
+
+
+def flows(results: Iterable[FcplusResult], **values: int | str | None) -> list[FlowResult]:
+    """Throughput of the points with these values."""
+    wanted = values.items()
+    throughput = (result for result in results if isinstance(result, FlowResult))
+    return [result for result in throughput if all(getattr(result, name) == value for name, value in wanted)]
+
+
+# -- findings -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class UpDownRow:
+    """Table I."""
+
+    n: int
+    layers: int
+    disjoint: float
+    paper_disjoint: float
+    up_down: float
+    paper_up_down: float
+
+
+@dataclass(frozen=True)
+class DisjointRow:
+    """Tables VI and VII."""
+
+    n: int
+    layers: int
+    disjoint: float
+    paper_disjoint: float
+
+
+@dataclass(frozen=True)
+class K2Row:
+    """Table II."""
+
+    n: int
+    k: int
+    k2: float
+    paper: float
+
+
+@dataclass(frozen=True)
+class FcCountsRow:
+    """Table III; `paper`: in the order of ours."""
+
+    n: int
+    layers: int
+    n_p: float
+    n_p6: float
+    n_p4: float
+    paper: list[float]
+
+
+@dataclass(frozen=True)
+class FcplusCountsRow:
+    """Table IV; `paper`: in the order of ours."""
+
+    n: int
+    v: int
+    longest: float
+    shortest: float
+    n_p4: float
+    paper: list[float]
+
+
+@dataclass(frozen=True)
+class VirtualRow:
+    """Table V: throughput by order of ties, None where it was not run."""
+
+    v: int
+    plain: float | None
+    diverse: float | None
+    paper: float
+
+
+@dataclass(frozen=True)
+class ThroughputRow:
+    """Table VIII, likewise."""
+
+    network: str
+    pattern: str
+    plain: float | None
+    diverse: float | None
+    paper: float
+
+
+@dataclass(frozen=True)
+class CompletionRow:
+    """Table VIII's completion times: slowdowns, and us; the paper prints no unit."""
+
+    network: str
+    pattern: str
+    sizes: str
+    us: int
+    seed: int
+    messages: int
+    unfinished: int
+    deadlock: bool
+    mean_hops: float
+    pauses: int
+    p50: float
+    p99: float
+    p50_us: float
+    p99_us: float
+    paper_p50: float
+    paper_p99: float
+
+
+@dataclass(frozen=True)
+class NetworkOrder:
+    """Networks from the least median slowdown to the largest, and whether the paper's order is the same."""
+
+    pattern: str
+    ours: list[str]
+    paper: list[str]
+    agrees: bool
+
+
+@dataclass(frozen=True)
+class DeadlockRow:
+    """A run with shallow buffers; `possible`: whether its routes can deadlock."""
+
+    network: str
+    n: int
+    s: int
+    dcqcn: bool
+    seed: int
+    deadlock: bool
+    stuck_queues: int
+    remains: bool
+    found_at_us: float | None
+    goodput_gbps_before: float
+    goodput_gbps_after: float
+    pauses: int
+    drops: int
+    possible: bool
+
+
+@dataclass(frozen=True)
+class FcplusFindings:
+    """All results, and rows with ours beside the paper's, where ours was run."""
+
+    points: list[FcplusResult]
+    table_1: list[UpDownRow]
+    table_2: list[K2Row]
+    table_3: list[FcCountsRow]
+    table_4: list[FcplusCountsRow]
+    table_5: list[VirtualRow]
+    table_6: list[DisjointRow]
+    table_7: list[DisjointRow]
+    table_8: list[ThroughputRow]
+    completion: list[CompletionRow]
+    order: list[NetworkOrder]
+    deadlocks: list[DeadlockRow]
