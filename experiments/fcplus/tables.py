@@ -96,10 +96,10 @@ _COMPLETION: tuple[Column[CompletionRow], ...] = (
     right("p50 us", _of("p50_us"), wide=True),
     right("p99 us", _of("p99_us"), wide=True),
     right("messages", _of("messages"), wide=True),
-    right("unfinished", _of("unfinished")),
+    right("not done", _of("unfinished"), means="messages when time was over"),
     right("hops", _of("mean_hops"), wide=True),
     right("pauses", _of("pauses"), wide=True),
-    left("stuck", lambda row: yes_no(row.deadlock), means="a deadlock"),
+    left("deadlock", lambda row: yes_no(row.deadlock)),
 )
 _DEADLOCKS: tuple[Column[DeadlockRow], ...] = (
     _SWITCHES,

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The QCN-Switch experiment: findings and tables."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from detour.base.records import as_json
+from detour.experiments import reproduce
+from detour.experiments.qcn import experiment as qcn_switch
+from detour.experiments.qcn import figures
+from detour.experiments.qcn.experiment import QcnResult, QcnSelection
+from detour.experiments.qcn.tables import tables
+from tests.unit.experiments.printing import printed
+
+
+def result(routing: str, pattern: str, load: float, accepted: float, latency_ns: float) -> QcnResult:
+    injected = [0.4] * 7 + [0.2]
+    return QcnResult(routing, pattern, load, accepted, latency_ns, 2_000.0, 2.75, 0.312, 123_456, 0, injected)
+
+
+FOUND = [
+    result("VAL", "ADV", 0.1, 0.1, 4_000.0), result("VAL", "ADV", 0.4, 0.38, 16_030.0),
+    result("QCN-Switch-comparison", "ADV", 0.1, 0.1, 6_000.0),
+    result("QCN-Switch-comparison", "ADV", 0.4, 0.4, 1_235_160.0),
+    result("QCN-Switch-comparison", "UN", 0.5, 0.5, 2_630.0), result("QCN-Switch-comparison", "UN", 1.0, 0.45, 9e5),
+]  # fmt: skip
+
+
+def test_landmarks_relate_to_valiant_and_to_saturation() -> None:
+    val, qcn = qcn_switch.collect([*FOUND, None]).landmarks
+    assert (val.routing, val.saturation["ADV"], val.saturated["ADV"], val.un_drop) == ("VAL", 0.38, True, None)
+    assert (qcn.adv_latency, qcn.saturated["ADV"], qcn.saturation["ADVc"]) == (1.5, False, None)
+    assert (round(qcn.un_drop or 0, 3), round(qcn.fairness or 0, 3)) == (0.1, 0.533)
+
+
+def test_results_come_back_from_json() -> None:
+    decode = reproduce.QCN_SWITCH.decode
+    assert [decode(json.loads(json.dumps(as_json(one)))) for one in FOUND] == FOUND
+    assert "injected" not in as_json(qcn_switch.collect(FOUND))["curves"][0]
+
+
+def test_tables_fit_a_terminal(tmp_path: Path) -> None:
+    points = qcn_switch.select(QcnSelection(extent="quick"))
+    found = replace(qcn_switch.collect(FOUND), loads_left_out=qcn_switch.loads_left_out(points))
+    text = printed(tables(found))
+    assert all(cell in text for cell in ("QCN-Switch-comparison", "1235.16", "> 0.400", "UN: not measured at loads"))
+    assert "123456" in printed(tables(found), wide=True)
+    figures.curves(found, tmp_path / "curves.svg")
+    assert (tmp_path / "curves.svg").stat().st_size > 10_000
