@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -115,15 +115,6 @@ def _reader_gone() -> None:
     raise BrokenPipeError
 
 
-def emit(result: Any, as_json: bool, render: Callable[[Console], None]) -> None:
-    """Prints a result: as one JSON document, or as `render` does it."""
-    if as_json:
-        print(json.dumps(result))
-    else:
-        render(_console())
-    sys.stdout.flush()
-
-
 @contextmanager
 def progress(as_json: bool, *, log: bool = False) -> Iterator[Progress]:
     """A function that tells what happens: a line that changes on a terminal, nothing with `--json`.
@@ -168,18 +159,6 @@ def bar(text: str, as_json: bool) -> Iterator[Callable[..., None]]:
     with rich.Progress(*columns, rich.TimeElapsedColumn(), console=Console(stderr=True)) as shown:
         task = shown.add_task(text, total=None)
         yield lambda done, total, text=text: shown.update(task, completed=done, total=total, description=text)
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> Table:
-    """A table; columns whose name begins with `>` are set flush right."""
-    from rich.table import Table
-
-    result = Table(title=title, title_justify="left")
-    for column in columns:
-        result.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
-    for row in rows:
-        result.add_row(*("–" if cell is None else str(cell) for cell in row))
-    return result
 
 
 def bytes_text(count: float) -> str:

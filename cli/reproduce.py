@@ -4,20 +4,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from detour.base.errors import DetourError
 from detour.base.tables import Table, left
 from detour.cli import reproduce_fcplus, reproduce_fors, reproduce_nonshortest, reproduce_paths, reproduce_qcn
 from detour.cli.output import present
 from detour.cli.parser import Parser
-from detour.cli.reproducing import add, carry_out, extent_of, means_of, points_bar
-
-if TYPE_CHECKING:
-    from detour.experiments.reproduce import Means
-
+from detour.cli.reproducing import add, extent_of, means_of, points_bar
 
 _ALL_TEXT = "docs/results.md with every number and figure"
 
@@ -62,17 +57,6 @@ def _list(options: argparse.Namespace) -> None:
     listed = {"experiments": [{"name": name, "text": text} for name, text in names]}
     columns = left("name", lambda row: row[0]), left("what it is", lambda row: row[1])
     present(listed, options, lambda page: page.table(Table(columns, names)))
-
-
-def _carry_out(
-    options: argparse.Namespace, name: str, points: Sequence[dict[str, Any]], means: Means | None = None
-) -> dict[str, Any]:
-    """Of experiments whose points have no type yet."""
-    from detour.experiments.reproduce import EXPERIMENTS, document
-
-    return document(carry_out(options, EXPERIMENTS[name], points, means))
-
-
 
 
 def _run_all(options: argparse.Namespace) -> int:

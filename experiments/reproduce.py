@@ -21,7 +21,7 @@ from detour.experiments.nonshortest import deadlock, pfc_gain
 from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.placement import experiment as path_placement
 from detour.experiments.qcn import experiment as qcn_switch
-from detour.experiments.store import Store, source_version, unchanged
+from detour.experiments.store import Store, source_version
 
 P = TypeVar("P")
 R = TypeVar("R")

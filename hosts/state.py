@@ -285,7 +285,7 @@ def set_host(
     host: int,
     address: str,
     *,
-    usid: str | None = None,
+    usid: str | int | None = None,
     mac: int | None = None,
     gateway: int = GATEWAY_MAC,
 ) -> None:

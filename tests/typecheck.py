@@ -9,8 +9,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 from detour.base.places import PACKAGE, modules
+
+
+def wanted() -> list[Path]:
+    """What must be checked: all of the rooms, of the package itself and of the tests."""
+    return [*modules(), *PACKAGE.glob("*.py"), *Path(__file__).parent.rglob("*.py")]
 
 
 def main() -> int:
@@ -25,9 +31,9 @@ def main() -> int:
     for each in found["generalDiagnostics"]:
         begin = each.get("range", {}).get("start", {"line": -1, "character": -1})
         print(f"{each['file']}:{begin['line'] + 1}:{begin['character'] + 1}: {each['severity']}: {each['message']}")
-    checked, wanted = found["summary"]["filesAnalyzed"], len(modules()) + len(list(PACKAGE.glob("*.py")))
-    if checked < wanted:
-        sys.exit(f"pyright checked {checked} files of {wanted}: pyproject.toml must name each room")
+    checked, there = found["summary"]["filesAnalyzed"], len(wanted())
+    if checked < there:
+        sys.exit(f"pyright checked {checked} files of {there}: pyproject.toml must name each room and the tests")
     print(f"{checked} files type-checked, {found['summary']['errorCount']} errors")
     return int(bool(found["summary"]["errorCount"]))
 

@@ -35,8 +35,8 @@ def test_engine_does_what_bmv2_does(program: str) -> None:
     if reason is not None:
         pytest.skip(reason)
     run = fabric.case(LIVE_FRAMES, LIVE_SEED, program)
-    results = (fabric.strip(run, target.run(run)) for target in (reference, engine))
-    found = case.differences(run, *results)
+    expected, got = (fabric.strip(run, target.run(run)) for target in (reference, engine))
+    found = case.differences(run, expected, got)
     assert not found, f"seed {LIVE_SEED}, {len(found)} differences:\n" + "\n".join(found[:5])
 
 

@@ -83,12 +83,12 @@ def test_a_daemon_that_dies_later_leaves_its_log(world: World) -> None:
     assert f"log: {log}" in out
     trigger.touch()
     until(lambda: not world.processes())
+    kept = world.runtime / "detour-last.log"
     for _ in range(2):
         code, _, err = world.run("status")
         assert (code, err.count("\n")) == (2, 1)
         assert "has died" in err
         assert "AssertionError: planted" in err
-        kept = world.runtime / "detour-last.log"
         assert str(kept) in err
         assert "Traceback" in kept.read_text()
     del world.environment["PYTHONPATH"]

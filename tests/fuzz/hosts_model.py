@@ -24,7 +24,7 @@ def _number(data: bytes) -> int:
     return int.from_bytes(data, "big")
 
 
-def udp_at(frame: bytes) -> int:
+def udp_at(frame: bytes | bytearray) -> int:
     """Where UDP begins in a frame that a host has sent."""
     return 62 if frame[20] == 0 else 54
 

@@ -47,5 +47,5 @@ def test_bytes_in_a_stream_that_are_no_message(caplog: pytest.LogCaptureFixture)
         call = channel.stream_stream("/p4.v1.P4Runtime/StreamChannel")(iter([b"\xff\xff"]), timeout=60)
         with pytest.raises(grpc.RpcError) as caught:
             list(call)
-    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT  # type: ignore[attr-defined]
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert not caplog.records

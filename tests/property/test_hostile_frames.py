@@ -111,7 +111,7 @@ def test_mutated_frames_with_valid_checksums(seed: int, kind: dict[str, Any]) ->
         initial_rto_ps=100 * US,
         min_rto_ps=50 * US,
     )
-    attr = {"attr_a": QPInitAttr(**kind), "attr_b": QPInitAttr(**kind)}
+    attr: dict[str, Any] = {"attr_a": QPInitAttr(**kind), "attr_b": QPInitAttr(**kind)}
     pair = make_pair(memory=1 << 16, config=config, seed=seed, connect={"candidates": CANDIDATES}, window=32, **attr)
     allowed = np.zeros(len(pair.hs.memory), bool)
     allowed[pair.mr_b.addr : pair.mr_b.addr + pair.mr_b.length] = True

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,7 +46,7 @@ class Succession:
     weather: Weather
     seed: int
     rows: int = 2
-    first: dict[str, int | None] = field(default_factory=lambda: {"psn": None})
+    first: dict[str, Any] = field(default_factory=lambda: {"psn": None})
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -104,7 +105,8 @@ class Succession:
         if self.rng.random() < 0.125:
             until = self.net.now + self.rng.randrange(20 * US)
             self.net.run(lambda: self.net.now >= until, limit_ps=1 << 62, max_frames=1 << 62)
-            pair.cq_a.poll(), pair.cq_b.poll()
+            pair.cq_a.poll()
+            pair.cq_b.poll()
             self.expected[begin : begin + size] = hs.memory[begin : begin + size]  # a part may be there
             self._check(number)
             self.aborted += 1

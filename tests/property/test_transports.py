@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -67,7 +68,7 @@ def kinds(draw: st.DrawFn) -> Kind:
 def start(plan: Plan, kind: Kind) -> tuple[Pair, Network]:
     """Two hosts with a QP between them, and the network."""
     connect = {"candidates": PATHS} if plan.auto else {"path": PATHS[0]}
-    ends = {"attr_a": kind.attr(plan.psn), "attr_b": kind.attr()}
+    ends: dict[str, Any] = {"attr_a": kind.attr(plan.psn), "attr_b": kind.attr()}
     pair = make_pair(memory=MEMORY, config=kind.config, seed=plan.seed, connect=connect, window=64, **ends)
     if plan.black_hole:
         begin, end = plan.black_hole

@@ -38,9 +38,9 @@ class WriteError(Exception):
 
 
 def _details(error: grpc.RpcError) -> list[p4r.Error]:
-    for key, value in error.trailing_metadata() or ():
-        if key == "grpc-status-details-bin":
-            status = rpc_status.Status.FromString(value)
+    for each in error.trailing_metadata() or ():
+        if each.key == "grpc-status-details-bin":
+            status = rpc_status.Status.FromString(each.value)
             found = []
             for detail in status.details:
                 item = p4r.Error()

@@ -45,28 +45,28 @@ def number(address: str) -> int:
     return int(ipaddress.IPv6Address(address))
 
 
-def transit(delay: int) -> IPv6ExtHdrHopByHop:
+def transit(delay: int) -> Packet:
     """Hop-by-hop header with the Transit Measurement option."""
     return IPv6ExtHdrHopByHop(options=[HBHOptUnknown(otype=0x3E, optlen=4, optdata=struct.pack("!I", delay))])
 
 
-def router_alert() -> IPv6ExtHdrHopByHop:
+def router_alert() -> Packet:
     """Hop-by-hop header with a Router Alert option."""
     return IPv6ExtHdrHopByHop(options=[RouterAlert()])
 
 
-def options(octets: int = 8) -> IPv6ExtHdrDestOpt:
+def options(octets: int = 8) -> Packet:
     """Destination options of so many octets in all, with one that nobody knows and nobody minds."""
     size = octets - 4
     return IPv6ExtHdrDestOpt(options=[HBHOptUnknown(otype=0x1E, optlen=size, optdata=bytes(size))], autopad=0)
 
 
-def srh(segments: list[str], left: int) -> IPv6ExtHdrSegmentRouting:
+def srh(segments: list[str], left: int) -> Packet:
     """Segment routing header; `segments[0]` is the last one to visit."""
     return IPv6ExtHdrSegmentRouting(addresses=segments, segleft=left, lastentry=len(segments) - 1)
 
 
-def ip(dst: str, src: str | None = None, hlim: int = 64, **fields: object) -> IPv6:
+def ip(dst: str, src: str | None = None, hlim: int = 64, **fields: object) -> Packet:
     """An IPv6 header."""
     return IPv6(src=src or host(0), dst=dst, hlim=hlim, **fields)
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 from scapy.layers.l2 import Ether
-from scapy.packet import Raw
+from scapy.packet import Packet, Raw
 
 from tests.ptf.base_test import Switch, send_packet, verify_no_other_packets, verify_packets
 from tests.ptf.packets import frame, host, ip, srh, transit, udp, usids
@@ -27,7 +27,7 @@ def routed(switch: Switch) -> Switch:
     return switch
 
 
-def inside() -> object:
+def inside() -> Packet:
     """An inner packet."""
     return ip(host(5), src=host(1)) / transit(1) / udp(payload=b"")
 

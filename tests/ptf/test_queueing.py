@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import itertools
 import time
+from typing import Any
 
 import pytest
 from scapy.layers.inet6 import HBHOptUnknown, IPv6ExtHdrHopByHop
+from scapy.packet import Packet
 
 from tests.ptf.base_test import Mask, Switch, send_packet, verify_no_other_packets, verify_packet, verify_packets
 from tests.ptf.packets import delay_of, frame, host, ip, transit, udp
@@ -30,7 +32,7 @@ def slow(switch: Switch) -> Switch:
     return switch
 
 
-def burst(switch: Switch, packets: list[object], port: int = SLOW) -> list[bytes]:
+def burst(switch: Switch, packets: list[Packet], port: int = SLOW) -> list[bytes]:
     """Sends packets at once through the slow port and returns what comes out, in order."""
     switch.platform.slow_down(port, RATE)
     for packet in packets:
@@ -40,7 +42,7 @@ def burst(switch: Switch, packets: list[object], port: int = SLOW) -> list[bytes
     return received
 
 
-def delayed(group: int, delay: int = 0, **fields: int) -> object:
+def delayed(group: int, delay: int = 0, **fields: Any) -> Packet:
     """A packet with the Transit Measurement option."""
     return frame(ip(host(group), **fields), transit(delay), udp())
 
@@ -126,7 +128,7 @@ def marks(received: list[bytes]) -> list[bool]:
     return [(data[15] >> 4) & 3 == CE for data in received]
 
 
-def plain(group: int, ecn: int, hlim: int = 64) -> object:
+def plain(group: int, ecn: int, hlim: int = 64) -> Packet:
     """A packet with an ECN codepoint."""
     return frame(ip(host(group), tc=ecn, hlim=hlim), udp())
 

@@ -7,7 +7,6 @@ The switch under test is node 1; port p has the uA function 0xE000+p.
 from __future__ import annotations
 
 import pytest
-from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
@@ -37,7 +36,7 @@ def node(switch: Switch) -> Switch:
     return switch
 
 
-def steered(*ids: int, hlim: int = 64, srh_and_more: tuple = ()) -> Ether:
+def steered(*ids: int, hlim: int = 64, srh_and_more: tuple = ()) -> Packet:
     """A packet whose destination is a uSID list."""
     return frame(ip(usids(*ids), hlim=hlim), *srh_and_more, udp())
 
@@ -356,7 +355,7 @@ def test_a_route_behind_a_tunnel_is_missed_once(node: Switch) -> None:
     verify_no_other_packets(node)
 
 
-def inner(hlim: int = 32, dst: str | None = None) -> IPv6:
+def inner(hlim: int = 32, dst: str | None = None) -> Packet:
     """A packet to be carried inside another one."""
     return ip(dst or host(5), src=host(1), hlim=hlim) / transit(3) / udp(sport=77)
 

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
+from scapy.packet import Packet
 
 from tests.ptf.base_test import (
     Switch,
@@ -37,7 +40,7 @@ def via_of(path: int, source: int, destination: int) -> int:
     return others[crc16(path.to_bytes(2, "big")) % (GROUPS - 2)]
 
 
-def group(switch: Switch, number: int, detours: dict[int, int] | None = None) -> None:
+def group(switch: Switch, number: int, detours: Mapping[int, int] | None = None) -> None:
     """Makes the switch one of group `number`: shortest path to group 5 over port 1, `detours`: group -> port."""
     switch.node(node_id=7, group=number, groups=GROUPS)
     switch.route("fd00:5::", 32, [SHORTEST])
@@ -45,7 +48,7 @@ def group(switch: Switch, number: int, detours: dict[int, int] | None = None) ->
         switch.insert("detour", {"meta.via": via}, one_shot=[(("towards", {"port": port}), 1)])
 
 
-def steered(sport: int, src: int = 0, dst: int = 5, hlim: int = 64) -> object:
+def steered(sport: int, src: int = 0, dst: int = 5, hlim: int = 64) -> Packet:
     """A packet from group to group with a source port."""
     return frame(ip(host(dst), src=host(src), hlim=hlim), udp(sport=sport))
 

@@ -418,7 +418,7 @@ def test_a_port_that_is_let_go_is_waited_for(case: Case, folder: Path) -> None:
     with contextlib.ExitStack() as stack:
         world = World(folder, stack, os.geteuid() == 0, True)
         kept: list[socket.socket] = []
-        world.keep = lambda sock: kept.append(sock) or stack.enter_context(sock)  # type: ignore[method-assign]
+        world.keep = lambda sock: kept.append(sock) or stack.enter_context(sock)
         address, _ = case(world)
         with Switch(folder, address) as switch:
             assert switch.wait_for(lambda: "waiting up to 5 s" in switch.said()), switch.said()

@@ -12,6 +12,7 @@ import networkx as nx
 
 import detour
 from detour.base import places
+from tests import typecheck
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -40,8 +41,7 @@ def test_pyright_checks_every_file() -> None:
         # What pyright does with an entry: a link in it is followed, links below it are not.
         found = [path] if path.is_file() else [p for p in path.resolve().rglob("*.py") if not p.is_symlink()]
         checked |= {p.resolve() for p in found}
-    wanted = {p.resolve() for p in (*places.modules(), *(ROOT / "detour").glob("*.py"))}
-    assert checked == wanted
+    assert checked == {p.resolve() for p in typecheck.wanted()}
 
 
 def test_rooms_are_imported_by_the_packages_name_only() -> None:

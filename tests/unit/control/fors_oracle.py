@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 
 import highspy
+import numpy as np
 
 from detour.control.fors.fabric import FatTree2
 
@@ -30,7 +31,8 @@ def feasible(fabric: FatTree2, phases: int) -> bool:
             count += 1
     for _ in range(count):
         solver.addVar(0, 1)
-    solver.changeColsIntegrality(count, list(range(count)), [highspy.HighsVarType.kInteger] * count)
+    integer = np.full(count, highspy.HighsVarType.kInteger.value, np.uint8)
+    solver.changeColsIntegrality(count, list(range(count)), integer)
     for name, columns in rows.items():
         solver.addRow(1 if name[0] == "pair" else 0, 1, len(columns), columns, [1.0] * len(columns))
     solver.run()

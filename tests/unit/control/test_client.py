@@ -9,7 +9,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control import schema
-from detour.control.entries import Action, ActionSet, DefaultAction, Lpm, MeterConfig, TableEntry
+from detour.control.entries import Action, ActionSet, DefaultAction, Entity, Lpm, MeterConfig, Plan, TableEntry
 from detour.control.p4runtime.client import FabricClient, PipelineConfig, SwitchClient, SwitchTarget
 from detour.control.p4runtime.monitor import Monitor
 from detour.control.p4runtime.reconcile import Written, reconcile
@@ -42,7 +42,7 @@ def route(group: int, *ports: int) -> TableEntry:
 
 def test_everything_written_is_read_back(targets: list[SwitchTarget]) -> None:
     async def run() -> None:
-        plan = {3: list(ENTITIES), 4: [route(g, 1) for g in range(300)]}
+        plan: Plan = {3: list(ENTITIES), 4: [route(g, 1) for g in range(300)]}
         async with FabricClient(targets) as fabric:
             assert await reconcile(fabric, plan) == Written(inserted=len(ENTITIES) - 1 + 300, modified=1)
             assert await reconcile(fabric, plan) == Written(unchanged=len(ENTITIES) + 300)
@@ -58,8 +58,8 @@ def test_everything_written_is_read_back(targets: list[SwitchTarget]) -> None:
 def test_only_differences_are_written(targets: list[SwitchTarget]) -> None:
     async def run() -> None:
         meter = MeterConfig(schema.PUNT_METER, 7, 10, 5, 10, 5)
-        before = [route(0, 1, 2), route(1, 1), route(2, 2), meter]
-        after = [route(0, 2, 1), route(1, 1), route(3, 2)]
+        before: list[Entity] = [route(0, 1, 2), route(1, 1), route(2, 2), meter]
+        after: list[Entity] = [route(0, 2, 1), route(1, 1), route(3, 2)]
         async with FabricClient(targets[:1]) as fabric:
             await reconcile(fabric, {3: before})
             assert await reconcile(fabric, {3: after}) == Written(inserted=1, modified=1, deleted=2, unchanged=1)
@@ -137,7 +137,7 @@ def test_a_refused_pipeline_is_told(targets: list[SwitchTarget], tmp_path: Path)
 
 def test_a_controller_that_takes_over_gives_back(targets: list[SwitchTarget]) -> None:
     async def run() -> None:
-        plan = {3: [route(1, 1)], 4: [route(2, 1)]}
+        plan: Plan = {3: [route(1, 1)], 4: [route(2, 1)]}
         async with FabricClient(targets) as fabric:
             await reconcile(fabric, plan)
             async with FabricClient(targets, election_id=11) as other:

@@ -11,6 +11,7 @@ from detour.control.entries import (
     ActionSet,
     CloneSession,
     DefaultAction,
+    Entity,
     Lpm,
     MeterConfig,
     MulticastGroup,
@@ -25,7 +26,7 @@ from detour.control.p4runtime.codec import Codec, to_bytes
 RULES = "FabricIngress.acl.rules"
 FORWARD = [Action.of(schema.FORWARD, port=port) for port in (3, 1, 511)]
 
-ENTITIES = [
+ENTITIES: list[Entity] = [
     TableEntry.of(schema.ROUTE, {schema.DST_ADDR: Lpm(0xFD00 << 112, 32)}, ActionSet.of(FORWARD)),
     TableEntry.of(schema.LOCAL_SID, {schema.DST_ADDR: Lpm(0xFCBBBB000001 << 80, 48)}, Action.of(schema.UN)),
     TableEntry.of(schema.CUT_OFF, {schema.VIA: 0, schema.DESTINATION_GROUP: 7}, Action.of(schema.NO_ACTION)),
@@ -49,7 +50,7 @@ def codec(request: pytest.FixtureRequest) -> Codec:
 
 
 @pytest.mark.parametrize("entity", ENTITIES, ids=lambda e: type(e).__name__)
-def test_round_trip(codec: Codec, entity: object) -> None:
+def test_round_trip(codec: Codec, entity: Entity) -> None:
     assert codec.decode(codec.encode(entity)) == entity
 
 
@@ -84,6 +85,6 @@ def test_deleting_a_meter_resets_it(codec: Codec) -> None:
         (MeterConfig("no.meter", 0, 1, 1, 1, 1), "no meter"),
     ],
 )
-def test_what_does_not_fit_is_named(codec: Codec, entity: object, says: str) -> None:
+def test_what_does_not_fit_is_named(codec: Codec, entity: Entity, says: str) -> None:
     with pytest.raises(DetourError, match=says):
         codec.encode(entity)

@@ -167,7 +167,7 @@ def faults(plan: ForsPlan) -> dict[str, ForsPlan]:
     leaf = plan.src // plan.fabric.spines
     twin = next(k for k in outside[1:] if leaf[k] == leaf[a] and plan.phase[k] == plan.phase[a])
 
-    def change(column: str, row: int, value: int) -> ForsPlan:
+    def change(column: str, row: int | np.integer, value: int) -> ForsPlan:
         values = getattr(plan, column).copy()
         values[row] = value
         return replace(plan, **{column: values})

@@ -40,11 +40,14 @@ def tables(entities) -> Counter[str]:
 
 
 def routes(entities) -> dict[str, ActionSet]:
-    return {
-        address.prefix_text(entity.match[0][1].value, entity.match[0][1].prefix_len): entity.action
-        for entity in entities
-        if isinstance(entity, TableEntry) and entity.table == schema.ROUTE
-    }
+    found: dict[str, ActionSet] = {}
+    for entity in entities:
+        if isinstance(entity, TableEntry) and entity.table == schema.ROUTE:
+            prefix = entity.match[0][1]
+            assert isinstance(prefix, Lpm)
+            assert isinstance(entity.action, ActionSet)
+            found[address.prefix_text(prefix.value, prefix.prefix_len)] = entity.action
+    return found
 
 
 def ports(action: ActionSet) -> list[int]:

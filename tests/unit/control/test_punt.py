@@ -48,7 +48,7 @@ def frame(payload, dst="fd00:3::1", src="fd00:0:1:1::1", mac="02:00:00:ff:ff:ff"
     return bytes(Ether(dst=mac, src="02:00:00:00:00:07") / IPv6(src=src, dst=dst, hlim=1) / payload)
 
 
-def checked(reply: bytes | None) -> Ether:
+def checked(reply: bytes | None) -> Packet:
     """The reply, with lengths and checksum confirmed by scapy."""
     assert reply is not None
     packet = Ether(reply)
@@ -116,7 +116,7 @@ def behind(layer: Packet, nh: int = 43) -> bytes:
     return bytes(IPv6(src="fd00::1", dst="fcbb:bb00:5::", nh=nh) / layer)
 
 
-def options(octets: int, nh: int) -> Raw:
+def options(octets: int, nh: int) -> Packet:
     """A header of options."""
     return Raw(bytes((nh, octets // 8 - 1, 0x1E, 4)) + bytes(octets - 4))
 

@@ -37,9 +37,9 @@ def drop(wanted: Callable[[Entity], bool]) -> Callable[[Entity], Entity | None]:
     return lambda entity: None if wanted(entity) else entity
 
 
-def redirect(wanted: Callable[[Entity], bool], *ports: int) -> Callable[[Entity], Entity | None]:
+def redirect(wanted: Callable[[Entity], bool], *ports: int) -> Callable[[Entity], Entity]:
     to = ActionSet.of(Action.of(schema.FORWARD, port=port) for port in ports)
-    return lambda entity: replace(entity, action=to) if wanted(entity) else entity  # type: ignore[type-var]
+    return lambda entity: replace(entity, action=to) if wanted(entity) else entity
 
 
 def test_the_papers_smallest_dragonfly_is_proven():
@@ -144,7 +144,7 @@ SABOTAGE = {
 @pytest.mark.parametrize("name", SABOTAGE)
 def test_sabotage_is_found_and_named(name):
     device, edit, words = SABOTAGE[name]
-    sabotaged = change(device, edit)  # type: ignore[arg-type]
+    sabotaged = change(device, edit)
     assert sabotaged != PLAN
     report = verify(sabotaged, D1)
     assert not report.ok

@@ -100,7 +100,7 @@ def test_on_the_wall_clock_messages_survive_as_well(mode: str) -> None:
 
 
 def course(rates: list[float]) -> RunCourse:
-    times = np.arange(1, len(rates) + 1) * 0.1
+    times = np.arange(1, len(rates) + 1, dtype=np.float64) * 0.1
     return RunCourse(times, np.array(rates), 0.45, (), 0, 0, 0, 0, 0, True, 0, 0, 1e-3)
 
 

@@ -34,7 +34,7 @@ def test_results_come_in_order(tmp_path, processes):
         processes=processes,
         report=lambda *state: seen.append(state),
     )
-    assert [result["square"] for result in outcome.results] == [0, 1, 4, 9, 16, 25]
+    assert [result and result["square"] for result in outcome.results] == [0, 1, 4, 9, 16, 25]
     assert seen[0] == (0, 0, 6)
     assert seen[-1] == (6, 0, 6)
 
@@ -114,7 +114,7 @@ def test_resumes_after_a_kill(tmp_path):
     outcome = sweep.run(work, WORKER, Store(path, "v"), processes=2)
     assert kept >= 5
     assert outcome.computed == 40 - kept
-    assert [result["square"] for result in outcome.results] == [x**2 for x in range(40)]
+    assert [result and result["square"] for result in outcome.results] == [x**2 for x in range(40)]
 
 
 def test_no_processes_is_refused(tmp_path):

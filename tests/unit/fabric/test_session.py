@@ -20,6 +20,7 @@ from scapy.utils import PcapNgReader
 from detour.base.errors import DetourError
 from detour.base.records import as_json
 from detour.fabric.daemon.daemon import UpOptions, boot
+from detour.fabric.footings.bmv2.fabric import Bmv2Fabric
 from detour.fabric.footings.network import NetworkFabric
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.footings.virtual.scheme import LERP_WITHOUT_PFC, LinkSettings, RunSettings
@@ -248,6 +249,7 @@ def inject(session: Session, frame: bytes) -> None:
     if isinstance(fabric, NetworkFabric):
         fabric.network.inject((1, 1), frame)
     else:
+        assert isinstance(fabric, Bmv2Fabric)
         with fabric._host_namespaces[0].packet_socket("eth0") as sock:
             sock.send(frame)
 

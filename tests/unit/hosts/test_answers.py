@@ -37,7 +37,7 @@ PLACES = {
 """where an answer, which has no hop-by-hop header, has its fields"""
 
 
-def change(frame: bytes, places: dict[str, tuple[int, int]] = PLACES, **fields: int) -> bytes:
+def change(frame: bytes, places: dict[str, tuple[int, int]] = PLACES, /, **fields: int) -> bytes:
     """The frame with these fields and sums that are right."""
     work = bytearray(frame)
     for name, value in fields.items():

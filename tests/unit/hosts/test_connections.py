@@ -17,11 +17,12 @@ from tests.property.lossy import US, Pair, make_pair
 from tests.unit.hosts.frames import deliver, next_frame
 
 
-def replace(pair: Pair, **attr: int) -> None:
+def replace(pair: Pair, psn: int | None = None) -> None:
     """New QPs in the rows of those that were connected."""
     pair.qp_a.close()
     pair.qp_b.close()
-    pair.qp_a, pair.qp_b = QP(pair.pd_a, pair.cq_a, QPInitAttr(**attr)), QP(pair.pd_b, pair.cq_b, QPInitAttr(**attr))
+    attr = QPInitAttr(psn=psn)
+    pair.qp_a, pair.qp_b = QP(pair.pd_a, pair.cq_a, attr), QP(pair.pd_b, pair.cq_b, attr)
     pair.qp_a.connect(pair.qp_b.endpoint, path=Path(1))
     pair.qp_b.connect(pair.qp_a.endpoint)
 

@@ -130,13 +130,13 @@ def test_a_fixed_path_is_never_probed_nor_left() -> None:
 
 
 # one-way delays (us) and queuing delays (ticks) of the paths in the tests of the round
-ALL = {"initial_probes": 7, "delta3": 1 << 30}
+ALL = HostConfig(initial_probes=7, delta3=1 << 30)
 
 
 def test_the_best_of_all_is_taken_when_all_have_answered() -> None:
     queue = {1: 50_000, 0x8003: 10_000, 0x8005: 9_000}
     weather = Weather(queue_of=lambda sport: queue.get(sport, 60_000))
-    pair, net = start(900, weather, config=HostConfig(**ALL))
+    pair, net = start(900, weather, config=ALL)
     net.run(lambda: current(pair) != 0)
     assert current(pair) == 5
     assert net.now < 12 * US, "R is 10 us, and there is nothing to wait for"
@@ -147,7 +147,7 @@ def test_a_round_ends_at_three_times_r_with_the_best_of_those_that_came() -> Non
     delay = {0x8002: 30 * US, 0x8003: 12 * US}  # answers of the others come after 5 + 5 us
     queue = {1: 50_000, 0x8002: 100, 0x8003: 10_000}
     weather = Weather(delay_of=lambda s: delay.get(s, 5 * US), queue_of=lambda s: queue.get(s, 40_000))
-    pair, net = start(900, weather, config=HostConfig(**ALL))
+    pair, net = start(900, weather, config=ALL)
     net.run(lambda: current(pair) != 0)
     assert current(pair) == 3, "0x8002 is better but answers after 35 us"
     assert 30 * US <= net.now < 31 * US, "R = 10 us; the choice is made at 3 R"
@@ -157,14 +157,14 @@ def test_lost_probes_do_not_hold_up_the_round() -> None:
     queue = {1: 50_000, 0x8004: 0}
     dead = {0x8005, 0x8006}
     weather = Weather(queue_of=lambda s: queue.get(s, 60_000), dead=lambda s, now: s in dead)
-    pair, net = start(900, weather, config=HostConfig(**ALL))
+    pair, net = start(900, weather, config=ALL)
     net.run(lambda: current(pair) != 0)
     assert current(pair) == 4
     assert 30 * US <= net.now < 31 * US
 
 
 def test_without_any_answer_the_connection_stays() -> None:
-    pair, net = start(900, Weather(queue_of=lambda s: 50_000), Probes(lose=("ptr",)), config=HostConfig(**ALL))
+    pair, net = start(900, Weather(queue_of=lambda s: 50_000), Probes(lose=("ptr",)), config=ALL)
     stats = finish(pair, net)
     assert (stats["reroutes"], stats["ptrs"]) == (0, 0)
     assert stats["ptms"] == 7

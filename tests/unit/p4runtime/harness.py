@@ -127,7 +127,7 @@ class Stream:
         while True:
             got = self._responses.get(timeout=WAIT_S)
             if isinstance(got, grpc.RpcError):
-                return got.code()  # type: ignore[attr-defined]
+                return got.code()
             assert got is not None, "the stream ended without error"
 
     def close(self) -> None:
@@ -213,10 +213,10 @@ class Client:
 
 def codes(error: grpc.RpcError) -> list[int]:
     """The canonical codes of a batch's elements; empty if the request as a whole was refused."""
-    for key, value in error.trailing_metadata():  # type: ignore[attr-defined]
-        if key == "grpc-status-details-bin":
-            status = rpc_status.Status.FromString(value)
-            assert status.code == error.code().value[0]  # type: ignore[attr-defined]
+    for each in error.trailing_metadata():
+        if each.key == "grpc-status-details-bin":
+            status = rpc_status.Status.FromString(each.value)
+            assert status.code == error.code().value[0]
             found = []
             for detail in status.details:
                 element = p4r.Error()

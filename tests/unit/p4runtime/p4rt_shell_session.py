@@ -3,8 +3,8 @@
 
 import sys
 
-import p4runtime_sh.shell as sh
-from p4runtime_sh.p4runtime import P4RuntimeWriteException
+import p4runtime_sh.shell as sh  # pyright: ignore[reportMissingImports]
+from p4runtime_sh.p4runtime import P4RuntimeWriteException  # pyright: ignore[reportMissingImports]
 
 
 def parameter(entry, number):

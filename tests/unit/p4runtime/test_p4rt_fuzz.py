@@ -106,14 +106,16 @@ def _status(call: Callable[[], Any]) -> grpc.StatusCode | None:
     try:
         call()
     except grpc.RpcError as e:
-        return e.code()  # type: ignore[attr-defined]
+        return e.code()
     return None
 
 
 def test_over_grpc(client: Client, names: Names, mutator: Mutator) -> None:
     """Requests as messages and as plain bytes; the server answers each in time."""
     stub, valid = client.stub, seeds(names)
-    set_pipeline = p4r.SetForwardingPipelineConfigRequest(device_id=1, election_id=uint128(1), action=1)
+    set_pipeline = p4r.SetForwardingPipelineConfigRequest(
+        device_id=1, election_id=uint128(1), action=p4r.SetForwardingPipelineConfigRequest.VERIFY
+    )
     set_pipeline.config.p4info.CopyFrom(config().p4info)
     get = p4r.GetForwardingPipelineConfigRequest(device_id=1)
     requests: list[tuple[Any, Any]] = [

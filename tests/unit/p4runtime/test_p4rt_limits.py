@@ -75,7 +75,7 @@ def routes(names: Names, count: int, port: int = 1) -> list[p4r.Entity]:
 def refused(call: Callable[[], object]) -> grpc.StatusCode:
     with pytest.raises(grpc.RpcError) as caught:
         call()
-    return caught.value.code()  # type: ignore[attr-defined]
+    return caught.value.code()
 
 
 def never_read(client: Client) -> tuple[Any, Callable[[p4r.StreamMessageRequest], None]]:
@@ -305,16 +305,19 @@ def test_a_call_that_sends_no_request_does_not_stand_in_the_way(make: Callable[.
         yield from ()
 
     stuck = call.future(nothing())
-    assert stuck.exception(WAIT_S).code() is grpc.StatusCode.ABORTED
+    ended = stuck.exception(WAIT_S)
+    assert isinstance(ended, grpc.RpcError)
+    assert ended.code() is grpc.StatusCode.ABORTED
     gate.set()
     rig.client.insert(*routes(names, 3))
 
 
 def test_split_takes_a_message_apart() -> None:
-    whole = p4r.WriteRequest(device_id=7, role="r", updates=[p4r.Update(type=1)] * 5)
-    data = whole.SerializeToString() + p4r.WriteRequest(atomicity=2).SerializeToString()
+    atomic = p4r.WriteRequest.DATAPLANE_ATOMIC
+    whole = p4r.WriteRequest(device_id=7, role="r", updates=[p4r.Update(type=p4r.Update.INSERT)] * 5)
+    data = whole.SerializeToString() + p4r.WriteRequest(atomicity=atomic).SerializeToString()
     head, places = split(data, 4, 10)
-    assert p4r.WriteRequest.FromString(head) == p4r.WriteRequest(device_id=7, role="r", atomicity=2)
+    assert p4r.WriteRequest.FromString(head) == p4r.WriteRequest(device_id=7, role="r", atomicity=atomic)
     assert len(places) == 5 + 1
     assert list(Parts(p4r.WriteRequest, "updates", data, places)) == list(whole.updates)
     with pytest.raises(Refused):
@@ -429,6 +432,7 @@ def test_who_does_not_read_arbitration_loses_the_stream(make: Callable[..., Rig]
         primary.next()
         if backup.reason is not None:
             break
+    assert backup.reason is not None
     assert backup.reason.code is Code.RESOURCE_EXHAUSTED
     with pytest.raises(grpc.RpcError) as caught:
         list(call)
@@ -565,7 +569,7 @@ def test_roles_have_a_budget(make: Callable[..., Rig]) -> None:
     results = []
     for stream in streams:
         got = stream._responses.get(timeout=WAIT_S)
-        results.append(got.code() if isinstance(got, grpc.RpcError) else None)  # type: ignore[attr-defined]
+        results.append(got.code() if isinstance(got, grpc.RpcError) else None)
     assert results.count(grpc.StatusCode.RESOURCE_EXHAUSTED) == 20 - results.count(None)
     assert 5 <= results.count(None) < 10
     for stream in streams:

@@ -34,6 +34,12 @@ def refused(client: Client, wanted: p4r.ForwardingPipelineConfig | None, action:
     return caught.value
 
 
+def said(error: grpc.RpcError) -> str:
+    details = error.details()
+    assert details is not None
+    return details
+
+
 def get(client: Client, response_type: str = "ALL") -> p4r.GetForwardingPipelineConfigResponse:
     return client.stub.GetForwardingPipelineConfig(
         p4r.GetForwardingPipelineConfigRequest(device_id=client.device_id, response_type=Type.Value(response_type))
@@ -198,7 +204,7 @@ def test_what_p4c_left_out_of_the_json_is_missed_only_when_used(fresh: Client, n
 def test_configs_that_cannot_be_realised(fresh: Client, wanted: p4r.ForwardingPipelineConfig, text: str) -> None:
     error = refused(fresh, wanted)
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert text in error.details()
+    assert text in said(error)
     assert not get(fresh).HasField("config")
 
 
@@ -223,8 +229,8 @@ def test_a_mistake_of_ours_is_not_blamed_on_the_config(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # or the compiler has nothing to do
     answer = refused(fresh, config())
     assert answer.code() is grpc.StatusCode.INTERNAL
-    assert "internal error of detour while" in answer.details()
-    assert ".py:" in answer.details()
+    assert "internal error of detour while" in said(answer)
+    assert ".py:" in said(answer)
     assert "in fail" in caplog.text, "the traceback"
     assert not get(fresh).HasField("config")
 
@@ -292,7 +298,7 @@ def test_a_program_that_takes_too_long(fresh: Client, monkeypatch: pytest.Monkey
     for action in ("VERIFY", "VERIFY_AND_COMMIT"):
         error = refused(fresh, config(), action)
         assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        assert "which is the limit" in error.details()
+        assert "which is the limit" in said(error)
 
 
 def test_a_failed_commit_leaves_the_old_pipeline(client: Client, names: Names) -> None:
@@ -414,7 +420,7 @@ def test_reconcile_refuses_what_it_cannot_preserve(client: Client, names: Names)
 
     error = refused(client, _info(drop_table), "RECONCILE_AND_COMMIT")
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "table_entry" in error.details()
+    assert "table_entry" in said(error)
     assert client.read(*ALL) == before
 
 

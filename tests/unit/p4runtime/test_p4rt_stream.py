@@ -190,7 +190,7 @@ def learn(network: FakeNetwork, *addresses: int, port: int = 5) -> None:
         network.digest[1](1, address.to_bytes(6, "big") + port.to_bytes(2, "big"), 0)
 
 
-def received(stream: Stream) -> tuple[int, list[tuple[bytes, bytes]]]:
+def received(stream: Stream) -> tuple[int, list[tuple[bytes, ...]]]:
     digest = stream.next().digest
     return digest.list_id, [tuple(m.bitstring for m in d.struct.members) for d in digest.data]
 
