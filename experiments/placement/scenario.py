@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from detour.control.rerouting import Thresholds
 
-Floats = NDArray[np.floating[Any]]
+_Floats = NDArray[np.floating[Any]]
 
 TOPOLOGY = "leaf-spine:leaves=2,spines=2,hosts=1"
 NAMES = {"s0": "gw1", "s1": "gw2", "s2": "rt1", "s3": "rt2"}
@@ -95,8 +95,8 @@ class RunCourse:
     link was throttled (the run's own clock, from the first packet); `rerouted_s`: when the sender changed its path;
     `switches`: in the order of the flow's path, if they watched it."""
 
-    times_s: Floats
-    rates_bps: Floats
+    times_s: _Floats
+    rates_bps: _Floats
     onset_s: float | None
     rerouted_s: tuple[float, ...]
     delivered_bytes: int
@@ -111,7 +111,7 @@ class RunCourse:
     switches: tuple[SwitchOnPath, ...] = ()
 
 
-def bins(times_s: Sequence[float], counts: Sequence[int], bin_s: float) -> tuple[Floats, Floats]:
+def bins(times_s: Sequence[float], counts: Sequence[int], bin_s: float) -> tuple[_Floats, _Floats]:
     """(bins,) ends and rates in bits a second, from cumulative byte counts at increasing times; the run begins at 0 s
     with 0 bytes. Counts between samples are interpolated."""
     ends = np.arange(1, int(round(times_s[-1] / bin_s, 6)) + 1) * bin_s
