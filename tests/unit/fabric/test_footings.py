@@ -109,7 +109,7 @@ def test_every_switch_is_served_and_every_link_is_up(session: Session, fabric: F
     assert all(state.up for state in fabric.ports().values())
     fabric.first_step()
     fabric.check()
-    assert session.policy == fabric.terms.policy
+    assert session.control.policy == fabric.terms.policy
 
 
 def test_messages_arrive(session: Session) -> None:
@@ -157,12 +157,12 @@ def test_failures_take_down_what_is_dead_and_nothing_else(session: Session, fabr
 
 
 def test_failures_and_what_they_change_in_tables(session: Session) -> None:
-    before = session.entry_count
+    before = session.control.entries
     session.fail("s2")
-    assert session.entry_count < before
+    assert session.control.entries < before
     transfer(session)
     session.heal()
-    assert session.entry_count == before
+    assert session.control.entries == before
     transfer(session)
 
 
@@ -238,7 +238,7 @@ def test_tables_are_the_same_put_in_directly_or_over_p4runtime() -> None:
     """The fabric has its tables when it is made; a controller that reads them finds its plan."""
 
     def held(session: Session) -> Plan:
-        return session._read()
+        return session.control.read()
 
     session = up(virtual)
     try:
