@@ -20,8 +20,6 @@ from detour.base.private import make_folders
 from detour.base.records import as_json
 
 R = TypeVar("R")
-Point = dict[str, Any]
-"""of experiments whose points have no type yet"""
 
 
 def unchanged(value: Any) -> Any:

@@ -22,8 +22,6 @@ OF_AN_EXPERIMENT = {
     "CHECK_PS", "CONNECTIONS", "ENTRIES", "GAP", "GOAL", "LOADS", "ROUTINGS", "SIZES", "TIMES", "TOPOLOGIES",
     # What its paper prints, by the paper's own numbering.
     "PAPER", "TABLE_1", "TABLE_2", "TABLE_3",
-    # Where a sweep finds the function that runs its points.
-    "WORKER",
 }  # fmt: skip
 """Names of constants that several modules of `experiments/` have, and no module elsewhere."""
 
