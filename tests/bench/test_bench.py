@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scapy.layers.inet import UDP
@@ -186,7 +187,7 @@ def test_pipeline() -> None:
 
 
 def test_setup() -> None:
-    numbers = setup.run("dragonfly:p=1,a=2,h=1", connections=1 << 10).numbers
+    numbers: dict[str, Any] = dict(setup.run("dragonfly:p=1,a=2,h=1", connections=1 << 10).numbers)
     assert set(numbers.pop("proof_s")) == {"d1", "dragonfly:p=1,a=2,h=1"}
     assert numbers.pop("connections") == 1 << 10
     assert all(value > 0 for value in numbers.values())

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 from prometheus_client.parser import text_string_to_metric_families
 
 from detour.base.errors import DetourError
@@ -20,6 +21,7 @@ from detour.cli import metrics as metrics_command
 from detour.cli import scrape
 from detour.fabric.daemon.daemon import UpOptions, boot
 from detour.fabric.monitoring.rows import SwitchFlowTotals
+from detour.fabric.operations.results import FailureChange, RepairedPlacement
 from detour.fabric.operations.session import Session
 from tests.waiting import PATIENCE_S, until
 
@@ -84,23 +86,29 @@ class Sending:
         assert (live.flow.failure, live.flow.bytes_wrong) == (None, 0)
 
 
+def placed_anew(changed: FailureChange) -> RepairedPlacement:
+    """What a failure or its end did to the placement."""
+    assert changed.placement is not UNSET
+    return changed.placement
+
+
 def test_a_failed_spine_moves_the_flows_that_used_it_while_they_send(session: Session) -> None:
     with Sending(session) as sending:
         before = sending.path()
         (spine,) = (f"s{k}" for k in (3, 4, 5) if f":{k + 1}:" in before)
-        changed = session.fail(spine).placement
+        changed = placed_anew(session.fail(spine))
         assert 0 < changed.moved < changed.flows == 6
         assert (changed.without_path, changed.collisions) == (0, 0)
         assert sending.path() != before
         sending.arrives()
-        assert session.heal().placement.moved == 0, "nobody moves back"
+        assert placed_anew(session.heal()).moved == 0, "nobody moves back"
 
 
 def test_a_leaf_that_fails_takes_its_flows_along_until_it_is_back(session: Session) -> None:
-    changed = session.fail("s0").placement
+    changed = placed_anew(session.fail("s0"))
     assert (changed.moved, changed.without_path) == (0, 3)
     assert session.placement().without_path == 3
-    changed = session.heal().placement
+    changed = placed_anew(session.heal())
     assert (changed.flows, changed.collisions, changed.lower_bound) == (6, 0, 0)
     assert (changed.without_path, changed.moved) == (0, 3)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
+from msgspec import UNSET
 
 from detour.base.errors import DetourError
 from detour.control.p4runtime import client
@@ -50,6 +51,12 @@ def session(booted: Session) -> Iterator[Session]:
 def held(session: Session) -> dict[str, list[str]]:
     """What the switches hold; their order is that of insertion."""
     return {name: sorted(map(str, rows)) for name, rows in session.entries().items()}
+
+
+def process_of(session: Session, name: str) -> int:
+    processes = session.status().processes
+    assert processes is not UNSET
+    return processes[name]
 
 
 def server_of(session: Session) -> P4RuntimeServer:
@@ -271,10 +278,10 @@ def test_a_bmv2_that_is_killed_is_started_again() -> None:
         assert isinstance(fabric, Bmv2Fabric)
         for index in random.Random(SEED).sample(range(6), 2):
             name = f"s{index}"
-            pid = session.status().processes[name]
+            pid = process_of(session, name)
             os.kill(pid, signal.SIGKILL)
             until(lambda name=name: name in session.status().lost)
-            until(lambda pid=pid, name=name: fabric.check() or session.status().processes[name] != pid)
+            until(lambda pid=pid, name=name: fabric.check() or process_of(session, name) != pid)
             until(lambda: fabric.check() or not fabric._fresh)
             until(lambda: not session.status().lost)
             assert held(session) == before

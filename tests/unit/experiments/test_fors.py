@@ -88,7 +88,7 @@ def exchange(scenario: str, routing: str, gbps: float, default: bool) -> ForsExc
 
 
 def broken(routing: str) -> ForsBreak:
-    lengths = {"phase_lengths_us": [30.0 + k % 3 for k in range(14)]}
+    lengths: dict[str, Any] = {"phase_lengths_us": [30.0 + k % 3 for k in range(14)]}
     return ForsBreak(**RUN | lengths, routing=routing, throughput_gbps=132.0, broke_us=203, detections=[STORY])
 
 

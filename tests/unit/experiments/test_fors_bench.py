@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`detour bench fors`: every goal of the planner is a line, and those that do not depend on the machine are met."""
 
+from typing import Any
+
 from detour.control.fors import parse_fabric
 from detour.control.fors.solve import proven_bound
 from detour.experiments.bench import fors
@@ -8,7 +10,7 @@ from detour.experiments.bench import fors
 
 def test_goals():
     report = fors.run(sets=8, phases=0)
-    goals = report.numbers["goals"]
+    goals: Any = report.numbers["goals"]
     assert [set(goal) for goal in goals] == [{"name", "value", "goal", "at_most", "met"}] * 13
     timeless = {goal["name"]: goal for goal in goals if "seconds" not in goal["name"]}
     assert [goal["met"] for goal in timeless.values()] == [True] * 5 + [None]

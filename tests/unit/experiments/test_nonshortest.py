@@ -97,7 +97,7 @@ def run(scheme: str, wire: float, threshold: int = 0, seed: int = 1) -> SteadyNo
 
 
 def pfc_run(connections: int, scheme: str, goodput: float) -> PfcGainRun:
-    steady = {field.name: getattr(run("Benchmark", 1.0), field.name) for field in fields(SteadyRun)}
+    steady: dict[str, Any] = {field.name: getattr(run("Benchmark", 1.0), field.name) for field in fields(SteadyRun)}
     return PfcGainRun(
         **steady | {"goodput_gbps": goodput}, connections=connections, scheme=scheme, seed=1, bound_wire_gbps=1700.0,
         bound_gbps=1600.0,

@@ -10,6 +10,7 @@ from detour.base.errors import DetourError
 from detour.control.routes import qcn_schema
 from detour.control.routes.qcn import CONDITIONAL_OPENFLOW, QCN_COMPLETE, QCN_SOURCE
 from detour.experiments.qcn import experiment as qcn_switch
+from detour.experiments.qcn.experiment import QcnResult
 from detour.fabric.traffic.open_loop import OPEN_LOOP_BYTES, OpenLoop, reference
 from detour.hosts.openloop import configure
 from detour.topo import parse_topology
@@ -113,7 +114,7 @@ def test_landmarks() -> None:
     assert [len(left_out[pattern]) for pattern in ("UN", "ADV", "ADVc")] == [18, 18, 20]
     assert not qcn_switch.loads_left_out(qcn_switch.select(qcn_switch.QcnSelection(extent="full")))
     made = [
-        {"routing": r, "pattern": p, "load": load, "accepted": a, "latency_ns": latency, "injected": injected}
+        QcnResult(r, p, load, a, latency, latency, 2.0, 0.5, 100, 0, injected)
         for r, p, load, a, latency, injected in (
             ("VAL", "ADV", 0.1, 0.1, 4000.0, [0.1, 0.1]),
             ("PB", "ADV", 0.1, 0.1, 5000.0, [0.1, 0.1]),
@@ -123,13 +124,13 @@ def test_landmarks() -> None:
         )
     ]
     found = qcn_switch.collect([*made, None])
-    assert len(found["curves"]) == 5
-    assert [row["injected"] for row in found["fairness"]] == [0.2, 0.4]
-    marks = next(one for one in found["landmarks"] if one["routing"] == "PB")
-    assert marks["saturation"] == {"UN": 0.9, "ADV": 0.38, "ADVc": None}
-    assert marks["saturated"] == {"UN": True, "ADV": True, "ADVc": False}
-    assert marks["un_drop"] == pytest.approx(0.1)
-    assert marks["adv_latency"] == pytest.approx(1.25)
+    assert len(found.curves) == 5
+    assert [row.injected for row in found.fairness] == [0.2, 0.4]
+    marks = next(one for one in found.landmarks if one.routing == "PB")
+    assert marks.saturation == {"UN": 0.9, "ADV": 0.38, "ADVc": None}
+    assert marks.saturated == {"UN": True, "ADV": True, "ADVc": False}
+    assert marks.un_drop == pytest.approx(0.1)
+    assert marks.adv_latency == pytest.approx(1.25)
     assert marks["fairness"] == pytest.approx(0.2 / 0.3)
 
 
