@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which points of the FC+ paper's packet level there are, and their tables: Table VIII's completion times, deadlocks.
 
-What computes them (`fcplus_packets`, `fcplus_deadlock`) is loaded when a point is run: it takes the engine along.
+What computes them (`packets.py`, `deadlock.py`) is loaded when a point is run: it takes the engine along.
 """
 
 from __future__ import annotations
