@@ -98,8 +98,9 @@ def run(scheme: str, wire: float, threshold: int = 0, seed: int = 1) -> SteadyNo
 
 def pfc_run(connections: int, scheme: str, goodput: float) -> PfcGainRun:
     steady: dict[str, Any] = {field.name: getattr(run("Benchmark", 1.0), field.name) for field in fields(SteadyRun)}
+    steady["goodput_gbps"] = goodput
     return PfcGainRun(
-        **steady | {"goodput_gbps": goodput}, connections=connections, scheme=scheme, seed=1, bound_wire_gbps=1700.0,
+        **steady, connections=connections, scheme=scheme, seed=1, bound_wire_gbps=1700.0,
         bound_gbps=1600.0,
     )  # fmt: skip
 

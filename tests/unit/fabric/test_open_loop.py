@@ -131,7 +131,7 @@ def test_landmarks() -> None:
     assert marks.saturated == {"UN": True, "ADV": True, "ADVc": False}
     assert marks.un_drop == pytest.approx(0.1)
     assert marks.adv_latency == pytest.approx(1.25)
-    assert marks["fairness"] == pytest.approx(0.2 / 0.3)
+    assert marks.fairness == pytest.approx(0.2 / 0.3)
 
 
 @pytest.mark.parametrize(
