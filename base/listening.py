@@ -15,14 +15,15 @@ from detour.base.unix_place import AbstractPlace, UnixPlace
 ListeningPlace = TcpPlace | UnixPlace | AbstractPlace
 
 
-def take(address: Address, what: str, patience_s: float = 0.0, tell: Progress = silent) -> ListeningPlace:
-    """Takes an address for `what`. A port that is only being let go is waited for, `patience_s` long; `tell` hears it.
+def take(address: Address, what: str, patience_s: float = 0.0, progress: Progress = silent) -> ListeningPlace:
+    """Takes an address for `what`. A port that is only being let go is waited for, `patience_s` long; `progress` hears
+    it.
 
     Raises:
         DetourError: it cannot be had, and why.
     """
     if isinstance(address, TcpAddress):
-        return take_tcp(address, what, patience_s, tell)
+        return take_tcp(address, what, patience_s, progress)
     if address.abstract:
         return AbstractPlace(address, what)
     return UnixPlace(address.path, what)

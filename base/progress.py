@@ -17,14 +17,14 @@ class Once:
     """Something that people are told at most once in a process, by whichever part of it is the first to know."""
 
     def __init__(self) -> None:
-        self.tell: Progress = silent
+        self.progress: Progress = silent
         self.said = False
 
     def say(self, text: str) -> None:
         """Tells, unless that has been done."""
         if not self.said:
             self.said = True
-            self.tell(text)
+            self.progress(text)
 
     def hush(self) -> None:
         """Somebody tells it in other words."""

@@ -62,9 +62,9 @@ class TcpPlace:
         self.close()
 
 
-def take_tcp(address: TcpAddress, what: str, patience_s: float = 0.0, tell: Progress = silent) -> TcpPlace:
+def take_tcp(address: TcpAddress, what: str, patience_s: float = 0.0, progress: Progress = silent) -> TcpPlace:
     """Takes a port for `what`. One that no server has, but a connection that is there or was there lately, may become
-    free within `patience_s`; `tell` hears that it is waited for.
+    free within `patience_s`; `progress` hears that it is waited for.
 
     Raises:
         DetourError: it cannot be had, and why.
@@ -79,7 +79,7 @@ def take_tcp(address: TcpAddress, what: str, patience_s: float = 0.0, tell: Prog
                 raise refusal(what, address, f"{_said(taken, address)}: {_taken(uses)}") from None
             if not told:
                 told = True
-                tell(f"{what}: {taken.place} is not free yet: {_use(uses)}; waiting up to {patience_s:g} s")
+                progress(f"{what}: {taken.place} is not free yet: {_use(uses)}; waiting up to {patience_s:g} s")
             time.sleep(_POLL_S)
         except _BindError as failed:
             raise refusal(what, address, f"{_said(failed, address)}{_advice(failed)}") from None

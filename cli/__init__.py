@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if arguments and arguments[0] in _OWN:
             return import_module(_OWN[arguments[0]][0]).main(arguments[1:])
         need_address_space(_ADDRESS_SPACE)
-        COMPILING.tell = lambda text: print(f"detour: {text}", file=sys.stderr, flush=True)
+        COMPILING.progress = lambda text: print(f"detour: {text}", file=sys.stderr, flush=True)
         options = make_parser().parse_args(arguments)
         return options.run(options) or 0
     except DetourError as error:

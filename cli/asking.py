@@ -30,7 +30,7 @@ class _Daemon:
             from detour.fabric.daemon import daemon
 
             arguments = operation.arguments(*values, **more)
-            answer = daemon.ask(name, arguments.pop("tell", silent), **arguments)
+            answer = daemon.ask(name, arguments.pop("progress", silent), **arguments)
             return from_json(operation.result, answer)
 
         return ask

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.progress import Progress
-from detour.cli.output import Page, present, progress
+from detour.cli.output import Page, present, shown_progress
 from detour.cli.parser import byte_count, command, seconds
 
 if TYPE_CHECKING:
@@ -57,10 +57,10 @@ def _fors(options: argparse.Namespace) -> None:
     from detour.engine import warm
     from detour.experiments.bench import fors
 
-    with progress(options.json) as tell:
+    with shown_progress(options.json) as progress:
         if options.phases > 0:
-            warm.ensure(tell)
-        report = fors.run(options.sets, max(options.phases, 0), tell)
+            warm.ensure(progress)
+        report = fors.run(options.sets, max(options.phases, 0), progress)
     present(report.numbers, options, lambda page: show_benchmarks(page, [report]))
 
 
@@ -70,17 +70,17 @@ def _everything(options: argparse.Namespace) -> None:
     from detour.experiments.bench import fabric, memory, p4runtime, page, pipeline, setup, sim, switch, tables
 
     begin = time.monotonic()
-    with progress(options.json) as tell:
-        warm.ensure(tell)
+    with shown_progress(options.json) as progress:
+        warm.ensure(progress)
         reports = [
-            switch.run(tell=tell),
-            fabric.run(tell=tell),
-            pipeline.run(tell=tell),
-            p4runtime.run(tell=tell),
-            memory.run(tell=tell),
-            tables.run(tell=tell),
-            sim.run(tell=tell),
-            setup.run(tell=tell),
+            switch.run(progress=progress),
+            fabric.run(progress=progress),
+            pipeline.run(progress=progress),
+            p4runtime.run(progress=progress),
+            memory.run(progress=progress),
+            tables.run(progress=progress),
+            sim.run(progress=progress),
+            setup.run(progress=progress),
         ]
     if options.write is not None:
         page.write(options.write, page.page(reports, time.monotonic() - begin))
@@ -95,9 +95,9 @@ def _add(kinds: Any, name: str, text: str, measure: Measure) -> Any:
 def _run(options: argparse.Namespace, measure: Measure) -> None:
     from detour.engine import warm
 
-    with progress(options.json) as tell:
-        warm.ensure(tell)
-        report = measure(options, tell)
+    with shown_progress(options.json) as progress:
+        warm.ensure(progress)
+        report = measure(options, progress)
     present(report.numbers, options, lambda page: show_benchmarks(page, [report]))
 
 
@@ -114,61 +114,61 @@ def show_benchmarks(page: Page, reports: Sequence[BenchReport]) -> None:
     page.print(machine())
 
 
-def _switch(options: argparse.Namespace, tell: Progress) -> BenchReport:
+def _switch(options: argparse.Namespace, progress: Progress) -> BenchReport:
     from detour.experiments.bench import switch
 
-    return switch.run(tuple(options.sizes), options.seconds, tell)
+    return switch.run(tuple(options.sizes), options.seconds, progress)
 
 
-def _fabric(options: argparse.Namespace, tell: Progress) -> BenchReport:
+def _fabric(options: argparse.Namespace, progress: Progress) -> BenchReport:
     from detour.experiments.bench import fabric
 
-    return fabric.run(options.seconds, tell)
+    return fabric.run(options.seconds, progress)
 
 
-def _tables(options: argparse.Namespace, tell: Progress) -> BenchReport:
+def _tables(options: argparse.Namespace, progress: Progress) -> BenchReport:
     from detour.experiments.bench import tables
 
-    return tables.run(options.entries or tables.ENTRIES, options.seconds, tell)
+    return tables.run(options.entries or tables.ENTRIES, options.seconds, progress)
 
 
-def _pipeline(options: argparse.Namespace, tell: Progress) -> BenchReport:
+def _pipeline(options: argparse.Namespace, progress: Progress) -> BenchReport:
     from detour.experiments.bench import pipeline
 
-    return pipeline.run(options.times, tell)
+    return pipeline.run(options.times, progress)
 
 
-def _p4runtime(options: argparse.Namespace, tell: Progress) -> BenchReport:
+def _p4runtime(options: argparse.Namespace, progress: Progress) -> BenchReport:
     from detour.experiments.bench import p4runtime
 
-    return p4runtime.run(options.entries, options.batch, tell)
+    return p4runtime.run(options.entries, options.batch, progress)
 
 
-def _p4rt_soak(options: argparse.Namespace, tell: Progress) -> BenchReport:
+def _p4rt_soak(options: argparse.Namespace, progress: Progress) -> BenchReport:
     from detour.experiments.bench import p4rt_soak
 
-    return p4rt_soak.run(options.seconds, tell)
+    return p4rt_soak.run(options.seconds, progress)
 
 
-def _memory(options: argparse.Namespace, tell: Progress) -> BenchReport:
+def _memory(options: argparse.Namespace, progress: Progress) -> BenchReport:
     from detour.experiments.bench import memory
 
-    return memory.run(tell)
+    return memory.run(progress)
 
 
-def _setup(options: argparse.Namespace, tell: Progress) -> BenchReport:
+def _setup(options: argparse.Namespace, progress: Progress) -> BenchReport:
     from detour.experiments.bench import setup
 
-    return setup.run(tell=tell)
+    return setup.run(progress=progress)
 
 
-def _monitor(options: argparse.Namespace, tell: Progress) -> BenchReport:
+def _monitor(options: argparse.Namespace, progress: Progress) -> BenchReport:
     from detour.experiments.bench import monitor
 
-    return monitor.run(tell=tell)
+    return monitor.run(progress=progress)
 
 
-def _sim(options: argparse.Namespace, tell: Progress) -> BenchReport:
+def _sim(options: argparse.Namespace, progress: Progress) -> BenchReport:
     from detour.experiments.bench import sim
 
-    return sim.run(options.k, options.message, tell)
+    return sim.run(options.k, options.message, progress)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.tables import NOTHING, Table, left, right
 from detour.cli.lifecycle import add_fabric_options, up_options
-from detour.cli.output import Page, bytes_text, present, progress
+from detour.cli.output import Page, bytes_text, present, shown_progress
 from detour.cli.parser import command
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ def _demo(options: argparse.Namespace) -> int:
 
     begin = time.monotonic()
     with interruptible():
-        with progress(options.json, log=True) as tell:
-            session = boot(up_options(options), tell)
+        with shown_progress(options.json, log=True) as progress:
+            session = boot(up_options(options), progress)
         try:
-            with progress(options.json, log=True) as tell:
-                result = Demo(session, begin, tell).run()
+            with shown_progress(options.json, log=True) as progress:
+                result = Demo(session, begin, progress).run()
             present(result.summary, options, lambda page: show_demo(page, result))
             if not options.json and sys.stdin.isatty() and sys.stdout.isatty():
                 from detour.cli.prompt import Prompt

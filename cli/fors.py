@@ -15,7 +15,7 @@ from detour.base.errors import DetourError
 from detour.base.progress import Progress
 from detour.base.tables import Table, left
 from detour.cli import fors_run
-from detour.cli.output import present, progress
+from detour.cli.output import present, shown_progress
 from detour.cli.parser import Parser, command
 
 if TYPE_CHECKING:
@@ -148,8 +148,8 @@ def _plan(options: argparse.Namespace) -> ForsPlan:
     from detour.control.fors import solve
 
     fabric = _fabric(options)
-    with _warm(options) as tell:
-        tell(f"planning {fabric.servers} servers on {fabric.name} with {len(fabric.failed)} failed links")
+    with _warm(options) as progress:
+        progress(f"planning {fabric.servers} servers on {fabric.name} with {len(fabric.failed)} failed links")
         return solve(fabric, skip_unreachable=options.skip_unreachable)
 
 
@@ -158,10 +158,10 @@ def _warm(options: argparse.Namespace) -> Iterator[Progress]:
     """Native code is loaded, and compiled if need be, before anything is timed."""
     from detour.control.fors.warm import warm
 
-    with progress(options.json) as tell:
-        tell("loading native code")
+    with shown_progress(options.json) as progress:
+        progress("loading native code")
         warm()
-        yield tell
+        yield progress
 
 
 def _verify(options: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.base.tables import Table, left
-from detour.cli.output import present, progress
+from detour.cli.output import present, shown_progress
 from detour.cli.parser import byte_count, command
 
 if TYPE_CHECKING:
@@ -82,11 +82,11 @@ def _run(options: argparse.Namespace) -> int:
         Delays(plan_ps=options.plan_time),
         skip_unreachable=options.skip_unreachable,
     )
-    with progress(options.json) as tell:
-        warm.ensure(tell)
+    with shown_progress(options.json) as progress:
+        warm.ensure(progress)
         if breaks:
             plans.warm()  # so that the time of planning is not that of compiling
-        result = execute(run, lambda done, total: tell(f"phase {done} of {total}"))
+        result = execute(run, lambda done, total: progress(f"phase {done} of {total}"))
     present(result, options, lambda page: page.table(_measured(result)))
     return 1 if result.exchange.missing or result.exchange.repeated else 0
 

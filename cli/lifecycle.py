@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from detour.cli.asking import running
-from detour.cli.output import Page, present, progress
+from detour.cli.output import Page, present, shown_progress
 from detour.cli.parser import command
 from detour.cli.status import show_status
 
@@ -93,11 +93,11 @@ def up_options(options: argparse.Namespace) -> UpOptions:
 def _up(options: argparse.Namespace) -> None:
     from detour.fabric.daemon import daemon
 
-    with progress(options.json, log=True) as tell:
+    with shown_progress(options.json, log=True) as progress:
         if options.detach:
-            status = daemon.spawn(up_options(options), tell)
+            status = daemon.spawn(up_options(options), progress)
         else:
-            daemon.run(up_options(options), tell, lambda status: _show_up(status, options))
+            daemon.run(up_options(options), progress, lambda status: _show_up(status, options))
             return
     present(status, options, lambda page: show_status(page, status, endpoints=False))
 
@@ -113,8 +113,8 @@ def _show_up(status: Status, options: argparse.Namespace) -> None:
 def _down(options: argparse.Namespace) -> None:
     from detour.fabric.daemon import daemon
 
-    with progress(options.json) as tell:
-        tell("ending the fabric")
+    with shown_progress(options.json) as progress:
+        progress("ending the fabric")
         ended = daemon.down()
     present({"down": ended}, options, lambda page: page.print("down" if ended else "no fabric was up"))
 
@@ -138,5 +138,5 @@ def _shell(options: argparse.Namespace) -> int:
 def _warm(options: argparse.Namespace) -> None:
     from detour.fabric.warm import warm
 
-    with progress(as_json=False, log=True) as tell:
-        warm(tell)
+    with shown_progress(as_json=False, log=True) as progress:
+        warm(progress)

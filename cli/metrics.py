@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.tables import Column, Table, fixed, left, percent, right, yes_no
 from detour.cli.asking import running
-from detour.cli.output import Page, bytes_text, present, progress
+from detour.cli.output import Page, bytes_text, present, shown_progress
 from detour.cli.parser import operation
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ def _serve(where: str) -> None:
     from detour.base.addresses import joined
     from detour.cli.scrape import make_server
 
-    with progress(as_json=False, log=True) as tell, make_server(where, _current, tell) as server:
+    with shown_progress(as_json=False, log=True) as progress, make_server(where, _current, progress) as server:
         address = joined(*server.socket.getsockname()[:2])
-        tell(f"serving metrics at http://{address}/metrics")
+        progress(f"serving metrics at http://{address}/metrics")
         server.serve_forever()
 
 

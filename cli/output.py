@@ -116,7 +116,7 @@ def _reader_gone() -> None:
 
 
 @contextmanager
-def progress(as_json: bool, *, log: bool = False) -> Iterator[Progress]:
+def shown_progress(as_json: bool, *, log: bool = False) -> Iterator[Progress]:
     """A function that tells what happens: a line that changes on a terminal, nothing with `--json`.
 
     `log`: what takes long says so without a terminal as well, a line each.
@@ -132,18 +132,18 @@ def progress(as_json: bool, *, log: bool = False) -> Iterator[Progress]:
         yield silent
 
 
-def _once(tell: Progress) -> Progress:
+def _once(progress: Progress) -> Progress:
     """Drops texts that only count on ("...: 40%", "17 of 30 bytes")."""
     last = ""
 
-    def tell_if_new(text: str) -> None:
+    def report_if_new(text: str) -> None:
         nonlocal last
         begin = text.rstrip("%0123456789").rstrip(": ")
         if begin != last and not text[:1].isdigit():
             last = begin
-            tell(text)
+            progress(text)
 
-    return tell_if_new
+    return report_if_new
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.tables import Table, left, right
 from detour.cli.asking import running
-from detour.cli.output import Page, present, progress
+from detour.cli.output import Page, present, shown_progress
 from detour.cli.parser import add_path_options, operation
 
 if TYPE_CHECKING:
@@ -46,15 +46,15 @@ def show_path(page: Page, result: TracedPath) -> None:
 
 
 def _fail(options: argparse.Namespace) -> None:
-    with progress(options.json) as tell:
-        tell("withdrawing it from all tables")
+    with shown_progress(options.json) as progress:
+        progress("withdrawing it from all tables")
         result = running().fail(options.what)
     present(result, options, lambda page: show_change(page, f"{result.failed} is down", result))
 
 
 def _heal(options: argparse.Namespace) -> None:
-    with progress(options.json) as tell:
-        tell("writing tables")
+    with shown_progress(options.json) as progress:
+        progress("writing tables")
         result = running().heal(options.what)
     present(result, options, lambda page: show_change(page, f"{result.healed or 'nothing'} is back", result))
 

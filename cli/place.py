@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from detour.base.errors import DetourError
 from detour.base.tables import Table, left, right
 from detour.cli.asking import running
-from detour.cli.output import Page, present, progress
+from detour.cli.output import Page, present, shown_progress
 from detour.cli.parser import draws, operation
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def _place(options: argparse.Namespace) -> None:
     topology = parse_topology(options.topo)
     failures = frozenset(parse_failure(topology, text) for text in options.fail)
     flows = read_jobs(options.jobs, topology)
-    with progress(options.json) as tell:
-        found, report = compare(topology, flows, failures, options.seeds, tell)
+    with shown_progress(options.json) as progress:
+        found, report = compare(topology, flows, failures, options.seeds, progress)
         listed = range(len(flows)) if options.out or len(flows) <= _LISTED else range(_SHOWN)
         rows = found.assignments(listed)
     if options.out:
@@ -121,8 +121,8 @@ def _count(number: int, what: str) -> str:
 
 
 def _apply(options: argparse.Namespace) -> None:
-    with progress(options.json) as tell:
-        tell("placing")
+    with shown_progress(options.json) as progress:
+        progress("placing")
         report = running().place(os.path.abspath(options.jobs), options.reroute, options.watch)
     text = (
         f"{report.flows} flows placed on {report.topology} by {report.method} in {report.seconds:.2f} s: "

@@ -105,7 +105,7 @@ class _Scrape(BaseHTTPRequestHandler):
         """Nobody wants a line for each."""
 
 
-def make_server(where: str, current: Callable[[], str], tell: Progress = silent) -> ThreadingHTTPServer:
+def make_server(where: str, current: Callable[[], str], progress: Progress = silent) -> ThreadingHTTPServer:
     """An HTTP server for Prometheus at `host:port` or `:port` (loopback); `current` gives the text of each answer.
 
     Raises:
@@ -117,5 +117,5 @@ def make_server(where: str, current: Callable[[], str], tell: Progress = silent)
         address = None
     if not isinstance(address, TcpAddress):
         raise DetourError(f"--serve {where!r}: wanted is an address like :9464 or 127.0.0.1:9464")
-    with take_tcp(address, "--serve", PATIENCE_S, tell) as place:
+    with take_tcp(address, "--serve", PATIENCE_S, progress) as place:
         return _Server(place.listen(), current)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.tables import Table, fixed, left, right
 from detour.cli.asking import running
-from detour.cli.output import Page, bytes_text, for_terminal, present, progress
+from detour.cli.output import Page, bytes_text, for_terminal, present, shown_progress
 from detour.cli.parser import operation, seconds
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ def register(commands: Any) -> None:
 
 
 def _provision(options: argparse.Namespace) -> None:
-    with progress(options.json) as tell:
-        tell("writing tables")
+    with shown_progress(options.json) as progress:
+        progress("writing tables")
         result = running().provision()
     text = (
         f"{result.entries} entries on {result.switches} switches: {result.inserted} inserted, "
@@ -45,8 +45,8 @@ def _provision(options: argparse.Namespace) -> None:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    with progress(options.json) as tell:
-        tell("reading all tables back and verifying them")
+    with shown_progress(options.json) as progress:
+        progress("reading all tables back and verifying them")
         result = running().verify()
     present(result, options, lambda page: show_verification(page, result))
     return 0 if result.verified else 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from detour.base.errors import DetourError
 from detour.base.tables import Table, fixed, left, right
 from detour.cli.asking import running
-from detour.cli.output import Page, bytes_text, present, progress
+from detour.cli.output import Page, bytes_text, present, shown_progress
 from detour.cli.parser import add_path_options, byte_count, operation
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ def register(commands: Any) -> None:
 def _send(options: argparse.Namespace) -> int:
     file, store = _files(options)
     length = options.bytes or DEFAULT_BYTES
-    with progress(options.json) as tell:
-        tell(f"sending from {options.source} to {options.target}")
+    with shown_progress(options.json) as progress:
+        progress(f"sending from {options.source} to {options.target}")
         result = running().send(
-            options.source, options.target, length, file, store, options.sport, options.usid, tell=tell
+            options.source, options.target, length, file, store, options.sport, options.usid, progress=progress
         )
     present(result, options, lambda page: show_send(page, result))
     wanted = length if file is None else os.path.getsize(file)

@@ -188,8 +188,8 @@ class GrpcEndpoint:
 
     # -- life
 
-    def bind(self, patience_s: float = 0.0, tell: Progress = silent) -> None:
-        """Takes the addresses and listens there. `patience_s`, `tell`: see `listening.take`.
+    def bind(self, patience_s: float = 0.0, progress: Progress = silent) -> None:
+        """Takes the addresses and listens there. `patience_s`, `progress`: see `listening.take`.
 
         Raises:
             DetourError: naming the cause; then nothing is taken.
@@ -197,7 +197,7 @@ class GrpcEndpoint:
         credentials = None if self._tls is None else self._tls.credentials()
         self._bound.clear()
         self._failure, self._stopping = None, False
-        arguments = (credentials, patience_s, tell)
+        arguments = (credentials, patience_s, progress)
         self._thread = threading.Thread(target=self._work, args=arguments, name="p4runtime", daemon=True)
         self._thread.start()
         try:
@@ -252,23 +252,23 @@ class GrpcEndpoint:
 
         loop.call_soon_threadsafe(decide)
 
-    def _work(self, credentials: Any, patience_s: float, tell: Progress) -> None:
+    def _work(self, credentials: Any, patience_s: float, progress: Progress) -> None:
         try:
             with asyncio.Runner(loop_factory=GrpcLoop) as runner:
-                runner.run(self._serve(credentials, patience_s, tell))
+                runner.run(self._serve(credentials, patience_s, progress))
         except BaseException as error:
             self._failure = error
         finally:
             self._loop = self._main = None
             self._bound.set()
 
-    async def _serve(self, credentials: Any, patience_s: float, tell: Progress) -> None:
+    async def _serve(self, credentials: Any, patience_s: float, progress: Progress) -> None:
         server = grpc.aio.server(options=self._options, maximum_concurrent_rpcs=self._rpcs)
         try:
             if self._private is not None:
-                self._add(server, self._private, None, patience_s, tell)
+                self._add(server, self._private, None, patience_s, progress)
             if self._address is not None:
-                self._port = self._add(server, self._address, credentials, patience_s, tell)
+                self._port = self._add(server, self._address, credentials, patience_s, progress)
             self._loop = asyncio.get_running_loop()
             self._main = self._loop.create_future()
             if self._stopping:
@@ -290,11 +290,11 @@ class GrpcEndpoint:
         await server.stop(None)
 
     def _add(
-        self, server: grpc.aio.Server, address: Address, credentials: Any, patience_s: float, tell: Progress
+        self, server: grpc.aio.Server, address: Address, credentials: Any, patience_s: float, progress: Progress
     ) -> int:
         """Lets gRPC listen at an address; returns the port."""
         with ExitStack() as held:
-            place = take(address, WHAT, patience_s, tell)
+            place = take(address, WHAT, patience_s, progress)
             if isinstance(place, TcpPlace):
                 held.enter_context(place)
                 for each in place.addresses:

@@ -40,7 +40,7 @@ def warm() -> None:
         entry.schedule(loop, 0, 0)
 
 
-def ensure(tell: Progress) -> None:
+def ensure(progress: Progress) -> None:
     """Compiles what is not in the cache: alone on this machine, after telling so."""
     folder = _folder()
     if folder is None or (folder / "loop-compiled").exists():
@@ -51,17 +51,17 @@ def ensure(tell: Progress) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if (folder / "loop-compiled").exists():
                 return
-            _tell(tell, "compiling native code, once on this machine; this takes about half a minute")
+            _tell(progress, "compiling native code, once on this machine; this takes about half a minute")
             told = True
             warm()
             (folder / "loop-compiled").touch()
     except OSError as error:  # a full disk: every process compiles for itself
         without(error)
         if not told:
-            _tell(tell, "compiling native code; this takes about half a minute")
+            _tell(progress, "compiling native code; this takes about half a minute")
 
 
-def _tell(tell: Progress, text: str) -> None:
-    if tell is not silent:
+def _tell(progress: Progress, text: str) -> None:
+    if progress is not silent:
         COMPILING.hush()
-    tell(text)
+    progress(text)

@@ -21,7 +21,7 @@ from detour.topo.topology import HostPair
 def routes(topology: Topology, pairs: Sequence[HostPair], seed: int) -> list[list[int]]:
     """The links of every connection's path, one of its shortest ones at random. A link counts twice, once for each
     direction: 2 * index, plus 1 from its end `b` to its end `a`."""
-    dice = random.Random(f"routes {seed}")
+    rng = random.Random(f"routes {seed}")
     hops: dict[tuple[int, int], list[int]] = {}
     found = []
     host_links = {link.b[0]: link.index for link in topology.links if link.kind == "host"}
@@ -31,7 +31,7 @@ def routes(topology: Topology, pairs: Sequence[HostPair], seed: int) -> list[lis
         while at != end:
             if (at, end) not in hops:
                 hops[at, end] = list(next_hops(topology, at, end))
-            peer = topology.switches[at].ports[dice.choice(hops[at, end]) - 1]
+            peer = topology.switches[at].ports[rng.choice(hops[at, end]) - 1]
             assert peer is not None
             path.append(2 * peer.link + (topology.links[peer.link].a[0] != at))
             at = peer.index

@@ -126,7 +126,7 @@ class GoodputMeter:
         return self._payload()
 
 
-def settle(fabric: VirtualFabric, rule: Rule, tell: Tell = lambda share: None) -> Steady:
+def settle(fabric: VirtualFabric, rule: Rule, progress: Tell = lambda share: None) -> Steady:
     """Runs a fabric on which connections send without end until it is steady."""
     meter, series = GoodputMeter(fabric), Series(rule.interval_ps / US)
     begin = fabric.now_ps
@@ -144,7 +144,7 @@ def settle(fabric: VirtualFabric, rule: Rule, tell: Tell = lambda share: None) -
         stuck = fabric.deadlock()
         if fabric.now_ps - begin >= max(rule.least_ps, rule.windows * span_ps):
             steady = rule.is_steady(_windows(series.wire_gbps, rule))
-        tell(min((fabric.now_ps - begin) / rule.most_ps, 1.0))
+        progress(min((fabric.now_ps - begin) / rule.most_ps, 1.0))
     return Steady(
         wire_gbps=float(_windows(series.wire_gbps, rule).mean()),
         goodput_gbps=float(_windows(series.goodput_gbps, rule).mean()),

@@ -120,10 +120,10 @@ def _settings(fabric: Fabric) -> FootingSettings:
 class Demo:
     """Runs on a session that is provisioned. `begin`: when its boot began (`time.monotonic`)."""
 
-    def __init__(self, session: Session, begin: float, tell: Progress, seed: int = 1) -> None:
+    def __init__(self, session: Session, begin: float, progress: Progress, seed: int = 1) -> None:
         self._session = session
         self._begin = begin
-        self._tell = tell
+        self._tell = progress
         self._seed = seed
         self._settings = _settings(session.fabric)
         self.pairs = demo_pairs(session.topology, self._settings.demo_pairs, seed)
@@ -139,12 +139,12 @@ class Demo:
         report = session.verify()
         if not report.verified:
             raise DetourError(f"tables are wrong: {report.problems[0]}")
-        dice = random.Random(self._seed)
+        rng = random.Random(self._seed)
 
         def probing(a: int, b: int) -> Choice:
-            return probing_choice(topology, topology.hosts[a], topology.hosts[b], dice)
+            return probing_choice(topology, topology.hosts[a], topology.hosts[b], rng)
 
-        shortest = self._traffic("shortest paths only", lambda a, b: shortest_choice(dice))
+        shortest = self._traffic("shortest paths only", lambda a, b: shortest_choice(rng))
         telemetry = self._traffic("probing and rerouting", probing)
         return DemoResult(
             target=session.fabric.target,

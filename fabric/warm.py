@@ -19,7 +19,7 @@ from detour.hosts.state import make_hosts
 _TOPOLOGY = "dragonfly:p=1,a=2,h=1"
 
 
-def warm(tell: Progress = silent) -> None:
+def warm(progress: Progress = silent) -> None:
     """Fills the caches of every command that the README names. Takes some seconds if they are full.
 
     Planners and fabrics share no native code, so two processes compile at the same time.
@@ -28,7 +28,7 @@ def warm(tell: Progress = silent) -> None:
         DetourError: what was tried does not work.
     """
     COMPILING.hush()
-    tell("compiling native code, once: about a minute on two cores")
+    progress("compiling native code, once: about a minute on two cores")
     with _planners():
         loop.ensure(silent)
         _warm_session()

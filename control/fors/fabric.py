@@ -156,9 +156,9 @@ def random_failures(fabric: FatTree2, count: int, seed: int, *, connected: bool 
     Raises:
         DetourError: there are not that many links that may fail.
     """
-    dice = random.Random(f"fors failures {seed}")
+    rng = random.Random(f"fors failures {seed}")
     links = [(u, c) for u in range(fabric.leaves) for c in range(fabric.spines) if (u, c) not in fabric.failed]
-    dice.shuffle(links)
+    rng.shuffle(links)
     if not 0 <= count <= len(links):
         raise DetourError(f"{fabric.name} has {len(links)} working links; {count} cannot fail")
     alive = fabric.alive()

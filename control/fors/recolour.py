@@ -79,15 +79,15 @@ def complete(
     tabu_until = np.zeros(edges, np.int64)
     chain = np.empty(max(edges, out_ok.shape[0] + in_ok.shape[0]) + 1, np.int32)
     search = _Search(chain, np.empty(edges, np.int32), np.empty(edges, np.int32))
-    dice = np.int64(seed)
+    rng = np.int64(seed)
     step = 0
     while left > 0:
-        dice = _next(dice)
+        rng = _next(rng)
         edge = stack[left - 1]
         u, v = source[edge], target[edge]
-        found = _free_colour(u, v, out, into, dice % colours)
+        found = _free_colour(u, v, out, into, rng % colours)
         if found < 0:
-            found = _by_ejection_chain(edge, graph, search, dice % colours)
+            found = _by_ejection_chain(edge, graph, search, rng % colours)
         if found < 0:
             found = _by_kempe_chain(u, v, graph, chain)
         left -= 1
@@ -96,7 +96,7 @@ def complete(
             if step > budget:
                 return left + 1
             tabu = tabu_colour[edge] if tabu_until[edge] >= step else -1
-            found = _least_driven(u, v, out, into, tabu, dice)
+            found = _least_driven(u, v, out, into, tabu, rng)
             if found < 0:
                 return left + 1
             # Who is driven out goes to the bottom of the stack's top: it is tried next.
@@ -105,7 +105,7 @@ def complete(
                     _take(loser, graph)
                     colour[loser] = -1
                     tabu_colour[loser] = found
-                    tabu_until[loser] = step + _TENURE + dice % _TENURE
+                    tabu_until[loser] = step + _TENURE + rng % _TENURE
                     stack[left] = loser
                     left += 1
         _give(edge, found, graph)
@@ -113,14 +113,14 @@ def complete(
 
 
 @inner
-def _next(dice: int) -> int:
+def _next(rng: int) -> int:
     """A linear congruential generator: repeatable, and good enough to break ties.
 
     The multiplier is that of Park, Miller and Stockmeyer (1993), but theirs adds nothing and must not begin at 0. With
     an increment modulo the same prime 0 is like any other, and 1973665155 is the one state that is never left; from all
     others the period is 2^31 - 2.
     """
-    return (dice * 48271 + 11) % 2147483647
+    return (rng * 48271 + 11) % 2147483647
 
 
 @inner
@@ -291,7 +291,7 @@ def _exchange(chain, a, b, graph):
 
 
 @inner
-def _least_driven(u, v, out, into, tabu, dice) -> int:
+def _least_driven(u, v, out, into, tabu, rng) -> int:
     """The allowed colour, not `tabu`, that drives out fewest edges, ties by chance; -1: no colour is allowed."""
     colours = out.ok.shape[1]
     best, found, ties = 3, -1, 1
@@ -307,7 +307,7 @@ def _least_driven(u, v, out, into, tabu, dice) -> int:
             best, found, ties = cost, c, 1
         elif cost == best:
             ties += 1
-            dice = _next(dice)
-            if dice % ties == 0:
+            rng = _next(rng)
+            if rng % ties == 0:
                 found = c
     return found if found >= 0 else fallback

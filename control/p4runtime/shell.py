@@ -21,7 +21,7 @@ from detour.base.private import Folder
 _PACKAGES = ["p4runtime-shell==0.0.6", "p4runtime==1.4.1", "protobuf==3.20.3", "setuptools<81"]
 
 
-def environment(tell: Callable[[str], None] = lambda text: None) -> Path:
+def environment(progress: Callable[[str], None] = lambda text: None) -> Path:
     """The environment's Python; makes the environment if it is not there yet.
 
     Raises:
@@ -34,7 +34,7 @@ def environment(tell: Callable[[str], None] = lambda text: None) -> Path:
     python = folder / "bin" / "python"
     if (folder / "ready").exists():
         return python
-    tell(f"making an environment for p4runtime-shell in {folder} (once)")
+    progress(f"making an environment for p4runtime-shell in {folder} (once)")
     venv.create(folder, with_pip=True, clear=True)
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *_PACKAGES]
     done = subprocess.run(install, capture_output=True, text=True, check=False)

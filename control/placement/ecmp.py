@@ -43,7 +43,7 @@ def hash_ports(clos: Clos, source: Int32Array, target: Int32Array, seed: int) ->
     return _walk(a, b, ports, number, sizes, following, clos.link, nodes, _TABLE, clos.links)
 
 
-def hashed(clos: Clos, source: Int32Array, target: Int32Array, seeds: int, tell: Callable[[str], None]) -> Hashed:
+def hashed(clos: Clos, source: Int32Array, target: Int32Array, seeds: int, progress: Callable[[str], None]) -> Hashed:
     """Collisions under ECMP with that many draws of source ports."""
     counts, busiest = [], []
     total, pairs, worst = np.zeros(clos.links), np.zeros(clos.links), np.zeros(clos.links, np.int64)
@@ -55,7 +55,7 @@ def hashed(clos: Clos, source: Int32Array, target: Int32Array, seeds: int, tell:
         total += load
         pairs += meet
         worst = np.maximum(worst, meet)
-        tell(f"hashing: {100 * (seed + 1) // seeds}%")
+        progress(f"hashing: {100 * (seed + 1) // seeds}%")
     return Hashed(sum(counts) / seeds, max(counts), total / seeds, pairs / seeds, worst, tuple(busiest))
 
 

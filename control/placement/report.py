@@ -62,19 +62,19 @@ def compare(
     flows: FlowSet,
     failures: Failures = NONE,
     seeds: int = SEEDS,
-    tell: Callable[[str], None] = lambda text: None,
+    progress: Callable[[str], None] = lambda text: None,
 ) -> tuple[Placement, PlacementReport]:
     """Places the flows; (placement, report).
 
     Raises:
         DetourError: see `place`.
     """
-    tell("placing")
+    progress("placing")
     begin = time.monotonic()
     found = place(topology, flows, failures)
     count, floor = found.collisions, found.lower_bound
     seconds = time.monotonic() - begin
-    chance = hashed(found.clos, flows.source, flows.target, seeds, tell)
+    chance = hashed(found.clos, flows.source, flows.target, seeds, progress)
     order = np.argsort(-chance.load, kind="stable")
     pairs = colliding(found.load)
     links = [

@@ -50,14 +50,14 @@ class _Logged(Network):
 class StandaloneSwitch:
     """One switch, as the options ask, at an endpoint that is bound already."""
 
-    def __init__(self, options: SwitchOptions, endpoint: GrpcEndpoint, tell: Progress) -> None:
+    def __init__(self, options: SwitchOptions, endpoint: GrpcEndpoint, progress: Progress) -> None:
         self.options = options
         self.log = open_log(options)
         self.network = _Logged(self.log, clock=RealTime(), packets=_PACKETS, frame_bytes=_FRAME_BYTES)
         self._files: Files | None = None
         self.server = P4RuntimeServer(self.network, endpoint, promote_backup=True)
         self.notices: list[str] = []
-        self._tell = tell
+        self._tell = progress
 
     def start(self) -> None:
         """Attaches, programs, serves. `DetourError` if anything of that cannot be done; then all is given back."""

@@ -37,7 +37,7 @@ class Child:
         """Its number."""
         return self._process.pid
 
-    def tell(self) -> None:
+    def nudge(self) -> None:
         """A line, which means what the module says."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")

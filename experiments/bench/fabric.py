@@ -60,14 +60,14 @@ def _windows(hops: Callable[[], int], refill: Callable[[], None], seconds: float
 # -- the engine --------------------------------------------------------------------------------------------
 
 
-def engine(fabric: BenchFabric, seconds: float, tell: Progress) -> list[LoadPoint]:
+def engine(fabric: BenchFabric, seconds: float, progress: Progress) -> list[LoadPoint]:
     """Loads that the engine keeps up with in real time, the last one perhaps not."""
     loads: list[LoadPoint] = []
     for packets in _ENGINE_LOADS:
         with fabric.network(RealTime(), _DELAY_PS, 1 << 15) as network:
             network.start()
             loads.append(_engine_load(fabric, network, packets, seconds))
-        tell(f"engine: {packets} packets in flight, {loads[-1].hops:,.0f} hops/s, {loads[-1].lag_ms:.1f} ms behind")
+        progress(f"engine: {packets} packets in flight, {loads[-1].hops:,.0f} hops/s, {loads[-1].lag_ms:.1f} ms behind")
         if len(loads) > 1 and loads[-1].hops < loads[-2].hops:
             break
     return loads
@@ -102,7 +102,7 @@ def _interface(switch: int, port: int) -> str:
     return f"s{switch}p{port}"
 
 
-def bmv2(fabric: BenchFabric, seconds: float, tell: Progress) -> list[LoadPoint]:
+def bmv2(fabric: BenchFabric, seconds: float, progress: Progress) -> list[LoadPoint]:
     """The same with a process a switch, over veth pairs in a namespace of our own."""
     topology = fabric.topology
     far = {one.index: other for one, other in partners(topology)}
@@ -119,7 +119,7 @@ def bmv2(fabric: BenchFabric, seconds: float, tell: Progress) -> list[LoadPoint]
         switches.provision(fabric.plan)
         for packets in _BMV2_LOADS:
             loads.append(_bmv2_load(fabric, far, packets, seconds))
-            tell(f"BMv2: {packets} packets in flight, {loads[-1].hops:,.0f} hops/s")
+            progress(f"BMv2: {packets} packets in flight, {loads[-1].hops:,.0f} hops/s")
             if len(loads) > 2 and loads[-1].hops < loads[-3].hops and loads[-1].hops < loads[-2].hops:
                 break
     return loads
@@ -168,7 +168,7 @@ def _die_out() -> None:
 # -- together ----------------------------------------------------------------------------------------------
 
 
-def run(seconds: float = 3.0, tell: Progress = silent) -> BenchReport:
+def run(seconds: float = 3.0, progress: Progress = silent) -> BenchReport:
     """Measures. `seconds`: how long each load runs."""
     fabric = BenchFabric()
     notes: list[str] = []
@@ -179,8 +179,8 @@ def run(seconds: float = 3.0, tell: Progress = silent) -> BenchReport:
         notes.append(f"not compared with BMv2: {why}")
     else:
         namespace.enter()
-        other = bmv2(fabric, seconds, tell)
-    own = engine(fabric, seconds, tell)
+        other = bmv2(fabric, seconds, progress)
+    own = engine(fabric, seconds, progress)
     return report(own, other, notes)
 
 

@@ -39,18 +39,18 @@ class _Timed:
     right: bool
 
 
-def run(sets: int = SETS, phases: int = 24, tell: Progress = silent) -> BenchReport:
+def run(sets: int = SETS, phases: int = 24, progress: Progress = silent) -> BenchReport:
     """Measures all goals. `sets`: random failure sets; `phases`: of the two exchanges in virtual time (0: none run)."""
-    tell("loading native code")
+    progress("loading native code")
     warm()
     goals = [
-        *_hardest(tell),
-        *_random_sets(sets, tell),
+        *_hardest(progress),
+        *_random_sets(sets, progress),
         *_counterexamples(),
-        *_one_more(sets // 2, tell),
-        *_large(tell),
+        *_one_more(sets // 2, progress),
+        *_large(progress),
     ]
-    goals += _throughput(phases, tell)
+    goals += _throughput(phases, progress)
     lines = [
         {"name": goal.text, "value": goal.value, "goal": goal.target, "at_most": goal.most, "met": goal.met}
         for goal in goals
@@ -68,9 +68,9 @@ def _timed(fabric: FatTree2) -> _Timed:
     return _Timed(plan, solved - begin, time.perf_counter() - solved, right)
 
 
-def _hardest(tell: Progress) -> Iterator[Goal]:
+def _hardest(progress: Progress) -> Iterator[Goal]:
     """3F SW0,5,11, the best of some repetitions: others may be using this machine."""
-    tell("3F SW0,5,11")
+    progress("3F SW0,5,11")
     found = [_timed(parse_fabric(DAQ, HARDEST)) for _ in range(_REPEATS)]
     assert all(one.right and one.plan.phases == 400 for one in found), "3F SW0,5,11: a plan is wrong"
     yield Goal(
@@ -82,11 +82,11 @@ def _hardest(tell: Progress) -> Iterator[Goal]:
     yield Goal("3F SW0,5,11: seconds to route", round(min(one.plan.seconds.route for one in found), 4), 0.05, most=True)
 
 
-def _random_sets(sets: int, tell: Progress) -> Iterator[Goal]:
+def _random_sets(sets: int, progress: Progress) -> Iterator[Goal]:
     """Failures of 1 to 180 links; every pair of leaves keeps a common spine."""
     found = []
     for number in range(sets):
-        tell(f"random failures: {100 * number // sets}%")
+        progress(f"random failures: {100 * number // sets}%")
         found.append(
             _timed(random_failures(parse_fabric(DAQ), 1 + number * (MOST_FAILED - 1) // max(sets - 1, 1), number))
         )
@@ -105,11 +105,11 @@ def _counterexamples() -> Iterator[Goal]:
         yield Goal(f"{plan.fabric.name}, counterexample: phases", plan.phases, phases, most=True)
 
 
-def _one_more(draws: int, tell: Progress) -> Iterator[Goal]:
+def _one_more(draws: int, progress: Progress) -> Iterator[Goal]:
     """One more failed link, at a leaf that has lost fewer than f: neither f nor the phases that are needed change."""
     seconds, shares = [], []
     for number in range(draws):
-        tell(f"one more failure: {100 * number // draws}%")
+        progress(f"one more failure: {100 * number // draws}%")
         fabric = random_failures(parse_fabric(DAQ), 1 + number * (MOST_FAILED // 2) // draws, 1000 + number)
         after = one_more(fabric, number)
         if after is None:
@@ -136,11 +136,11 @@ def one_more(fabric: FatTree2, seed: int) -> FatTree2 | None:
     return None
 
 
-def _large(tell: Progress) -> Iterator[Goal]:
+def _large(progress: Progress) -> Iterator[Goal]:
     """FT(2;32,32): eight links of every leaf, drawn at random, and of three leaves each eight others."""
-    tell("FT(2;32,32)")
-    dice = random.Random("fors large")
-    everywhere = frozenset((leaf, spine) for leaf in range(32) for spine in dice.sample(range(32), 8))
+    progress("FT(2;32,32)")
+    rng = random.Random("fors large")
+    everywhere = frozenset((leaf, spine) for leaf in range(32) for spine in rng.sample(range(32), 8))
     three = frozenset((leaf, 8 * k + spine) for k, leaf in enumerate((0, 5, 11)) for spine in range(8))
     worst = 0.0
     for failed in (three, everywhere):
@@ -151,7 +151,7 @@ def _large(tell: Progress) -> Iterator[Goal]:
     yield Goal("FT(2;32,32), f = 8: seconds to schedule, route and verify", round(worst, 4), 3.0, most=True)
 
 
-def _throughput(phases: int, tell: Progress) -> Iterator[Goal]:
+def _throughput(phases: int, progress: Progress) -> Iterator[Goal]:
     """Virtual time at 200 Gb/s: an exchange with one failed link beside one without."""
     value = None
     if phases:
@@ -159,7 +159,7 @@ def _throughput(phases: int, tell: Progress) -> Iterator[Goal]:
 
         gbps = []
         for fail in (None, "0:0"):
-            tell(f"exchange with {'one failed link' if fail else 'all links'} in virtual time")
+            progress(f"exchange with {'one failed link' if fail else 'all links'} in virtual time")
             gbps.append(execute(ExchangeRun(parse_fabric(DAQ, fail), phases=phases)).throughput_gbps)
         value = round(gbps[1] / gbps[0], 4)
     yield Goal("throughput with one failed link, relative to none", value, 0.97)

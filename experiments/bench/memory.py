@@ -79,11 +79,11 @@ def _wire(network, topology: Topology) -> None:
 
 def _ask(child: Child) -> int:
     """The process's resident memory now."""
-    child.tell()
+    child.nudge()
     return int(child.answer())
 
 
-def measure(spec: str = D3, tell: Progress = silent) -> Resident:
+def measure(spec: str = D3, progress: Progress = silent) -> Resident:
     """Programs all switches of a topology and asks for the process's memory in between."""
     info = p4info(BUILD / "fabric.p4info.txtpb")
     config = (BUILD / "fabric.json").read_bytes()
@@ -93,22 +93,22 @@ def measure(spec: str = D3, tell: Progress = silent) -> Resident:
     with tempfile.TemporaryDirectory() as folder, Child(__name__, spec, f"unix:{folder}/p4runtime") as child:
         empty = int(child.answer())
         with_switches = _ask(child)
-        tell(f"{len(wanted)} switches added")
+        progress(f"{len(wanted)} switches added")
         with contextlib.ExitStack() as stack:
             clients = {d: stack.enter_context(Client(f"unix:{folder}/p4runtime", d)) for d in wanted}
             for client in clients.values():
                 client.set_pipeline(client.pipeline(info, config))
             with_pipelines = _ask(child)
-            tell("pipelines set")
+            progress("pipelines set")
             for device, client in clients.items():
                 client.write(client.requests([codec.insert(entity) for entity in wanted[device]], _BATCH))
             with_entries = _ask(child)
         return Resident(len(wanted), entries, empty, with_switches, with_pipelines, with_entries)
 
 
-def run(tell: Progress = silent) -> BenchReport:
+def run(progress: Progress = silent) -> BenchReport:
     """Measures D3."""
-    return report(measure(D3, tell))
+    return report(measure(D3, progress))
 
 
 def report(found: Resident) -> BenchReport:

@@ -122,11 +122,11 @@ def _times(pair: _Pair, packets: int, turns: int, windows: int) -> tuple[float, 
     return off / packets, (off + statistics.median(differences)) / packets, statistics.median(ends)
 
 
-def run(packets: int = PACKETS, turns: int = TURNS, windows: int = WINDOWS, tell: Progress = silent) -> BenchReport:
+def run(packets: int = PACKETS, turns: int = TURNS, windows: int = WINDOWS, progress: Progress = silent) -> BenchReport:
     """Measures for several numbers of flows."""
     rows, numbers = [], []
     for flows in FLOWS:
-        tell(f"{flows} flows")
+        progress(f"{flows} flows")
         pair = _Pair(flows)
         pair.seconds(packets // 10, True)
         off, on, window = _times(pair, packets, turns, windows)

@@ -287,7 +287,7 @@ def _drain(client: Client) -> None:
             client.receive()
 
 
-def measure(seconds: float = SECONDS, tell: Progress = silent) -> Soak:
+def measure(seconds: float = SECONDS, progress: Progress = silent) -> Soak:
     """Does all of it at once for some time."""
     info = p4info(BUILD / "bench_tables.p4info.txtpb")
     config = (BUILD / "bench_tables.json").read_bytes()
@@ -296,10 +296,10 @@ def measure(seconds: float = SECONDS, tell: Progress = silent) -> Soak:
         served = stack.enter_context(Child(__name__, "serve", address))
         served.answer()
         _fill(stack, address, info, config)
-        tell(f"{_DEVICES} switches with {_ENTRIES:,} entries each")
+        progress(f"{_DEVICES} switches with {_ENTRIES:,} entries each")
         before, watch = resident(served.pid), _Watch(served.pid)
         attack = Attack(address)
-        served.tell()
+        served.nudge()
         attack.begin("cancelled reads:", _cancelled_read, 4)
         attack.begin("unread reads:", _unread_reads(attack), 4)
         attack.begin("unread streams:", _unread_streams(attack), 8)
@@ -307,14 +307,14 @@ def measure(seconds: float = SECONDS, tell: Progress = silent) -> Soak:
         attack.begin("roles:", _roles(attack), 8)
         attack.begin("writes of 11 MiB:", _large_writes(info), 12)
         attack.begin("writes of empty updates:", _empty_updates, 2)
-        tell("all begun")
+        progress("all begun")
         try:
             with Child(__name__, "honest", address, f"{seconds}") as honest:
                 honest.answer()
                 found = json.loads(honest.answer())
         finally:
             attack.end()
-            served.tell()
+            served.nudge()
         time.sleep(1.0)
         return Soak(
             before=before,
@@ -328,9 +328,9 @@ def measure(seconds: float = SECONDS, tell: Progress = silent) -> Soak:
         )
 
 
-def run(seconds: float = SECONDS, tell: Progress = silent) -> BenchReport:
+def run(seconds: float = SECONDS, progress: Progress = silent) -> BenchReport:
     """Measures."""
-    return report(measure(seconds, tell))
+    return report(measure(seconds, progress))
 
 
 def report(found: Soak) -> BenchReport:

@@ -89,7 +89,7 @@ def _measure(client: Client, info: p4i.P4Info, kind: str, count: int, batch: int
     return WriteRate(kind, count, count / insert, count / modify, count / read, count / delete)
 
 
-def run(count: int = ENTRIES, batch: int = BATCH, tell: Progress = silent) -> BenchReport:
+def run(count: int = ENTRIES, batch: int = BATCH, progress: Progress = silent) -> BenchReport:
     """Measures with `count` entries in each kind of table, `batch` updates a message."""
     info = p4info(BUILD / "bench_tables.p4info.txtpb")
     config = (BUILD / "bench_tables.json").read_bytes()
@@ -100,7 +100,7 @@ def run(count: int = ENTRIES, batch: int = BATCH, tell: Progress = silent) -> Be
         client.set_pipeline(client.pipeline(info, config))
         for kind in PORTS:
             points.append(_measure(client, info, kind, count, batch))
-            tell(f"{kind}: {points[-1].insert_per_s:,.0f} entries/s written")
+            progress(f"{kind}: {points[-1].insert_per_s:,.0f} entries/s written")
     return report(points)
 
 

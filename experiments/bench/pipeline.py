@@ -53,7 +53,7 @@ def _packet_out(info: p4i.P4Info) -> p4r.PacketOut:
     return packet
 
 
-def run(times: int = 3, tell: Progress = silent) -> BenchReport:
+def run(times: int = 3, progress: Progress = silent) -> BenchReport:
     """Measures some times and takes the medians."""
     info = p4info(BUILD / "fabric.p4info.txtpb")
     before = (BUILD / "fabric.json").read_bytes()
@@ -63,7 +63,7 @@ def run(times: int = 3, tell: Progress = silent) -> BenchReport:
         config = json.dumps(source | {"program": f"fabric-{uuid.uuid4()}.p4"}).encode()
         new.append(_first_packet(info, before, config))
         cached.append(_first_packet(info, before, config))
-        tell(f"new: {new[-1]:.3f} s, cached: {cached[-1]:.3f} s")
+        progress(f"new: {new[-1]:.3f} s, cached: {cached[-1]:.3f} s")
     return report(statistics.median(new), statistics.median(cached))
 
 

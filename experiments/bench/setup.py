@@ -40,19 +40,19 @@ _MESSAGE = 2_000_000
 _PATIENCE_S = 60.0
 
 
-def run(largest: str = "d3", connections: int = CONNECTIONS, tell: Progress = silent) -> BenchReport:
+def run(largest: str = "d3", connections: int = CONNECTIONS, progress: Progress = silent) -> BenchReport:
     """Measures all of it. `largest`: the topology that is proven beside D1; `connections`: how many are set up."""
-    tell("building topologies")
+    progress("building topologies")
     build = _best(lambda: _seconds(lambda: [parse_topology(spec) for spec in ("d3", "fat-tree:k=16")]))
     proofs = {}
     for spec in dict.fromkeys(("d1", largest)):
-        tell(f"proving {spec}")
+        progress(f"proving {spec}")
         proofs[spec] = proof_seconds(spec)
-    tell(f"setting up {connections} connections")
+    progress(f"setting up {connections} connections")
     connect_us = 1e6 * _best(lambda: connect_seconds(connections)) / connections
-    tell("changing multicast groups")
+    progress("changing multicast groups")
     group_us = 1e6 * _best(group_seconds) / _GROUPS
-    tell("a message over UNIX sockets")
+    progress("a message over UNIX sockets")
     frames = 1 / _best(lambda: 1 / driver_rate())
     goals = (
         Goal("seconds to build D3 and a fat-tree of k = 16", build, 1.0, most=True),

@@ -69,13 +69,13 @@ class Speed:
 
 def derangement(n: int, seed: int) -> list[tuple[int, int]]:
     """(host, its target) for a random permutation that sends nobody to itself."""
-    dice, targets = random.Random(seed), list(range(n))
+    rng, targets = random.Random(seed), list(range(n))
     while any(host == target for host, target in enumerate(targets)):
-        dice.shuffle(targets)
+        rng.shuffle(targets)
     return list(enumerate(targets))
 
 
-def permutation(k: int, message: int, tell: Progress = silent, seed: int = 1) -> Speed:
+def permutation(k: int, message: int, progress: Progress = silent, seed: int = 1) -> Speed:
     """Runs the reference on a fat-tree of `k` ports with messages of that many bytes.
 
     Raises:
@@ -88,13 +88,13 @@ def permutation(k: int, message: int, tell: Progress = silent, seed: int = 1) ->
         fabric.connect(derangement(len(topology.hosts), seed))
         fabric.run(1)  # loads native code
         fabric.send(message)
-        tell(f"{len(topology.hosts)} hosts are ready")
+        progress(f"{len(topology.hosts)} hosts are ready")
         begin = time.thread_time()
         while fabric.unfinished():
             if fabric.now_ps > _LIMIT_PS:
                 raise DetourError(f"{fabric.unfinished()} messages were not delivered within 100 ms of virtual time")
             fabric.run(fabric.now_ps + _STEP_PS)
-            tell(f"{fabric.unfinished()} messages under way after {fabric.now_ps // US} us")
+            progress(f"{fabric.unfinished()} messages under way after {fabric.now_ps // US} us")
         spent = time.thread_time() - begin
         hops = fabric.network.switch_stats()["packets"].sum() + fabric.network.host_stats()["rx_packets"].sum()
         return Speed(
@@ -123,9 +123,9 @@ def compile_seconds() -> float:
 def _hold(connections: int) -> None:
     """Prints the process's peak memory in bytes after all connections have sent for a while."""
     topology = parse_topology("d3")
-    dice = np.random.default_rng(1)
-    source = dice.integers(0, len(topology.hosts), connections)
-    target = (source + 32 + dice.integers(0, len(topology.hosts) - 64, connections)) % len(topology.hosts)
+    rng = np.random.default_rng(1)
+    source = rng.integers(0, len(topology.hosts), connections)
+    target = (source + 32 + rng.integers(0, len(topology.hosts) - 64, connections)) % len(topology.hosts)
     with VirtualFabric(topology, TELEMETRY_LERP, RunSettings(window=_WINDOW), queue_pairs=connections) as fabric:
         fabric.connect(list(zip(source.tolist(), target.tolist(), strict=True)))
         fabric.send(1 << 30)
@@ -145,12 +145,12 @@ def memory(connections: int = _CONNECTIONS) -> tuple[int, int]:
     return found["peak"], found["delivered"]
 
 
-def run(k: int = 16, message: int = 2_000_000, tell: Progress = silent) -> BenchReport:
+def run(k: int = 16, message: int = 2_000_000, progress: Progress = silent) -> BenchReport:
     """Measures speed, compile time and memory."""
-    tell("compiling fabric.p4")
+    progress("compiling fabric.p4")
     compile_s = compile_seconds()
-    speeds = [permutation(k, message, tell) for _ in range(_RUNS)]
-    tell(f"D3 with {_CONNECTIONS:,} connections")
+    speeds = [permutation(k, message, progress) for _ in range(_RUNS)]
+    progress(f"D3 with {_CONNECTIONS:,} connections")
     return report(speeds, compile_s, *memory())
 
 

@@ -48,7 +48,7 @@ def in_process(fabric: BenchFabric, size: int, seconds: float) -> float:
 
 
 def over_veth(
-    kind: processes.Kind, fabric: BenchFabric, sizes: tuple[int, ...], seconds: float, tell: Progress
+    kind: processes.Kind, fabric: BenchFabric, sizes: tuple[int, ...], seconds: float, progress: Progress
 ) -> list[float]:
     """Best rates of a switch process on veth pairs, one for each size. In a namespace of our own."""
     switch = fabric.topology.switches[0]
@@ -59,24 +59,25 @@ def over_veth(
         ports = {switch.device_id: {port: f"s{port}" for port in numbers}}
         with processes.Switches(kind, ports) as switches:
             switches.provision({switch.device_id: fabric.plan[switch.device_id]})
-            return [_best(kind, sinks, through_switch(fabric.topology, size), seconds, tell) for size in sizes]
+            return [_best(kind, sinks, through_switch(fabric.topology, size), seconds, progress) for size in sizes]
     finally:
         namespace.remove([f"s{port}" for port in numbers])
 
 
-def _best(kind: processes.Kind, sinks: list[str], frames: list[bytes], seconds: float, tell: Progress) -> float:
+def _best(kind: processes.Kind, sinks: list[str], frames: list[bytes], seconds: float, progress: Progress) -> float:
     with Generator({"t1": frames}) as generator:
 
         def measure(load: float) -> Rate:
             found = offer(generator, sinks, load, seconds)
-            tell(f"{kind}: {len(frames[0])} bytes, {found.offered:,.0f}/s offered, {found.delivered:,.0f}/s delivered")
+            rates = f"{found.offered:,.0f}/s offered, {found.delivered:,.0f}/s delivered"
+            progress(f"{kind}: {len(frames[0])} bytes, {rates}")
             return found
 
         offer(generator, sinks, 1000.0, _WARM_UP)
         return search.best(search.best_rate(measure, _FIRST_RATE))
 
 
-def run(sizes: tuple[int, ...] = SIZES, seconds: float = 1.0, tell: Progress = silent) -> BenchReport:
+def run(sizes: tuple[int, ...] = SIZES, seconds: float = 1.0, progress: Progress = silent) -> BenchReport:
     """Measures. `seconds`: how long each load is offered."""
     fabric = BenchFabric()
     notes: list[str] = []
@@ -91,10 +92,10 @@ def run(sizes: tuple[int, ...] = SIZES, seconds: float = 1.0, tell: Progress = s
         else:
             notes.append(f"not compared with BMv2: {processes.BMV2_COMMAND} is not on PATH")
         for kind in kinds:
-            veth[kind] = over_veth(kind, fabric, sizes, seconds, tell)
+            veth[kind] = over_veth(kind, fabric, sizes, seconds, progress)
     found = []
     for number, size in enumerate(sizes):
-        tell(f"in process: {size} bytes")
+        progress(f"in process: {size} bytes")
         best = {kind: rates[number] for kind, rates in veth.items()}
         found.append(Size(size, in_process(fabric, size, seconds), best.get("engine"), best.get("bmv2")))
     return report(found, notes)

@@ -110,7 +110,7 @@ def _measure(program: Program, kind: str, known: dict[int, BenchEntry], port: in
         return inprocess.packets_per_second(network, (1, port), batch, seconds)
 
 
-def run(sizes: Sequence[int] = ENTRIES, seconds: float = 0.5, tell: Progress = silent) -> BenchReport:
+def run(sizes: Sequence[int] = ENTRIES, seconds: float = 0.5, progress: Progress = silent) -> BenchReport:
     """Measures. `seconds`: for each table size."""
     program = Program.from_json((BUILD / "bench_tables.json").read_text())
     bare = _measure(program, "exact", entries("exact", 1), NO_TABLE, seconds)
@@ -119,7 +119,7 @@ def run(sizes: Sequence[int] = ENTRIES, seconds: float = 0.5, tell: Progress = s
         for size in sizes:
             pps = _measure(program, kind, entries(kind, size), port, seconds)
             points.append(LookupRate(kind, size, pps, 1e9 / pps - 1e9 / bare))
-            tell(f"{kind}: {size:,} entries, {pps:,.0f} packets/s")
+            progress(f"{kind}: {size:,} entries, {pps:,.0f} packets/s")
     return report(bare, points)
 
 

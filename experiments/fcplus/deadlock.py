@@ -31,13 +31,13 @@ AFTER_PS = 200 * US
 
 def draw(routes: ExpanderRoutes, each: int, seed: int) -> tuple[list[tuple[int, int]], list[int]]:
     """(pairs of hosts, a path for each): `each` random destinations on other switches for every host."""
-    dice, topology = random.Random(f"deadlock {seed}"), routes.network.topology
+    rng, topology = random.Random(f"deadlock {seed}"), routes.network.topology
     number = {tuple(pair): i for i, pair in enumerate(routes.pairs.tolist())}
     pairs, rows = [], []
     for host in topology.hosts:
         for _ in range(each):
-            other = dice.choice([h for h in topology.hosts if h.switch != host.switch])
-            pair, place = number[host.switch, other.switch], dice.random()
+            other = rng.choice([h for h in topology.hosts if h.switch != host.switch])
+            pair, place = number[host.switch, other.switch], rng.random()
             low, high = int(routes.first[pair]), int(routes.first[pair + 1])
             pairs.append((host.index, other.index))
             rows.append(low + int(place * (high - low)))

@@ -32,14 +32,14 @@ TICK_PS = 1_000_000
 
 class MessageArrivals(NamedTuple):
     """In the order of their arrival: `at_ps`, `source` and `target` host, `size` in bytes of payload, `pair` of the
-    demand, `dice` in [0, 1) that picks the path. All of shape (n,)."""
+    demand, `draw` in [0, 1) that picks the path. All of shape (n,)."""
 
     at_ps: NDArray[np.int64]
     source: NDArray[np.int64]
     target: NDArray[np.int64]
     size: NDArray[np.int64]
     pair: NDArray[np.int64]
-    dice: NDArray[np.float64]
+    draw: NDArray[np.float64]
 
 
 def mean_size(sizes: str) -> float:
@@ -61,7 +61,7 @@ def draw(
     The hosts of a switch share its demands evenly. Times, sizes, and what else does not depend on the network are the
     same for all networks with as many servers, so that what differs between them is not the luck of the draw.
     """
-    times, lengths, places, dice = (np.random.default_rng([seed, number]) for number in range(4))
+    times, lengths, places, rng = (np.random.default_rng([seed, number]) for number in range(4))
     bytes_each = mean_size(sizes) * PACKET_BYTES / PAYLOAD
     mean = load * rate_bps / 8 / bytes_each * float(demand.amount.sum()) * duration_ps / 1e12
     # All that may be needed is drawn: how many come has no influence on what they are.
@@ -78,13 +78,13 @@ def draw(
         for side, switch in enumerate(demand.pairs[pair].T)
     )
     at_ps = at.astype(np.int64) // TICK_PS * TICK_PS
-    return MessageArrivals(at_ps, source, target, drawn, pair, dice.random(count))
+    return MessageArrivals(at_ps, source, target, drawn, pair, rng.random(count))
 
 
 def choose_paths(routes: ExpanderRoutes, shares: NDArray[np.float64], messages: MessageArrivals) -> NDArray[np.int64]:
     """The row of `routes` for every message: one of its pair's, with the probability that `shares` gives."""
     total = np.concatenate([[0.0], np.cumsum(shares)])
     low, high = routes.first[messages.pair], routes.first[messages.pair + 1]
-    wanted = total[low] + messages.dice * (total[high] - total[low])
+    wanted = total[low] + messages.draw * (total[high] - total[low])
     rows = np.searchsorted(total, wanted, side="right") - 1
     return np.clip(rows, low, high - 1)

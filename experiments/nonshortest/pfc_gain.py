@@ -107,8 +107,8 @@ def select(connections: Sequence[int], seeds: int = 1, times: str = "normal") ->
 
 def draw(topology: Topology, connections: int, seed: int) -> list[HostPair]:
     """Pairs of different hosts, each drawn uniformly; a pair may occur again."""
-    dice, hosts = random.Random(f"table 1 {seed}"), range(len(topology.hosts))
-    return [tuple(dice.sample(hosts, 2)) for _ in range(connections)]  # type: ignore[misc]
+    rng, hosts = random.Random(f"table 1 {seed}"), range(len(topology.hosts))
+    return [tuple(rng.sample(hosts, 2)) for _ in range(connections)]  # type: ignore[misc]
 
 
 def seconds(point: PfcGainPoint) -> float:

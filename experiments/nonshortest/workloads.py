@@ -60,17 +60,17 @@ def sample(topology: Topology, pattern: str, count: int, seed: int) -> list[Host
         raise DetourError(
             f"{count} pairs of {pattern} on {topology.spec}: there are 1 to {most}, {_RULES[pattern]} (Table II)"
         )
-    dice = random.Random(f"{pattern} {seed}")
+    rng = random.Random(f"{pattern} {seed}")
     per_group = _hosts_per_group(topology, pattern)
     by_group = [[h.index for h in topology.hosts if h.group == group] for group in range(topology.groups)]
     if pattern == "unf":
-        return [_unf_pair(number, by_group, topology, per_group) for number in dice.sample(range(most), count)]
-    first, second = dice.sample(range(topology.groups), 2)
+        return [_unf_pair(number, by_group, topology, per_group) for number in rng.sample(range(most), count)]
+    first, second = rng.sample(range(topology.groups), 2)
     targets = by_group[second]
     sources = by_group[first]
     if pattern == "adv2":
         sources = [host for group, hosts in enumerate(by_group) if group != second for host in hosts]
-    return [(sources[n // per_group], targets[n % per_group]) for n in dice.sample(range(most), count)]
+    return [(sources[n // per_group], targets[n % per_group]) for n in rng.sample(range(most), count)]
 
 
 def _unf_pair(number: int, by_group: list[list[int]], topology: Topology, per_group: int) -> HostPair:

@@ -56,7 +56,7 @@ class ControlServer:
     """Serves operations by name, each connection in a thread of its own.
 
     Operations get the client's arguments by keyword, decoded by the types of their parameters, and, if they have
-    parameters of those names, `tell` (a function that reports progress) and `cancelled` (an event that is set when the
+    parameters of those names, `progress` (a function that reports it) and `cancelled` (an event that is set when the
     client goes away). What they return is a record, or what JSON knows.
     """
 
@@ -203,7 +203,7 @@ class ControlServer:
             raise DetourError(f"control socket: there is no {name!r}; there are {', '.join(self._operations)}")
         declared = OPERATIONS.get(name) or Operation(name, "", LIMIT_S, operation)
         arguments = declared.decoded(arguments)
-        extras = {"tell": lambda text: say({"tell": text}), "cancelled": cancelled}
+        extras = {"progress": lambda text: say({"tell": text}), "cancelled": cancelled}
         taken = inspect.signature(operation).parameters
         return as_json(operation(**arguments, **{key: value for key, value in extras.items() if key in taken}))
 
@@ -249,7 +249,7 @@ def call(
     path: Path,
     do: str,
     arguments: Mapping[str, Any],
-    tell: Progress = silent,
+    progress: Progress = silent,
     limit_s: float | None = LIMIT_S,
     silence_s: float = SILENCE_S,
 ) -> Any:
@@ -272,7 +272,7 @@ def call(
                 connection.sendall(json.dumps(request).encode() + b"\n")
             for answer in _answers(connection, deadline, silence_s):
                 if "tell" in answer:
-                    tell(answer["tell"])
+                    progress(answer["tell"])
                 elif "error" in answer:
                     raise DetourError(answer["error"])
                 elif "result" in answer:

@@ -74,7 +74,7 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def boot(options: UpOptions, tell: Progress = silent, scratch: Path | None = None) -> Session:
+def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None = None) -> Session:
     """A fabric with its pipeline set and all tables written.
 
     Raises:
@@ -84,14 +84,14 @@ def boot(options: UpOptions, tell: Progress = silent, scratch: Path | None = Non
     fabric = make_fabric(
         options.target, topology, scratch=scratch, grpc_address=options.grpc, grpc_tls=options.grpc_tls
     )
-    fabric.start(tell)
+    fabric.start(progress)
     session = Session(fabric)
     try:
         if options.pcap is not None:
             fabric.capture(Path(options.pcap))
-        tell("setting pipelines")
+        progress("setting pipelines")
         session.connect()
-        tell("writing tables")
+        progress("writing tables")
         session.provision()
     except BaseException:
         session.close()
@@ -101,7 +101,7 @@ def boot(options: UpOptions, tell: Progress = silent, scratch: Path | None = Non
 
 def run(
     options: UpOptions,
-    tell: Progress = silent,
+    progress: Progress = silent,
     ready: Callable[[Status], None] = lambda status: None,
     state: StateDir | None = None,
     detached: bool = False,
@@ -128,9 +128,9 @@ def run(
         try:
             state.forget_last_log()
             if detached:
-                tell = log.begin(state, tell)
+                progress = log.begin(state, progress)
             state.record({"target": options.target, "topology": options.topology})
-            session = boot(options, tell, state.scratch)
+            session = boot(options, progress, state.scratch)
             try:
                 state.record({"target": session.fabric.target, "topology": session.topology.spec})
                 _serve(session, state, now_up, detached)
@@ -167,7 +167,7 @@ def _serve(session: Session, state: StateDir, ready: Callable[[Status], None], d
         server.stop()
 
 
-def ask(do: str, tell: Progress = silent, state: StateDir | None = None, **arguments: Any) -> Any:
+def ask(do: str, progress: Progress = silent, state: StateDir | None = None, **arguments: Any) -> Any:
     """Asks the fabric that is up for something.
 
     Raises:
@@ -176,7 +176,7 @@ def ask(do: str, tell: Progress = silent, state: StateDir | None = None, **argum
     state = state or StateDir()
     stale = state.remove_stale()
     try:
-        return call(state.socket, do, arguments, tell, _limit_s(do, arguments))
+        return call(state.socket, do, arguments, progress, _limit_s(do, arguments))
     except DetourError as error:
         words = None if state.is_alive() else state.last_words()
         reason = f" ({words[0]}; its log: {words[1]})" if words else ""
@@ -215,7 +215,7 @@ def down(state: StateDir | None = None) -> bool:
     raise DetourError(f"the fabric{f' (process {process})' if process else ''} does not end")
 
 
-def spawn(options: UpOptions, tell: Progress = silent) -> Status:
+def spawn(options: UpOptions, progress: Progress = silent) -> Status:
     """Starts a detached fabric; returns its status once it is up.
 
     Raises:
@@ -242,7 +242,7 @@ def spawn(options: UpOptions, tell: Progress = silent) -> Status:
                 if "error" in said:
                     process.wait()
                     raise DetourError(said["error"])
-                tell(said["tell"])
+                progress(said["tell"])
     except KeyboardInterrupt:
         process.terminate()
         process.wait()

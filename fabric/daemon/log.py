@@ -31,12 +31,12 @@ class _Handler(logging.StreamHandler):
             return
 
 
-def begin(state: StateDir, tell: Progress) -> Progress:
-    """Starts the log and lets standard error go there. Returns a `tell` that notes in it what it tells."""
+def begin(state: StateDir, progress: Progress) -> Progress:
+    """Starts the log and lets standard error go there. Returns a `progress` that notes in it what it tells."""
     try:
         descriptor = state.open_log()
     except OSError as error:
-        tell(f"going on without a log: {error.strerror}")
+        progress(f"going on without a log: {error.strerror}")
         descriptor = os.open(os.devnull, os.O_WRONLY)
     sys.stderr.flush()
     os.dup2(descriptor, sys.stderr.fileno())
@@ -51,7 +51,7 @@ def begin(state: StateDir, tell: Progress) -> Progress:
 
     def told(text: str) -> None:
         _log.info("%s", text)
-        tell(text)
+        progress(text)
 
     return told
 

@@ -54,7 +54,7 @@ class Fabric(ABC):
         self._dead: frozenset[int] = frozenset()
 
     @abstractmethod
-    def start(self, tell: Progress = silent) -> None:
+    def start(self, progress: Progress = silent) -> None:
         """Boots all of it; on return every endpoint answers.
 
         Raises:

@@ -56,14 +56,15 @@ class EngineFabric(NetworkFabric):
 
     # -- life -------------------------------------------------------------------------------------------
 
-    def start(self, tell: Progress = silent) -> None:
+    def start(self, progress: Progress = silent) -> None:
         try:
-            self.serving.listen(tell)  # before anything that takes long: an address that cannot be had is told at once
-            warm.ensure(tell)
-            tell("loading the P4 program")
+            # Before anything that takes long: an address that cannot be had is told at once.
+            self.serving.listen(progress)
+            warm.ensure(progress)
+            progress("loading the P4 program")
             compile_program(PipelineConfig.fabric().blob.read_bytes())  # switches find it in the cache
             self._build()
-            tell(f"starting {len(self.topology.switches)} switches")
+            progress(f"starting {len(self.topology.switches)} switches")
             self.network.start()
             self.serving.serve(self.network, self.topology.switches)
         except BaseException:

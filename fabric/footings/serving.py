@@ -36,7 +36,7 @@ class Serving:
         self._endpoint: GrpcEndpoint | None = None
         self.server: P4RuntimeServer | None = None
 
-    def listen(self, tell: Progress) -> None:
+    def listen(self, progress: Progress) -> None:
         """Takes the addresses; who connects is kept waiting.
 
         Raises:
@@ -50,10 +50,10 @@ class Serving:
         if why := too_long(self._folder / _SOCKET):
             raise DetourError(f"P4Runtime: {self._folder / _SOCKET}: {why} with XDG_RUNTIME_DIR or TMPDIR")
         endpoint = GrpcEndpoint(self._address, self._tls, self._folder / _SOCKET)
-        endpoint.bind(PATIENCE_S, tell)
+        endpoint.bind(PATIENCE_S, progress)
         self._endpoint = endpoint
         if self._address is not None:
-            tell(f"P4Runtime: {endpoint.reach()}")
+            progress(f"P4Runtime: {endpoint.reach()}")
 
     def serve(self, network: Network, switches: Iterable[Switch]) -> None:
         """Serves these switches of a network."""

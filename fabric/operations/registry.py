@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 LIMIT_S = 600.0
 QUICK_S = 60.0
-NOT_SENT = ("tell", "cancelled")
+NOT_SENT = ("progress", "cancelled")
 """parameters that are no part of a request: who serves it reports progress by the one, and ends it by the other"""
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -151,7 +151,7 @@ class Operations(Protocol):
         store: str | None = None,
         sport: int | None = None,
         usid: str | None = None,
-        tell: Progress = silent,
+        progress: Progress = silent,
     ) -> SentMessage: ...
 
     @_operation("queuing delay of every candidate path", QUICK_S)

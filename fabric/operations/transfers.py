@@ -45,7 +45,7 @@ class Transfers:
         store: str | None = None,
         sport: int | None = None,
         usid: str | None = None,
-        tell: Progress = silent,
+        progress: Progress = silent,
         cancelled: threading.Event | None = None,
     ) -> SentMessage:
         """Sends a message, or a file, and checks what arrives: on the path that is given, or that the placement has for
@@ -70,7 +70,7 @@ class Transfers:
         try:
             self._watched.begins(name)
             cancelled = cancelled or threading.Event()
-            seconds = send_once(self._pump, flow, cancelled, _teller(tell, length))
+            seconds = send_once(self._pump, flow, cancelled, _counting(progress, length))
             if flow.failure:
                 raise DetourError(f"{source} to {target}: {flow.failure}")
             if cancelled.is_set():
@@ -119,5 +119,5 @@ class Transfers:
         return ProbedPaths(source, target, rows)
 
 
-def _teller(tell: Progress, total: int) -> Callable[[int], None]:
-    return lambda arrived: tell(f"{arrived} of {total} bytes")
+def _counting(progress: Progress, total: int) -> Callable[[int], None]:
+    return lambda arrived: progress(f"{arrived} of {total} bytes")

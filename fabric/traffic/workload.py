@@ -39,9 +39,9 @@ def pairs_of(topology: Topology, pattern: str, seed: int = 0, count: int | None 
     groups = sorted({host.group for host in topology.hosts})
     if len(groups) < 2:
         raise DetourError(f"pattern {pattern} needs two groups of hosts; {topology.spec} has one")
-    dice = random.Random(f"{pattern} {seed}")
-    to = dice.choice(groups)
-    sources = dice.choice([group for group in groups if group != to])
+    rng = random.Random(f"{pattern} {seed}")
+    to = rng.choice(groups)
+    sources = rng.choice([group for group in groups if group != to])
     found = [
         (a.index, b.index)
         for a, b in product(topology.hosts, topology.hosts)
@@ -53,21 +53,21 @@ def pairs_of(topology: Topology, pattern: str, seed: int = 0, count: int | None 
         return found
     if not 0 < count <= len(found):
         raise DetourError(f"pattern {pattern} has 1 to {len(found)} pairs in {topology.spec}; {count} are asked for")
-    return dice.sample(found, count)
+    return rng.sample(found, count)
 
 
-def shortest_choice(dice: random.Random) -> Choice:
+def shortest_choice(rng: random.Random) -> Choice:
     """One random shortest path."""
-    return Choice((Path(dice.randrange(1 << 15)),))
+    return Choice((Path(rng.randrange(1 << 15)),))
 
 
-def probing_choice(topology: Topology, source: Host, target: Host, dice: random.Random) -> Choice:
+def probing_choice(topology: Topology, source: Host, target: Host, rng: random.Random) -> Choice:
     """The |G| - 1 candidates of section III, beginning with a shortest path."""
-    start = dice.randrange(1 << 15)
+    start = rng.randrange(1 << 15)
     if topology.valiant_groups > 2 and source.group != target.group:
         ports = probe_ports(source.group, target.group, topology.valiant_groups, start)
     else:
-        ports = tuple(dice.sample(range(1 << 15), ECMP_CANDIDATES))
+        ports = tuple(rng.sample(range(1 << 15), ECMP_CANDIDATES))
     return Choice(tuple(Path(port) for port in ports))
 
 
@@ -114,23 +114,23 @@ class Workload:
             self.close()
             raise
 
-    def run(self, warm_up: float, seconds: float, tell: Callable[[float], None] = lambda _: None) -> WorkloadResult:
+    def run(self, warm_up: float, seconds: float, progress: Callable[[float], None] = lambda _: None) -> WorkloadResult:
         """Lets traffic converge for `warm_up`, measures for `seconds`, then waits for what is under way.
 
-        `tell` is called with the share of the time that has passed.
+        `progress` is called with the fraction of the time that has passed.
 
         Raises:
             DetourError: a connection fails or does not finish.
         """
         begin, total_ps = self._clock.now_ps, ps(warm_up + seconds)
 
-        def progress() -> bool:
-            tell(min((self._clock.now_ps - begin) / total_ps, 1.0))
+        def failed() -> bool:
+            progress(min((self._clock.now_ps - begin) / total_ps, 1.0))
             return any(flow.failure for flow in self.flows)
 
-        self._pump.run(self.flows, progress, warm_up)
+        self._pump.run(self.flows, failed, warm_up)
         before = self._snapshot()
-        self._pump.run(self.flows, progress, seconds)
+        self._pump.run(self.flows, failed, seconds)
         after = self._snapshot()
         paths = tuple((flow.source_host, flow.target_host, flow.current_path) for flow in self.flows)
         self._pump.drain(self.flows, 30.0 + 10 * seconds)
@@ -176,15 +176,15 @@ def _sum(stats: Sequence[dict[str, Any]], name: str) -> int:
     return sum(s[name] for s in stats)
 
 
-def send_once(pump: Pump, flow: Flow, cancelled: threading.Event, tell: Callable[[int], None]) -> float:
-    """Sends what the flow has; returns the seconds it took by the fabric's clock. `tell` is called with the bytes that
-    have arrived."""
+def send_once(pump: Pump, flow: Flow, cancelled: threading.Event, progress: Callable[[int], None]) -> float:
+    """Sends what the flow has; returns the seconds it took by the fabric's clock. `progress` is called with the
+    bytes that have arrived."""
     clock = pump.clock
     begin = clock.now_ps
 
-    def progress() -> bool:
-        tell(flow.bytes_ok)
+    def ended() -> bool:
+        progress(flow.bytes_ok)
         return cancelled.is_set()
 
-    pump.run([flow], progress)
+    pump.run([flow], ended)
     return max(clock.now_ps - begin, clock.pause_ps) / PS

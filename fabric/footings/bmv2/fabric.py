@@ -58,7 +58,7 @@ class Bmv2Fabric(Fabric):
 
     # -- life -------------------------------------------------------------------------------------------
 
-    def start(self, tell: Progress = silent) -> None:
+    def start(self, progress: Progress = silent) -> None:
         """Call it in a thread that lives as long as the fabric: the switches end with the thread."""
         reason = missing()
         if reason is not None:
@@ -67,11 +67,11 @@ class Bmv2Fabric(Fabric):
         needed = descriptors.PROCESS + 3 * (len(self.topology.switches) + len(self.topology.hosts))
         descriptors.require(needed, f"BMv2 with {len(self.topology.switches)} switches")
         try:
-            tell("laying cables")
+            progress("laying cables")
             self._lay_cables()
-            tell(f"starting {len(self.topology.switches)} switches")
+            progress(f"starting {len(self.topology.switches)} switches")
             self._start_switches()
-            tell("setting rates and depths of queues")
+            progress("setting rates and depths of queues")
             for switch in self._switches:
                 self._set_queues(switch)
             self._start_hosts()

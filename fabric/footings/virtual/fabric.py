@@ -100,7 +100,7 @@ class VirtualFabric(NetworkFabric):
         terms = FabricTerms(scheme.policy, self.config, self.settings.links.rate_bps, self.settings.seed)
         hs = _make_hosts(topology, self.config, self.settings, queue_pairs)
         super().__init__(topology, terms, address_hosts(hs, topology))
-        self._dice = random.Random(f"paths {self.settings.seed}")
+        self._rng = random.Random(f"paths {self.settings.seed}")
         self._network = Network(
             Virtual(),
             seed=self.settings.seed,
@@ -188,7 +188,7 @@ class VirtualFabric(NetworkFabric):
             return self._states
         return {device: self.network.state(device) for device in self._states}  # a controller may set programs
 
-    def start(self, tell: Progress = silent) -> None:
+    def start(self, progress: Progress = silent) -> None:
         """Serves P4Runtime; without it, everything else works just the same.
 
         Raises:
@@ -204,7 +204,7 @@ class VirtualFabric(NetworkFabric):
 
         try:
             self._serving = Serving()
-            self._serving.listen(tell)
+            self._serving.listen(progress)
             self._serving.serve(self.network, self.topology.switches)
         except BaseException:
             self.close()
@@ -248,14 +248,14 @@ class VirtualFabric(NetworkFabric):
         """The candidates of a connection; as many for every one of a scheme."""
         if self.scheme.paths != "telemetry":
             detour = DETOUR_BIT if self.scheme.paths == "detour" else 0
-            return (self._dice.randrange(PATHS) | detour,)
+            return (self._rng.randrange(PATHS) | detour,)
         a, b = self.topology.hosts[source], self.topology.hosts[target]
         groups = self.topology.valiant_groups
         if groups > 2 and a.group != b.group:
             # Few starts, so that the search for ports that lead to all groups is remembered.
-            start = self._dice.randrange(_STARTS) * (PATHS // _STARTS)
+            start = self._rng.randrange(_STARTS) * (PATHS // _STARTS)
             return probe_ports(a.group, b.group, groups, start)
-        return tuple(self._dice.sample(range(PATHS), groups - 1 if groups > 2 else _ECMP_CANDIDATES))
+        return tuple(self._rng.sample(range(PATHS), groups - 1 if groups > 2 else _ECMP_CANDIDATES))
 
     @property
     def flows(self) -> Flows:

@@ -45,7 +45,7 @@ def compiled(seconds: float) -> None:
 def watched(monkeypatch: pytest.MonkeyPatch, slow_s: float) -> list[str]:
     texts: list[str] = []
     notice = Once()
-    notice.tell = texts.append
+    notice.progress = texts.append
     monkeypatch.setitem(event._registered, "numba:compile", [Compiling(notice, slow_s)])
     return texts
 

@@ -31,7 +31,7 @@ class FakeSession:
 
     def __getattr__(self, name: str) -> Any:
         def call(*arguments: Any, **more: Any) -> Any:
-            more.pop("tell", None)
+            more.pop("progress", None)
             self.calls.append((name, arguments, more))
             if "h99" in (*arguments, *more.values()):
                 raise DetourError("host 'h99': d1 has h0 to h71")

@@ -28,8 +28,8 @@ class Operations:
     def add(self, a: int, b: int = 1) -> dict[str, int]:
         return {"sum": a + b}
 
-    def slow(self, tell: Progress, cancelled: threading.Event) -> str:
-        tell("begun")
+    def slow(self, progress: Progress, cancelled: threading.Event) -> str:
+        progress("begun")
         self.begun.set()
         assert cancelled.wait(60)
         self.cancelled.set()

@@ -170,12 +170,12 @@ def test_cancelled(session: Session) -> None:
     cancelled = threading.Event()
     told: list[str] = []
 
-    def tell(text: str) -> None:
+    def progress(text: str) -> None:
         told.append(text)
         cancelled.set()
 
     with pytest.raises(DetourError, match="cancelled after"):
-        session.send("h0", "h5", 50_000_000, tell=tell, cancelled=cancelled)
+        session.send("h0", "h5", 50_000_000, progress=progress, cancelled=cancelled)
     assert session.send("h0", "h5", 1000).bytes_ok == 1000
 
 
