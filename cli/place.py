@@ -90,7 +90,7 @@ def show_placement(page: Page, report: PlacementReport, rows: Sequence[Assignmen
     page.table(
         Table(links, shown, f"{len(shown)} of {len(report.links)} links that are used, busiest under ECMP first")
     )
-    ways = (
+    columns = (
         left("job", lambda row: row.job),
         left("from", lambda row: row.source),
         left("to", lambda row: row.target),
@@ -100,7 +100,7 @@ def show_placement(page: Page, report: PlacementReport, rows: Sequence[Assignmen
     first = rows[:_SHOWN]
     more = report.flows - len(first)
     page.table(
-        Table(ways, first, f"the first {len(first)} flows; --out FILE has the other {more}" if more else "flows")
+        Table(columns, first, f"the first {len(first)} flows; --out FILE has the other {more}" if more else "flows")
     )
     page.print(
         f"{_count(report.flows, 'flow')} of {_count(report.jobs, 'job')} on {report.topology}, "

@@ -149,10 +149,10 @@ def compute(
         DetourError: the policy makes no sense, or a pair has no path at all.
     """
     policy.check(network)
-    both_ways = pairs is None
+    both_directions = pairs is None
     if pairs is None:
         pairs = all_pairs(network)
-    wanted = pairs[pairs[:, 0] < pairs[:, 1]] if both_ways else pairs
+    wanted = pairs[pairs[:, 0] < pairs[:, 1]] if both_directions else pairs
     sources = np.unique(wanted[:, 0])
     ch = enumeration.native(network.channels)
     per_chunk = max(1, _CHUNK_ROWS // (policy.k * network.size))
@@ -167,7 +167,7 @@ def compute(
     longest = max(part[1].shape[1] for part in parts)
     length = np.concatenate([part[0] for part in parts])
     columns = np.concatenate([_widened(part[1], longest) for part in parts])
-    routes = _assembled(network, policy, pairs, counts, length, columns, both_ways, ch)
+    routes = _assembled(network, policy, pairs, counts, length, columns, both_directions, ch)
     _check_connected(routes)
     return routes
 
@@ -205,7 +205,7 @@ def _assembled(
     counts: NDArray[np.int32],
     length: NDArray[np.uint8],
     columns: NDArray[np.uint8],
-    both_ways: bool,
+    both_directions: bool,
     ch: Channels,
 ) -> ExpanderRoutes:
     """Puts paths in the order of the pairs, and with `both_ways` their reverses."""
@@ -213,11 +213,11 @@ def _assembled(
     np.cumsum(counts.ravel(), out=start[1:])
     begin = start[:-1].reshape(counts.shape)
     a, b = pairs[:, 0], pairs[:, 1]
-    low, high = (np.minimum(a, b), np.maximum(a, b)) if both_ways else (a, b)
+    low, high = (np.minimum(a, b), np.maximum(a, b)) if both_directions else (a, b)
     first = np.zeros(len(pairs) + 1, np.int64)
     np.cumsum(counts[low, high], out=first[1:])
     new_length, new_columns = np.empty(first[-1], np.uint8), np.empty((first[-1], columns.shape[1]), np.uint8)
-    turned = np.ascontiguousarray((a > b) & both_ways)
+    turned = np.ascontiguousarray((a > b) & both_directions)
     _arrange(first, begin[low, high], low.astype(np.int64), turned, length, columns, ch, new_length, new_columns)
     return ExpanderRoutes(network, policy, pairs, first, new_length, new_columns)
 

@@ -52,23 +52,23 @@ def fewest_phases(fabric: FatTree2, bound: int) -> SpinePaths:
     proven = True
     for phases in range(bound, bound + _MORE):
         found = whole(demand, phases, near)
-        if found.ways is not None:
-            return _paths(fabric, demand, found.ways, phases, bound)
+        if found.paths is not None:
+            return _paths(fabric, demand, found.paths, phases, bound)
         proven = proven and found.infeasible
         bound = phases + 1 if proven else bound
         near = fractional(demand, phases + 1)
     raise DetourError(f"{fabric.name}: the solver found no loads of links for {phases} phases or less in time")
 
 
-def _paths(fabric: FatTree2, demand: LeafDemand, ways: np.ndarray, phases: int, bound: int) -> SpinePaths:
+def _paths(fabric: FatTree2, demand: LeafDemand, flows: np.ndarray, phases: int, bound: int) -> SpinePaths:
     """A row for every flow, those inside leaves included."""
-    u, v = demand.pairs[demand.way_pair].T
+    u, v = demand.pairs[demand.path_pair].T
     leaves = np.arange(fabric.leaves)
-    times = np.concatenate([ways[:, 0], ways[:, 1], np.array(fabric.population) ** 2])
+    times = np.concatenate([flows[:, 0], flows[:, 1], np.array(fabric.population) ** 2])
     columns = (
         np.concatenate([u, v, leaves]),
         np.concatenate([v, u, leaves]),
-        np.concatenate([demand.way_spine, demand.way_spine, np.full(fabric.leaves, INSIDE)]),
+        np.concatenate([demand.path_spine, demand.path_spine, np.full(fabric.leaves, INSIDE)]),
     )
     source, target, spine = columns
     order = np.lexsort((spine, target, source))

@@ -25,7 +25,7 @@ _WHOLE_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class LeafDemand:
-    """Flows between leaves and the ways they may take. A way is a pair of leaves u < v and a spine."""
+    """Flows between leaves and the paths they may take. A path is a pair of leaves u < v and a spine."""
 
     alive: np.ndarray
     """(leaves, spines) bool"""
@@ -33,10 +33,10 @@ class LeafDemand:
     """(pairs, 2) int: u < v"""
     flows: np.ndarray
     """(pairs,) int: from u to v, and as many back"""
-    way_pair: np.ndarray
-    """(ways,) int: index into `pairs`"""
-    way_spine: np.ndarray
-    """(ways,) int"""
+    path_pair: np.ndarray
+    """(paths,) int: index into `pairs`"""
+    path_spine: np.ndarray
+    """(paths,) int"""
 
     @classmethod
     def of(cls, fabric: FatTree2) -> LeafDemand:
@@ -46,22 +46,22 @@ class LeafDemand:
         both = alive[u] & alive[v]
         kept = both.any(axis=1) & (population[u] * population[v] > 0)
         pairs = np.stack([u[kept], v[kept]], axis=1)
-        way_pair, way_spine = np.nonzero(both[kept])
-        return cls(alive, pairs, population[pairs[:, 0]] * population[pairs[:, 1]], way_pair, way_spine)
+        path_pair, path_spine = np.nonzero(both[kept])
+        return cls(alive, pairs, population[pairs[:, 0]] * population[pairs[:, 1]], path_pair, path_spine)
 
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """(ways,) indices leaf * spines + spine of the two links of each way."""
+        """(paths,) indices leaf * spines + spine of the two links of each path."""
         spines = self.alive.shape[1]
-        pair = self.pairs[self.way_pair]
-        return pair[:, 0] * spines + self.way_spine, pair[:, 1] * spines + self.way_spine
+        pair = self.pairs[self.path_pair]
+        return pair[:, 0] * spines + self.path_spine, pair[:, 1] * spines + self.path_spine
 
 
 @dataclass(frozen=True)
 class Loads:
     """Integers x, or that there are none."""
 
-    ways: np.ndarray | None
-    """(ways, 2) int: flows from u to v and from v to u"""
+    paths: np.ndarray | None
+    """(paths, 2) int: flows from u to v and from v to u"""
     infeasible: bool = False
     """proven to have no solution"""
 
@@ -80,7 +80,7 @@ def lower_bound(demand: LeafDemand) -> int:
     whole = [int(price * _SCALE) for price in prices.tolist()]
     cheapest: list[int] = [2 * _SCALE] * len(demand.pairs)
     ends = (model.link_rows[end].tolist() for end in demand.ends())
-    for pair, one, other in zip(demand.way_pair.tolist(), *ends, strict=True):
+    for pair, one, other in zip(demand.path_pair.tolist(), *ends, strict=True):
         cheapest[pair] = min(cheapest[pair], whole[one] + whole[other])
     paid = sum(flows * price for flows, price in zip(demand.flows.tolist(), cheapest, strict=True))
     total = sum(whole)
@@ -88,7 +88,7 @@ def lower_bound(demand: LeafDemand) -> int:
 
 
 def fractional(demand: LeafDemand, most: int) -> np.ndarray | None:
-    """(ways,) a solution of the linear programme with T = `most` from the middle of all solutions; None: there is none.
+    """(paths,) a solution of the linear programme with T = `most` from the middle of all solutions; None: no solution.
 
     From the middle, because it leaves `whole` most room: a vertex has integers where they need not be.
     """
@@ -106,10 +106,10 @@ def whole(demand: LeafDemand, most: int, near: np.ndarray | None) -> Loads:
         model = _Programme(demand, most, integer=True)
         model.between(np.floor(near + _EPSILON), np.ceil(near - _EPSILON))
         if model.run(seconds=_WINDOW_SECONDS) == "optimal":
-            return Loads(_both_ways(model.integers()))
+            return Loads(_both_directions(model.integers()))
     model = _Programme(demand, most, integer=True)
     if model.run(seconds=_WHOLE_SECONDS) == "optimal":
-        return Loads(_both_ways(model.integers()))
+        return Loads(_both_directions(model.integers()))
     directed = _Programme(demand, most, integer=True, directed=True)
     status = directed.run(seconds=_WHOLE_SECONDS)
     if status == "optimal":
@@ -117,7 +117,7 @@ def whole(demand: LeafDemand, most: int, near: np.ndarray | None) -> Loads:
     return Loads(None, infeasible=status == "infeasible")
 
 
-def _both_ways(values: np.ndarray) -> np.ndarray:
+def _both_directions(values: np.ndarray) -> np.ndarray:
     return np.stack([values, values], axis=1)
 
 
@@ -144,15 +144,15 @@ class _Programme:
 
     def _model(self, links: int, most: int | None, integer: bool, directed: bool):
         demand = self.demand
-        pairs, ways = len(demand.pairs), len(demand.way_pair)
+        pairs, paths = len(demand.pairs), len(demand.path_pair)
         one, other = (self.link_rows[end] + pairs for end in demand.ends())
-        columns = [demand.way_pair, one, other]
+        columns = [demand.path_pair, one, other]
         index = np.stack(columns, axis=1)
         rows, sides = pairs + links, 1
         if directed:
             # Directions are two blocks of rows: loads up and down of a link. A flow from v to u goes up at v.
-            forth = np.stack([demand.way_pair, one, other + links], axis=1)
-            back = np.stack([demand.way_pair + pairs + 2 * links, other, one + links], axis=1)
+            forth = np.stack([demand.path_pair, one, other + links], axis=1)
+            back = np.stack([demand.path_pair + pairs + 2 * links, other, one + links], axis=1)
             index = np.concatenate([forth, back])
             rows, sides = 2 * pairs + 2 * links, 2
         values = np.ones(index.size)
@@ -166,7 +166,7 @@ class _Programme:
         lower, upper = np.full(rows, -np.inf), np.full(rows, 0.0 if extra else float(most or 0))
         for first in [0, pairs + 2 * links][:sides]:
             lower[first : first + pairs] = upper[first : first + pairs] = demand.flows
-        costs = np.append(np.zeros(ways), 1.0) if extra else np.zeros(ways * sides)
+        costs = np.append(np.zeros(paths), 1.0) if extra else np.zeros(paths * sides)
         return programme(costs, (lower, upper), (starts, index, values), integer=integer)
 
     def between(self, lower: np.ndarray, upper: np.ndarray) -> None:

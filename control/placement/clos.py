@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What placement has to know of a Clos network with failures: directed links, next hops, where flows enter and leave.
 
-A *way* is the row of switches that a flow passes, from the sender's edge switch to the receiver's, filled up with -1.
+A *path row* has the switches that a flow passes, from the sender's edge switch to the receiver's, filled up with -1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from detour.topo.paths import SwitchPath, shortest_paths
 
 CLOS_FAMILIES = ("leaf-spine", "fat-tree")
 LONGEST = 5
-"""switches on the longest way: edge, aggregation, core, aggregation, edge"""
+"""switches on the longest path: edge, aggregation, core, aggregation, edge"""
 
 
 class Clos:
@@ -115,10 +115,10 @@ class Clos:
         return number, (following >= 0).sum(axis=1).astype(np.int32), following
 
 
-def loads(clos: Clos, ways: Int32Array) -> Int32Array:
+def loads(clos: Clos, path_rows: Int32Array) -> Int32Array:
     """(links,) flows on every directed link."""
     found = np.zeros(clos.links, np.int64)
-    for a, b in zip(ways.T[:-1], ways.T[1:], strict=True):
+    for a, b in zip(path_rows.T[:-1], path_rows.T[1:], strict=True):
         used = b >= 0
         found += np.bincount(clos.link[a[used], b[used]], minlength=clos.links)
     return found.astype(np.int32)

@@ -35,11 +35,11 @@ class Candidates:
             starts.append(len(self.paths))
         self.start = np.array(starts, np.int32)
         """candidates of pair p are start[p] to start[p + 1]"""
-        self.ways = np.full((len(self.paths), LONGEST), -1, np.int32)
+        self.path_rows = np.full((len(self.paths), LONGEST), -1, np.int32)
         for row, path in enumerate(self.paths):
-            self.ways[row, : len(path)] = path
-        ahead = self.ways[:, 1:]
-        self.links = np.where(ahead >= 0, clos.link[self.ways[:, :-1], ahead], -1).astype(np.int32)
+            self.path_rows[row, : len(path)] = path
+        ahead = self.path_rows[:, 1:]
+        self.links = np.where(ahead >= 0, clos.link[self.path_rows[:, :-1], ahead], -1).astype(np.int32)
         """(candidates, hops) links, -1: none"""
 
 

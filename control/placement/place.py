@@ -42,18 +42,18 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Placement:
-    """A path for every flow. `ways`: (flows, 5) switches, filled up with -1; after failures a flow may have none.
+    """A path for every flow. `path_rows`: (flows, 5) switches, filled up with -1; after failures a flow may have none.
     `method`: `colouring`, `solver` or `heuristic`."""
 
     clos: Clos
     flows: FlowSet
-    ways: Int32Array
+    path_rows: Int32Array
     method: str
 
     @cached_property
     def load(self) -> Int32Array:
         """(links,) flows on every directed link between switches."""
-        return loads(self.clos, self.ways)
+        return loads(self.clos, self.path_rows)
 
     @property
     def collisions(self) -> int:
@@ -63,12 +63,12 @@ class Placement:
     @cached_property
     def lower_bound(self) -> int:
         """What no placement of these flows, as far as they have paths, can beat."""
-        placed = self.ways[:, 0] >= 0
+        placed = self.path_rows[:, 0] >= 0
         return bound.lower_bound(self.clos, self.flows.source[placed], self.flows.target[placed])
 
     def path(self, flow: int) -> SwitchPath:
         """Switches that a flow passes; none if it has no path."""
-        return tuple(int(switch) for switch in self.ways[flow] if switch >= 0)
+        return tuple(int(switch) for switch in self.path_rows[flow] if switch >= 0)
 
     def usids(self, flow: int) -> tuple[int, ...]:
         """The uSID list of a flow: the uN of every switch after the first, as `control.sids` installs them, then the
@@ -100,12 +100,12 @@ def place(topology: Topology, flows: FlowSet, failures: Failures = NONE) -> Plac
     _check(clos, flows)
     if not flows.pinned and clos.tops is not None:
         return Placement(clos, flows, _coloured(clos, flows), "colouring")
-    ways = np.full((len(flows), LONGEST), -1, np.int32)
+    path_rows = np.full((len(flows), LONGEST), -1, np.int32)
     for flow, path in flows.pinned.items():
-        ways[flow, : len(path)] = path
+        path_rows[flow, : len(path)] = path
     free = np.setdiff1d(np.arange(len(flows)), list(flows.pinned))
-    method = _fill(clos, flows, ways, free)
-    return Placement(clos, flows, ways, method)
+    method = _fill(clos, flows, path_rows, free)
+    return Placement(clos, flows, path_rows, method)
 
 
 @dataclass(frozen=True)
@@ -123,21 +123,21 @@ def repair(old: Placement, failures: Failures) -> Repair:
     stay: what comes back attracts nobody; `place` anew for that."""
     flows = old.flows
     clos = Clos(old.clos.topology, failures)
-    ways = old.ways.copy()
+    path_rows = old.path_rows.copy()
     for flow, path in flows.pinned.items():
-        ways[flow, : len(path)] = path
-    ahead = ways[:, 1:]
-    broken = (ways[:, 0] < 0) | ((ahead >= 0) & (clos.link[ways[:, :-1], ahead] < 0)).any(axis=1)
+        path_rows[flow, : len(path)] = path
+    ahead = path_rows[:, 1:]
+    broken = (path_rows[:, 0] < 0) | ((ahead >= 0) & (clos.link[path_rows[:, :-1], ahead] < 0)).any(axis=1)
     cut = np.zeros(len(flows), np.bool_)
     cut[clos.unreachable(flows.source, flows.target)] = True
     free = broken & ~cut
     free[list(flows.pinned)] = False
-    ways[broken | cut] = -1
+    path_rows[broken | cut] = -1
     method = old.method
     if free.any():
-        method = _fill(clos, flows, ways, np.flatnonzero(free))
-    moved = (ways[:, 0] >= 0) & (ways != old.ways).any(axis=1)
-    return Repair(Placement(clos, flows, ways, method), np.flatnonzero(moved), np.flatnonzero(ways[:, 0] < 0))
+        method = _fill(clos, flows, path_rows, np.flatnonzero(free))
+    moved = (path_rows[:, 0] >= 0) & (path_rows != old.path_rows).any(axis=1)
+    return Repair(Placement(clos, flows, path_rows, method), np.flatnonzero(moved), np.flatnonzero(path_rows[:, 0] < 0))
 
 
 def _check(clos: Clos, flows: FlowSet) -> None:
@@ -150,54 +150,54 @@ def _check(clos: Clos, flows: FlowSet) -> None:
             raise DetourError(f"{flows.name(flow)}: the path that its job demands is down")
 
 
-def _fill(clos: Clos, flows: FlowSet, ways: Int32Array, free: NDArray[np.intp]) -> str:
-    """Places the flows `free`, whose ways are empty, among the others; returns the method."""
-    others = loads(clos, ways)
+def _fill(clos: Clos, flows: FlowSet, path_rows: Int32Array, free: NDArray[np.intp]) -> str:
+    """Places the flows `free`, whose paths are empty, among the others; returns the method."""
+    others = loads(clos, path_rows)
     candidates = Candidates(clos, clos.edge_of[flows.source[free]], clos.edge_of[flows.target[free]])
     reached = others.copy()
     chosen, method = spread(candidates, reached), "heuristic"
-    known = ways[:, 0] >= 0
+    known = path_rows[:, 0] >= 0
     known[free] = True
     floor = bound.lower_bound(clos, flows.source[known], flows.target[known])
     if collisions(reached) > floor and exact.fits(candidates, others, reached):
         proven = exact.solve(candidates, others, reached)
         if proven is not None:
             chosen, method = proven, "solver"
-    ways[free] = candidates.ways[chosen]
+    path_rows[free] = candidates.path_rows[chosen]
     return method
 
 
 def _coloured(clos: Clos, flows: FlowSet) -> Int32Array:
     """Ways of all flows in a network in which every switch has all its links up."""
     a, b = clos.edge_of[flows.source], clos.edge_of[flows.target]
-    ways = np.full((len(flows), LONGEST), -1, np.int32)
-    ways[:, 0] = a
+    path_rows = np.full((len(flows), LONGEST), -1, np.int32)
+    path_rows[:, 0] = a
     away = np.flatnonzero(a != b)
     a, b = a[away], b[away]
     tops = clos.tops
     assert tops is not None
     if clos.tiers == 2:
-        ways[away, 1] = tops[balanced(a, b, len(tops))]
-        ways[away, 2] = b
-        return ways
-    _three_tiers(clos, ways, away, a, b)
-    return ways
+        path_rows[away, 1] = tops[balanced(a, b, len(tops))]
+        path_rows[away, 2] = b
+        return path_rows
+    _three_tiers(clos, path_rows, away, a, b)
+    return path_rows
 
 
-def _three_tiers(clos: Clos, ways: Int32Array, away: NDArray[np.intp], a: Int32Array, b: Int32Array) -> None:
-    """Fills in the ways of the flows `away` from edge switches `a` to `b` of a fat-tree."""
+def _three_tiers(clos: Clos, path_rows: Int32Array, away: NDArray[np.intp], a: Int32Array, b: Int32Array) -> None:
+    """Fills in the paths of the flows `away` from edge switches `a` to `b` of a fat-tree."""
     half = int(clos.up_links.max())
     pod, other = clos.group_of[a], clos.group_of[b]
     far = pod != other
     # Flows between pods are grouped together, so that they are spread evenly for themselves as well.
     up = balanced(a, b, half, first=~far)
     first = np.array([members[0] for members in clos.topology.members], np.int32)
-    ways[away, 1] = first[pod] + half + up
+    path_rows[away, 1] = first[pod] + half + up
     near = away[~far]
-    ways[near, 2] = b[~far]
+    path_rows[near, 2] = b[~far]
     # A pair of pod and aggregation switch is a vertex: all groups of cores are coloured at once.
     core = balanced(pod[far] * half + up[far], other[far] * half + up[far], half)
     across = away[far]
-    ways[across, 2] = first[-1] + up[far] * half + core
-    ways[across, 3] = first[other[far]] + half + up[far]
-    ways[across, 4] = b[far]
+    path_rows[across, 2] = first[-1] + up[far] * half + core
+    path_rows[across, 3] = first[other[far]] + half + up[far]
+    path_rows[across, 4] = b[far]

@@ -70,10 +70,10 @@ class Placed:
     def moved(self, flow: int, switches: topo_paths.SwitchPath) -> None:
         """Somebody rerouted a flow."""
         assert self._placement is not None
-        ways = self._placement.ways.copy()
-        ways[flow] = -1
-        ways[flow, : len(switches)] = switches
-        self._placement = replace(self._placement, ways=ways)
+        path_rows = self._placement.path_rows.copy()
+        path_rows[flow] = -1
+        path_rows[flow, : len(switches)] = switches
+        self._placement = replace(self._placement, path_rows=path_rows)
 
     def repair(self, failures: Failures) -> Repair | None:
         """Adapts the placement to failures; None without a placement."""
@@ -91,6 +91,6 @@ class Placed:
             flows=len(self._placement.flows),
             collisions=self._placement.collisions,
             lower_bound=self._placement.lower_bound,
-            without_path=int((self._placement.ways[:, 0] < 0).sum()),
+            without_path=int((self._placement.path_rows[:, 0] < 0).sum()),
             method=self._placement.method,
         )

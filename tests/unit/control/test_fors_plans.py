@@ -143,8 +143,8 @@ def test_solutions_unlike_their_transpose():
     assert model.run() == "optimal"
     forth, back = model.integers().reshape(2, -1)
     one, other = demand.ends()
-    for way in (forth, back):
-        assert (np.bincount(demand.way_pair, way) == demand.flows).all()
+    for flows in (forth, back):
+        assert (np.bincount(demand.path_pair, flows) == demand.flows).all()
     links = demand.alive.size
     up = np.bincount(one, forth, links) + np.bincount(other, back, links)
     down = np.bincount(other, forth, links) + np.bincount(one, back, links)

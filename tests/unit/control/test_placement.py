@@ -64,10 +64,10 @@ def least(topology: str, pairs: FlowSet) -> int:
     ends = zip(clos.edge_of[pairs.source].tolist(), clos.edge_of[pairs.target].tolist(), strict=True)
     found = []
     for paths in itertools.product(*(clos.candidates(a, b) for a, b in ends)):
-        ways = np.full((len(paths), 5), -1, np.int32)
+        path_rows = np.full((len(paths), 5), -1, np.int32)
         for row, path in enumerate(paths):
-            ways[row, : len(path)] = path
-        found.append(collisions(loads(clos, ways)))
+            path_rows[row, : len(path)] = path
+        found.append(collisions(loads(clos, path_rows)))
     return min(found)
 
 
@@ -161,7 +161,9 @@ def test_the_native_hash_is_the_one_of_the_data_plane() -> None:
 )
 def test_damaged_networks_are_used_as_far_as_they_go(topology: str, down: tuple[str, ...]) -> None:
     found = placed(topology, job("ring-all-reduce", shuffle=7), down=down)
-    assert loads(found.clos, found.ways).sum() == sum(len(found.path(flow)) - 1 for flow in range(len(found.flows)))
+    assert loads(found.clos, found.path_rows).sum() == sum(
+        len(found.path(flow)) - 1 for flow in range(len(found.flows))
+    )
     again = ecmp.hashed(found.clos, found.flows.source, found.flows.target, 20, lambda text: None)
     assert found.lower_bound <= found.collisions <= again.mean
 
