@@ -15,7 +15,7 @@ LIMIT = SETTINGS["tool"]["ruff"]["line-length"]
 AS_IT_COMES = {"results.md"}
 """written by `detour reproduce`"""
 DOCUMENTS = [path for path in (ROOT / "docs").glob("*.md") if path.name not in AS_IT_COMES]
-DOCUMENTS += [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+DOCUMENTS += [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 
 
 def _prose(text: str) -> Iterator[tuple[int, str]]:
