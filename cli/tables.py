@@ -147,5 +147,5 @@ def links_table(result: LinkUses, everything: bool) -> Table[LinkUse]:
     return Table(columns, sorted(busy, key=lambda row: -row.mbps), title)
 
 
-def _bar(share: float) -> str:
-    return "█" * round(10 * min(share, 1.0)) + f" {share:.0%}"
+def _bar(fraction: float) -> str:
+    return "█" * round(10 * min(fraction, 1.0)) + f" {fraction:.0%}"

@@ -29,7 +29,7 @@ from detour.base.times import US
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 
 Tell = Callable[[float], None]
-"""called with the share of the longest time that has passed"""
+"""called with the fraction of the longest time that has passed"""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class GoodputMeter:
         return self._payload()
 
 
-def settle(fabric: VirtualFabric, rule: Rule, progress: Tell = lambda share: None) -> Steady:
+def settle(fabric: VirtualFabric, rule: Rule, progress: Tell = lambda fraction: None) -> Steady:
     """Runs a fabric on which connections send without end until it is steady."""
     meter, series = GoodputMeter(fabric), Series(rule.interval_ps / US)
     begin = fabric.now_ps

@@ -50,7 +50,7 @@ class Experiment(Generic[P, R, C]):
     collect: Callable[[Iterable[R | None]], C]
     seconds: Callable[[P], float]
     prepare: Callable[[Sequence[P]], None] = _warm_engine
-    quick_share: float = 1.0
+    quick_fraction: float = 1.0
 
 
 NONSHORTEST = Experiment(
@@ -171,7 +171,7 @@ def reproduce(
     """
     store = Store(means.store, source_version(), experiment.decode)
     missing = [point for point in points if point not in store]
-    budget_s = None if means.budget_s is None else means.budget_s * experiment.quick_share
+    budget_s = None if means.budget_s is None else means.budget_s * experiment.quick_fraction
     now, later = affordable(missing, experiment.seconds, budget_s, means.processes)
     experiment.prepare(now)
     wanted = [point for point in points if point in store or point in now]

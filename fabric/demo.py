@@ -168,7 +168,7 @@ class Demo:
             self._session.pump, self.pairs, choose, seed=self._seed, message_bytes=settings.message_bytes
         )
         try:
-            return workload.run(*settings.demo_seconds, lambda share: self._tell(f"{what}: {share:.0%}"))
+            return workload.run(*settings.demo_seconds, lambda fraction: self._tell(f"{what}: {fraction:.0%}"))
         finally:
             workload.close()
 

@@ -33,12 +33,12 @@ class ThroughputBounds(NamedTuple):
 
 
 @njit
-def _loads(first, begin, channels, demand, share, load):
-    """What every channel carries if the demands are split as `share` says."""
+def _loads(first, begin, channels, demand, fraction, load):
+    """What every channel carries if the demands are split as `fraction` says."""
     load[:] = 0.0
     for i in range(demand.size):
         for row in range(first[i], first[i + 1]):
-            flow = demand[i] * share[row]
+            flow = demand[i] * fraction[row]
             for j in range(begin[row], begin[row + 1]):
                 load[channels[j]] += flow
 
@@ -59,7 +59,7 @@ def _cheapest(first, begin, channels, demand, price):
 
 
 @njit
-def _move_flows(first, begin, channels, guess, step, share, mean, weight):
+def _move_flows(first, begin, channels, guess, step, fraction, mean, weight):
     """Every demand shifts towards paths that are cheap under the guessed prices; `mean` takes part of it in."""
     for i in range(first.size - 1):
         low, high = first[i], first[i + 1]
@@ -68,19 +68,19 @@ def _move_flows(first, begin, channels, guess, step, share, mean, weight):
             cost = 0.0
             for j in range(begin[row], begin[row + 1]):
                 cost += guess[channels[j]]
-            share[row] = np.log(max(share[row], 1e-30)) - step * cost
-            least = min(least, -share[row])
+            fraction[row] = np.log(max(fraction[row], 1e-30)) - step * cost
+            least = min(least, -fraction[row])
         total = 0.0
         for row in range(low, high):
-            share[row] = np.exp(share[row] + least)
-            total += share[row]
+            fraction[row] = np.exp(fraction[row] + least)
+            total += fraction[row]
         for row in range(low, high):
-            share[row] /= total
-            mean[row] += weight * (share[row] - mean[row])
+            fraction[row] /= total
+            mean[row] += weight * (fraction[row] - mean[row])
 
 
 def shares_of(first: NDArray[np.int64], flows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Flows (paths,) as shares of what their pair sends; a pair without flow splits evenly.
+    """Flows (paths,) as fractions of what their pair sends; a pair without flow splits evenly.
 
     Args:
         first: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1.
@@ -135,7 +135,7 @@ def solve(
         rounds: at most.
 
     Returns:
-        The bounds, and the flows (paths,) behind the lower one as shares of their pair's demand.
+        The bounds, and the flows (paths,) behind the lower one as fractions of their pair's demand.
     """
     used, renumbered = np.unique(channels, return_inverse=True)
     game = _Game(first, begin, renumbered.astype(np.int32), demand, used.size)
@@ -156,7 +156,7 @@ def solve(
 
 
 class _Game:
-    """Flows (shares of every pair's paths) against prices of channels, and the means of both."""
+    """Flows (fractions of every pair's paths) against prices of channels, and the means of both."""
 
     def __init__(self, first: Any, begin: Any, channels: Any, demand: Any, count: int) -> None:
         self.paths, self.demand, self.count = (first, begin, channels), demand, count
@@ -171,20 +171,20 @@ class _Game:
         self.flow_step *= factor
         self.price_step *= factor
         first = self.paths[0]
-        self.share = np.repeat(1.0 / np.diff(first), np.diff(first))
-        self.flows = self.share.copy()
+        self.fraction = np.repeat(1.0 / np.diff(first), np.diff(first))
+        self.flows = self.fraction.copy()
         self.price = np.full(self.count, 1.0 / self.count)
         self.prices, self.guess, self.log_price = self.price.copy(), self.price.copy(), np.log(self.price)
         self.played = 0
-        _loads(*self.paths, self.demand, self.share, self.load)
+        _loads(*self.paths, self.demand, self.fraction, self.load)
 
     def play(self) -> None:
         """One round: both sides move against what they expect the other one to do next."""
         self.played += 1
         weight = 1.0 / self.played
-        _move_flows(*self.paths, self.guess, self.flow_step, self.share, self.flows, weight)
+        _move_flows(*self.paths, self.guess, self.flow_step, self.fraction, self.flows, weight)
         before = self.load.copy()
-        _loads(*self.paths, self.demand, self.share, self.load)
+        _loads(*self.paths, self.demand, self.fraction, self.load)
         old = self.price
         self.log_price += self.price_step * (2 * self.load - before)
         self.log_price -= self.log_price.max()

@@ -80,9 +80,9 @@ def _paths(
         return np.zeros((len(pairs), 2), np.int64), float(np.average(far, weights=demand.amount))
     routes = compute(network, fcplus_networks.policy(point, FCPLUS_MAX_HOPS), demand.pairs)
     count = np.diff(routes.first)
-    shares = throughput.shares(routes, demand, GAP) if point.split == "optimal" else 1 / np.repeat(count, count)
-    hops = float(np.average(routes.length, weights=shares * np.repeat(demand.amount, count)))
-    return lists_of(routes, pairs, choose_paths(routes, shares, messages).tolist()), hops
+    fractions = throughput.fractions(routes, demand, GAP) if point.split == "optimal" else 1 / np.repeat(count, count)
+    hops = float(np.average(routes.length, weights=fractions * np.repeat(demand.amount, count)))
+    return lists_of(routes, pairs, choose_paths(routes, fractions, messages).tolist()), hops
 
 
 def _feed(fabric: ExpanderFabric, messages: MessageArrivals) -> None:

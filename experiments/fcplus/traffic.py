@@ -22,7 +22,7 @@ WEB_SEARCH = (
     *((0, 0.0), (10_000, 0.15), (20_000, 0.20), (30_000, 0.30), (50_000, 0.40), (80_000, 0.53), (200_000, 0.60)),
     *((1_000_000, 0.70), (2_000_000, 0.80), (5_000_000, 0.90), (10_000_000, 0.97), (30_000_000, 1.0)),
 )
-"""(bytes, share of the messages that are no longer), linear in between; mean 1.7 MB"""
+"""(bytes, fraction of the messages that are no longer), linear in between; mean 1.7 MB"""
 EQUAL = ((500_000, 0.0), (500_000, 1.0))
 """messages of 500 kB each, 0.18 ms of a server's link"""
 SIZES = {"equal": EQUAL, "web-search": WEB_SEARCH}
@@ -44,8 +44,8 @@ class MessageArrivals(NamedTuple):
 
 def mean_size(sizes: str) -> float:
     """Mean bytes of a message."""
-    size, share = np.array(SIZES[sizes]).T
-    return float(((size[1:] + size[:-1]) / 2 * np.diff(share)).sum())
+    size, fraction = np.array(SIZES[sizes]).T
+    return float(((size[1:] + size[:-1]) / 2 * np.diff(fraction)).sum())
 
 
 def wire_bytes(size: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -67,8 +67,8 @@ def draw(
     # All that may be needed is drawn: how many come has no influence on what they are.
     count = int(times.poisson(mean))
     at = np.sort(times.random(count)) * duration_ps
-    size, share = np.array(SIZES[sizes]).T
-    drawn = np.maximum(1, np.interp(lengths.random(count), share, size)).astype(np.int64)
+    size, fraction = np.array(SIZES[sizes]).T
+    drawn = np.maximum(1, np.interp(lengths.random(count), fraction, size)).astype(np.int64)
     pick = places.random((count, 3))
     total = np.cumsum(demand.amount) / demand.amount.sum()
     pair = np.minimum(np.searchsorted(total, pick[:, 0], side="right"), len(total) - 1)
@@ -81,9 +81,11 @@ def draw(
     return MessageArrivals(at_ps, source, target, drawn, pair, rng.random(count))
 
 
-def choose_paths(routes: ExpanderRoutes, shares: NDArray[np.float64], messages: MessageArrivals) -> NDArray[np.int64]:
-    """The row of `routes` for every message: one of its pair's, with the probability that `shares` gives."""
-    total = np.concatenate([[0.0], np.cumsum(shares)])
+def choose_paths(
+    routes: ExpanderRoutes, fractions: NDArray[np.float64], messages: MessageArrivals
+) -> NDArray[np.int64]:
+    """The row of `routes` for every message: one of its pair's, with the probability that `fractions` gives."""
+    total = np.concatenate([[0.0], np.cumsum(fractions)])
     low, high = routes.first[messages.pair], routes.first[messages.pair + 1]
     wanted = total[low] + messages.draw * (total[high] - total[low])
     rows = np.searchsorted(total, wanted, side="right") - 1

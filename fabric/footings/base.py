@@ -78,12 +78,13 @@ class Fabric(ABC):
         """Takes a link down or up."""
 
     @abstractmethod
-    def throttle(self, link: int, share: float) -> None:
-        """From now on a link carries that share of its rate, in both directions (1: all of it)."""
+    def throttle(self, link: int, fraction: float) -> None:
+        """From now on a link carries that fraction of its rate, in both directions (1: all of it)."""
 
     @abstractmethod
-    def set_loss(self, link: int, share: float) -> None:
-        """From now on a link loses that share of its frames, in both directions, and looks as if it were up (0: none).
+    def set_loss(self, link: int, fraction: float) -> None:
+        """From now on a link loses that fraction of its frames, in both directions, and looks as if it were up (0:
+        none).
 
         Raises:
             DetourError: the target cannot do that.

@@ -76,12 +76,12 @@ class NetworkFabric(Fabric):
     def set_link(self, link: int, up: bool) -> None:
         self.network.set_link(self.link_ends(link)[0], up)
 
-    def throttle(self, link: int, share: float) -> None:
+    def throttle(self, link: int, fraction: float) -> None:
         for end in self.link_ends(link):
-            self.network.set_rate(end, max(1, round(self.terms.rate_bps * share)))
+            self.network.set_rate(end, max(1, round(self.terms.rate_bps * fraction)))
 
-    def set_loss(self, link: int, share: float) -> None:
-        self.network.set_faults(self.link_ends(link)[0], loss=share)
+    def set_loss(self, link: int, fraction: float) -> None:
+        self.network.set_faults(self.link_ends(link)[0], loss=fraction)
 
     # -- what can be seen -------------------------------------------------------------------------------
 

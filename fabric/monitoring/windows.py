@@ -219,8 +219,8 @@ class PortMonitor:
         if then is None:
             return self._last
         seconds = max(now_ps - then, 1) / 1e12
-        share = np.divide(marked, packets, out=np.zeros_like(marked), where=packets > 0)
-        self._last = np.stack([size * 8 / seconds, waiting.astype(np.float64), share, drops], axis=1)
+        fraction = np.divide(marked, packets, out=np.zeros_like(marked), where=packets > 0)
+        self._last = np.stack([size * 8 / seconds, waiting.astype(np.float64), fraction, drops], axis=1)
         place = self._count % len(self._times)
         self._times[place], self._windows[place] = now_ps, self._last
         self._count += 1

@@ -50,7 +50,7 @@ class Bmv2Fabric(Fabric):
         self._switches: list[SwitchProcess] = []
         self._fresh: set[int] = set()
         self._restarts: Counter[str] = Counter()
-        self._shares: dict[int, float] = {}
+        self._fractions: dict[int, float] = {}
         self._driver: Driver | None = None
         self._sniffer: Sniffer | None = None
         self._scratch = scratch
@@ -135,8 +135,8 @@ class Bmv2Fabric(Fabric):
                 with suppress(DetourError):  # it does not listen yet
                     self._set_queues(process)
                     self._fresh.discard(place)
-                    for link, share in self._shares.items():
-                        self._throttle(link, share, process.switch.device_id)
+                    for link, fraction in self._fractions.items():
+                        self._throttle(link, fraction, process.switch.device_id)
 
     def _set_queues(self, process: SwitchProcess) -> None:
         thrift = process.thrift()
@@ -193,27 +193,27 @@ class Bmv2Fabric(Fabric):
         else:
             self._namespace.tc([change.format(_interface(*found.b))])
 
-    def set_loss(self, link: int, share: float) -> None:
+    def set_loss(self, link: int, fraction: float) -> None:
         raise DetourError(
             f"{self.topology.links[link].name}: cables between BMv2's switches lose nothing, or everything (fail); "
             "the engine's can lose a share"
         )
 
-    def throttle(self, link: int, share: float) -> None:
+    def throttle(self, link: int, fraction: float) -> None:
         # Rates count packets, whatever their size. Control packets are so short that a slower link still carries them
         # all, and would be held up as if they were data: the highest priority keeps its rate.
-        self._shares[link] = share
+        self._fractions[link] = fraction
         for device, _ in self.link_ends(link):
-            self._throttle(link, share, device)
+            self._throttle(link, fraction, device)
 
-    def _throttle(self, link: int, share: float, of: int) -> None:
+    def _throttle(self, link: int, fraction: float, of: int) -> None:
         """What `throttle` does at one of the switches, if the link is one of its own."""
         for device, port in self.link_ends(link):
             if device != of:
                 continue
             thrift = self._switches[device - 1].thrift()
             try:
-                thrift.set_queue_rate(port, max(1, round(self.settings.rate_pps * share)))
+                thrift.set_queue_rate(port, max(1, round(self.settings.rate_pps * fraction)))
                 thrift.set_priority_queue_rate(port, self.settings.priorities - 1, self.settings.rate_pps)
             finally:
                 thrift.close()

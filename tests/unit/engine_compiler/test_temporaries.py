@@ -60,8 +60,8 @@ def test_what_two_functions_mention_stays_in_the_phv() -> None:
 
 def test_a_local_variable_has_no_place() -> None:
     program = Program.from_json(BUILD / "fabric.json")
-    with pytest.raises(DetourError, match=r"'scalars\.ecn_dice' is a local variable, which no PHV holds"):
-        program.field_offset("scalars.ecn_dice")
+    with pytest.raises(DetourError, match=r"'scalars\.ecn_draw' is a local variable, which no PHV holds"):
+        program.field_offset("scalars.ecn_draw")
 
 
 def test_the_whole_header_keeps_its_variables_together() -> None:

@@ -69,8 +69,8 @@ def test_paths_are_drawn_as_the_shares_say() -> None:
     demand = demand_of("near-worst", network)
     routes = compute(network, PathPolicy(4, 2), demand.pairs)
     messages = draw(network, demand, 0.7, RATE, 2_000_000 * US, "equal", seed=1)
-    shares = np.tile([0.5, 0.0, 0.3, 0.2], len(demand.pairs))
-    rows = choose_paths(routes, shares, messages)
+    fractions = np.tile([0.5, 0.0, 0.3, 0.2], len(demand.pairs))
+    rows = choose_paths(routes, fractions, messages)
     assert (np.searchsorted(routes.first, rows, side="right") - 1 == messages.pair).all()
     counts = np.bincount(rows - routes.first[messages.pair], minlength=4) / len(rows)
     assert counts == pytest.approx([0.5, 0.0, 0.3, 0.2], abs=0.02)
@@ -87,9 +87,9 @@ def test_the_shares_carry_the_throughput_that_they_stand_for(
     theta = throughput.solve(routes, demand, "exact").theta
     begin, channels = throughput.channels_of(routes)
     monkeypatch.setattr(throughput, "EXACT_PATHS", limit)
-    shares = throughput.shares(routes, demand, gap=0.01)
-    assert np.add.reduceat(shares, routes.first[:-1]) == pytest.approx(np.ones(len(demand.pairs)))
-    flow = shares * np.repeat(demand.amount, np.diff(routes.first))
+    fractions = throughput.fractions(routes, demand, gap=0.01)
+    assert np.add.reduceat(fractions, routes.first[:-1]) == pytest.approx(np.ones(len(demand.pairs)))
+    flow = fractions * np.repeat(demand.amount, np.diff(routes.first))
     load = np.bincount(channels, weights=np.repeat(flow, np.diff(begin)))
     assert 1 / load.max() == pytest.approx(theta, rel=0.01)
 
