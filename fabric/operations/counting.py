@@ -10,9 +10,9 @@ from detour.fabric.footings.base import Fabric
 from detour.fabric.monitoring import metrics
 from detour.fabric.monitoring.port_watch import PortWatch, port_counts
 from detour.fabric.operations.control_plane import ControlPlane
+from detour.fabric.operations.live_flows import WatchedFlows
 from detour.fabric.operations.results import FabricMetrics, LinkUse, LinkUses, SwitchCounters
 from detour.fabric.operations.steering import Steering
-from detour.fabric.operations.watched_flows import WatchedFlows
 
 
 class Counting:
@@ -67,4 +67,4 @@ class Counting:
         found = metrics.flow_metrics(flows) + metrics.port_metrics(ports)
         found += metrics.switch_flow_metrics(flows, self._watched.switches.tick_ps)
         found.append(metrics.verdict_metric(self._topology, self._control.sample()))
-        return FabricMetrics(found + metrics.placement_metrics(self._steering.state()))
+        return FabricMetrics(found + metrics.placement_metrics(self._steering.placement()))

@@ -11,9 +11,9 @@ from detour.base.errors import DetourError
 from detour.base.records import extended
 from detour.fabric.footings.base import Fabric
 from detour.fabric.operations.control_plane import ControlPlane, since
+from detour.fabric.operations.live_flows import WatchedFlows
 from detour.fabric.operations.results import Failed, FailureChange, Healed
 from detour.fabric.operations.steering import Steering
-from detour.fabric.operations.watched_flows import WatchedFlows
 from detour.topo import Failure, failure_name, parse_failure
 
 

@@ -17,14 +17,12 @@ from detour.fabric.monitoring.windows import KEPT
 from detour.fabric.operations.control_plane import ControlPlane
 from detour.fabric.operations.counting import Counting
 from detour.fabric.operations.failing import Failing
-from detour.fabric.operations.live import WINDOW_S, LiveFlows
+from detour.fabric.operations.live_flows import WINDOW_S, LiveFlows, WatchedFlows
 from detour.fabric.operations.paths import Paths
-from detour.fabric.operations.placing import Placing
 from detour.fabric.operations.results import Status, SwitchEndpoint
 from detour.fabric.operations.steering import Steering
 from detour.fabric.operations.tables import Tables
 from detour.fabric.operations.transfers import Transfers
-from detour.fabric.operations.watched_flows import WatchedFlows
 from detour.fabric.traffic.flows import Pump
 
 
@@ -41,7 +39,7 @@ class Session:
         self.control = control = ControlPlane(fabric, self._watched_plan)
         self.paths = Paths(control)
         self.watched = watched = WatchedFlows(fabric, control, self.live, self.paths, kept)
-        self.steering = steering = Steering(fabric.topology, self.live, self._push, fabric.terms.packet_s)
+        self.steering = steering = Steering(control, watched, self.paths, fabric.terms.packet_s)
         self.counting = counting = Counting(fabric, control, steering, watched)
         # -- operations
         tables, failing = Tables(control), Failing(fabric, control, steering, watched)
@@ -49,16 +47,12 @@ class Session:
         self.fail, self.heal = failing.fail, failing.heal
         self.counters, self.watch, self.metrics = counting.counters, counting.watch, counting.metrics
         self.path, self.flows, self.watch_flows = self.paths.path, watched.flows, watched.watch_flows
-        transfers = Transfers(fabric, self.pump, self.live, self.paths, steering, watched)
+        transfers = Transfers(fabric, self.pump, self.paths, steering, watched)
         self.send, self.probe = transfers.send, transfers.probe
-        placing = Placing(control, self.live, self.paths, steering, watched)
-        self.place, self.placement, self.reroute = placing.place, placing.placement, placing.reroute
+        self.place, self.placement, self.reroute = steering.place, steering.placement, steering.reroute
 
     def _watched_plan(self) -> Plan:
         return self.watched.switches.plan()
-
-    def _push(self, flow: str, usid: str) -> None:
-        self.reroute(flow, usid)
 
     # -- life -------------------------------------------------------------------------------------------
 

@@ -1,23 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What steers the flows of a running fabric: its placement, repairs of it, and the rerouting controller."""
+"""Operations that choose paths for flows, by a placement or one flow by hand, with what keeps the placement right:
+repairs and the rerouting controller."""
 
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
+from pathlib import Path as File
 
 from detour.base.errors import DetourError
 from detour.base.records import extended
 from detour.base.times import MS
-from detour.control.placement.jobs import FlowSet
+from detour.control.placement.jobs import read_jobs
 from detour.control.rerouting import ReroutingController, Thresholds
-from detour.fabric.operations.live import LiveFlows
+from detour.fabric.operations.control_plane import ControlPlane, since
+from detour.fabric.operations.live_flows import WatchedFlows
+from detour.fabric.operations.paths import Paths
 from detour.fabric.operations.placed import Placed
-from detour.fabric.operations.rerouter import Push, Rerouter
-from detour.fabric.operations.results import PlacementState, RepairedPlacement
+from detour.fabric.operations.rerouter import Rerouter
+from detour.fabric.operations.results import PlacedFlows, PlacementState, RepairedPlacement, ReroutedFlow
 from detour.hosts.verbs.verbs import Path
-from detour.topo import Topology
-from detour.topo import paths as topo_paths
 from detour.topo.failures import NONE, Failures
 
 STEERING_WINDOW_S, WINDOW_PACKETS = 0.01, 12
@@ -43,33 +46,65 @@ def thresholds(packet_s: float) -> Thresholds:
 class Steering:
     """See the module. Methods may be called from several threads."""
 
-    def __init__(self, topology: Topology, live: LiveFlows, push: Push, packet_s: float) -> None:
-        """`push`: how the controller tells a sender its new uSID list. `packet_s`: time of a data packet on a link."""
+    def __init__(self, control: ControlPlane, watched: WatchedFlows, paths: Paths, packet_s: float) -> None:
+        """`packet_s`: time of a data packet on a link."""
+        self._control, self._watched, self._paths, self._live = control, watched, paths, watched.live
+        self._topology = control.topology
         self._window_s, self._thresholds = window_s(packet_s), thresholds(packet_s)
-        self._topology, self._live, self._push = topology, live, push
-        self._placed = Placed(topology)
+        self._placed = Placed(self._topology)
         self._rerouter: Rerouter | None = None
         self._failures: Failures = NONE
-        self._usual_window = live.window_s
+        self._usual_window = self._live.window_s
         self._lock = threading.RLock()
 
-    # -- placement --------------------------------------------------------------------------------------
+    # -- operations -------------------------------------------------------------------------------------
 
-    def apply(self, flows: FlowSet, failures: Failures) -> None:
-        """Takes a new placement for connections to come; those that send keep their paths.
+    def place(self, jobs: str, reroute: bool = False, watch: bool = False) -> PlacedFlows:
+        """Places the flows of a job file; connections between their hosts to come take these paths, and those that send
+        keep theirs. `reroute`: the controller moves them when they are congested; `watch`: switches watch them
+        (`watch_flows`).
 
         Raises:
-            DetourError: the flows cannot be placed; nothing has changed.
+            DetourError: the file is wrong or the flows cannot be placed; what was placed before stays.
         """
-        with self._lock:
-            self._placed.apply(flows, failures)
-            for live in self._live.all():
-                live.placed = None
+        with self._control.changing:
+            begin = time.monotonic()
+            flows = read_jobs(File(jobs), self._topology)
+            with self._lock:
+                self._placed.apply(flows, self._control.failures)
+                for live in self._live.all():
+                    live.placed = None
+                self._let_controller(reroute)
+            state = self.placement()
+            if watch:
+                self._watched.watch_flows(True)
+        return extended(PlacedFlows, state, topology=self._topology.spec, seconds=since(begin))
 
-    def state(self) -> PlacementState:
-        """The placement as it is."""
+    def placement(self) -> PlacementState:
+        """The placement as it is now."""
         with self._lock:
             return extended(PlacementState, self._placed.totals(), rerouting=self._rerouter is not None)
+
+    def reroute(self, flow: str, usid: str) -> ReroutedFlow:
+        """The sender of a flow takes another uSID list, if that leads to its destination.
+
+        Raises:
+            DetourError: no such flow or list, or packets with it would not arrive; the flow stays as it is.
+        """
+        live = self._live.find(flow)
+        a, b = self._topology.hosts[live.flow.source_host], self._topology.hosts[live.flow.target_host]
+        path = self._paths.chosen(b, None, usid)
+        found = self._control.tracer().trace(a, b, path.sport, path.usids)
+        if not found.delivered:
+            raise DetourError(f"flow {flow} stays: {path} {found.outcome}")
+        self._live.reroute(flow, path)
+        with self._lock:
+            if live.placed is not None:
+                self._placed.moved(live.placed, found.switches)
+        self._watched.follow(live)
+        return ReroutedFlow(flow, str(path), [f"s{switch}" for switch in found.switches])
+
+    # -- placement --------------------------------------------------------------------------------------
 
     def next_path(self, source: int, target: int) -> tuple[int, Path] | None:
         """(flow of the placement, its path) for the next connection between two hosts; None if they have none."""
@@ -82,7 +117,7 @@ class Steering:
         with self._lock:
             self._failures = failures
             if self._rerouter is not None:
-                self.reroute(True)
+                self._let_controller(True)
             found = self._placed.repair(failures)
             if found is None:
                 return None
@@ -92,45 +127,30 @@ class Steering:
                     self._live.reroute(live.name, self._placed.path(live.placed))
             return extended(RepairedPlacement, self._placed.totals(), moved=len(moved))
 
-    # -- rerouting --------------------------------------------------------------------------------------
+    # -- controller -------------------------------------------------------------------------------------
 
-    def reroute(self, on: bool) -> None:
+    def _let_controller(self, reroute: bool) -> None:
         """Switches the controller on, with what sends now, or off."""
-        with self._lock:
-            if self._rerouter is not None:
-                self._live.listeners.remove(self._rerouter.listen)
-                self._rerouter = None
-            self._live.window_s = self._window_s if on else self._usual_window
-            if on:
-                self._rerouter = Rerouter(
-                    ReroutingController(self._topology, self._thresholds, self._failures), self._push
-                )
-                for live in self._live.all():
-                    self._watch(live.name, live.placed)
-                self._live.listeners.append(self._rerouter.listen)
-
-    def _watch(self, name: str, flow: int | None) -> None:
-        switches = () if flow is None else self._placed.switches(flow)
-        if self._rerouter is not None and switches:
-            self._rerouter.add(name, switches, self._live.find(name).flow.target_host)
+        if self._rerouter is not None:
+            self._live.listeners.remove(self._rerouter.listen)
+            self._rerouter = None
+        self._live.window_s = self._window_s if reroute else self._usual_window
+        if reroute:
+            controller = ReroutingController(self._topology, self._thresholds, self._failures)
+            self._rerouter = Rerouter(controller, self.reroute)
+            for live in self._live.all():
+                self.opened(live.name, live.placed)
+            self._live.listeners.append(self._rerouter.listen)
 
     def opened(self, name: str, flow: int | None) -> None:
-        """A connection that takes a flow of the placement begins."""
+        """A connection begins to send; `flow`: the flow of the placement that it takes, if it takes one."""
         with self._lock:
-            self._watch(name, flow)
+            switches = () if flow is None else self._placed.switches(flow)
+            if self._rerouter is not None and switches:
+                self._rerouter.add(name, switches, self._live.find(name).flow.target_host)
 
     def closed(self, name: str) -> None:
         """A connection ends."""
         with self._lock:
             if self._rerouter is not None:
                 self._rerouter.remove(name)
-
-    def rerouted(self, name: str, switches: topo_paths.SwitchPath) -> None:
-        """A sender has been told another path."""
-        with self._lock:
-            try:
-                flow = self._live.find(name).placed
-            except DetourError:
-                return  # it has ended
-            if flow is not None:
-                self._placed.moved(flow, switches)

@@ -11,12 +11,11 @@ from pathlib import Path as File
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.fabric.footings.base import Fabric
-from detour.fabric.operations.live import LiveFlows
+from detour.fabric.operations.live_flows import WatchedFlows
 from detour.fabric.operations.paths import Paths
 from detour.fabric.operations.prober import probe
 from detour.fabric.operations.results import ProbedPath, ProbedPaths, QueuingDelay, SentMessage, UsedPath
 from detour.fabric.operations.steering import Steering
-from detour.fabric.operations.watched_flows import WatchedFlows
 from detour.fabric.traffic.flows import Choice, Flow, Pump
 from detour.fabric.traffic.streams import FileSink, FileSource, PatternSink, PatternSource
 from detour.fabric.traffic.workload import probing_choice, send_once
@@ -29,10 +28,8 @@ SLOT_BYTES = 64_000
 class Transfers:
     """See the module. Methods may be called from several threads."""
 
-    def __init__(
-        self, fabric: Fabric, pump: Pump, live: LiveFlows, paths: Paths, steering: Steering, watched: WatchedFlows
-    ) -> None:
-        self._fabric, self._topology, self._pump, self._live = fabric, fabric.topology, pump, live
+    def __init__(self, fabric: Fabric, pump: Pump, paths: Paths, steering: Steering, watched: WatchedFlows) -> None:
+        self._fabric, self._topology, self._pump, self._live = fabric, fabric.topology, pump, watched.live
         self._paths, self._steering, self._watched = paths, steering, watched
         self._rng = random.Random(fabric.terms.seed)
 

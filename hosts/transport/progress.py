@@ -14,7 +14,7 @@ from detour.hosts.paths import delays
 from detour.hosts.rows import cfg_row, slot_row, wqe_row
 from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_FREE, SLOT_LOST, WC_SUCCESS
 from detour.hosts.transport import flight, rtt
-from detour.hosts.verbs.workqueue import complete
+from detour.hosts.verbs.queues import complete
 
 PROBE_NONE, PROBE_DUE, PROBE_SENT = 0, 1, 2
 """`tail_probe` of a QP"""

@@ -58,7 +58,7 @@ from detour.hosts.state import (
     WC_WITH_IMM,
     WC_WR_FLUSH_ERR,
 )
-from detour.hosts.verbs import completion, workqueue
+from detour.hosts.verbs import queues
 
 
 @inner
@@ -109,7 +109,7 @@ def on_data(hs: Any, i: int, buf: Any, now: int) -> None:
         _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_ACCESS))
         _check_refusal(hs, i, q)
         return
-    if f.opcode == OP_WRITE_ONLY_IMM and not completion.reserve(hs, q.recv_cq):
+    if f.opcode == OP_WRITE_ONLY_IMM and not queues.reserve(hs, q.recv_cq):
         q.st_rx_not_ready += 1
         _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_RNR))
         return
@@ -151,7 +151,7 @@ def _notify(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
 def _check_refusal(hs: Any, i: int, q: Any) -> None:
     """Once all that precedes the refused packet is here, nothing more can come: the QP is in error."""
     if q.rcv_nxt == q.rcv_refused and q.state != QPS_ERR:
-        workqueue.fail(hs, i, np.int64(WC_WR_FLUSH_ERR))
+        queues.fail(hs, i, np.int64(WC_WR_FLUSH_ERR))
 
 
 @inner
@@ -198,7 +198,7 @@ def _in_order(hs: Any, i: int, q: Any, flags: int, length: int, imm: int) -> Non
     q.rcv_length += length
     q.st_rx_delivered += length
     if flags & ARRIVED_IMM:
-        completion.push(
+        queues.push_completion(
             hs,
             q.recv_cq,
             np.int64(0),

@@ -23,7 +23,7 @@ from detour.hosts.rows import candidate_row, cfg_row, frame_row, host_row, qp_ro
 from detour.hosts.state import MAX_TIME, NIL, QPS_RTS, TR_LERP, WC_REM_ACCESS_ERR, WC_RETRY_EXC_ERR
 from detour.hosts.transport import answers, flight, gbn, lerp, rtt, timers
 from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE, PROBE_SENT, on_refused
-from detour.hosts.verbs.workqueue import fail
+from detour.hosts.verbs.queues import fail
 
 # -- sending ------------------------------------------------------------------------------------------------
 

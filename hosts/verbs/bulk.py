@@ -26,7 +26,7 @@ from detour.hosts import cc, state
 from detour.hosts.paths import paths
 from detour.hosts.rows import cfg_row, qp_row
 from detour.hosts.state import NIL, QPS_RTS, Hosts, qp_numbers
-from detour.hosts.verbs import workqueue
+from detour.hosts.verbs import queues
 from detour.hosts.verbs.verbs import (
     CQ,
     MR,
@@ -237,7 +237,7 @@ def post_many(
 def _post(hs: Any, rows: Any, keys: Any, lengths: Any, ids: Any, now: int) -> int:
     zero, signaled, when = np.int64(0), np.int64(state.WQE_SIGNALED), np.int64(now)
     for k in range(len(rows)):
-        result = workqueue.post_write(hs, rows[k], ids[k], zero, zero, keys[k], lengths[k], signaled, zero, when)
+        result = queues.post_write(hs, rows[k], ids[k], zero, zero, keys[k], lengths[k], signaled, zero, when)
         if result:
             return result
     return 0

@@ -34,7 +34,7 @@ from detour.hosts.frames.addresses import final_address, to_text, to_words
 from detour.hosts.paths import paths, reroute
 from detour.hosts.state import MAX_TIME, NIL, Hosts, generations, next_key, qp_numbers
 from detour.hosts.transport import timers
-from detour.hosts.verbs import workqueue
+from detour.hosts.verbs import queues
 from detour.topo.address import ipv6_text, usid_address
 
 T = TypeVar("T")
@@ -621,7 +621,7 @@ class QP:
         flags = (state.WQE_SIGNALED if wr.signaled else 0) | (0 if wr.imm_data is None else state.WQE_IMM)
         hs, i, s, imm = self.context.hs, self.index, wr.sge, (wr.imm_data or 0) & 0xFFFFFFFF
         result = self.context.device.call(
-            lambda: workqueue.post_write(hs, i, wr.wr_id, s.addr, wr.remote_addr, wr.rkey, s.length, flags, imm, now_ps)
+            lambda: queues.post_write(hs, i, wr.wr_id, s.addr, wr.remote_addr, wr.rkey, s.length, flags, imm, now_ps)
         )
         if result:
             raise DetourError(f"QP {self.qp_num:#x}: {REFUSALS[int(result)]}")
@@ -695,9 +695,9 @@ def random_candidates(context: Context, shortest: int, non_shortest: int) -> lis
 
 
 REFUSALS = {
-    workqueue.NOT_CONNECTED: "it is not connected",
-    workqueue.SEND_QUEUE_FULL: "its send queue is full; poll completions first",
-    workqueue.CQ_FULL: "its completion queue is full; poll it first",
+    queues.NOT_CONNECTED: "it is not connected",
+    queues.SEND_QUEUE_FULL: "its send queue is full; poll completions first",
+    queues.CQ_FULL: "its completion queue is full; poll it first",
 }
 
 

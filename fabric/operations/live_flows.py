@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flows of a running fabric by name: watched at their receivers, and rerouted at their senders.
+"""The flows of a running fabric by name: watched at their receivers and, if asked, at the switches on their way, and
+rerouted at their senders.
 
 A window ends for all flows every `window_s` of the fabric's clock while there are any, and the reports are handed to
 whoever listens (`fabric.rerouter`).
@@ -7,6 +8,7 @@ whoever listens (`fabric.rerouter`).
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +16,19 @@ from dataclasses import dataclass
 from detour.base.errors import DetourError
 from detour.base.records import extended
 from detour.control.rerouting import FlowReport
+from detour.fabric.footings.base import Fabric
 from detour.fabric.footings.clock import FabricClock, Ticker
 from detour.fabric.monitoring.rows import FlowRow, SwitchFlowTotals
+from detour.fabric.monitoring.switch_flows import FabricAccess, SwitchFlows
 from detour.fabric.monitoring.windows import FlowMonitor
+from detour.fabric.operations.control_plane import ControlPlane
+from detour.fabric.operations.paths import Paths
+from detour.fabric.operations.results import FlowRows
 from detour.fabric.traffic.flows import Flow
 from detour.hosts.state import Hosts
 from detour.hosts.verbs.verbs import Path
+
+_log = logging.getLogger(__name__)
 
 WINDOW_S = 0.1
 """as in section IV of the path placement paper"""
@@ -133,3 +142,75 @@ class LiveFlows:
             extended(FlowRow, each, path=path, placed=placed, switches=at_switches(each.name))
             for each, path, placed in paths
         ]
+
+
+class WatchedFlows:
+    """Those of `LiveFlows`, and the switches that watch them. Methods may be called from several threads."""
+
+    def __init__(self, fabric: Fabric, control: ControlPlane, live: LiveFlows, paths: Paths, kept: int) -> None:
+        """`kept`: windows of the switches that are remembered."""
+        self._topology, self._control, self._paths = fabric.topology, control, paths
+        self.live = live
+        links = FabricAccess(control.read_cells, control.rewrite, live.set_label, fabric.clock)
+        self.switches = SwitchFlows(links, fabric.terms.hosts.tick_ps, live.window_s, kept)
+        self._watching = False
+
+    def flows(self) -> FlowRows:
+        """What sends now, as its receivers, and if asked the switches on the way, saw it in the last window."""
+        rows = self.live.rows(self.switches.rows)
+        return FlowRows(self.live.window_s, self._watching, self.switches.pause_s, rows)
+
+    def watch_flows(self, on: bool) -> FlowRows:
+        """Switches watch the flows that send, and those that will, or no flow any more."""
+        with self._control.changing:
+            self._watching = on
+            for live in self.live.all():
+                if on:
+                    self._watch(live)
+                else:
+                    self.ends(live.name)
+        return self.flows()
+
+    def begins(self, name: str) -> None:
+        """A flow that is live begins to send."""
+        if self._watching:
+            self._watch(self.live.find(name))
+
+    def _watch(self, live: LiveFlow) -> None:
+        """Lets all switches watch a flow that it can pass. Without room for it, it sends unwatched."""
+        with self._control.changing:
+            source = self._topology.hosts[live.flow.source_host]
+            if live.name not in self.switches:
+                try:
+                    self.switches.add(live.name, source.address, self._devices(live))
+                except DetourError as error:
+                    _log.warning("%s is not watched: %s", live.name, error)
+
+    def ends(self, name: str) -> None:
+        """A flow ends, or is to be watched no longer."""
+        with self._control.changing:
+            try:
+                self.switches.remove(name)
+            except DetourError as error:
+                _log.warning("%s: %s", name, error)
+
+    def follow(self, live: LiveFlow) -> None:
+        """A flow may have got another path: if it is watched, then there."""
+        with self._control.changing:
+            if live.name in self.switches:
+                try:
+                    self.switches.move(live.name, self._devices(live))
+                except DetourError as error:
+                    _log.warning("%s is watched no longer: %s", live.name, error)
+
+    def follow_all(self) -> None:
+        """All flows may have got other paths."""
+        for live in self.live.all():
+            self.follow(live)
+
+    def _devices(self, live: LiveFlow) -> list[int]:
+        """The switches that a flow can pass, in order of its paths."""
+        hosts, switches = self._topology.hosts, self._topology.switches
+        source, target = hosts[live.flow.source_host], hosts[live.flow.target_host]
+        passed = (switch for path in live.flow.paths for switch in self._paths.hops(source, target, path))
+        return list(dict.fromkeys(switches[switch].device_id for switch in passed))

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send queues: work requests are posted, completed in order, and flushed when the QP fails."""
+"""Send queues and completion queues. Work requests are posted, completed in order, and flushed when the QP fails.
+
+A completion queue is a ring with one producer (the host) and one consumer (`verbs.CQ.poll`), which may be different
+threads: an entry is complete before the tail says that it is there. Room is reserved before it is needed: a posted work
+request holds one entry until it completes without one or its completion is polled, so no completion is ever lost.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ from detour.base.jit import njit
 from detour.hosts.jit import inner
 from detour.hosts.nic import activate
 from detour.hosts.paths import paths
-from detour.hosts.rows import cfg_row, host_row, qp_row, wqe_row
+from detour.hosts.rows import cfg_row, cq_row, cqe_row, host_row, publish, qp_row, wqe_row
 from detour.hosts.state import (
     MAX_TIME,
     QPS_ERR,
@@ -22,9 +27,54 @@ from detour.hosts.state import (
     WQE_SIGNALED,
 )
 from detour.hosts.transport import flight, timers
-from detour.hosts.verbs import completion
 
 NOT_CONNECTED, SEND_QUEUE_FULL, CQ_FULL = -1, -2, -3
+
+
+@inner
+def reserve(hs: Any, cq: int) -> bool:
+    """Takes one entry of the queue for a completion to come; False if there is none left."""
+    c = cq_row(hs, cq)
+    if c.reserved + c.tail - c.head >= cfg_row(hs).cq_depth:
+        return False
+    c.reserved += 1
+    return True
+
+
+@inner
+def _release(hs: Any, cq: int) -> None:
+    """Gives a reserved entry back."""
+    cq_row(hs, cq).reserved -= 1
+
+
+@inner
+def push_completion(
+    hs: Any,
+    cq: int,
+    wr_id: int,
+    status: int,
+    opcode: int,
+    length: int,
+    imm: int,
+    qpn: int,
+    flags: int,
+    posted: int,
+) -> None:
+    """Fills a reserved entry; `posted` is when its work request was posted."""
+    c = cq_row(hs, cq)
+    e = cqe_row(hs, cq, c.tail & (cfg_row(hs).cq_depth - 1))
+    e.wr_id = wr_id
+    e.status = status
+    e.opcode = opcode
+    e.length = length
+    e.imm = imm
+    e.qpn = qpn
+    e.flags = flags
+    e.posted = posted
+    e.done = host_row(hs, c.host).now
+    c.reserved -= 1
+    publish()
+    c.tail += 1
 
 
 @inner
@@ -38,9 +88,9 @@ def complete(hs: Any, i: int, q: Any, status: int) -> None:
         if q.st_first_done_ps == 0:
             q.st_first_done_ps = q.st_last_done_ps
         if not w.flags & WQE_SIGNALED:
-            completion.release(hs, q.send_cq)
+            _release(hs, q.send_cq)
             return
-    completion.push(
+    push_completion(
         hs,
         q.send_cq,
         w.wr_id,
@@ -86,7 +136,7 @@ def post_write(
         return NOT_CONNECTED
     if q.sq_end - q.sq_una >= depth:
         return SEND_QUEUE_FULL
-    if not completion.reserve(hs, q.send_cq):
+    if not reserve(hs, q.send_cq):
         return CQ_FULL
     w = wqe_row(hs, i, q.sq_end & (depth - 1))
     payload = cfg_row(hs).payload
