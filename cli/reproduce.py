@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,11 @@ def register(commands: Any) -> None:
 def _all(kinds: Any) -> None:
     parser = add(kinds, "all", _ALL_TEXT, _run_all, wide=False)
     parser.add_argument("--folder", type=Path, default=Path("docs"), metavar="DIR", help="where results.md goes (docs)")
+    archive = parser.add_mutually_exclusive_group()
+    archive.add_argument("--keep", type=Path, metavar="FILE", help="write the runs behind the document there")
+    archive.add_argument(
+        "--from", dest="source", type=Path, metavar="FILE", help="run nothing, but take the runs of a --keep"
+    )
 
 
 # -- what they do -------------------------------------------------------------------------------------------
@@ -62,7 +68,10 @@ def _list(options: argparse.Namespace) -> None:
 def _run_all(options: argparse.Namespace) -> int:
     from detour.experiments.nonshortest import results
 
+    extent, means = extent_of(options), replace(means_of(options, "results"), archive=options.source)
     with points_bar("results", options.json) as report:
-        written = results.write(options.folder, extent_of(options), means_of(options, "results"), report)
+        written = results.write(options.folder, extent, means, report)
+    if options.keep:
+        results.keep(options.keep, extent, means)
     present(written, options, lambda page: page.print(f"{written.file}: {written.points} points"))
     return 1 if written.failures else 0

@@ -65,11 +65,13 @@ class Network:
         hosts: Any = None,
         packets: int = 1 << 16,
         frame_bytes: int | None = None,
+        overhead_bytes: int = 0,
     ) -> None:
         """`clock`: `RealTime()` (default) or `Virtual()`. `tick_ps`: length of a P4 tick (default: the clock's).
         `seed`: everything random derives from it. `hosts`: the `Hosts` named tuple of native hosts.
         `packets`: packets that may be in the fabric at once. `frame_bytes`: longest Ethernet frame (default: of
-        native hosts; if they elide payload, what of a frame is stored at least)."""
+        native hosts; if they elide payload, what of a frame is stored at least). `overhead_bytes`: what every frame
+        takes on a link beside its own bytes (Ethernet's preamble and gap: 20)."""
         notice()
         self.clock: Clock = clock or RealTime()
         self.tick_ps = tick_ps or self.clock.tick_ps
@@ -84,6 +86,7 @@ class Network:
             raise DetourError(f"frame_bytes is {frame_bytes}; native hosts need {needed}")
         self._memory = Memory(packets, frame_bytes, elided)
         self._memory.g["tick_ps"] = self.tick_ps
+        self._memory.g["overhead_bytes"] = overhead_bytes
         self._virtual = isinstance(self.clock, Virtual)
         self._may_divide = isinstance(self.clock, Virtual) and self.clock.divide
         self._lookahead_ps = 0

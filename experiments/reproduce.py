@@ -26,6 +26,7 @@ from detour.experiments.store import Store, source_version
 P = TypeVar("P")
 R = TypeVar("R")
 C = TypeVar("C")
+D = TypeVar("D")
 
 
 def _warm_engine(points: Sequence[Any]) -> None:
@@ -51,6 +52,11 @@ class Experiment(Generic[P, R, C]):
     seconds: Callable[[P], float]
     prepare: Callable[[Sequence[P]], None] = _warm_engine
     quick_fraction: float = 1.0
+
+    def collecting(self, collect: Callable[[Iterable[R | None]], D]) -> Experiment[P, R, D]:
+        """The same runs, of which something else is made."""
+        known = (self.seconds, self.prepare, self.quick_fraction)
+        return Experiment(self.name, self.text, self.run, self.decode, collect, *known)
 
 
 NONSHORTEST = Experiment(
@@ -119,12 +125,14 @@ EXPERIMENTS: dict[str, Experiment[Any, Any, Any]] = {
 
 @dataclass(frozen=True)
 class Means:
-    """How points are run. `budget_s`: time that all points together may take; what does not fit is left out."""
+    """How points are run. `budget_s`: time that all points together may take; what does not fit is left out. `archive`:
+    a file of finished points, of any sources, out of which alone everything is taken: nothing is run."""
 
     processes: int = 1
     ray: str | None = None
     store: Path | None = None
     budget_s: float | None = None
+    archive: Path | None = None
 
 
 def default_store(name: str) -> Path | None:
@@ -169,6 +177,10 @@ def reproduce(
 
     Finished points are kept and not run again while the sources stay the same.
     """
+    if means.archive is not None:
+        store = Store.of_archive(means.archive, experiment.decode)
+        collected = experiment.collect(store.get(point) for point in points)
+        return Reproduction(experiment.name, collected, (), [point for point in points if point not in store])
     store = Store(means.store, source_version(), experiment.decode)
     missing = [point for point in points if point not in store]
     budget_s = None if means.budget_s is None else means.budget_s * experiment.quick_fraction
@@ -197,7 +209,7 @@ def describe(point: Any) -> str:
     """A point in a few words."""
     names = (
         *("kind", "topology", "pattern", "case", "network", "scheme", "pairs", "connections", "threshold", "scenario"),
-        *("mode", "routing", "n", "s", "v", "layers", "k", "ties", "us", "sizes", "dcqcn", "seed"),
+        *("mode", "routing", "n", "s", "v", "layers", "k", "ties", "us", "sizes", "dcqcn", "without", "seed"),
     )
     values = as_json(point)
     return ", ".join(f"{name} {values[name]}" for name in names if values.get(name) is not None)

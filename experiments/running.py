@@ -16,7 +16,7 @@ from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.records import extended
 from detour.base.times import US
 from detour.control import schema
-from detour.experiments.measure import Rule, Series, jain, settle
+from detour.experiments.measure import RunTimes, Series, jain, settle
 from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
 from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
 from detour.topo import Topology
@@ -52,10 +52,12 @@ class RunCounters:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredRun(RunCounters):
-    """What a run carried. `deadlocked_queues`: (device, port, priority) of those that can never move again."""
+    """What a run carried. `steady`: its rate was level (`experiments.steady`), which is never said of single messages;
+    `deadlocked_queues`: (device, port, priority) of those that can never move again."""
 
     wire_gbps: float
     goodput_gbps: float
+    steady: bool
     deadlock: bool
     deadlocked_queues: tuple[tuple[int, int, int], ...]
     virtual_ms: float
@@ -63,8 +65,10 @@ class MeasuredRun(RunCounters):
 
 @dataclass(frozen=True, kw_only=True)
 class SteadyRun(MeasuredRun):
-    """Connections that sent without end. `converged`: it was steady; `fairness`: Jain's index."""
+    """Connections that sent without end. `warm_ms`: when the warm-up was over, where rates begin to count; `converged`:
+    the older name of `steady`; `fairness`: Jain's index."""
 
+    warm_ms: float
     converged: bool
     fairness: float
     series: Series
@@ -131,18 +135,20 @@ def start(fabric: VirtualFabric, length: int, spread_ps: int = START_SPREAD_PS) 
 
 
 def steady_state(
-    topology: Topology, scheme: Scheme, pairs: Sequence[HostPair], chosen: RunSettings, rule: Rule
+    topology: Topology, scheme: Scheme, pairs: Sequence[HostPair], chosen: RunSettings, times: RunTimes
 ) -> SteadyRun:
     """Connections that send without end: throughput after convergence, and what was counted on the way."""
     with open_fabric(topology, scheme, pairs, chosen) as fabric:
         start(fabric, ENDLESS)
-        steady = settle(fabric, rule)
+        steady = settle(fabric, times)
         return extended(
             SteadyRun,
             counters(fabric),
             wire_gbps=round(steady.wire_gbps, 3),
             goodput_gbps=round(steady.goodput_gbps, 3),
-            converged=steady.converged,
+            steady=steady.steady,
+            converged=steady.steady,
+            warm_ms=round(steady.warm_s * 1e3, 3),
             deadlock=bool(steady.deadlock),
             deadlocked_queues=tuple(steady.deadlock),
             virtual_ms=round(steady.seconds * 1e3, 3),
@@ -171,6 +177,7 @@ def completion_times(
             wire_gbps=round(wire * 8e3 / last, 3),
             goodput_gbps=round(payload * 8e3 / last, 3),
             message_bytes=message_bytes,
+            steady=False,
             fct_us=_summed_up(times) if len(times) else None,
             unfinished=fabric.unfinished(),
             deadlock=bool(stuck),

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from detour.base.cache import without
+from detour.base.errors import DetourError
 from detour.base.places import BUILD, PACKAGE, modules
 from detour.base.private import make_folders
 from detour.base.records import as_json
@@ -56,6 +58,17 @@ def source_version() -> str:
     return digest.hexdigest()[:16]
 
 
+def _records(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Those of lines that are whole."""
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue  # the line that a kill cut short; no beginning of a record is a record
+        if isinstance(record, dict) and record.keys() >= {"key", "version", "result"}:
+            yield record
+
+
 class Store(Generic[R]):
     """Finished points of one sweep in one file (`None`: in memory only). Points are records; results as well, which
     `decode` makes of their JSON."""
@@ -73,14 +86,41 @@ class Store(Generic[R]):
             lines = path.read_bytes().splitlines()
         except OSError as error:
             return without(error, "kept points")
-        for line in lines:
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue  # the line that a kill cut short; no beginning of a record is a record
-            mine = isinstance(record, dict) and record.get("version") == self.version
-            if mine and record.keys() >= {"key", "result"}:
+        for record in _records(lines):
+            if record.get("version") == self.version:
                 self._results[record["key"]] = record["result"]
+
+    @classmethod
+    def of_archive(cls, file: Path, decode: Callable[[Any], R] = unchanged) -> Store[R]:
+        """What `archive` wrote, whatever the sources were.
+
+        Raises:
+            DetourError: the file cannot be read.
+        """
+        found = cls(None, "", decode)
+        try:
+            lines = lzma.decompress(file.read_bytes()).splitlines()
+        except (OSError, lzma.LZMAError) as error:
+            raise DetourError(f"{file}: {error}") from None
+        found._results = {record["key"]: record["result"] for record in _records(lines)}
+        return found
+
+    def archive(self, file: Path, points: Iterable[Any]) -> int:
+        """Writes what is known of points into a compressed file, and returns how many those are.
+
+        Raises:
+            DetourError: the file cannot be written.
+        """
+        known = {self.key(point): as_json(point) for point in points if point in self}
+        records = [
+            {"key": key, "version": self.version, "point": point, "result": self._results[key]}
+            for key, point in known.items()
+        ]
+        try:
+            file.write_bytes(lzma.compress(b"".join(canonical(record).encode() + b"\n" for record in records)))
+        except OSError as error:
+            raise DetourError(f"{file}: {error}") from None
+        return len(records)
 
     def key(self, point: Any) -> str:
         """What tells a point from others."""

@@ -92,6 +92,9 @@ class HostConfig:
     dcqcn_reroute_share: float = 0.1
     """fraction of the link's rate at which a new path begins; the target is all of it (section III: "slow-start")"""
 
+    idle_wait: bool = True
+    """a sender whose receiver wants order waits, before it takes a new path, for what its packets on the old one may
+    still need (section III; a receiver of LERP takes any order)"""
     delta1: float = 0.8
     """a better path's delay is below this fraction of the current one's (section III)"""
     delta2: int = 75

@@ -18,18 +18,22 @@ from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.records import extended, from_json, given
 from detour.base.times import US
-from detour.control.policy import Amount, StepMarking
 from detour.control.routes.adaptive import check_routing
 from detour.experiments import running
 from detour.experiments.measure import RunTimes
 from detour.experiments.nonshortest import paper
+from detour.experiments.nonshortest.additions import undo
 from detour.experiments.nonshortest.paper import LoadLevel
-from detour.experiments.nonshortest.workloads import ceiling, pair_count, sample
+from detour.experiments.nonshortest.settings import Setting, chosen
+from detour.experiments.nonshortest.workloads import PATTERNS, ceiling, pair_count, pairs_of_load, sample
 from detour.experiments.running import CompletionRun, MeasuredRun, SteadyRun
+from detour.experiments.steady import TOLERANCE, spread
 from detour.fabric.footings.virtual.scheme import (
     BENCHMARK,
+    BENCHMARK_DCTCP,
     SCHEMES,
     TELEMETRY_LERP,
+    Control,
     LinkSettings,
     Scheme,
     SwitchMemory,
@@ -38,43 +42,38 @@ from detour.fabric.footings.virtual.scheme import (
 from detour.hosts.config import HostConfig
 from detour.topo import Topology, parse_topology
 
-THRESHOLDS = (0, 10, 20, 30)
-"""T of Benchmark in packets; with `best` each of its points is run with all of them and the best one counts"""
-DEFAULT_THRESHOLD = 10
-"""T where it is not swept"""
-
-TIMES = {
-    "quick": RunTimes(least_us=600, most_us=1_600, tolerance=0.03),
-    "normal": RunTimes(least_us=2_000, most_us=6_000, tolerance=0.02),
-    "full": RunTimes(least_us=4_000, most_us=20_000, tolerance=0.01),
-}
-_SHORTER = {("D2", "unf"): 3, ("D3", "unf"): 5}
-"""UNF fills all of a fabric: what these times are divided by, but for `full`"""
-_LEAST_US = 800
-_SCAN_MOST_US = 8_000
-_MOVES_US = 4_000
-"""ADV1, ADV2: connections that choose their paths have done most of their moves by then"""
+_FEW_LINKS_US = {"quick": 4_000, "tune": 12_000, "normal": 24_000, "full": 60_000}
+"""virtual time of a run of ADV1 and ADV2, which all schemes get; DCQCN takes 10 ms to recover from a common start"""
+_ALL_LINKS_US = {"quick": 1_600, "tune": 4_000, "normal": 6_000, "full": 20_000}
+"""where traffic fills a fabric of 72 hosts; less on larger ones (`run_times`), as a packet hour has so many more"""
+_LEAST_US = {"quick": 1_000, "tune": 1_200, "normal": 2_400, "full": 6_000}
+_LARGER = 0.4
+"""exponent: 342 hosts get 54 %, 1056 hosts 34 % of the time"""
+_TOLERANCE = {"quick": 0.02}
 
 _HOPS_A_PACKET = 10
 """switches that a data packet and its ACK pass, roughly"""
-_HOPS_A_SECOND = 700_000
+_HOPS_A_SECOND = 1_200_000
 _START_SECONDS = 4.0
 
 
 @dataclass(frozen=True)
 class NonshortestSelection:
-    """What to run. `thresholds`: T of Benchmark. `seeds`: that many draws of pairs, from seed 1 on.
-    `times`: a key of `TIMES`. `delays_us`: of links to hosts, inside groups, between groups.
+    """What to run. `seeds`: that many draws of pairs, from `first_seed` on. `thresholds`: T of Benchmark; with several
+    each of its points is run with all of them and the best one counts; None: the one that was chosen for it.
+    `settings`: by scheme, others than those that were chosen. `without`: the name of an addition that is left out.
+    `times`: how long runs are, see `run_times`. `delays_us`: of links to hosts, inside groups, between groups.
     `message_bytes`: 0: endless connections; else one message each and completion times. `loss`: probability with which
     a link between switches loses a frame. `hosts`: changes to `HostConfig` on top of a scheme's own (`host_changes`).
-    `step_bytes`: K of the schemes that mark by steps, `None`: theirs."""
+    `step_bytes`: K of the schemes that mark by steps, `None`: theirs. `overhead_bytes`: what a frame takes on a link
+    beside its own bytes."""
 
     topology: str
     pattern: str
     pairs: tuple[int, ...]
     schemes: tuple[str, ...] = tuple(SCHEMES)
     seeds: int = 1
-    thresholds: tuple[int, ...] = (DEFAULT_THRESHOLD,)
+    thresholds: tuple[int, ...] | None = None
     times: str = "normal"
     delays_us: tuple[float, float, float] = (1.0, 1.0, 1.0)
     headroom_bytes: int | None = None
@@ -82,11 +81,16 @@ class NonshortestSelection:
     loss: float = 0.0
     hosts: tuple[tuple[str, Any], ...] = ()
     step_bytes: int | None = None
+    overhead_bytes: int = 0
+    settings: tuple[tuple[str, Setting], ...] = ()
+    without: str | None = None
+    first_seed: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class NonshortestPoint(RunTimes):
-    """One run of one scheme with one draw of pairs; see `NonshortestSelection`. What is unset is as a scheme has it."""
+    """One run of one scheme with one draw of pairs; see `NonshortestSelection`, and `Setting` for what a scheme is set
+    to."""
 
     topology: str
     pattern: str
@@ -94,13 +98,22 @@ class NonshortestPoint(RunTimes):
     pairs: int
     seed: int
     threshold: int
+    control: Control
+    ecn_bytes: tuple[int, ...]
+    pmax: float
     delays_us: tuple[float, float, float]
     headroom_bytes: int | UnsetType = UNSET
     message_bytes: int | UnsetType = UNSET
     loss: float | UnsetType = UNSET
     hosts: dict[str, float] | UnsetType = UNSET
-    step_bytes: int | UnsetType = UNSET
+    overhead_bytes: int | UnsetType = UNSET
+    without: str | UnsetType = UNSET
     experiment: Literal["nonshortest"] = "nonshortest"
+
+    @property
+    def setting(self) -> Setting:
+        """What the scheme is set to."""
+        return Setting(self.control, self.ecn_bytes, self.pmax, self.threshold)
 
 
 class TrafficCase(NamedTuple):
@@ -114,8 +127,9 @@ class TrafficCase(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class NonshortestRun(MeasuredRun):
     """What came of a point. `ceiling_gbps`: what its pairs can carry at most; `ceiling_bound`: which bound says so;
-    `paper`: the throughput in Gb/s that the paper states; `wire_gbps_by_threshold`: only of Benchmark's run with the
-    best T, those with all of them."""
+    `paper`: the throughput in Gb/s that the paper states; `draws`: runs of this scheme on this traffic, with
+    other draws of pairs; `spread`: the sample standard deviation of their `wire_gbps`, None of one; `setting`: what the
+    scheme was set to; `wire_gbps_by_threshold`: only where Benchmark had several T, of all of them."""
 
     topology: str
     pattern: str
@@ -127,6 +141,11 @@ class NonshortestRun(MeasuredRun):
     ceiling_bound: str
     loss: float
     paper: float | None
+    setting: str
+    draws: int = 1
+    spread: float | None = None
+    hosts: dict[str, float] | UnsetType = UNSET
+    without: str | UnsetType = UNSET
     wire_gbps_by_threshold: dict[str, float] | UnsetType = UNSET
 
     @property
@@ -185,16 +204,29 @@ def select(what: NonshortestSelection) -> list[NonshortestPoint]:
     for count in what.pairs:
         sample(topology, what.pattern, count, 1)
     points = []
-    for chosen in map(scheme, what.schemes):
-        _check(topology, chosen, what)
-        for count in what.pairs:
-            point = _point(name, topology, what, chosen, count)
-            points += [
-                replace(point, seed=seed, threshold=threshold)
-                for seed in range(1, what.seeds + 1)
-                for threshold in (what.thresholds if chosen.routing == "adaptive" else (0,))
-            ]
+    for one in map(scheme, what.schemes):
+        _check(topology, one, what)
+        if what.without is not None:
+            undo(one, what.without)
+        point = _point(name, topology, what, one)
+        thresholds = what.thresholds if one.routing == "adaptive" and what.thresholds else (point.threshold,)
+        points += [
+            replace(point, pairs=count, seed=what.first_seed + draw, threshold=threshold)
+            for count in what.pairs
+            for draw in range(what.seeds)
+            for threshold in thresholds
+        ]
     return points
+
+
+def run_times(topology: Topology, pattern: str, extent: str) -> RunTimes:
+    """The virtual time of a run, which depends on topology and pattern only: all schemes and loads get the same.
+    `extent`: `quick`, `tune`, `normal` or `full`."""
+    time = _FEW_LINKS_US[extent]
+    if pattern not in ("adv1", "adv2"):
+        scaled = _ALL_LINKS_US[extent] * (72 / len(topology.hosts)) ** _LARGER
+        time = max(round(min(scaled, _ALL_LINKS_US[extent]), -2), _LEAST_US[extent])
+    return RunTimes(virtual_us=int(time), tolerance=_TOLERANCE.get(extent, TOLERANCE))
 
 
 def _check(topology: Topology, chosen: Scheme, what: NonshortestSelection) -> None:
@@ -213,49 +245,38 @@ def _check(topology: Topology, chosen: Scheme, what: NonshortestSelection) -> No
         buffers.shared_bytes(cabled)
 
 
-def _point(name: str, topology: Topology, what: NonshortestSelection, chosen: Scheme, count: int) -> NonshortestPoint:
-    """With the first draw of pairs."""
+def _point(name: str, topology: Topology, what: NonshortestSelection, one: Scheme) -> NonshortestPoint:
+    """Of a scheme, with the first number and draw of pairs."""
+    setting = dict(what.settings).get(one.name) or chosen(topology, one)
+    if what.step_bytes is not None and len(setting.ecn_bytes) == 1:
+        setting = replace(setting, ecn_bytes=(what.step_bytes,))
     return extended(
         NonshortestPoint,
-        _times(name, topology, chosen, what, count),
+        run_times(topology, what.pattern, what.times),
         topology=name,
         pattern=what.pattern,
-        scheme=chosen.name,
-        pairs=count,
-        seed=1,
-        threshold=0,
+        scheme=one.name,
+        pairs=what.pairs[0],
+        seed=what.first_seed,
+        threshold=setting.threshold,
+        control=setting.control,
+        ecn_bytes=setting.ecn_bytes,
+        pmax=setting.pmax,
         delays_us=what.delays_us,
         headroom_bytes=UNSET if what.headroom_bytes is None else what.headroom_bytes,
         message_bytes=what.message_bytes or UNSET,
         loss=what.loss or UNSET,
         hosts=dict(what.hosts) or UNSET,
-        step_bytes=UNSET if what.step_bytes is None else what.step_bytes,
+        overhead_bytes=what.overhead_bytes or UNSET,
+        without=what.without or UNSET,
     )
 
 
-def _times(name: str, topology: Topology, chosen: Scheme, what: NonshortestSelection, count: int) -> RunTimes:
-    times = TIMES[what.times]
-    shorter = 1 if what.times == "full" else _SHORTER.get((name, what.pattern), 1)
-    if shorter > 1:
-        least, most = (max(time // shorter, _LEAST_US) for time in (times.least_us, times.most_us))
-        times = replace(times, least_us=least, most_us=most)
-    if chosen.paths == "telemetry" and what.pattern != "unf" and what.times != "quick":
-        scan = max(min(_scan_us(topology, count), _SCAN_MOST_US), _MOVES_US)
-        times = replace(times, least_us=max(times.least_us, scan), most_us=max(times.most_us, 3 * scan // 2))
-    return times
-
-
-def _scan_us(topology: Topology, count: int) -> int:
-    """Time in which a connection with its share of the ceiling of ADV1 and ADV2 has probed all candidates once: before
-    that it cannot have found the path that is free. With D3's 1024 pairs of ADV1 that is 9 ms."""
-    candidates = topology.groups - 1
-    gbps = candidates * LinkSettings().rate_bps / 1e9 / count
-    return round(candidates * HostConfig().delta3 * PACKET_BYTES * 8 / gbps / 1e3)
-
-
-def _links(delays_us: Sequence[float]) -> LinkSettings:
+def _links(delays_us: Sequence[float], overhead_bytes: int = 0) -> LinkSettings:
     host, local, between = (round(delay * US) for delay in delays_us)
-    return LinkSettings(host_delay_ps=host, local_delay_ps=local, global_delay_ps=between)
+    return LinkSettings(
+        host_delay_ps=host, local_delay_ps=local, global_delay_ps=between, overhead_bytes=overhead_bytes
+    )
 
 
 def seconds(point: NonshortestPoint) -> float:
@@ -263,33 +284,35 @@ def seconds(point: NonshortestPoint) -> float:
     topology = find_topology(point.topology)[1]
     pairs = sample(topology, point.pattern, point.pairs, point.seed)
     gbps = ceiling(topology, pairs, shortest_only=point.scheme == "ShortestPath").gbps(LinkSettings().rate_bps)
-    packets = gbps * 1e9 / 8 / PACKET_BYTES * point.most_us / 1e6 * 0.8
+    packets = gbps * 1e9 / 8 / PACKET_BYTES * point.virtual_us / 1e6 * 0.8
     return _START_SECONDS + len(topology.switches) / 50 + packets * _HOPS_A_PACKET / _HOPS_A_SECOND
 
 
-def changed(chosen: Scheme, point: NonshortestPoint) -> Scheme:
-    """The scheme with what the point changes about it."""
-    chosen = replace(chosen, hosts=(*chosen.hosts, *given(point.hosts, {}).items()))
-    if point.step_bytes is not UNSET and isinstance(chosen.ecn, StepMarking):
-        chosen = replace(chosen, ecn=StepMarking(Amount(point.step_bytes, "bytes")))
-    return chosen
+def changed(one: Scheme, point: NonshortestPoint) -> Scheme:
+    """The scheme with what the point sets it to and changes about it."""
+    one = point.setting.of(one)
+    if point.without is not UNSET:
+        one = undo(one, point.without)
+    return replace(one, hosts=(*one.hosts, *given(point.hosts, {}).items()))
 
 
 def run(point: NonshortestPoint) -> NonshortestRun:
     """Computes a point."""
     topology = find_topology(point.topology)[1]
-    chosen = changed(scheme(point.scheme).with_threshold(point.threshold), point)
+    chosen = changed(scheme(point.scheme), point)
     pairs = sample(topology, point.pattern, point.pairs, point.seed)
     memory = SwitchMemory(headroom_bytes=None if point.headroom_bytes is UNSET else point.headroom_bytes)
     loss = given(point.loss, 0.0)
-    settings = running.settings(len(pairs), point.seed, _links(point.delays_us), memory, loss)
+    settings = running.settings(
+        len(pairs), point.seed, _links(point.delays_us, given(point.overhead_bytes, 0)), memory, loss
+    )
     most = ceiling(topology, pairs, shortest_only=chosen.routing == "minimal")
     if point.message_bytes is not UNSET:
         kind = CompletionNonshortestRun
         found = running.completion_times(topology, chosen, pairs, settings, point.message_bytes)
     else:
         kind = SteadyNonshortestRun
-        found = running.steady_state(topology, chosen, pairs, settings, point.rule)
+        found = running.steady_state(topology, chosen, pairs, settings, point)
     return extended(
         kind,
         found,
@@ -303,7 +326,18 @@ def run(point: NonshortestPoint) -> NonshortestRun:
         ceiling_bound=most.bound,
         loss=loss,
         paper=paper.throughput(point.topology, point.pattern, point.scheme, point.pairs),
+        setting=point.setting.text(point.scheme),
+        hosts=point.hosts,
+        without=point.without,
     )
+
+
+def load_of(topology: str, pattern: str, pairs: int) -> LoadLevel | None:
+    """The load of Table III that this number of pairs stands for, if it does and the topology is one of the paper's."""
+    if topology not in paper.TOPOLOGIES or pattern not in PATTERNS:
+        return None
+    network = find_topology(topology)[1]
+    return next((load for load in paper.LOADS if pairs_of_load(network, pattern, load) == pairs), None)
 
 
 # -- results ------------------------------------------------------------------------------------------------
@@ -311,8 +345,9 @@ def run(point: NonshortestPoint) -> NonshortestRun:
 
 @dataclass(frozen=True)
 class Gain:
-    """By how many percent TelemetryLERP's wire rate is ahead of Benchmark's, and by how many in Table III, where the
-    number of pairs is the one that we take for one of its loads."""
+    """By how many percent TelemetryLERP's wire rate is ahead of a rival's, and by how many it is ahead of Benchmark's
+    in Table III, where the number of pairs is the one that we take for one of its loads. `draws`: of pairs, with which
+    both were run; `spread`: the sample standard deviation of the gain over them; `steady`: all of these runs were."""
 
     topology: str
     pattern: str
@@ -320,6 +355,10 @@ class Gain:
     gain: float
     load: LoadLevel | None
     paper_gain: float | None
+    rival: str = BENCHMARK.name
+    draws: int = 1
+    spread: float | None = None
+    steady: bool = True
 
     @property
     def traffic(self) -> TrafficCase:
@@ -330,7 +369,7 @@ class Gain:
 @dataclass(frozen=True)
 class NonshortestFindings:
     """`points`: one run for each (topology, pattern, scheme, pairs, seed), Benchmark's with the T that is best over all
-    seeds; `gains`: Table III as far as the points cover it."""
+    seeds; `gains`: Table III as far as the points cover it, over Benchmark and over its variant with DCTCP."""
 
     points: Sequence[NonshortestRun]
     gains: Sequence[Gain]
@@ -342,8 +381,14 @@ def collect(results: Iterable[NonshortestRun | None]) -> NonshortestFindings:
     for result in results:
         if result is not None:
             cells.setdefault((result.traffic, result.scheme), {}).setdefault(result.threshold, []).append(result)
-    points = [point for cell in cells.values() for point in _with_best_threshold(cell)]
+    points = [point for cell in cells.values() for point in _of_one_cell(_with_best_threshold(cell))]
     return NonshortestFindings(points, gains(points))
+
+
+def _of_one_cell(runs: list[NonshortestRun]) -> list[NonshortestRun]:
+    """Each with what all of them say."""
+    found = spread([run.wire_gbps for run in runs])
+    return [replace(run, draws=len(runs), spread=None if found is None else round(found, 3)) for run in runs]
 
 
 def _with_best_threshold(cell: dict[int, list[NonshortestRun]]) -> list[NonshortestRun]:
@@ -354,7 +399,7 @@ def _with_best_threshold(cell: dict[int, list[NonshortestRun]]) -> list[Nonshort
         (threshold for threshold, runs in cell.items() if len(runs) == most),
         key=lambda threshold: mean(cell[threshold], lambda run: run.wire_gbps),
     )
-    if cell[chosen][0].scheme != BENCHMARK.name:
+    if len(cell) == 1:
         return cell[chosen]
     return [replace(run, wire_gbps_by_threshold=_by_threshold(cell, run.seed)) for run in cell[chosen]]
 
@@ -374,12 +419,31 @@ def gains(points: Sequence[NonshortestRun]) -> list[Gain]:
     for point in points:
         by_traffic.setdefault(point.traffic, {}).setdefault(point.scheme, []).append(point)
     found = []
-    for traffic, runs in by_traffic.items():
-        if not runs.keys() >= {TELEMETRY_LERP.name, BENCHMARK.name}:
-            continue
-        ours, theirs = (mean(runs[chosen.name], lambda run: run.wire_gbps) for chosen in (TELEMETRY_LERP, BENCHMARK))
-        if theirs:
-            load = paper.load_of(*traffic)
-            printed = paper.TABLE_3[traffic.topology, traffic.pattern, load] if load else None
-            found.append(Gain(*traffic, round(100 * (ours / theirs - 1), 2), load, printed))
+    for rival in (BENCHMARK.name, BENCHMARK_DCTCP.name):
+        for traffic, runs in by_traffic.items():
+            gain = gain_over(traffic, runs.get(TELEMETRY_LERP.name, []), runs.get(rival, []))
+            found += [gain] if gain else []
     return found
+
+
+def gain_over(traffic: TrafficCase, ours: Sequence[NonshortestRun], theirs: Sequence[NonshortestRun]) -> Gain | None:
+    """By how much runs are ahead of others, on the draws of which both were run; None if there is none, or nothing
+    arrived."""
+    pairs = [(a, b) for a in ours for b in theirs if a.seed == b.seed]
+    if not pairs or not any(b.wire_gbps for _, b in pairs):
+        return None
+    each = [100 * (a.wire_gbps / b.wire_gbps - 1) for a, b in pairs if b.wire_gbps]
+    whole = 100 * (sum(a.wire_gbps for a, _ in pairs) / sum(b.wire_gbps for _, b in pairs) - 1)
+    found, rival = spread(each), theirs[0].scheme
+    load = load_of(*traffic)
+    printed = paper.TABLE_3[traffic.topology, traffic.pattern, load] if load else None
+    return Gain(
+        *traffic,
+        round(whole, 2),
+        load,
+        printed,
+        rival,
+        len(pairs),
+        None if found is None else round(found, 2),
+        all(a.steady and b.steady for a, b in pairs),
+    )

@@ -57,26 +57,6 @@ TABLE_3: Final[dict[tuple[str, str, str], float]] = {
 """Table III: by how many percent TelemetryLERP is ahead of Benchmark"""
 
 TOPOLOGIES: Final = {"D1": "dragonfly:p=2,a=4,h=2", "D2": "dragonfly:p=3,a=6,h=3", "D3": "dragonfly:p=4,a=8,h=4"}
-_HOSTS_PER_GROUP: Final = {"D1": 8, "D2": 18, "D3": 32}
-_HOSTS: Final = {"D1": 72, "D2": 342, "D3": 1056}
-
-
-def pairs_of_load(topology: str, pattern: str, load: LoadLevel) -> int:
-    """The number of pairs that stands for a load in Table III. The paper does not give them; ours is a choice.
-
-    ADV1, ADV2: light is as many connections as a group has hosts, heavy eight times that. UNF: light is four times,
-    heavy sixteen times the hosts (on D1 "1000 connections or more" are medium and high load, section IV-B).
-    """
-    if pattern == "unf":
-        return _HOSTS[topology] * (4 if load == "light" else 16)
-    return _HOSTS_PER_GROUP[topology] * (1 if load == "light" else 8)
-
-
-def load_of(topology: str, pattern: str, pairs: int) -> LoadLevel | None:
-    """The load of Table III that this number of pairs stands for, if it does and the topology is one of the paper's."""
-    if topology not in TOPOLOGIES:
-        return None
-    return next((load for load in LOADS if pairs_of_load(topology, pattern, load) == pairs), None)
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,9 @@ FAT_TREE = "fat-tree:k=8,blocking=4"
 CONNECTIONS = tuple(row[0] for row in paper.TABLE_1)
 PFC_GAIN_SCHEMES = {s.name: s for s in (LERP_WITHOUT_PFC, ROCE_WITH_PFC)}
 TIMES = {
-    "quick": RunTimes(least_us=600, most_us=800, tolerance=0.03),
-    "normal": RunTimes(least_us=1_000, most_us=4_000, tolerance=0.02),
-    "full": RunTimes(least_us=4_000, most_us=20_000, tolerance=0.01),
+    "quick": RunTimes(virtual_us=800, tolerance=0.02),
+    "normal": RunTimes(virtual_us=3_000),
+    "full": RunTimes(virtual_us=10_000),
 }
 _PAPER = {row.connections: row for row in paper.TABLE_1}
 _HOPS_A_SECOND = 700_000
@@ -115,7 +115,7 @@ def seconds(point: PfcGainPoint) -> float:
     """Roughly what a point costs on one core."""
     row = _PAPER.get(point.connections)
     gbps = row.without_pfc_gbps if row else _OTHER_GBPS
-    packets = gbps * 1e9 / 8 / PACKET_BYTES * point.most_us / 1e6
+    packets = gbps * 1e9 / 8 / PACKET_BYTES * point.virtual_us / 1e6
     return 6.0 + packets * 8 / _HOPS_A_SECOND + point.connections / 5_000
 
 
@@ -124,7 +124,7 @@ def run(point: PfcGainPoint) -> PfcGainRun:
     topology = parse_topology(point.tree)
     pairs = draw(topology, point.connections, point.seed)
     settings = running.settings(len(pairs), point.seed)
-    found = running.steady_state(topology, PFC_GAIN_SCHEMES[point.scheme], pairs, settings, point.rule)
+    found = running.steady_state(topology, PFC_GAIN_SCHEMES[point.scheme], pairs, settings, point)
     bound = bound_gbps(topology, pairs, settings.links.rate_bps, point.seed)
     return extended(
         PfcGainRun,

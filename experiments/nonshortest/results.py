@@ -12,15 +12,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from detour.base.errors import DetourError
-from detour.experiments.nonshortest import deadlock, figures, paper, pfc_gain, results_text
+from detour.experiments.nonshortest import ablation, deadlock, figures, holdout, paper, pfc_gain, results_text
 from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.nonshortest.deadlock import Figure2Point
-from detour.experiments.nonshortest.experiment import NonshortestPoint, NonshortestSelection
+from detour.experiments.nonshortest.experiment import NonshortestFindings, NonshortestPoint, NonshortestSelection
 from detour.experiments.nonshortest.pfc_gain import PfcGainPoint
 from detour.experiments.nonshortest.results_text import Evaluation
-from detour.experiments.nonshortest.workloads import PATTERNS
-from detour.experiments.reproduce import DEADLOCK, NONSHORTEST, PFC_GAIN, Means, reproduce
+from detour.experiments.nonshortest.workloads import PATTERNS, pairs_of_load
+from detour.experiments.reproduce import DEADLOCK, NONSHORTEST, PFC_GAIN, Means, Reproduction, reproduce
+from detour.experiments.steady import DRAWS
+from detour.experiments.store import Store, source_version
 from detour.experiments.sweep import FailedPoint, SweepProgress
+from detour.fabric.footings.virtual.scheme import (
+    BENCHMARK_DCTCP,
+    SCHEMES,
+    TELEMETRY_GBN,
+    TELEMETRY_GBN_DCTCP,
+    TELEMETRY_LERP,
+    TELEMETRY_LERP_LITERAL,
+)
+from detour.topo import parse_topology
 
 DOCUMENT = "results.md"
 FIGURES = "figures"
@@ -43,11 +54,11 @@ _CURVES: dict[str, dict[tuple[str, str], tuple[int, ...]]] = {
             sorted(
                 {
                     *nonshortest.default_pairs(topology, pattern),
-                    *(paper.pairs_of_load(topology, pattern, load) for load in paper.LOADS),
+                    *(pairs_of_load(parse_topology(spec), pattern, load) for load in paper.LOADS),
                 }
             )
         )
-        for topology in paper.TOPOLOGIES
+        for topology, spec in paper.TOPOLOGIES.items()
         for pattern in PATTERNS
     },
 }
@@ -55,28 +66,40 @@ _CURVES: dict[str, dict[tuple[str, str], tuple[int, ...]]] = {
 
 _CONNECTIONS = {
     "quick": (16, 64),
-    "normal": (16, 64, 256, 1_024, 4_096, 16_384, 32_768),
+    "normal": (16, 64, 256, 1_024, 4_096, 16_384, 65_535),
     "full": pfc_gain.CONNECTIONS,
 }
-_SEEDS = {"quick": 1, "normal": 1, "full": 10}
-_LIGHT_SEEDS = {"quick": 1, "normal": 5, "full": 10}
-"""with one connection a host much depends on which hosts are drawn, and a run takes seconds"""
+_LIGHT_ONLY = ("TelemetryGBN", "ShortestPath", "TelemetryLERP-literal")
+"""schemes of Table III's cells that its figures are not about: one draw on D2 and D3, unless all is asked for"""
 _LOSSES = (0.0, 1e-4, 1e-3, 1e-2)
 _LOSS_PAIRS = 64
 _MESSAGE = 2_000_000
+_DELTAS: dict[str, tuple[float, ...]] = {"delta1": (0.6, 0.9), "delta2": (40, 110), "delta3": (50, 200)}
+"""beside the paper's 0.8, 75 and 100"""
+_SENSITIVE = (("unf", 288), ("adv1", 64), ("adv2", 64))
+
+
+def draws(extent: str) -> int:
+    """Of pairs, in a cell of Table III."""
+    return {"quick": 1, "normal": DRAWS, "full": 2 * DRAWS}[extent]
 
 
 def selections(extent: str) -> list[NonshortestSelection]:
-    """What is run of the four schemes: the curves, and for Table III Benchmark with all T where a load falls on it."""
+    """What is run of the schemes: the curves, and where a load of Table III falls on them, all variants and draws."""
     found = []
     for (topology, pattern), counts in _CURVES[extent].items():
         for count in counts:
-            load = paper.load_of(topology, pattern, count)
-            seeds = (_LIGHT_SEEDS if load == "light" and pattern != "unf" else _SEEDS)[extent]
-            thresholds = nonshortest.THRESHOLDS if load or extent == "full" else (nonshortest.DEFAULT_THRESHOLD,)
-            found.append(
-                NonshortestSelection(topology, pattern, (count,), seeds=seeds, thresholds=thresholds, times=extent)
-            )
+            plain = NonshortestSelection(topology, pattern, (count,), tuple(SCHEMES), times=extent)
+            if nonshortest.load_of(topology, pattern, count) is None:
+                found.append(plain)
+                continue
+            often = draws(extent)
+            few = _LIGHT_ONLY if topology != "D1" and extent == "normal" else ()
+            all_of_them = (*SCHEMES, BENCHMARK_DCTCP.name, TELEMETRY_LERP_LITERAL.name)
+            many = tuple(name for name in all_of_them if name not in few)
+            found.append(replace(plain, schemes=many, seeds=often))
+            if few:
+                found.append(replace(plain, schemes=few))
     return found
 
 
@@ -84,11 +107,37 @@ def extras(extent: str) -> list[NonshortestSelection]:
     """Loss injection on D1 (LERP beside go-back-N), and completion times of all schemes."""
     if extent == "quick":
         return []
-    pair = ("TelemetryLERP", "TelemetryGBN")
-    losses = [
-        NonshortestSelection("D1", "adv2", (_LOSS_PAIRS,), pair, times=extent, loss=loss) for loss in _LOSSES if loss
-    ]
+    pair = (TELEMETRY_LERP.name, TELEMETRY_GBN_DCTCP.name)
+    losses = [NonshortestSelection("D1", "adv2", (_LOSS_PAIRS,), pair, times=extent, loss=loss) for loss in _LOSSES]
     return [*losses, NonshortestSelection("D1", "unf", (144,), times=extent, message_bytes=_MESSAGE)]
+
+
+def settings(extent: str) -> list[NonshortestPoint]:
+    """What additions are worth, on D1; those of TelemetryGBN are TelemetryLERP's."""
+    if extent == "quick":
+        return []
+    schemes = tuple(name for name in ablation.ABLATED_SCHEMES if name != TELEMETRY_GBN.name)
+    return [
+        point
+        for pattern, pairs in _SENSITIVE
+        for point in ablation.select(
+            NonshortestSelection("D1", pattern, (pairs,), schemes, seeds=draws(extent), times=extent)
+        )
+    ]
+
+
+def sensitivity(extent: str) -> list[NonshortestSelection]:
+    """The paper's three constants moved, and its idle wait left out."""
+    if extent == "quick":
+        return []
+    changes = [((name, value),) for name, values in _DELTAS.items() for value in values]
+    found = []
+    for pattern, pairs in _SENSITIVE:
+        plain = NonshortestSelection("D1", pattern, (pairs,), (TELEMETRY_LERP.name,), draws(extent), times=extent)
+        found += [replace(plain, hosts=hosts) for hosts in ((), *changes)]
+        waiting = replace(plain, schemes=(TELEMETRY_GBN.name,))
+        found += [waiting, replace(waiting, hosts=(("idle_wait", False),))]
+    return found
 
 
 def points_of(what: Sequence[NonshortestSelection]) -> list[NonshortestPoint]:
@@ -114,9 +163,16 @@ def write(folder: Path, extent: str, means: Means, report: SweepProgress | None 
     """
     if means.budget_s is not None:
         means = replace(means, budget_s=means.budget_s / 3)
+
+    def of(selections: Sequence[NonshortestSelection]) -> Reproduction[NonshortestPoint, NonshortestFindings]:
+        return reproduce(NONSHORTEST, points_of(selections), means, report)
+
     found = Evaluation(
-        reproduce(NONSHORTEST, points_of(selections(extent)), means, report),
-        reproduce(NONSHORTEST, points_of(extras(extent)), means, report),
+        of(selections(extent)),
+        of(holdout.selections(extent) if extent != "quick" else []),
+        of(extras(extent)),
+        reproduce(NONSHORTEST.collecting(ablation.collect), settings(extent), means, report),
+        reproduce(NONSHORTEST.collecting(list), points_of(sensitivity(extent)), means, report),
         reproduce(PFC_GAIN, pfc_gain.select(_CONNECTIONS[extent], 1, extent), means, report),
         reproduce(DEADLOCK, deadlock.select(), means, report),
     )
@@ -129,10 +185,26 @@ def write(folder: Path, extent: str, means: Means, report: SweepProgress | None 
         raise DetourError(f"{file}: {error.strerror}") from None
     return WrittenResults(
         str(file),
-        sum(len(part.collected.points) for part in found.parts),
+        found.count,
         [failure for part in found.parts for failure in part.failures],
         [point for part in found.parts for point in part.left_out],
     )
+
+
+def keep(file: Path, extent: str, means: Means) -> int:
+    """Writes the finished runs of an extent into a compressed file (`Means.archive`); returns how many those are.
+
+    Raises:
+        DetourError: the file cannot be written.
+    """
+    chosen = (selections(extent), holdout.selections(extent), extras(extent), sensitivity(extent))
+    points = [
+        *(point for some in chosen for point in points_of(some)),
+        *settings(extent),
+        *pfc_gain.select(_CONNECTIONS[extent], 1, extent),
+        *deadlock.select(),
+    ]
+    return Store(means.store, source_version()).archive(file, points)
 
 
 def draw(found: Evaluation, folder: Path) -> dict[str, str]:
@@ -170,5 +242,5 @@ def left_out(extent: str) -> list[tuple[str, str]]:
         what = f"Table I: {numbers.replace(',', ', ')} connections"
         found.append((what, f"detour reproduce pfc-gain --connections {numbers} --full"))
     if extent != "full":
-        found.append(("more than one draw of pairs (the paper: 10 to 20)", "detour reproduce all --full"))
+        found.append(("more draws of pairs (the paper: 10 to 20)", "detour reproduce all --full"))
     return found

@@ -11,23 +11,28 @@ from typing import TypeAlias
 from detour.base.tables import Column, Table, fixed, left, right, yes_no
 from detour.experiments.maxmin import hosts_bound_gbps
 from detour.experiments.nonshortest import paper
+from detour.experiments.nonshortest.ablation import SettingFindings, SettingRow
+from detour.experiments.nonshortest.claims import Claim
 from detour.experiments.nonshortest.deadlock import Figure2Findings, Figure2Run
 from detour.experiments.nonshortest.experiment import (
     CompletionNonshortestRun,
     Gain,
     NonshortestRun,
     SteadyNonshortestRun,
+    TrafficCase,
 )
 from detour.experiments.nonshortest.experiment import mean as mean_of
 from detour.experiments.nonshortest.paper import LoadLevel
 from detour.experiments.nonshortest.pfc_gain import PfcGain, PfcGainFindings
-from detour.experiments.nonshortest.workloads import PATTERNS, pair_count, sample
+from detour.experiments.nonshortest.settings import TopologySettings, TriedSetting
+from detour.experiments.nonshortest.workloads import HOLD_OUTS, PATTERNS, pair_count, pairs_of_load, sample
 from detour.experiments.running import CompletionTimes
+from detour.experiments.steady import spread
 from detour.fabric.footings.virtual.scheme import (
     BENCHMARK,
     OTHERS,
     SCHEMES,
-    TELEMETRY_GBN,
+    TELEMETRY_GBN_DCTCP,
     TELEMETRY_LERP,
     LinkSettings,
 )
@@ -75,17 +80,24 @@ class SchemeRuns:
 
     @property
     def steady(self) -> str:
-        """Whether all runs were."""
+        """How many runs were."""
         if any(run.deadlock for run in self.runs):
             return "deadlock"
-        return "yes" if all(run.converged for run in self.runs if isinstance(run, SteadyNonshortestRun)) else "no"
+        count = sum(run.steady for run in self.runs)
+        return "yes" if count == len(self.runs) else "no" if not count else f"{count} of {len(self.runs)}"
+
+    @property
+    def spread(self) -> float | None:
+        """Sample standard deviation of the wire rate over draws, relative to its mean."""
+        found, rate = self.one.spread, self.mean(lambda run: run.wire_gbps)
+        return None if found is None or not rate else found / rate
 
 
 def by_scheme(points: Sequence[NonshortestRun]) -> list[SchemeRuns]:
     """Runs by traffic and scheme, those of the same pairs side by side."""
     found: dict[tuple[int, int, int], list[NonshortestRun]] = {}
     for run in points:
-        place = PATTERNS.index(run.pattern), run.pairs, _ORDER.index(run.scheme)
+        place = (*PATTERNS, *HOLD_OUTS).index(run.pattern), run.pairs, _ORDER.index(run.scheme)
         found.setdefault(place, []).append(run)
     return [SchemeRuns(found[place]) for place in sorted(found)]
 
@@ -100,7 +112,7 @@ def _hundred(fraction: float | None, digits: int = 0) -> str | None:
 
 
 def _thresholds(row: SchemeRuns) -> str | None:
-    return "/".join(map(str, sorted({run.threshold for run in row.runs}))) if row.one.scheme == BENCHMARK.name else None
+    return "/".join(map(str, sorted({run.threshold for run in row.runs}))) if row.one.threshold else None
 
 
 def _marked(row: SchemeRuns) -> str | None:
@@ -113,6 +125,7 @@ _THROUGHPUT: tuple[Column[SchemeRuns], ...] = (
     left("scheme", lambda row: row.one.scheme),
     right("wire", _mean(lambda run: run.wire_gbps), means="whole data frames that arrived, Gb/s"),
     right("goodput", _mean(lambda run: run.goodput_gbps), wide=True, means="payload that arrived, Gb/s"),
+    right("± %", lambda row: _hundred(row.spread, 1), means="standard deviation of wire over draws of pairs"),
     right("ceiling", _mean(lambda run: run.ceiling_gbps), wide=True, means="what these pairs can carry at most, Gb/s"),
     right("% of it", lambda row: _hundred(row.ceiling_fraction), means="wire, of what these pairs can carry at most"),
     right("paper", lambda row: fixed(row.one.paper, 0)),
@@ -125,7 +138,7 @@ _THROUGHPUT: tuple[Column[SchemeRuns], ...] = (
     right("sent again", _mean(lambda run: run.retransmitted), wide=True),
     right("pauses", _mean(lambda run: run.pauses), wide=True),
     right("buffer peak kB", lambda row: fixed(max(run.buffer_peak_bytes for run in row.runs) / 1e3, 0), wide=True),
-    left("steady", lambda row: row.steady, means="whether the rate had settled when the run ended"),
+    left("steady", lambda row: row.steady, means="the rate was level behind its warm-up; what was not is a transient"),
 )
 
 
@@ -142,13 +155,79 @@ def gains(found: Sequence[Gain]) -> Table[Gain]:
     """What was gained wherever it was measured."""
     columns: tuple[Column[Gain], ...] = (
         left("topology", lambda gain: gain.topology),
-        left("pattern", lambda gain: gain.pattern.upper()),
+        left("pattern", lambda gain: gain.pattern.upper(), wide=True),
         right("pairs", lambda gain: f"{gain.pairs:,}"),
-        left("load", lambda gain: gain.load),
-        right("ahead by %", lambda gain: f"{gain.gain:+.1f}"),
+        left("load", lambda gain: gain.load, wide=True),
+        left("rival", lambda gain: gain.rival),
+        right("ahead by %", lambda gain: f"{gain.gain:+.1f}{'' if gain.steady else ' *'}"),
+        right("±", lambda gain: fixed(gain.spread, 1), means="standard deviation over draws of pairs"),
         right("paper %", lambda gain: None if gain.paper_gain is None else f"{gain.paper_gain:+.0f}"),
     )
-    return Table(columns, found, "TelemetryLERP against Benchmark")
+    notes = ["* not all of the runs were steady"] if not all(gain.steady for gain in found) else ()
+    return Table(columns, found, "By how much TelemetryLERP is ahead", notes)
+
+
+def set_to(found: SettingFindings) -> Table[tuple[str, str]]:
+    """What schemes are set to."""
+    columns = left("scheme", lambda row: row[0]), left("set to", lambda row: row[1])
+    return Table(columns, list(found.schemes.items()), "Settings")
+
+
+_ADDITIONS: tuple[Column[SettingRow], ...] = (
+    left("addition", lambda row: row.name),
+    left("the paper says", lambda row: row.paper),
+    left("here", lambda row: row.ours),
+    left("chosen on", lambda row: row.chosen_on, wide=True),
+)
+
+
+def settings(found: SettingFindings) -> list[Table[SettingRow]]:
+    """Two tables for every scheme: its additions, and what each is worth on each traffic in percent of the rate."""
+    tables = []
+    for name in dict.fromkeys(row.scheme for row in found.settings):
+        rows = [row for row in found.settings if row.scheme == name]
+        tables.append(Table(_ADDITIONS, rows, f"{name}: what was added"))
+        cases = dict.fromkeys((each.topology, each.pattern, each.pairs) for row in rows for each in row.worth)
+        worth = (_ADDITIONS[0], *(right(f"{a} {b.upper()} {c:,}", _worth_on((a, b, c))) for a, b, c in cases))
+        if cases:
+            tables.append(Table(worth, [row for row in rows if row.worth], f"{name}: what it is worth, %", _WORTH))
+    return tables
+
+
+_WORTH = (
+    "by how many percent the wire rate is higher with the addition than without",
+    "±: standard deviation over draws of pairs; *: not all of the runs were steady",
+)
+
+
+def _worth_on(case: tuple[str, str, int]) -> Callable[[SettingRow], str | None]:
+    def cell(row: SettingRow) -> str | None:
+        found = next((each for each in row.worth if (each.topology, each.pattern, each.pairs) == case), None)
+        return None if found is None else gain_text(found.gain, found.spread, found.steady)
+
+    return cell
+
+
+def gain_text(gain: float, spread: float | None, steady: bool) -> str:
+    """A gain in percent with its spread over draws, and a star if a run behind it was not steady."""
+    return f"{gain:+.1f}{'' if spread is None else f' ± {spread:.1f}'}{'' if steady else ' *'}"
+
+
+def tried(found: TopologySettings) -> Table[tuple[str, TriedSetting]]:
+    """Everything that a sweep tried, best first."""
+    rows = [(scheme, one) for scheme, choice in found.schemes.items() for one in choice.tried]
+    cells = list(rows[0][1].cells) if rows else []
+
+    def cell(name: str) -> Column[tuple[str, TriedSetting]]:
+        return right(name.upper(), lambda row: _hundred(row[1].cells.get(name), 1), wide=True)
+
+    columns: tuple[Column[tuple[str, TriedSetting]], ...] = (
+        left("scheme", lambda row: row[0]),
+        left("setting", lambda row: row[1].setting.text(row[0])),
+        right("score", lambda row: _hundred(row[1].score, 1), means="mean of the cells, % of the ceiling"),
+        *map(cell, cells),
+    )
+    return Table(columns, rows, f"{found.topology}, draw {found.seed}")
 
 
 def table_2() -> Table[str]:
@@ -172,23 +251,19 @@ def table_2() -> Table[str]:
     return Table(columns, list(paper.TOPOLOGIES))
 
 
-def signed(gain: float) -> str:
-    """A difference in percent, to a tenth if it is small."""
-    return f"{gain:+.{1 if abs(gain) < 1.95 else 0}f} %"
-
-
-def table_3(found: Sequence[Gain]) -> Table[tuple[str, LoadLevel]]:
-    """Gains by pattern and load, beside the paper's, topology by topology."""
-    measured = {(gain.topology, gain.pattern, gain.load): gain for gain in found}
+def table_3(found: Sequence[Gain], rival: str) -> Table[tuple[str, LoadLevel]]:
+    """Gains over a rival by pattern and load, beside the paper's over Benchmark, topology by topology."""
+    measured = {(gain.topology, gain.pattern, gain.load): gain for gain in found if gain.rival == rival}
 
     def ours(topology: str, pattern: str, load: LoadLevel) -> str:
         gain = measured.get((topology, pattern, load))
-        return f"{signed(gain.gain) if gain else '–'} ({paper.pairs_of_load(topology, pattern, load):,})"
+        pairs = pairs_of_load(parse_topology(paper.TOPOLOGIES[topology]), pattern, load)
+        return f"{gain_text(gain.gain, gain.spread, gain.steady) if gain else '–'} ({pairs:,})"
 
     def beside(topology: str) -> tuple[Column[tuple[str, LoadLevel]], ...]:
         return (
-            right(f"{topology} (pairs)", lambda row: ours(topology, *row)),
-            right("paper", lambda row: f"{paper.TABLE_3[topology, *row]:+.0f} %"),
+            right(f"{topology}, % (pairs)", lambda row: ours(topology, *row)),
+            right("paper", lambda row: f"{paper.TABLE_3[topology, *row]:+.0f}"),
         )
 
     columns: tuple[Column[tuple[str, LoadLevel]], ...] = (
@@ -222,8 +297,8 @@ class GainDifference:
 
 _DIFFERENCES: tuple[Column[GainDifference], ...] = (
     right("cell", lambda row: f"{row.gain.topology} {row.gain.pattern.upper()} {row.gain.load}"),
-    right("ours", lambda row: signed(row.gain.gain)),
-    right("paper", lambda row: f"{row.paper_gain:+.0f} %"),
+    right("ours, %", lambda row: gain_text(row.gain.gain, row.gain.spread, row.gain.steady)),
+    right("paper", lambda row: f"{row.paper_gain:+.0f}"),
     right("LERP, % of ceiling", lambda row: _hundred(row.ours.ceiling_fraction)),
     right("Benchmark, %", lambda row: _hundred(row.theirs.ceiling_fraction)),
     right("fair share, %", lambda row: _hundred(row.fair_fraction)),
@@ -242,7 +317,7 @@ def differences(found: Sequence[Gain], points: Sequence[NonshortestRun]) -> Tabl
     rows = []
     for gain in found:
         stated = gain.paper_gain
-        if stated is not None and abs(gain.gain - stated) > 0.5 * stated:
+        if gain.rival == BENCHMARK.name and stated is not None and abs(gain.gain - stated) > 0.5 * stated:
             ours, theirs = (SchemeRuns([run for run in some if run.traffic == gain.traffic]) for some in runs.values())
             rows.append(GainDifference(gain, stated, ours, theirs))
     return Table(_DIFFERENCES, rows)
@@ -267,6 +342,98 @@ def _again(runs: SchemeRuns) -> str | None:
     return _hundred(runs.mean(lambda run: run.retransmitted) / runs.mean(lambda run: run.packets), 2)
 
 
+_CLAIMS: tuple[Column[Claim], ...] = (
+    left("claim", lambda claim: claim.text),
+    right("paper", lambda claim: claim.paper),
+    right("by the letter", lambda claim: claim.letter),
+    right("here", lambda claim: claim.ours),
+    left("reproduced", lambda claim: claim.verdict),
+    left("why, or by which rule", lambda claim: claim.why),
+)
+
+
+def claimed(found: Sequence[Claim]) -> Table[Claim]:
+    """The paper's claims and what came out."""
+    return Table(_CLAIMS, found)
+
+
+def hold_outs(found: Sequence[Gain], points: Sequence[NonshortestRun]) -> Table[TrafficCase]:
+    """Wire rates as fractions of the ceiling, and by how much TelemetryLERP is ahead of its rivals."""
+    runs = {(run.traffic, run.scheme): [] for run in points}
+    for run in points:
+        runs[run.traffic, run.scheme].append(run)
+    by_rival = {(gain.traffic, gain.rival): gain for gain in found}
+
+    def reached(name: str) -> Column[TrafficCase]:
+        def cell(case: TrafficCase) -> str | None:
+            some = runs.get((case, name))
+            return _hundred(SchemeRuns(some).ceiling_fraction) if some else None
+
+        return right(f"{name}, % of ceiling", cell)
+
+    def ahead(rival: str) -> Column[TrafficCase]:
+        def cell(case: TrafficCase) -> str | None:
+            gain = by_rival.get((case, rival))
+            return gain_text(gain.gain, gain.spread, gain.steady) if gain else None
+
+        return right(f"ahead of {rival}, %", cell)
+
+    rivals = dict.fromkeys(gain.rival for gain in found)
+    columns = (
+        left("topology", lambda case: f"`{case.topology}`"),
+        left("pattern", lambda case: case.pattern),
+        right("pairs", lambda case: f"{case.pairs:,}"),
+        *map(reached, (TELEMETRY_LERP.name, *rivals)),
+        *map(ahead, rivals),
+    )
+    return Table(columns, list(dict.fromkeys(gain.traffic for gain in found)))
+
+
+def choices(found: Sequence[TopologySettings]) -> Table[tuple[TopologySettings, str]]:
+    """The best setting of every scheme on every topology, and the next best."""
+
+    def runner_up(row: tuple[TopologySettings, str]) -> str | None:
+        tried = row[0].schemes[row[1]].tried
+        return f"{tried[1].setting.text(row[1])}: {100 * tried[1].score:.1f}" if len(tried) > 1 else None
+
+    columns: tuple[Column[tuple[TopologySettings, str]], ...] = (
+        left("topology", lambda row: row[0].topology),
+        left("scheme", lambda row: row[1]),
+        left("set to", lambda row: row[0].schemes[row[1]].setting.text(row[1])),
+        right("score, %", lambda row: _hundred(row[0].schemes[row[1]].tried[0].score, 1)),
+        left("next best", runner_up),
+        right("tried", lambda row: len(row[0].schemes[row[1]].tried)),
+    )
+    return Table(columns, [(one, name) for one in found for name in one.schemes])
+
+
+def sensitivity(runs: Sequence[NonshortestRun]) -> Table[tuple[str, str]]:
+    """Wire rates by scheme and changed parameter, a column for each traffic."""
+    cells: dict[tuple[tuple[str, str], TrafficCase], list[NonshortestRun]] = {}
+    for run in runs:
+        changes = run.hosts if isinstance(run.hosts, dict) else {}
+        name = ", ".join(f"{key} = {value:g}" for key, value in changes.items()) or "as it is"
+        cells.setdefault(((run.scheme, name), run.traffic), []).append(run)
+
+    def rate(case: TrafficCase) -> Column[tuple[str, str]]:
+        def cell(row: tuple[str, str]) -> str | None:
+            some = cells.get((row, case))
+            if not some:
+                return None
+            found = spread([run.wire_gbps for run in some])
+            mark = "" if all(run.steady for run in some) else " *"
+            return f"{mean_of(some, lambda run: run.wire_gbps):.0f}{'' if found is None else f' ± {found:.0f}'}{mark}"
+
+        return right(f"{case.topology} {case.pattern.upper()} {case.pairs:,}", cell)
+
+    columns = (
+        left("scheme", lambda row: row[0]),
+        left("changed", lambda row: row[1]),
+        *map(rate, dict.fromkeys(run.traffic for run in runs)),
+    )
+    return Table(columns, list(dict.fromkeys(row for row, _ in cells)))
+
+
 _LOSS: tuple[Column[LossRow], ...] = (
     right("loss per link", lambda row: f"{row.loss:g}"),
     right("LERP goodput", lambda row: _goodput(row.lerp)),
@@ -283,7 +450,7 @@ def loss(points: Sequence[NonshortestRun]) -> Table[LossRow]:
         return SchemeRuns([run for run in points if (run.loss, run.scheme) == (probability, name)])
 
     losses = sorted({run.loss for run in points})
-    return Table(_LOSS, [LossRow(p, runs(p, TELEMETRY_LERP.name), runs(p, TELEMETRY_GBN.name)) for p in losses])
+    return Table(_LOSS, [LossRow(p, runs(p, TELEMETRY_LERP.name), runs(p, TELEMETRY_GBN_DCTCP.name)) for p in losses])
 
 
 Completion: TypeAlias = tuple[CompletionNonshortestRun, CompletionTimes]

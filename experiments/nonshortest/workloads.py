@@ -1,43 +1,74 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads of section IV of the non-shortest-path paper: who sends to whom, and what can arrive at most.
+"""Workloads: who sends to whom, and what can arrive at most.
 
-UNF: any host to any host of another group. ADV1: all from one group to one other. ADV2: from all groups to one. N pairs
-are drawn without repetition, so Table II's counts, which are those of all pairs, are upper bounds of N.
+Those of section IV of the non-shortest-path paper are UNF: any host to any host of another group. ADV1: all from one
+group to one other. ADV2: from all groups to one. N pairs are drawn without repetition, so Table II's counts, which are
+those of all pairs, are upper bounds of N.
+
+Four more are hold-outs, on which no setting of any scheme was chosen: `permutation`, of all hosts; `advc`, from every
+group to the h that follow it, h global links a switch (adversarial consecutive: Fuentes et al., "Throughput unfairness
+in Dragonfly networks under realistic traffic patterns", 2015); `bit-reverse`, as FFTs send; `two-jobs`: hosts belong to
+one of two jobs at random, and those of a job send to each other.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from detour.base.errors import DetourError
+from detour.experiments.nonshortest.paper import LoadLevel
 from detour.topo import Topology
 from detour.topo.topology import HostPair
 
 PATTERNS = ("unf", "adv1", "adv2")
+"""the paper's"""
+HOLD_OUTS = ("permutation", "advc", "bit-reverse", "two-jobs")
 
 _RULES = {
-    "unf": "total_hosts * (total_hosts - hosts_per_group)",
-    "adv1": "hosts_per_group * hosts_per_group",
-    "adv2": "(number_of_groups - 1) * hosts_per_group * hosts_per_group",
+    "unf": "total_hosts * (total_hosts - hosts_per_group) (Table II)",
+    "adv1": "hosts_per_group * hosts_per_group (Table II)",
+    "adv2": "(number_of_groups - 1) * hosts_per_group * hosts_per_group (Table II)",
+    "permutation": "one for every host",
+    "advc": "total_hosts * h * hosts_per_group",
+    "bit-reverse": "one for every host number that is not its own mirror image",
+    "two-jobs": "those of different hosts of one job",
 }
 
 
 def pair_count(topology: Topology, pattern: str) -> int:
-    """How many pairs a pattern has in all (Table II).
+    """How many pairs a pattern has in all.
 
     Raises:
         DetourError: there is no such pattern, or the topology has no two groups of equal size.
     """
     if pattern not in _RULES:
-        raise DetourError(f"there is no traffic pattern {pattern!r}; allowed: {', '.join(PATTERNS)}")
+        raise DetourError(f"there is no traffic pattern {pattern!r}; allowed: {', '.join(_RULES)}")
     per_group = _hosts_per_group(topology, pattern)
     hosts = len(topology.hosts)
-    if pattern == "unf":
-        return hosts * (hosts - per_group)
-    return per_group * per_group * (1 if pattern == "adv1" else topology.groups - 1)
+    jobs = hosts // 2, hosts - hosts // 2
+    return {
+        "unf": lambda: hosts * (hosts - per_group),
+        "adv1": lambda: per_group * per_group,
+        "adv2": lambda: (topology.groups - 1) * per_group * per_group,
+        "permutation": lambda: hosts,
+        "advc": lambda: hosts * _followers(topology) * per_group,
+        "bit-reverse": lambda: len(_mirrored(hosts)),
+        "two-jobs": lambda: sum(size * (size - 1) for size in jobs),
+    }[pattern]()
+
+
+def pairs_of_load(topology: Topology, pattern: str, load: LoadLevel) -> int:
+    """The number of pairs that stands for a load. The paper does not give those of its loads; ours is a choice.
+
+    ADV1, ADV2: light is as many connections as a group has hosts, heavy eight times that. Other patterns: light is four
+    times, heavy sixteen times the hosts (on D1 "1000 connections or more" of UNF are medium and high load, section
+    IV-B), or all that the pattern has."""
+    if pattern in ("adv1", "adv2"):
+        return _hosts_per_group(topology, pattern) * (1 if load == "light" else 8)
+    return min(len(topology.hosts) * (4 if load == "light" else 16), pair_count(topology, pattern))
 
 
 def _hosts_per_group(topology: Topology, pattern: str) -> int:
@@ -49,36 +80,108 @@ def _hosts_per_group(topology: Topology, pattern: str) -> int:
     return sizes.pop()
 
 
+def _followers(topology: Topology) -> int:
+    """Groups that a group of `advc` sends to: as many as a switch has global links, but not all others."""
+    degree = Counter(end[0] for link in topology.links if link.kind == "global" for end in (link.a, link.b))
+    return min(max(degree.values(), default=1), topology.groups - 1)
+
+
+def _mirrored(hosts: int) -> list[HostPair]:
+    """Hosts whose numbers have the same bits in reverse order, of as many as a power of two has."""
+    bits = hosts.bit_length() - 1
+    pairs = [(number, int(f"{number:0{bits}b}"[::-1], 2)) for number in range(1 << bits)]
+    return [(a, b) for a, b in pairs if a != b]
+
+
 def sample(topology: Topology, pattern: str, count: int, seed: int) -> list[HostPair]:
-    """`count` pairs of a pattern, drawn without repetition; groups are drawn as well.
+    """`count` pairs of a pattern, drawn without repetition; groups, permutations and jobs are drawn as well.
 
     Raises:
-        DetourError: Table II's count is exceeded, or there is no such pattern.
+        DetourError: there are not so many, or there is no such pattern.
     """
     most = pair_count(topology, pattern)
     if not 1 <= count <= most:
-        raise DetourError(
-            f"{count} pairs of {pattern} on {topology.spec}: there are 1 to {most}, {_RULES[pattern]} (Table II)"
-        )
+        raise DetourError(f"{count} pairs of {pattern} on {topology.spec}: there are 1 to {most}, {_RULES[pattern]}")
     rng = random.Random(f"{pattern} {seed}")
-    per_group = _hosts_per_group(topology, pattern)
     by_group = [[h.index for h in topology.hosts if h.group == group] for group in range(topology.groups)]
-    if pattern == "unf":
-        return [_unf_pair(number, by_group, topology, per_group) for number in rng.sample(range(most), count)]
+    numbered = _NUMBERED[pattern](topology, by_group, rng)
+    return [numbered(number) for number in rng.sample(range(most), count)]
+
+
+Numbered = Callable[[int], HostPair]
+"""a pair by its number among all of a pattern"""
+
+
+def _unf(topology: Topology, by_group: list[list[int]], rng: random.Random) -> Numbered:
+    per_group = len(by_group[0])
+
+    def pair(number: int) -> HostPair:
+        source, rest = divmod(number, len(topology.hosts) - per_group)
+        group, position = divmod(rest, per_group)
+        group += group >= topology.hosts[source].group
+        return source, by_group[group][position]
+
+    return pair
+
+
+def _adv1(topology: Topology, by_group: list[list[int]], rng: random.Random) -> Numbered:
     first, second = rng.sample(range(topology.groups), 2)
-    targets = by_group[second]
-    sources = by_group[first]
-    if pattern == "adv2":
-        sources = [host for group, hosts in enumerate(by_group) if group != second for host in hosts]
-    return [(sources[n // per_group], targets[n % per_group]) for n in rng.sample(range(most), count)]
+    return _each_to_each(by_group[first], by_group[second])
 
 
-def _unf_pair(number: int, by_group: list[list[int]], topology: Topology, per_group: int) -> HostPair:
-    """Pair `number` of all of UNF's, in order of source and destination."""
-    source, rest = divmod(number, len(topology.hosts) - per_group)
-    group, position = divmod(rest, per_group)
-    group += group >= topology.hosts[source].group
-    return source, by_group[group][position]
+def _adv2(topology: Topology, by_group: list[list[int]], rng: random.Random) -> Numbered:
+    _, target = rng.sample(range(topology.groups), 2)
+    sources = [host for group, hosts in enumerate(by_group) if group != target for host in hosts]
+    return _each_to_each(sources, by_group[target])
+
+
+def _each_to_each(sources: Sequence[int], targets: Sequence[int]) -> Numbered:
+    return lambda number: (sources[number // len(targets)], targets[number % len(targets)])
+
+
+def _permutation(topology: Topology, by_group: list[list[int]], rng: random.Random) -> Numbered:
+    """One circle through all hosts in random order, so that nobody sends to itself."""
+    order = rng.sample(range(len(topology.hosts)), len(topology.hosts))
+    return lambda number: (order[number], order[(number + 1) % len(order)])
+
+
+def _advc(topology: Topology, by_group: list[list[int]], rng: random.Random) -> Numbered:
+    followers, per_group = _followers(topology), len(by_group[0])
+
+    def pair(number: int) -> HostPair:
+        source, rest = divmod(number, followers * per_group)
+        step, position = divmod(rest, per_group)
+        return source, by_group[(topology.hosts[source].group + 1 + step) % topology.groups][position]
+
+    return pair
+
+
+def _bit_reverse(topology: Topology, by_group: list[list[int]], rng: random.Random) -> Numbered:
+    return _mirrored(len(topology.hosts)).__getitem__
+
+
+def _two_jobs(topology: Topology, by_group: list[list[int]], rng: random.Random) -> Numbered:
+    order = rng.sample(range(len(topology.hosts)), len(topology.hosts))
+    half = len(order) // 2
+    jobs, first = (order[:half], order[half:]), half * (half - 1)
+
+    def pair(number: int) -> HostPair:
+        job, number = (jobs[0], number) if number < first else (jobs[1], number - first)
+        source, target = divmod(number, len(job) - 1)
+        return job[source], job[target + (target >= source)]
+
+    return pair
+
+
+_NUMBERED: dict[str, Callable[[Topology, list[list[int]], random.Random], Numbered]] = {
+    "unf": _unf,
+    "adv1": _adv1,
+    "adv2": _adv2,
+    "permutation": _permutation,
+    "advc": _advc,
+    "bit-reverse": _bit_reverse,
+    "two-jobs": _two_jobs,
+}
 
 
 # -- ceilings -----------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 
 from detour.base.errors import DetourError
 from detour.control.routes.qcn import MECHANISMS
+from detour.experiments.steady import judge
 from detour.fabric.traffic.open_loop import OPEN_LOOP_PATTERNS, OpenLoop, reference
 from detour.topo import parse_topology
 
@@ -35,6 +36,9 @@ LOADS = {
 }
 ACCEPTED = 0.98
 """share of what is offered below which a network is saturated; windows are short, so not 1"""
+
+STEADY_WITHIN = 0.02
+"""what was accepted may drift by so much within a window, as `ACCEPTED` has it"""
 
 WINDOWS_US = {"quick": (1000, 300), "normal": (1600, 200), "full": (4000, 500)}
 """(until counting begins, counting)"""
@@ -71,7 +75,8 @@ class QcnPoint:
 @dataclass(frozen=True)
 class QcnLoad:
     """A point of a curve. `accepted`: share of the hosts' links; `latency_ns`: mean, from a packet's creation,
-    `network_ns`: from its entry; `switches` on its way; `minimal`: share of the packets that took a shortest path."""
+    `network_ns`: from its entry; `switches` on its way; `minimal`: share of the packets that took a shortest path;
+    `steady`: what was accepted had no trend within the window (`experiments.steady`)."""
 
     routing: str
     pattern: str
@@ -83,6 +88,7 @@ class QcnLoad:
     minimal: float
     messages: int
     lost: int
+    steady: bool
 
 
 @dataclass(frozen=True)
@@ -211,6 +217,7 @@ def run(point: QcnPoint) -> QcnResult:
         minimal=round(found.minimal, 5),
         messages=found.messages,
         lost=found.lost,
+        steady=judge(found.arrived, STEADY_WITHIN).steady,
         injected=[round(float(found.injected[switch]), 5) for switch in topology.members[0]],
     )
 

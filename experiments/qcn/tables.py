@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from detour.base.tables import Column, Table, fixed, left, right
+from detour.base.tables import Column, Table, fixed, left, right, yes_no
 from detour.experiments.qcn.experiment import QcnFindings, QcnLandmarks, QcnLoad, QcnStatement
 
 
@@ -29,6 +29,7 @@ _LOADS: tuple[Column[QcnLoad], ...] = (
     right("switches", lambda one: fixed(one.switches, 2), wide=True, means="on a packet's way, mean"),
     right("minimal", lambda one: fixed(one.minimal, 3), means="share of the packets on a shortest path"),
     right("messages", lambda one: one.messages, wide=True),
+    left("steady", lambda one: yes_no(one.steady), means="what was accepted had no trend in the window"),
 )
 
 

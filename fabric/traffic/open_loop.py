@@ -29,6 +29,8 @@ from detour.hosts.openloop import configure, discard_queues
 from detour.topo import Topology
 
 OPEN_LOOP_BYTES = 1024
+SLICES = 100
+"""of a window: what arrives in each says whether the rate was level"""
 
 OPEN_LOOP_PATTERNS = ("UN", "ADV", "ADVc")
 """UN: any host. ADV: any host of the next group. ADVc: any host of the next h groups, all of whose direct links leave
@@ -78,6 +80,8 @@ class Measured:
     minimal: float
     messages: int
     lost: int
+    arrived: list[float] = field(repr=False)
+    """bytes in each of `SLICES` parts of the window"""
 
 
 class OpenLoop(VirtualFabric):
@@ -137,7 +141,12 @@ class OpenLoop(VirtualFabric):
         discard_queues(self.hs, self.now_ps)
         self.run(start + warm_ps)
         before = self._counts()
-        self.run(self.now_ps + window_ps)
+        arrived, counted, begin = [], int(before["rx_bytes"].sum()), self.now_ps
+        for part in range(1, SLICES + 1):
+            self.run(begin + window_ps * part // SLICES)
+            now = self._arrived()
+            arrived.append(float(now - counted))
+            counted = now
         after = self._counts()
         change = {name: after[name] - before[name] for name in before}
         room = self.settings.links.rate_bps * window_ps / 8e12  # bytes of one host's link
@@ -154,7 +163,12 @@ class OpenLoop(VirtualFabric):
             minimal=float(chosen[0] / max(chosen.sum(), 1)),
             messages=int(change["messages"]),
             lost=int(change["lost"]),
+            arrived=arrived,
         )
+
+    def _arrived(self) -> int:
+        """Bytes so far."""
+        return int(self.hs.source["rx_bytes"].sum())
 
     def _counts(self) -> dict[str, Any]:
         names = ("tx_bytes", "rx_packets", "rx_bytes", "rx_latency_ps", "rx_network_ps", "rx_switches")

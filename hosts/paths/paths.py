@@ -48,7 +48,7 @@ def _idle_time(hs: Any, i: int, q: Any, cand: int, now: int) -> int:
     those on the current path: the difference of the queuing delays, ps. Of a path from which nothing has come back
     yet, the time for which that has been so is all that is known."""
     new = candidate_row(hs, i, cand).delay * cfg_row(hs).tick_ps
-    if not q.in_order or new < 0:
+    if not q.in_order or cfg_row(hs).idle_wait == 0 or new < 0:
         return 0
     if q.delay >= 0:  # both are what a peer says: no more than a timeout's worth is believed
         return min(q.delay * cfg_row(hs).tick_ps - new, cfg_row(hs).max_rto_ps)

@@ -106,6 +106,7 @@ class VirtualFabric(NetworkFabric):
             seed=self.settings.seed,
             hosts=self.hs,
             packets=self.settings.frames,
+            overhead_bytes=self.settings.links.overhead_bytes,
         )
         self.clock = VirtualClock(lambda: self._network.now_ps, self._network.run)
         self.failures: Failures = NONE

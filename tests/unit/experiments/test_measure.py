@@ -1,36 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rule for steady state, and fairness."""
+"""Times of runs, and fairness."""
 
 import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
-from detour.base.times import US
-from detour.experiments.measure import Rule, jain
+from detour.experiments.measure import INTERVALS, RunTimes, jain
 
-RULE = Rule(tolerance=0.02, windows=4)
+
+def test_a_run_has_as_many_intervals_whatever_its_time() -> None:
+    for time_us in (300, 1_600, 24_000):
+        assert RunTimes(virtual_us=time_us).interval_ps * INTERVALS == pytest.approx(time_us * 1_000_000, abs=INTERVALS)
 
 
 @pytest.mark.parametrize(
-    ("means", "steady"),
-    [
-        ([100, 100, 100, 100], True),
-        ([99, 101, 100, 100], True),
-        ([100, 100, 100, 104], False),  # the last one is away from the others
-        ([98.5, 99.5, 100.5, 101.5], False),  # all are near their mean, but it rises
-        ([101.5, 98.5, 101.5, 98.5], True),  # as far apart, without a trend
-        ([0, 0, 0, 0], False),
-    ],
+    ("times", "rule"), [({"virtual_us": 299}, "too short"), ({"virtual_us": 999, "tolerance": 1.0}, "no fraction")]
 )
-def test_steady(means: list[float], steady: bool) -> None:
-    assert RULE.is_steady(np.array(means, float)) is steady
-
-
-def test_rules_that_cannot_work() -> None:
-    with pytest.raises(DetourError, match="two windows or more"):
-        Rule(windows=1)
-    with pytest.raises(DetourError, match="shorter than the 4 windows of 200 us"):
-        Rule(most_ps=500 * US)
+def test_runs_that_cannot_be_judged(times: dict, rule: str) -> None:
+    with pytest.raises(DetourError, match=rule):
+        RunTimes(**times)
 
 
 def test_jain() -> None:

@@ -20,7 +20,7 @@ from detour.cli.output import PRINTED_TO, present
 from detour.control.policy import StepMarking
 from detour.experiments import reproduce
 from detour.experiments.measure import Series
-from detour.experiments.nonshortest import deadlock, figures, paper, pfc_gain, results, results_text, tables
+from detour.experiments.nonshortest import ablation, deadlock, figures, paper, pfc_gain, results, results_text, tables
 from detour.experiments.nonshortest.deadlock import Figure2Findings, Figure2Run
 from detour.experiments.nonshortest.experiment import (
     CompletionNonshortestRun,
@@ -56,7 +56,7 @@ def test_points_of_a_selection() -> None:
     ("changes", "rule"),
     [
         ({"pairs": (65,)}, "there are 1 to 64"),
-        ({"pattern": "adv3"}, "allowed: unf, adv1, adv2"),
+        ({"pattern": "adv3"}, "allowed: unf, adv1, adv2, permutation, advc, bit-reverse, two-jobs"),
         ({"schemes": ("Best",)}, "allowed: all, TelemetryLERP, TelemetryGBN, Benchmark, ShortestPath"),
         ({"topology": "D4"}, "there is no 'D4'"),
         ({"topology": "leaf-spine:leaves=2,spines=2,hosts=2"}, "needs two groups"),
@@ -80,8 +80,8 @@ def test_a_point_says_what_differs_and_nothing_else() -> None:
     (plain,), (other,) = select(chosen), select(replace(chosen, loss=0.5, message_bytes=9, headroom_bytes=9000))
     assert as_json(plain) == {
         "experiment": "nonshortest", "topology": "D1", "pattern": "adv1", "scheme": "TelemetryLERP", "pairs": 8,
-        "seed": 1, "threshold": 0, "delays_us": (1.0, 1.0, 1.0), "least_us": 4_000, "most_us": 6_000,
-        "tolerance": 0.02,
+        "seed": 1, "threshold": 0, "control": "dctcp", "ecn_bytes": plain.ecn_bytes, "pmax": 1.0,
+        "delays_us": (1.0, 1.0, 1.0), "virtual_us": 24_000, "tolerance": 0.01,
     }  # fmt: skip
     assert as_json(other) == as_json(plain) | {"loss": 0.5, "message_bytes": 9, "headroom_bytes": 9000}
 
@@ -89,8 +89,9 @@ def test_a_point_says_what_differs_and_nothing_else() -> None:
 def run(scheme: str, wire: float, threshold: int = 0, seed: int = 1) -> SteadyNonshortestRun:
     return SteadyNonshortestRun(
         topology="D1", pattern="adv1", scheme=scheme, pairs=64, seed=seed, threshold=threshold, ceiling_gbps=800.0,
-        ceiling_bound="links of hosts", loss=0.0, paper=None, wire_gbps=wire, goodput_gbps=wire / 1.1, converged=True,
-        deadlock=False, deadlocked_queues=(), virtual_ms=2.0, fairness=0.9, series=Series(20.0), packets=1000,
+        ceiling_bound="links of hosts", loss=0.0, paper=None, setting="", wire_gbps=wire, goodput_gbps=wire / 1.1,
+        steady=True, warm_ms=0.5, converged=True, deadlock=False, deadlocked_queues=(), virtual_ms=2.0, fairness=0.9,
+        series=Series(20.0), packets=1000,
         retransmitted=5, timeouts=0, marked=10, reroutes=640, probes=0, drops=0, pauses=7, paused_ms=0.0,
         buffer_peak_bytes=9000, queue_peak_bytes=9000, min_share=0.2, packet_hops=8000,
     )  # fmt: skip
@@ -110,7 +111,7 @@ def test_changes_to_hosts_and_step_are_part_of_a_point() -> None:
         select(NonshortestSelection("D1", "adv1", (8,), ("TelemetryLERP", "Benchmark"), hosts=hosts, step_bytes=step))
         for hosts, step in (((), None), (host_changes(["own_share=no", "delta3=50"]), 90_000))
     )
-    assert all(point.hosts is UNSET and point.step_bytes is UNSET for point in plain)
+    assert all(point.hosts is UNSET for point in plain)
     for point, marks in zip(others, (90_000, None), strict=True):
         found = changed(scheme(point.scheme), point)
         assert dict(found.hosts)["own_share"] is False
@@ -133,13 +134,41 @@ def test_changes_to_hosts_that_are_none(text: str, said: str) -> None:
         host_changes([text])
 
 
-def test_connections_get_time_to_probe_all_candidates() -> None:
-    def least(pairs: int, name: str) -> float:
-        return select(NonshortestSelection("D3", "adv1", (pairs,), (name,)))[0].least_us
+def test_all_schemes_and_loads_get_the_same_time() -> None:
+    for topology, pattern, time_us in (("D1", "adv1", 24_000), ("D1", "unf", 6_000), ("D2", "unf", 3_200)):
+        points = select(
+            NonshortestSelection(topology, pattern, (4, 64), ("TelemetryLERP", "Benchmark", "ShortestPath"))
+        )
+        assert {point.virtual_us for point in points} == {time_us}
 
-    assert least(1024, "Benchmark") == 2_000
-    assert least(8, "TelemetryLERP") == 4_000
-    assert least(1024, "TelemetryLERP") == 8_000, "32 candidates, a probe every 100 packets, 3.1 Gb/s: 9 ms"
+
+def test_draws_are_counted_with_their_spread() -> None:
+    one = collect([run("TelemetryLERP", 790.0)]).points[0]
+    assert (one.draws, one.spread) == (1, None)
+    runs = [run(name, wire + seed, seed=seed) for name, wire in (("TelemetryLERP", 700.0), ("Benchmark", 500.0))
+            for seed in (1, 2, 3)]  # fmt: skip
+    found = collect([*runs, replace(run("Benchmark", 9.0, seed=4), steady=False)])
+    assert [(p.scheme, p.draws) for p in found.points] == [("TelemetryLERP", 3)] * 3 + [("Benchmark", 4)] * 4
+    assert found.points[0].spread == 1.0
+    (gain,) = found.gains
+    assert (gain.draws, gain.steady) == (3, True), "only draws of which both were run"
+    assert gain.gain == pytest.approx(100 * (702 / 502 - 1), abs=0.01)
+    assert gain.spread == pytest.approx(0.08, abs=0.01)
+
+
+def test_a_gain_says_whether_its_runs_were_steady() -> None:
+    runs = [run("TelemetryLERP", 790.0), replace(run("Benchmark", 700.0), steady=False)]
+    assert [gain.steady for gain in collect(runs).gains] == [False]
+
+
+def test_gains_over_both_variants_of_benchmark() -> None:
+    runs = [run("TelemetryLERP", 790.0), run("Benchmark", 700.0), run("Benchmark-DCTCP", 780.0)]
+    assert [gain.rival for gain in collect(runs).gains] == ["Benchmark", "Benchmark-DCTCP"]
+
+
+def test_names_of_before_are_known() -> None:
+    assert scheme("TelemetryGBN-DCQCN") == scheme("telemetrygbn")
+    assert (scheme("TelemetryGBN").control, scheme("TelemetryGBN-DCTCP").control) == ("dcqcn", "dctcp")
 
 
 def test_benchmark_counts_with_its_best_threshold() -> None:
@@ -156,7 +185,8 @@ def test_benchmark_counts_with_its_best_threshold() -> None:
     assert (best.threshold, best.wire_gbps) == (10, 750.0)
     assert best.wire_gbps_by_threshold == {"0": 700.0, "10": 750.0, "20": 600.0}
     assert "wire_gbps_by_threshold" not in as_json(found.points[0])
-    assert found.gains == [Gain("D1", "adv1", 64, 4.0, "heavy", 3)]
+    (gain,) = found.gains
+    assert (gain.traffic, gain.load, gain.paper_gain) == (("D1", "adv1", 64), "heavy", 3)
 
 
 def test_benchmarks_threshold_is_the_same_for_all_seeds() -> None:
@@ -209,7 +239,9 @@ def test_what_results_are_made_of(extent: str) -> None:
     points = results.points_of(results.selections(extent))
     keys = [canonical(as_json(point)) for point in points]
     assert len(set(keys)) == len(keys)
-    assert {point.scheme for point in points} == {"TelemetryLERP", "TelemetryGBN", "Benchmark", "ShortestPath"}
+    assert {point.scheme for point in points} == {
+        "TelemetryLERP", "TelemetryGBN", "Benchmark", "ShortestPath", "Benchmark-DCTCP", "TelemetryLERP-literal"
+    }  # fmt: skip
     if extent == "full":
         assert results.left_out(extent) == []
         assert {(point.topology, point.pattern) for point in points} == set(paper.TABLE_2)
@@ -237,7 +269,10 @@ def evaluation() -> results_text.Evaluation:
     failed = FailedPoint(point, "the process died")
     return results_text.Evaluation(
         reproduce.Reproduction("nonshortest", curves, [failed], [point]),
+        reproduce.Reproduction("nonshortest", collect([run("TelemetryLERP", 9.0), run("Benchmark", 8.0)])),
         reproduce.Reproduction("nonshortest", collect([])),
+        reproduce.Reproduction("nonshortest", ablation.collect([])),
+        reproduce.Reproduction("nonshortest", []),
         reproduce.Reproduction("pfc-gain", pfc_gain.collect([])),
         reproduce.Reproduction("deadlock", deadlock.collect([])),
     )
@@ -245,9 +280,10 @@ def evaluation() -> results_text.Evaluation:
 
 def test_the_document_sets_ours_beside_the_papers() -> None:
     text = results_text.document(evaluation(), "normal", {}, [("some", "detour reproduce nonshortest")])
-    assert "| ADV1 | heavy | +95 % (64) | +3 % |" in text
-    assert "| D1 ADV1 heavy | +95 % | +3 % | 98 | 50 | 100 | 5.00 | 80 | 7 |" in text
-    assert "| ADV1 | 64 | Benchmark | 400 | 364 | 800 | 50 | – | 0 | 0.90 | 20 |" in text
+    assert "| ADV1 | heavy | +95.0 (64) | +3 |" in text
+    assert "| D1 ADV1 heavy | +95.0 | +3 | 98 | 50 | 100 | 5.00 | 80 | 7 |" in text
+    assert "| ADV1 | 64 | Benchmark | 400 | 364 | – | 800 | 50 | – | – | 0.90 | 20 |" in text
+    assert "| `D1` | adv1 | 64 | 1 | 1 | +12.5 |" in text
     assert "- some: `detour reproduce nonshortest`" in text
     assert "- 1 points of this extent" in text
     failed = "- failed: topology D1, pattern adv1, scheme TelemetryLERP, pairs 8, threshold 0, seed 1: the process died"
@@ -287,7 +323,7 @@ def tables_of_all() -> list[Table[Any]]:
     row = PfcGain(65_535, 34_795.0, 10_894.0, 219.4, 219.4, 34_795, 10_894, 34_800.0)
     return [
         tables.throughput([long, benchmark, replace(benchmark, seed=2)]),
-        tables.gains([Gain("dragonfly:p=4,a=8,h=4", "adv2", 32_768, -12.5, "light", 78)]),
+        tables.gains([Gain("dragonfly:p=4,a=8,h=4", "adv2", 32_768, -12.5, "light", 78, "Benchmark-DCTCP", 5, 12.25)]),
         *tables.completion([message]),
         tables.table_1(PfcGainFindings(pfc_gain.FAT_TREE, [row], [])),
         tables.figure_2(Figure2Findings(deadlock.FIGURE_2, [stuck, replace(stuck, seed=2)])),

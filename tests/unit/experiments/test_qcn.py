@@ -18,7 +18,7 @@ from tests.unit.experiments.printing import printed
 
 def result(routing: str, pattern: str, load: float, accepted: float, latency_ns: float) -> QcnResult:
     injected = [0.4] * 7 + [0.2]
-    return QcnResult(routing, pattern, load, accepted, latency_ns, 2_000.0, 2.75, 0.312, 123_456, 0, injected)
+    return QcnResult(routing, pattern, load, accepted, latency_ns, 2_000.0, 2.75, 0.312, 123_456, 0, True, injected)
 
 
 FOUND = [

@@ -141,3 +141,20 @@ def test_a_ray_cluster_runs_the_points(tmp_path):
         assert "cannot square 1" in outcome.failures[0].reason
     finally:
         ray.shutdown()
+
+
+def test_an_archive_keeps_what_is_known_of_points(tmp_path: Path) -> None:
+    store = Store(tmp_path / "points.jsonl", "v", decoder(Square))
+    for length in (1.0, 2.0, 3.0):
+        store.add(Side(length), area(Side(length)), 0.1)
+    file = tmp_path / "kept.jsonl.xz"
+    assert store.archive(file, [Side(1.0), Side(3.0), Side(1.0), Side(9.0)]) == 2
+    found = Store.of_archive(file, decoder(Square))
+    assert (found.get(Side(3.0)), found.get(Side(2.0))) == (area(Side(3.0)), None)
+    for content in (b"no archive", None):
+        if content is None:
+            file.unlink()
+        else:
+            file.write_bytes(content)
+        with pytest.raises(DetourError, match=r"kept\.jsonl\.xz"):
+            Store.of_archive(file)

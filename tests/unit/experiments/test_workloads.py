@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who sends to whom in UNF, ADV1 and ADV2, and what can arrive at most."""
+"""Who sends to whom, and what can arrive at most."""
 
 from itertools import product
 
@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from detour.base.errors import DetourError
 from detour.experiments.nonshortest import paper
-from detour.experiments.nonshortest.workloads import PATTERNS, ceiling, matching, pair_count, sample
+from detour.experiments.nonshortest.workloads import (
+    HOLD_OUTS,
+    PATTERNS,
+    ceiling,
+    matching,
+    pair_count,
+    pairs_of_load,
+    sample,
+)
 from detour.topo import parse_topology
 from detour.topo.topology import HostPair
 
@@ -41,6 +49,55 @@ def test_groups_of_the_adversarial_patterns() -> None:
         assert len({to for _, to in found}) == 1
         assert len(found) == 8
     assert len({next(iter(groups(sample(D1, "adv1", 4, seed)))) for seed in range(50)}) > 30
+
+
+@pytest.mark.parametrize("pattern", HOLD_OUTS)
+@pytest.mark.parametrize("spec", ["d1", "dragonfly:p=4,a=4,h=2"])
+def test_all_pairs_of_the_other_patterns_are_drawn_once(spec: str, pattern: str) -> None:
+    topology = parse_topology(spec)
+    count = pair_count(topology, pattern)
+    pairs = sample(topology, pattern, count, 3)
+    assert len(set(pairs)) == count
+    assert all(a != b and {a, b} <= set(range(len(topology.hosts))) for a, b in pairs)
+    with pytest.raises(DetourError, match=f"there are 1 to {count}, "):
+        sample(topology, pattern, count + 1, 3)
+
+
+def test_a_permutation_has_every_host_once_at_each_end() -> None:
+    pairs = sample(D1, "permutation", 72, 3)
+    assert sorted(a for a, _ in pairs) == sorted(b for _, b in pairs) == list(range(72))
+    assert sample(D1, "permutation", 72, 4) != pairs
+
+
+def test_advc_goes_to_the_groups_that_follow() -> None:
+    assert groups(sample(D1, "advc", pair_count(D1, "advc"), 3)) == {
+        (group, (group + step) % 9) for group in range(9) for step in (1, 2)
+    }
+
+
+def test_bit_reverse_is_its_own_inverse() -> None:
+    pairs = set(sample(D1, "bit-reverse", 56, 3))
+    assert {(b, a) for a, b in pairs} == pairs
+    assert (1, 32) in pairs
+    assert max(map(max, pairs)) < 64
+
+
+def test_two_jobs_do_not_send_to_each_other() -> None:
+    pairs = sample(D1, "two-jobs", pair_count(D1, "two-jobs"), 3)
+    partners: dict[int, set[int]] = {}
+    for a, b in pairs:
+        partners.setdefault(a, {a}).add(b)
+    jobs = {frozenset(job) for job in partners.values()}
+    assert sorted(map(len, jobs)) == [36, 36]
+    assert len(frozenset.union(*jobs)) == 72
+
+
+@pytest.mark.parametrize(
+    ("pattern", "light", "heavy"),
+    [("unf", 288, 1_152), ("adv1", 8, 64), ("adv2", 8, 64), ("permutation", 72, 72), ("two-jobs", 288, 1_152)],
+)
+def test_loads(pattern: str, light: int, heavy: int) -> None:
+    assert (pairs_of_load(D1, pattern, "light"), pairs_of_load(D1, pattern, "heavy")) == (light, heavy)
 
 
 def test_draws_follow_the_seed() -> None:

@@ -114,7 +114,7 @@ def test_landmarks() -> None:
     assert [len(left_out[pattern]) for pattern in ("UN", "ADV", "ADVc")] == [18, 18, 20]
     assert not qcn_switch.loads_left_out(qcn_switch.select(qcn_switch.QcnSelection(extent="full")))
     made = [
-        QcnResult(r, p, load, a, latency, latency, 2.0, 0.5, 100, 0, injected)
+        QcnResult(r, p, load, a, latency, latency, 2.0, 0.5, 100, 0, True, injected)
         for r, p, load, a, latency, injected in (
             ("VAL", "ADV", 0.1, 0.1, 4000.0, [0.1, 0.1]),
             ("PB", "ADV", 0.1, 0.1, 5000.0, [0.1, 0.1]),

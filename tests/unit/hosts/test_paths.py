@@ -12,7 +12,7 @@ from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import make_hosts
 from detour.hosts.frames.dissect import decode
 from detour.hosts.paths import delays
-from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, random_candidates
+from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, random_candidates
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 
 CANDIDATES = [Path(0x0001), *(Path(0x8000 + k) for k in range(1, 8))]
@@ -208,6 +208,27 @@ def test_a_path_that_gets_congested_is_left_with_slow_start() -> None:
     assert stats["retransmitted"] == 0
     assert set(stats["paths"]) == {"sport:0x0001", str(CANDIDATES[current(pair)])}
     assert sum(stats["paths"].values()) == 1000
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_go_back_n_waits_until_nothing_can_be_overtaken(waits: bool) -> None:
+    now = [0]
+
+    def queue(sport: int) -> int:
+        return 30_000 if sport == 1 and now[0] > 30 * US else 0
+
+    weather = Weather(queue_of=queue, delay_of=lambda sport: 5 * US + 1_000 * queue(sport))
+    attr = QPInitAttr(psn=0, initial_cwnd=40, transport=Transport.GO_BACK_N)
+    pair, net = start(1000, weather, config=HostConfig(idle_wait=waits), attr_a=attr, attr_b=attr)
+
+    def moved() -> bool:
+        now[0] = net.now
+        return current(pair) != 0
+
+    assert net.run(moved)
+    stats = finish(pair, net)
+    assert stats["reroutes"] == 1
+    assert (stats["retransmitted"] == 0) == waits
 
 
 def test_a_path_is_judged_by_the_least_delay_of_its_last_packets() -> None:

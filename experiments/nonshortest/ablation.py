@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each scheme owes to each of its additions (`additions`): the same traffic with it and without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from detour.experiments.nonshortest import experiment as nonshortest
+from detour.experiments.nonshortest.additions import Addition, additions_of
+from detour.experiments.nonshortest.experiment import (
+    NonshortestPoint,
+    NonshortestRun,
+    NonshortestSelection,
+    TrafficCase,
+    find_topology,
+)
+from detour.experiments.nonshortest.paper import LOADS
+from detour.experiments.nonshortest.settings import chosen
+from detour.experiments.nonshortest.workloads import pair_count, pairs_of_load
+from detour.experiments.steady import spread
+from detour.fabric.footings.virtual.scheme import BENCHMARK, SHORTEST_PATH, TELEMETRY_GBN, TELEMETRY_LERP, scheme
+
+ABLATED_SCHEMES = (TELEMETRY_LERP.name, TELEMETRY_GBN.name, BENCHMARK.name, SHORTEST_PATH.name)
+ABLATED: tuple[tuple[str, int], ...] = (("unf", 288), ("adv1", 8), ("adv1", 64), ("adv2", 64))
+"""of D1: pattern and pairs, where none are asked for"""
+
+
+def cells(topology: str, pattern: str | None, pairs: tuple[int, ...]) -> list[tuple[str, int]]:
+    """Traffic to measure additions on: what is asked for, of each pattern both loads unless pairs are named; if nothing
+    is, `ABLATED`, as far as the topology has so many pairs.
+
+    Raises:
+        DetourError: there is no such topology or pattern.
+    """
+    network = find_topology(topology)[1]
+    if pattern is None and not pairs:
+        found = [(name, min(count, pair_count(network, name))) for name, count in ABLATED]
+    else:
+        name = pattern or "adv1"
+        found = [(name, count) for count in pairs or (pairs_of_load(network, name, load) for load in LOADS)]
+    return list(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class Worth:
+    """By how many percent the wire rate of a scheme is higher with an addition than without. `spread`: the sample
+    standard deviation over `draws` of pairs; `steady`: all of these runs were."""
+
+    topology: str
+    pattern: str
+    pairs: int
+    gain: float
+    draws: int
+    spread: float | None
+    steady: bool
+
+
+@dataclass(frozen=True)
+class SettingRow:
+    """An addition of a scheme: what the paper says, what is there instead, what it was found on and what it is
+    worth."""
+
+    scheme: str
+    name: str
+    paper: str
+    ours: str
+    chosen_on: str
+    worth: list[Worth]
+
+
+@dataclass(frozen=True)
+class SettingFindings:
+    """`schemes`: what each is set to; `settings`: its additions; `points`: the runs."""
+
+    schemes: dict[str, str]
+    settings: list[SettingRow]
+    points: Sequence[NonshortestRun]
+
+
+def select(what: NonshortestSelection) -> list[NonshortestPoint]:
+    """Of every scheme of a selection the points as it is, and those without each of its additions.
+
+    Raises:
+        DetourError: the rule that a parameter breaks.
+    """
+    points = []
+    for name in what.schemes:
+        left_out = [None, *(one.name for one in _additions(what.topology, name))]
+        points += [
+            point
+            for without in left_out
+            for point in nonshortest.select(replace(what, schemes=(name,), without=without))
+        ]
+    return points
+
+
+def _additions(topology: str, name: str) -> list[Addition]:
+    """Those that make a difference to the scheme as it is set on a topology."""
+    one = scheme(name)
+    return additions_of(chosen(find_topology(topology)[1], one).of(one))
+
+
+def collect(results: Iterable[NonshortestRun | None]) -> SettingFindings:
+    """What is known of every addition of every scheme that was run."""
+    runs = [run for run in results if run is not None]
+    cells: dict[tuple[str, TrafficCase, str], dict[int, NonshortestRun]] = {}
+    for run in runs:
+        cells.setdefault((run.scheme, run.traffic, run.without or ""), {})[run.seed] = run
+    traffics = {name: dict.fromkeys(run.traffic for run in runs if run.scheme == name) for name in ABLATED_SCHEMES}
+    rows = []
+    for name, cases in traffics.items():
+        found = {one.name: one for case in cases for one in _additions(case.topology, name)}
+        for one in found.values():
+            worth = [_worth(cells.get((name, case, "")), cells.get((name, case, one.name))) for case in cases]
+            known = [each for each in worth if each is not None]
+            rows.append(SettingRow(name, one.name, one.paper, one.ours, one.chosen_on, known))
+    set_to = {run.scheme: run.setting for run in runs if not run.without}
+    return SettingFindings(set_to, rows, runs)
+
+
+def _worth(whole: Mapping[int, NonshortestRun] | None, without: Mapping[int, NonshortestRun] | None) -> Worth | None:
+    """On the draws of which both were run."""
+    both = sorted((whole or {}).keys() & (without or {}).keys())
+    pairs = [(whole[seed], without[seed]) for seed in both] if whole and without else []
+    if not pairs or not all(b.wire_gbps for _, b in pairs):
+        return None
+    gain = 100 * (sum(a.wire_gbps for a, _ in pairs) / sum(b.wire_gbps for _, b in pairs) - 1)
+    found = spread([100 * (a.wire_gbps / b.wire_gbps - 1) for a, b in pairs])
+    steady = all(a.steady and b.steady for a, b in pairs)
+    rounded = None if found is None else round(found, 2)
+    return Worth(*pairs[0][0].traffic, round(gain, 2), len(pairs), rounded, steady)

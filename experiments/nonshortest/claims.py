@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the paper claims, and what of it comes out here: by the letter of section III, and with what was added.
+
+A verdict follows from the runs. Of a claim to be ahead by so many percent: *yes*, by as many at least; *partly*, by
+less, but by more than the standard deviation over draws; *no* otherwise. Other claims say their rule in `why`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from detour.experiments.nonshortest import paper
+from detour.experiments.nonshortest.deadlock import Figure2Run
+from detour.experiments.nonshortest.experiment import Gain, NonshortestRun, TrafficCase, gain_over, load_of, mean
+from detour.experiments.nonshortest.pfc_gain import PfcGain
+from detour.fabric.footings.virtual.scheme import (
+    BENCHMARK,
+    SHORTEST_PATH,
+    TELEMETRY_GBN,
+    TELEMETRY_LERP,
+    TELEMETRY_LERP_LITERAL,
+)
+
+Verdict: TypeAlias = Literal["yes", "partly", "no"]
+_ALIGNED = 5.0
+"""percent within which two curves are almost aligned, and a rate is slightly lower"""
+_REACHED = 98.0
+"""percent of a bound that reach it"""
+_NEGLIGIBLE = 2.0
+_SCALES = ("D1", "D2", "D3")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """`paper`: its figure; `letter` and `ours`: by the letter of section III, and with additions; None where a run that
+    it needs is missing, or the letter makes no difference."""
+
+    text: str
+    paper: str
+    letter: str | None
+    ours: str
+    verdict: Verdict
+    why: str
+
+
+class Runs:
+    """Of the curves, by traffic and scheme."""
+
+    def __init__(self, points: Iterable[NonshortestRun]) -> None:
+        self._runs: dict[tuple[TrafficCase, str], list[NonshortestRun]] = {}
+        for run in points:
+            self._runs.setdefault((run.traffic, run.scheme), []).append(run)
+
+    def of(self, traffic: TrafficCase, scheme: str) -> list[NonshortestRun]:
+        """Those of a scheme; none if there are none."""
+        return self._runs.get((traffic, scheme), [])
+
+    def cases(self, topology: str | None = None, pattern: str | None = None) -> list[TrafficCase]:
+        """What was run, in order of pairs."""
+        found = {traffic for traffic, _ in self._runs}
+        wanted = [t for t in found if topology in (None, t.topology) and pattern in (None, t.pattern)]
+        return sorted(wanted)
+
+    def loads(self, topology: str | None = None, pattern: str | None = None) -> list[TrafficCase]:
+        """Those that are cells of Table III."""
+        return [case for case in self.cases(topology, pattern) if load_of(*case)]
+
+    def gain(self, traffic: TrafficCase, scheme: str = TELEMETRY_LERP.name, over: str = BENCHMARK.name) -> Gain | None:
+        """Of one scheme over another."""
+        return gain_over(traffic, self.of(traffic, scheme), self.of(traffic, over))
+
+    def best(self, cases: Sequence[TrafficCase], scheme: str = TELEMETRY_LERP.name) -> Gain | None:
+        """The largest gain over Benchmark."""
+        found = [gain for gain in (self.gain(case, scheme) for case in cases) if gain is not None]
+        return max(found, key=lambda gain: gain.gain, default=None)
+
+    def rate(self, traffic: TrafficCase, scheme: str) -> float | None:
+        """Mean wire rate in Gb/s."""
+        runs = self.of(traffic, scheme)
+        return mean(runs, lambda run: run.wire_gbps) if runs else None
+
+    def reached(self, traffic: TrafficCase, scheme: str) -> float | None:
+        """Percent of the ceiling."""
+        runs = self.of(traffic, scheme)
+        return 100 * mean(runs, lambda run: run.wire_gbps / run.ceiling_gbps) if runs else None
+
+
+def _percent(value: float, digits: int = 1) -> str:
+    return f"{value:+.{digits}f} %"
+
+
+def _said(gain: Gain) -> str:
+    return (
+        _percent(gain.gain) + ("" if gain.spread is None else f" ± {gain.spread:.1f}") + ("" if gain.steady else " *")
+    )
+
+
+def _ahead(runs: Runs, text: str, percent: float, cases: Sequence[TrafficCase], stated: str) -> Claim | None:
+    """A claim to be ahead of Benchmark by so much at best somewhere in `cases`."""
+    gain = runs.best(cases)
+    if gain is None:
+        return None
+    letter = runs.best(cases, TELEMETRY_LERP_LITERAL.name)
+    verdict: Verdict = "yes" if gain.gain >= percent else "partly" if gain.gain > (gain.spread or 0.0) else "no"
+    rival = runs.reached(gain.traffic, BENCHMARK.name) or 100.0
+    why = f"most with {gain.pairs:,} pairs"
+    if verdict != "yes":
+        why += f", where Benchmark has {rival:.0f} % of the ceiling: {_percent(100 * (100 / rival - 1), 0)} at most"
+    return Claim(text, stated, _said(letter) if letter else None, _said(gain), verdict, why)
+
+
+def _throughput_claims(runs: Runs) -> list[Claim | None]:
+    found: list[Claim | None] = [
+        _ahead(
+            runs, "UNF on D1: ahead at 1000 connections or more", 15,
+            [case for case in runs.cases("D1", "unf") if case.pairs >= 1000], "over 15 %",
+        ),
+        _ahead(
+            runs, "ADV1 on D1: ahead at low and medium loads", 20,
+            [case for case in runs.cases("D1", "adv1") if case.pairs <= 32], "over 20 %",
+        ),
+    ]  # fmt: skip
+    up_to = {("D2", "unf"): 25, ("D2", "adv1"): 30, ("D2", "adv2"): 18}
+    up_to |= {("D3", "unf"): 30, ("D3", "adv1"): 100, ("D3", "adv2"): 30}
+    for (topology, pattern), most in up_to.items():
+        text = f"{pattern.upper()} on {topology}: ahead"
+        found.append(_ahead(runs, text, most, runs.cases(topology, pattern), f"up to {most} %"))
+    return found
+
+
+def _everywhere(runs: Runs) -> Claim | None:
+    """Table III as a whole: ahead in every cell."""
+    gains = [gain for gain in map(runs.gain, runs.loads()) if gain]
+    if not gains:
+        return None
+    letter = [gain for gain in (runs.gain(case, TELEMETRY_LERP_LITERAL.name) for case in runs.loads()) if gain]
+    ahead = [gain for gain in gains if gain.gain > (gain.spread or 0.0)]
+    verdict: Verdict = "yes" if len(ahead) == len(gains) else "partly" if 2 * len(ahead) >= len(gains) else "no"
+    count = f"{sum(gain.gain > (gain.spread or 0.0) for gain in letter)} of {len(letter)}" if letter else None
+    why = "ahead by more than the standard deviation over draws; partly: in half of the cells or more"
+    ours = f"{len(ahead)} of {len(gains)}"
+    return Claim("Ahead of Benchmark in all of Table III", "18 of 18", count, ours, verdict, why)
+
+
+def _scale(runs: Runs) -> Claim | None:
+    """The gain grows from D1 to D3."""
+    grows = []
+    for pattern in dict.fromkeys(case.pattern for case in runs.loads()):
+        for load in paper.LOADS:
+            cells = [case for name in _SCALES for case in runs.loads(name, pattern) if load_of(*case) == load]
+            gains = [gain.gain for gain in map(runs.gain, cells) if gain]
+            if len(gains) == len(_SCALES):
+                grows.append(gains == sorted(gains))
+    if not grows:
+        return None
+    verdict: Verdict = "yes" if all(grows) else "partly" if any(grows) else "no"
+    why = "patterns and loads of Table III whose gain rises from D1 to D2 and to D3"
+    return Claim("The gain grows with the network", "all 6", None, f"{sum(grows)} of {len(grows)}", verdict, why)
+
+
+def _bounds(runs: Runs) -> list[Claim | None]:
+    """Rates that the text states."""
+    found: list[Claim | None] = []
+    shortest = [runs.rate(case, SHORTEST_PATH.name) for case in runs.cases(None, "adv1")]
+    rates = [rate for rate in shortest if rate is not None]
+    if rates:
+        verdict: Verdict = "yes" if max(abs(rate - 100) for rate in rates) <= _NEGLIGIBLE else "no"
+        ours = f"{min(rates):.0f} to {max(rates):.0f}"
+        found.append(Claim("ADV1: ShortestPath in Gb/s", "100", None, ours, verdict, "within 2 % everywhere"))
+    for pattern, schemes in (("adv1", (TELEMETRY_LERP,)), ("adv2", (TELEMETRY_LERP, TELEMETRY_GBN))):
+        cases = runs.cases("D1", pattern)
+        for scheme in schemes:
+            reached = runs.reached(cases[-1], scheme.name) if cases else None
+            if reached is None:
+                continue
+            letter = runs.reached(cases[-1], TELEMETRY_LERP_LITERAL.name) if scheme == TELEMETRY_LERP else None
+            verdict = "yes" if reached >= _REACHED else "partly" if reached >= 90 else "no"
+            text = f"{pattern.upper()} on D1: {scheme.name} reaches 800 Gb/s"
+            said = None if letter is None else f"{8 * letter:.0f}"
+            found.append(Claim(text, "800", said, f"{8 * reached:.0f}", verdict, "98 %: yes, 90 %: partly"))
+    return found
+
+
+def _slightly_lower(runs: Runs, scheme: str) -> Claim | None:
+    """ADV2 on D1: a rival is not far below TelemetryLERP."""
+    ratios = [
+        100 * (theirs / ours - 1)
+        for case in runs.cases("D1", "adv2")
+        if (ours := runs.rate(case, TELEMETRY_LERP.name)) and (theirs := runs.rate(case, scheme))
+    ]
+    if not ratios:
+        return None
+    close = [-_ALIGNED <= ratio <= 0 for ratio in ratios]
+    verdict: Verdict = "yes" if all(close) else "partly" if any(close) else "no"
+    ours = f"{_percent(min(ratios), 0)} to {_percent(max(ratios), 0)}"
+    why = "by 5 % at most, at all numbers of pairs; partly: at some"
+    return Claim(f"ADV2 on D1: {scheme} slightly lower than TelemetryLERP", "slightly", None, ours, verdict, why)
+
+
+def _aligned(runs: Runs) -> Claim | None:
+    """TelemetryGBN beside TelemetryLERP."""
+    apart = [
+        100 * (gbn / lerp - 1)
+        for case in runs.cases()
+        if (lerp := runs.rate(case, TELEMETRY_LERP.name)) and (gbn := runs.rate(case, TELEMETRY_GBN.name))
+    ]
+    if not apart:
+        return None
+    close = sum(abs(one) <= _ALIGNED for one in apart)
+    verdict: Verdict = "yes" if close == len(apart) else "partly" if 2 * close >= len(apart) else "no"
+    ours = f"{_percent(min(apart), 0)} to {_percent(max(apart), 0)}"
+    why = (
+        f"within 5 % in {close} of {len(apart)} points. TelemetryGBN has DCQCN, as section IV says; with DCTCP, as "
+        "section III says, the two are aligned: Loss, below"
+    )
+    return Claim("TelemetryGBN almost aligned with TelemetryLERP", "aligned", None, ours, verdict, why)
+
+
+def _buffers(runs: Runs) -> Claim | None:
+    """Fewer buffers: packet memory and virtual channels."""
+
+    def peak(some: Sequence[NonshortestRun]) -> int:
+        return max(run.buffer_peak_bytes for run in some)
+
+    both = [
+        (peak(ours), peak(theirs))
+        for case in runs.cases()
+        if (ours := runs.of(case, TELEMETRY_LERP.name)) and (theirs := runs.of(case, BENCHMARK.name))
+    ]
+    if not both:
+        return None
+    fewer = sum(ours < theirs for ours, theirs in both)
+    verdict: Verdict = "yes" if fewer == len(both) else "partly"
+    why = "one priority in place of three virtual channels, and no headroom; but that is not less memory in use"
+    ours = f"peak use of a switch's packet memory lower at {fewer} of {len(both)} points"
+    return Claim("Fewer buffers in switches", "significantly", None, ours, verdict, why)
+
+
+def _magnitude(runs: Runs) -> Claim | None:
+    """Against ShortestPath."""
+    factors = [
+        (ours / theirs, case)
+        for case in runs.loads(None, "adv1")
+        if (ours := runs.rate(case, TELEMETRY_LERP.name)) and (theirs := runs.rate(case, SHORTEST_PATH.name))
+    ]
+    if not factors:
+        return None
+    factor, case = max(factors)
+    verdict: Verdict = "yes" if factor >= 10 else "partly"
+    why = f"ADV1, {case.topology}: there are as many paths as groups between"
+    text = "Ahead of ShortestPath by an order of magnitude"
+    return Claim(text, "10 times", None, f"{factor:.0f} times", verdict, why)
+
+
+def _pfc(rows: Sequence[PfcGain]) -> Claim | None:
+    """Table I."""
+    if not rows:
+        return None
+    best = max(rows, key=lambda row: row.gain)
+    verdict: Verdict = "yes" if best.gain >= 200 else "partly" if best.gain > 0 else "no"
+    why = f"with {best.connections:,} connections; the tree is ours (docs/experiments.md)"
+    return Claim("Removing PFC on a fat-tree", "over 200 %", None, _percent(best.gain, 0), verdict, why)
+
+
+def _deadlock(cases: Sequence[Figure2Run]) -> Claim | None:
+    """Fig. 2."""
+    if not cases:
+        return None
+    agree = sum(case.deadlock == case.paper for case in cases)
+    verdict: Verdict = "yes" if agree == len(cases) else "no"
+    why = "deadlock with one virtual channel, none with three, none without PFC"
+    return Claim("PFC's circular dependency", "Fig. 2", None, f"{agree} of {len(cases)} cases", verdict, why)
+
+
+def _constants(sensitivity: Sequence[NonshortestRun]) -> list[Claim | None]:
+    """delta1 to delta3, and the idle wait."""
+    plain = Runs(run for run in sensitivity if not run.hosts)
+    changed: dict[str, list[NonshortestRun]] = {}
+    for run in sensitivity:
+        if isinstance(run.hosts, dict):
+            changed.setdefault(", ".join(f"{name} = {value:g}" for name, value in run.hosts.items()), []).append(run)
+    worth = {name: _difference(plain, runs) for name, runs in changed.items()}
+    deltas = {name: value for name, value in worth.items() if value is not None and name.startswith("delta")}
+    found: list[Claim | None] = []
+    if deltas:
+        best = max(deltas, key=lambda name: deltas[name])
+        verdict: Verdict = "yes" if deltas[best] <= _NEGLIGIBLE else "no"
+        why = f"the best other value is {best}; a mean gain of 2 % would be better"
+        found.append(Claim("delta 0.8, 75, 100 are reasonable", "yes", None, _percent(deltas[best]), verdict, why))
+    waiting = next((value for name, value in worth.items() if name.startswith("idle_wait")), None)
+    if waiting is not None:
+        verdict = "yes" if abs(waiting) <= _NEGLIGIBLE else "no"
+        why = "TelemetryGBN without it, mean of three cells; 2 % at most is negligible"
+        text = "Waiting before a move costs next to nothing"
+        found.append(Claim(text, "negligible", None, _percent(waiting), verdict, why))
+    return found
+
+
+def _difference(plain: Runs, changed: Sequence[NonshortestRun]) -> float | None:
+    """Mean over cells of the percent by which a change is ahead."""
+    other = Runs(changed)
+    found = [
+        100 * (theirs / ours - 1)
+        for case in other.cases()
+        for scheme in {run.scheme for run in changed}
+        if (theirs := other.rate(case, scheme)) and (ours := plain.rate(case, scheme))
+    ]
+    return sum(found) / len(found) if found else None
+
+
+def claims(
+    curves: Sequence[NonshortestRun],
+    sensitivity: Sequence[NonshortestRun],
+    table_1: Sequence[PfcGain],
+    figure_2: Sequence[Figure2Run],
+) -> list[Claim]:
+    """Those of which there are runs."""
+    runs = Runs(curves)
+    made: list[Claim | None] = [
+        _everywhere(runs),
+        *_throughput_claims(runs),
+        _scale(runs),
+        *_bounds(runs),
+        *(_slightly_lower(runs, scheme) for scheme in (SHORTEST_PATH.name, BENCHMARK.name)),
+        _aligned(runs),
+        _magnitude(runs),
+        _buffers(runs),
+        _pfc(table_1),
+        _deadlock(figure_2),
+        *_constants(sensitivity),
+    ]
+    return [claim for claim in made if claim is not None]

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each scheme is set to, where the paper leaves it open, and how that was chosen.
+
+Every scheme gets the best of the settings that are tried for it (`CANDIDATES`), by topology, in one sweep on equal
+terms: the six cells of Table III, the same virtual time, a draw of pairs that no result uses. What the sweep found lies
+in `chosen.json`, with the score of everything that was tried; `detour reproduce nonshortest --tune` makes it again. A
+topology that is not in there takes the setting of the one whose number of hosts is nearest.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+from detour.base.errors import DetourError
+from detour.base.records import as_json, from_json
+from detour.control.policy import Amount, Ecn, RedMarking, StepMarking
+from detour.experiments.nonshortest import paper
+from detour.fabric.footings.virtual.scheme import (
+    BENCHMARK,
+    BENCHMARK_DCTCP,
+    SHORTEST_PATH,
+    TELEMETRY_GBN,
+    TELEMETRY_LERP,
+    Control,
+    Scheme,
+)
+from detour.topo import Topology, parse_topology
+
+FILE = Path(__file__).parent / "chosen.json"
+TUNING_SEED = 101
+"""the draw of pairs of the sweep; results begin with draw 1"""
+THRESHOLDS = (0, 10, 20, 30)
+"""T of Benchmark in packets"""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How senders slow down and what switches mark. `ecn_bytes`: K of marking by a step, or Kmin and Kmax, between
+    which the probability rises to `pmax`; `threshold`: T of PiggyBack's rule in packets."""
+
+    control: Control
+    ecn_bytes: tuple[int, ...]
+    pmax: float = 1.0
+    threshold: int = 0
+
+    @property
+    def ecn(self) -> Ecn:
+        """The marking."""
+        amounts = [Amount(size, "bytes") for size in self.ecn_bytes]
+        return StepMarking(amounts[0]) if len(amounts) == 1 else RedMarking(amounts[0], amounts[1], self.pmax)
+
+    def of(self, scheme: Scheme) -> Scheme:
+        """The scheme with this setting."""
+        return replace(scheme, control=self.control, ecn=self.ecn, threshold=self.threshold)
+
+    def text(self, scheme: str) -> str:
+        """In a few words."""
+        sizes = " to ".join(f"{size / 1e3:g}" for size in self.ecn_bytes)
+        rise = f", {self.pmax:g}" if len(self.ecn_bytes) > 1 else ""
+        wait = f", T = {self.threshold}" if scheme.startswith(BENCHMARK.name) else ""
+        return f"{self.control.upper()}, ECN {sizes} kB{rise}{wait}"
+
+
+def setting_of(scheme: Scheme) -> Setting:
+    """What a scheme is defined with."""
+    if isinstance(scheme.ecn, StepMarking):
+        return Setting(scheme.control, (scheme.ecn.k.value,), threshold=scheme.threshold)
+    assert isinstance(scheme.ecn, RedMarking), "all schemes of the paper mark"
+    return Setting(scheme.control, (scheme.ecn.kmin.value, scheme.ecn.kmax.value), scheme.ecn.pmax, scheme.threshold)
+
+
+def _dcqcn(kmin_kb: int, kmax_kb: int, threshold: int = 0) -> Setting:
+    return Setting("dcqcn", (kmin_kb * 1000, kmax_kb * 1000), 0.2, threshold)
+
+
+def _dctcp(k_kb: int, threshold: int = 0) -> Setting:
+    return Setting("dctcp", (k_kb * 1000,), threshold=threshold)
+
+
+CANDIDATES: dict[str, tuple[Setting, ...]] = {
+    TELEMETRY_LERP.name: tuple(_dctcp(k) for k in (80, 125, 175, 250)),
+    TELEMETRY_GBN.name: tuple(_dcqcn(*k) for k in ((100, 400), (40, 200), (20, 100), (10, 50))),
+    BENCHMARK.name: tuple(_dcqcn(*k, t) for k in ((200, 800), (100, 400), (40, 200)) for t in THRESHOLDS),
+    BENCHMARK_DCTCP.name: tuple(_dctcp(k, t) for k in (30, 80, 150, 220) for t in THRESHOLDS),
+    SHORTEST_PATH.name: tuple(_dcqcn(*k) for k in ((400, 1600), (200, 800), (100, 400), (40, 200))),
+}
+"""what is tried. PFC's XOFF on an empty switch of D1 is at 244 kB of an ingress, so marking from 400 kB on (the default
+of HPCC's simulator) would come after pauses: it is an ablation, and 100 to 400 kB are ConWeave's at 100 Gb/s"""
+
+
+@dataclass(frozen=True)
+class TriedSetting:
+    """`cells`: wire rate by pattern and pairs, as a fraction of the ceiling; `score`: their mean."""
+
+    setting: Setting
+    score: float
+    cells: dict[str, float]
+
+
+@dataclass(frozen=True)
+class ChosenSetting:
+    """The best of what was tried, and all of it, best first."""
+
+    setting: Setting
+    tried: list[TriedSetting]
+
+
+@dataclass(frozen=True)
+class TopologySettings:
+    """Of one topology, by scheme. `virtual_us`: time of a run by pattern."""
+
+    topology: str
+    seed: int
+    virtual_us: dict[str, int]
+    schemes: dict[str, ChosenSetting] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StoredSettings:
+    """`chosen.json`: by the name of the topology."""
+
+    topologies: dict[str, TopologySettings] = field(default_factory=dict)
+
+
+@cache
+def stored() -> StoredSettings:
+    """What the repository's sweep found."""
+    return read(FILE)
+
+
+def read(file: Path) -> StoredSettings:
+    """What a sweep has written, or nothing where nothing was written.
+
+    Raises:
+        DetourError: the file cannot be read, or is none of these.
+    """
+    try:
+        return from_json(StoredSettings, json.loads(file.read_bytes()))
+    except FileNotFoundError:
+        return StoredSettings()
+    except (OSError, ValueError) as error:
+        raise DetourError(f"{file}: {error}") from None
+
+
+def write(file: Path, found: TopologySettings) -> None:
+    """Puts a topology's choices into a file, beside those of others.
+
+    Raises:
+        DetourError: the file cannot be written.
+    """
+    known = read(file).topologies | {found.topology: found}
+    ordered = {name: known[name] for name in sorted(known)}
+    try:
+        file.write_text(json.dumps(as_json(StoredSettings(ordered)), indent=1) + "\n")
+    except OSError as error:
+        raise DetourError(f"{file}: {error.strerror}") from None
+
+
+def choices_for(topology: Topology) -> TopologySettings | None:
+    """The stored choices for a topology, or for the one that is nearest in its number of hosts."""
+    known = stored().topologies
+
+    def distance(name: str) -> float:
+        return abs(math.log(len(parse_topology(paper.TOPOLOGIES[name]).hosts) / len(topology.hosts)))
+
+    return known[min(known, key=distance)] if known else None
+
+
+def chosen(topology: Topology, scheme: Scheme) -> Setting:
+    """What a scheme is set to on a topology: its best setting, or what it is defined with if none was sought."""
+    found = choices_for(topology)
+    choice = found.schemes.get(scheme.name) if found else None
+    return choice.setting if choice else setting_of(scheme)
+
+
+def best(
+    topology: str, virtual_us: dict[str, int], tried: Iterable[tuple[str, Sequence[TriedSetting]]]
+) -> TopologySettings:
+    """Of what was tried, by scheme, the settings with the highest score; the first of equal ones."""
+    ordered = {scheme: sorted(some, key=lambda one: -one.score) for scheme, some in tried if some}
+    schemes = {scheme: ChosenSetting(some[0].setting, some) for scheme, some in ordered.items()}
+    return TopologySettings(topology, TUNING_SEED, virtual_us, schemes)
+
+
+def tried(setting: Setting, cells: dict[str, float]) -> TriedSetting:
+    """With its score."""
+    rounded = {cell: round(value, 4) for cell, value in cells.items()}
+    return TriedSetting(setting, round(statistics.fmean(rounded.values()), 4), rounded)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sweep that finds the best setting of every scheme on a topology (`settings`), on equal terms for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from detour.base.errors import DetourError
+from detour.experiments.nonshortest import experiment as nonshortest
+from detour.experiments.nonshortest import paper, settings
+from detour.experiments.nonshortest.experiment import NonshortestPoint, NonshortestRun, NonshortestSelection
+from detour.experiments.nonshortest.settings import Setting, TopologySettings
+from detour.experiments.nonshortest.workloads import PATTERNS, pairs_of_load
+
+EXTENT = "tune"
+
+
+def select(topology: str) -> list[NonshortestPoint]:
+    """The points: every candidate of every scheme on the six cells of Table III.
+
+    Raises:
+        DetourError: it is none of the paper's topologies.
+    """
+    name = topology.upper()
+    if name not in paper.TOPOLOGIES:
+        raise DetourError(f"settings are sought on {', '.join(paper.TOPOLOGIES)}, not on {topology!r}")
+    return [
+        point
+        for scheme, candidates in settings.CANDIDATES.items()
+        for setting in candidates
+        for pattern in PATTERNS
+        for point in nonshortest.select(_selection(name, scheme, setting, pattern))
+    ]
+
+
+def _selection(topology: str, scheme: str, setting: Setting, pattern: str) -> NonshortestSelection:
+    network = nonshortest.find_topology(topology)[1]
+    pairs = tuple(pairs_of_load(network, pattern, load) for load in paper.LOADS)
+    return NonshortestSelection(
+        topology,
+        pattern,
+        pairs,
+        (scheme,),
+        times=EXTENT,
+        settings=((scheme, setting),),
+        first_seed=settings.TUNING_SEED,
+    )
+
+
+def choices(points: Sequence[NonshortestPoint], results: Iterable[NonshortestRun | None]) -> TopologySettings:
+    """The best setting of every scheme. One of which a run failed or was left out does not count."""
+    cells: dict[tuple[str, Setting], dict[str, float | None]] = {}
+    for point, run in zip(points, results, strict=True):
+        value = None if run is None else run.wire_gbps / run.ceiling_gbps
+        cells.setdefault((point.scheme, point.setting), {})[f"{point.pattern} {point.pairs}"] = value
+    tried = {
+        scheme: [
+            settings.tried(setting, {cell: value for cell, value in values.items() if value is not None})
+            for (name, setting), values in cells.items()
+            if name == scheme and None not in values.values()
+        ]
+        for scheme in settings.CANDIDATES
+    }
+    times = {point.pattern: point.virtual_us for point in points}
+    return settings.best(points[0].topology, times, tried.items())
