@@ -77,6 +77,8 @@ _MESSAGE = 2_000_000
 _DELTAS: dict[str, tuple[float, ...]] = {"delta1": (0.6, 0.9), "delta2": (40, 110), "delta3": (50, 200)}
 """beside the paper's 0.8, 75 and 100"""
 _SENSITIVE = (("unf", 288), ("adv1", 64), ("adv2", 64))
+_ELSEWHERE = (("permutation", 72), ("two-jobs", 288))
+"""hold-outs on which additions are left out as well"""
 
 
 def draws(extent: str) -> int:
@@ -113,15 +115,17 @@ def extras(extent: str) -> list[NonshortestSelection]:
 
 
 def settings(extent: str) -> list[NonshortestPoint]:
-    """What additions are worth, on D1; those of TelemetryGBN are TelemetryLERP's."""
+    """What additions are worth, on D1: of each scheme where they were chosen (TelemetryGBN's are TelemetryLERP's), and
+    of TelemetryLERP on hold-outs."""
     if extent == "quick":
         return []
     schemes = tuple(name for name in ablation.ABLATED_SCHEMES if name != TELEMETRY_GBN.name)
+    cells = [(schemes, cell) for cell in _SENSITIVE] + [((TELEMETRY_LERP.name,), cell) for cell in _ELSEWHERE]
     return [
         point
-        for pattern, pairs in _SENSITIVE
+        for chosen, (pattern, pairs) in cells
         for point in ablation.select(
-            NonshortestSelection("D1", pattern, (pairs,), schemes, seeds=draws(extent), times=extent)
+            NonshortestSelection("D1", pattern, (pairs,), chosen, seeds=draws(extent), times=extent)
         )
     ]
 

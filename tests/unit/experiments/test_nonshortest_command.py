@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`reproduce nonshortest` and `reproduce all`, as a person or a script calls them."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from detour import cli
+from detour.cli.output import PRINTED_TO
+from detour.experiments.nonshortest import results
+from detour.experiments.nonshortest.experiment import NonshortestPoint
+from detour.experiments.store import Store
+from tests.unit.experiments.test_nonshortest import run
+
+
+def answer(capsys: pytest.CaptureFixture[str], out: Path, *arguments: str) -> dict[str, Any]:
+    """The JSON of a command that succeeds."""
+    keep = ("--out", str(out / "points"), "--processes", "1")
+    assert cli.main(["reproduce", "nonshortest", "--quick", "--json", *keep, *arguments]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_every_point_says_how_it_was_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, tmp_path, "--pairs", "2", "--scheme", "TelemetryLERP", "--seeds", "2")
+    assert len(found["points"]) == 2
+    for point in found["points"]:
+        assert isinstance(point["steady"], bool)
+        assert point["converged"] is point["steady"]
+        assert (point["virtual_ms"], point["draws"]) == (4.0, 2)
+        assert point["spread"] >= 0
+        assert len(point["series"]["wire_gbps"]) == 300
+    assert found["gains"] == []
+
+
+def test_settings_say_what_the_paper_says_and_what_additions_are_worth(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = answer(capsys, tmp_path, "--settings", "--scheme", "ShortestPath", "--pairs", "2", "--pattern", "adv1")
+    assert found["schemes"].keys() == {"ShortestPath"}
+    rows = {row["name"]: row for row in found["settings"]}
+    assert rows["timeouts"].keys() == {"scheme", "name", "paper", "ours", "chosen_on", "worth"}
+    (worth,) = rows["timeouts"]["worth"]
+    assert (worth["pattern"], worth["pairs"], worth["draws"]) == ("adv1", 2, 1)
+    assert {point.get("without") for point in found["points"]} == {None, *rows}
+
+
+def test_settings_are_printed_in_words(tmp_path: Path) -> None:
+    arguments = ("--settings", "--scheme", "ShortestPath", "--pairs", "2", "--out", str(tmp_path / "points"))
+    printed = io.StringIO()
+    with PRINTED_TO.set_to(Console(file=printed, width=80)):
+        assert cli.main(["reproduce", "nonshortest", "--quick", "--processes", "1", *arguments]) == 0
+    text = printed.getvalue()
+    assert max(map(len, text.splitlines())) <= 80
+    for words in ("the paper says", "ShortestPath: what was added", "ShortestPath: what it is worth", "D1 ADV1 2"):
+        assert words in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--tune", "x.json", "--topology", "dragonfly:p=2,a=8,h=4"), "settings are sought on D1, D2, D3"),
+        (("--scheme", "Benchmark", "--without", "own_share"), "Benchmark has no addition 'own_share'"),
+        (("--settings", "--without", "own_share"), "--without is for one"),
+        (("--pattern", "adv3"), "allowed: unf, adv1, adv2, permutation, advc, bit-reverse, two-jobs"),
+        (("--threshold", "some"), "neither `best` nor a number"),
+    ],
+)
+def test_refusals(arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["reproduce", "nonshortest", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert len(err.splitlines()) == 1
+
+
+def test_the_document_comes_from_kept_runs_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store: Store[Any] = Store(tmp_path / "points", "v")
+    points = results.points_of(results.selections("quick"))
+
+    def is_kept(point: NonshortestPoint) -> bool:
+        return (point.scheme, point.pairs) in (("TelemetryLERP", 64), ("Benchmark", 64))
+
+    for point in filter(is_kept, points):
+        store.add(point, run(point.scheme, 790.0 if point.scheme == "TelemetryLERP" else 700.0), 0.0)
+    kept = tmp_path / "runs.jsonl.xz"
+    assert store.archive(kept, points) == 2
+    folder = tmp_path / "docs"
+    arguments = ("--quick", "--json", "--from", str(kept), "--folder", str(folder))
+    assert cli.main(["reproduce", "all", *arguments]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["points"] == 2
+    assert len(found["left_out"]) > len(points) - 2
+    text = (folder / "results.md").read_text()
+    assert "| ADV1 | heavy | +12.9 (64) | +3 |" in text
+    assert "points of this extent for which there was no time" in text
+    assert (folder / "figures" / "fig5-d1.svg").exists()
+
+
+def test_an_archive_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["reproduce", "all", "--from", str(tmp_path / "none"), "--folder", str(tmp_path)]) == 2
+    assert "No such file" in capsys.readouterr().err
