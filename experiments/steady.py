@@ -64,7 +64,7 @@ def judge(rates: Sequence[float], tolerance: float = TOLERANCE) -> Judgement:
     batches = np.asarray(rates[-count * BATCH_INTERVALS :], float).reshape(count, BATCH_INTERVALS).mean(axis=1)
     cut = _warm_up(batches)
     kept = batches[cut:]
-    steady = cut < count // 2 and kept.mean() > 0 and _is_level(kept, count, tolerance)
+    steady = kept.mean() > 0 and _is_level(kept, count, tolerance)
     if not steady:
         kept = batches[count // 2 :]
     mean = float(kept.mean())

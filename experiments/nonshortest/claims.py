@@ -166,9 +166,10 @@ def _bounds(runs: Runs) -> list[Claim | None]:
     shortest = [runs.rate(case, SHORTEST_PATH.name) for case in runs.cases(None, "adv1")]
     rates = [rate for rate in shortest if rate is not None]
     if rates:
-        verdict: Verdict = "yes" if max(abs(rate - 100) for rate in rates) <= _NEGLIGIBLE else "no"
+        off = max(abs(rate - 100) for rate in rates)
+        verdict: Verdict = "yes" if off <= _NEGLIGIBLE else "partly" if off <= _ALIGNED else "no"
         ours = f"{min(rates):.0f} to {max(rates):.0f}"
-        found.append(Claim("ADV1: ShortestPath in Gb/s", "100", None, ours, verdict, "within 2 % everywhere"))
+        found.append(Claim("ADV1: ShortestPath in Gb/s", "100", None, ours, verdict, "within 2 %; partly: within 5 %"))
     for pattern, schemes in (("adv1", (TELEMETRY_LERP,)), ("adv2", (TELEMETRY_LERP, TELEMETRY_GBN))):
         cases = runs.cases("D1", pattern)
         for scheme in schemes:

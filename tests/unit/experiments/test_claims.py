@@ -60,7 +60,9 @@ def test_the_gain_grows_with_the_network(third: float, verdict: str) -> None:
     assert found(*runs)["The gain grows with the network"].verdict == verdict
 
 
-@pytest.mark.parametrize(("rates", "verdict"), [((100.0, 99.0), "yes"), ((100.0, 90.0), "no")])
+@pytest.mark.parametrize(
+    ("rates", "verdict"), [((100.0, 99.0), "yes"), ((100.0, 96.0), "partly"), ((100.0, 90.0), "no")]
+)
 def test_a_constant_rate(rates: tuple[float, float], verdict: str) -> None:
     runs = [cell("ShortestPath", wire, pairs=pairs) for pairs, wire in zip((8, 64), rates, strict=True)]
     assert found(*runs)["ADV1: ShortestPath in Gb/s"].verdict == verdict
