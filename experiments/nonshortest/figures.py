@@ -13,16 +13,18 @@ from detour.experiments import drawing
 from detour.experiments.nonshortest.experiment import NonshortestRun, SteadyNonshortestRun
 from detour.experiments.nonshortest.paper import TABLE_1
 from detour.experiments.nonshortest.pfc_gain import PfcGain
+from detour.experiments.nonshortest.workloads import HOLD_OUTS, PATTERNS
 
 _STYLES = {
     "TelemetryLERP": ("tab:blue", "x", "-"),
     "TelemetryGBN": ("tab:red", "", "-"),
     "Benchmark": ("tab:green", "s", "--"),
     "ShortestPath": ("tab:gray", "^", ":"),
-    "TelemetryGBN-DCQCN": ("tab:orange", "+", "-"),
+    "Benchmark-DCTCP": ("tab:olive", "d", "--"),
+    "TelemetryGBN-DCTCP": ("tab:orange", "+", "-"),
     "TelemetryLERP-literal": ("tab:purple", "P", "-"),
 }
-_NAMES = {"unf": "UNF", "adv1": "ADV1", "adv2": "ADV2"}
+_PATTERNS = (*PATTERNS, *HOLD_OUTS)
 
 
 def _connections(axis: Any) -> None:
@@ -37,8 +39,9 @@ def _connections(axis: Any) -> None:
 
 
 def throughput(points: Sequence[NonshortestRun], file: Path) -> None:
-    """Wire rate over the number of connections, one picture a pattern, as in Figs. 5 to 7; whiskers: seeds."""
-    patterns = [name for name in _NAMES if any(p.pattern == name for p in points)]
+    """Wire rate over the number of connections, one picture a pattern, as in Figs. 5 to 7. Whiskers: draws; a ring: not
+    all of its runs were steady."""
+    patterns = [name for name in _PATTERNS if any(p.pattern == name for p in points)]
     if not patterns:
         raise DetourError("there is no finished point to draw")
     plt, figure, axes = drawing.row(len(patterns))
@@ -51,16 +54,33 @@ def throughput(points: Sequence[NonshortestRun], file: Path) -> None:
                 spread = [[m - min(v) for m, v in zip(y, runs.values(), strict=True)],
                           [max(v) - m for m, v in zip(y, runs.values(), strict=True)]]  # fmt: skip
                 axis.errorbar(x, y, spread, color=colour, marker=marker, linestyle=line, label=name, capsize=2)
+        rings = _transients(mine)
+        if rings:
+            label = "not steady"
+            axis.plot(*zip(*rings, strict=True), "o", color="black", fillstyle="none", markersize=9, label=label)
         most = _by_pairs([p for p in mine if p.scheme != "ShortestPath"], lambda run: run.ceiling_gbps)
         if most:
             means = [statistics.fmean(values) for values in most.values()]
             axis.plot(list(most), means, color="black", linewidth=0.7, label="ceiling of these pairs")
         _connections(axis)
-        axis.set(title=f"{mine[0].topology}, {_NAMES[pattern]}", ylim=(0, None))
+        axis.set(title=f"{mine[0].topology}, {pattern.upper()}", ylim=(0, None))
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("wire rate, Gb/s")
     axes[-1].legend(fontsize="x-small")
     drawing.save(plt, figure, file)
+
+
+def _transients(runs: Sequence[NonshortestRun]) -> list[tuple[int, float]]:
+    """(connections, mean wire rate) of a scheme's runs of which not all were steady."""
+    found: dict[tuple[str, int], list[NonshortestRun]] = {}
+    for run in runs:
+        if isinstance(run, SteadyNonshortestRun):
+            found.setdefault((run.scheme, run.pairs), []).append(run)
+    return [
+        (pairs, statistics.fmean(run.wire_gbps for run in some))
+        for (_, pairs), some in found.items()
+        if not all(run.steady for run in some)
+    ]
 
 
 def _by_pairs(runs: Sequence[NonshortestRun], of: Callable[[NonshortestRun], float]) -> dict[int, list[float]]:
@@ -102,7 +122,7 @@ def over_time(points: Sequence[NonshortestRun], file: Path) -> None:
                 times = [run.series.interval_us * (k + 1) / 1e3 for k in range(len(run.series.wire_gbps))]
                 colour, _, line = _STYLES[run.scheme]
                 axis.plot(times, run.series.wire_gbps, line, color=colour, linewidth=0.8, label=run.scheme)
-        axis.set(xlabel="ms", title=f"{key.topology}, {_NAMES[key.pattern]}, {key.pairs} pairs", ylim=(0, None))
+        axis.set(xlabel="ms", title=f"{key.topology}, {key.pattern.upper()}, {key.pairs} pairs", ylim=(0, None))
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("wire rate, Gb/s")
     axes[-1].legend(fontsize="x-small")

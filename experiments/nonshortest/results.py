@@ -221,7 +221,7 @@ def draw(found: Evaluation, folder: Path) -> dict[str, str]:
             drawn[topology] = f"fig{number}-{topology.lower()}.svg"
             figures.throughput(mine, folder / drawn[topology])
     last = [(topology, pattern, counts[-1]) for (topology, pattern), counts in _CURVES["normal"].items()]
-    series = [run for run in points if run.traffic in last and run.topology == "D1"]
+    series = [run for run in points if run.traffic in last and run.topology == "D1" and run.seed == 1]
     if series:
         drawn["time"] = "over-time.svg"
         figures.over_time(series, folder / drawn["time"])
