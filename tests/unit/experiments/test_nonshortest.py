@@ -20,7 +20,18 @@ from detour.cli.output import PRINTED_TO, present
 from detour.control.policy import StepMarking
 from detour.experiments import reproduce
 from detour.experiments.measure import Series
-from detour.experiments.nonshortest import ablation, deadlock, figures, paper, pfc_gain, results, results_text, tables
+from detour.experiments.nonshortest import (
+    ablation,
+    deadlock,
+    figures,
+    paper,
+    pfc_gain,
+    results,
+    results_text,
+    settings,
+    tables,
+)
+from detour.experiments.nonshortest.ablation import SettingFindings
 from detour.experiments.nonshortest.deadlock import Figure2Findings, Figure2Run
 from detour.experiments.nonshortest.experiment import (
     CompletionNonshortestRun,
@@ -320,6 +331,7 @@ def tables_of_all() -> list[Table[Any]]:
         pfc=True, channels=1, deadlock=True, paper=True, found_at_us=2000.0, queues=("s0-s1, priority 0",) * 6,
         goodput_gbps_before=1200.0, goodput_gbps_after=1200.0,
     )  # fmt: skip
+    widest = settings.Setting("dcqcn", (400_000, 1_600_000), 0.25, 30)
     row = PfcGain(65_535, 34_795.0, 10_894.0, 219.4, 219.4, 34_795, 10_894, 34_800.0)
     return [
         tables.throughput([long, benchmark, replace(benchmark, seed=2)]),
@@ -327,6 +339,8 @@ def tables_of_all() -> list[Table[Any]]:
         *tables.completion([message]),
         tables.table_1(PfcGainFindings(pfc_gain.FAT_TREE, [row], [])),
         tables.figure_2(Figure2Findings(deadlock.FIGURE_2, [stuck, replace(stuck, seed=2)])),
+        tables.tried(settings.best("D3", {}, [("Benchmark-DCTCP", [settings.tried(widest, {"unf 16896": 0.5})])])),
+        tables.set_to(SettingFindings({"Benchmark-DCTCP": widest.text("Benchmark-DCTCP")}, [], [])),
     ]
 
 
