@@ -280,8 +280,8 @@ def _constants(sensitivity: Sequence[NonshortestRun]) -> list[Claim | None]:
     plain = Runs(run for run in sensitivity if not run.hosts)
     changed: dict[str, list[NonshortestRun]] = {}
     for run in sensitivity:
-        if isinstance(run.hosts, dict):
-            changed.setdefault(", ".join(f"{name} = {value:g}" for name, value in run.hosts.items()), []).append(run)
+        if run.hosts:
+            changed.setdefault(run.changes, []).append(run)
     worth = {name: _difference(plain, runs) for name, runs in changed.items()}
     deltas = {name: value for name, value in worth.items() if value is not None and name.startswith("delta")}
     found: list[Claim | None] = []

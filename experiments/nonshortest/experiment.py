@@ -105,7 +105,7 @@ class NonshortestPoint(RunTimes):
     headroom_bytes: int | UnsetType = UNSET
     message_bytes: int | UnsetType = UNSET
     loss: float | UnsetType = UNSET
-    hosts: dict[str, float] | UnsetType = UNSET
+    hosts: dict[str, float | bool] | UnsetType = UNSET
     overhead_bytes: int | UnsetType = UNSET
     without: str | UnsetType = UNSET
     experiment: Literal["nonshortest"] = "nonshortest"
@@ -144,7 +144,7 @@ class NonshortestRun(MeasuredRun):
     setting: str
     draws: int = 1
     spread: float | None = None
-    hosts: dict[str, float] | UnsetType = UNSET
+    hosts: dict[str, float | bool] | UnsetType = UNSET
     without: str | UnsetType = UNSET
     wire_gbps_by_threshold: dict[str, float] | UnsetType = UNSET
 
@@ -152,6 +152,13 @@ class NonshortestRun(MeasuredRun):
     def traffic(self) -> TrafficCase:
         """What it is compared on with other schemes."""
         return TrafficCase(self.topology, self.pattern, self.pairs)
+
+    @property
+    def changes(self) -> str:
+        """Its changes to the hosts' parameters in words; empty without any."""
+        words = {True: "yes", False: "no"}
+        changed = given(self.hosts, {}).items()
+        return ", ".join(f"{key} = {words[v] if isinstance(v, bool) else format(v, 'g')}" for key, v in changed)
 
 
 @dataclass(frozen=True, kw_only=True)

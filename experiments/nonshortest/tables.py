@@ -411,9 +411,7 @@ def sensitivity(runs: Sequence[NonshortestRun]) -> Table[tuple[str, str]]:
     """Wire rates by scheme and changed parameter, a column for each traffic."""
     cells: dict[tuple[tuple[str, str], TrafficCase], list[NonshortestRun]] = {}
     for run in runs:
-        changes = run.hosts if isinstance(run.hosts, dict) else {}
-        name = ", ".join(f"{key} = {value:g}" for key, value in changes.items()) or "as it is"
-        cells.setdefault(((run.scheme, name), run.traffic), []).append(run)
+        cells.setdefault(((run.scheme, run.changes or "as it is"), run.traffic), []).append(run)
 
     def rate(case: TrafficCase) -> Column[tuple[str, str]]:
         def cell(row: tuple[str, str]) -> str | None:

@@ -27,8 +27,10 @@ def answer(capsys: pytest.CaptureFixture[str], out: Path, *arguments: str) -> di
 
 
 def test_every_point_says_how_it_was_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = answer(capsys, tmp_path, "--pairs", "2", "--scheme", "TelemetryLERP", "--seeds", "2")
+    changes = ("--set", "own_share=no", "--set", "delta3=50")
+    found = answer(capsys, tmp_path, "--pairs", "2", "--scheme", "TelemetryLERP", "--seeds", "2", *changes)
     assert len(found["points"]) == 2
+    assert found["points"][0]["hosts"] == {"own_share": False, "delta3": 50}
     for point in found["points"]:
         assert isinstance(point["steady"], bool)
         assert point["converged"] is point["steady"]
