@@ -65,7 +65,8 @@ class PfcGainRun(SteadyRun):
 
 @dataclass(frozen=True)
 class PfcGain:
-    """A row of Table I: goodput without and with PFC, averaged over seeds, and gains in percent."""
+    """A row of Table I: goodput without and with PFC, averaged over seeds, and gains in percent. `steady`: all of its
+    runs were."""
 
     connections: int
     lerp_gbps: float
@@ -75,6 +76,7 @@ class PfcGain:
     paper_lerp_gbps: int | None
     paper_pfc_gbps: int | None
     bound_gbps: float
+    steady: bool = True
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,7 @@ def _row(connections: int, runs: Sequence[PfcGainRun]) -> PfcGain | None:
         paper_lerp_gbps=printed.without_pfc_gbps if printed else None,
         paper_pfc_gbps=printed.with_pfc_gbps if printed else None,
         bound_gbps=_mean(without, lambda run: run.bound_gbps),
+        steady=all(run.steady for run in (*without, *with_pfc)),
     )
 
 

@@ -481,7 +481,7 @@ _TABLE_1: tuple[Column[PfcGain], ...] = (
     right("paper", lambda row: _thousands(row.paper_lerp_gbps)),
     right("with PFC", lambda row: f"{row.pfc_gbps:,.0f}"),
     right("paper", lambda row: _thousands(row.paper_pfc_gbps)),
-    right("gain", lambda row: f"{row.gain:.1f} %"),
+    right("gain", lambda row: f"{row.gain:.1f} %{'' if row.steady else ' *'}", means="*: not all runs were steady"),
     right("paper", lambda row: None if row.paper_gain is None else f"{row.paper_gain:.1f} %"),
     right("max-min bound", lambda row: _thousands(row.bound_gbps), means="fair rates on random shortest paths"),
 )
