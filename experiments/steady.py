@@ -4,10 +4,10 @@
 "The throughput is measured when all connections are active and congestion control is stable" (non-shortest-path paper,
 section IV). All schemes run for the same virtual time. Of a run there is a series of rates, one an interval, and
 
-* the warm-up is found, not set: batches of five intervals are cut off at the front until the standard error of the mean
-  of the rest is least (MSER-5: White, "An effective truncation heuristic for bias reduction in simulation output",
-  Simulation 69(6), 1997). A least one that lies behind the middle says that the run never left its warm-up;
-- what remains must have no trend, which a tolerance on neighbouring windows does not show: a climb of one percent a
+* the warm-up is found, not set: batches of five intervals are cut off at the front, half of the run at most, until the
+  standard error of the mean of the rest is least (MSER-5: White, "An effective truncation heuristic for bias reduction
+  in simulation output", Simulation 69(6), 1997);
+* what remains must have no trend, which a tolerance on neighbouring windows does not show: a climb of one percent a
   window passes that for ever. Three tests, each of which a ramp fails, whether it is steep or slow:
   the means of the two halves differ by `tolerance` at most; so does the straight line through the batches (least
   squares) from its begin to its end; and if that line rises or falls for certain (two standard errors, of the means of
@@ -40,12 +40,10 @@ _CERTAIN = 2.0
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a series of rates says. `begin`: intervals before those that count; `mean`: of the rates that count;
-    `drift`: by what fraction of the mean the line through them changes from their begin to their end."""
+    """What a series of rates says. `begin`: intervals before those that count; `mean`: of the rates that count."""
 
     begin: int
     mean: float
-    drift: float
     steady: bool
 
 
@@ -60,16 +58,14 @@ def judge(rates: Sequence[float], tolerance: float = TOLERANCE) -> Judgement:
     count = len(rates) // BATCH_INTERVALS
     if count < LEAST_BATCHES:
         half = len(rates) // 2
-        return Judgement(half, statistics.fmean(rates[half:]), 0.0, False)
+        return Judgement(half, statistics.fmean(rates[half:]), False)
     batches = np.asarray(rates[-count * BATCH_INTERVALS :], float).reshape(count, BATCH_INTERVALS).mean(axis=1)
     cut = _warm_up(batches)
     kept = batches[cut:]
     steady = kept.mean() > 0 and _is_level(kept, count, tolerance)
     if not steady:
         kept = batches[count // 2 :]
-    mean = float(kept.mean())
-    drift = _slope(kept) * (len(kept) - 1) / mean if mean > 0 else 0.0
-    return Judgement(len(rates) - len(kept) * BATCH_INTERVALS, mean, drift, bool(steady))
+    return Judgement(len(rates) - len(kept) * BATCH_INTERVALS, float(kept.mean()), bool(steady))
 
 
 def _warm_up(batches: np.ndarray) -> int:

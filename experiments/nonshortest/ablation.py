@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from detour.experiments.nonshortest import experiment as nonshortest
@@ -14,11 +15,11 @@ from detour.experiments.nonshortest.experiment import (
     NonshortestSelection,
     TrafficCase,
     find_topology,
+    gain_over,
 )
 from detour.experiments.nonshortest.paper import LOADS
 from detour.experiments.nonshortest.settings import chosen
 from detour.experiments.nonshortest.workloads import pair_count, pairs_of_load
-from detour.experiments.steady import spread
 from detour.fabric.footings.virtual.scheme import BENCHMARK, SHORTEST_PATH, TELEMETRY_GBN, TELEMETRY_LERP, scheme
 
 ABLATED_SCHEMES = (TELEMETRY_LERP.name, TELEMETRY_GBN.name, BENCHMARK.name, SHORTEST_PATH.name)
@@ -104,29 +105,22 @@ def _additions(topology: str, name: str) -> list[Addition]:
 def collect(results: Iterable[NonshortestRun | None]) -> SettingFindings:
     """What is known of every addition of every scheme that was run."""
     runs = [run for run in results if run is not None]
-    cells: dict[tuple[str, TrafficCase, str], dict[int, NonshortestRun]] = {}
+    cells: defaultdict[tuple[str, TrafficCase, str], list[NonshortestRun]] = defaultdict(list)
     for run in runs:
-        cells.setdefault((run.scheme, run.traffic, run.without or ""), {})[run.seed] = run
+        cells[run.scheme, run.traffic, run.without or ""].append(run)
     traffics = {name: dict.fromkeys(run.traffic for run in runs if run.scheme == name) for name in ABLATED_SCHEMES}
     rows = []
     for name, cases in traffics.items():
         found = {one.name: one for case in cases for one in _additions(case.topology, name)}
         for one in found.values():
-            worth = [_worth(cells.get((name, case, "")), cells.get((name, case, one.name))) for case in cases]
+            worth = [_worth(case, cells[name, case, ""], cells[name, case, one.name]) for case in cases]
             known = [each for each in worth if each is not None]
             rows.append(SettingRow(name, one.name, one.paper, one.ours, one.chosen_on, known))
     set_to = {run.scheme: run.setting for run in runs if not run.without}
     return SettingFindings(set_to, rows, runs)
 
 
-def _worth(whole: Mapping[int, NonshortestRun] | None, without: Mapping[int, NonshortestRun] | None) -> Worth | None:
+def _worth(traffic: TrafficCase, whole: Sequence[NonshortestRun], without: Sequence[NonshortestRun]) -> Worth | None:
     """On the draws of which both were run."""
-    both = sorted((whole or {}).keys() & (without or {}).keys())
-    pairs = [(whole[seed], without[seed]) for seed in both] if whole and without else []
-    if not pairs or not all(b.wire_gbps for _, b in pairs):
-        return None
-    gain = 100 * (sum(a.wire_gbps for a, _ in pairs) / sum(b.wire_gbps for _, b in pairs) - 1)
-    found = spread([100 * (a.wire_gbps / b.wire_gbps - 1) for a, b in pairs])
-    steady = all(a.steady and b.steady for a, b in pairs)
-    rounded = None if found is None else round(found, 2)
-    return Worth(*pairs[0][0].traffic, round(gain, 2), len(pairs), rounded, steady)
+    gain = gain_over(traffic, whole, without)
+    return Worth(*traffic, gain.gain, gain.draws, gain.spread, gain.steady) if gain else None
