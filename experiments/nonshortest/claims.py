@@ -91,10 +91,13 @@ def _percent(value: float, digits: int = 1) -> str:
     return f"{value:+.{digits}f} %"
 
 
+def marked(text: str, spread: float | None, steady: bool, digits: int = 1) -> str:
+    """A figure with its spread over draws, and a star if a run behind it was not steady."""
+    return f"{text}{'' if spread is None else f' ± {spread:.{digits}f}'}{'' if steady else ' *'}"
+
+
 def _said(gain: Gain) -> str:
-    return (
-        _percent(gain.gain) + ("" if gain.spread is None else f" ± {gain.spread:.1f}") + ("" if gain.steady else " *")
-    )
+    return marked(_percent(gain.gain), gain.spread, gain.steady)
 
 
 def _ahead(runs: Runs, text: str, percent: float, cases: Sequence[TrafficCase], stated: str) -> Claim | None:

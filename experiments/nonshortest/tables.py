@@ -12,7 +12,7 @@ from detour.base.tables import Column, Table, fixed, left, right, yes_no
 from detour.experiments.maxmin import hosts_bound_gbps
 from detour.experiments.nonshortest import paper
 from detour.experiments.nonshortest.ablation import SettingFindings, SettingRow
-from detour.experiments.nonshortest.claims import Claim
+from detour.experiments.nonshortest.claims import Claim, marked
 from detour.experiments.nonshortest.deadlock import Figure2Findings, Figure2Run
 from detour.experiments.nonshortest.experiment import (
     CompletionNonshortestRun,
@@ -210,7 +210,7 @@ def _worth_on(case: tuple[str, str, int]) -> Callable[[SettingRow], str | None]:
 
 def gain_text(gain: float, spread: float | None, steady: bool) -> str:
     """A gain in percent with its spread over draws, and a star if a run behind it was not steady."""
-    return f"{gain:+.1f}{'' if spread is None else f' ± {spread:.1f}'}{'' if steady else ' *'}"
+    return marked(f"{gain:+.1f}", spread, steady)
 
 
 def tried(found: TopologySettings) -> Table[tuple[str, TriedSetting]]:
@@ -419,8 +419,8 @@ def sensitivity(runs: Sequence[NonshortestRun]) -> Table[tuple[str, str]]:
             if not some:
                 return None
             found = spread([run.wire_gbps for run in some])
-            mark = "" if all(run.steady for run in some) else " *"
-            return f"{mean_of(some, lambda run: run.wire_gbps):.0f}{'' if found is None else f' ± {found:.0f}'}{mark}"
+            rate = f"{mean_of(some, lambda run: run.wire_gbps):.0f}"
+            return marked(rate, found, all(run.steady for run in some), 0)
 
         return right(f"{case.topology} {case.pattern.upper()} {case.pairs:,}", cell)
 
