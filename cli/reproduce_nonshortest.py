@@ -165,7 +165,7 @@ def _tune(options: argparse.Namespace) -> int:
     from detour.experiments.nonshortest import settings, tables, tuning
     from detour.experiments.reproduce import NONSHORTEST
 
-    points = tuning.select(options.topology)
+    points = tuning.select(options.topology, options.full)
     experiment = NONSHORTEST.collecting(lambda results: tuning.choices(points, results))
     found = carry_out(options, experiment, points)
     settings.write(options.tune, found.collected)

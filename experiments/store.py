@@ -44,7 +44,10 @@ _WITHOUT_INFLUENCE = (
         for part in ("figures", "tables")
     ),
     # What is run, and what is made of it; a point says by itself what it is.
-    *(f"experiments/nonshortest/{part}" for part in ("ablation.py", "claims.py", "holdout.py", "results", "tuning.py")),
+    *(
+        f"experiments/nonshortest/{part}"
+        for part in ("ablation.py", "claims.py", "holdout.py", "results", "settings.py", "tuning.py")
+    ),
 )
 
 

@@ -162,9 +162,9 @@ def write(file: Path, found: TopologySettings) -> None:
         raise DetourError(f"{file}: {error.strerror}") from None
 
 
-def choices_for(topology: Topology) -> TopologySettings | None:
-    """The stored choices for a topology, or for the one that is nearest in its number of hosts."""
-    known = stored().topologies
+def choices_for(topology: Topology, scheme: str) -> TopologySettings | None:
+    """The stored choices of the topology that is nearest in its number of hosts, of those that a scheme was swept on."""
+    known = {name: found for name, found in stored().topologies.items() if scheme in found.schemes}
 
     def distance(name: str) -> float:
         return abs(math.log(len(parse_topology(paper.TOPOLOGIES[name]).hosts) / len(topology.hosts)))
@@ -174,9 +174,8 @@ def choices_for(topology: Topology) -> TopologySettings | None:
 
 def chosen(topology: Topology, scheme: Scheme) -> Setting:
     """What a scheme is set to on a topology: its best setting, or what it is defined with if none was sought."""
-    found = choices_for(topology)
-    choice = found.schemes.get(scheme.name) if found else None
-    return choice.setting if choice else setting_of(scheme)
+    found = choices_for(topology, scheme.name)
+    return found.schemes[scheme.name].setting if found else setting_of(scheme)
 
 
 def best(

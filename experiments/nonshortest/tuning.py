@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sweep that finds the best setting of every scheme on a topology (`settings`), on equal terms for all of them."""
+"""The sweep that finds the best setting of every scheme on a topology (`settings`), on equal terms for all of them.
+
+On D1 everything is tried. A run on D3 costs ten times as much, so that on a larger topology those settings are tried that
+were best on the next smaller one (`SHORTLISTS`), of the three schemes that Table III compares; `whole` tries everything.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +13,43 @@ from detour.base.errors import DetourError
 from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.nonshortest import paper, settings
 from detour.experiments.nonshortest.experiment import NonshortestPoint, NonshortestRun, NonshortestSelection
+from detour.experiments.nonshortest.holdout import HELD_OUT
 from detour.experiments.nonshortest.settings import Setting, TopologySettings
 from detour.experiments.nonshortest.workloads import PATTERNS, pairs_of_load
 
 EXTENT = "tune"
+SHORTLISTS = {"D2": ("D1", 3), "D3": ("D2", 2)}
+"""by topology: the smaller one, and how many of its best settings of a scheme go on"""
 
 
-def select(topology: str) -> list[NonshortestPoint]:
+def candidates(topology: str, whole: bool = False) -> dict[str, tuple[Setting, ...]]:
+    """What is tried, by scheme.
+
+    Raises:
+        DetourError: the smaller topology was not swept.
+    """
+    if whole or topology not in SHORTLISTS:
+        return settings.CANDIDATES
+    smaller, count = SHORTLISTS[topology]
+    known = settings.stored().topologies.get(smaller)
+    if known is None:
+        raise DetourError(f"{topology} is tried with the best of {smaller}, which was not swept; --full tries everything")
+    return {scheme: tuple(one.setting for one in known.schemes[scheme].tried[:count]) for scheme in HELD_OUT}
+
+
+def select(topology: str, whole: bool = False) -> list[NonshortestPoint]:
     """The points: every candidate of every scheme on the six cells of Table III.
 
     Raises:
-        DetourError: it is none of the paper's topologies.
+        DetourError: it is none of the paper's topologies, or the smaller one was not swept.
     """
     name = topology.upper()
     if name not in paper.TOPOLOGIES:
         raise DetourError(f"settings are sought on {', '.join(paper.TOPOLOGIES)}, not on {topology!r}")
     return [
         point
-        for scheme, candidates in settings.CANDIDATES.items()
-        for setting in candidates
+        for scheme, some in candidates(name, whole).items()
+        for setting in some
         for pattern in PATTERNS
         for point in nonshortest.select(_selection(name, scheme, setting, pattern))
     ]
