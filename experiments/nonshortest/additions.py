@@ -23,7 +23,10 @@ from detour.fabric.footings.virtual.scheme import (
 )
 
 _TELEMETRY = (TELEMETRY_LERP.name, TELEMETRY_GBN.name, TELEMETRY_GBN_DCTCP.name)
-_PFC = (BENCHMARK.name, BENCHMARK_DCTCP.name, SHORTEST_PATH.name)
+_TELEMETRY_DCTCP = (TELEMETRY_LERP.name, TELEMETRY_GBN_DCTCP.name)
+_ADAPTIVE = (BENCHMARK.name, BENCHMARK_DCTCP.name)
+_PFC = (*_ADAPTIVE, SHORTEST_PATH.name)
+_PFC_DCQCN = (BENCHMARK.name, SHORTEST_PATH.name)
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ ADDITIONS: tuple[Addition, ...] = (
         _hosts("delta2_empty"),
     ),
     Addition(
-        "empty_gain", _TELEMETRY[::2], "similar to DCTCP: a packet a round trip",
+        "empty_gain", _TELEMETRY_DCTCP, "similar to DCTCP: a packet a round trip",
         "a quarter of the window while the path is empty", _SECOND, _hosts("empty_gain"),
     ),
     Addition(
@@ -81,16 +84,16 @@ ADDITIONS: tuple[Addition, ...] = (
         "two while the path is worse than an empty one", _SECOND, _hosts("crowded_probes"),
     ),
     Addition(
-        "ecn", _TELEMETRY[::2], "no K", "the best K of the sweep, not 80 kB", _SWEEP,
+        "ecn", _TELEMETRY_DCTCP, "no K", "the best K of the sweep, not 80 kB", _SWEEP,
         lambda scheme: replace(scheme, ecn=STEP_MARKING),
     ),
     Addition(
-        "ecn", _PFC[::2], "similar to DCQCN, without thresholds",
+        "ecn", _PFC_DCQCN, "similar to DCQCN, without thresholds",
         "marks come before PFC's pauses, not at 400 to 1600 kB", _SWEEP,
         lambda scheme: replace(scheme, ecn=RED_MARKING),
     ),
     Addition(
-        "threshold", _PFC[:2], "T, \"a constant\"", "the best T of the sweep, not 0", _SWEEP,
+        "threshold", _ADAPTIVE, "T, \"a constant\"", "the best T of the sweep, not 0", _SWEEP,
         lambda scheme: replace(scheme, threshold=0),
     ),
     Addition(

@@ -96,6 +96,10 @@ def marked(text: str, spread: float | None, steady: bool, digits: int = 1) -> st
     return f"{text}{'' if spread is None else f' ± {spread:.{digits}f}'}{'' if steady else ' *'}"
 
 
+def _verdict(reached: bool, partly: bool = False) -> Verdict:
+    return "yes" if reached else "partly" if partly else "no"
+
+
 def _said(gain: Gain) -> str:
     return marked(_percent(gain.gain), gain.spread, gain.steady)
 
@@ -106,7 +110,7 @@ def _ahead(runs: Runs, text: str, percent: float, cases: Sequence[TrafficCase], 
     if gain is None:
         return None
     letter = runs.best(cases, TELEMETRY_LERP_LITERAL.name)
-    verdict: Verdict = "yes" if gain.gain >= percent else "partly" if gain.gain > (gain.spread or 0.0) else "no"
+    verdict = _verdict(gain.gain >= percent, partly=gain.gain > (gain.spread or 0.0))
     rival = runs.reached(gain.traffic, BENCHMARK.name) or 100.0
     why = f"most with {gain.pairs:,} pairs"
     if verdict != "yes":
@@ -140,7 +144,7 @@ def _everywhere(runs: Runs) -> Claim | None:
         return None
     letter = [gain for gain in (runs.gain(case, TELEMETRY_LERP_LITERAL.name) for case in runs.loads()) if gain]
     ahead = [gain for gain in gains if gain.gain > (gain.spread or 0.0)]
-    verdict: Verdict = "yes" if len(ahead) == len(gains) else "partly" if 2 * len(ahead) >= len(gains) else "no"
+    verdict = _verdict(len(ahead) == len(gains), partly=2 * len(ahead) >= len(gains))
     count = f"{sum(gain.gain > (gain.spread or 0.0) for gain in letter)} of {len(letter)}" if letter else None
     why = "ahead by more than the standard deviation over draws; partly: in half of the cells or more"
     ours = f"{len(ahead)} of {len(gains)}"
@@ -158,7 +162,7 @@ def _scale(runs: Runs) -> Claim | None:
                 grows.append(gains == sorted(gains))
     if not grows:
         return None
-    verdict: Verdict = "yes" if all(grows) else "partly" if any(grows) else "no"
+    verdict = _verdict(all(grows), partly=any(grows))
     why = "patterns and loads of Table III whose gain rises from D1 to D2 and to D3"
     return Claim("The gain grows with the network", "all 6", None, f"{sum(grows)} of {len(grows)}", verdict, why)
 
@@ -170,7 +174,7 @@ def _bounds(runs: Runs) -> list[Claim | None]:
     rates = [rate for rate in shortest if rate is not None]
     if rates:
         off = max(abs(rate - 100) for rate in rates)
-        verdict: Verdict = "yes" if off <= _NEGLIGIBLE else "partly" if off <= _ALIGNED else "no"
+        verdict = _verdict(off <= _NEGLIGIBLE, partly=off <= _ALIGNED)
         ours = f"{min(rates):.0f} to {max(rates):.0f}"
         found.append(Claim("ADV1: ShortestPath in Gb/s", "100", None, ours, verdict, "within 2 %; partly: within 5 %"))
     for pattern, schemes in (("adv1", (TELEMETRY_LERP,)), ("adv2", (TELEMETRY_LERP, TELEMETRY_GBN))):
@@ -180,7 +184,7 @@ def _bounds(runs: Runs) -> list[Claim | None]:
             if reached is None:
                 continue
             letter = runs.reached(cases[-1], TELEMETRY_LERP_LITERAL.name) if scheme == TELEMETRY_LERP else None
-            verdict = "yes" if reached >= _REACHED else "partly" if reached >= 90 else "no"
+            verdict = _verdict(reached >= _REACHED, partly=reached >= 90)
             text = f"{pattern.upper()} on D1: {scheme.name} reaches 800 Gb/s"
             said = None if letter is None else f"{8 * letter:.0f}"
             found.append(Claim(text, "800", said, f"{8 * reached:.0f}", verdict, "98 %: yes, 90 %: partly"))
@@ -197,7 +201,7 @@ def _slightly_lower(runs: Runs, scheme: str) -> Claim | None:
     if not ratios:
         return None
     close = [-_ALIGNED <= ratio <= 0 for ratio in ratios]
-    verdict: Verdict = "yes" if all(close) else "partly" if any(close) else "no"
+    verdict = _verdict(all(close), partly=any(close))
     ours = f"{_percent(min(ratios), 0)} to {_percent(max(ratios), 0)}"
     why = "by 5 % at most, at all numbers of pairs; partly: at some"
     return Claim(f"ADV2 on D1: {scheme} slightly lower than TelemetryLERP", "slightly", None, ours, verdict, why)
@@ -213,7 +217,7 @@ def _aligned(runs: Runs) -> Claim | None:
     if not apart:
         return None
     close = sum(abs(one) <= _ALIGNED for one in apart)
-    verdict: Verdict = "yes" if close == len(apart) else "partly" if 2 * close >= len(apart) else "no"
+    verdict = _verdict(close == len(apart), partly=2 * close >= len(apart))
     ours = f"{_percent(min(apart), 0)} to {_percent(max(apart), 0)}"
     why = (
         f"within 5 % in {close} of {len(apart)} points. TelemetryGBN has DCQCN, as section IV says; with DCTCP, as "
@@ -236,7 +240,7 @@ def _buffers(runs: Runs) -> Claim | None:
     if not both:
         return None
     fewer = sum(ours < theirs for ours, theirs in both)
-    verdict: Verdict = "yes" if fewer == len(both) else "partly"
+    verdict = _verdict(fewer == len(both), partly=True)
     why = "one priority in place of three virtual channels, and no headroom; but that is not less memory in use"
     ours = f"peak use of a switch's packet memory lower at {fewer} of {len(both)} points"
     return Claim("Fewer buffers in switches", "significantly", None, ours, verdict, why)
@@ -252,7 +256,7 @@ def _magnitude(runs: Runs) -> Claim | None:
     if not factors:
         return None
     factor, case = max(factors)
-    verdict: Verdict = "yes" if factor >= 10 else "partly"
+    verdict = _verdict(factor >= 10, partly=True)
     why = f"ADV1, {case.topology}: there are as many paths as groups between"
     text = "Ahead of ShortestPath by an order of magnitude"
     return Claim(text, "10 times", None, f"{factor:.0f} times", verdict, why)
@@ -263,7 +267,7 @@ def _pfc(rows: Sequence[PfcGain]) -> Claim | None:
     if not rows:
         return None
     best = max(rows, key=lambda row: row.gain)
-    verdict: Verdict = "yes" if best.gain >= 200 else "partly" if best.gain > 0 else "no"
+    verdict = _verdict(best.gain >= 200, partly=best.gain > 0)
     why = f"with {best.connections:,} connections; the tree is ours (docs/experiments.md)"
     return Claim("Removing PFC on a fat-tree", "over 200 %", None, _percent(best.gain, 0), verdict, why)
 
@@ -273,7 +277,7 @@ def _deadlock(cases: Sequence[Figure2Run]) -> Claim | None:
     if not cases:
         return None
     agree = sum(case.deadlock == case.paper for case in cases)
-    verdict: Verdict = "yes" if agree == len(cases) else "no"
+    verdict = _verdict(agree == len(cases))
     why = "deadlock with one virtual channel, none with three, none without PFC"
     return Claim("PFC's circular dependency", "Fig. 2", None, f"{agree} of {len(cases)} cases", verdict, why)
 
@@ -290,12 +294,12 @@ def _constants(sensitivity: Sequence[NonshortestRun]) -> list[Claim | None]:
     found: list[Claim | None] = []
     if deltas:
         best = max(deltas, key=lambda name: deltas[name])
-        verdict: Verdict = "yes" if deltas[best] <= _NEGLIGIBLE else "no"
+        verdict = _verdict(deltas[best] <= _NEGLIGIBLE)
         why = f"the best other value is {best}; a mean gain of 2 % would be better"
         found.append(Claim("delta 0.8, 75, 100 are reasonable", "yes", None, _percent(deltas[best]), verdict, why))
     waiting = next((value for name, value in worth.items() if name.startswith("idle_wait")), None)
     if waiting is not None:
-        verdict = "yes" if abs(waiting) <= _NEGLIGIBLE else "no"
+        verdict = _verdict(abs(waiting) <= _NEGLIGIBLE)
         why = "TelemetryGBN without it, mean of three cells; 2 % at most is negligible"
         text = "Waiting before a move costs next to nothing"
         found.append(Claim(text, "negligible", None, _percent(waiting), verdict, why))

@@ -10,22 +10,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from detour.base.errors import DetourError
 from detour.experiments.nonshortest import ablation, deadlock, figures, holdout, paper, pfc_gain, results_text
 from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.nonshortest.deadlock import Figure2Point
-from detour.experiments.nonshortest.experiment import NonshortestFindings, NonshortestPoint, NonshortestSelection
+from detour.experiments.nonshortest.experiment import NonshortestPoint, NonshortestSelection
 from detour.experiments.nonshortest.pfc_gain import PfcGainPoint
 from detour.experiments.nonshortest.results_text import Evaluation
 from detour.experiments.nonshortest.workloads import PATTERNS, pairs_of_load
-from detour.experiments.reproduce import DEADLOCK, NONSHORTEST, PFC_GAIN, Means, Reproduction, reproduce
+from detour.experiments.reproduce import DEADLOCK, NONSHORTEST, PFC_GAIN, Experiment, Means, reproduce
 from detour.experiments.steady import DRAWS
 from detour.experiments.store import Store, source_version
 from detour.experiments.sweep import FailedPoint, SweepProgress
 from detour.fabric.footings.virtual.scheme import (
     BENCHMARK_DCTCP,
     SCHEMES,
+    SHORTEST_PATH,
     TELEMETRY_GBN,
     TELEMETRY_GBN_DCTCP,
     TELEMETRY_LERP,
@@ -69,8 +71,8 @@ _CONNECTIONS = {
     "normal": (16, 64, 256, 1_024, 4_096, 16_384, 65_535),
     "full": pfc_gain.CONNECTIONS,
 }
-_LIGHT_ONLY = ("TelemetryGBN", "ShortestPath", "TelemetryLERP-literal")
-"""schemes of Table III's cells that its figures are not about: one draw on D2 and D3, unless all is asked for"""
+_BESIDE = tuple(one.name for one in (TELEMETRY_GBN, SHORTEST_PATH, TELEMETRY_LERP_LITERAL))
+"""schemes that Table III does not compare: one draw on D2 and D3, unless all is asked for"""
 _LOSSES = (0.0, 1e-4, 1e-3, 1e-2)
 _LOSS_PAIRS = 64
 _MESSAGE = 2_000_000
@@ -96,7 +98,7 @@ def selections(extent: str) -> list[NonshortestSelection]:
                 found.append(plain)
                 continue
             often = draws(extent)
-            few = _LIGHT_ONLY if topology != "D1" and extent == "normal" else ()
+            few = _BESIDE if topology != "D1" and extent == "normal" else ()
             all_of_them = (*SCHEMES, BENCHMARK_DCTCP.name, TELEMETRY_LERP_LITERAL.name)
             many = tuple(name for name in all_of_them if name not in few)
             found.append(replace(plain, schemes=many, seeds=often))
@@ -149,6 +151,19 @@ def points_of(what: Sequence[NonshortestSelection]) -> list[NonshortestPoint]:
     return [point for selection in what for point in nonshortest.select(selection)]
 
 
+def parts(extent: str) -> list[tuple[Experiment[Any, Any, Any], Sequence[Any]]]:
+    """(experiment, its points) of every part of `Evaluation`, in its order."""
+    return [
+        (NONSHORTEST, points_of(selections(extent))),
+        (NONSHORTEST, points_of(holdout.selections(extent)) if extent != "quick" else []),
+        (NONSHORTEST, points_of(extras(extent))),
+        (NONSHORTEST.collecting(ablation.collect), settings(extent)),
+        (NONSHORTEST.collecting(list), points_of(sensitivity(extent))),
+        (PFC_GAIN, pfc_gain.select(_CONNECTIONS[extent], 1, extent)),
+        (DEADLOCK, deadlock.select()),
+    ]
+
+
 @dataclass(frozen=True)
 class WrittenResults:
     """A document. `points`: how many it shows."""
@@ -167,19 +182,7 @@ def write(folder: Path, extent: str, means: Means, report: SweepProgress | None 
     """
     if means.budget_s is not None:
         means = replace(means, budget_s=means.budget_s / 3)
-
-    def of(selections: Sequence[NonshortestSelection]) -> Reproduction[NonshortestPoint, NonshortestFindings]:
-        return reproduce(NONSHORTEST, points_of(selections), means, report)
-
-    found = Evaluation(
-        of(selections(extent)),
-        of(holdout.selections(extent) if extent != "quick" else []),
-        of(extras(extent)),
-        reproduce(NONSHORTEST.collecting(ablation.collect), settings(extent), means, report),
-        reproduce(NONSHORTEST.collecting(list), points_of(sensitivity(extent)), means, report),
-        reproduce(PFC_GAIN, pfc_gain.select(_CONNECTIONS[extent], 1, extent), means, report),
-        reproduce(DEADLOCK, deadlock.select(), means, report),
-    )
+    found = Evaluation(*(reproduce(experiment, points, means, report) for experiment, points in parts(extent)))
     file = folder / DOCUMENT
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -201,13 +204,7 @@ def keep(file: Path, extent: str, means: Means) -> int:
     Raises:
         DetourError: the file cannot be written.
     """
-    chosen = (selections(extent), holdout.selections(extent), extras(extent), sensitivity(extent))
-    points = [
-        *(point for some in chosen for point in points_of(some)),
-        *settings(extent),
-        *pfc_gain.select(_CONNECTIONS[extent], 1, extent),
-        *deadlock.select(),
-    ]
+    points = [point for _, some in parts(extent) for point in some]
     return Store(means.store, source_version()).archive(file, points)
 
 

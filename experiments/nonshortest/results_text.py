@@ -78,8 +78,10 @@ as on the one of D1 to D3 whose number of hosts is nearest.
 
 _SET_TO = f"""\
 The best of what was tried for each scheme on each topology, by the mean wire rate over the six cells of Table III, in %
-of the ceiling (draw {settings.TUNING_SEED}, which no result uses; all schemes the same time). Everything that was tried
-is in `experiments/nonshortest/chosen.json`; `detour reproduce nonshortest --tune FILE` sweeps again.
+of the ceiling (draw {settings.TUNING_SEED}, which no result uses; all schemes the same time). On D1 everything was
+tried, on D2 the three best of D1, on D3 the two best of D2, and TelemetryGBN and ShortestPath have D1's settings there.
+All of it is in `experiments/nonshortest/chosen.json`; `detour reproduce nonshortest --tune FILE` sweeps again, with
+`--full` every setting.
 """
 
 _SETTINGS = """\

@@ -163,7 +163,7 @@ def write(file: Path, found: TopologySettings) -> None:
 
 
 def choices_for(topology: Topology, scheme: str) -> TopologySettings | None:
-    """The stored choices of the topology that is nearest in its number of hosts, of those that a scheme was swept on."""
+    """The stored choices of the topology nearest in its number of hosts, of those that a scheme was swept on."""
     known = {name: found for name, found in stored().topologies.items() if scheme in found.schemes}
 
     def distance(name: str) -> float:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sweep that finds the best setting of every scheme on a topology (`settings`), on equal terms for all of them.
 
-On D1 everything is tried. A run on D3 costs ten times as much, so that on a larger topology those settings are tried that
-were best on the next smaller one (`SHORTLISTS`), of the three schemes that Table III compares; `whole` tries everything.
+On D1 everything is tried. A run on D3 costs ten times as much; on a larger topology those settings are tried that were
+best on the next smaller one (`SHORTLISTS`), of the three schemes that Table III compares, or everything if asked for.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def candidates(topology: str, whole: bool = False) -> dict[str, tuple[Setting, .
     smaller, count = SHORTLISTS[topology]
     known = settings.stored().topologies.get(smaller)
     if known is None:
-        raise DetourError(f"{topology} is tried with the best of {smaller}, which was not swept; --full tries everything")
+        raise DetourError(
+            f"{topology} is tried with the best of {smaller}, which was not swept; --full tries everything"
+        )
     return {scheme: tuple(one.setting for one in known.schemes[scheme].tried[:count]) for scheme in HELD_OUT}
 
 
