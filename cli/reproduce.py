@@ -10,7 +10,14 @@ from typing import Any
 
 from detour.base.errors import DetourError
 from detour.base.tables import Table, left
-from detour.cli import reproduce_fcplus, reproduce_fors, reproduce_nonshortest, reproduce_paths, reproduce_qcn
+from detour.cli import (
+    reproduce_fcplus,
+    reproduce_fors,
+    reproduce_loss,
+    reproduce_nonshortest,
+    reproduce_paths,
+    reproduce_qcn,
+)
 from detour.cli.output import present
 from detour.cli.parser import Parser
 from detour.cli.reproducing import add, extent_of, means_of, points_bar
@@ -37,6 +44,9 @@ def register(commands: Any) -> None:
     )
     reproduce_qcn.options_of(
         add(kinds, "qcn-switch", "Figs. 3, 7, 8 of the QCN-Switch paper: adaptive Dragonfly routing", reproduce_qcn.run)
+    )
+    reproduce_loss.options_of(
+        add(kinds, "loss", "what losses, reordering and contention cost, by transport", reproduce_loss.run)
     )
     _all(kinds)
 

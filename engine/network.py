@@ -28,7 +28,7 @@ from detour.engine.loop.memory import Memory
 from detour.engine.records import Record
 from detour.engine.runner import Runner
 from detour.engine.upcalls import Upcalls
-from detour.engine.wiring import Port, Wiring
+from detour.engine.wiring import Faults, Port, Wiring
 
 T = TypeVar("T")
 
@@ -385,18 +385,28 @@ class Network:
                 state.set_port_state(end[1], up)
 
     def set_faults(
-        self, port: Port, *, loss: float = 0.0, corrupt: float = 0.0, duplicate: float = 0.0, both: bool = True
+        self,
+        port: Port,
+        *,
+        loss: float = 0.0,
+        corrupt: float = 0.0,
+        duplicate: float = 0.0,
+        late: float = 0.0,
+        late_ps: int = 0,
+        both: bool = True,
     ) -> None:
-        """Seeded probabilities per frame for the cable at `port`: out of the port, and into it if `both`.
+        """Seeded probabilities per frame for the cable at `port`: out of the port, and into it if `both`. A late frame
+        arrives up to `late_ps` after its time, so that others overtake it.
 
         Faults out of a port to a socket, a sink or the controller work; there is no cable into it."""
+        faults = Faults(loss, corrupt, duplicate, late, late_ps)
 
         def change() -> None:
             self._wiring.port_index(port)
             cable = self._wiring.cables[port]
-            self._wiring.set_faults(cable.out_channel, loss, corrupt, duplicate)
+            self._wiring.set_faults(cable.out_channel, faults)
             if both and cable.in_channel >= 0:
-                self._wiring.set_faults(cable.in_channel, loss, corrupt, duplicate)
+                self._wiring.set_faults(cable.in_channel, faults)
 
         self.call(change)
 

@@ -52,6 +52,23 @@ class Cable:
     far: Port | None = None
 
 
+@dataclass(frozen=True)
+class Faults:
+    """What happens to frames of a channel, with which probability each; `late`: they arrive up to `late_ps` after their
+    time, evenly spread, and others overtake them."""
+
+    loss: float = 0.0
+    corrupt: float = 0.0
+    duplicate: float = 0.0
+    late: float = 0.0
+    late_ps: int = 0
+
+    @property
+    def probabilities(self) -> dict[str, float]:
+        """By name."""
+        return {"loss": self.loss, "corrupt": self.corrupt, "duplicate": self.duplicate, "late": self.late}
+
+
 class Wiring:
     """The fabric as it is built."""
 
@@ -229,14 +246,18 @@ class Wiring:
 
     # -- limits and faults ------------------------------------------------------------------------------
 
-    def set_faults(self, channel: int, loss: float, corrupt: float, duplicate: float) -> None:
-        """Probabilities per frame of a channel."""
+    def set_faults(self, channel: int, faults: Faults) -> None:
+        """What happens to frames of a channel."""
         row = self.memory.row("channels", channel)
-        for name, value in (("loss", loss), ("corrupt", corrupt), ("duplicate", duplicate)):
+        for name, value in faults.probabilities.items():
             if not 0.0 <= value <= 1.0:
                 raise DetourError(f"the probability of {name} is {value}; it must be 0 to 1")
             row[name] = round(value * _PROBABILITY_ONE)
-        row["faulty"] = int(bool(loss or corrupt or duplicate))
+        if faults.late and faults.late_ps < 1:
+            raise DetourError(f"late frames are {faults.late_ps} ps late at most; it must be at least 1")
+        # Where frames have been late some may still be, and those that come after must find their place.
+        row["late_ps"] = max(int(row["late_ps"]), faults.late_ps)
+        row["faulty"] = int(any(faults.probabilities.values()) or row["late_ps"] != 0)
 
     def queue_rows(self, port: Port, priority: int | None) -> list[Any]:
         """The queues of a port, or the one of a priority."""

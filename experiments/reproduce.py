@@ -17,6 +17,7 @@ from detour.experiments.fcplus import experiment as fcplus
 from detour.experiments.fcplus.results import FCPLUS_RESULTS
 from detour.experiments.fors import experiment as fors
 from detour.experiments.fors.results import ForsBreak, ForsExchange, ForsPhases, ForsTimes
+from detour.experiments.loss import experiment as loss
 from detour.experiments.nonshortest import deadlock, pfc_gain
 from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.placement import experiment as path_placement
@@ -117,9 +118,17 @@ QCN_SWITCH = Experiment(
     qcn_switch.collect,
     qcn_switch.seconds,
 )
+LOSS_COST = Experiment(
+    "loss",
+    "What losses, reordering and contention cost a connection, by transport and congestion control",
+    loss.run,
+    decoder(loss.LossRun),
+    loss.collect,
+    loss.seconds,
+)
 
 EXPERIMENTS: dict[str, Experiment[Any, Any, Any]] = {
-    e.name: e for e in (NONSHORTEST, PFC_GAIN, DEADLOCK, PATH_PLACEMENT, FCPLUS, FORS, QCN_SWITCH)
+    e.name: e for e in (NONSHORTEST, PFC_GAIN, DEADLOCK, PATH_PLACEMENT, FCPLUS, FORS, QCN_SWITCH, LOSS_COST)
 }
 
 
@@ -208,7 +217,23 @@ def document(found: Reproduction[Any, Any]) -> dict[str, Any]:
 def describe(point: Any) -> str:
     """A point in a few words."""
     names = (
-        *("kind", "topology", "pattern", "case", "network", "scheme", "pairs", "connections", "threshold", "scenario"),
+        *(
+            "transport",
+            "control",
+            "loss",
+            "reordering",
+            "senders",
+            "kind",
+            "topology",
+            "pattern",
+            "case",
+            "network",
+            "scheme",
+            "pairs",
+            "connections",
+            "threshold",
+            "scenario",
+        ),
         *("mode", "routing", "n", "s", "v", "layers", "k", "ties", "us", "sizes", "dcqcn", "without", "seed"),
     )
     values = as_json(point)

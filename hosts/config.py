@@ -62,6 +62,14 @@ class HostConfig:
     """floor of the congestion window in packets (docs/facts.md, "DCTCP")"""
     max_cwnd: int = 1 << 14
     """ceiling of the congestion window in packets"""
+    every_loss_cuts: bool = False
+    """DCTCP: a loss halves the window whatever queues say (RFC 8257, 3.5); else only one that a full queue explains
+    (`evidence`)"""
+    loss_mtus: int = 75
+    """MTU transmission times: a loss before any mark is congestion if packets then waited for longer"""
+    adapts_to_reordering: bool = True
+    """LERP: a packet that was declared lost and was only late makes the sender wait for longer (RFC 8985, 6.2.4); else
+    paths keep order"""
     dctcp_g: float = 1 / 16
     """gain of the marked fraction's estimate (RFC 8257, 3.3)"""
 
@@ -212,8 +220,20 @@ DCQCN_PAPER: dict[str, Any] = DCQCN_VENDOR | {
 }  # fmt: skip
 """DCQCN of SIGCOMM 2015, sections 3.1 to 3.3 and 5: alpha's timer must be longer than the interval of CNPs"""
 
+LITERAL_LOSS: dict[str, Any] = {"every_loss_cuts": True, "adapts_to_reordering": False}
+"""losses as the non-shortest-path paper and RFC 8257 have them: each is congestion, and what is overtaken is lost"""
+
 _MAY_BE_ZERO = (
-    *("retry_count", "delta2", "confirmations", "empty_mtus", "delta2_empty", "empty_confirmations", "initial_probes"),
+    *(
+        "retry_count",
+        "loss_mtus",
+        "delta2",
+        "confirmations",
+        "empty_mtus",
+        "delta2_empty",
+        "empty_confirmations",
+        "initial_probes",
+    ),
     *("probe_backlog", "data_dscp", "data_priority", "cnp_interval_ps", "dcqcn_decrease_ps", "dcqcn_bytes"),
 )
 _SHARES = ("delta1", "dctcp_g", "dcqcn_g", "dcqcn_reroute_share")

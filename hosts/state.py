@@ -108,6 +108,10 @@ QP_RECORD = np.dtype(
         # responder
         # (rcv_nak: the gap was reported; rcv_held: bytes that came early; cnp_next: time from which a CNP may go)
         "rcv_nxt rcv_refused rcv_early rcv_msn rcv_length rcv_nak rcv_held cnp_next "
+        # losses (`evidence`): least delay of a marked packet of this path (ticks; -1: none was), how late packets may
+        # be, round trips with losses for which that holds, the transmission that ends such a one, when the newest
+        # packet that has arrived was sent
+        "mark_wait reorder_ps reorder_left reorder_round newest_sent "
         # scheduling and deadlines
         "active active_next heap_pos heap_key "
     )

@@ -47,6 +47,28 @@ def append(g: Any, index: int, slot: int, time: int) -> None:
 
 
 @inner()
+def insert(g: Any, index: int, slot: int, time: int) -> None:
+    """Puts a frame between those that a channel has, to arrive at `time`; behind those of the same time."""
+    channel = channel_at(g.channels, index)
+    if channel.count == 0 or slot_at(g.slots, channel.tail).time <= time:
+        append(g, index, slot, time)
+        return
+    frame = slot_at(g.slots, slot)
+    frame.time = time
+    channel.count += 1
+    if slot_at(g.slots, channel.head).time > time:
+        frame.next = channel.head
+        channel.head = slot
+        heap.schedule(g, channel.entity, time)
+        return
+    before = channel.head
+    while slot_at(g.slots, slot_at(g.slots, before).next).time <= time:
+        before = slot_at(g.slots, before).next
+    frame.next = slot_at(g.slots, before).next
+    slot_at(g.slots, before).next = slot
+
+
+@inner()
 def pop(g: Any, index: int) -> int:
     """Takes the first frame off a channel and sets the channel's event to the next one."""
     channel = channel_at(g.channels, index)
@@ -101,12 +123,30 @@ def _mishap(g: Any, index: int, slot: int, arrival: int) -> bool:
         copy = pool.copy_frame(g, slot)
         if copy >= 0:
             channel.duplicated += 1
-            append(g, index, copy, arrival)
+            append(g, index, copy, arrival) if channel.late_ps == 0 else insert(g, index, copy, arrival)
     if channel.corrupt > 0 and _draw(channel) < channel.corrupt and frame.length > 0:
         channel.corrupted += 1
         where = g.bytes + frame.start + _draw(channel) % frame.length
         store8(where, load8(where) ^ (1 << (_draw(channel) & 7)))
     return True
+
+
+@inner()
+def _lateness(channel: Any) -> int:
+    """By how much the next frame of a channel is behind: with its probability up to `late_ps`, evenly spread."""
+    if channel.late == 0 or _draw(channel) >= channel.late:
+        return 0
+    return 1 + _draw(channel) % channel.late_ps
+
+
+@inner()
+def _set_out(g: Any, index: int, slot: int, arrival: int) -> None:
+    """A frame is on its way, or out already where the way takes no time."""
+    channel = channel_at(g.channels, index)
+    if channel.kind >= TO_IO and channel.count == 0 and channel.rate_bps == 0 and channel.delay_ps == 0:
+        leave(g, index, slot)
+    else:
+        append(g, index, slot, arrival)
 
 
 @inner()
@@ -125,11 +165,14 @@ def send(g: Any, index: int, slot: int) -> int:
     if channel.up == 0:
         channel.cut += 1
         pool.give_back(g, slot)
-    elif channel.faulty == 0 or slot_at(g.slots, slot).port == CLASS_PFC or _mishap(g, index, slot, arrival):
-        if channel.kind >= TO_IO and channel.count == 0 and channel.rate_bps == 0 and channel.delay_ps == 0:
-            leave(g, index, slot)
+    elif channel.faulty == 0:
+        _set_out(g, index, slot, arrival)
+    elif slot_at(g.slots, slot).port == CLASS_PFC or _mishap(g, index, slot, arrival):
+        late = np.int64(0) if slot_at(g.slots, slot).port == CLASS_PFC else _lateness(channel)
+        if channel.late_ps != 0:
+            insert(g, index, slot, arrival + late)
         else:
-            append(g, index, slot, arrival)
+            _set_out(g, index, slot, arrival)
     return g.now + busy
 
 

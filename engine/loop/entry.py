@@ -275,22 +275,7 @@ def put_frame(globals_: Any, index: int, port: int, time: int, frame: Any) -> bo
     slot.wire = frame.size
     slot.port = port
     move_bytes(g.bytes + slot.start, frame.ctypes.data, frame.size)
-    channel = channel_at(g.channels, index)
-    if channel.count == 0 or time >= slot_at(g.slots, channel.tail).time:
-        channels.append(g, index, new, time)
-        return True
-    slot.time = time
-    if time < slot_at(g.slots, channel.head).time:
-        slot.next = channel.head
-        channel.head = new
-        heap.schedule(g, channel.entity, time)
-    else:
-        before = channel.head
-        while slot_at(g.slots, slot_at(g.slots, before).next).time <= time:
-            before = slot_at(g.slots, before).next
-        slot.next = slot_at(g.slots, before).next
-        slot_at(g.slots, before).next = new
-    channel.count += 1
+    channels.insert(g, index, new, time)
     return True
 
 

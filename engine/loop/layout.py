@@ -156,7 +156,8 @@ CHANNEL_RECORD: Final = _lines(
     # a sequence of frames with rising times: a link in flight, or frames waiting to come in
     "entity", "head", "tail", "count", "kind", "index", "rate_bps", "delay_ps",
     "up", "faulty", "packets", "bytes", "busy_ps",
-    "loss", "corrupt", "duplicate", "random",  # probabilities scaled to 2**32
+    "loss", "corrupt", "duplicate", "late", "random",  # probabilities scaled to 2**32
+    "late_ps",  # by how much a late frame is behind at most
     "lost", "corrupted", "duplicated", "cut",
 )  # fmt: skip
 

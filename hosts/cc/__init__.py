@@ -102,17 +102,24 @@ def on_ecn(cfg: Any, q: Any, nbytes: int, txn: int, now: int) -> None:
 
 
 @njit
-def on_lost(cfg: Any, q: Any, txn: int, now: int) -> None:
-    """A packet was found lost by a later one's arrival."""
+def on_lost(cfg: Any, q: Any, txn: int, congested: bool, now: int) -> None:
+    """A packet was found lost by a later one's arrival; `congested`: in a full queue, as far as the sender knows."""
     if q.cc == CC_DCTCP:
-        dctcp.on_lost(cfg, q, txn)
+        dctcp.on_lost(cfg, q, txn, congested)
 
 
 @njit
-def on_rto(cfg: Any, q: Any, now: int) -> None:
-    """The retransmission timeout has passed."""
+def on_spurious(cfg: Any, q: Any) -> None:
+    """A packet that had been reported as lost, by `on_lost` or `on_rto`, has arrived."""
     if q.cc == CC_DCTCP:
-        dctcp.on_rto(cfg, q)
+        dctcp.on_spurious(cfg, q)
+
+
+@njit
+def on_rto(cfg: Any, q: Any, lost: int, now: int) -> None:
+    """The retransmission timeout has passed, and so many packets in flight count as lost."""
+    if q.cc == CC_DCTCP:
+        dctcp.on_rto(cfg, q, lost)
 
 
 @njit

@@ -5,7 +5,9 @@
 * Section 3.3: alpha <- (1 - g) alpha + g F once a window, F the marked fraction of the bytes acknowledged in it;
   alpha starts at 1. The window shrinks by alpha / 2 at the first mark, at most once a window, not below
   `min_cwnd`; while the packets that were out at that time come back it does not grow (Linux' CWR state).
-* Section 3.5: a loss halves the window, at most once a window. A timeout restarts slow start from `min_cwnd`.
+* Section 3.5: a loss halves the window, at most once a window, if it was a full queue as far as the sender knows
+  (`transport.evidence`; not in the RFC). A timeout restarts slow start from `min_cwnd`. Either is undone if the packets
+  arrive after all (RFC 4015).
 * Slow start and congestion avoidance are RFC 5681's, and a window of which less than half is used does not grow
   (Linux' rule for slow start, here for both).
 * Not in the RFC: with `empty_gain` a window that is used up grows by that fraction a round trip while its packets
@@ -30,6 +32,9 @@ DCTCP_FIELDS = [
     ("dctcp_marked", np.int64),
     ("dctcp_end", np.int64),  # the window ends with this transmission or a later one
     ("dctcp_hold", np.int64),  # transmissions from this one on may cut the window again
+    ("dctcp_before", np.float64),  # window before the cut by a loss that may yet prove spurious, 0: there is none,
+    ("dctcp_before_ssthresh", np.float64),  # and its ssthresh
+    ("dctcp_doubt", np.int64),  # losses since then of which it is not known that they were spurious
 ]
 
 
@@ -41,6 +46,7 @@ def on_path(cfg: Any, q: Any) -> None:
     q.dctcp_marked = 0
     q.dctcp_end = q.next_txn
     q.dctcp_hold = q.next_txn
+    q.dctcp_before = 0.0
 
 
 @inner
@@ -75,22 +81,48 @@ def on_ecn(cfg: Any, q: Any, nbytes: int, txn: int) -> None:
     """Counts the mark; the first one of a window shrinks it (section 3.3, step 9)."""
     q.dctcp_marked += nbytes
     if txn >= q.dctcp_hold:
+        q.dctcp_before = 0.0
         _shrink(cfg, q, 1.0 - q.dctcp_alpha / 2)
 
 
 @inner
-def on_lost(cfg: Any, q: Any, txn: int) -> None:
-    """Halves the window unless it was cut since the packet was sent (section 3.5, RFC 5681)."""
-    if txn >= q.dctcp_hold:
+def on_lost(cfg: Any, q: Any, txn: int, congested: bool) -> None:
+    """Halves the window, if a queue was full, unless it was cut since the packet was sent (section 3.5, RFC 5681)."""
+    if congested and txn >= q.dctcp_hold:
+        _remember(q)
         _shrink(cfg, q, 0.5)
+    q.dctcp_doubt += 1
 
 
 @inner
-def on_rto(cfg: Any, q: Any) -> None:
+def on_spurious(cfg: Any, q: Any) -> None:
+    """Undoes the last cut if all losses since then were spurious and no mark has cut the window besides (RFC 4015)."""
+    if cfg.every_loss_cuts or q.dctcp_before == 0:
+        return
+    q.dctcp_doubt -= 1
+    if q.dctcp_doubt <= 0:
+        q.cwnd = max(q.cwnd, q.dctcp_before)
+        q.ssthresh = max(q.ssthresh, q.dctcp_before_ssthresh)
+        q.dctcp_before = 0.0
+
+
+@inner
+def on_rto(cfg: Any, q: Any, lost: int) -> None:
     """Slow start again, up to half of the old window (RFC 5681, 3.1; the floor is `min_cwnd`)."""
+    if q.dctcp_before == 0:
+        _remember(q)
+    q.dctcp_doubt += lost
     q.ssthresh = max(q.cwnd / 2, np.float64(cfg.min_cwnd))
     q.cwnd = np.float64(cfg.min_cwnd)
     q.dctcp_hold = q.next_txn
+
+
+@inner
+def _remember(q: Any) -> None:
+    """The window is about to be cut because of losses."""
+    q.dctcp_before = q.cwnd
+    q.dctcp_before_ssthresh = q.ssthresh
+    q.dctcp_doubt = 0
 
 
 @inner

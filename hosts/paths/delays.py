@@ -26,7 +26,7 @@ _LEAST_WINDOW = 16.0
 
 
 @inner
-def _mtu_times(cfg: Any, count: int) -> int:
+def mtu_times(cfg: Any, count: int) -> int:
     """So many MTU transmission times, ps."""
     return count * (cfg.mtu * 8_000_000_000_000 // cfg.link_rate_bps)
 
@@ -34,7 +34,7 @@ def _mtu_times(cfg: Any, count: int) -> int:
 @inner
 def is_empty(cfg: Any, delay: int) -> bool:
     """Whether a packet that waited for `delay` ticks (-1: not known) met next to no queue."""
-    return 0 <= delay * cfg.tick_ps <= _mtu_times(cfg, cfg.empty_mtus)
+    return 0 <= delay * cfg.tick_ps <= mtu_times(cfg, cfg.empty_mtus)
 
 
 @njit
@@ -51,7 +51,7 @@ def is_better(cfg: Any, delay: int, current: int) -> bool:
 @inner
 def _is_shorter(cfg: Any, delay: int, current: int, count: int) -> bool:
     """Whether `delay` ticks are more than `count` MTU transmission times below `current`."""
-    return (current - delay) * cfg.tick_ps > _mtu_times(cfg, count)
+    return (current - delay) * cfg.tick_ps > mtu_times(cfg, count)
 
 
 @njit
@@ -104,6 +104,7 @@ def begin(cfg: Any, q: Any, delay: int) -> None:
     q.low = NIL
     q.low_before = NIL if cfg.standing_delay else delay
     q.low_count = 0
+    q.mark_wait = NIL
 
 
 @njit

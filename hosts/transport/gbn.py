@@ -48,7 +48,7 @@ def on_gap(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
     if not fresh or q.flight_head == NIL:
         return
     if q.flight_head == q.epoch_head:
-        cc.on_lost(cfg_row(hs), q, slot_row(hs, i, q.flight_head).txn, now)
+        cc.on_lost(cfg_row(hs), q, slot_row(hs, i, q.flight_head).txn, True, now)
     flight.rewind(hs, i, q)
 
 

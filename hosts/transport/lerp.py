@@ -9,7 +9,8 @@ once; the same holds for retransmissions, which have numbers of their own. Packe
 nothing about those of the current path and the other way round: after a change of path nothing is declared lost
 just because the new path is faster.
 
-What order cannot show is left to timers (`sender`).
+Paths that do not keep order are found out, and what a loss says of congestion is weighed, in `evidence`. What order
+cannot show is left to timers (`sender`).
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from detour.hosts import cc
 from detour.hosts.frames.wire import SACK_BITS, unwrap
 from detour.hosts.jit import inner
 from detour.hosts.paths import paths, reroute
-from detour.hosts.rows import cfg_row, slot_row
+from detour.hosts.rows import cfg_row, frame_row, slot_row
 from detour.hosts.state import NIL, SLOT_FLIGHT
-from detour.hosts.transport import flight
+from detour.hosts.transport import evidence, flight
 from detour.hosts.transport.progress import acked, measured_path, sample_round_trip, slide
 
 
@@ -32,6 +33,8 @@ from detour.hosts.transport.progress import acked, measured_path, sample_round_t
 def on_positive(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
     q.st_ecn_marked += f.ce
     measured = measured_path(hs, i, q, f)
+    if measured != NIL and f.ce:
+        evidence.note_mark(q, f)
     newest = _on_trigger(hs, i, q, f, now)
     for seq in range(q.snd_una, unwrap(f.psn, q.snd_una) + 1):
         newest = max(newest, acked(hs, i, q, seq, np.int64(-1), now))
@@ -41,7 +44,7 @@ def on_positive(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
             if (f.bitmap >> k) & 1:
                 newest = max(newest, acked(hs, i, q, base + k, np.int64(-1), now))
     if newest >= 0:
-        _lose_before(hs, i, q, q.epoch_head, newest, q.epoch, now)
+        _lose_before(hs, i, q, q.epoch_head, newest, q.epoch, q.newest_sent, now)
     slide(hs, i, q)
     if measured != NIL:  # last, because it may make the QP leave the path that all this was about
         paths.on_data_delay(hs, i, q, measured, f.delay, now)
@@ -59,9 +62,9 @@ def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> int:
     if s.state != SLOT_FLIGHT or s.count != f.count:
         return acked(hs, i, q, seq, f.count, now)
     if s.epoch != q.epoch:
-        txn, epoch = s.txn, np.int64(s.epoch)
+        txn, epoch, sent = s.txn, np.int64(s.epoch), s.sent
         acked(hs, i, q, seq, f.count, now)
-        _lose_before(hs, i, q, q.flight_head, txn, epoch, now)
+        _lose_before(hs, i, q, q.flight_head, txn, epoch, sent, now)
         return -1
     if f.ce:
         cc.on_ecn(cfg_row(hs), q, s.size, s.txn, now)
@@ -69,15 +72,18 @@ def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> int:
 
 
 @inner
-def _lose_before(hs: Any, i: int, q: Any, index: int, txn: int, epoch: int, now: int) -> None:
-    """Declares lost what was sent in `epoch` before `txn`, beginning at `index` of the flight list."""
+def _lose_before(hs: Any, i: int, q: Any, index: int, txn: int, epoch: int, sent: int, now: int) -> None:
+    """Declares lost what was sent in `epoch` before `txn`, which was sent at `sent`, by as much as packets are late on
+    this path at least; beginning at `index` of the flight list. The answer that shows it is in `frame_row(hs)`."""
+    cfg = cfg_row(hs)
     while index != NIL:
         s = slot_row(hs, i, index)
-        if s.txn >= txn or s.epoch > epoch:
+        if s.txn >= txn or s.epoch > epoch or s.sent > sent - q.reorder_ps:
             return
         after = s.next
         if s.epoch == epoch:
             flight.lose(hs, i, q, index)
             if epoch == q.epoch:
-                cc.on_lost(cfg_row(hs), q, s.txn, now)
+                evidence.note_loss(q, s.txn)
+                cc.on_lost(cfg, q, s.txn, evidence.is_congestion(cfg, q, frame_row(hs)), now)
         index = after

@@ -12,8 +12,8 @@ from detour.hosts.frames.wire import unwrap
 from detour.hosts.jit import inner
 from detour.hosts.paths import delays
 from detour.hosts.rows import cfg_row, slot_row, wqe_row
-from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_FREE, SLOT_LOST, WC_SUCCESS
-from detour.hosts.transport import flight, rtt
+from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_FREE, SLOT_LOST, TR_LERP, WC_SUCCESS
+from detour.hosts.transport import evidence, flight, rtt
 from detour.hosts.verbs.queues import complete
 
 PROBE_NONE, PROBE_DUE, PROBE_SENT = 0, 1, 2
@@ -57,6 +57,8 @@ def acked(hs: Any, i: int, q: Any, seq: int, count: int, now: int) -> int:
     in_flight = s.state == SLOT_FLIGHT
     if not in_flight or (count >= 0 and count != s.count):
         q.st_spurious += 1
+        if q.transport == TR_LERP and s.epoch == q.epoch:
+            _was_late(cfg_row(hs), q, s, in_flight, count)
     if s.epoch == q.epoch:
         q.last_progress = now
         q.epoch_rtos = 0
@@ -67,7 +69,21 @@ def acked(hs: Any, i: int, q: Any, seq: int, count: int, now: int) -> int:
         cc.on_acked(cfg_row(hs), q, s.size, s.txn, empty, now)
     flight.take(hs, i, q, index)
     known = count == s.count or (count < 0 and s.count == 0)
-    return s.txn if current and known else -1
+    if not current or not known:
+        return -1
+    q.newest_sent = max(q.newest_sent, s.sent)
+    return s.txn
+
+
+@inner
+def _was_late(cfg: Any, q: Any, s: Any, in_flight: bool, count: int) -> None:
+    """A packet of the current path that was declared lost has arrived after all: its last transmission, unless it was
+    sent again since."""
+    cc.on_spurious(cfg, q)
+    if not in_flight:
+        evidence.note_late(cfg, q, s.sent)
+    elif count == 0 and s.first >= 0:
+        evidence.note_late(cfg, q, s.first)
 
 
 @inner

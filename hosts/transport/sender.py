@@ -255,10 +255,12 @@ def _on_rto(hs: Any, i: int, q: Any, now: int) -> None:
         return
     if q.transport != TR_LERP:
         flight.rewind(hs, i, q)
+    lost = 0
     while q.epoch_head != NIL:
         flight.lose(hs, i, q, q.epoch_head)
+        lost += 1
     q.tail_probe = PROBE_SENT
-    cc.on_rto(cfg, q, now)
+    cc.on_rto(cfg, q, lost, now)
     if q.epoch_rtos >= cfg.dead_path_rtos:
         paths.leave_dead_path(hs, i, q, now)
         reroute.on_dead_path(hs, i, q, now)

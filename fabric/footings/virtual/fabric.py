@@ -66,7 +66,11 @@ _PACKETS_OF_A_HOST = 100
 """under way at once in a loaded fabric, answers included"""
 
 _TRANSPORT = {"lerp": Transport.LERP, "gbn": Transport.GO_BACK_N}
-_CONTROL = {"dctcp": CongestionControl.DCTCP, "dcqcn": CongestionControl.DCQCN}
+_CONTROL = {
+    "dctcp": CongestionControl.DCTCP,
+    "dcqcn": CongestionControl.DCQCN,
+    "fixed": CongestionControl.FIXED,
+}
 
 
 @lru_cache(maxsize=4)

@@ -16,10 +16,10 @@ from detour.base.errors import DetourError
 from detour.base.times import US
 from detour.control.policy import Amount, Ecn, Policy, RedMarking, Routing, StepMarking
 from detour.engine.buffers import Buffers, headroom
-from detour.hosts.config import HostConfig
+from detour.hosts.config import LITERAL_LOSS, HostConfig
 
 TransportName: TypeAlias = Literal["lerp", "gbn"]
-Control: TypeAlias = Literal["dctcp", "dcqcn"]
+Control: TypeAlias = Literal["dctcp", "dcqcn", "fixed"]
 PathControl: TypeAlias = Literal["telemetry", "shortest", "detour", "pinned"]
 
 
@@ -234,5 +234,6 @@ class RunSettings:
             "link_rate_bps": self.links.rate_bps,
             "elide_payload": not self.payload,
             "line_rate_start": True,
+            **LITERAL_LOSS,
         }
         return HostConfig(**(values | dict(chosen.hosts)))

@@ -152,8 +152,40 @@ def test_loss_duplication_corruption(make):
     assert max(damage) == 1
 
 
+def test_late_frames_are_overtaken_and_none_is_lost(make):
+    out, port = _lossy(make, 1, late=0.2, late_ps=5 * US)
+    clean, _ = _lossy(make, 1)
+    assert len(out) == 1000
+    assert port["link_drops"] == 0
+    assert sorted(data for _, data in out) == sorted(data for _, data in clean)
+    assert [time for time, _ in out] == sorted(time for time, _ in out)
+    on_time = {time for time, _ in clean}
+    late = [time for time, _ in out if time not in on_time]
+    assert 130 < len(late) < 270
+    assert max(out)[0] <= max(clean)[0] + 5 * US
+    assert [data for _, data in out] != [data for _, data in clean]
+
+
+def test_without_late_frames_order_comes_back(make):
+    bench = make(seed=3)
+    bench.switch()
+    bench.sink(1, 2, rate_bps=ONE_US_A_FRAME)
+    bench.net.set_faults((1, 2), late=1.0, late_ps=20 * US)
+    for tag in range(10):
+        bench.net.inject((1, 2), frame(script.UNICAST, 2, tag=tag), time_ps=0)
+    bench.net.run(10 * US)
+    bench.net.set_faults((1, 2))
+    for tag in range(10, 20):
+        bench.net.inject((1, 2), frame(script.UNICAST, 2, tag=tag))
+    bench.net.run(60 * US)
+    assert bench.times(2) == sorted(bench.times(2))
+    tags = [f[3] for f in bench.frames(2)]
+    assert sorted(tags) == list(range(20))
+    assert [tag for tag in tags if tag >= 10] == list(range(10, 20))
+
+
 def test_faults_follow_the_seed(make):
-    faults = {"loss": 0.1, "duplicate": 0.1, "corrupt": 0.1}
+    faults = {"loss": 0.1, "duplicate": 0.1, "corrupt": 0.1, "late": 0.1, "late_ps": US}
     first, _ = _lossy(make, 5, **faults)
     again, _ = _lossy(make, 5, **faults)
     other, _ = _lossy(make, 6, **faults)
@@ -206,6 +238,7 @@ def test_an_empty_pool_is_an_error_for_who_injects(make):
 def test_wrong_limits(one):
     for wrong in (
         lambda: one.net.set_faults((1, 1), loss=1.5),
+        lambda: one.net.set_faults((1, 1), late=0.5),
         lambda: one.net.set_queue((1, 1), packets=-1),
         lambda: one.net.set_queue((1, 1), packets=5, priority=1),
         lambda: one.net.set_rate((1, 1), -1),

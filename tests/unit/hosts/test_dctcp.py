@@ -77,7 +77,7 @@ def test_slow_start_doubles_and_congestion_avoidance_adds_one() -> None:
     for expected in (20, 40, 80):
         flow.round_trip()
         assert flow.q["cwnd"] == expected
-    cc.on_lost(flow.cfg, flow.q, int(flow.q["next_txn"]) - 1, 0)
+    cc.on_lost(flow.cfg, flow.q, int(flow.q["next_txn"]) - 1, True, 0)
     assert (flow.q["cwnd"], flow.q["ssthresh"]) == (40, 40)
     flow.flight = deque(list(flow.flight)[:40])
     flow.round_trip()  # what was out when the loss was found does not make the window grow
@@ -130,14 +130,14 @@ def test_a_loss_halves_once_a_window_and_the_floor_is_two() -> None:
     flow.fill()
     newest = int(flow.q["next_txn"]) - 1
     for txn in range(newest - 20, newest + 1):
-        cc.on_lost(flow.cfg, flow.q, txn, 0)
+        cc.on_lost(flow.cfg, flow.q, txn, True, 0)
     assert flow.q["cwnd"] == 32
     for expected in (16, 8, 4, 2, 2):
         flow.q["next_txn"] += 1
-        cc.on_lost(flow.cfg, flow.q, int(flow.q["next_txn"]) - 1, 0)
+        cc.on_lost(flow.cfg, flow.q, int(flow.q["next_txn"]) - 1, True, 0)
         assert flow.q["cwnd"] == expected
     flow.q["cwnd"] = 50.0
-    cc.on_rto(flow.cfg, flow.q, 0)
+    cc.on_rto(flow.cfg, flow.q, 1, 0)
     assert (flow.q["cwnd"], flow.q["ssthresh"]) == (2, 25)
 
 
@@ -159,8 +159,8 @@ def test_a_fixed_window_stays() -> None:
     flow.fill()
     for _ in range(30):
         flow.round_trip(marked=10)
-    cc.on_lost(flow.cfg, flow.q, 1 << 40, 0)
-    cc.on_rto(flow.cfg, flow.q, 0)
+    cc.on_lost(flow.cfg, flow.q, 1 << 40, True, 0)
+    cc.on_rto(flow.cfg, flow.q, 1, 0)
     assert flow.q["cwnd"] == 30
 
 

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What losses and reordering take from one connection, and how connections share a link that is full.
+
+Two switches with one link of 100 Gb/s between them, 16 hosts at each; a round trip is 4.2 us. Either one connection,
+while the link between the switches loses frames or delivers them late, in both directions; or several connections from
+different hosts to different hosts, whose only queue is at that link. A point is one run of one transport with one
+congestion control.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from detour.base.dataplane import PACKET_BYTES
+from detour.base.errors import DetourError
+from detour.base.times import US
+from detour.control.policy import Amount, StepMarking
+from detour.experiments import measure
+from detour.experiments.measure import RunTimes, Steady, jain
+from detour.experiments.steady import DRAWS, spread
+from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
+from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme
+from detour.hosts.config import LITERAL_LOSS
+from detour.topo import parse_topology
+
+ROAD_TOPOLOGY = "leaf-spine:leaves=2,spines=1,hosts=16"
+K_BYTES = 80_000
+"""where switches begin to mark"""
+ROAD_LINKS = LinkSettings(host_delay_ps=475_000, local_delay_ps=475_000, global_delay_ps=475_000)
+LOSSES = (0.001, 0.01, 0.05)
+REORDERING = 0.1
+"""fraction of frames that are late, by up to `LATE_PACKETS` packet times, evenly spread"""
+LATE_PACKETS = 10
+SENDERS = (2, 4, 8, 16)
+_VIRTUAL_US = {"quick": 2_000, "normal": 10_000, "full": 40_000}
+_DRAWS = {"quick": 1, "normal": DRAWS, "full": 2 * DRAWS}
+_PACKET_TIME_PS = PACKET_BYTES * 8_000_000_000_000 // ROAD_LINKS.rate_bps
+
+_OURS = {name: not value for name, value in LITERAL_LOSS.items()}
+_MARKING = StepMarking(Amount(K_BYTES, "bytes"))
+LOSS_SCHEMES: dict[tuple[str, str], Scheme] = {
+    ("lerp", "default"): Scheme("lerp", "lerp", "dctcp", "shortest", _MARKING, hosts=tuple(_OURS.items())),
+    ("lerp", "dctcp"): Scheme("lerp-dctcp", "lerp", "dctcp", "shortest", _MARKING),
+    ("lerp", "fixed"): Scheme("lerp-fixed", "lerp", "fixed", "shortest", _MARKING),
+    ("gbn", "dcqcn"): Scheme("gbn-dcqcn", "gbn", "dcqcn", "shortest", _MARKING),
+}
+"""by transport and control. `default`: what connections have unless they ask for something else; `dctcp`: the letter of
+RFC 8257, every loss halves the window and order shows it; `fixed`: a window of 128 packets"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossPoint(RunTimes):
+    """One run. `loss`, `reordering`: probabilities; `senders`: connections that share the link."""
+
+    transport: str
+    control: str
+    loss: float = 0.0
+    reordering: float = 0.0
+    senders: int = 1
+    seed: int = 1
+    experiment: str = "loss"
+
+
+def select(
+    extent: str = "normal", losses: Sequence[float] = LOSSES, senders: Sequence[int] = SENDERS, draws: int | None = None
+) -> list[LossPoint]:
+    """The points: every transport without loss, with each loss, with reordering, and with contention.
+
+    Raises:
+        DetourError: no such probability, or more senders than hosts.
+    """
+    _check(losses, senders)
+    plain = LossPoint(virtual_us=_VIRTUAL_US[extent], transport="", control="")
+    middle = sorted(losses)[len(losses) // 2] if losses else 0.0
+    roads = dict.fromkeys([(0.0, 0.0), *((loss, 0.0) for loss in losses), (0.0, REORDERING), (middle, REORDERING)])
+    return [
+        replace(point, transport=transport, control=control, seed=1 + draw)
+        for transport, control in LOSS_SCHEMES
+        for point in (
+            *(replace(plain, loss=loss, reordering=late) for loss, late in roads),
+            *(replace(plain, senders=count) for count in senders if control != "fixed"),
+        )
+        for draw in range(_DRAWS[extent] if draws is None else draws)
+    ]
+
+
+def _check(losses: Sequence[float], senders: Sequence[int]) -> None:
+    for loss in losses:
+        if not 0 < loss < 1:
+            raise DetourError(f"a loss of {loss:g} is no probability between 0 and 1")
+    hosts = len(parse_topology(ROAD_TOPOLOGY).hosts) // 2
+    for count in senders:
+        if not 2 <= count <= hosts:
+            raise DetourError(f"{count} senders; 2 to {hosts} can share the link")
+
+
+def seconds(point: LossPoint) -> float:
+    """Roughly what a point costs on one core."""
+    return 4.0 + point.virtual_us / 1000 * 0.4
+
+
+@dataclass(frozen=True)
+class LossRun:
+    """What came of a point. `mean_queue_bytes`: what data packets found waiting on their way, on average over half as
+    long again as the run took; everything else is of the run."""
+
+    transport: str
+    control: str
+    loss: float
+    reordering: float
+    senders: int
+    seed: int
+    goodput_gbps: float
+    steady: bool
+    virtual_ms: float
+    jain: float
+    mean_queue_bytes: int
+    drops: int
+    lost: int
+    spurious: int
+    retransmitted: int
+    timeouts: int
+
+
+def run(point: LossPoint) -> LossRun:
+    """Computes a point."""
+    topology = parse_topology(ROAD_TOPOLOGY)
+    half = len(topology.hosts) // 2
+    scheme = LOSS_SCHEMES[point.transport, point.control]
+    with VirtualFabric(
+        topology, scheme, RunSettings(links=ROAD_LINKS, seed=point.seed), queue_pairs=point.senders
+    ) as fabric:
+        link = next(link for link in topology.links if link.kind != "host")
+        late_ps = LATE_PACKETS * _PACKET_TIME_PS
+        fabric.network.set_faults(
+            fabric.link_ends(link.index)[0], loss=point.loss, late=point.reordering, late_ps=late_ps
+        )
+        fabric.connect([(number, half + number) for number in range(point.senders)])
+        fabric.send(ENDLESS)
+        return _summed_up(point, fabric, measure.settle(fabric, point))
+
+
+def _summed_up(point: LossPoint, fabric: VirtualFabric, found: Steady) -> LossRun:
+    counted = {name: int(fabric.column(f"st_{name}").sum()) for name in ("lost", "spurious", "retransmitted", "rtos")}
+    drops = int(fabric.network.port_stats()["queue_drops"].sum())
+    return LossRun(
+        point.transport,
+        point.control,
+        point.loss,
+        point.reordering,
+        point.senders,
+        point.seed,
+        goodput_gbps=round(found.goodput_gbps, 3),
+        steady=found.steady,
+        virtual_ms=round(found.seconds * 1e3, 3),
+        jain=round(jain(found.per_connection_gbps), 4),
+        mean_queue_bytes=_mean_queue(fabric, point),
+        drops=drops,
+        lost=counted["lost"],
+        spurious=counted["spurious"],
+        retransmitted=counted["retransmitted"],
+        timeouts=counted["rtos"],
+    )
+
+
+def _mean_queue(fabric: VirtualFabric, point: LossPoint) -> int:
+    """Bytes that data packets meet on average from now on: what they report as delay, times the rate."""
+
+    def reported() -> tuple[int, int]:
+        return int(fabric.column("st_rx_delay_sum").sum()), int(fabric.column("st_rx_delay_samples").sum())
+
+    before = reported()
+    fabric.run(fabric.now_ps + point.virtual_us * US // 2)
+    ticks, samples = (after - earlier for after, earlier in zip(reported(), before, strict=True))
+    return round(ticks / max(samples, 1) * fabric.config.tick_ps * ROAD_LINKS.rate_bps // (8 * 10**12))
+
+
+# -- results ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RoadRow:
+    """One connection on a bad road: its goodput as a fraction (0 to 1) of what the same transport has on a good one,
+    the mean over `draws`, with their sample standard deviation; `spurious_fraction`: of packets declared lost, those
+    that were not."""
+
+    transport: str
+    control: str
+    loss: float
+    reordering: float
+    fraction_of_lossless: float
+    spread: float | None
+    draws: int
+    steady: bool
+    goodput_gbps: float
+    spurious_fraction: float | None
+    timeouts: int
+
+
+@dataclass(frozen=True)
+class ContentionRow:
+    """Several connections on a full link: means over `draws`."""
+
+    transport: str
+    control: str
+    senders: int
+    goodput_gbps: float
+    jain: float
+    mean_queue_bytes: int
+    k_bytes: int
+    drops: float
+    draws: int
+    steady: bool
+
+
+@dataclass(frozen=True)
+class LossFindings:
+    """`rows`: losses and reordering; `contention`: shared links."""
+
+    rows: Sequence[RoadRow]
+    contention: Sequence[ContentionRow]
+
+
+def collect(results: Iterable[LossRun | None]) -> LossFindings:
+    """The rows, in the order of the points."""
+    cells: dict[tuple[Any, ...], list[LossRun]] = {}
+    for one in results:
+        if one is not None:
+            cells.setdefault((one.transport, one.control, one.loss, one.reordering, one.senders), []).append(one)
+    rows, contention = [], []
+    for (transport, control, _, _, senders), runs in cells.items():
+        if senders > 1:
+            contention.append(_shared(runs))
+        else:
+            good = {run.seed: run.goodput_gbps for run in cells.get((transport, control, 0.0, 0.0, 1), [])}
+            whole = [run for run in runs if good.get(run.seed)]
+            if whole:
+                rows.append(_road(whole, [run.goodput_gbps / good[run.seed] for run in whole]))
+    return LossFindings(rows, contention)
+
+
+def _road(runs: list[LossRun], fractions: list[float]) -> RoadRow:
+    one, lost, wide = runs[0], sum(run.lost for run in runs), spread(fractions)
+    return RoadRow(
+        one.transport,
+        one.control,
+        one.loss,
+        one.reordering,
+        round(statistics.fmean(fractions), 4),
+        None if wide is None else round(wide, 4),
+        len(runs),
+        all(run.steady for run in runs),
+        round(statistics.fmean(run.goodput_gbps for run in runs), 3),
+        round(sum(run.spurious for run in runs) / lost, 4) if lost else None,
+        sum(run.timeouts for run in runs),
+    )
+
+
+def _shared(runs: list[LossRun]) -> ContentionRow:
+    one = runs[0]
+    return ContentionRow(
+        one.transport,
+        one.control,
+        one.senders,
+        round(statistics.fmean(run.goodput_gbps for run in runs), 3),
+        round(statistics.fmean(run.jain for run in runs), 4),
+        round(statistics.fmean(run.mean_queue_bytes for run in runs)),
+        K_BYTES,
+        statistics.fmean(run.drops for run in runs),
+        len(runs),
+        all(run.steady for run in runs),
+    )

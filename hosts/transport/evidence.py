@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a loss says about the path: whether a queue was full, or the packet was only late.
+
+Every packet carries the queuing delay of its path, so a sender knows what others guess from losses. An answer that
+shows a loss is about a packet that was sent right after the lost one. If a full queue dropped that one, this one waited
+in nearly as long a queue: for longer than packets wait where marks begin (`mark_wait`, the least delay of a marked
+packet of this path), by half at least, since marks begin well below a full queue. If it did not wait, the link lost the
+packet, and the window stays.
+
+A packet that was declared lost and then arrives shows that the path does not keep order, and by how much
+(`reorder_ps`): from then on a packet counts as lost only if one that was sent so much later has arrived. RFC 8985,
+6.2 does the same with multiples of a quarter of the round trip; here the lateness itself is known, because answers name
+transmissions. As there, it is forgotten after 16 round trips with losses that were true. A cut that followed such
+losses alone is undone (RFC 4015, RFC 5682; `cc.on_spurious`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detour.base.jit import njit
+from detour.hosts.paths import delays
+
+_PERSISTENCE = 16
+"""round trips with losses, none of them spurious, after which reordering is forgotten (RFC 8985, 6.2.4)"""
+
+
+@njit
+def note_mark(q: Any, f: Any) -> None:
+    """The answer in `f` is about a packet of the current path that was marked."""
+    if f.has_delay and (q.mark_wait < 0 or f.delay < q.mark_wait):
+        q.mark_wait = f.delay
+
+
+@njit
+def is_congestion(cfg: Any, q: Any, f: Any) -> bool:
+    """Whether a loss that the answer in `f` shows was a full queue; it is, if nothing is known of queues."""
+    if cfg.every_loss_cuts or not f.has_delay:
+        return True
+    if q.mark_wait < 0:
+        return f.delay * cfg.tick_ps > delays.mtu_times(cfg, cfg.loss_mtus)
+    return 2 * f.delay > 3 * q.mark_wait
+
+
+@njit
+def note_late(cfg: Any, q: Any, sent: int) -> None:
+    """A transmission of time `sent` on the current path, which was declared lost, has arrived."""
+    if not cfg.adapts_to_reordering:
+        return
+    q.reorder_ps = min(max(q.reorder_ps, q.newest_sent - sent), q.srtt)
+    q.reorder_left = _PERSISTENCE
+
+
+@njit
+def note_loss(q: Any, txn: int) -> None:
+    """Transmission `txn` of the current path was declared lost."""
+    if txn < q.reorder_round:
+        return
+    q.reorder_round = q.next_txn
+    q.reorder_left -= 1
+    if q.reorder_left <= 0:
+        q.reorder_ps = 0
