@@ -45,8 +45,9 @@ class HostConfig:
     """upper bound, backoff included"""
     min_probe_timeout_ps: int = 20 * US
     """lower bound of the tail-loss probe's timeout of two smoothed RTTs (RFC 8985, 7.2)"""
-    retry_count: int = 7
-    """timeouts in a row without any progress before the QP fails"""
+    retry_ps: int = 500 * MS
+    """time without any progress, at the end of a timeout, after which a QP fails that does not say it itself
+    (`QPInitAttr.timeout`, `retry_cnt`)"""
     frame_life_ps: int = 1_000 * MS
     """longest time that a frame can be under way: a QP's number is not used again before (docs/transports.md)"""
 
@@ -171,7 +172,7 @@ class HostConfig:
             "initial_rto_ps": 200 * MS,
             "max_rto_ps": 2_000 * MS,
             # More than a minute: paths come back when the controller gets to it, and it shares the machine with us.
-            "retry_count": 40,
+            "retry_ps": 65_000 * MS,
             "min_probe_timeout_ps": 5 * MS,
             "frame_life_ps": 60_000 * MS,
             "react_delay_ps": 5 * MS,
@@ -224,16 +225,7 @@ LITERAL_LOSS: dict[str, Any] = {"every_loss_cuts": True, "adapts_to_reordering":
 """losses as the non-shortest-path paper and RFC 8257 have them: each is congestion, and what is overtaken is lost"""
 
 _MAY_BE_ZERO = (
-    *(
-        "retry_count",
-        "loss_mtus",
-        "delta2",
-        "confirmations",
-        "empty_mtus",
-        "delta2_empty",
-        "empty_confirmations",
-        "initial_probes",
-    ),
+    *("loss_mtus", "delta2", "confirmations", "empty_mtus", "delta2_empty", "empty_confirmations", "initial_probes"),
     *("probe_backlog", "data_dscp", "data_priority", "cnp_interval_ps", "dcqcn_decrease_ps", "dcqcn_bytes"),
 )
 _SHARES = ("delta1", "dctcp_g", "dcqcn_g", "dcqcn_reroute_share")

@@ -96,8 +96,9 @@ QP_RECORD = np.dtype(
         "snd_una snd_nxt snd_end sq_una sq_nxt sq_end nak_seq "
         # transmissions in order: in flight (first, first of this epoch, last), lost (first, last)
         "flight_head flight_tail epoch_head lost_head lost_tail inflight n_lost next_txn epoch "
-        # round trip and timeouts (left_rto: of the paths that were left)
-        "srtt rttvar rtt_epoch left_rto last_progress last_sent retries epoch_rtos tail_probe "
+        # round trip and timeouts (left_rto: of the paths that were left; retry_ps: time without progress before the QP
+        # fails, 0: the hosts' parameter; quiet_since: begin of that time, if `retries` is not 0)
+        "srtt rttvar rtt_epoch left_rto last_progress last_sent retries epoch_rtos tail_probe retry_ps quiet_since "
         # path: candidates, the current one, its queuing delay in ticks (-1: not known yet); the least delay of the
         # window that fills and of the one before it, packets in the former
         "mode n_cand cand delay low low_before low_count since_ptm rr_next ptm_seq "

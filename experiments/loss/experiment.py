@@ -17,7 +17,7 @@ from typing import Any
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.times import US
-from detour.control.policy import Amount, StepMarking
+from detour.control.policy import Amount, RedMarking, StepMarking
 from detour.experiments import measure
 from detour.experiments.measure import RunTimes, Steady, jain
 from detour.experiments.steady import DRAWS, spread
@@ -28,7 +28,7 @@ from detour.topo import parse_topology
 
 ROAD_TOPOLOGY = "leaf-spine:leaves=2,spines=1,hosts=16"
 K_BYTES = 80_000
-"""where switches begin to mark"""
+"""where switches begin to mark (for DCQCN: 100 to 400 kB)"""
 ROAD_LINKS = LinkSettings(host_delay_ps=475_000, local_delay_ps=475_000, global_delay_ps=475_000)
 LOSSES = (0.001, 0.01, 0.05)
 REORDERING = 0.1
@@ -41,11 +41,13 @@ _PACKET_TIME_PS = PACKET_BYTES * 8_000_000_000_000 // ROAD_LINKS.rate_bps
 
 _OURS = {name: not value for name, value in LITERAL_LOSS.items()}
 _MARKING = StepMarking(Amount(K_BYTES, "bytes"))
+_RISING = RedMarking(Amount(100_000, "bytes"), Amount(400_000, "bytes"), 0.2)
+"""for DCQCN, as ConWeave has it at 100 Gb/s"""
 LOSS_SCHEMES: dict[tuple[str, str], Scheme] = {
     ("lerp", "default"): Scheme("lerp", "lerp", "dctcp", "shortest", _MARKING, hosts=tuple(_OURS.items())),
     ("lerp", "dctcp"): Scheme("lerp-dctcp", "lerp", "dctcp", "shortest", _MARKING),
     ("lerp", "fixed"): Scheme("lerp-fixed", "lerp", "fixed", "shortest", _MARKING),
-    ("gbn", "dcqcn"): Scheme("gbn-dcqcn", "gbn", "dcqcn", "shortest", _MARKING),
+    ("gbn", "dcqcn"): Scheme("gbn-dcqcn", "gbn", "dcqcn", "shortest", _RISING),
 }
 """by transport and control. `default`: what connections have unless they ask for something else; `dctcp`: the letter of
 RFC 8257, every loss halves the window and order shows it; `fixed`: a window of 128 packets"""
@@ -202,7 +204,7 @@ class RoadRow:
 
 @dataclass(frozen=True)
 class ContentionRow:
-    """Several connections on a full link: means over `draws`."""
+    """Several connections on a full link: means over `draws`. `k_bytes`: where marks begin, if that is one place."""
 
     transport: str
     control: str
@@ -210,7 +212,7 @@ class ContentionRow:
     goodput_gbps: float
     jain: float
     mean_queue_bytes: int
-    k_bytes: int
+    k_bytes: int | None
     drops: float
     draws: int
     steady: bool
@@ -268,7 +270,7 @@ def _shared(runs: list[LossRun]) -> ContentionRow:
         round(statistics.fmean(run.goodput_gbps for run in runs), 3),
         round(statistics.fmean(run.jain for run in runs), 4),
         round(statistics.fmean(run.mean_queue_bytes for run in runs)),
-        K_BYTES,
+        K_BYTES if LOSS_SCHEMES[one.transport, one.control].ecn == _MARKING else None,
         statistics.fmean(run.drops for run in runs),
         len(runs),
         all(run.steady for run in runs),

@@ -38,7 +38,11 @@ def _contention(rows: Sequence[ContentionRow]) -> Table[ContentionRow]:
         right("Gb/s", lambda row: f"{row.goodput_gbps:.1f}"),
         right("Jain", lambda row: f"{row.jain:.4f}"),
         right("queue", lambda row: f"{row.mean_queue_bytes / 1e3:.1f} kB", means="what data packets met, on average"),
-        right("of K", lambda row: percent(row.mean_queue_bytes / row.k_bytes, 0), means=f"K: {K_BYTES / 1e3:g} kB"),
+        right(
+            "of K",
+            lambda row: percent(row.k_bytes and row.mean_queue_bytes / row.k_bytes, 0),
+            means=f"K: {K_BYTES / 1e3:g} kB",
+        ),
         right("drops", lambda row: f"{row.drops:.0f}"),
         left("steady", lambda row: yes_no(row.steady), wide=True),
     ]

@@ -238,19 +238,21 @@ def _on_loss_deadline(hs: Any, i: int, q: Any, now: int) -> None:
         return
     quiet = max(slot_row(hs, i, q.epoch_head).sent, q.last_progress)
     if quiet + rtt.timeout(cfg_row(hs), q) <= now:
-        _on_rto(hs, i, q, now)
+        _on_rto(hs, i, q, quiet, now)
     elif q.transport == TR_LERP and q.tail_probe == PROBE_NONE and rtt.is_known(q):
         q.tail_probe = PROBE_DUE if quiet + rtt.probe_timeout(cfg_row(hs), q) <= now else PROBE_NONE
 
 
 @inner
-def _on_rto(hs: Any, i: int, q: Any, now: int) -> None:
-    """Nothing has come back on this path: all of it counts as lost (RFC 6298, 5.4 to 5.6)."""
+def _on_rto(hs: Any, i: int, q: Any, quiet: int, now: int) -> None:
+    """Nothing has come back on this path since `quiet`: all of it counts as lost (RFC 6298, 5.4 to 5.6)."""
     cfg = cfg_row(hs)
+    if q.retries == 0:
+        q.quiet_since = quiet
     q.st_rtos += 1
     q.retries += 1
     q.epoch_rtos += 1
-    if q.retries > cfg.retry_count:
+    if now - q.quiet_since >= (q.retry_ps if q.retry_ps > 0 else cfg.retry_ps):
         fail(hs, i, np.int64(WC_RETRY_EXC_ERR))
         return
     if q.transport != TR_LERP:

@@ -397,7 +397,12 @@ class QPInitAttr:
 
     `psn`: its first PSN (default: random). `reordering`: the receiver holds what comes early instead of dropping it
     (go-back-N only; LERP always does). `initial_cwnd`: packets; with DCQCN a bound that stays (default: the room for
-    what is in flight)."""
+    what is in flight).
+
+    `timeout`, `retry_cnt`: as in `ibv_qp_attr`. The QP fails (`RETRY_EXC_ERR`) when nothing has come back for
+    4.096 us * 2^timeout * (retry_cnt + 1), timeout 0 to 31 (0: never; 14, 67 ms, if only the other one is given),
+    retry_cnt 0 to 7 (7). How often something is sent again within that time is the transport's affair (RFC 6298).
+    Neither: `HostConfig.retry_ps`."""
 
     recv_cq: CQ | None = None
     psn: int | None = None
@@ -406,6 +411,23 @@ class QPInitAttr:
     reordering: bool = False
     telemetry: bool = True
     initial_cwnd: float | None = None
+    timeout: int | None = None
+    retry_cnt: int | None = None
+
+    @property
+    def retry_ps(self) -> int:
+        """Time without progress after which the QP fails, ps; 0: the hosts' parameter.
+
+        Raises:
+            DetourError: a value that verbs do not have.
+        """
+        if self.timeout is None and self.retry_cnt is None:
+            return 0
+        timeout = 14 if self.timeout is None else self.timeout
+        retries = 7 if self.retry_cnt is None else self.retry_cnt
+        if not 0 <= timeout <= 31 or not 0 <= retries <= 7:
+            raise DetourError(f"timeout {timeout} must be 0 to 31 and retry_cnt {retries} 0 to 7")
+        return MAX_TIME if timeout == 0 else (4_096_000 << timeout) * (retries + 1)
 
 
 class QP:
@@ -425,6 +447,7 @@ class QP:
             raise DetourError(f"PSN {self.attr.psn} must be 0 to {(1 << 24) - 1}")
         if self.attr.reordering and self.attr.transport is not Transport.GO_BACK_N:
             raise DetourError("a reordering receiver is for go-back-N; LERP takes packets in any order as it is")
+        self._retry_ps = self.attr.retry_ps  # refused before a row is taken
         self.index = self.context.device.take("qp")
         self.psn = self.context.device.call(self._reset)
 
@@ -445,6 +468,7 @@ class QP:
                 "cc": int(self.attr.congestion_control),
                 "transport": int(self.attr.transport),
                 "in_order": int(self.attr.transport is Transport.GO_BACK_N and not self.attr.reordering),
+                "retry_ps": self._retry_ps,
             },
         )
         psn = self.attr.psn

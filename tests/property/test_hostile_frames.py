@@ -107,7 +107,7 @@ def test_mutated_frames_with_valid_checksums(seed: int, kind: dict[str, Any]) ->
         cnp_interval_ps=seed % 2 * 50 * US,
         probe_backlog=2,
         delta3=5,
-        retry_count=4,
+        retry_ps=2_000 * US,
         initial_rto_ps=100 * US,
         min_rto_ps=50 * US,
     )

@@ -27,7 +27,7 @@ COMMON = settings(
     derandomize=True, deadline=None, database=None, print_blob=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )  # fmt: skip
-PATIENT = HostConfig(retry_count=25, probe_backlog=4, delta3=20, delta2=5)
+PATIENT = HostConfig(retry_ps=60_000_000 * US, probe_backlog=4, delta3=20, delta2=5)
 """a QP that does not give up at 30 % loss, and probes often"""
 
 

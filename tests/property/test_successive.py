@@ -34,7 +34,7 @@ KINDS = {
 }
 PATHS = [Path(0x0101), Path(0x8102), Path(0x8203)]
 CONFIG = HostConfig(
-    retry_count=25, probe_backlog=4, delta3=20, delta2=5, cnp_interval_ps=10 * US, dcqcn_decrease_ps=0
+    retry_ps=60_000_000 * US, probe_backlog=4, delta3=20, delta2=5, cnp_interval_ps=10 * US, dcqcn_decrease_ps=0
 )  # fmt: skip
 
 

@@ -161,7 +161,7 @@ def test_a_refused_packet_is_named_again() -> None:
 
 @pytest.mark.parametrize("transport", list(Transport))
 def test_a_failed_connection_takes_no_answers_and_no_data(transport: Transport) -> None:
-    pair, data, ack = connection(transport, config=HostConfig(retry_count=0))
+    pair, data, ack = connection(transport, config=HostConfig(retry_ps=1))
     expire(pair.hs, 0, 10_000 * US)
     assert pair.qp_a.state is QPState.ERR
     before = books(pair)

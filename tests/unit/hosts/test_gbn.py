@@ -166,7 +166,7 @@ def test_dctcp_halves_once_a_gap() -> None:
 
 
 def test_a_dead_connection_fails() -> None:
-    config = HostConfig(retry_count=3)
+    config = HostConfig(retry_ps=14_000 * US)
     pair = make_pair(config=config, **gbn())
     net = Network(pair.hs, Weather(dead=lambda sport, now: now > 5 * US))
     pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 100_000), pair.mr_b.addr, pair.mr_b.rkey))
@@ -227,7 +227,7 @@ def test_selective_repeat_and_a_reordering_receiver_do_not_wait() -> None:
 def time_of(transport: Transport, loss: float, seed: int) -> int:
     """Time to transfer 1 MB under DCTCP, ps."""
     attr = QPInitAttr(psn=0, transport=transport, initial_cwnd=100)
-    pair = make_pair(memory=1 << 20, attr_a=attr, attr_b=attr, config=HostConfig(retry_count=50))
+    pair = make_pair(memory=1 << 20, attr_a=attr, attr_b=attr, config=HostConfig(retry_ps=60_000_000 * US))
     net = Network(pair.hs, Weather(loss=loss), seed=seed)
     transfer(pair, net, 1000)
     return net.now

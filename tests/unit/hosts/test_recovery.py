@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.frames.dissect import decode
 from detour.hosts.verbs.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, WCStatus
@@ -157,7 +158,7 @@ def test_a_repeat_on_the_new_path_does_not_condemn_the_old_packets() -> None:
 
 
 def test_a_dead_connection_fails_and_flushes() -> None:
-    config = HostConfig(retry_count=3)
+    config = HostConfig(retry_ps=14_000 * US)
     pair = make_pair(attr_a=FIXED_WINDOW, config=config)
     net = Network(pair.hs, Weather(dead=lambda sport, now: now > 5 * US))
     for number in range(3):
@@ -189,6 +190,44 @@ def test_in_real_time_an_outage_of_a_minute_is_survived(transport: Transport) ->
     begun = net.now
     assert net.run(lambda: bool(pair.cq_a.poll()), limit_ps=10 * minute)
     assert minute < net.now - begun < 2 * minute
+
+
+@pytest.mark.parametrize("transport", [Transport.LERP, Transport.GO_BACK_N])
+@pytest.mark.parametrize("outage_ms", [50, 200])
+def test_an_outage_of_a_fixed_path_is_survived(transport: Transport, outage_ms: int) -> None:
+    attr, end = QPInitAttr(transport=transport), outage_ms * 1000 * US
+    pair = make_pair(attr_a=attr, attr_b=attr)
+    net = Network(pair.hs, Weather(dead=lambda sport, now: 30 * US < now < end))
+    stats = transfer(pair, net, 200)
+    assert stats["rtos"] > 5
+    assert end < net.now < 2 * end + HostConfig().max_rto_ps
+
+
+@pytest.mark.parametrize(
+    ("timeout", "retry_cnt", "least_us", "most_us"),
+    [(8, 0, 1_049, 5_000), (8, 7, 8_389, 20_000), (None, 0, 67_109, 200_000), (None, None, 500_000, 700_000)],
+)
+def test_how_long_a_connection_tries(timeout: int | None, retry_cnt: int | None, least_us: int, most_us: int) -> None:
+    pair = make_pair(attr_a=QPInitAttr(timeout=timeout, retry_cnt=retry_cnt))
+    net = Network(pair.hs, Weather(dead=lambda sport, now: True))
+    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 10_000), pair.mr_b.addr, pair.mr_b.rkey))
+    done: list[WCStatus] = []
+    assert net.run(lambda: bool(done.extend(wc.status for wc in pair.cq_a.poll()) or done))
+    assert done == [WCStatus.RETRY_EXC_ERR]
+    assert least_us * US <= net.now <= most_us * US
+
+
+def test_with_timeout_zero_a_connection_tries_for_ever() -> None:
+    pair = make_pair(attr_a=QPInitAttr(timeout=0))
+    net = Network(pair.hs, Weather(dead=lambda sport, now: True))
+    pair.qp_a.post_send(SendWR(1, pair.mr_a.sge(0, 10_000), pair.mr_b.addr, pair.mr_b.rkey))
+    assert not net.run(lambda: bool(pair.cq_a.poll()), limit_ps=30_000_000 * US)
+
+
+@pytest.mark.parametrize("wrong", [{"timeout": 32}, {"timeout": -1}, {"retry_cnt": 8}])
+def test_budgets_that_verbs_do_not_have(wrong: dict[str, int]) -> None:
+    with pytest.raises(DetourError, match="must be 0 to 31 and retry_cnt"):
+        make_pair(attr_a=QPInitAttr(**wrong))
 
 
 def test_psn_wraps_in_the_middle_of_a_message_with_losses() -> None:
