@@ -133,6 +133,10 @@ class HostConfig:
     """packets to send that make a connection busy ("many packets to send", section III)"""
     dead_path_rtos: int = 2
     """timeouts in a row on one path that make the sender leave it"""
+    leaves_silent_paths: bool = True
+    """LERP: a sender asks when nothing comes back, and leaves a path that alone is silent (`silence`)"""
+    min_silence_ps: int = 1 * US
+    """shortest silence in which it asks"""
 
     react_delay_ps: int = 5 * US
     """NIC rerouting: a packet that waits for so much longer than before is a sign of congestion, as its mark is"""
@@ -174,6 +178,7 @@ class HostConfig:
             # More than a minute: paths come back when the controller gets to it, and it shares the machine with us.
             "retry_ps": 65_000 * MS,
             "min_probe_timeout_ps": 5 * MS,
+            "min_silence_ps": 100 * MS,
             "frame_life_ps": 60_000 * MS,
             "react_delay_ps": 5 * MS,
             "react_hold_ps": 50 * MS,
@@ -221,8 +226,9 @@ DCQCN_PAPER: dict[str, Any] = DCQCN_VENDOR | {
 }  # fmt: skip
 """DCQCN of SIGCOMM 2015, sections 3.1 to 3.3 and 5: alpha's timer must be longer than the interval of CNPs"""
 
-LITERAL_LOSS: dict[str, Any] = {"every_loss_cuts": True, "adapts_to_reordering": False}
-"""losses as the non-shortest-path paper and RFC 8257 have them: each is congestion, and what is overtaken is lost"""
+LITERAL_LOSS: dict[str, Any] = {"every_loss_cuts": True, "adapts_to_reordering": False, "leaves_silent_paths": False}
+"""losses as the non-shortest-path paper and RFC 8257 have them: each is congestion, what is overtaken is lost, and only
+timeouts tell of a dead path"""
 
 _MAY_BE_ZERO = (
     *("loss_mtus", "delta2", "confirmations", "empty_mtus", "delta2_empty", "empty_confirmations", "initial_probes"),

@@ -16,7 +16,7 @@ from detour.hosts import cc, nic, openloop
 from detour.hosts.config import MAX_PAYLOAD
 from detour.hosts.frames import dissect, wire
 from detour.hosts.jit import inner
-from detour.hosts.paths import paths
+from detour.hosts.paths import paths, silence
 from detour.hosts.rows import cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row
 from detour.hosts.state import FIRST_QPN, MAX_TIME, NIL, Hosts, make_hosts
 from detour.hosts.transport import answers, responder, sender, timers
@@ -68,7 +68,8 @@ def _feedback(hs: Any, i: int, q: Any, kind: int, now: int) -> None:
     if kind == dissect.IS_ACK:
         sender.on_ack(hs, i, now)
     elif kind == dissect.IS_PTR:
-        paths.on_ptr(hs, i, now)
+        if paths.on_ptr(hs, i, now):
+            silence.on_answer(hs, i, q, now)
     elif not answers.is_notification(hs, i, q):
         q.st_answers_dropped += 1
     else:

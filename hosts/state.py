@@ -83,7 +83,9 @@ QP_COUNTERS = (
     "st_rx_packets st_rx_bytes st_rx_ecn_marked st_rx_delay_sum st_rx_delay_samples st_rx_delivered st_rx_duplicates "
     "st_rx_refused st_rx_not_ready st_rx_early_dropped st_rx_naks st_rx_cnps st_rx_held_peak st_rx_held_bytes_peak "
     # requester again: ACKs, NAKs, CNPs and PTRs that cannot be answers to what was sent (`answers`)
-    "st_answers_dropped"
+    "st_answers_dropped "
+    # and paths left because they alone were silent
+    "st_failovers"
 )
 QP_RECORD = np.dtype(
     _ints(
@@ -97,13 +99,18 @@ QP_RECORD = np.dtype(
         # transmissions in order: in flight (first, first of this epoch, last), lost (first, last)
         "flight_head flight_tail epoch_head lost_head lost_tail inflight n_lost next_txn epoch "
         # round trip and timeouts (left_rto: of the paths that were left; retry_ps: time without progress before the QP
-        # fails, 0: the hosts' parameter; quiet_since: begin of that time, if `retries` is not 0)
-        "srtt rttvar rtt_epoch left_rto last_progress last_sent retries epoch_rtos tail_probe retry_ps quiet_since "
+        # fails, 0: the hosts' parameter; quiet_since: begin of that time, if `retries` is not 0;
+        # rtt_peak: the longest recent one)
+        "srtt rttvar rtt_epoch left_rto last_progress last_sent retries epoch_rtos tail_probe "
+        "retry_ps quiet_since rtt_peak "
         # path: candidates, the current one, its queuing delay in ticks (-1: not known yet); the least delay of the
         # window that fills and of the one before it, packets in the former
         "mode n_cand cand delay low low_before low_count since_ptm rr_next ptm_seq "
         # probing round: 0 none, 1 before the first PTR, 2 until three times its round trip
         "probed round round_first round_start round_deadline round_open round_done "
+        # a silent path (`silence`): since when it was when others were asked, the first PTM then, who answered
+        # best, whether this path did
+        "asked_since asked_first asked_best asked_lives "
         # NIC rerouting: bad answers in a row, losses seen, least delay (ticks), until when nothing is judged, last move
         "react_bad react_lost react_base react_hold react_moved "
         # responder

@@ -202,8 +202,14 @@ def start_round(hs: Any, i: int, q: Any, now: int) -> None:
     q.round_done = 0
     q.round_start = now
     q.round_deadline = now + rtt.timeout(cfg_row(hs), q)
-    h = host_row(hs, q.host)
-    chosen = 0
+    probe_others(hs, i, q, probes)
+    timers.advance(hs, i, q, q.round_deadline)
+
+
+@inner
+def probe_others(hs: Any, i: int, q: Any, probes: int) -> None:
+    """Queues PTMs on so many random candidates other than the current one, of which there are as many at least."""
+    h, others, chosen = host_row(hs, q.host), q.n_cand - 1, 0
     for place in range(q.n_cand):  # each of those that remain with equal probability (Knuth's algorithm S)
         if place == q.cand:
             continue
@@ -211,7 +217,6 @@ def start_round(hs: Any, i: int, q: Any, now: int) -> None:
             send_ptm(hs, i, q, place)
             chosen += 1
         others -= 1
-    timers.advance(hs, i, q, q.round_deadline)
 
 
 @inner
@@ -231,13 +236,13 @@ def _is_awaited(hs: Any, i: int, q: Any, f: Any) -> bool:
 
 
 @inner
-def on_ptr(hs: Any, i: int, now: int) -> None:
-    """The PTR in `frame_row(hs)` came in for QP `i`."""
+def on_ptr(hs: Any, i: int, now: int) -> bool:
+    """The PTR in `frame_row(hs)` came in for QP `i`; False if it is not believed."""
     f = frame_row(hs)
     q = qp_row(hs, i)
     if q.state != QPS_RTS or not _is_awaited(hs, i, q, f):
         q.st_answers_dropped += 1
-        return
+        return False
     c = candidate_row(hs, i, f.cand)
     c.asked = NIL
     c.delay = f.reflected
@@ -246,10 +251,10 @@ def on_ptr(hs: Any, i: int, now: int) -> None:
         delays.note(cfg_row(hs), q, f.reflected, cc.window(q))
     if q.round == ROUND_NONE:
         _consider(hs, i, q, f.cand, now)
-        return
+        return True
     place = (f.psn - q.round_first) & 0x7FFFFFFF
     if place >= q.round_open:
-        return
+        return True
     c.answered = q.round_first
     q.round_done += 1
     if q.round == ROUND_FIRST:
@@ -258,6 +263,7 @@ def on_ptr(hs: Any, i: int, now: int) -> None:
         timers.advance(hs, i, q, q.round_deadline)
     if q.round_done == q.round_open and q.delay >= 0:
         _decide(hs, i, q, now)
+    return True
 
 
 @inner

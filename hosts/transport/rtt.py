@@ -7,6 +7,9 @@ from typing import Any
 
 from detour.hosts.jit import inner
 
+_PEAK_SAMPLES = 512
+"""samples in which the longest recent round trip loses 63 % of what it is above the mean"""
+
 
 @inner
 def is_known(q: Any) -> Any:
@@ -21,10 +24,12 @@ def on_sample(q: Any, rtt: int) -> None:
         q.rtt_epoch = q.epoch
         q.srtt = max(rtt, 1)
         q.rttvar = rtt // 2
+        q.rtt_peak = q.srtt
         return
     error = rtt - q.srtt
     q.rttvar += (abs(error) - q.rttvar) // 4
     q.srtt = max(q.srtt + error // 8, 1)
+    q.rtt_peak = max(q.rtt_peak - (q.rtt_peak - q.srtt) // _PEAK_SAMPLES, rtt)
 
 
 @inner

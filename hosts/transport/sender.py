@@ -18,7 +18,7 @@ from detour.hosts.frames import wire
 from detour.hosts.frames.wire import SYNDROME_ACCESS, SYNDROME_ACK, SYNDROME_SEQUENCE, unwrap
 from detour.hosts.jit import inner
 from detour.hosts.nic import activate
-from detour.hosts.paths import paths, reroute
+from detour.hosts.paths import paths, reroute, silence
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, host_row, qp_row, slot_row, wqe_row
 from detour.hosts.state import MAX_TIME, NIL, QPS_RTS, TR_LERP, WC_REM_ACCESS_ERR, WC_RETRY_EXC_ERR
 from detour.hosts.transport import answers, flight, gbn, lerp, rtt, timers
@@ -186,7 +186,7 @@ def deadline(hs: Any, i: int, q: Any) -> int:
 @inner
 def _deadline_of_timers(hs: Any, i: int, q: Any) -> int:
     """`deadline`, leaving pacing aside."""
-    return min(_loss_deadline(hs, i, q), paths.deadline(q), q.cc_timer)
+    return min(_loss_deadline(hs, i, q), silence.deadline(hs, i, q), paths.deadline(q), q.cc_timer)
 
 
 @inner
@@ -215,6 +215,7 @@ def on_deadline(hs: Any, i: int, now: int) -> None:
     if q.cc_timer <= now:
         cc.on_timer(cfg_row(hs), q, now)
     paths.on_deadline(hs, i, q, now)
+    silence.on_deadline(hs, i, q, now)
     if _loss_deadline(hs, i, q) <= now:
         _on_loss_deadline(hs, i, q, now)
     if q.state == QPS_RTS and can_send(hs, q):

@@ -730,7 +730,12 @@ def _fresh() -> Any:
     """The row of a QP in RESET."""
     q = np.zeros(1, state.QP_RECORD)[0]
     chains = "flight_head flight_tail epoch_head lost_head lost_tail heap_pos active_next"
-    _assign(q, dict.fromkeys(f"{chains} nak_seq rcv_refused delay low low_before mark_wait".split(), NIL))
+    _assign(
+        q,
+        dict.fromkeys(
+            f"{chains} nak_seq rcv_refused delay low low_before mark_wait asked_since asked_best".split(), NIL
+        ),
+    )
     _assign(q, {"state": state.QPS_RESET, "round_deadline": MAX_TIME, "cc_timer": MAX_TIME})
     return q
 
