@@ -14,7 +14,7 @@ from detour.experiments.nonshortest import ablation, additions, experiment, hold
 from detour.experiments.nonshortest.experiment import NonshortestRun, NonshortestSelection, changed, select
 from detour.experiments.nonshortest.settings import Setting, setting_of
 from detour.experiments.nonshortest.workloads import HOLD_OUTS
-from detour.fabric.footings.virtual.scheme import OTHERS, SCHEMES, scheme
+from detour.fabric.footings.virtual.scheme import BENCHMARK, OTHERS, SCHEMES, SHORTEST_PATH, TELEMETRY_GBN, scheme
 from detour.topo import parse_topology
 from tests.unit.experiments.test_nonshortest import run
 
@@ -45,6 +45,24 @@ def test_the_sweep_gives_every_candidate_the_same_time_draws_and_cells() -> None
             assert {(p.pattern, p.pairs, p.virtual_us, p.seed) for p in mine} == cells
     with pytest.raises(DetourError, match="sought on D1, D2, D3"):
         tuning.select("dragonfly:p=2,a=8,h=4")
+
+
+def test_larger_topologies_are_swept_with_the_best_of_the_smaller_ones() -> None:
+    for name, (smaller, count) in tuning.SHORTLISTS.items():
+        found = tuning.candidates(name)
+        assert set(found) == set(holdout.HELD_OUT)
+        for one, some in found.items():
+            best = settings.stored().topologies[smaller].schemes[one].tried
+            assert list(some) == [tried.setting for tried in best[:count]]
+        assert tuning.candidates(name, whole=True) == settings.CANDIDATES
+    assert tuning.candidates("D1") == settings.CANDIDATES
+
+
+def test_a_scheme_that_was_not_swept_takes_the_setting_of_the_nearest_where_it_was() -> None:
+    network = parse_topology("d2")
+    for name in (TELEMETRY_GBN, SHORTEST_PATH):
+        assert settings.chosen(network, name) == settings.stored().topologies["D1"].schemes[name.name].setting
+    assert settings.chosen(network, BENCHMARK) == settings.stored().topologies["D2"].schemes["Benchmark"].setting
 
 
 def test_no_result_uses_the_draw_that_settings_were_chosen_on() -> None:
@@ -102,7 +120,7 @@ def test_what_is_stored_was_tried() -> None:
     for name, found in settings.stored().topologies.items():
         assert found.topology == name
         for one, choice in found.schemes.items():
-            assert {each.setting for each in choice.tried} == set(settings.CANDIDATES[one]), (name, one)
+            assert {each.setting for each in choice.tried} == set(tuning.candidates(name)[one]), (name, one)
             assert choice.tried[0].score == max(each.score for each in choice.tried)
             assert choice.setting == choice.tried[0].setting
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -225,7 +226,7 @@ def test_with_timeout_zero_a_connection_tries_for_ever() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"timeout": 32}, {"timeout": -1}, {"retry_cnt": 8}])
-def test_budgets_that_verbs_do_not_have(wrong: dict[str, int]) -> None:
+def test_budgets_that_verbs_do_not_have(wrong: dict[str, Any]) -> None:
     with pytest.raises(DetourError, match="must be 0 to 31 and retry_cnt"):
         make_pair(attr_a=QPInitAttr(**wrong))
 
