@@ -33,7 +33,9 @@ def candidates(topology: str, whole: bool = False) -> dict[str, tuple[Setting, .
     smaller, count = SHORTLISTS[topology]
     known = settings.stored().topologies.get(smaller)
     if known is None:
-        raise DetourError(f"{topology} is tried with the best of {smaller}, which was not swept; --full tries everything")
+        raise DetourError(
+            f"{topology} is tried with the best of {smaller}, which was not swept; --full tries everything"
+        )
     return {scheme: tuple(one.setting for one in known.schemes[scheme].tried[:count]) for scheme in HELD_OUT}
 
 
