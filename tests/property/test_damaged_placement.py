@@ -85,7 +85,7 @@ def least_busy(network: Topology, flows: FlowSet, down: Failures, *, detours: bo
     found = milp(
         np.eye(len(owner) + 1)[-1],
         integrality=np.append(np.ones(len(owner)), 0),
-        bounds=Bounds(np.zeros(len(owner) + 1), np.append(np.ones(len(owner)), np.inf)),
+        bounds=Bounds(0, np.inf),
         constraints=[LinearConstraint(loads, -np.inf, 0), LinearConstraint(choice, 1, 1)],
     )
     assert found.status == 0
