@@ -30,8 +30,14 @@ def register(commands: Any) -> None:
     """Adds this command."""
     place = operation(commands, "place", _place)
     place.add_argument("jobs", type=Path, metavar="JOBS", help="job file, YAML or JSON (docs/placement.md)")
-    place.add_argument("--topo", metavar="SPEC", help="leaf-spine:leaves=,spines=,hosts= or fat-tree:k=")
-    place.add_argument("--fail", action="append", default=[], metavar="LINK|SWITCH", help="is down; may be repeated")
+    place.add_argument(
+        "--topo", metavar="SPEC", help="like fat-tree:k=8, leaf-spine:leaves=,spines=,hosts=, d1, fcplus:n=,s="
+    )
+    place.add_argument(
+        "--fail", action="append", default=[], metavar="LINK|SWITCH[,...]", help="is down; may be repeated"
+    )
+    place.add_argument("--repair", action="store_true", help="place before --fail, and repair that afterwards")
+    place.add_argument("--detours", action="store_true", help="also longer paths than the shortest, of 6 uSIDs at most")
     place.add_argument("--seeds", type=draws, default=100, metavar="N", help="draws of ports for ECMP (100)")
     place.add_argument("--out", type=Path, metavar="FILE", help="writes all assignments as JSON")
     place.add_argument("--reroute", action="store_true", help="with --apply: the controller moves congested flows")
@@ -43,6 +49,9 @@ def _place(options: argparse.Namespace) -> None:
     if options.apply:
         if options.topo or options.fail:
             raise DetourError("with --apply topology and failures are those of the fabric that is up")
+        for option in ("repair", "detours"):
+            if getattr(options, option):
+                raise DetourError(f"--{option} is for --topo, not for --apply")
         _apply(options)
         return
     for option in ("reroute", "watch"):
@@ -56,14 +65,19 @@ def _place(options: argparse.Namespace) -> None:
     from detour.topo import parse_failure, parse_topology
 
     topology = parse_topology(options.topo)
-    failures = frozenset(parse_failure(topology, text) for text in options.fail)
+    names = [name.strip() for text in options.fail for name in text.split(",")]
+    failures = frozenset(parse_failure(topology, name) for name in names)
+    if options.repair and not failures:
+        raise DetourError("--repair needs what has failed: --fail LINK|SWITCH")
     flows = read_jobs(options.jobs, topology)
     with shown_progress(options.json) as progress:
-        found, report = compare(topology, flows, failures, options.seeds, progress)
+        found, report = compare(
+            topology, flows, failures, options.seeds, progress, detours=options.detours, repaired=options.repair
+        )
         listed = range(len(flows)) if options.out or len(flows) <= _LISTED else range(_SHOWN)
         rows = found.assignments(listed)
     if options.out:
-        document = {"topology": topology.spec, "failures": options.fail, "assignments": as_json(rows)}
+        document = {"topology": topology.spec, "failures": names, "assignments": as_json(rows)}
         _write(options.out, json.dumps(document))
     report = replace(report, assignments=rows if len(flows) <= _LISTED else None)
     present(report, options, lambda page: show_placement(page, report, rows))
@@ -104,16 +118,25 @@ def show_placement(page: Page, report: PlacementReport, rows: Sequence[Assignmen
     )
     page.print(
         f"{_count(report.flows, 'flow')} of {_count(report.jobs, 'job')} on {report.topology}, "
-        f"by {report.method} in {report.seconds:.2f} s"
+        f"{'repaired' if report.moved is not None else 'by ' + report.method} in {report.seconds:.2f} s"
+        + (f", {_count(report.moved, 'flow')} moved" if report.moved is not None else "")
     )
     page.print(
         f"collisions: {report.collisions} (no placement can have less than {report.lower_bound}); "
         f"ECMP: {report.ecmp_mean:.1f} on average, {report.ecmp_worst} at worst of {report.seeds} seeds"
     )
     page.print(
-        f"busiest link: {_count(report.busiest, 'flow')}; ECMP: {report.ecmp_busiest_mean:.1f} on average, "
-        f"{report.ecmp_busiest_worst} at worst"
+        f"busiest link: {_amount(report.busiest, report.unit)} (bound {report.bound}, {_gap(report)}); "
+        f"ECMP: {report.ecmp_busiest_mean:.1f} on average, {report.ecmp_busiest_worst} at worst"
     )
+
+
+def _amount(number: int, unit: str) -> str:
+    return _count(number, unit.removesuffix("s"))
+
+
+def _gap(report: PlacementReport) -> str:
+    return f"{report.busiest_gap:.2%} above, not proven" if report.busiest > report.bound else "reached"
 
 
 def _count(number: int, what: str) -> str:

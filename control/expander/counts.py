@@ -133,15 +133,19 @@ def examined(routes: ExpanderRoutes, report: SourcesProgress | None = None) -> E
     """K2: how many of a pair's shortest paths have to be examined until K that the priorities admit are found.
 
     Paths of the last length come in random order: of C there, A admitted, r of them taken, (C + 1) / (A + 1) * r are
-    examined on the average. Where lengths are so great that counting simple paths one by one would take minutes,
-    walks that never turn back are counted instead; they are more by the few that meet themselves.
+    examined on the average. Where lengths are so great that counting simple paths one by one would take minutes, walks
+    that never turn back are counted instead; they are more by the few that meet themselves.
+
+    Of paths that share no link there are seldom K: all paths are examined until the last one that is taken, and of its
+    length those that are taken are the admitted ones.
     """
     network, policy = routes.network, routes.policy
-    if not policy.priorities:
+    if not policy.priorities and not policy.disjoint:
         return Examined(routes.mean_paths, True)
     ch, n = native(network.channels), network.size
     longest = np.empty(len(routes.pairs), np.int64)
     _last_lengths(routes.first, routes.length, longest)
+    taken = np.add.reduceat(routes.length == np.repeat(longest, np.diff(routes.first)), routes.first[:-1])
     deepest = int(longest.max())
     exact = float(network.tors.size) * float(network.degrees.mean() - 1) ** deepest <= _EXACT_WALKS
     order = np.argsort(routes.pairs[:, 0], kind="stable")
@@ -157,10 +161,11 @@ def examined(routes: ExpanderRoutes, report: SourcesProgress | None = None) -> E
             every[:] = counted
         else:
             _walks(source, deepest, ch, every)
-        few = np.zeros((deepest + 1, n), np.int64)
-        _count(source, deepest, policy.budget, ch, on_path, few)
-        admitted[:] = few
-        total += float(_examined_of(routes, mine, longest[mine], every, admitted).sum())
+        if not policy.disjoint:
+            few = np.zeros((deepest + 1, n), np.int64)
+            _count(source, deepest, policy.budget, ch, on_path, few)
+            admitted[:] = few
+        total += float(_examined_of(routes, mine, longest[mine], taken[mine], every, admitted).sum())
         if report:
             report(i + 1, sources.size)
     return Examined(total / len(routes.pairs), exact)
@@ -170,12 +175,16 @@ def _examined_of(
     routes: ExpanderRoutes,
     mine: NDArray[np.int64],
     last: NDArray[np.int64],
+    taken: NDArray[np.int64],
     every: NDArray[np.float64],
     admitted: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """K2 of the pairs `mine`, all from one source; every and admitted: (length, switch) numbers of paths."""
+    """K2 of the pairs `mine`, all from one source, whose longest paths have `last` links, of which `taken` are taken;
+    every and admitted: (length, switch) numbers of paths."""
     target = routes.pairs[mine, 1]
     shorter = np.cumsum(every, axis=0)[last - 1, target]
+    if routes.policy.disjoint:
+        return shorter + taken * (np.maximum(every[last, target], taken) + 1) / (taken + 1)
     found = np.diff(routes.first)[mine]
     rest = found - np.cumsum(admitted, axis=0)[last - 1, target]
     at_last = np.maximum(every[last, target], admitted[last, target])

@@ -11,10 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from detour.base.jit import njit
+from detour.control.expander.disjoint import disjoint_from
 from detour.topo.expander.network import Channels
 
 PLAIN, DIVERSE, DISJOINT = 0, 1, 2
-"""which of the paths of equal length are taken: the first ones; those that share least; only such as share no link"""
+"""which paths are taken of those of equal length: the first ones; those that share least; or of all of them such as
+share no link (`disjoint`)"""
 
 FREE = 1 << 30
 """as many down-ups as a path likes: KSP"""
@@ -101,26 +103,26 @@ def walk(source, hops, budget, wanted, near, ch, on_path, ends, columns):
 
 
 @njit
-def _use(source, path, hops, ch, use, by_link, count):
-    """Counts the channels (or links) of a path, or forgets them (count False)."""
+def _use(source, path, hops, ch, use, count):
+    """Counts the channels of a path, or forgets them (count False)."""
     width = ch.neighbour.shape[1]
     x = source
     for d in range(hops):
         c = path[d]
-        i = ch.link[x, c] if by_link else x * width + c
+        i = x * width + c
         use[i] = use[i] + 1 if count else 0
         x = ch.neighbour[x, c]
 
 
 @njit
-def _things(source, candidates, columns, hops, ch, by_link, used):
-    """The channels (or links) of every candidate, into `used` (candidates, hops)."""
+def _channels(source, candidates, columns, hops, ch, used):
+    """The channels of every candidate, into `used` (candidates, hops)."""
     width = ch.neighbour.shape[1]
     for i in range(candidates.size):
         x = source
         for d in range(hops):
             c = columns[candidates[i], d]
-            used[i, d] = ch.link[x, c] if by_link else x * width + c
+            used[i, d] = x * width + c
             x = ch.neighbour[x, c]
 
 
@@ -128,13 +130,13 @@ def _things(source, candidates, columns, hops, ch, by_link, used):
 def choose(used, hops, room, ties, use, chosen):
     """Marks in `chosen` which candidates are taken, at most `room`.
 
-    `use` counts the channels (DISJOINT: the links) of paths taken before; what is taken now is added. In DIVERSE
-    order a path is taken in round m if its channels are in use m times in all, at most, by then.
+    `use` counts the channels of paths taken before; what is taken now is added. In DIVERSE order a path is taken in
+    round m if its channels are in use m times in all, at most, by then.
     """
     total = used.shape[0]
     limit = min(room, total)
     chosen[:total] = False
-    if ties == PLAIN or (ties == DIVERSE and limit == total):
+    if ties == PLAIN or limit == total:
         chosen[:limit] = True
         return
     taken, most = 0, 0
@@ -152,8 +154,6 @@ def choose(used, hops, room, ties, use, chosen):
                     use[used[i, d]] += 1
                 if taken == limit:
                     break
-        if ties == DISJOINT:
-            break
         most += 1
 
 
@@ -189,7 +189,6 @@ def paths_from(source, wanted, k, budget, ties, max_hops, ch, have, length, kept
     ends, columns = np.empty((4096, 1), np.int32), np.empty((4096, max_hops), np.uint8)
     use = np.zeros(n * width, np.int32)
     chosen, used = np.empty(1, np.bool_), np.empty((1, max_hops), np.int32)
-    by_link = ties == DISJOINT
     for hops in range(1, max_hops + 1):
         if not wanted.any():
             break
@@ -208,11 +207,11 @@ def paths_from(source, wanted, k, budget, ties, max_hops, ch, have, length, kept
                 )
             before = have[y]
             for i in range(before):
-                _use(source, kept[y, i], length[y, i], ch, use, by_link, True)
-            _things(source, candidates, columns, hops, ch, by_link, used)
+                _use(source, kept[y, i], length[y, i], ch, use, True)
+            _channels(source, candidates, columns, hops, ch, used)
             choose(used[: candidates.size], hops, k - before, ties, use, chosen)
             for i in range(before):
-                _use(source, kept[y, i], length[y, i], ch, use, by_link, False)
+                _use(source, kept[y, i], length[y, i], ch, use, False)
             for i in range(candidates.size):
                 if chosen[i]:
                     kept[y, have[y], :hops] = columns[candidates[i], :hops]
@@ -241,7 +240,10 @@ def paths_of_sources(sources, wanted, k, budget, ties, max_hops, ch, count, leng
     row = 0
     for i in range(sources.size):
         want = wanted[i].copy()
-        paths_from(sources[i], want, k, budget, ties, max_hops, ch, count[i], length, kept)
+        if ties == DISJOINT:
+            disjoint_from(sources[i], want, k, budget, max_hops, ch, count[i], length, kept)
+        else:
+            paths_from(sources[i], want, k, budget, ties, max_hops, ch, count[i], length, kept)
         for y in range(n):
             for j in range(count[i, y]):
                 lengths[row] = length[y, j]

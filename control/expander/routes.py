@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,8 +25,8 @@ SourcesProgress = Callable[[int, int], None]
 TIES = {"diverse": DIVERSE, "plain": PLAIN}
 MAX_HOPS = 12
 """longest path that is looked for; with 18 and more links a switch no pair of 2000 switches needs as many"""
-_CHUNK_ROWS = 4_000_000
-"""paths computed between two reports at most"""
+_CHUNK_ROWS = 500_000
+"""paths that a thread computes at a time at most"""
 
 
 @dataclass(frozen=True)
@@ -153,17 +155,20 @@ def compute(
     if pairs is None:
         pairs = all_pairs(network)
     wanted = pairs[pairs[:, 0] < pairs[:, 1]] if both_directions else pairs
-    sources = np.unique(wanted[:, 0])
+    sources = np.unique(wanted[:, 0]).astype(np.int64)
     ch = enumeration.native(network.channels)
     per_chunk = max(1, _CHUNK_ROWS // (policy.k * network.size))
-    parts, counts = [], np.zeros((network.size, network.size), np.int32)
+    chunks = [sources[begin : begin + per_chunk] for begin in range(0, sources.size, per_chunk)]
+    parts, counts, done = [], np.zeros((network.size, network.size), np.int32), 0
     if report:
         report(0, sources.size)
-    for begin in range(0, sources.size, per_chunk):
-        some = sources[begin : begin + per_chunk].astype(np.int64)
-        parts.append(_chunk(some, wanted, policy, ch, counts))
-        if report:
-            report(min(begin + per_chunk, sources.size), sources.size)
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+        for some, part in zip(chunks, threads.map(lambda some: _chunk(some, wanted, policy, ch), chunks), strict=True):
+            counts[some] = part[2]
+            parts.append(part)
+            done += some.size
+            if report:
+                report(done, sources.size)
     longest = max(part[1].shape[1] for part in parts)
     length = np.concatenate([part[0] for part in parts])
     columns = np.concatenate([_widened(part[1], longest) for part in parts])
@@ -173,9 +178,9 @@ def compute(
 
 
 def _chunk(
-    sources: NDArray[np.int64], wanted: NDArray[np.int32], policy: PathPolicy, ch: Channels, counts: NDArray[np.int32]
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Lengths and columns of the paths of some sources; fills in their rows of `counts`."""
+    sources: NDArray[np.int64], wanted: NDArray[np.int32], policy: PathPolicy, ch: Channels
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int32]]:
+    """Lengths and columns of the paths of some sources, and their numbers (sources, switches)."""
     want = np.zeros((sources.size, ch.neighbour.shape[0]), np.bool_)
     row = np.searchsorted(sources, wanted[:, 0])
     mine = (row < sources.size) & (sources[np.minimum(row, sources.size - 1)] == wanted[:, 0])
@@ -186,8 +191,7 @@ def _chunk(
     rows = enumeration.paths_of_sources(
         sources, want, policy.k, policy.budget, policy.rule, policy.max_hops, ch, count, length, columns
     )
-    counts[sources] = count
-    return length[:rows].copy(), columns[:rows, : max(1, int(length[:rows].max(initial=1)))].copy()
+    return length[:rows].copy(), columns[:rows, : max(1, int(length[:rows].max(initial=1)))].copy(), count
 
 
 def _widened(columns: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:

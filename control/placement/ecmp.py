@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.arrays import Int32Array
+from detour.base.arrays import Int64Array
 from detour.base.jit import njit
-from detour.control.placement.clos import Clos, colliding
+from detour.control.placement.jobs import FlowSet
+from detour.control.placement.network import PlacementNetwork, colliding
 from detour.control.routes.hashes import PATHS, crc_table
 
 _TABLE = np.array(crc_table(), dtype=np.uint16)
@@ -24,7 +25,7 @@ _TABLE = np.array(crc_table(), dtype=np.uint16)
 @dataclass(frozen=True)
 class Hashed:
     """Collisions over all seeds. `load`: (links,) mean flows on every link; `pairs`, `worst_pairs`: (links,) collisions
-    on every link, mean and worst; `busiest`: most flows on one, by seed."""
+    on every link, mean and worst; `busiest`: most flows (or bytes, where jobs give them) on one, by seed."""
 
     mean: float
     worst: int
@@ -34,24 +35,26 @@ class Hashed:
     busiest: tuple[int, ...]
 
 
-def hash_ports(clos: Clos, source: Int32Array, target: Int32Array, seed: int) -> Int32Array:
-    """(links,) flows on every link when source ports are drawn from `seed`."""
-    number, sizes, following = clos.next_hops
-    ports = np.random.default_rng([seed, len(source)]).integers(0, PATHS, len(source), dtype=np.int32)
-    a, b = clos.edge_of[source], clos.edge_of[target]
-    nodes = np.array([switch.node_id for switch in clos.topology.switches], np.uint32)
-    return _walk(a, b, ports, number, sizes, following, clos.link, nodes, _TABLE, clos.links)
+def hash_ports(network: PlacementNetwork, flows: FlowSet, seed: int) -> tuple[Int64Array, Int64Array]:
+    """(links,) flows on every link when source ports are drawn from `seed`, and what these carry (`FlowSet.size`)."""
+    number, sizes, following = network.next_hops
+    ports = np.random.default_rng([seed, len(flows)]).integers(0, PATHS, len(flows), dtype=np.int32)
+    a, b = network.edge_of[flows.source], network.edge_of[flows.target]
+    nodes = np.array([switch.node_id for switch in network.topology.switches], np.uint32)
+    load, carried = np.zeros((2, network.links), np.int64)
+    _walk(a, b, flows.size, ports, number, sizes, following, network.link, nodes, _TABLE, load, carried)
+    return load, carried
 
 
-def hashed(clos: Clos, source: Int32Array, target: Int32Array, seeds: int, progress: Callable[[str], None]) -> Hashed:
+def hashed(network: PlacementNetwork, flows: FlowSet, seeds: int, progress: Callable[[str], None]) -> Hashed:
     """Collisions under ECMP with that many draws of source ports."""
     counts, busiest = [], []
-    total, pairs, worst = np.zeros(clos.links), np.zeros(clos.links), np.zeros(clos.links, np.int64)
+    total, pairs, worst = np.zeros(network.links), np.zeros(network.links), np.zeros(network.links, np.int64)
     for seed in range(seeds):
-        load = hash_ports(clos, source, target, seed)
+        load, carried = hash_ports(network, flows, seed)
         meet = colliding(load)
         counts.append(int(meet.sum()))
-        busiest.append(int(load.max(initial=0)))
+        busiest.append(int(carried.max(initial=0)))
         total += load
         pairs += meet
         worst = np.maximum(worst, meet)
@@ -72,16 +75,13 @@ def pick(table: Any, path: int, node: int, size: int) -> Any:
 
 
 @njit
-def _walk(
-    a: Any, b: Any, ports: Any, number: Any, sizes: Any, following: Any, link: Any, nodes: Any, table: Any, links: int
-) -> Any:
-    """(links,) flows on every link."""
-    load = np.zeros(links, np.int32)
+def _walk(a, b, size, ports, number, sizes, following, link, nodes, table, load, carried):
+    """Adds every flow, and its size, to the links that it takes."""
     for flow in range(len(a)):
         at, to = a[flow], b[flow]
         while at != to:
             choice = number[at, to]
             after = following[choice, pick(table, ports[flow], nodes[at], sizes[choice])]
             load[link[at, after]] += 1
+            carried[link[at, after]] += size[flow]
             at = after
-    return load

@@ -1,70 +1,195 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The least number of collisions in a small network without a closed form, by one call of a solver (HiGHS).
+"""The best placement in a small network without a closed form, by a solver (HiGHS): the least busy busiest link, then,
+where flows count and not bytes, the fewest collisions beside it.
 
-Unknowns: how many flows of every pair of edge switches take each of their candidates. A link with n flows costs
-0 + 1 + ... + (n - 1): its load is a sum of n unknowns between 0 and 1 with these costs, which are filled in order.
+Unknowns: how many of the flows of a *class* (same switches at both ends, same size) take each of their paths. A link
+with n flows costs 0 + 1 + ... + (n - 1): its load is a sum of n unknowns between 0 and 1 with these costs, which are
+filled in order.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.arrays import Int32Array
-from detour.control.placement.heuristic import Candidates
+from detour.control.placement.jobs import FlowSet
+from detour.control.placement.network import PlacementNetwork, collisions, loads
+from detour.topo.paths import SwitchPath
 
 MAX_UNKNOWNS = 4_000
 SOLVER_SECONDS = 2.0
 
 
-def fits(candidates: Candidates, load: Int32Array, reached: Int32Array) -> bool:
-    """Whether the solver can be asked. `load`: other flows on the links; `reached`: loads of a known placement."""
-    return len(candidates.paths) + int((reached - load).clip(0).sum()) + len(load) <= MAX_UNKNOWNS
+class Solved(NamedTuple):
+    """`path_rows`: as in a placement. `proven`: no placement has a less busy busiest link."""
+
+    path_rows: Int32Array
+    proven: bool
 
 
-def solve(candidates: Candidates, load: Int32Array, reached: Int32Array) -> Int32Array | None:
-    """(flows,) the chosen candidate of every flow in a placement with the fewest collisions, given the `load` of other
-    flows; None if the solver does not prove one in time. `reached`: loads of some placement, other flows included."""
+@dataclass(frozen=True)
+class _Problem:
+    """`class_of`: (flows,) of the free flows; `count`, `size`: (classes,); `start`: paths of class k are start[k] to
+    start[k + 1]; `users`: the paths that pass a link; `others`: (links,) what other flows put there."""
+
+    class_of: NDArray[np.intp]
+    count: NDArray[np.int64]
+    size: NDArray[np.int64]
+    paths: list[SwitchPath]
+    start: list[int]
+    users: dict[int, list[int]]
+    others: NDArray[np.int64]
+
+    def class_of_path(self, row: int) -> int:
+        return int(np.searchsorted(self.start, row, side="right")) - 1
+
+
+def every_path(network: PlacementNetwork, a: int, b: int) -> Iterator[SwitchPath]:
+    """All simple paths from switch a to b that a flow may take."""
+    graph = network.graph
+    distance = graph.distance[graph.row_of[b]]
+    most = max(int(distance[a]), graph.slack)
+    stack: list[SwitchPath] = [(a,)]
+    while stack:
+        path = stack.pop()
+        x = path[-1]
+        if x == b:
+            yield path
+            continue
+        left = most - len(path) + 1 if graph.slack else distance[x]
+        near = (graph.neighbour[x] >= 0) & (distance[graph.neighbour[x]] + graph.weight[x] <= left)
+        stack += [(*path, y) for y in graph.neighbour[x][near].tolist() if y not in path]
+
+
+def solve(
+    network: PlacementNetwork, flows: FlowSet, path_rows: Int32Array, free: NDArray[np.integer[Any]], bound: int
+) -> Solved | None:
+    """A better placement of the flows `free` than that of `path_rows`, or the proof that there is none; None if the
+    network is too great or the solver takes too long. `bound`: on the busiest link, as it is known."""
+    problem = _problem(network, flows, path_rows, free)
+    if problem is None:
+        return None
+    carried = loads(network, path_rows, flows.size).astype(np.int64)
+    busiest, proven = int(carried.max(initial=0)), False
+    found = None
+    if busiest > bound:
+        found, proven = _least_busy(problem, bound, busiest)
+        if found is not None:
+            busiest = _busiest(problem, found)
+    if flows.bytes is None:
+        worst = collisions(carried) if found is None else _collisions(problem, found)
+        spread = _fewest_collisions(problem, busiest, worst)
+        found = found if spread is None else spread
+    if found is None:
+        return Solved(path_rows, True) if proven else None
+    new = path_rows.copy()
+    new[free] = -1
+    for flow, row in zip(free.tolist(), _hand_out(problem, found).tolist(), strict=True):
+        new[flow, : len(problem.paths[row])] = problem.paths[row]
+    return Solved(new, proven or busiest <= bound)
+
+
+def _problem(
+    network: PlacementNetwork, flows: FlowSet, path_rows: Int32Array, free: NDArray[np.integer[Any]]
+) -> _Problem | None:
+    ends = network.edge_of[flows.source[free]], network.edge_of[flows.target[free]], flows.size[free]
+    classes, class_of, count = np.unique(np.stack(ends, axis=1), axis=0, return_inverse=True, return_counts=True)
+    paths: list[SwitchPath] = []
+    start = [0]
+    users: dict[int, list[int]] = {}
+    for a, b in classes[:, :2].tolist():
+        for path in every_path(network, a, b):
+            for link in network.link[list(path[:-1]), list(path[1:])].tolist():
+                users.setdefault(link, []).append(len(paths))
+            paths.append(path)
+            if len(paths) > MAX_UNKNOWNS:
+                return None
+        start.append(len(paths))
+    rest = path_rows.copy()
+    rest[free] = -1
+    others = loads(network, rest, flows.size).astype(np.int64)
+    return _Problem(class_of.reshape(-1), count, classes[:, 2].astype(np.int64), paths, start, users, others)
+
+
+def _model(problem: _Problem) -> Any:
+    """A solver with the numbers of flows on each path, and every flow on one."""
     import highspy
 
     model = highspy.Highs()
     for option, value in (("output_flag", False), ("time_limit", SOLVER_SECONDS), ("threads", 1)):
         model.setOptionValue(option, value)
-    flows = np.bincount(candidates.pair, minlength=len(candidates.start) - 1)
-    count = len(candidates.paths)
-    for pair, (first, end) in enumerate(pairwise(candidates.start.tolist())):
+    for number, flows in enumerate(problem.count.tolist()):
+        first, end = problem.start[number : number + 2]
         for row in range(first, end):
-            model.addVar(0, float(flows[pair]))
+            model.addVar(0, float(flows))
             model.changeColIntegrality(row, highspy.HighsVarType.kInteger)
-        model.addRow(flows[pair], flows[pair], end - first, np.arange(first, end), np.ones(end - first))
-    # No link needs room for more flows than can use it, or than all collisions of a good placement could pay for.
-    worst = int((reached.astype(np.int64) * (reached - 1) // 2).sum())
-    at = count
-    for link, rows in _users(candidates).items():
-        begin = int(load[link])
-        most = min(int(flows[np.unique(_pair_of(candidates, rows))].sum()), _most(begin, worst))
+        model.addRow(flows, flows, end - first, np.arange(first, end), np.ones(end - first))
+    return model
+
+
+def _values(model: Any, problem: _Problem) -> tuple[NDArray[np.int64] | None, bool]:
+    """(flows on each path, whether that is proven to be the best); None if there is no solution."""
+    import highspy
+
+    model.run()
+    status = model.getModelStatus()
+    if status == highspy.HighsModelStatus.kInfeasible:
+        return None, True
+    if status != highspy.HighsModelStatus.kOptimal:
+        return None, False
+    return np.rint(np.array(model.getSolution().col_value[: len(problem.paths)])).astype(np.int64), True
+
+
+def _sizes(problem: _Problem, rows: list[int]) -> NDArray[np.float64]:
+    return np.array([problem.size[problem.class_of_path(row)] for row in rows], np.float64)
+
+
+def _least_busy(problem: _Problem, bound: int, busiest: int) -> tuple[NDArray[np.int64] | None, bool]:
+    """A placement whose busiest link carries less than `busiest`, the least there is; (None, True): there is none."""
+    model = _model(problem)
+    # In shares of `busiest`, so that bytes do not lose themselves in the solver's tolerances.
+    model.addVar(bound / busiest, (busiest - 1) / busiest)
+    model.changeColCost(len(problem.paths), 1.0)
+    fixed = problem.others.copy()
+    for link, rows in problem.users.items():
+        index = np.array([*rows, len(problem.paths)])
+        entries = np.append(_sizes(problem, rows) / busiest, -1.0)
+        model.addRow(-np.inf, -float(problem.others[link]) / busiest, len(index), index, entries)
+        fixed[link] = 0
+    if fixed.max(initial=0) >= busiest:
+        return None, True
+    model.setOptionValue("mip_rel_gap", 0.0)
+    return _values(model, problem)
+
+
+def _fewest_collisions(problem: _Problem, busiest: int, worst: int) -> NDArray[np.int64] | None:
+    """A placement with the fewest collisions of those that put no more than `busiest` flows on a link; None: not found
+    in time. `worst`: collisions of a known placement."""
+    steps: dict[int, int] = {}
+    for link, rows in problem.users.items():
+        begin = int(problem.others[link])
+        classes = {problem.class_of_path(row) for row in rows}
+        most = min(int(problem.count[list(classes)].sum()), _most(begin, worst), max(0, busiest - begin))
+        steps[link] = most
+    if len(problem.paths) + sum(steps.values()) > MAX_UNKNOWNS:
+        return None
+    model = _model(problem)
+    at = len(problem.paths)
+    for link, most in steps.items():
         for step in range(most):
             model.addVar(0, 1)
-            model.changeColCost(at + step, begin + step)
+            model.changeColCost(at + step, int(problem.others[link]) + step)
+        rows = problem.users[link]
         index = np.concatenate([rows, np.arange(at, at + most)])
         signs = np.concatenate([np.ones(len(rows)), -np.ones(most)])
         model.addRow(0, 0, len(index), index, signs)
         at += most
-    model.run()
-    if model.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-        return None
-    values = np.rint(np.array(model.getSolution().col_value[:count])).astype(np.int64)
-    return _hand_out(candidates, values)
-
-
-def _users(candidates: Candidates) -> dict[int, list[int]]:
-    """The candidates that pass each link."""
-    users: dict[int, list[int]] = {}
-    for row, hop in zip(*np.nonzero(candidates.links >= 0), strict=True):
-        users.setdefault(int(candidates.links[row, hop]), []).append(int(row))
-    return users
+    return _values(model, problem)[0]
 
 
 def _most(begin: int, worst: int) -> int:
@@ -76,13 +201,25 @@ def _most(begin: int, worst: int) -> int:
     return max(1, count)
 
 
-def _pair_of(candidates: Candidates, rows: list[int]) -> NDArray[np.intp]:
-    return np.searchsorted(candidates.start, rows, side="right") - 1
+def _load(problem: _Problem, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(links,) what all flows put on links."""
+    found = problem.others.copy()
+    for link, rows in problem.users.items():
+        found[link] += int((values[rows] * _sizes(problem, rows).astype(np.int64)).sum())
+    return found
 
 
-def _hand_out(candidates: Candidates, values: NDArray[np.int64]) -> Int32Array:
-    """Gives every flow one of the places that its pair has."""
-    order = np.argsort(candidates.pair, kind="stable")
-    chosen = np.empty(len(candidates.pair), np.int32)
+def _busiest(problem: _Problem, values: NDArray[np.int64]) -> int:
+    return int(_load(problem, values).max(initial=0))
+
+
+def _collisions(problem: _Problem, values: NDArray[np.int64]) -> int:
+    return collisions(_load(problem, values))
+
+
+def _hand_out(problem: _Problem, values: NDArray[np.int64]) -> Int32Array:
+    """(flows,) gives every free flow one of the places that its class has."""
+    order = np.argsort(problem.class_of, kind="stable")
+    chosen = np.empty(len(problem.class_of), np.int32)
     chosen[order] = np.repeat(np.arange(len(values)), values)
     return chosen

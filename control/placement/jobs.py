@@ -6,6 +6,7 @@
         collective: ring-all-reduce  # or tree, all-to-all, all-gather, reduce-scatter
         hosts: h0-h63                # or [h5, h0, h8-h15], in the order of the ring; or all
         connections: 2               # queue pairs for each pair of hosts (default 1)
+        bytes: 64000000              # that each of its flows carries; all jobs give this or none
         shuffle: 7                   # the hosts in a random order with this seed, as a busy cluster allots them
       - name: checkpoint
         collective: point-to-point
@@ -22,6 +23,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path as File
 from typing import Any
 
@@ -36,18 +38,33 @@ from detour.topo.paths import SwitchPath, path_usids
 MAX_FLOWS = 4_000_000
 """what a placement may consist of: memory and time are linear in it"""
 
-_COMMON = {"name", "collective", "connections"}
+MAX_BYTES = 10**12
+"""of a flow"""
+
+_COMMON = {"name", "collective", "connections", "bytes"}
 
 
 @dataclass(frozen=True)
 class FlowSet:
-    """Flows as arrays, one element each. `job` indexes `names`; `pinned`: flow -> the path that its job demands."""
+    """Flows as arrays, one element each. `job` indexes `names`; `pinned`: flow -> the path that its job demands;
+    `bytes`: what each carries, None if the jobs do not say."""
 
     source: NDArray[np.int32]
     target: NDArray[np.int32]
     job: NDArray[np.int32]
     names: tuple[str, ...]
     pinned: dict[int, SwitchPath] = field(default_factory=dict)
+    bytes: NDArray[np.int64] | None = None
+
+    @cached_property
+    def size(self) -> NDArray[np.int64]:
+        """(flows,) what a flow counts on a link: its bytes, or 1."""
+        return np.ones(len(self), np.int64) if self.bytes is None else self.bytes
+
+    @property
+    def unit(self) -> str:
+        """Of `size`."""
+        return "flows" if self.bytes is None else "bytes"
 
     def __len__(self) -> int:
         return len(self.source)
@@ -181,7 +198,20 @@ def flows_of(document: Any, topology: Topology) -> FlowSet:
         parts.append(pairs)
     pairs = np.concatenate(parts)
     job_of = np.repeat(np.arange(len(parts), dtype=np.int32), [len(part) for part in parts])
-    return FlowSet(pairs[:, 0].copy(), pairs[:, 1].copy(), job_of, tuple(names), pinned)
+    return FlowSet(pairs[:, 0].copy(), pairs[:, 1].copy(), job_of, tuple(names), pinned, _bytes(jobs, names, job_of))
+
+
+def _bytes(jobs: list[dict[Any, Any]], names: list[str], job_of: NDArray[np.int32]) -> NDArray[np.int64] | None:
+    """(flows,) what each flow carries, None if no job says so."""
+    given = [job.get("bytes") for job in jobs]
+    if all(value is None for value in given):
+        return None
+    for name, value in zip(names, given, strict=True):
+        if value is None:
+            raise DetourError(f"job {name}: there is no `bytes`, but other jobs say what their flows carry")
+        if type(value) is not int or not 1 <= value <= MAX_BYTES:
+            raise DetourError(f"job {name}: bytes is {value!r}; it must be a whole number from 1 to {MAX_BYTES}")
+    return np.array(given, np.int64)[job_of]
 
 
 def _name(job: Any, number: int) -> str:

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gives every flow a path so that as few flows as possible share links (section III-C of the paper).
 
-Two tiers: choosing a spine for every flow is colouring the edges of a bipartite multigraph of leaves, and a balanced
-colouring is optimal. Three tiers: the same twice, first aggregation switches for flows between edge switches, then, for
-the flows of each of these, cores for flows between pods. The second cannot always be balanced perfectly. Where this
-does not apply, a heuristic (`heuristic`), and in small networks a solver (`exact`), which also proves what is best.
+What a placement makes small is the busiest link first, in flows or, where jobs say how much their flows carry, in
+bytes; then collisions. On a Clos network a balanced colouring is the beginning (`colouring`), and where nothing is
+broken the end. Flows that it puts on dead links, and all flows of other networks, look for the cheapest path among what
+the others carry (`search`), in turns, until nobody gains. Small networks are left to a solver (`exact`) if a bound
+(`bound`) does not prove that this is the best.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -19,14 +20,19 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import Int32Array
 from detour.base.errors import DetourError
-from detour.control.placement import bound, exact
-from detour.control.placement.clos import LONGEST, Clos, collisions, loads
-from detour.control.placement.colouring import balanced
-from detour.control.placement.heuristic import Candidates, spread
+from detour.control.placement import bound, exact, search
+from detour.control.placement.colouring import coloured_paths
 from detour.control.placement.jobs import FlowSet
+from detour.control.placement.network import PlacementNetwork, collisions, loads
+from detour.control.placement.search import Walked
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
 from detour.topo.paths import SwitchPath, path_usids
+
+PASSES = 50
+"""turns of every flow at most; each lowers the cost or is the last"""
+MAX_TURNS = 1_000_000
+"""turns of all flows together at most, but at least one of those that nothing else has placed: some seconds"""
 
 
 @dataclass(frozen=True)
@@ -42,29 +48,65 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Placement:
-    """A path for every flow. `path_rows`: (flows, 5) switches, filled up with -1; after failures a flow may have none.
-    `method`: `colouring`, `solver` or `heuristic`."""
+    """A path for every flow. `path_rows`: (flows, longest) switches, filled up with -1; after failures a flow may have
+    none. `method`: `colouring`, `solver` or `heuristic`. `proven`: no placement has a less busy busiest link, as a
+    solver found. `rerouted`: flows that somebody has moved by hand. `home`: the path rows when all were placed, None:
+    these."""
 
-    clos: Clos
+    network: PlacementNetwork
     flows: FlowSet
     path_rows: Int32Array
     method: str
+    proven: bool = False
+    rerouted: frozenset[int] = field(default_factory=frozenset)
+    home: Int32Array | None = None
 
     @cached_property
-    def load(self) -> Int32Array:
+    def load(self) -> NDArray[np.int64]:
         """(links,) flows on every directed link between switches."""
-        return loads(self.clos, self.path_rows)
+        return loads(self.network, self.path_rows).astype(np.int64)
+
+    @cached_property
+    def carried(self) -> NDArray[np.int64]:
+        """(links,) the same in the unit of `busiest`."""
+        if self.flows.bytes is None:
+            return self.load
+        return loads(self.network, self.path_rows, self.flows.size).astype(np.int64)
 
     @property
     def collisions(self) -> int:
         """Pairs of flows that share a link, summed over links."""
         return collisions(self.load)
 
+    @property
+    def busiest(self) -> int:
+        """What the busiest link carries: bytes where jobs give them, else flows."""
+        return int(self.carried.max(initial=0))
+
+    @cached_property
+    def _placed(self) -> tuple[Int32Array, Int32Array, NDArray[np.int64]]:
+        placed = self.path_rows[:, 0] >= 0
+        return self.flows.source[placed], self.flows.target[placed], self.flows.size[placed]
+
     @cached_property
     def lower_bound(self) -> int:
-        """What no placement of these flows, as far as they have paths, can beat."""
-        placed = self.path_rows[:, 0] >= 0
-        return bound.lower_bound(self.clos, self.flows.source[placed], self.flows.target[placed])
+        """Collisions that no placement of these flows, as far as they have paths, can beat."""
+        return bound.lower_bound(self.network, *self._placed[:2])
+
+    @cached_property
+    def cut_bound(self) -> int:
+        """The same for the busiest link, from cuts alone."""
+        return bound.busiest_bound(self.network, *self._placed)
+
+    @cached_property
+    def bound(self) -> int:
+        """The least that the busiest link of such a placement carries, as far as that is proven."""
+        if self.proven:
+            return self.busiest
+        known = self.cut_bound
+        if known >= self.busiest:
+            return known
+        return max(known, bound.priced_bound(self.network, *self._placed, self.carried.astype(np.float64)))
 
     def path(self, flow: int) -> SwitchPath:
         """Switches that a flow passes; none if it has no path."""
@@ -73,7 +115,7 @@ class Placement:
     def usids(self, flow: int) -> tuple[int, ...]:
         """The uSID list of a flow: the uN of every switch after the first, as `control.sids` installs them, then the
         host's."""
-        topology = self.clos.topology
+        topology = self.network.topology
         return path_usids(topology, self.path(flow), topology.hosts[self.flows.target[flow]])
 
     def assignments(self, which: Iterable[int]) -> list[Assignment]:
@@ -90,114 +132,96 @@ class Placement:
         ]
 
 
-def place(topology: Topology, flows: FlowSet, failures: Failures = NONE) -> Placement:
-    """Places all flows.
+def place(topology: Topology, flows: FlowSet, failures: Failures = NONE, *, detours: bool = False) -> Placement:
+    """Places all flows. `detours`: also on paths that are longer than the shortest, as far as six uSIDs lead.
 
     Raises:
-        DetourError: no Clos network, or flows between hosts that are not connected (the first of them by name).
+        DetourError: flows between hosts that are not connected (the first of them by name), or a demanded path is down.
     """
-    clos = Clos(topology, failures)
-    _check(clos, flows)
-    if not flows.pinned and clos.tops is not None:
-        return Placement(clos, flows, _coloured(clos, flows), "colouring")
-    path_rows = np.full((len(flows), LONGEST), -1, np.int32)
+    network = PlacementNetwork(topology, failures, detours=detours)
+    _check(network, flows)
+    path_rows = np.full((len(flows), network.longest), -1, np.int32)
     for flow, path in flows.pinned.items():
+        path_rows = widened(path_rows, len(path))
         path_rows[flow, : len(path)] = path
     free = np.setdiff1d(np.arange(len(flows)), list(flows.pinned))
-    method = _fill(clos, flows, path_rows, free)
-    return Placement(clos, flows, path_rows, method)
+    if network.tiers:
+        start = coloured_paths(network, flows.source[free], flows.target[free], flows.size[free])
+        path_rows[free, : start.shape[1]] = start
+        found = Placement(network, flows, path_rows, "colouring")
+        if network.colourable and not flows.pinned and found.busiest <= found.bound:
+            return found
+    return solved(settled(Placement(network, flows, path_rows, "heuristic"), free), free)
 
 
-@dataclass(frozen=True)
-class Repair:
-    """A placement after a change of failures. `moved`: flows with another path than before; `lost`: flows without one,
-    because their hosts are cut off or the path that their job demands is down."""
-
-    placement: Placement
-    moved: NDArray[np.intp]
-    lost: NDArray[np.intp]
+def widened(path_rows: Int32Array, width: int) -> Int32Array:
+    """Path rows with room for paths of so many switches."""
+    more = width - path_rows.shape[1]
+    return np.pad(path_rows, ((0, 0), (0, more)), constant_values=-1) if more > 0 else path_rows
 
 
-def repair(old: Placement, failures: Failures) -> Repair:
-    """Moves the flows whose path has lost a link, and gives flows that had none one if they can have it. All others
-    stay: what comes back attracts nobody; `place` anew for that."""
-    flows = old.flows
-    clos = Clos(old.clos.topology, failures)
-    path_rows = old.path_rows.copy()
-    for flow, path in flows.pinned.items():
-        path_rows[flow, : len(path)] = path
-    ahead = path_rows[:, 1:]
-    broken = (path_rows[:, 0] < 0) | ((ahead >= 0) & (clos.link[path_rows[:, :-1], ahead] < 0)).any(axis=1)
-    cut = np.zeros(len(flows), np.bool_)
-    cut[clos.unreachable(flows.source, flows.target)] = True
-    free = broken & ~cut
-    free[list(flows.pinned)] = False
-    path_rows[broken | cut] = -1
-    method = old.method
-    if free.any():
-        method = _fill(clos, flows, path_rows, np.flatnonzero(free))
-    moved = (path_rows[:, 0] >= 0) & (path_rows != old.path_rows).any(axis=1)
-    return Repair(Placement(clos, flows, path_rows, method), np.flatnonzero(moved), np.flatnonzero(path_rows[:, 0] < 0))
-
-
-def _check(clos: Clos, flows: FlowSet) -> None:
-    lost = clos.unreachable(flows.source, flows.target)
+def _check(network: PlacementNetwork, flows: FlowSet) -> None:
+    lost = network.unreachable(flows.source, flows.target)
     if len(lost):
         more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
         raise DetourError(f"{flows.name(int(lost[0]))}: there is no path between them{more}")
     for flow, path in flows.pinned.items():
-        if any(clos.link[a, b] < 0 for a, b in pairwise(path)):
+        if any(network.link[a, b] < 0 for a, b in pairwise(path)):
             raise DetourError(f"{flows.name(flow)}: the path that its job demands is down")
 
 
-def _fill(clos: Clos, flows: FlowSet, path_rows: Int32Array, free: NDArray[np.intp]) -> str:
-    """Places the flows `free`, whose paths are empty, among the others; returns the method."""
-    others = loads(clos, path_rows)
-    candidates = Candidates(clos, clos.edge_of[flows.source[free]], clos.edge_of[flows.target[free]])
-    reached = others.copy()
-    chosen, method = spread(candidates, reached), "heuristic"
+def settled(old: Placement, free: NDArray[np.integer], *, move: bool = True) -> Placement:
+    """Gives those of the flows `free` a path that have none or whose path is down; then, unless `move` is False, lets
+    all of `free` go where it is better for all."""
+    network, flows = old.network, old.flows
+    walk = search.walked(network, widened(old.path_rows, network.longest).copy())
+    path_rows, links = walk
+    lost = np.zeros(len(flows), np.bool_)
+    lost[free] = True
+    lost &= (path_rows[:, 0] < 0) | ((path_rows[:, 1:] >= 0) & (links < 0)).any(axis=1)
+    path_rows[lost], links[lost] = -1, -1
+    load = loads(network, path_rows, flows.size)
     known = path_rows[:, 0] >= 0
-    known[free] = True
-    floor = bound.lower_bound(clos, flows.source[known], flows.target[known])
-    if collisions(reached) > floor and exact.fits(candidates, others, reached):
-        proven = exact.solve(candidates, others, reached)
-        if proven is not None:
-            chosen, method = proven, "solver"
-    path_rows[free] = candidates.path_rows[chosen]
-    return method
+    known[lost] = True
+    limit = bound.busiest_bound(network, flows.source[known], flows.target[known], flows.size[known])
+    ends = network.edge_of[flows.source], network.edge_of[flows.target]
+    # Great flows first: small ones fit in beside them.
+    turns = np.flatnonzero(lost)
+    turns = turns[np.argsort(-flows.size[turns], kind="stable")].astype(np.int32)
+    search.descend(network, turns, ends, flows.size, walk, load, limit)
+    found = replace(old, path_rows=path_rows)
+    return _lowered(found, walk, load, free, float(limit)) if move else found
 
 
-def _coloured(clos: Clos, flows: FlowSet) -> Int32Array:
-    """Ways of all flows in a network in which every switch has all its links up."""
-    a, b = clos.edge_of[flows.source], clos.edge_of[flows.target]
-    path_rows = np.full((len(flows), LONGEST), -1, np.int32)
-    path_rows[:, 0] = a
-    away = np.flatnonzero(a != b)
-    a, b = a[away], b[away]
-    tops = clos.tops
-    assert tops is not None
-    if clos.tiers == 2:
-        path_rows[away, 1] = tops[balanced(a, b, len(tops))]
-        path_rows[away, 2] = b
-        return path_rows
-    _three_tiers(clos, path_rows, away, a, b)
-    return path_rows
+def _lowered(
+    found: Placement, walk: Walked, load: NDArray[np.float64], free: NDArray[np.integer], bound: float
+) -> Placement:
+    """Lets the flows `free` move as long as anybody gains. Where the busiest link stays above the bound, it is tried
+    again with a limit just below what it carries, until that is in vain."""
+    network, flows = found.network, found.flows
+    ends = network.edge_of[flows.source], network.edge_of[flows.target]
+    limit, best, left = bound, (np.inf, walk.switches), MAX_TURNS
+    while True:
+        for _ in range(PASSES):
+            turns = search.movable(network, walk, load, flows.size, free)[:left].astype(np.int32)
+            left -= len(turns)
+            if not search.descend(network, turns, ends, flows.size, walk, load, limit):
+                break
+        busiest = load.max(initial=0)
+        if busiest >= best[0]:
+            return replace(found, path_rows=best[1])
+        best = busiest, walk.switches.copy()
+        if busiest <= bound or left <= 0:
+            return replace(found, path_rows=best[1])
+        limit = max(bound, busiest - max(1, busiest // 100))
 
 
-def _three_tiers(clos: Clos, path_rows: Int32Array, away: NDArray[np.intp], a: Int32Array, b: Int32Array) -> None:
-    """Fills in the paths of the flows `away` from edge switches `a` to `b` of a fat-tree."""
-    half = int(clos.up_links.max())
-    pod, other = clos.group_of[a], clos.group_of[b]
-    far = pod != other
-    # Flows between pods are grouped together, so that they are spread evenly for themselves as well.
-    up = balanced(a, b, half, first=~far)
-    first = np.array([members[0] for members in clos.topology.members], np.int32)
-    path_rows[away, 1] = first[pod] + half + up
-    near = away[~far]
-    path_rows[near, 2] = b[~far]
-    # A pair of pod and aggregation switch is a vertex: all groups of cores are coloured at once.
-    core = balanced(pod[far] * half + up[far], other[far] * half + up[far], half)
-    across = away[far]
-    path_rows[across, 2] = first[-1] + up[far] * half + core
-    path_rows[across, 3] = first[other[far]] + half + up[far]
-    path_rows[across, 4] = b[far]
+def solved(old: Placement, free: NDArray[np.integer]) -> Placement:
+    """The best placement of the flows `free` among the others if it is not known to be the best and a solver can find a
+    better one or prove that there is none."""
+    if old.busiest <= old.bound and (old.flows.bytes is not None or old.collisions <= old.lower_bound):
+        return old
+    found = exact.solve(old.network, old.flows, old.path_rows, free, old.bound)
+    if found is None:
+        return old
+    return replace(old, path_rows=found.path_rows, method="solver", proven=found.proven)

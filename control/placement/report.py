@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from detour.control.placement.clos import colliding
+from detour.base.errors import DetourError
 from detour.control.placement.ecmp import hashed
 from detour.control.placement.jobs import FlowSet
+from detour.control.placement.network import colliding
 from detour.control.placement.place import Assignment, Placement, place
+from detour.control.placement.repair import repair
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
 
@@ -35,9 +37,11 @@ class PlacedLink:
 @dataclass(frozen=True)
 class PlacementReport:
     """`collisions`, `lower_bound`, `ecmp_mean`, `ecmp_worst`: pairs of flows that share a link, summed over directed
-    links between switches. `gap`: share above the bound, None if that is 0. `busiest`: flows on a link. `seconds`: for
-    the placement, without ECMP. `links`: those that anybody uses, busiest first under ECMP. `assignments`: the flows,
-    None if they are too many."""
+    links between switches. `gap`: share above the bound, None if that is 0. `busiest`: what the busiest link carries,
+    in `unit` ("flows", or "bytes" where jobs give them); `bound`: the least that this can be, as far as is proven, and
+    `busiest_gap` the share above it. `seconds`: for the placement, or its repair, without ECMP; `moved`: flows that
+    the repair moved, None without one. `links`: those that anybody uses, busiest first under ECMP. `assignments`: the
+    flows, None if they are too many."""
 
     topology: str
     flows: int
@@ -49,11 +53,15 @@ class PlacementReport:
     ecmp_mean: float
     ecmp_worst: int
     busiest: int
+    bound: int
+    busiest_gap: float
+    unit: str
     ecmp_busiest_mean: float
     ecmp_busiest_worst: int
     seeds: int
     seconds: float
     links: list[PlacedLink]
+    moved: int | None = None
     assignments: list[Assignment] | None = None
 
 
@@ -63,23 +71,31 @@ def compare(
     failures: Failures = NONE,
     seeds: int = SEEDS,
     progress: Callable[[str], None] = lambda text: None,
+    *,
+    detours: bool = False,
+    repaired: bool = False,
 ) -> tuple[Placement, PlacementReport]:
-    """Places the flows; (placement, report).
+    """Places the flows; (placement, report). `detours`: see `place`; `repaired`: they are placed without the failures,
+    and that is repaired.
 
     Raises:
         DetourError: see `place`.
     """
     progress("placing")
+    before = place(topology, flows, detours=detours) if repaired else None
     begin = time.monotonic()
-    found = place(topology, flows, failures)
-    count, floor = found.collisions, found.lower_bound
+    change = None if before is None else repair(before, failures)
+    found = place(topology, flows, failures, detours=detours) if change is None else change.placement
     seconds = time.monotonic() - begin
-    chance = hashed(found.clos, flows.source, flows.target, seeds, progress)
+    if change is not None and len(change.lost):
+        raise DetourError(f"{flows.name(int(change.lost[0]))}: there is no path left")
+    count, floor = found.collisions, found.lower_bound
+    chance = hashed(found.network, flows, seeds, progress)
     order = np.argsort(-chance.load, kind="stable")
     pairs = colliding(found.load)
     links = [
         PlacedLink(
-            link=found.clos.names[i],
+            link=found.network.names[i],
             flows=int(found.load[i]),
             ecmp_mean=round(float(chance.load[i]), 2),
             collisions=int(pairs[i]),
@@ -99,10 +115,14 @@ def compare(
         gap=round(count / floor - 1, 6) if floor else (0.0 if count == 0 else None),
         ecmp_mean=chance.mean,
         ecmp_worst=chance.worst,
-        busiest=int(found.load.max(initial=0)),
+        busiest=found.busiest,
+        bound=found.bound,
+        busiest_gap=round(found.busiest / found.bound - 1, 6) if found.bound else 0.0,
+        unit=flows.unit,
         ecmp_busiest_mean=float(np.mean(chance.busiest)),
         ecmp_busiest_worst=max(chance.busiest),
         seeds=seeds,
         seconds=round(seconds, 3),
         links=links,
+        moved=None if change is None else len(change.moved),
     )

@@ -10,7 +10,8 @@ from collections import defaultdict
 from dataclasses import replace
 
 from detour.control.placement.jobs import FlowSet
-from detour.control.placement.place import Placement, Repair, place, repair
+from detour.control.placement.place import Placement, place, widened
+from detour.control.placement.repair import Repair, repair
 from detour.fabric.operations.results import PlacementTotals
 from detour.hosts.verbs.verbs import Path
 from detour.topo import Topology
@@ -70,10 +71,11 @@ class Placed:
     def moved(self, flow: int, switches: topo_paths.SwitchPath) -> None:
         """Somebody rerouted a flow."""
         assert self._placement is not None
-        path_rows = self._placement.path_rows.copy()
+        path_rows = widened(self._placement.path_rows, len(switches)).copy()
         path_rows[flow] = -1
         path_rows[flow, : len(switches)] = switches
-        self._placement = replace(self._placement, path_rows=path_rows)
+        rerouted = self._placement.rerouted | {flow}
+        self._placement = replace(self._placement, path_rows=path_rows, proven=False, rerouted=rerouted)
 
     def repair(self, failures: Failures) -> Repair | None:
         """Adapts the placement to failures; None without a placement."""

@@ -101,7 +101,7 @@ def test_a_failed_spine_moves_the_flows_that_used_it_while_they_send(session: Se
         assert (changed.without_path, changed.collisions) == (0, 0)
         assert sending.path() != before
         sending.arrives()
-        assert placed_anew(session.heal()).moved == 0, "nobody moves back"
+        assert placed_anew(session.heal()).moved == 0, "nobody moves without need"
 
 
 def test_a_leaf_that_fails_takes_its_flows_along_until_it_is_back(session: Session) -> None:

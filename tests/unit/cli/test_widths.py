@@ -76,7 +76,8 @@ SENT = SentMessage(
 PROBED = ProbedPaths("h0", "h1055", [ProbedPath(USIDS, 1_234_567_890, SWITCHES), ProbedPath(USIDS, None, SWITCHES)])
 PLACED = PlacementReport(
     topology="fat-tree:k=16", flows=123_456, jobs=12, method="local search", collisions=123_456, lower_bound=100_000,
-    gap=0.234, ecmp_mean=1_234_567.8, ecmp_worst=2_345_678, busiest=123, ecmp_busiest_mean=234.5,
+    gap=0.234, ecmp_mean=1_234_567.8, ecmp_worst=2_345_678, busiest=123, bound=120,
+    busiest_gap=0.025, unit="flows", ecmp_busiest_mean=234.5,
     ecmp_busiest_worst=345, seeds=100, seconds=12.3,
     links=[PlacedLink("s255-s263", 1234, 1234.56, 123_456, 123_456.78, 234_567)],
 )  # fmt: skip

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What placement has to know of a network with failures: directed links, distances, where flows enter and leave.
+
+A *path row* has the switches that a flow passes, from the sender's switch to the receiver's, filled up with -1.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.arrays import Int32Array
+from detour.base.jit import njit
+from detour.control.routes.routing import NextHops
+from detour.topo import Topology
+from detour.topo.address import MAX_USIDS
+from detour.topo.failures import NONE, Failures, dead_links, dead_switches
+from detour.topo.graph import FAR, GLOBAL, LOCAL, hops
+
+TIERS = {"leaf-spine": 2, "fat-tree": 3}
+"""of the Clos families"""
+
+
+class DirectedLinks(NamedTuple):
+    """The intact network. Row s, column c: a neighbour of switch s. Parallel links are one: a path names switches."""
+
+    neighbour: Int32Array
+    """(switches, columns) switch, -1: none"""
+    number: Int32Array
+    """(switches, columns) the directed link to it"""
+    weight: Int32Array
+    """(switches, columns) GLOBAL or LOCAL"""
+    of_link: Int32Array
+    """(topology's links, 2) directed link from a to b and back, -1 for those of hosts"""
+    host_links: Int32Array
+    """(hosts,) index of the host's link"""
+    names: list[str]
+    """of directed links, like `s0-s4`"""
+
+
+@lru_cache(maxsize=4)
+def directed_links(topology: Topology) -> DirectedLinks:
+    """Those of a topology; numbers stay the same whatever fails."""
+    found: dict[tuple[int, int], int] = {}
+    rows: list[list[tuple[int, int, int]]] = [[] for _ in topology.switches]
+    of_link = np.full((len(topology.links), 2), -1, np.int32)
+    host_links = np.zeros(len(topology.hosts), np.int32)
+    for link in topology.links:
+        if link.kind == "host":
+            host_links[link.b[0]] = link.index
+            continue
+        for way, (a, b) in enumerate(((link.a[0], link.b[0]), (link.b[0], link.a[0]))):
+            if (a, b) not in found:
+                found[a, b] = len(found)
+                rows[a].append((b, found[a, b], GLOBAL if link.kind == "global" else LOCAL))
+            of_link[link.index, way] = found[a, b]
+    table = np.full((3, len(rows), max(1, *map(len, rows))), -1, np.int32)
+    for switch, row in enumerate(rows):
+        table[:, switch, : len(row)] = np.array(row, np.int32).reshape(-1, 3).T
+    return DirectedLinks(table[0], table[1], table[2], of_link, host_links, [f"s{a}-s{b}" for a, b in found])
+
+
+class SearchGraph(NamedTuple):
+    """A network as the search wants it: live neighbours only, and how far everything is from where flows end."""
+
+    neighbour: Int32Array
+    number: Int32Array
+    weight: Int32Array
+    row_of: Int32Array
+    """(switches,) row of `distance` for flows that end there, -1: none do"""
+    distance: Int32Array
+    """(switches with hosts, switches) distance to the switch with hosts"""
+    slack: int
+    """0: shortest paths only; else paths of at most so many links, or of the shortest's if that has more"""
+
+
+class PlacementNetwork:
+    """See the module. `detours`: paths may be longer than the shortest, as far as six uSIDs lead."""
+
+    def __init__(self, topology: Topology, failures: Failures = NONE, *, detours: bool = False) -> None:
+        self.topology, self.failures, self.detours = topology, failures, detours
+        self.tiers = TIERS.get(topology.family, 0)
+        """of a Clos network, else 0"""
+        self.edge_of = np.array([host.switch for host in topology.hosts], np.int32)
+        self.group_of = np.array([switch.group for switch in topology.switches], np.int32)
+        self.wiring = directed_links(topology)
+        self.names = self.wiring.names
+        self.alive = self._alive()
+        """(links,) whether a directed link is there"""
+        neighbour, number, weight = self.wiring[:3]
+        there = (neighbour >= 0) & self.alive[number]
+        self.link = np.full((len(topology.switches),) * 2, -1, np.int32)
+        """(switches, switches) number of the live link from one to the other, -1: none"""
+        rows, columns = np.nonzero(there)
+        self.link[rows, neighbour[rows, columns]] = number[rows, columns]
+        self._live = np.where(there, neighbour, -1).astype(np.int32)
+        self._cost = np.where(weight > 0, 1, weight).astype(np.int32) if detours else weight
+
+    def _alive(self) -> NDArray[np.bool_]:
+        kept = np.ones(len(self.topology.links), np.bool_)
+        kept[list(dead_links(self.topology, self.failures))] = False
+        numbers = self.wiring.of_link[kept].ravel()
+        found = np.zeros(len(self.names), np.bool_)
+        found[numbers[numbers >= 0]] = True
+        return found
+
+    @property
+    def links(self) -> int:
+        """Number of directed links between switches, dead ones included."""
+        return len(self.names)
+
+    @cached_property
+    def ends(self) -> tuple[Int32Array, Int32Array]:
+        """(links,) switches at which directed links begin and end."""
+        tail, column = np.nonzero(self.wiring.neighbour >= 0)
+        found = np.empty((2, self.links), np.int32)
+        found[:, self.wiring.number[tail, column]] = tail, self.wiring.neighbour[tail, column]
+        return found[0], found[1]
+
+    @property
+    def broken(self) -> bool:
+        """Whether any link between switches is down."""
+        return not self.alive.all()
+
+    @cached_property
+    def graph(self) -> SearchGraph:
+        """What the search for paths runs on."""
+        switches = len(self.topology.switches)
+        ends = np.unique(self.edge_of)
+        row_of = np.full(switches, -1, np.int32)
+        row_of[ends] = np.arange(len(ends))
+        distance = _distances(self._live, self._cost, ends)
+        return SearchGraph(
+            self._live, self.wiring.number, self._cost, row_of, distance, MAX_USIDS - 1 if self.detours else 0
+        )
+
+    @cached_property
+    def longest(self) -> int:
+        """Switches on the longest path that a flow may take."""
+        near = self.graph.distance[:, np.unique(self.edge_of)]
+        most = int(hops(near[near < FAR]).max(initial=0))
+        return 1 + max(most, self.graph.slack)
+
+    @cached_property
+    def tier_of(self) -> Int32Array:
+        """(switches,) 0 where hosts are in a Clos network."""
+        return np.array([switch.tier for switch in self.topology.switches], np.int32)
+
+    @cached_property
+    def lost_hosts(self) -> NDArray[np.bool_]:
+        """(hosts,) whether a host's switch or link is down."""
+        dead, down = dead_links(self.topology, self.failures), dead_switches(self.failures)
+        return np.isin(self.wiring.host_links, list(dead)) | np.isin(self.edge_of, list(down))
+
+    def unreachable(self, source: Int32Array, target: Int32Array) -> NDArray[np.intp]:
+        """Which of the pairs of hosts have no path between them."""
+        graph = self.graph
+        far = graph.distance[graph.row_of[self.edge_of[target]], self.edge_of[source]] >= FAR
+        return np.flatnonzero(far | self.lost_hosts[source] | self.lost_hosts[target])
+
+    @cached_property
+    def spines(self) -> Int32Array:
+        """Two tiers: those that any leaf reaches."""
+        reached = self.link[np.unique(self.edge_of)] >= 0
+        return np.flatnonzero(reached.any(axis=0)).astype(np.int32)
+
+    @cached_property
+    def colourable(self) -> bool:
+        """Whether a balanced colouring is a placement: nothing is broken, or with two tiers only whole switches are."""
+        if self.tiers == 2:
+            down = dead_switches(self.failures)
+            leaves = [leaf for leaf in np.unique(self.edge_of) if leaf not in down]
+            return bool((self.link[np.ix_(leaves, self.spines)] >= 0).all()) and len(self.spines) > 0
+        return self.tiers == 3 and not self.broken
+
+    @cached_property
+    def next_hops(self) -> tuple[Int32Array, Int32Array, Int32Array]:
+        """What the `route` tables let a switch choose from: (switches, switches) number of the choice by switch and
+        destination's switch, (choices,) sizes, (choices, widest) next switches in the members' order."""
+        switches = self.topology.switches
+        edges = np.unique(self.edge_of).tolist()
+        number = np.full((len(switches), len(switches)), -1, np.int32)
+        found: dict[tuple[int, ...], int] = {}
+        for switch in switches:
+            routes = NextHops(self.topology, self.failures, switch.index)
+            known: dict[int, int] = {}
+            for edge in edges:
+                if edge == switch.index or not routes.reachable(edge):
+                    continue
+                # Equal choices are the same object.
+                choice = routes.actions(edge)
+                if id(choice) not in known:
+                    ports = (dict(each.action.params)["port"] for each in choice.choices)
+                    peers = tuple(peer.index for port in ports if (peer := switch.peer(port)) is not None)
+                    known[id(choice)] = found.setdefault(peers, len(found))
+                number[switch.index, edge] = known[id(choice)]
+        widest = max(map(len, found), default=1)
+        following = np.full((max(1, len(found)), widest), -1, np.int32)
+        for peers, row in found.items():
+            following[row, : len(peers)] = peers
+        return number, (following >= 0).sum(axis=1).astype(np.int32), following
+
+
+@njit
+def _distances(neighbour: Any, weight: Any, ends: Any) -> Any:
+    """(ends, switches) distance of every switch to each end, relaxed from the end outwards until nothing changes."""
+    n, width = neighbour.shape
+    found = np.full((len(ends), n), FAR, np.int32)
+    queue, waiting = np.empty(n, np.int32), np.zeros(n, np.bool_)
+    for row in range(len(ends)):
+        found[row, ends[row]] = 0
+        queue[0] = ends[row]
+        head, held = 0, 1
+        while held:
+            x = queue[head]
+            head = (head + 1) % n
+            held -= 1
+            waiting[x] = False
+            for c in range(width):
+                y = neighbour[x, c]
+                if y >= 0 and found[row, x] + weight[x, c] < found[row, y]:
+                    found[row, y] = found[row, x] + weight[x, c]
+                    if not waiting[y]:
+                        waiting[y] = True
+                        queue[(head + held) % n] = y
+                        held += 1
+    return found
+
+
+def loads(network: PlacementNetwork, path_rows: Int32Array, size: NDArray[Any] | None = None) -> NDArray[np.float64]:
+    """(links,) what every directed link carries: flows, or their `size` (flows,)."""
+    found = np.zeros(network.links, np.float64)
+    for a, b in zip(path_rows.T[:-1], path_rows.T[1:], strict=True):
+        used = b >= 0
+        weights = None if size is None else size[used]
+        found += np.bincount(network.link[a[used], b[used]], weights, minlength=network.links)
+    return found
+
+
+def collisions(load: NDArray[Any]) -> int:
+    """Pairs of flows that share a link, summed over links, of a (links,) number of flows. It is 0 if and only if no two
+    flows meet, and, being convex, least where load is spread most evenly."""
+    return int(colliding(load).sum())
+
+
+def colliding(load: NDArray[Any]) -> NDArray[np.int64]:
+    """(links,) pairs of flows that meet on every link."""
+    wide = load.astype(np.int64)
+    return wide * (wide - 1) // 2

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A placement after links have failed or come back, with as few flows moved as that takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.arrays import Int32Array
+from detour.control.placement import search
+from detour.control.placement.jobs import FlowSet
+from detour.control.placement.network import PlacementNetwork
+from detour.control.placement.place import Placement, place, settled, widened
+from detour.topo.failures import Failures
+
+CLOSE = 1
+"""flows that the busiest link may carry beyond the bound before others than the broken ones have to move"""
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A placement after a change of failures. `moved`: flows with another path than before; `lost`: flows without one,
+    because their hosts are cut off or the path that their job demands is down."""
+
+    placement: Placement
+    moved: NDArray[np.intp]
+    lost: NDArray[np.intp]
+
+
+def repair(old: Placement, failures: Failures) -> Repair:
+    """Moves the flows whose path has lost a link, and gives flows that had none one if they can have it.
+
+    Others move only if they have to: after a failure if the busiest link carries more than the bound and one flow;
+    where something has come back if collisions are above the bound."""
+    network = PlacementNetwork(old.network.topology, failures, detours=old.network.detours)
+    broken, cut = _broken(network, old)
+    pinned = list(old.flows.pinned)
+    path_rows = widened(old.path_rows, network.longest).copy()
+    free = broken & ~cut
+    free[pinned] = False
+    path_rows[broken | cut] = -1
+    _restore_pinned(network, old.flows, path_rows, cut)
+    home = old.path_rows if old.home is None else old.home
+    start = replace(old, network=network, path_rows=path_rows, proven=False, home=home)
+    found = settled(start, np.flatnonzero(free), move=False)
+    able = ~cut
+    able[pinned + sorted(old.rerouted)] = False
+    others = np.flatnonzero(able)
+    if _returned(old.network, network):
+        found = _better(found, others, whole=not (cut.any() or pinned or old.rerouted))
+    elif found.busiest > found.cut_bound + CLOSE * int(found.flows.size.max(initial=1)):
+        found = settled(found, others)
+    return _compared(old, found)
+
+
+def _broken(network: PlacementNetwork, old: Placement) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """(flows,) which have no path that is whole, and which of these can have none."""
+    path_rows, flows = old.path_rows, old.flows
+    ahead = path_rows[:, 1:]
+    broken = (path_rows[:, 0] < 0) | ((ahead >= 0) & (network.link[path_rows[:, :-1], ahead] < 0)).any(axis=1)
+    cut = network.lost_hosts[flows.source] | network.lost_hosts[flows.target]
+    if broken.any():
+        some = np.flatnonzero(broken)
+        cut[some[network.unreachable(flows.source[some], flows.target[some])]] = True
+    return broken, cut
+
+
+def _restore_pinned(network: PlacementNetwork, flows: FlowSet, path_rows: Int32Array, cut: NDArray[np.bool_]) -> None:
+    """Flows whose job demands a path have that, or none."""
+    for flow, path in flows.pinned.items():
+        path_rows[flow] = -1
+        if not cut[flow] and (network.link[list(path[:-1]), list(path[1:])] >= 0).all():
+            path_rows[flow, : len(path)] = path
+
+
+def _returned(old: PlacementNetwork, new: PlacementNetwork) -> bool:
+    return bool((new.alive & ~old.alive).any() or (old.lost_hosts & ~new.lost_hosts).any())
+
+
+def _better(found: Placement, others: NDArray[np.intp], *, whole: bool) -> Placement:
+    """Uses what has come back: flows return to where they were placed, then move as long as that is better for all, and
+    if that does not lead to the bound all are placed anew (`whole`: if all of them may be)."""
+    if _at_bound(found):
+        return found
+    found = _homeward(found, others)
+    if not _at_bound(found):
+        found = settled(found, others)
+    if whole and not _at_bound(found):
+        anew = place(found.network.topology, found.flows, found.network.failures, detours=found.network.detours)
+        if (anew.busiest, anew.collisions) < (found.busiest, found.collisions):
+            return anew
+    return found
+
+
+def _homeward(found: Placement, others: NDArray[np.intp]) -> Placement:
+    """The flows `others` are back where they were placed at first, as far as these paths are whole."""
+    assert found.home is not None
+    width = max(found.home.shape[1], found.path_rows.shape[1])
+    home, path_rows = widened(found.home, width), widened(found.path_rows, width).copy()
+    links = search.walked(found.network, home).links
+    back = others[((home[others, 1:] < 0) | (links[others] >= 0)).all(axis=1)]
+    path_rows[back] = home[back]
+    return replace(found, path_rows=path_rows)
+
+
+def _at_bound(found: Placement) -> bool:
+    return found.busiest <= found.cut_bound and (found.flows.bytes is not None or found.collisions <= found.lower_bound)
+
+
+def _compared(old: Placement, found: Placement) -> Repair:
+    width = max(old.path_rows.shape[1], found.path_rows.shape[1])
+    before, after = widened(old.path_rows, width), widened(found.path_rows, width)
+    moved = (after[:, 0] >= 0) & (before != after).any(axis=1)
+    return Repair(found, np.flatnonzero(moved), np.flatnonzero(after[:, 0] < 0))

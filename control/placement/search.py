@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cheapest path of a flow among those of others, and the descent made of such steps; native code.
+
+A link that carries x costs x^2 / 2, and steeply more for what exceeds a limit. The cost of a flow on a link is what it
+adds, so whoever moves flows to cheaper paths lowers the sum. Paths are never listed: they are found from both ends,
+switch by switch, on the links that lie on a path which is short enough, and meet half-way.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.arrays import Int32Array
+from detour.base.jit import njit
+from detour.control.placement.network import PlacementNetwork
+from detour.topo.graph import GLOBAL
+
+
+class Prices(NamedTuple):
+    """What a link costs. `load`: (links,) what it carries, `square`: 1/2, or 0 if `load` is the price itself; `limit`,
+    `steep`: what exceeds the limit costs so much more, each unit."""
+
+    load: NDArray[np.float64]
+    square: float
+    limit: float
+    steep: float
+
+
+class Side(NamedTuple):
+    """Of the search from one end, by links from there and switch: cost, switch and link before, tick of the last visit,
+    and the switches in order of visit."""
+
+    cost: NDArray[np.float64]
+    before: Int32Array
+    by: Int32Array
+    seen: Int32Array
+    reached: Int32Array
+
+
+@njit
+def _side(levels: int, n: int) -> Any:
+    shape = (levels + 1, n)
+    return Side(
+        np.empty(shape, np.float64),
+        np.empty(shape, np.int32),
+        np.empty(shape, np.int32),
+        np.zeros(shape, np.int32),
+        np.empty(shape, np.int32),
+    )
+
+
+@njit
+def added(prices: Prices, link: int, size: float) -> float:
+    """What a flow adds to a link's cost."""
+    load = prices.load[link]
+    over = max(0.0, load + size - max(load, prices.limit))
+    cost = size * load + prices.square * size * size
+    return cost + prices.steep * over if over > 0 else cost
+
+
+@njit
+def _expand(g, origin, toward, levels, most, back, size, prices, turn, tick, side):
+    """Cheapest ways from `origin` to whatever lies on a path of at most `most` links towards the other end. Returns the
+    number of switches at the last level.
+
+    `toward`: (switches,) distance to the other end; `back`: 1 if ways lead to the origin; `turn`: the search begins at
+    another neighbour, so that equal choices are spread.
+    """
+    width = g.neighbour.shape[1]
+    side.cost[0, origin], side.seen[0, origin], side.reached[0, 0] = 0.0, tick, origin
+    count = 1
+    for level in range(levels):
+        found = 0
+        for i in range(count):
+            x = side.reached[level, i]
+            left = most - level if g.slack else toward[x]
+            if toward[x] == 0:
+                continue
+            c = turn % width
+            for _ in range(width):
+                c = c + 1 if c + 1 < width else 0
+                y = g.neighbour[x, c]
+                if y < 0 or toward[y] + g.weight[x, c] > left:
+                    continue
+                link = g.number[x, c] ^ back
+                cost = side.cost[level, x] + added(prices, link, size)
+                if side.seen[level + 1, y] != tick:
+                    side.seen[level + 1, y] = tick
+                    side.reached[level + 1, found] = y
+                    found += 1
+                elif cost >= side.cost[level + 1, y]:
+                    continue
+                side.cost[level + 1, y], side.before[level + 1, y], side.by[level + 1, y] = cost, x, link
+        count = found
+    return count
+
+
+@njit
+def _cheapest(g, a, b, size, prices, turn, tick, ahead, behind, path, links):
+    """The cheapest path from switch a to b, into `path` and `links`; returns its cost."""
+    to_a, to_b = g.distance[g.row_of[a]], g.distance[g.row_of[b]]
+    length = to_b[a] // GLOBAL + to_b[a] % GLOBAL
+    most = max(length, g.slack)
+    first, second = (most + 1) // 2, most // 2
+    count = _expand(g, a, to_b, first, most, 0, size, prices, turn, tick, ahead)
+    _expand(g, b, to_a, second, most, 1, size, prices, turn, tick, behind)
+    best, middle, here, there = np.inf, -1, first, second
+    for i in range(count):
+        x = ahead.reached[first, i]
+        for level in range(0 if g.slack else second, second + 1):
+            if behind.seen[level, x] == tick:
+                cost = ahead.cost[first, x] + behind.cost[level, x]
+                if cost < best:
+                    best, middle, here, there = cost, x, first, level
+    for level in range(first if g.slack else 0):
+        if ahead.seen[level, b] == tick and ahead.cost[level, b] <= best:
+            best, middle, here, there = ahead.cost[level, b], b, level, 0
+    _write(middle, here, there, ahead, behind, path, links)
+    return best
+
+
+@njit
+def _write(middle, here, there, ahead, behind, path, links):
+    path[:], links[:] = -1, -1
+    x = middle
+    for level in range(here, 0, -1):
+        path[level], links[level - 1] = x, ahead.by[level, x]
+        x = ahead.before[level, x]
+    path[0] = x
+    x = middle
+    for step in range(there):
+        links[here + step] = behind.by[there - step, x]
+        x = behind.before[there - step, x]
+        path[here + step + 1] = x
+
+
+@njit
+def _put(load, links, size):
+    for link in links:
+        if link >= 0:
+            load[link] += size
+
+
+@njit
+def _descend(g, order, a, b, size, prices, paths, links, longest):
+    """Places flows without a path and moves others to cheaper ones, one after the other. Returns how many."""
+    n = g.neighbour.shape[0]
+    ahead, behind = _side((longest + 1) // 2, n), _side(longest // 2, n)
+    path, used = np.empty(paths.shape[1], np.int32), np.empty(links.shape[1], np.int32)
+    better = 0
+    for turn in range(len(order)):
+        flow = order[turn]
+        worth = np.inf
+        if paths[flow, 0] >= 0:
+            _put(prices.load, links[flow], -size[flow])
+            worth = 0.0
+            for link in links[flow]:
+                if link >= 0:
+                    worth += (1 - 1e-9) * added(prices, link, size[flow])
+        if _cheapest(g, a[flow], b[flow], size[flow], prices, flow, turn + 1, ahead, behind, path, used) < worth:
+            paths[flow], links[flow] = path, used
+            better += 1
+        _put(prices.load, links[flow], size[flow])
+    return better
+
+
+@njit
+def _shortest(g, a, b, prices, longest):
+    """(flows,) cost of the cheapest path of each."""
+    n = g.neighbour.shape[0]
+    ahead, behind = _side((longest + 1) // 2, n), _side(longest // 2, n)
+    path, used = np.empty(longest, np.int32), np.empty(longest - 1, np.int32)
+    found = np.empty(len(a), np.float64)
+    for flow in range(len(a)):
+        found[flow] = _cheapest(g, a[flow], b[flow], 1.0, prices, 0, flow + 1, ahead, behind, path, used)
+    return found
+
+
+class Walked(NamedTuple):
+    """Paths of flows: (flows, switches) and the directed links between them, -1: none."""
+
+    switches: Int32Array
+    links: Int32Array
+
+
+def walked(network: PlacementNetwork, path_rows: Int32Array) -> Walked:
+    """The links of path rows; -1 also where a link is down."""
+    ahead = path_rows[:, 1:]
+    return Walked(path_rows, np.where(ahead >= 0, network.link[path_rows[:, :-1], ahead], -1).astype(np.int32))
+
+
+def descend(
+    network: PlacementNetwork,
+    order: NDArray[np.integer[Any]],
+    ends: tuple[Int32Array, Int32Array],
+    size: NDArray[Any],
+    walk: Walked,
+    load: NDArray[np.float64],
+    limit: float,
+) -> int:
+    """Moves the flows `order`, in that order, to cheaper paths if there are any, in place, and places those without a
+    path. Returns how many.
+
+    Args:
+        network: where.
+        order: flows.
+        ends: switches at which flows (all of them) begin and end.
+        size: (flows,) what each puts on its links.
+        walk: where flows are.
+        load: (links,) what is on the links.
+        limit: of what a link should carry.
+    """
+    # What exceeds the limit is dearer than any path that does not.
+    steep = 2.0 * network.longest * max(float(load.max(initial=0)), limit) + float(size.max(initial=1))
+    prices = Prices(load, 0.5, float(limit), steep)
+    sizes = size.astype(np.float64)
+    return _descend(network.graph, order, *ends, sizes, prices, walk.switches, walk.links, network.longest)
+
+
+def movable(
+    network: PlacementNetwork,
+    walk: Walked,
+    load: NDArray[np.float64],
+    size: NDArray[Any],
+    free: NDArray[np.integer[Any]],
+) -> NDArray[np.intp]:
+    """Those of the flows `free` that could gain: on a Clos network such as pass a link that carries more, by more than
+    their size, than one beside it."""
+    if not network.tiers:
+        return free.astype(np.intp)
+    tail, head = network.ends
+    switches, tier = len(network.tier_of), network.tier_of
+    upward = tier[tail] < tier[head]
+    # Beside each other are links up from an edge switch or out of a pod, and links down to one or into one.
+    lower = np.where(upward, tail, head)
+    at = np.where(tier[lower] == 0, lower, switches + network.group_of[lower]) + 2 * switches * ~upward
+    least = np.full(4 * switches, np.inf)
+    np.minimum.at(least, at[network.alive], load[network.alive])
+    excess = np.append(load - least[at], -np.inf)
+    return free.astype(np.intp)[excess[walk.links[free]].max(axis=1, initial=-np.inf) > size[free]]
+
+
+def cheapest(
+    network: PlacementNetwork, a: Int32Array, b: Int32Array, price: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """(pairs,) cost of the cheapest path between pairs of switches at a `price` of each link."""
+    return _shortest(network.graph, a, b, Prices(price, 0.0, np.inf, 0.0), network.longest)

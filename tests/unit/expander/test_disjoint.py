@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paths that share no link: against a greedy choice in plain Python and a maximum flow, and what K2 says of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detour import cli
+from detour.control.expander.counts import examined
+from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
+from detour.topo.expander import Expander, fc, fcplus, jellyfish
+
+
+def admitted(network: Expander, source: int, target: int, priorities: int, most: int) -> list[list[int]]:
+    """All simple paths of at most so many links that the priorities admit, by length, then in the order of columns."""
+    ch = network.channels
+    found: list[list[int]] = []
+    stack = [([source], 0, 0)]
+    while stack:
+        path, position, spent = stack.pop()
+        if path[-1] == target:
+            found.append(path)
+            continue
+        for c in reversed(range(ch.neighbour.shape[1])):
+            y = int(ch.neighbour[path[-1], c])
+            more = spent + int(ch.leave[path[-1], c] < position)
+            if y >= 0 and y not in path and len(path) <= most and (not priorities or more < priorities):
+                stack.append(([*path, y], int(ch.enter[path[-1], c]), more))
+    return sorted(found, key=len)
+
+
+def links(path: list[int]) -> set[frozenset[int]]:
+    return {frozenset(hop) for hop in pairwise(path)}
+
+
+def greedy(paths: list[list[int]], k: int) -> list[list[int]]:
+    taken: list[list[int]] = []
+    used: set[frozenset[int]] = set()
+    for path in paths:
+        if len(taken) < k and not links(path) & used:
+            taken.append(path)
+            used |= links(path)
+    return taken
+
+
+def max_flow(network: Expander, source: int, target: int) -> int:
+    """How many paths without a common link there can be at most, by augmenting paths (Menger)."""
+    room: dict[int, dict[int, int]] = {x: {} for x in range(network.size)}
+    for a, b in network.links.tolist():
+        room[a][b] = room[b][a] = 1
+    flow = 0
+    while True:
+        before, queue = {source: source}, [source]
+        for x in queue:
+            for y, left in room[x].items():
+                if left and y not in before:
+                    before[y] = x
+                    queue.append(y)
+        if target not in before:
+            return flow
+        flow, y = flow + 1, target
+        while y != source:
+            room[before[y]][y] -= 1
+            room[y][before[y]] += 1
+            y = before[y]
+
+
+NETWORKS = [
+    (fcplus(16, 6, hosts=1, seed=3), 1, 5),
+    (fcplus(16, 6, hosts=1, seed=4), 2, 5),
+    (fc(12, 8, 3, hosts=1, seed=2), 1, 4),
+    (jellyfish(16, 5, hosts=1, seed=1), 0, 6),
+]
+
+
+@pytest.mark.parametrize(("network", "priorities", "most"), NETWORKS)
+def test_the_shortest_of_what_is_left_is_taken_until_nothing_is_left(
+    network: Expander, priorities: int, most: int
+) -> None:
+    routes = compute(network, PathPolicy(32, priorities, disjoint=True, max_hops=most))
+    for source, target in routes.pairs.tolist():
+        if source > target:
+            continue
+        mine = [path for path, _ in routes.of(source, target)]
+        assert mine == greedy(admitted(network, source, target, priorities, most), 32)
+        assert len(mine) <= max_flow(network, source, target)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 2))
+def test_there_are_no_more_than_a_flow_finds_and_not_many_less(seed: int, priorities: int) -> None:
+    network = fcplus(24, 8, hosts=1, seed=seed)
+    routes = compute(network, PathPolicy(32, priorities, disjoint=True))
+    flow = [max_flow(network, a, b) for a, b in routes.pairs.tolist()]
+    found = np.diff(routes.first)
+    assert (found <= flow).all()
+    if not priorities:
+        # A path that is short can block two longer ones, but each blocks no more than it has links.
+        assert found.sum() >= 0.9 * np.sum(flow)
+
+
+def expected_k2(network: Expander, routes: ExpanderRoutes) -> float:
+    """K2 by its definition, from paths that are listed one by one."""
+    total = 0.0
+    for source, target in routes.pairs.tolist():
+        taken = [len(path) - 1 for path, _ in routes.of(source, target)]
+        every = [len(path) - 1 for path in admitted(network, source, target, 0, max(taken))]
+        last = taken.count(max(taken))
+        total += sum(n < max(taken) for n in every) + last * (every.count(max(taken)) + 1) / (last + 1)
+    return total / len(routes.pairs)
+
+
+@pytest.mark.parametrize(("network", "priorities", "most"), NETWORKS)
+def test_k2_counts_paths_until_the_last_one_that_is_taken(network: Expander, priorities: int, most: int) -> None:
+    routes = compute(network, PathPolicy(32, priorities, disjoint=True, max_hops=most))
+    found = examined(routes)
+    assert found.exact
+    assert found.mean >= routes.mean_paths
+    assert found.mean == pytest.approx(expected_k2(network, routes))
+
+
+def test_the_command_ends_and_its_k2_is_a_number_of_paths(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["fcplus", "paths", "--n", "60", "--s", "14", "--k", "32", "--disjoint", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["paths"] / found["pairs"] <= 14
+    assert found["k2_mean"] >= found["paths"] / found["pairs"]
+
+
+@pytest.mark.parametrize("disjoint", [False, True])
+def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch, disjoint: bool) -> None:
+    network, policy = fcplus(60, 14, hosts=1), PathPolicy(32, 1, disjoint=disjoint)
+    monkeypatch.setattr("detour.control.expander.routes._CHUNK_ROWS", 20_000)
+    found = []
+    for cores in (1, 4):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid, cores=cores: set(range(cores)))
+        found.append(list(compute(network, policy)))
+    assert found[0] == found[1]
