@@ -12,6 +12,7 @@ from detour.topo import parse_topology
 from detour.topo.expander import Expander, booted, equal_cost_clos, fc, fcplus, jellyfish, xpander
 from detour.topo.expander.folded import choose_shape
 from detour.topo.expander.layered import choose_v, gap_degrees, layers_per_group
+from detour.topo.failures import parse_failure
 
 SOME = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
@@ -169,3 +170,18 @@ def test_topologies_from_texts(spec):
 
 def test_default_v_and_hosts_are_spelled_out():
     assert parse_topology("fcplus:n=60,s=22").spec == "fcplus:n=60,s=22,v=4,hosts=10,seed=1"
+
+
+def test_a_network_with_links_down_has_the_same_columns_and_no_way_over_them():
+    network = fcplus(24, 10, 4, hosts=2, seed=3)
+    names = [f"s{s}-s{network.channels.neighbour[s, c]}" for s, c in ((0, 0), (5, 3))]
+    broken = network.under(frozenset(parse_failure(network.topology, name) for name in names))
+    gone = {frozenset(int(end[1:]) for end in name.split("-")) for name in names}
+    assert {frozenset(network.links[row].tolist()) for row in broken.down} == gone
+    assert broken.live_links == len(network.links) - 2
+    assert broken != network
+    assert broken.without(()) == network
+    for whole, left in zip(network.channels, broken.channels, strict=True):
+        for s, c in np.ndindex(*whole.shape):
+            dead = frozenset((s, int(network.channels.neighbour[s, c]))) in gone
+            assert left[s, c] == (-1 if dead else whole[s, c])
