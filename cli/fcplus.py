@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from detour.topo.expander import Expander
     from detour.topo.failures import Failures
 
-FAMILY_NAMES = ("fcplus", "fc", "jellyfish", "xpander", "clos")
+FAMILY_NAMES = ("fcplus", "fc", "jellyfish", "xpander", "slimfly", "clos")
 PATTERN_NAMES = ("all-to-all", "uniform", "near-worst")
 
 
@@ -121,6 +121,8 @@ def _network(options: argparse.Namespace) -> Expander:
             return expander.jellyfish(n, s, **rest)
         case "xpander":
             return expander.xpander(n, s, **rest)
+        case "slimfly":
+            return expander.slimfly(n, s, options.hosts, options.p)
     hosts = options.p - s if options.hosts is None else options.hosts
     return expander.equal_cost_clos(n * hosts, n, options.p)
 

@@ -23,6 +23,8 @@ SourcesProgress = Callable[[int, int], None]
 TIES = {"diverse": DIVERSE, "plain": PLAIN}
 MAX_HOPS = 12
 """longest path that is looked for; with 18 and more links a switch no pair of 2000 switches needs as many"""
+ORDERED_MAX_HOPS = 5
+"""the same with one priority where every switch is a layer by itself: paths up and down are few at the bottom"""
 _CHUNK_ROWS = 4_000_000
 """paths computed between two reports at most"""
 
@@ -62,9 +64,10 @@ class PathPolicy:
             raise DetourError(f"ties {self.ties!r}; there are {', '.join(TIES)}")
         if not 1 <= self.max_hops <= 32:
             raise DetourError(f"paths of at most {self.max_hops} hops; 1 to 32 are possible")
-        if self.priorities and not network.layers:
+        if self.priorities == 1 and network.layers == network.size and self.max_hops > ORDERED_MAX_HOPS:
             raise DetourError(
-                f"{network.spec} has no layers, so no path is up-down; only KSP (0 priorities) is possible"
+                f"{network.spec}: some pairs have few paths in one priority, and the search for {self.k} would go"
+                f" through all of {self.max_hops} hops; give --max-hops {ORDERED_MAX_HOPS} or less, or 2 priorities"
             )
 
 

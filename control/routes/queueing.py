@@ -16,9 +16,8 @@ from detour.topo.topology import Switch, Topology
 
 
 def guarded(topology: Topology, policy: Policy) -> bool:
-    """Whether packets that would rise out of the last lossless class leave the lossless ones: in layered expanders."""
-    layered = topology.family in EXPANDER_FAMILIES and network_of(topology.spec).layers > 0
-    return layered and policy.channels > 0
+    """Whether packets that would rise out of the last lossless class leave the lossless ones: in expanders."""
+    return policy.channels > 0 and topology.family in EXPANDER_FAMILIES
 
 
 def plan_priorities(policy: Policy, guard: bool) -> Iterator[TableEntry | DefaultAction]:
@@ -43,7 +42,7 @@ def plan_priorities(policy: Policy, guard: bool) -> Iterator[TableEntry | Defaul
 
 
 def plan_channels(topology: Topology, switch: Switch, policy: Policy) -> Iterator[TableEntry]:
-    """Where packets go on in the next channel; the last one keeps them, but in an expander with layers.
+    """Where packets go on in the next channel; the last one keeps them, but in an expander.
 
     There it is where a path has come down and goes up again, and behind the last channel there is a class that is not
     lossless (`expander.rising`): nothing can deadlock, however packets are led. Elsewhere it is

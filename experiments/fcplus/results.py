@@ -360,7 +360,8 @@ class NetworkOrder:
 @dataclass(frozen=True)
 class DeadlockRow:
     """A run with shallow buffers; `possible`: whether what is installed can deadlock; `failed`: links that are down;
-    `guarded` False: who would close a circle stayed in the last class; `goodput_gbps_anew`: then, once routes were computed anew."""
+    `guarded` False: who would close a circle stayed in the last class; `goodput_gbps_anew`: where links are down, once
+    routes were computed anew."""
 
     network: str
     n: int

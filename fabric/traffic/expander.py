@@ -55,7 +55,7 @@ def installed_classes(network: Expander, priorities: int) -> Plan:
     """The entries by which switches class packets, by device id: planned for so many lossless priorities, written into
     the tables of switches, and read back from these."""
     code, policy = program("fabric"), scheme_of(network.spec, priorities).policy
-    guard = network.layers > 0 and policy.channels > 0
+    guard = policy.channels > 0
     found: Plan = {}
     state = SwitchState(code, seed=1)
     for switch in range(network.size):

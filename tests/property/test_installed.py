@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What switches of FC+ fabrics hold has no circle of waits: listed routes, plain packets, old lists led around failed
-links, new ones, and all of it at once; read back from the switches and followed by two programs."""
+"""What switches of FC+ and Jellyfish fabrics hold has no circle of waits: listed routes, plain packets, old lists led
+around failed links, new ones, and all of it at once; read back from the switches and followed by two programs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from detour.control.expander.routes import PathPolicy, all_pairs, compute
 from detour.control.verifier.dependencies import InstalledClasses, plain_choices, wires_of
 from detour.fabric.footings.virtual.scheme import RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, scheme_of
-from detour.topo.expander import Expander, fcplus
+from detour.topo.expander import Expander, fcplus, jellyfish
 from detour.topo.failures import Failure
 from tests.unit.expander.installed import Fabric, has_circle
 
-SHAPES = st.sampled_from([(12, 6, 3), (16, 6, 4), (16, 8, 5)])
+SHAPES = st.sampled_from([(12, 6, 3), (16, 6, 4), (16, 8, 5), (14, 4, 0), (16, 6, 0)])
+"""switches, links of a switch, virtual switches; 0: Jellyfish"""
 
 
 def fabric_of(network: Expander, priorities: int) -> ExpanderFabric:
@@ -37,7 +38,7 @@ def test_no_circle_of_waits_when_links_fail(
     shape: tuple[int, int, int], seed: int, priorities: int, failed: int
 ) -> None:
     n, s, v = shape
-    network = fcplus(n, s, v, hosts=1, seed=seed)
+    network = fcplus(n, s, v, hosts=1, seed=seed) if v else jellyfish(n, s, hosts=1, seed=seed)
     topology, rng = network.topology, np.random.default_rng(seed)
     between = [link.index for link in topology.links if link.kind != "host"]
     failures = frozenset(Failure("link", int(i)) for i in rng.choice(between, failed, replace=False))

@@ -31,8 +31,8 @@ class Channels(NamedTuple):
     neighbour: Int32Array  # (switches, width) switch behind the link, -1 for none
     back: Int32Array  # (switches, width) column of the same link there
     link: Int32Array  # (switches, width) index of the link
-    leave: Int32Array  # (switches, width) position at which it leaves, 0 in a flat network
-    enter: Int32Array  # (switches, width) position at which it enters, 0 in a flat network
+    leave: Int32Array  # (switches, width) position at which it leaves
+    enter: Int32Array  # (switches, width) position at which it enters
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +40,8 @@ class Expander:
     """Switches that are wired directly. Two expanders with the same `spec` are the same.
 
     `links` (E, 2) switches; `virtual` (E, 2) virtual switch and `layer` (E, 2) virtual layer at either end, both from
-    1, both 0 in a flat network; `hosts` (N,) hosts of every switch; `layers` k, 0 in a flat network; `down`: rows of
-    `links` that carry nothing. Columns and ports are those of the whole network, whatever is down.
+    1; `hosts` (N,) hosts of every switch; `layers` k; `down`: rows of `links` that carry nothing. Columns and ports are
+    those of the whole network, whatever is down.
     """
 
     family: str
@@ -104,8 +104,7 @@ class Expander:
                 continue
             up = la < lb
             for s, c, peer, column, here, there, rises in ((a, ca, b, cb, la, lb, up), (b, cb, a, ca, lb, la, not up)):
-                flat = self.layers == 0
-                leave, enter = (0, 0) if flat else (here, there) if rises else (turn - here, turn - there)
+                leave, enter = (here, there) if rises else (turn - here, turn - there)
                 for array, value in zip(table, (peer, column, index, leave, enter), strict=True):
                     array[s, c] = value
         return table

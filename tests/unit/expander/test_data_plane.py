@@ -13,7 +13,7 @@ from detour.control.expander.routes import PathPolicy, compute
 from detour.control.planner import plan
 from detour.control.policy import Policy as FabricPolicy
 from detour.topo import parse_topology
-from detour.topo.expander import fcplus, jellyfish
+from detour.topo.expander import fcplus
 
 NETWORK = fcplus(24, 10, 4, hosts=2, seed=7)
 
@@ -87,8 +87,3 @@ def test_three_priorities_fit_the_table_of_the_papers_switch():
     network = fcplus(120, 22)
     most = max(len(list(plan_rising(network, switch, 3))) for switch in range(network.size))
     assert 200 < most < schema.TABLE_SIZE[schema.CHANNEL]
-
-
-def test_a_network_without_layers_has_no_priorities_to_rise_between():
-    with pytest.raises(DetourError, match="has no layers"):
-        plan(jellyfish(12, 4, hosts=1).topology, FabricPolicy(valiant=False, channels=2))
