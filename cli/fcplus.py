@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.base.tables import Table, left, right
-from detour.cli.output import Page, bar, present
+from detour.cli.output import bar, present
 from detour.cli.parser import Parser, command
 
 if TYPE_CHECKING:
     from detour.control.expander.routes import PathPolicy
+    from detour.topo import Topology
     from detour.topo.expander import Expander
+    from detour.topo.failures import Failures
 
-FAMILY_NAMES = ("fcplus", "fc", "jellyfish", "xpander", "clos")
+FAMILY_NAMES = ("fcplus", "fc", "jellyfish", "xpander", "slimfly", "clos")
 PATTERN_NAMES = ("all-to-all", "uniform", "near-worst")
 
 
@@ -50,26 +52,6 @@ class _Carried:
     seconds: float
 
 
-@dataclass(frozen=True)
-class _Proven:
-    acyclic: list[bool]
-    channels: int
-    dependencies: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class _Tagged(_Proven):
-    """Where it was asked for, or is needed."""
-
-    tagger_priorities: int
-
-
-@dataclass(frozen=True)
-class _Disproven(_Tagged):
-    cycle: list[str]
-
-
 def register(commands: Any) -> None:
     """Adds these commands."""
     fcplus = commands.add_parser("fcplus", help="deadlock-free expanders: build, route, prove, measure")
@@ -80,7 +62,7 @@ def register(commands: Any) -> None:
     )
     paths = _routed(_add(kinds, "paths", "compute the paths of all pairs", _paths))
     paths.add_argument("--out", type=Path, metavar="FILE", help="write one path a line with its priority per hop (CSV)")
-    prove = _routed(_add(kinds, "prove", "check that no priority's channels depend on themselves", _prove))
+    prove = _routed(_add(kinds, "prove", "check that no buffer that PFC may block waits for itself", _prove))
     prove.add_argument("--tagger", action="store_true", help="count the priorities that Tagger would need as well")
     through = _routed(_add(kinds, "throughput", "multi-commodity flow over the paths", _throughput))
     through.add_argument("--pattern", choices=PATTERN_NAMES, default="near-worst")
@@ -113,6 +95,7 @@ def _routed(parser: Parser) -> Parser:
     )
     parser.add_argument("--disjoint", action="store_true", help="only paths that share no link, as FC does")
     parser.add_argument("--max-hops", type=int, default=12, metavar="N", help="longest path (12)")
+    parser.add_argument("--fail", metavar="LINK[,LINK]", help="links that are down, like s0-s4: routes go around them")
     return parser
 
 
@@ -138,8 +121,36 @@ def _network(options: argparse.Namespace) -> Expander:
             return expander.jellyfish(n, s, **rest)
         case "xpander":
             return expander.xpander(n, s, **rest)
+        case "slimfly":
+            return expander.slimfly(n, s, options.hosts, options.p)
     hosts = options.p - s if options.hosts is None else options.hosts
     return expander.equal_cost_clos(n * hosts, n, options.p)
+
+
+def _routed_network(options: argparse.Namespace) -> tuple[Expander, PathPolicy]:
+    """The network, with the links down that are, and the policy of its routes, which fits."""
+    network, policy = _network(options), _policy(options)
+    policy.check(network)
+    if options.fail is not None:
+        network = network.under(_failed(network.topology, options.fail))
+    return network, policy
+
+
+def _failed(topology: Topology, names: str) -> Failures:
+    """Links between switches by name."""
+    from detour.topo.failures import parse_failure
+
+    found = frozenset(parse_failure(topology, name) for name in names.split(","))
+    for failure in found:
+        if failure.kind != "link" or topology.links[failure.index].kind == "host":
+            raise DetourError(f"--fail {names}: only links between switches can be down here, like s0-s4 or s0:5")
+    return found
+
+
+def _prove(options: argparse.Namespace) -> int:
+    from detour.cli.fcplus_prove import prove
+
+    return prove(options, *_routed_network(options))
 
 
 def _policy(options: argparse.Namespace) -> PathPolicy:
@@ -175,8 +186,7 @@ def _paths(options: argparse.Namespace) -> None:
     from detour.control.expander.routes import compute, write_csv
     from detour.control.expander.warm import warm_counts
 
-    network, policy = _network(options), _policy(options)
-    policy.check(network)
+    network, policy = _routed_network(options)
     warm_counts()
     began = time.monotonic()
     with bar("paths", options.json) as report:
@@ -192,38 +202,13 @@ def _paths(options: argparse.Namespace) -> None:
     present(found, options, lambda page: page.table(_values(found, length)))
 
 
-def _prove(options: argparse.Namespace) -> int:
-    from detour.control.expander import proof, tagger
-    from detour.control.expander.routes import compute
-    from detour.control.expander.warm import warm_proof
-
-    network, policy = _network(options), _policy(options)
-    policy.check(network)
-    warm_proof()
-    with bar("paths", options.json) as report:
-        routes = compute(network, policy, report=report)
-    began = time.monotonic()
-    proven = proof.prove(routes)
-    seconds = round(time.monotonic() - began, 4)
-    acyclic = [layer.acyclic for layer in proven.priorities]
-    found = _Proven(acyclic, proven.channels, proven.dependencies, seconds)
-    if options.tagger or not proven.deadlock_free:
-        found = _Tagged(**vars(found), tagger_priorities=tagger.assign(routes).priorities)
-    if not proven.deadlock_free:
-        cycle = next(proof.channel_names(network, p.cycle) for p in proven.priorities if p.cycle)
-        found = _Disproven(**vars(found), cycle=cycle)
-    present(found, options, lambda page: _show_proof(page, found))
-    return 0 if proven.deadlock_free else 1
-
-
 def _throughput(options: argparse.Namespace) -> None:
     from detour.control.expander import demand, throughput
     from detour.control.expander.warm import warm_throughput
 
     if not 0 < options.gap < 1:
         raise DetourError(f"--gap {options.gap} is not between 0 and 1")
-    network, policy = _network(options), _policy(options)
-    policy.check(network)
+    network, policy = _routed_network(options)
     warm_throughput(options.pattern, options.method)
     began = time.monotonic()
     wanted = demand.demand_of(options.pattern, network, options.seed)
@@ -239,13 +224,3 @@ def _values(found: _Built | _Routed | _Carried, *more: tuple[str, Any]) -> Table
     """A row for every field, then what else people are told."""
     rows = [(field.name.replace("_", " "), getattr(found, field.name)) for field in fields(found)]
     return Table((left("what", lambda row: row[0]), right("value", lambda row: row[1])), [*rows, *more])
-
-
-def _show_proof(page: Page, found: _Proven) -> None:
-    columns = (right("priority", lambda row: row[0]), left("acyclic", lambda row: "yes" if row[1] else "NO"))
-    page.table(Table(columns, list(enumerate(found.acyclic, 1))))
-    page.print(f"{found.channels} channels, {found.dependencies} dependencies, {found.seconds} s")
-    if isinstance(found, _Disproven):
-        page.print("a cycle: " + " ".join(found.cycle))
-    if isinstance(found, _Tagged):
-        page.print(f"Tagger needs {found.tagger_priorities} priorities for these routes")

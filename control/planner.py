@@ -10,7 +10,7 @@ from detour.control import schema
 from detour.control.entries import Action, ActionSet, DefaultAction, Entity, Plan, TableEntry
 from detour.control.policy import Policy
 from detour.control.routes.adaptive import check_routing, plan_adaptive
-from detour.control.routes.queueing import plan_channels, plan_marking, plan_priorities, plan_punting
+from detour.control.routes.queueing import guarded, plan_channels, plan_marking, plan_priorities, plan_punting
 from detour.control.routes.routing import plan_routes
 from detour.control.routes.sids import plan_sids
 from detour.control.routes.valiant import plan_detours
@@ -52,7 +52,7 @@ def plan_switch(topology: Topology, policy: Policy, failures: Failures, switch: 
         entities += plan_adaptive(topology, policy, failures, switch)
     elif groups:
         entities += plan_detours(topology, failures, switch)
-    entities += plan_priorities(policy)
+    entities += plan_priorities(policy, guarded(topology, policy))
     entities += plan_channels(topology, switch, policy)
     entities += plan_marking(switch, policy)
     entities += plan_punting(policy)

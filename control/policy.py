@@ -10,6 +10,8 @@ from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.control.schema import MAX_QDEPTH, MAX_THRESHOLD
 
+MAX_LOSSLESS = 6
+"""of the eight priorities; one more is for packets that leave the lossless ones, and the last one for ACKs"""
 _UNITS = {"b": 1, "kb": 1000, "mb": 1000_000, "gb": 1000_000_000}
 
 
@@ -72,8 +74,9 @@ class Policy:
 
     `valiant` False allows no detours at all. `threshold` is T of adaptive routing, in packets. `channels` above 1 are
     virtual channels for lossless classes: a packet with DSCP v has priority v, and v rises by one whenever it comes in
-    over a global link. 3 is what detours need to be free of deadlock, 2 is enough for shortest paths. In FC+ and FC v
-    rises where a path has come down and goes up again: `channels` are the lossless priorities of the routes there.
+    over a global link. 3 is what detours need to be free of deadlock, 2 is enough for shortest paths. In FC+ and FC
+    (where 1 has a meaning as well) v rises where a path has come down and goes up again: `channels` are the lossless
+    priorities of the routes there, and who would rise further goes on in priority `channels`, which is not lossless.
     """
 
     ecn: Ecn = field(default_factory=lambda: StepMarking(Amount(100_000, "bytes")))
@@ -120,8 +123,8 @@ class Policy:
             raise DetourError(f"policy: routing={self.routing} needs detours, which valiant=False forbids")
 
     def _check_channels(self) -> None:
-        if not 0 <= self.channels <= 3:
-            raise DetourError(f"policy: channels={self.channels} is not 0 to 3")
+        if not 0 <= self.channels <= MAX_LOSSLESS:
+            raise DetourError(f"policy: channels={self.channels} is not 0 to {MAX_LOSSLESS}")
         if self.channels == 2 and self.detours:
             raise DetourError(
                 "policy: channels=2 is not free of deadlock: a detour passes two global links, so its channel rises "

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.engine.buffers import Buffers
 from detour.engine.loop import layout
@@ -83,7 +86,7 @@ def link_changed(wiring: Wiring, port: Port, up: bool) -> list[int]:
     return entities
 
 
-class _Fabric:
+class _Buffers:
     """What deadlock detection reads, as plain Python lists."""
 
     def __init__(self, memory: Memory) -> None:
@@ -119,17 +122,28 @@ class _Fabric:
         return found
 
 
-def deadlock(memory: Memory) -> list[tuple[int, int]]:
-    """(port index, priority) of output queues that can never move again.
+class Stuck(NamedTuple):
+    """Output queues as (port index, priority)."""
+
+    queues: list[tuple[int, int]]
+    """those that can never move again, in order"""
+    circle: list[tuple[int, int]]
+    """of these: each waits for the next, the last for the first; none without deadlock"""
+
+
+def deadlock(memory: Memory) -> Stuck:
+    """Output queues that can never move again.
 
     A queue is stuck if it is paused by an account all of whose packets wait in stuck queues. The largest such set
     is found by striking out every queue whose account has a packet elsewhere, until nothing changes; packets in
     it cannot move whatever else happens, so there are no false alarms.
     """
-    fabric = _Fabric(memory)
+    if not memory.column("ports", "paused").any():
+        return Stuck([], [])
+    fabric = _Buffers(memory)
     stuck = {fabric.first[port] + priority: (port, priority, account) for port, priority, account in fabric.held()}
     if not stuck:
-        return []
+        return Stuck([], [])
     waits_in: dict[int, set[int]] = {}
     for queue, packets in enumerate(fabric.packets):
         if packets:
@@ -138,9 +152,37 @@ def deadlock(memory: Memory) -> list[tuple[int, int]]:
     while True:
         free = [queue for queue, (_, _, account) in stuck.items() if not waits_in.get(account, set()) <= stuck.keys()]
         if not free:
-            return sorted((port, priority) for port, priority, _ in stuck.values())
+            named = {queue: (port, priority) for queue, (port, priority, _) in stuck.items()}
+            waits_for = {queue: sorted(waits_in.get(account, ())) for queue, (_, _, account) in stuck.items()}
+            return Stuck(sorted(named.values()), [named[queue] for queue in _circle(waits_for)])
         for queue in free:
             del stuck[queue]
+
+
+def unmoved(memory: Memory, before: Int64Array | None) -> tuple[bool, Int64Array]:
+    """(whether a queue is paused that was so before and has sent nothing since, first packets of paused queues).
+
+    `before`: the second value of an earlier call. A queue that is stuck is one that has not moved."""
+    port, first = memory.column("queues", "port"), memory.column("ports", "queues")
+    priority = np.arange(port.size) - first[port]
+    paused = memory.column("ports", "paused")[port] >> priority & 1
+    waiting = (paused == 1) & (memory.column("queues", "packets") > 0)
+    now = np.where(waiting, memory.column("queues", "head"), -1).astype(np.int64)
+    same = before is not None and before.size == now.size and bool(((now == before) & (now >= 0)).any())
+    return same, now
+
+
+def _circle(waits_for: dict[int, list[int]]) -> list[int]:
+    """Queues of which each waits for the next and the last for the first."""
+    for start in sorted(waits_for):
+        walk: dict[int, int] = {}
+        at = start
+        while at not in walk and waits_for[at]:
+            walk[at] = len(walk)
+            at = waits_for[at][0]
+        if at in walk:
+            return list(walk)[walk[at] :]
+    return []
 
 
 def load_mirror(wiring: Wiring, port: Port, address: int) -> None:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.native import notice
 from detour.engine import division, lossless, phv, sockets, stats
@@ -489,12 +490,20 @@ class Network:
 
     def deadlock(self) -> list[tuple[int, int, int]]:
         """(device id, port, priority) of output queues that PFC will never let move again; none: no deadlock."""
+        return self.call(lambda: [self._queue(*queue) for queue in lossless.deadlock(self._memory).queues])
 
-        def named(port: int, priority: int) -> tuple[int, int, int]:
-            row = self._memory.row("ports", port)
-            return int(self._memory.row("switches", int(row["switch"]))["device_id"]), int(row["number"]), priority
+    def deadlock_circle(self) -> list[tuple[int, int, int]]:
+        """Of these queues some of which each waits for the next, and the last for the first."""
+        return self.call(lambda: [self._queue(*queue) for queue in lossless.deadlock(self._memory).circle])
 
-        return self.call(lambda: [named(*queue) for queue in lossless.deadlock(self._memory)])
+    def unmoved(self, before: Int64Array | None) -> tuple[bool, Int64Array]:
+        """(whether a paused queue has not moved since an earlier call, what to hand in the next time). Cheap: only if
+        one has not can there be a deadlock that is as old."""
+        return self.call(lambda: lossless.unmoved(self._memory, before))
+
+    def _queue(self, port: int, priority: int) -> tuple[int, int, int]:
+        row = self._memory.row("ports", port)
+        return int(self._memory.row("switches", int(row["switch"]))["device_id"]), int(row["number"]), priority
 
     def outside_stats(self) -> dict[str, Any]:
         """NumPy arrays, one element a socket or interface, with `device_id` and `port` that it is attached to."""

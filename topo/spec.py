@@ -37,6 +37,7 @@ FAMILIES = {
     "fc": _Family(booted.fc, ("n", "s", "k"), ("hosts", "p", "seed")),
     "jellyfish": _Family(booted.jellyfish, ("n", "s"), ("hosts", "p", "seed")),
     "xpander": _Family(booted.xpander, ("n", "s"), ("hosts", "p", "seed")),
+    "slimfly": _Family(booted.slimfly, ("n", "s"), ("hosts", "p")),
     "equal-cost-clos": _Family(booted.equal_cost_clos, ("servers", "switches"), ("p",)),
 }
 

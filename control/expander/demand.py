@@ -121,4 +121,4 @@ def upper_bound(network: Expander, demand: Demand, distance: NDArray[np.int32] |
     """TUB, eq. (6): no routing carries more than 2E / sum(demand * distance) times the demand."""
     distance = hop_distances(network) if distance is None else distance
     load = demand.amount * distance[demand.pairs[:, 0], demand.pairs[:, 1]]
-    return 2 * len(network.links) / float(load.sum())
+    return 2 * network.live_links / float(load.sum())

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from detour.base.jit import njit
 from detour.control.expander.enumeration import native
 from detour.control.expander.routes import ExpanderRoutes
+from detour.control.verifier.cycles import cycle_of
 from detour.topo.expander.network import Expander
 
 
@@ -87,42 +88,6 @@ def _mark_all(source, first, length, columns, ch, flat, inside, rising, used):
         _mark(source[i], first[i], first[i + 1], length, columns, ch, flat, inside, rising, used)
 
 
-@njit
-def _strip(depends, ch, degree, stack):
-    """Removes channels on which nothing depends until none is left or every one is (Kahn); returns how many remain.
-
-    degree[x, c] becomes the number of remaining channels that depend on the channel, -1 if it was removed.
-    """
-    n, width = ch.neighbour.shape
-    degree[:] = 0
-    for x in range(n):
-        for c in range(width):
-            y = ch.neighbour[x, c]
-            if y >= 0:
-                for d in range(width):
-                    degree[y, d] += depends[x, c, d]
-    top, left = 0, n * width
-    for x in range(n):
-        for c in range(width):
-            if degree[x, c] == 0:
-                stack[top] = x * width + c
-                top += 1
-    while top:
-        top -= 1
-        x, c = stack[top] // width, stack[top] % width
-        degree[x, c] = -1
-        left -= 1
-        y = ch.neighbour[x, c]
-        if y >= 0:
-            for d in range(width):
-                if depends[x, c, d]:
-                    degree[y, d] -= 1
-                    if degree[y, d] == 0:
-                        stack[top] = y * width + d
-                        top += 1
-    return left
-
-
 def find_cycle(depends: NDArray[np.bool_], network: Expander) -> tuple[int, ...]:
     """A cycle of dependencies, () if there is none.
 
@@ -133,25 +98,9 @@ def find_cycle(depends: NDArray[np.bool_], network: Expander) -> tuple[int, ...]
     Returns:
         Channel numbers x * width + c, each depending on the next, the last on the first.
     """
-    ch = native(network.channels)
-    n, width = ch.neighbour.shape
-    degree = np.zeros((n, width), np.int64)
-    if _strip(depends, ch, degree, np.empty(n * width, np.int64)) == 0:
-        return ()
-    # Every remaining channel has a remaining one that depends on it: walking backwards must come round.
-    left = degree > 0
-    before: dict[int, int] = {}
-    for x, c in zip(*(axis.tolist() for axis in np.nonzero(left)), strict=True):
-        for d in np.flatnonzero(depends[x, c]).tolist():
-            before.setdefault(int(ch.neighbour[x, c]) * width + d, x * width + c)
-    at = int(np.flatnonzero(left.ravel())[0])
-    seen: dict[int, int] = {}
-    walk: list[int] = []
-    while at not in seen:
-        seen[at] = len(walk)
-        walk.append(at)
-        at = before[at]
-    return tuple(reversed(walk[seen[at] :]))
+    width = depends.shape[1]
+    found = cycle_of(depends[:, :, None, :, None], network.channels.neighbour)
+    return tuple(x * width + c for x, c, _ in found)
 
 
 def prove(routes: ExpanderRoutes) -> Proof:

@@ -25,6 +25,8 @@ SourcesProgress = Callable[[int, int], None]
 TIES = {"diverse": DIVERSE, "plain": PLAIN}
 MAX_HOPS = 12
 """longest path that is looked for; with 18 and more links a switch no pair of 2000 switches needs as many"""
+ORDERED_MAX_HOPS = 5
+"""the same with one priority where every switch is a layer by itself: paths up and down are few at the bottom"""
 _CHUNK_ROWS = 500_000
 """paths that a thread computes at a time at most"""
 
@@ -64,9 +66,10 @@ class PathPolicy:
             raise DetourError(f"ties {self.ties!r}; there are {', '.join(TIES)}")
         if not 1 <= self.max_hops <= 32:
             raise DetourError(f"paths of at most {self.max_hops} hops; 1 to 32 are possible")
-        if self.priorities and not network.layers:
+        if self.priorities == 1 and network.layers == network.size and self.max_hops > ORDERED_MAX_HOPS:
             raise DetourError(
-                f"{network.spec} has no layers, so no path is up-down; only KSP (0 priorities) is possible"
+                f"{network.spec}: some pairs have few paths in one priority, and the search for {self.k} would go"
+                f" through all of {self.max_hops} hops; give --max-hops {ORDERED_MAX_HOPS} or less, or 2 priorities"
             )
 
 
@@ -140,12 +143,16 @@ def all_pairs(network: Expander) -> NDArray[np.int32]:
 
 
 def compute(
-    network: Expander, policy: PathPolicy, pairs: NDArray[np.int32] | None = None, report: SourcesProgress | None = None
+    network: Expander,
+    policy: PathPolicy,
+    pairs: NDArray[np.int32] | None = None,
+    report: SourcesProgress | None = None,
+    partial: bool = False,
 ) -> ExpanderRoutes:
     """The routes of some pairs (None: all of them, of which half are computed and the others are their reverses).
 
     A reverse has as many down-ups and is as long. A pair that has fewer than K paths within `policy.max_hops` gets
-    those that there are.
+    those that there are; `partial`: that may be none.
 
     Raises:
         DetourError: the policy makes no sense, or a pair has no path at all.
@@ -173,7 +180,8 @@ def compute(
     length = np.concatenate([part[0] for part in parts])
     columns = np.concatenate([_widened(part[1], longest) for part in parts])
     routes = _assembled(network, policy, pairs, counts, length, columns, both_directions, ch)
-    _check_connected(routes)
+    if not partial:
+        _check_connected(routes)
     return routes
 
 

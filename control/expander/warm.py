@@ -4,6 +4,8 @@ will use (HiGHS and SciPy, which only throughput needs, take most of a second to
 
 from __future__ import annotations
 
+import numpy as np
+
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
 from detour.topo.expander import Expander, fcplus
 
@@ -33,10 +35,19 @@ def warm_counts() -> None:
 
 
 def warm_proof() -> None:
-    """Routes and their dependencies."""
-    from detour.control.expander import proof
+    """Routes and their dependencies, and those of what switches hold."""
+    from detour.control.expander import demand, proof
+    from detour.control.verifier.dependencies import InstalledClasses, shortest_choices, wires_of
 
-    proof.prove(_routes())
+    routes = _routes()
+    proof.prove(routes)
+    network, source = routes.network, np.ascontiguousarray(routes.pairs[:, 0].astype(np.int64))
+    checked = InstalledClasses({}, wires_of(network.topology), 1)
+    checked.follow_listed(source, routes.first, routes.length, routes.columns)
+    distance = demand.hop_distances(network)
+    choices = shortest_choices(network.channels.neighbour, distance)
+    checked.follow_choices(choices)
+    checked.share_lossy(choices, distance)
 
 
 def warm_throughput(pattern: str, method: str) -> None:

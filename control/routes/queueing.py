@@ -8,30 +8,49 @@ from collections.abc import Iterator
 from detour.base.dataplane import CPU_PORT
 from detour.base.errors import DetourError
 from detour.control import schema
-from detour.control.entries import Action, CloneSession, MeterConfig, Replica, TableEntry, Ternary
+from detour.control.entries import Action, CloneSession, DefaultAction, MeterConfig, Replica, TableEntry, Ternary
 from detour.control.expander.rising import plan_rising
 from detour.control.policy import Ecn, NoMarking, Policy, RedMarking, StepMarking
 from detour.topo.expander.booted import EXPANDER_FAMILIES, network_of
 from detour.topo.topology import Switch, Topology
 
 
-def plan_priorities(policy: Policy) -> Iterator[TableEntry]:
-    """DSCP to priority; virtual channels have the priority of their number."""
-    channels = tuple((v, v) for v in range(policy.channels if policy.channels > 1 else 0))
-    for dscp, priority in sorted((*policy.priorities, *channels)):
+def guarded(topology: Topology, policy: Policy) -> bool:
+    """Whether packets that would rise out of the last lossless class leave the lossless ones: in expanders."""
+    return policy.channels > 0 and topology.family in EXPANDER_FAMILIES
+
+
+def plan_priorities(policy: Policy, guard: bool) -> Iterator[TableEntry | DefaultAction]:
+    """DSCP to priority; virtual channels have the priority of their number. Where these are `guarded`, the next number
+    is the class behind them, and other packets, which no entry of `channel` raises, are in it as well.
+
+    Raises:
+        DetourError: a DSCP that the policy uses otherwise is a class of the guard.
+    """
+    channels = range(policy.channels + 1) if guard else range(policy.channels if policy.channels > 1 else 0)
+    taken = [dscp for dscp, priority in policy.priorities if guard and min(dscp, priority) <= policy.channels]
+    if taken:
+        raise DetourError(
+            f"policy: DSCP {taken[0]} cannot have that priority: 0 to {policy.channels - 1} are lossless, and"
+            f" {policy.channels} is where packets go that would close a circle in them"
+        )
+    if guard:
+        yield DefaultAction(schema.DSCP, Action.of(schema.SET_PRIORITY, priority=policy.channels))
+    for dscp, priority in sorted((*policy.priorities, *((v, v) for v in channels))):
         action = Action.of(schema.SET_PRIORITY, priority=priority)
         yield TableEntry(schema.DSCP, ((schema.DSCP_FIELD, dscp),), action)
 
 
 def plan_channels(topology: Topology, switch: Switch, policy: Policy) -> Iterator[TableEntry]:
-    """Where packets go on in the next channel; the last one keeps them.
+    """Where packets go on in the next channel; the last one keeps them, but in an expander.
 
-    In an expander with layers that is where a path has come down and goes up again (`expander.rising`). Elsewhere it
-    is behind a global link: a shortest path passes one and a detour two, each with at most one local link before,
-    between and after. So in every channel packets wait for local links, then for a global one, then for the next
+    There it is where a path has come down and goes up again, and behind the last channel there is a class that is not
+    lossless (`expander.rising`): nothing can deadlock, however packets are led. Elsewhere it is
+    behind a global link: a shortest path passes one and a detour two, each with at most one local link before, between
+    and after. So in every channel packets wait for local links, then for a global one, then for the next
     channel: no cycle. Detours around failed links may be longer, and then stay in the last channel.
     """
-    if policy.channels > 1 and topology.family in EXPANDER_FAMILIES:
+    if guarded(topology, policy):
         yield from plan_rising(network_of(topology.spec), switch.index, policy.channels)
         return
     for port, peer in enumerate(switch.ports, start=1):

@@ -4,11 +4,17 @@
 Buffers are shallow and, unless a point says `dcqcn`, no congestion control holds the senders: PFC alone does, which is
 when waits close to circles. The same hosts send to the same ones under all routes. KSP in one lossless priority gets
 stuck, FC+ with one and with two cannot (`control/expander/proof.py` checks that without any packet).
+
+Points that name links which are down (`fail`) send by lists that know nothing of it: switches lead packets around, and
+those that would close a circle leave the lossless classes (`control/expander/rising.py`), or with `guard` False stay in
+the last one. Then the senders hear of it, and routes are computed anew.
 """
 
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -19,14 +25,14 @@ from detour.experiments.fcplus import networks as fcplus_networks
 from detour.experiments.fcplus.networks import PRIORITIES_OF
 from detour.experiments.fcplus.packets import FCPLUS_MAX_HOPS, HOSTS, RATE_BPS
 from detour.experiments.fcplus.results import StuckPoint, StuckResult, found
+from detour.experiments.stuck import AFTER_PS, run_until_stuck
 from detour.fabric.footings.virtual.fabric import ENDLESS
-from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, SwitchMemory
-from detour.fabric.traffic.expander import EXPANDER_RED_MARKING, ExpanderFabric, lists_of, scheme_of
+from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
+from detour.fabric.traffic.expander import EXPANDER_RED_MARKING, ExpanderFabric, lists_anew, lists_of, scheme_of
+from detour.topo.expander import Expander
+from detour.topo.failures import Failures, parse_failure
 
 SHALLOW = SwitchMemory(port_bytes=40_000)
-CHECK_PS = 20 * US
-AFTER_PS = 200 * US
-"""for which a deadlock is watched: nothing may move through the queues in question"""
 
 
 def draw(routes: ExpanderRoutes, each: int, seed: int) -> tuple[list[tuple[int, int]], list[int]]:
@@ -45,35 +51,57 @@ def draw(routes: ExpanderRoutes, each: int, seed: int) -> tuple[list[tuple[int, 
 
 
 def run(point: StuckPoint) -> StuckResult:
-    """Runs until something is stuck for good, or the point's time is over."""
+    """Runs until something is stuck for good, or the point's time is over; where links are down, on with routes that
+    are computed anew."""
     network = fcplus_networks.network(point)
     routes = compute(network, fcplus_networks.policy(point, FCPLUS_MAX_HOPS))
     pairs, rows = draw(routes, point.each, point.seed)
-    name, marking = point.network, EXPANDER_RED_MARKING if point.dcqcn else NoMarking()
-    chosen = scheme_of(name, PRIORITIES_OF[name], marking, tuple(HOSTS.items()))
+    chosen = _scheme(point)
     settings = RunSettings(LinkSettings(rate_bps=RATE_BPS), SHALLOW, seed=point.seed)
     with ExpanderFabric(network, chosen, settings, queue_pairs=len(pairs)) as fabric:
-        fabric.connect_routed(pairs, lists_of(routes, pairs, rows))
+        lists = lists_of(routes, pairs, rows)
+        fabric.connect_routed(pairs, lists)
+        failures = _failures(point, network)
+        if failures:
+            fabric.apply_failures(failures)
+            fabric.replan(failures)
         fabric.send(ENDLESS)
-        stuck = fabric.deadlock()
-        while not stuck and fabric.now_ps < point.us * US:
-            fabric.run(fabric.now_ps + CHECK_PS)
-            stuck = fabric.deadlock()
-        found_ps, before = fabric.now_ps, int(fabric.column("st_rx_bytes").sum())
-        fabric.run(found_ps + AFTER_PS)
-        after = int(fabric.column("st_rx_bytes").sum()) - before
-        still = set(fabric.deadlock())
+        stuck = run_until_stuck(fabric, point.us * US)
+        more: dict[str, Any] = {}
+        if failures:
+            fabric.lead(lists_anew(routes, pairs, rows, lists, failures))
+            more = {"circle": list(stuck.circle), "goodput_gbps_anew": round(_rate_anew(fabric), 1)}
         stats = [fabric.network.buffer_stats(switch.device_id) for switch in fabric.topology.switches]
     return found(
         StuckResult,
         point,
-        deadlock=bool(stuck),
-        stuck_queues=len(stuck),
-        remains=bool(stuck) and set(stuck) <= still,
-        found_at_us=found_ps / US if stuck else None,
-        goodput_gbps_before=round(before * 8e3 / found_ps, 1),
-        goodput_gbps_after=round(after * 8e3 / AFTER_PS, 1),
+        deadlock=bool(stuck.queues),
+        stuck_queues=len(stuck.queues),
+        remains=stuck.remains,
+        found_at_us=stuck.found_at_us,
+        goodput_gbps_before=round(stuck.goodput_gbps_before, 1),
+        goodput_gbps_after=round(stuck.goodput_gbps_after, 1),
         pauses=sum(s["pauses_sent"] for s in stats),
         drops=sum(s["headroom_drops"] + s["buffer_drops"] for s in stats),
         mean_hops=round(float(np.mean([routes.length[row] for row in rows])), 3),
+        **more,
     )
+
+
+def _scheme(point: StuckPoint) -> Scheme:
+    marking = EXPANDER_RED_MARKING if point.dcqcn else NoMarking()
+    chosen = scheme_of(point.network, PRIORITIES_OF[point.network], marking, tuple(HOSTS.items()))
+    return replace(chosen, guarded=False) if point.guard is False else chosen
+
+
+def _failures(point: StuckPoint, network: Expander) -> Failures:
+    names = point.fail.split(",") if isinstance(point.fail, str) else []
+    return frozenset(parse_failure(network.topology, name) for name in names)
+
+
+def _rate_anew(fabric: ExpanderFabric) -> float:
+    """Gb/s in the last `AFTER_PS` of twice that time."""
+    fabric.run(fabric.now_ps + AFTER_PS)
+    before = int(fabric.column("st_rx_bytes").sum())
+    fabric.run(fabric.now_ps + AFTER_PS)
+    return (int(fabric.column("st_rx_bytes").sum()) - before) * 8e3 / AFTER_PS

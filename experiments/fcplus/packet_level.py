@@ -10,6 +10,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
+from msgspec import UNSET
+
 from detour.experiments.fcplus import paper
 from detour.experiments.fcplus.results import (
     CompletionRow,
@@ -32,10 +34,13 @@ for two of its three patterns"""
 _DEADLOCK_ROUTES = ("KSP", "FC+ 1L", "FC+ 2L")
 _SMALL = StuckPoint(n=12, s=6, v=3, hosts=3, k=8, each=4, us=2_000, network="KSP", dcqcn=False)
 _LARGE = StuckPoint(n=120, s=22, v=None, hosts=10, k=32, each=4, us=300, network="KSP", dcqcn=False)
+_DOWN = "s6-s1,s0-s10,s7-s2"
+"""links of the small network whose failure locks it up where packets in the last class stay there"""
 
 
 def select(full: bool, sizes: str = "equal") -> list[FcplusPoint]:
-    """Five networks under three patterns; routes with and without deadlock on a small network and the paper's."""
+    """Five networks under three patterns; routes with and without deadlock on a small network and the paper's, and on
+    the small one while links are down."""
     times = ARRIVALS_US["full" if full else "normal"]
     packets = [
         PacketsPoint(n=120, s=22, network=network, pattern=pattern, k=32, us=times, sizes=sizes)
@@ -48,7 +53,11 @@ def select(full: bool, sizes: str = "equal") -> list[FcplusPoint]:
         for dcqcn in (False, True)
         for network in _DEADLOCK_ROUTES
     ]
-    return [*packets, *deadlock]
+    failed = [
+        replace(_SMALL, network=network, fail=_DOWN, guard=guard)
+        for network, guard in (("FC+ 1L", False), ("FC+ 1L", UNSET), ("FC+ 2L", UNSET))
+    ]
+    return [*packets, *deadlock, *failed]
 
 
 def run(point: PacketsPoint | StuckPoint) -> PacketsResult | StuckResult:
@@ -138,7 +147,10 @@ def deadlocks(results: Sequence[FcplusResult]) -> list[DeadlockRow]:
             goodput_gbps_after=result.goodput_gbps_after,
             pauses=result.pauses,
             drops=result.drops,
-            possible=result.network == "KSP",
+            possible=result.network == "KSP" or result.guard is False,
+            failed="" if result.fail is UNSET else result.fail,
+            guarded=result.guard is not False,
+            goodput_gbps_anew=None if result.goodput_gbps_anew is UNSET else result.goodput_gbps_anew,
         )
         for result in results
         if isinstance(result, StuckResult)

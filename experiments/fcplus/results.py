@@ -103,11 +103,14 @@ class PacketsPoint(NetworkPoint):
 
 @dataclass(frozen=True, kw_only=True)
 class StuckPoint(NetworkPoint):
-    """Whether routes deadlock within `us` while every host sends to `each` others."""
+    """Whether routes deadlock within `us` while every host sends to `each` others. `fail`: links that are down, by
+    name; `guard` False: who would close a circle stays in the last lossless class."""
 
     dcqcn: bool
     each: int
     us: int
+    fail: str | UnsetType = UNSET
+    guard: bool | UnsetType = UNSET
     kind: Literal["deadlock"] = "deadlock"
 
 
@@ -206,7 +209,8 @@ class PacketsResult(FcplusResult, PacketsPoint):
 
 @dataclass(frozen=True, kw_only=True)
 class StuckResult(FcplusResult, StuckPoint):
-    """`remains`: queues that were stuck were so later on; `found_at_us`: None without deadlock."""
+    """`remains`: queues that were stuck were so later on; `found_at_us`: None without deadlock. Where links are down:
+    `circle`, queues that wait for each other, and the rate once routes were computed anew."""
 
     deadlock: bool
     stuck_queues: int
@@ -217,6 +221,8 @@ class StuckResult(FcplusResult, StuckPoint):
     pauses: int
     drops: int
     mean_hops: float
+    circle: list[str] | UnsetType = UNSET
+    goodput_gbps_anew: float | UnsetType = UNSET
 
 
 FCPLUS_RESULTS: tuple[type[FcplusResult], ...] = (
@@ -353,7 +359,9 @@ class NetworkOrder:
 
 @dataclass(frozen=True)
 class DeadlockRow:
-    """A run with shallow buffers; `possible`: whether its routes can deadlock."""
+    """A run with shallow buffers; `possible`: whether what is installed can deadlock; `failed`: links that are down;
+    `guarded` False: who would close a circle stayed in the last class; `goodput_gbps_anew`: where links are down, once
+    routes were computed anew."""
 
     network: str
     n: int
@@ -369,6 +377,9 @@ class DeadlockRow:
     pauses: int
     drops: int
     possible: bool
+    failed: str = ""
+    guarded: bool = True
+    goodput_gbps_anew: float | None = None
 
 
 @dataclass(frozen=True)

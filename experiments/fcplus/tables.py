@@ -101,16 +101,26 @@ _COMPLETION: tuple[Column[CompletionRow], ...] = (
     right("pauses", _of("pauses"), wide=True),
     left("deadlock", lambda row: yes_no(row.deadlock)),
 )
+
+
+def _routes(row: DeadlockRow) -> str:
+    """`FC+ 1L, 3 down`."""
+    down = f", {row.failed.count(',') + 1} down" if row.failed else ""
+    return f"{row.network}{down}{'' if row.guarded else ', no guard'}"
+
+
 _DEADLOCKS: tuple[Column[DeadlockRow], ...] = (
     _SWITCHES,
-    left("routes", _of("network")),
+    left("routes", _routes),
     left("DCQCN", lambda row: yes_no(row.dcqcn)),
+    left("down", lambda row: row.failed or "-", wide=True, means="links that are"),
     left("deadlock", lambda row: yes_no(row.deadlock)),
-    left("possible", lambda row: yes_no(row.possible), means="a deadlock, by the routes' dependencies"),
+    left("possible", lambda row: yes_no(row.possible), means="a deadlock, by the dependencies of what is installed"),
     right("at us", lambda row: fixed(row.found_at_us, 0)),
     right("queues", _of("stuck_queues"), wide=True, means="that are stuck"),
     right("Gb/s", _of("goodput_gbps_before")),
     right("after", _of("goodput_gbps_after"), means="Gb/s once a deadlock was found, or the time was over"),
+    right("anew", lambda row: fixed(row.goodput_gbps_anew, 1), wide=True, means="Gb/s with routes computed anew"),
     right("pauses", _of("pauses"), wide=True),
     right("drops", _of("drops"), wide=True),
 )

@@ -17,6 +17,7 @@ from detour.base.records import extended
 from detour.base.times import US
 from detour.experiments import running
 from detour.experiments.running import RunCounters
+from detour.experiments.stuck import run_until_stuck
 from detour.fabric.footings.virtual.fabric import ENDLESS
 from detour.fabric.footings.virtual.scheme import RED_MARKING, Scheme
 from detour.topo import Topology, parse_topology
@@ -26,7 +27,6 @@ FIGURE_2 = "dragonfly:p=4,a=2,h=1"
 CASES = ("PFC, 1 VC", "PFC, 3 VCs", "no PFC, 1 VC")
 PAPER = {"PFC, 1 VC": True, "PFC, 3 VCs": False, "no PFC, 1 VC": False}
 """whether the paper expects a deadlock (section II-C)"""
-CHECK_PS = 20 * US
 RUN_PS = 2_000 * US
 
 
@@ -95,15 +95,7 @@ def run(point: Figure2Point) -> Figure2Run:
     chosen = case_scheme(point.case)
     with running.open_fabric(topology, chosen, pairs, running.settings(len(pairs), point.seed)) as fabric:
         running.start(fabric, ENDLESS)
-        stuck = fabric.deadlock()
-        while not stuck and fabric.now_ps < RUN_PS:
-            fabric.run(fabric.now_ps + CHECK_PS)
-            stuck = fabric.deadlock()
-        found_at = fabric.now_ps
-        before = int(fabric.column("st_rx_bytes").sum())
-        # A deadlock must show: from here on nothing more arrives through the queues in question.
-        fabric.run(fabric.now_ps + 10 * CHECK_PS)
-        after = int(fabric.column("st_rx_bytes").sum())
+        found = run_until_stuck(fabric, RUN_PS)
         return extended(
             Figure2Run,
             running.counters(fabric),
@@ -111,21 +103,13 @@ def run(point: Figure2Point) -> Figure2Run:
             seed=point.seed,
             pfc=chosen.pfc,
             channels=chosen.channels,
-            deadlock=bool(stuck),
+            deadlock=bool(found.queues),
             paper=PAPER[point.case],
-            found_at_us=found_at / US if stuck else None,
-            queues=tuple(_name(topology, *queue) for queue in stuck),
-            goodput_gbps_before=round(before * 8e3 / found_at, 3),
-            goodput_gbps_after=round((after - before) * 8e3 / (10 * CHECK_PS), 3),
+            found_at_us=found.found_at_us,
+            queues=found.names,
+            goodput_gbps_before=round(found.goodput_gbps_before, 3),
+            goodput_gbps_after=round(found.goodput_gbps_after, 3),
         )
-
-
-def _name(topology: Topology, device: int, port: int, priority: int) -> str:
-    """`s0-s3, priority 0`: a queue by the link that it leads to."""
-    switch = topology.switches[device - 1]
-    peer = switch.peer(port)
-    assert peer is not None
-    return f"{switch.name}-{'h' if peer.kind == 'host' else 's'}{peer.index}, priority {priority}"
 
 
 def collect(results: Iterable[Figure2Run | None]) -> Figure2Findings:

@@ -17,13 +17,20 @@ from typing import Any
 import numpy as np
 
 from detour.base.arrays import Int64Array
-from detour.control.expander.routes import ExpanderRoutes
+from detour.control import schema
+from detour.control.entries import Plan
+from detour.control.expander.rising import plan_rising
+from detour.control.expander.routes import ExpanderRoutes, compute
 from detour.control.policy import Amount, Ecn, RedMarking
-from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.control.routes.queueing import plan_priorities
+from detour.engine.state import SwitchState
+from detour.fabric.footings.virtual.fabric import VirtualFabric, program
+from detour.fabric.footings.virtual.load import read_back, write
 from detour.fabric.footings.virtual.scheme import PATIENT, RunSettings, Scheme
 from detour.hosts.frames.addresses import final_address, to_words
 from detour.topo.address import usid_address
 from detour.topo.expander.network import Expander
+from detour.topo.failures import Failures
 from detour.topo.paths import path_usids
 from detour.topo.topology import HostPair
 
@@ -37,8 +44,27 @@ EXPANDER_RED_MARKING = RedMarking(Amount(5_000, "bytes"), Amount(200_000, "bytes
 def scheme_of(
     name: str, priorities: int, ecn: Ecn = EXPANDER_RED_MARKING, hosts: Sequence[tuple[str, Any]] = ()
 ) -> Scheme:
-    """RoCEv2 with PFC in `priorities` lossless priorities (1 to 3; KSP has 1 and no regard to deadlock)."""
-    return Scheme(name, "gbn", "dcqcn", "pinned", ecn, pfc=True, channels=max(1, priorities), hosts=(*PATIENT, *hosts))
+    """RoCEv2 with PFC in `priorities` lossless priorities (1 to `MAX_LOSSLESS`; 0 is KSP: a single one, with no regard
+    to deadlock)."""
+    hosts = (*PATIENT, *hosts)
+    lossless, guard = max(1, priorities), priorities > 0
+    return Scheme(name, "gbn", "dcqcn", "pinned", ecn, pfc=True, channels=lossless, guarded=guard, hosts=hosts)
+
+
+def installed_classes(network: Expander, priorities: int) -> Plan:
+    """The entries by which switches class packets, by device id: planned for so many lossless priorities, written into
+    the tables of switches, and read back from these."""
+    code, policy = program("fabric"), scheme_of(network.spec, priorities).policy
+    guard = policy.channels > 0
+    found: Plan = {}
+    state = SwitchState(code, seed=1)
+    for switch in range(network.size):
+        rising = plan_rising(network, switch, policy.channels) if guard else ()
+        write(state, [*plan_priorities(policy, guard), *rising])
+        found[switch + 1] = read_back(state, (schema.DSCP, schema.CHANNEL))
+        for table in state.tables.values():
+            table.clear()
+    return found
 
 
 def lists_of(routes: ExpanderRoutes, pairs: Sequence[HostPair], rows: Sequence[int]) -> Int64Array:
@@ -62,6 +88,40 @@ def lists_of(routes: ExpanderRoutes, pairs: Sequence[HostPair], rows: Sequence[i
     return found
 
 
+def lists_anew(
+    routes: ExpanderRoutes, pairs: Sequence[HostPair], rows: Sequence[int], lists: Int64Array, failures: Failures
+) -> Int64Array:
+    """`lists` of paths `rows` of `routes` for the time of failures. Connections whose path is broken go by the same
+    number of the paths of their pair that are computed without what is down; if there is none that lossless classes
+    carry, by address.
+
+    Every list is free of deadlock together with every other one and with all detours, so senders may take to theirs one
+    by one, in any order.
+    """
+    network, topology = routes.network, routes.network.topology
+    broken = network.under(failures)
+    hosts, live = topology.hosts, broken.channels.neighbour >= 0
+    found, hit = lists.copy(), []
+    for k, row in enumerate(rows):
+        if row != BY_ADDRESS:
+            switches, columns = routes.path(row, hosts[pairs[k][0]].switch)[0], routes.columns[row].tolist()
+            if not all(live[x, c] for x, c in zip(switches[:-1], columns, strict=False)):
+                hit.append(k)
+    if not hit:
+        return found
+    ends = np.array([(hosts[pairs[k][0]].switch, hosts[pairs[k][1]].switch) for k in hit], np.int32)
+    wanted, which = np.unique(ends, axis=0, return_inverse=True)
+    anew = compute(broken, routes.policy, wanted, partial=True)
+    number = {tuple(pair): i for i, pair in enumerate(routes.pairs.tolist())}
+    chosen = []
+    for k, i in zip(hit, which.ravel().tolist(), strict=True):
+        low, count = int(anew.first[i]), int(anew.first[i + 1] - anew.first[i])
+        place = rows[k] - int(routes.first[number[tuple(anew.pairs[i].tolist())]])
+        chosen.append(low + place % count if count else BY_ADDRESS)
+    found[hit] = lists_of(anew, [pairs[k] for k in hit], chosen)
+    return found
+
+
 class ExpanderFabric(VirtualFabric):
     """See the module. A context manager."""
 
@@ -75,7 +135,11 @@ class ExpanderFabric(VirtualFabric):
         """Connections between pairs of hosts by the paths of `lists_of`; they send nothing yet. To be called once."""
         self.connect(pairs)
         hosts = self.topology.hosts
+        self._finals = np.array([to_words(final_address((hosts[b].node_id,)))[0] for _, b in pairs], np.int64)
+        self.lead(lists)
+
+    def lead(self, lists: Int64Array) -> None:
+        """From now on packets of all connections go by these lists, whatever is under way by older ones."""
         candidate, senders, pinned = self.hs.candidate, self.flows.sender, lists[:, 0] != 0
-        finals = np.array([to_words(final_address((hosts[target].node_id,)))[0] for _, target in pairs], np.int64)
         candidate["dst_hi"][senders, 0], candidate["dst_lo"][senders, 0] = lists[:, 0], lists[:, 1]
-        candidate["final_hi"][senders, 0] = np.where(pinned, finals, 0)
+        candidate["final_hi"][senders, 0] = np.where(pinned, self._finals, 0)

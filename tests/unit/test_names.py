@@ -19,7 +19,7 @@ TYPE_VARIABLES = {"C", "M", "P", "R", "T"}
 
 OF_AN_EXPERIMENT = {
     # The experiment's parameters; each module of `experiments/` is one experiment.
-    "CHECK_PS", "CONNECTIONS", "ENTRIES", "GAP", "GOAL", "LOADS", "ROUTINGS", "SIZES", "TOPOLOGIES",
+    "CONNECTIONS", "ENTRIES", "GAP", "GOAL", "LOADS", "ROUTINGS", "SIZES", "TOPOLOGIES",
     # What its paper prints, by the paper's own numbering.
     "PAPER", "TABLE_1", "TABLE_2", "TABLE_3",
 }  # fmt: skip

@@ -18,6 +18,7 @@ EXPANDER_FAMILIES: dict[str, Callable[..., Expander]] = {
     "fc": layered.fc,
     "jellyfish": flat.jellyfish,
     "xpander": flat.xpander,
+    "slimfly": flat.slimfly,
     "equal-cost-clos": folded.equal_cost_clos,
 }
 
@@ -53,6 +54,11 @@ def jellyfish(**values: Any) -> Topology:
 def xpander(**values: Any) -> Topology:
     """`flat.xpander` as a topology."""
     return flat.xpander(**values).topology
+
+
+def slimfly(**values: Any) -> Topology:
+    """`flat.slimfly` as a topology."""
+    return flat.slimfly(**values).topology
 
 
 def equal_cost_clos(**values: Any) -> Topology:

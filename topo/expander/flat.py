@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expanders without layers: Jellyfish (Singla et al., NSDI 2012) and Xpander (Valadarsky et al., CoNEXT 2016)."""
+"""Expanders that are not wired in layers: Jellyfish (Singla et al., NSDI 2012), Xpander (Valadarsky et al., CoNEXT
+2016), Slim Fly (Besta and Hoefler, SC 2014).
+
+Any connected graph has layers all the same: every switch is one by itself, the farther from switch 0 the lower, so that
+every other switch has a link up. Paths that go up and then down are those of up*/down* routing (Schroeder et al., 1991)
+and join all switches in a single lossless priority. A path of h links turns up again at most h/2 times, so h/2 + 1
+priorities, rounded down, are enough for all of them: two where the diameter is three, whatever the size.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from detour.base.arrays import Int32Array
 from detour.base.errors import DetourError
 from detour.topo.expander.layered import EXPANDER_PORTS
 from detour.topo.expander.network import Expander, switch_count
-from detour.topo.expander.wiring import regular
+from detour.topo.expander.wiring import ordered, regular
 
 _TRIES = 50
 
@@ -58,8 +66,65 @@ def _flat(family: str, spec: str, n: int, hosts: int, wire: Callable[[], Int32Ar
     """Wires until all is of one piece, which with more than 3 links a switch almost every wiring is."""
     for _ in range(_TRIES):
         links = wire()
-        none = np.zeros_like(links)
         graph = csr_array((np.ones(len(links)), (links[:, 0], links[:, 1])), shape=(n, n))
         if connected_components(graph, directed=False, return_labels=False) == 1:
-            return Expander(family, spec, np.full(n, hosts, np.int32), links, none, none, 0).checked()
+            return _ordered(family, spec, n, hosts, links)
     raise DetourError(f"{spec}: {_TRIES} wirings fell into parts; it takes more links a switch")
+
+
+def _ordered(family: str, spec: str, n: int, hosts: int, links: Int32Array) -> Expander:
+    """Every switch is a layer: switch 0 the highest, the others below it in the order of a breadth-first search."""
+    graph = csr_array((np.ones(len(links)), (links[:, 0], links[:, 1])), shape=(n, n))
+    order = breadth_first_order(graph, 0, directed=False, return_predecessors=False)
+    layer = np.empty(n, np.int32)
+    layer[order] = n - np.arange(n)
+    return Expander(family, spec, np.full(n, hosts, np.int32), links, np.ones_like(links), layer[links], n).checked()
+
+
+# -- Slim Fly ------------------------------------------------------------------------------------------------
+
+
+def slimfly(n: int, s: int, hosts: int | None = None, p: int = EXPANDER_PORTS) -> Expander:
+    """The graphs of McKay, Miller and Siran that Slim Fly is: diameter 2, n = 2 q^2 switches for an odd prime q with
+    s = (3 q - d) / 2 links each, where d is 1 or -1 and q - d a multiple of 4.
+
+    Raises:
+        DetourError: there is no such graph, with the nearest that there are.
+    """
+    hosts = p - s if hosts is None else hosts
+    primes = [q for q in range(3, 2 * math.isqrt(max(2, n))) if all(q % k for k in range(2, q))]
+    links = {2 * q * q: (3 * q - _remainder(q)) // 2 for q in primes}
+    if links.get(n) != s:
+        near = sorted(sorted(links, key=lambda size: abs(size - n))[:2])
+        options = " and ".join(f"n={size}, s={links[size]}" for size in near)
+        raise DetourError(f"slimfly: there is no graph of n={n} and s={s}; {options} are the nearest")
+    switch_count("slimfly", n, s, hosts)
+    return _ordered("slimfly", f"slimfly:n={n},s={s},hosts={hosts}", n, hosts, _mms(math.isqrt(n // 2)))
+
+
+def _remainder(q: int) -> int:
+    """1 or -1: what an odd number has beyond a multiple of 4."""
+    return 1 if q % 4 == 1 else -1
+
+
+def _mms(q: int) -> Int32Array:
+    """Links of the graph for an odd prime q: switch x * q + y is (0, x, y), q^2 further is (1, x, y) (SC 2014, section
+    II-B)."""
+    root = next(g for g in range(2, q + 1) if len({pow(g, k, q) for k in range(q - 1)}) == q - 1)
+    if _remainder(q) == 1:
+        own = [range(0, q - 1, 2), range(1, q - 1, 2)]
+    else:
+        half = (q - 1) // 2  # odd here
+        own = [[*range(0, half, 2), *range(half, q - 1, 2)], [*range(1, half + 1, 2), *range(half + 1, q - 1, 2)]]
+    found = set()
+    for side, powers in enumerate(own):
+        steps = {pow(root, k, q) for k in powers}
+        for x in range(q):
+            for y in range(q):
+                for step in steps:
+                    at = side * q * q + x * q
+                    found.add(ordered(at + y, at + (y + step) % q))
+    for m in range(q):
+        for c in range(q):
+            found.update((x * q + (m * x + c) % q, q * q + m * q + c) for x in range(q))
+    return np.array(sorted(found), np.int32)

@@ -10,6 +10,7 @@ links that follow one another in one priority have growing positions: there can 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -19,17 +20,19 @@ import numpy as np
 from detour.base.arrays import Int32Array
 from detour.base.errors import DetourError
 from detour.topo.builder import Builder, check_limits
+from detour.topo.failures import Failures, dead_links
 from detour.topo.topology import Topology
 
 
 class Channels(NamedTuple):
-    """Directed links, by switch s and column c (in the order of the links). Channel number: s * width + c."""
+    """Directed links, by switch s and column c (in the order of the links). Channel number: s * width + c. A link that
+    is down keeps its columns, which are like those that no link has."""
 
     neighbour: Int32Array  # (switches, width) switch behind the link, -1 for none
     back: Int32Array  # (switches, width) column of the same link there
     link: Int32Array  # (switches, width) index of the link
-    leave: Int32Array  # (switches, width) position at which it leaves, 0 in a flat network
-    enter: Int32Array  # (switches, width) position at which it enters, 0 in a flat network
+    leave: Int32Array  # (switches, width) position at which it leaves
+    enter: Int32Array  # (switches, width) position at which it enters
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +40,8 @@ class Expander:
     """Switches that are wired directly. Two expanders with the same `spec` are the same.
 
     `links` (E, 2) switches; `virtual` (E, 2) virtual switch and `layer` (E, 2) virtual layer at either end, both from
-    1, both 0 in a flat network; `hosts` (N,) hosts of every switch; `layers` k, 0 in a flat network.
+    1; `hosts` (N,) hosts of every switch; `layers` k; `down`: rows of `links` that carry nothing. Columns and ports are
+    those of the whole network, whatever is down.
     """
 
     family: str
@@ -47,12 +51,28 @@ class Expander:
     virtual: Int32Array
     layer: Int32Array
     layers: int
+    down: frozenset[int] = frozenset()
 
     def __hash__(self) -> int:
-        return hash(self.spec)
+        return hash((self.spec, self.down))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Expander) and self.spec == other.spec
+        return isinstance(other, Expander) and (self.spec, self.down) == (other.spec, other.down)
+
+    def without(self, links: Iterable[int]) -> Expander:
+        """The same network while these links (rows of `links`) are down, and no others."""
+        return replace(self, down=frozenset(links))
+
+    def under(self, failures: Failures) -> Expander:
+        """The same network while the links of its topology that these failures take down are down."""
+        dead = dead_links(self.topology, failures)
+        links = [link for link in self.topology.links if link.kind != "host"]
+        return self.without(row for row, link in enumerate(links) if link.index in dead)
+
+    @property
+    def live_links(self) -> int:
+        """Number of links that are not down."""
+        return len(self.links) - len(self.down)
 
     @property
     def size(self) -> int:
@@ -80,10 +100,11 @@ class Expander:
             ca, cb = int(used[a]), int(used[b])
             used[a] += 1
             used[b] += 1
+            if index in self.down:
+                continue
             up = la < lb
             for s, c, peer, column, here, there, rises in ((a, ca, b, cb, la, lb, up), (b, cb, a, ca, lb, la, not up)):
-                flat = self.layers == 0
-                leave, enter = (0, 0) if flat else (here, there) if rises else (turn - here, turn - there)
+                leave, enter = (here, there) if rises else (turn - here, turn - there)
                 for array, value in zip(table, (peer, column, index, leave, enter), strict=True):
                     array[s, c] = value
         return table

@@ -38,8 +38,9 @@ from detour.fabric.footings.base import address_hosts
 from detour.fabric.footings.clock import VirtualClock
 from detour.fabric.footings.network import CableTerms, NetworkFabric, lay_cables
 from detour.fabric.footings.settings import FabricTerms
-from detour.fabric.footings.virtual.load import install, rewrite
+from detour.fabric.footings.virtual.load import install, read_back, rewrite
 from detour.fabric.footings.virtual.scheme import RunSettings, Scheme
+from detour.fabric.footings.virtual.watch import DeadlockFound, DeadlockWatch
 from detour.hosts.config import HostConfig
 from detour.hosts.state import Hosts, make_hosts
 from detour.hosts.verbs.bulk import Flows, connect_many, path_packets, post_many
@@ -112,7 +113,8 @@ class VirtualFabric(NetworkFabric):
             packets=self.settings.frames,
             overhead_bytes=self.settings.links.overhead_bytes,
         )
-        self.clock = VirtualClock(lambda: self._network.now_ps, self._network.run)
+        self._watch = DeadlockWatch(self._network, topology, self._network.run) if scheme.lossless else None
+        self.clock = VirtualClock(lambda: self._network.now_ps, self._run)
         self.failures: Failures = NONE
         self._held: Plan | None = None
         self._states: dict[int, SwitchState] = {}
@@ -230,6 +232,10 @@ class VirtualFabric(NetworkFabric):
         self._held, self.failures = self._held | wanted, failures
         return written
 
+    def installed(self) -> Plan:
+        """Entries and default actions of all tables, read back from the switches, by device id."""
+        return {device: self.network.call(lambda s=state: read_back(s)) for device, state in self.states.items()}
+
     # -- connections ------------------------------------------------------------------------------------
 
     def connect(self, pairs: Sequence[tuple[int, int]]) -> None:
@@ -306,7 +312,18 @@ class VirtualFabric(NetworkFabric):
 
     def run(self, until_ps: int) -> None:
         """Executes everything until then; alarms of the clock do not go off (`clock.wait`)."""
-        self.network.run(until_ps)
+        self._run(until_ps)
+
+    def _run(self, until_ps: int) -> None:
+        if self._watch is None:
+            self._network.run(until_ps)
+        else:
+            self._watch.run(until_ps)
+
+    @property
+    def deadlock_found(self) -> DeadlockFound | None:
+        """The first deadlock that the watcher has seen: what pauses is watched (`virtual.watch`)."""
+        return None if self._watch is None else self._watch.found
 
     def deadlock(self) -> list[tuple[int, int, int]]:
         """(device id, port, priority) of queues that PFC will never let move again."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from detour.base.errors import DetourError
@@ -15,11 +15,13 @@ from detour.control.entries import (
     Difference,
     Entity,
     Lpm,
+    MatchValue,
     MeterConfig,
     MulticastGroup,
     Range,
     TableEntry,
     Ternary,
+    WeightedAction,
 )
 from detour.engine import tables
 from detour.engine.compiler import model
@@ -83,11 +85,8 @@ def load(network: Network, device: int, state: SwitchState, entities: Iterable[E
     count = 0
     for count, entity in enumerate(entities, start=1):  # noqa: B007
         match entity:
-            case TableEntry():
-                _insert(state, entity, groups)
-            case DefaultAction():
-                name, params = _call(state, entity.action)
-                state.tables[entity.table].set_default(name, params)
+            case TableEntry() | DefaultAction():
+                _write(state, entity, groups)
             case MeterConfig():
                 rates = tables.MeterRates(entity.cir, entity.cburst, entity.pir, entity.pburst)
                 state.meters[entity.meter].configure(entity.index, rates)
@@ -98,6 +97,67 @@ def load(network: Network, device: int, state: SwitchState, entities: Iterable[E
                 copies = [(replica.port, replica.instance) for replica in entity.replicas]
                 network.set_multicast_group(device, entity.group, copies)
     return count
+
+
+def write(state: SwitchState, entities: Iterable[TableEntry | DefaultAction]) -> None:
+    """Writes entries and default actions into empty tables."""
+    groups = _Groups()
+    for entity in entities:
+        _write(state, entity, groups)
+
+
+def _write(state: SwitchState, entity: TableEntry | DefaultAction, groups: _Groups) -> None:
+    if isinstance(entity, TableEntry):
+        _insert(state, entity, groups)
+    else:
+        state.tables[entity.table].set_default(*_call(state, entity.action))
+
+
+def read_back(state: SwitchState, names: Collection[str] | None = None) -> list[Entity]:
+    """Entries and default actions of all tables of a switch, or of those named, as they are."""
+    found: list[Entity] = []
+    for name, table in state.tables.items():
+        if names is not None and name not in names:
+            continue
+        if table.default is not None and table.default_changed:
+            found.append(DefaultAction(name, _action(table.default)))
+        for entry in table.entries():
+            match = {field.name: _value(field, part) for field, part in zip(table.spec.key, entry.key, strict=True)}
+            known = {field: value for field, value in match.items() if value is not None}
+            action = _action(entry) if entry.target is None else _choices(table.profile, entry.target)
+            found.append(TableEntry.of(name, known, action, entry.priority))
+    return found
+
+
+def _value(field: model.KeyField, part: Any) -> MatchValue | None:
+    """What an entry says of a field, None if nothing."""
+    if field.match_type == "lpm":
+        return Lpm(part[0], part[1], field.bits) if part[1] else None
+    if field.match_type == "ternary":
+        return Ternary(*part) if part is not None and part[1] else None
+    if field.match_type == "range":
+        return Range(*part)
+    return part if field.match_type == "exact" else None  # a selector's field is no part of the match
+
+
+def _action(entry: tables.Entry) -> Action:
+    assert entry.action is not None  # the table is a direct one
+    names = (parameter.name for parameter in entry.action.params)
+    return Action(entry.action.name, tuple(zip(names, entry.params, strict=True)))
+
+
+def _choices(profile: tables.ActionProfile | None, target: tables.MemberRef | tables.GroupRef) -> ActionSet:
+    assert profile is not None  # the table is an indirect one
+    if isinstance(target, tables.MemberRef):
+        members = (tables.GroupMember(target.member, 1),)
+    else:
+        members, _ = profile.group(target.group)
+    weighted = []
+    for each in members:
+        kind, params = profile.member(each.member)
+        names = (parameter.name for parameter in kind.params)
+        weighted.append(WeightedAction(Action(kind.name, tuple(zip(names, params, strict=True))), each.weight))
+    return ActionSet(tuple(weighted))
 
 
 def rewrite(state: SwitchState, change: Difference) -> None:

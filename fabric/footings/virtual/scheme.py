@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
 from detour.base.times import US
-from detour.control.policy import Amount, Ecn, Policy, RedMarking, Routing, StepMarking
+from detour.control.policy import MAX_LOSSLESS, Amount, Ecn, Policy, RedMarking, Routing, StepMarking
 from detour.engine.buffers import Buffers, headroom
 from detour.hosts.config import LITERAL_LOSS, HostConfig
 
@@ -79,7 +79,8 @@ class Scheme:
     `paths`: how the sender picks source ports: `telemetry` (it probes), `shortest` (one that means a shortest path),
     `detour` (one that means a random non-shortest one) or `pinned` (any; uSID lists say the path). `routing`: what
     switches make of that (`Policy.routing`). `channels`: virtual channels, one more with every global hop, or in FC+
-    the lossless priorities. `reorder`: the receiver puts packets in order before it looks at them. `threshold`: T of
+    the lossless priorities; `guarded`: a single one as well has a class behind it for packets that would close a
+    circle (`expander.rising`). `reorder`: the receiver puts packets in order before it looks at them. `threshold`: T of
     PiggyBack's rule, in packets. `hosts`: changes to `HostConfig`, as pairs of name and value.
     """
 
@@ -91,13 +92,14 @@ class Scheme:
     routing: Routing = "valiant"
     pfc: bool = False
     channels: int = 1
+    guarded: bool = False
     reorder: bool = False
     threshold: int = 0
     hosts: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
-        if not 1 <= self.channels <= 3:
-            raise DetourError(f"scheme {self.name}: {self.channels} virtual channels; 1 to 3 are possible")
+        if not 1 <= self.channels <= MAX_LOSSLESS:
+            raise DetourError(f"scheme {self.name}: {self.channels} virtual channels; 1 to {MAX_LOSSLESS} are possible")
         if self.threshold < 0:
             raise DetourError(f"scheme {self.name}: T is {self.threshold} packets; it cannot be negative")
         if self.routing in ("adaptive", "random") and self.transport == "gbn" and not self.reorder:
@@ -120,7 +122,7 @@ class Scheme:
             valiant=self.paths != "pinned",
             routing=self.routing,
             threshold=self.threshold if self.routing == "adaptive" else 0,
-            channels=self.channels if self.channels > 1 else 0,
+            channels=self.channels if self.channels > 1 or self.guarded else 0,
         )
 
     def with_threshold(self, packets: int) -> Scheme:

@@ -236,7 +236,7 @@ def test_thresholds_in_bytes_become_packets():
         {"valiant": False, "routing": "adaptive"},
         {"valiant": False, "routing": "random"},
         {"channels": -1},
-        {"channels": 4},
+        {"channels": 7},
         {"channels": 2},
         {"channels": 2, "routing": "adaptive"},
         {"channels": 3, "priorities": ((2, 1),)},

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from detour.base.errors import DetourError
 from detour.control.expander.demand import hop_distances
 from detour.topo import parse_topology
-from detour.topo.expander import Expander, booted, equal_cost_clos, fc, fcplus, jellyfish, xpander
+from detour.topo.expander import Expander, booted, equal_cost_clos, fc, fcplus, jellyfish, slimfly, xpander
 from detour.topo.expander.folded import choose_shape
 from detour.topo.expander.layered import choose_v, gap_degrees, layers_per_group
+from detour.topo.failures import parse_failure
 
 SOME = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
@@ -91,6 +92,25 @@ def test_flat_expanders_are_regular_and_connected(s, times, seed):
     assert all(a // times != b // times for a, b in lifted.links.tolist())
 
 
+@pytest.mark.parametrize("q", [3, 5, 7, 11, 13])
+def test_slim_fly_has_the_degree_that_it_should_and_diameter_two(q):
+    network = slimfly(2 * q * q, (3 * q - (1 if q % 4 == 1 else -1)) // 2, hosts=1)
+    assert is_simple(network)
+    assert set(network.degrees.tolist()) == {network.degrees[0]}
+    assert 2 * len(network.links) == network.size * int(network.degrees[0])
+    assert hop_distances(network).max() == 2
+
+
+@SOME
+@given(st.integers(3, 6), st.integers(0, 1000))
+def test_every_switch_is_a_layer_and_all_but_one_have_a_link_up(s, seed):
+    network = jellyfish(6 * s, s, hosts=1, seed=seed)
+    height = dict(zip(network.links.ravel().tolist(), network.layer.ravel().tolist(), strict=True))
+    assert sorted(height.values()) == list(range(1, network.size + 1))
+    ups = {min(link, key=height.__getitem__) for link in network.links.tolist()}
+    assert ups == set(range(network.size)) - {0}
+
+
 def test_same_seed_same_wiring_and_another_one_another():
     again = [fcplus(60, 18, 4, seed=seed).links for seed in (3, 3, 4)]
     assert np.array_equal(again[0], again[1])
@@ -135,6 +155,9 @@ def test_the_clos_of_table_eight():
         (lambda: jellyfish(21, 3), "n*s=21*3 is odd"),
         (lambda: xpander(21, 3), "not divisible by s+1=4"),
         (lambda: equal_cost_clos(10, 120), "no third layer"),
+        (lambda: slimfly(120, 22), "n=50, s=7 and n=98, s=11 are the nearest"),
+        (lambda: slimfly(50, 8), "there is no graph of n=50 and s=8; "),
+        (lambda: slimfly(578, 25, p=20), "-5 hosts a switch"),
     ],
 )
 def test_impossible_parameters_are_refused_with_the_rule(build, text):
@@ -150,6 +173,7 @@ def test_impossible_parameters_are_refused_with_the_rule(build, text):
         "fc:n=24,s=10,k=4,hosts=2,seed=5",
         "jellyfish:n=20,s=4,hosts=2,seed=5",
         "xpander:n=20,s=4,hosts=2,seed=5",
+        "slimfly:n=18,s=5,hosts=2",
         "equal-cost-clos:servers=60,switches=40,p=8",
     ],
 )
@@ -169,3 +193,18 @@ def test_topologies_from_texts(spec):
 
 def test_default_v_and_hosts_are_spelled_out():
     assert parse_topology("fcplus:n=60,s=22").spec == "fcplus:n=60,s=22,v=4,hosts=10,seed=1"
+
+
+def test_a_network_with_links_down_has_the_same_columns_and_no_way_over_them():
+    network = fcplus(24, 10, 4, hosts=2, seed=3)
+    names = [f"s{s}-s{network.channels.neighbour[s, c]}" for s, c in ((0, 0), (5, 3))]
+    broken = network.under(frozenset(parse_failure(network.topology, name) for name in names))
+    gone = {frozenset(int(end[1:]) for end in name.split("-")) for name in names}
+    assert {frozenset(network.links[row].tolist()) for row in broken.down} == gone
+    assert broken.live_links == len(network.links) - 2
+    assert broken != network
+    assert broken.without(()) == network
+    for whole, left in zip(network.channels, broken.channels, strict=True):
+        for s, c in np.ndindex(*whole.shape):
+            dead = frozenset((s, int(network.channels.neighbour[s, c]))) in gone
+            assert left[s, c] == (-1 if dead else whole[s, c])

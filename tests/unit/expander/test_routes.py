@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from detour.base.errors import DetourError
 from detour.control.expander.counts import examined, mean_paths
+from detour.control.expander.proof import prove
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute, write_csv
-from detour.topo.expander import Expander, equal_cost_clos, fc, fcplus, jellyfish
+from detour.topo.expander import Expander, equal_cost_clos, fc, fcplus, jellyfish, slimfly, xpander
 
 SMALL = fcplus(24, 10, 4, hosts=2, seed=7)
 
@@ -151,7 +152,7 @@ def test_k2_lies_between_the_paths_kept_and_the_paths_there_are():
         (SMALL, PathPolicy(4, ties="odd"), "there are diverse, plain"),
         (SMALL, PathPolicy(4, max_hops=99), "1 to 32"),
         (SMALL, PathPolicy(4, max_hops=1), "no path from s"),
-        (jellyfish(20, 4, hosts=1), PathPolicy(4), "has no layers"),
+        (jellyfish(20, 4, hosts=1), PathPolicy(4, 1, max_hops=6), "give --max-hops 5 or less, or 2 priorities"),
     ],
 )
 def test_what_makes_no_sense_is_refused(network, policy, text):
@@ -171,3 +172,29 @@ def test_csv_has_a_line_for_every_path(tmp_path):
         assert int(row["hops"]) == len(levels) == len(path) - 1
         assert levels[0] == 1
         assert levels[-1] == 1 + down_ups(SMALL, path)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [jellyfish(30, 5, hosts=1, seed=4), xpander(30, 5, hosts=1), slimfly(18, 5, hosts=1)],
+    ids=lambda n: n.family,
+)
+def test_any_graph_has_paths_in_one_priority_and_all_of_three_links_in_two(network):
+    one = compute(network, PathPolicy(4, 1, max_hops=5))
+    assert prove(one).deadlock_free
+    for _, _, switches, priorities in one:
+        heights = [int(network.layer[network.links == switch][0]) for switch in switches]
+        top = heights.index(max(heights))
+        assert heights == sorted(heights[:top]) + sorted(heights[top:], reverse=True)
+        assert set(priorities) == {0}
+    free, two = (compute(network, PathPolicy(6, priorities, max_hops=3), partial=True) for priorities in (0, 2))
+    assert [switches for _, _, switches, _ in free] == [switches for _, _, switches, _ in two]
+    assert prove(two).deadlock_free
+    assert not prove(free).deadlock_free
+
+
+def test_half_as_many_priorities_as_links_and_one_more_are_enough():
+    network = jellyfish(40, 3, hosts=1, seed=5)
+    for hops, priorities in ((3, 2), (5, 3), (7, 4)):
+        free, few = (compute(network, PathPolicy(8, p, max_hops=hops), partial=True) for p in (0, priorities))
+        assert [switches for _, _, switches, _ in free] == [switches for _, _, switches, _ in few]

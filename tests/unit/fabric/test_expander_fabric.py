@@ -11,6 +11,7 @@ import pytest
 from scapy.layers.inet6 import IPv6
 from scapy.utils import rdpcap
 
+from detour.base.errors import DetourError
 from detour.base.times import US
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
 from detour.fabric.footings.virtual.scheme import RunSettings
@@ -101,8 +102,9 @@ def test_pfc_is_per_priority_of_the_routes() -> None:
     assert scheme_of("2L", 2).lossless == 0b11
     assert scheme_of("2L", 2).policy.channels == 2
     assert not scheme_of("2L", 2).policy.valiant
-    with pytest.raises(Exception, match="1 to 3 are possible"):
-        scheme_of("4L", 4)
+    assert [scheme_of("", count).policy.channels for count in (0, 1, 6)] == [0, 1, 6]
+    with pytest.raises(DetourError, match="1 to 6 are possible"):
+        scheme_of("7L", 7)
 
 
 def test_a_link_that_is_down_for_a_while_costs_time_and_no_message() -> None:

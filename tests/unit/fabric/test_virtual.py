@@ -200,8 +200,8 @@ def test_refusals() -> None:
         BENCHMARK.with_threshold(-1)
     with pytest.raises(DetourError, match="needs a reordering receiver"):
         replace(BENCHMARK, reorder=False)
-    with pytest.raises(DetourError, match="4 virtual channels"):
-        replace(SHORTEST_PATH, channels=4)
+    with pytest.raises(DetourError, match="7 virtual channels"):
+        replace(SHORTEST_PATH, channels=7)
     with pytest.raises(DetourError, match="no third group"):
         VirtualFabric(parse_topology("dragonfly:p=2,a=1,h=1"), BENCHMARK)
     with pytest.raises(DetourError, match="virtual channels rise at a Dragonfly's global links"):

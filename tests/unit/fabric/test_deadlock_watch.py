@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links fail in a small FC+ fabric whose memory is shallow and whose senders nothing holds: without the class behind
+the last one it locks up, and the watcher says at once who waits for whom; with it, it does not."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from detour.base.times import US
+from detour.control.expander.routes import PathPolicy, compute
+from detour.experiments.fcplus import deadlock
+from detour.experiments.fcplus.packet_level import select
+from detour.experiments.fcplus.results import StuckPoint
+from detour.fabric.footings.virtual.scheme import RunSettings
+from detour.fabric.footings.virtual.watch import WATCH_PS, DeadlockFound
+from detour.fabric.traffic.expander import BY_ADDRESS, ExpanderFabric, lists_anew, lists_of, scheme_of
+from detour.topo.expander import fcplus
+from detour.topo.failures import parse_failure
+
+DOWN = [point for point in select(False) if isinstance(point, StuckPoint) and isinstance(point.fail, str)]
+
+
+def test_three_failed_links_lock_up_what_has_no_class_behind_the_last_one(caplog: pytest.LogCaptureFixture) -> None:
+    point = next(point for point in DOWN if point.guard is False)
+    with caplog.at_level(logging.WARNING):
+        result = deadlock.run(point)
+    assert result.deadlock
+    assert result.remains
+    assert result.goodput_gbps_after < result.goodput_gbps_before / 10
+    assert isinstance(result.circle, list)
+    assert len(result.circle) > 1
+    said = caplog.messages[0]
+    assert said.startswith(f"deadlock at {result.found_at_us:g} us of virtual time, {result.stuck_queues} queues")
+    for queue in result.circle:
+        assert f" {queue} waits for " in said
+
+
+@pytest.mark.parametrize("network", ["FC+ 1L", "FC+ 2L"])
+def test_with_it_they_go_on(network: str, caplog: pytest.LogCaptureFixture) -> None:
+    point = next(point for point in DOWN if point.network == network and point.guard is not False)
+    for seed in (1, 2):
+        result = deadlock.run(replace(point, us=400, seed=seed))
+        assert not result.deadlock
+        assert result.goodput_gbps_after > result.goodput_gbps_before / 2
+        assert isinstance(result.goodput_gbps_anew, float)
+        assert result.goodput_gbps_anew > result.goodput_gbps_before / 2
+    assert not caplog.messages
+
+
+def test_looking_changes_nothing() -> None:
+    network = fcplus(12, 6, 3, hosts=3, seed=1)
+    routes = compute(network, PathPolicy(8, 1, max_hops=5))
+    pairs, rows = deadlock.draw(routes, 4, 1)
+    seen = []
+    for watched in (True, False):
+        with ExpanderFabric(network, scheme_of("1L", 1), RunSettings(), queue_pairs=len(pairs)) as fabric:
+            fabric.connect_routed(pairs, lists_of(routes, pairs, rows))
+            fabric.send(200_000)
+            if watched:
+                fabric.run(10 * WATCH_PS + 1)
+            else:
+                fabric.network.run(10 * WATCH_PS + 1)
+            seen.append((fabric.deadlock_found, fabric.column("st_rx_bytes").tolist()))
+    assert seen[0] == seen[1]
+
+
+def test_what_it_says() -> None:
+    found = DeadlockFound(120 * US, ((1, 1, 0), (2, 1, 0)), ("s0-s1, priority 0", "s1-s0, priority 0"))
+    text = "s0-s1, priority 0 waits for s1-s0, priority 0 waits for s0-s1, priority 0"
+    assert str(found) == f"deadlock at 120 us of virtual time, 2 queues are stuck: {text}"
+
+
+@pytest.mark.parametrize("priorities", [1, 2])
+def test_new_lists_leave_out_what_is_down_and_stay_lossless(priorities: int) -> None:
+    network = fcplus(12, 6, 3, hosts=3, seed=1)
+    topology = network.topology
+    routes = compute(network, PathPolicy(8, priorities, max_hops=5))
+    failures = frozenset(parse_failure(topology, name) for name in ("s6-s1", "s0-s10", "s7-s2"))
+    dead = {frozenset(ends) for ends in ((6, 1), (0, 10), (7, 2))}
+    pairs, rows = deadlock.draw(routes, 2, 1)
+    rows[0] = BY_ADDRESS
+    lists = lists_of(routes, pairs, rows)
+    anew = lists_anew(routes, pairs, rows, lists, failures)
+    broken = compute(network.under(failures), routes.policy, partial=True)
+    for k, ((source, target), row) in enumerate(zip(pairs, rows, strict=True)):
+        if row == BY_ADDRESS:
+            assert anew[k].tolist() == [0, 0]
+            continue
+        switches, _ = routes.path(row, topology.hosts[source].switch)
+        hit = any(frozenset(ends) in dead for ends in pairwise(switches))
+        assert hit == (anew[k].tolist() != lists[k].tolist())
+        ends = topology.hosts[source].switch, topology.hosts[target].switch
+        options = [row for a, b, row in _rows(broken) if (a, b) == ends]
+        allowed = lists_of(broken, [(source, target)] * len(options), options).tolist() or [[0, 0]]
+        assert not hit or anew[k].tolist() in allowed
+
+
+def _rows(routes):
+    """(source, destination, row) of every path."""
+    for i, (source, target) in enumerate(routes.pairs.tolist()):
+        for row in range(int(routes.first[i]), int(routes.first[i + 1])):
+            yield source, target, row
+
+
+def test_senders_take_to_new_lists_while_they_send() -> None:
+    """All that is sent arrives, and none of it in the class that is not lossless once the lists are new."""
+    network = fcplus(12, 6, 3, hosts=3, seed=1)
+    routes = compute(network, PathPolicy(8, 2, max_hops=5))
+    failures = frozenset(parse_failure(network.topology, name) for name in ("s6-s1", "s0-s10", "s7-s2"))
+    pairs, rows = deadlock.draw(routes, 2, 1)
+    lists = lists_of(routes, pairs, rows)
+    with ExpanderFabric(network, scheme_of("2L", 2), RunSettings(), queue_pairs=len(pairs)) as fabric:
+        fabric.connect_routed(pairs, lists)
+        fabric.send(300_000)
+        fabric.run(20 * US)
+        fabric.apply_failures(failures)
+        fabric.replan(failures)
+        fabric.run(60 * US)
+        fabric.lead(lists_anew(routes, pairs, rows, lists, failures))
+        fabric.run(60_000 * US)
+        assert fabric.unfinished() == 0
+        assert fabric.column("st_rx_bytes").tolist() == [300_000] * len(pairs)
+        assert fabric.deadlock_found is None
