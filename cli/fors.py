@@ -34,7 +34,12 @@ class _Planned:
     reduction: int
     flows: int
     phases: int
+    bound: int
+    """phases that any plan needs, proven"""
     lower_bound: int
+    """the same, by its older name"""
+    paper_phases: int
+    """`phases` as the paper counts: a server's own part takes a phase too"""
     optimal: bool
     method: str
     verified: bool
@@ -177,6 +182,7 @@ def _verify(options: argparse.Namespace) -> int:
 def _finish(options: argparse.Namespace, plan: ForsPlan, change: Change | None = None) -> int:
     """Verifies, writes and shows a plan; 1 if it is not right."""
     from detour.control.fors import files
+    from detour.control.fors.solve import paper_phases
     from detour.control.fors.verify import problems
 
     begin = time.perf_counter()
@@ -191,7 +197,9 @@ def _finish(options: argparse.Namespace, plan: ForsPlan, change: Change | None =
         reduction=plan.fabric.reduction,
         flows=plan.flows,
         phases=plan.phases,
+        bound=plan.lower_bound,
         lower_bound=plan.lower_bound,
+        paper_phases=paper_phases(plan.fabric, plan.phases),
         optimal=plan.optimal and not found,
         method=plan.method,
         verified=not found,
@@ -211,7 +219,8 @@ def _told(plan: _Planned) -> Table[tuple[str, str]]:
     optimal = "optimal" if plan.optimal else "not proven optimal"
     rows = [
         ("fabric", f"{plan.fabric}, {plan.servers} servers, {len(plan.failed)} failed links"),
-        ("phases", f"{plan.phases} (at least {plan.lower_bound} are needed: {optimal})"),
+        ("phases", f"{plan.phases} (at least {plan.bound} are needed: {optimal})"),
+        ("as the paper counts", f"{plan.paper_phases} (a server's part for itself takes a phase too)"),
         ("flows", f"{plan.flows:,}"),
         ("method", plan.method),
         ("verified", "yes" if plan.verified else "NO"),

@@ -41,6 +41,8 @@ def phases_of(
         if over or (np.bincount(leaves[end], minlength=len(room)) > phases * room).any():
             raise DetourError(f"these flows do not fit into {phases} phases")
     phase = np.full(len(source), -1, np.int32)
+    if not len(source):  # and perhaps no phases, which cannot be divided
+        return phase
     _divide(phases, links, leaves, room, spines, phase)
     if not _bring_in(phases, links, leaves, room, spines, phase):
         raise DetourError(f"{np.count_nonzero(phase < 0)} flows found no place in {phases} phases")
