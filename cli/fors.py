@@ -77,6 +77,12 @@ def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Par
     parser = command(kinds, name, text, run)
     parser.add_argument("--topo", default="ft:m0=20,m1=18", metavar="SPEC", help="m0 spines, m1 leaves (m0=20,m1=18)")
     parser.add_argument("--servers", type=int, metavar="N", help="servers that are there, spread evenly (m0*m1)")
+    parser.add_argument(
+        "--population", metavar="N,...", help="servers of every leaf, a number for each (not --servers)"
+    )
+    parser.add_argument(
+        "--group", metavar="LIST", help="servers that take part, like 0-3,8 (default: all that are there)"
+    )
     parser.add_argument("--fail", metavar="LEAF:SPINE[,...]", help="links that are down; *:3 spine 3, 3:* leaf 3")
     parser.add_argument("--random-failures", type=int, metavar="N", help="more links; leaves keep a common spine")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of these failures (1)")
@@ -95,7 +101,7 @@ def _fabric(options: argparse.Namespace) -> FatTree2:
     from detour.control.fors import parse_fabric, random_failures
     from detour.control.fors.solve import unreachable_text
 
-    fabric = parse_fabric(options.topo, options.fail, options.servers)
+    fabric = parse_fabric(options.topo, options.fail, options.servers, options.population, options.group)
     if options.random_failures is not None:
         fabric = random_failures(fabric, options.random_failures, options.seed)
     lost = fabric.unreachable()

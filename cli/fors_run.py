@@ -26,6 +26,12 @@ def register(kinds: Any) -> None:
     parser = command(kinds, "run", "run the exchange on a fabric in virtual time", _run)
     parser.add_argument("--topo", default="ft:m0=20,m1=18", metavar="SPEC", help="m0 spines, m1 leaves (m0=20,m1=18)")
     parser.add_argument("--servers", type=int, metavar="N", help="servers that are there (default: m0*m1)")
+    parser.add_argument(
+        "--population", metavar="N,...", help="servers of every leaf, a number for each (not --servers)"
+    )
+    parser.add_argument(
+        "--group", metavar="LIST", help="servers that take part, like 0-3,8 (default: all that are there)"
+    )
     parser.add_argument("--fail", metavar="LEAF:SPINE[,...]", help="links that fail; *:3 spine 3, 3:* leaf 3")
     parser.add_argument(
         "--fail-at", nargs="+", type=_time, metavar="TIME", help="when, like 500us: one time, or one for every part"
@@ -84,7 +90,7 @@ def _run(options: argparse.Namespace) -> int:
     from detour.fabric.traffic.phased import Pace
     from detour.fabric.traffic.pinned import Tuning
 
-    fabric = parse_fabric(options.topo, None, options.servers)
+    fabric = parse_fabric(options.topo, None, options.servers, options.population, options.group)
     if options.random_failures:
         fabric = random_failures(fabric, options.random_failures, options.seed)
     breaks: tuple[Break, ...] = ()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schedules that know of no failures: linear shift, XOR and bandwidth-optimal, and Ftree's routing.
 
-With ranks: the servers that are there, numbered on without gaps. A phase in which everybody would send to itself (the
+With ranks: the servers that take part, numbered on without gaps. A phase in which everybody would send to itself (the
 first one of the former two in MPI) is left out: in it the fabric has nothing to do.
 """
 
@@ -53,6 +53,6 @@ def ftree(fabric: FatTree2, schedule: Schedule) -> ForsPlan:
 
 def _of_ranks(fabric: FatTree2, phases: int, phase: np.ndarray, src: np.ndarray, dst: np.ndarray) -> Schedule:
     """The servers of ranks."""
-    servers = np.flatnonzero(fabric.present())
+    servers = np.flatnonzero(fabric.taking_part())
     columns = (phase, servers[src], servers[dst])
     return Schedule(phases, *(column.astype(np.int32) for column in columns))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans with the least number of phases for any failures and any population.
+"""Plans with the least number of phases for any failures, any population and any group of servers.
 
 `loads.py` says how many flows of each pair of leaves go over each spine, `phasing.py` when, `seating.py` between which
 servers. The second and third step succeed whenever the first one does, so the integer programme alone decides.
@@ -63,8 +63,8 @@ def _paths(fabric: FatTree2, demand: LeafDemand, flows: np.ndarray, phases: int,
     """A row for every flow, those inside leaves included."""
     u, v = demand.pairs[demand.path_pair].T
     leaves = np.arange(fabric.leaves)
-    population = np.array(fabric.population)
-    times = np.concatenate([flows[:, 0], flows[:, 1], population * np.maximum(population - 1, 0)])
+    sizes = fabric.sizes()
+    times = np.concatenate([flows[:, 0], flows[:, 1], sizes * np.maximum(sizes - 1, 0)])
     columns = (
         np.concatenate([u, v, leaves]),
         np.concatenate([v, u, leaves]),
@@ -78,8 +78,8 @@ def _paths(fabric: FatTree2, demand: LeafDemand, flows: np.ndarray, phases: int,
 
 def seated(fabric: FatTree2, paths: SpinePaths) -> tuple[Schedule, np.ndarray]:
     """The schedule of paths, and its spines (flows,) int32."""
-    population = np.array(fabric.population, np.int32)
-    phase = phases_of(paths.phases, paths.source, paths.target, paths.spine, population, fabric.spines)
-    first, second = seats(paths.phases, paths.source, paths.target, phase, population)
-    src, dst = paths.source * fabric.spines + first, paths.target * fabric.spines + second
+    sizes, servers = fabric.sizes().astype(np.int32), fabric.seats()
+    phase = phases_of(paths.phases, paths.source, paths.target, paths.spine, sizes, fabric.spines)
+    first, second = seats(paths.phases, paths.source, paths.target, phase, sizes)
+    src, dst = servers[paths.source, first], servers[paths.target, second]
     return Schedule(paths.phases, phase, src, dst), paths.spine

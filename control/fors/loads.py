@@ -41,13 +41,13 @@ class LeafDemand:
     @classmethod
     def of(cls, fabric: FatTree2) -> LeafDemand:
         """All pairs of leaves that a spine joins."""
-        alive, population = fabric.alive(), np.array(fabric.population)
+        alive, sizes = fabric.alive(), fabric.sizes()
         u, v = np.triu_indices(fabric.leaves, 1)
         both = alive[u] & alive[v]
-        kept = both.any(axis=1) & (population[u] * population[v] > 0)
+        kept = both.any(axis=1) & (sizes[u] * sizes[v] > 0)
         pairs = np.stack([u[kept], v[kept]], axis=1)
         path_pair, path_spine = np.nonzero(both[kept])
-        return cls(alive, pairs, population[pairs[:, 0]] * population[pairs[:, 1]], path_pair, path_spine)
+        return cls(alive, pairs, sizes[pairs[:, 0]] * sizes[pairs[:, 1]], path_pair, path_spine)
 
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """(paths,) indices leaf * spines + spine of the two links of each path."""

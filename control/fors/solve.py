@@ -19,24 +19,23 @@ from detour.control.fors.schedule import phases_needed, schedule
 
 def counting_bound(fabric: FatTree2) -> int:
     """Phases that any plan needs, by counting: a server's messages to others, a leaf's flows over its links."""
-    population = np.array(fabric.population)
-    met = _met(fabric)
-    flows = population * (met - population)
+    sizes = fabric.sizes()
+    flows = sizes * (_met(fabric) - sizes)
     links = np.maximum(fabric.alive().sum(axis=1), 1)
     return int(max(most_met(fabric) - 1, (-(-flows // links)).max()))
 
 
 def most_met(fabric: FatTree2) -> int:
     """Servers that one can send to, itself included, at most: P on a full fabric."""
-    return int(_met(fabric)[np.array(fabric.population) > 0].max(initial=1))
+    return int(_met(fabric)[fabric.sizes() > 0].max(initial=1))
 
 
 def _met(fabric: FatTree2) -> np.ndarray:
     """(leaves,) how many servers those of a leaf can send to, themselves included."""
-    population, alive = np.array(fabric.population), fabric.alive().astype(np.int64)
-    joined = (alive @ alive.T > 0) & (population > 0)
+    sizes, alive = fabric.sizes(), fabric.alive().astype(np.int64)
+    joined = (alive @ alive.T > 0) & (sizes > 0)
     np.fill_diagonal(joined, True)
-    return joined @ population
+    return joined @ sizes
 
 
 def paper_phases(fabric: FatTree2, phases: int) -> int:

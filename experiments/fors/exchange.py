@@ -61,8 +61,9 @@ def planned(fabric: FatTree2, routing: str, *, skip_unreachable: bool = False) -
     lost = tuple(fabric.unreachable())
     if lost and not skip_unreachable:
         raise DetourError(unreachable_text(fabric, lost))
-    alone = [leaf for leaf, n in enumerate(fabric.population) if n and not fabric.alive()[leaf].any()]
-    if alone and fabric.servers > fabric.population[alone[0]]:
+    sizes = fabric.sizes()
+    alone = np.flatnonzero((sizes > 0) & ~fabric.alive().any(axis=1))
+    if len(alone) and fabric.servers > sizes[alone[0]]:
         raise DetourError(
             f"{fabric.name}: leaf {alone[0]} has no link left, so its servers cannot keep step with others"
         )

@@ -10,6 +10,8 @@ import random
 import sys
 from dataclasses import replace
 
+import numpy as np
+
 from detour.control.fors import FatTree2, parse_fabric, random_failures, solve
 from detour.control.fors.verify import problems
 from tests.unit.control.fors_oracle import least_phases
@@ -20,7 +22,7 @@ MOST_FAILED = 0.7
 
 def drawn(number: int) -> FatTree2:
     """Up to 70 % of the links failed, and every pair of leaves joined: in every other draw by one spine that is whole,
-    else by any. Every third one has partly populated leaves."""
+    else by any. Every third one has partly populated leaves, and in every fifth one only some servers take part."""
     rng = random.Random(f"fors failures {number}")
     fabric = FatTree2(rng.randint(2, 10), rng.randint(2, 18))
     wanted = round(rng.uniform(0.0, MOST_FAILED) * fabric.slots)
@@ -37,6 +39,9 @@ def drawn(number: int) -> FatTree2:
     if number % 3 == 0:
         population = tuple(rng.randint(0, fabric.spines) for _ in range(fabric.leaves - 1))
         fabric = replace(fabric, population=(fabric.spines, *population))
+    if number % 5 == 0:
+        there = np.flatnonzero(fabric.present()).tolist()
+        fabric = replace(fabric, group=tuple(rng.sample(there, rng.randint(1, len(there)))))
     return fabric
 
 

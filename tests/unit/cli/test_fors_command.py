@@ -56,6 +56,17 @@ def test_the_fewest_phases_are_verified_as_such(capsys, tmp_path):
     assert (code, result["phases"], result["bound"], result["paper_phases"], result["optimal"]) == (0, 8, 8, 9, True)
 
 
+def test_a_group_goes_through_a_file(capsys, tmp_path):
+    path, group = tmp_path / "plan.csv", [*SMALL, "--population", "4,4,3,4,0", "--group", "0-2,5,8-9,14"]
+    assert run(capsys, "schedule", *group, "--fail", "0:0", "--out", path)[0] == 0
+    code, out, _ = run(capsys, "verify", path, *group, "--fail", "0:0", "--json")
+    result = json.loads(out)
+    assert (code, result["servers"], result["phases"], result["flows"]) == (0, 7, 6, 42)
+    assert {int(line.split(",")[1]) for line in path.read_text().splitlines()[1:]} == {0, 1, 2, 5, 8, 9, 14}
+    code, out, _ = run(capsys, "verify", path, *SMALL)
+    assert (code, "is there 0 times instead of 1" in out) == (1, True)
+
+
 def test_nothing_crosses_a_spine(capsys):
     code, out, _ = run(capsys, "schedule", "--topo", "ft:m0=6,m1=1", "--fail", "0:*", "--json")
     result = json.loads(out)

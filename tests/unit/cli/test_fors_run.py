@@ -28,6 +28,13 @@ def test_hosts_that_are_late_and_planning_as_measured(capsys: pytest.CaptureFixt
     assert "72 of 72" in text
 
 
+def test_only_some_servers_take_part(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--population", "3,2,3", "--group", "1-2,4,7", "--routing", "minhop")
+    assert main([*SMALL, *options, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["servers"], found["phases"], found["exchange"]["delivered"]) == (4, 3, 12)
+
+
 def test_no_flow_crosses_a_spine(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fors", "run", "--topo", "ft:m0=6,m1=1", "--fail", "0:*", "--message", "10k", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

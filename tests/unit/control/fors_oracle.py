@@ -48,7 +48,7 @@ def least_phases(fabric: FatTree2) -> int:
 
     Flows from u to v over c, each direction by itself, as real numbers; the fullest link has as few as can be.
     """
-    alive, population = fabric.alive(), fabric.population
+    alive, population = fabric.alive(), fabric.sizes().tolist()
     pairs = [(u, v) for u, v in itertools.permutations(range(fabric.leaves), 2) if population[u] * population[v]]
     if not pairs:
         return fabric.servers - 1

@@ -123,6 +123,21 @@ def test_some_servers_only():
     assert (empty.phases, problems(empty)) == (7, [])
 
 
+def test_a_group_of_servers():
+    """One of six leaves takes part wholly, three partly: a leaf's 6 * 9 flows over its links, a server's 14 others."""
+    group = (*range(6), 7, 8, 12, 13, 14, 15, 20, 21, 22)
+    whole = FatTree2(6, 6, group=group)
+    plan = solve(whole)
+    assert (plan.phases, plan.optimal, problems(plan)) == (14, True, [])
+    assert set(plan.src.tolist()) == set(group)
+    some = solve(whole.with_failed({(0, 0), (0, 1), (0, 2)}))
+    assert (some.phases, some.optimal, problems(some)) == (18, True, [])
+    other = replace(plan, fabric=FatTree2(6, 6, group=(0, *group[1:-1], 23)))
+    assert "takes part" in problems(other)[0]
+    with pytest.raises(DetourError, match="another fabric"):
+        reroute(plan, other.fabric)
+
+
 def test_single_servers_and_leaves():
     for fabric in (FatTree2(1, 1), FatTree2(1, 5), FatTree2(5, 1), FatTree2(4, 3, population=(1, 0, 0))):
         plan = solve(fabric)

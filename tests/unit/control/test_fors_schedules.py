@@ -142,6 +142,38 @@ def test_what_is_no_fabric(arguments, text):
         parse_fabric(*arguments)
 
 
+def test_servers_that_take_part():
+    fabric = parse_fabric("ft:m0=4,m1=3", "0:1", population=" 4,1, 3", group="9,0-2, 4")
+    assert (fabric.population, fabric.group, fabric.servers) == ((4, 1, 3), (0, 1, 2, 4, 9), 5)
+    assert fabric.sizes().tolist() == [3, 1, 1]
+    assert np.flatnonzero(fabric.taking_part()).tolist() == [0, 1, 2, 4, 9]
+    assert fabric.seats()[:, 0].tolist() == [0, 4, 9]
+    assert not fabric.full
+    assert fabric.with_failed([(2, 0)]).group == fabric.group
+    # Leaves whose servers take no part may be cut off, and how many links they have lost does not matter.
+    assert parse_fabric("ft:m0=4,m1=3", "0:0,0:1,1:2,1:3", group="4-11").unreachable() == []
+    assert parse_fabric("ft:m0=4,m1=3", "0:0,0:1,1:2", group="4-11").reduction == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"population": "4,4"}, r"the population is not 3 numbers in 0\.\.4"),
+        ({"population": "4,4,5"}, r"the population is not 3 numbers in 0\.\.4"),
+        ({"population": "4,0-2,4"}, "population '4,0-2,4': '0-2' is not a number"),
+        ({"population": "4,4,4", "servers": 12}, "one of the two"),
+        ({"group": "0,12"}, "no server 12 that could take part"),
+        ({"group": "1,3", "population": "3,3,3"}, "no server 3 that could take part"),
+        ({"group": "0-2,1"}, "names one twice"),
+        ({"group": "3-1"}, "'3-1' is not a number or a range like 0-3"),
+        ({"group": ""}, "'' is not a number or a range"),
+    ],
+)
+def test_what_is_no_population_and_no_group(values, text):
+    with pytest.raises(DetourError, match=text):
+        parse_fabric("ft:m0=4,m1=3", **values)
+
+
 def test_random_failures():
     fabric = FatTree2(20, 18, frozenset({(0, 0)}))
     for count in (0, 1, 50, 179):
