@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from detour.base.errors import DetourError
 from detour.base.progress import Progress
 from detour.base.tables import Table, left
-from detour.cli import fors_run
+from detour.cli import fors_export, fors_run
+from detour.cli.fors_export import fabric_of
 from detour.cli.output import present, shown_progress
 from detour.cli.parser import Parser, command
 
 if TYPE_CHECKING:
-    from detour.control.fors import FatTree2, ForsPlan
+    from detour.control.fors import ForsPlan
     from detour.control.fors.incremental import Change
     from detour.control.fors.plan import PlanSeconds
 
@@ -70,6 +71,7 @@ def register(commands: Any) -> None:
     )
     verify = _add(kinds, "verify", "check a plan: every pair once, no contention, no failed link", _verify, out=False)
     verify.add_argument("file", type=Path, metavar="FILE", help="CSV with phase,src,dst,spine")
+    fors_export.register(_add(kinds, "export", "a plan for other people's tools", fors_export.run, out=False))
     fors_run.register(kinds)
 
 
@@ -92,24 +94,6 @@ def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Par
     return parser
 
 
-def _fabric(options: argparse.Namespace) -> FatTree2:
-    """The fabric that the options describe.
-
-    Raises:
-        DetourError: they do not describe one, or pairs of its leaves cannot reach each other and may not be skipped.
-    """
-    from detour.control.fors import parse_fabric, random_failures
-    from detour.control.fors.solve import unreachable_text
-
-    fabric = parse_fabric(options.topo, options.fail, options.servers, options.population, options.group)
-    if options.random_failures is not None:
-        fabric = random_failures(fabric, options.random_failures, options.seed)
-    lost = fabric.unreachable()
-    if lost and not options.skip_unreachable:
-        raise DetourError(unreachable_text(fabric, tuple(lost)))
-    return fabric
-
-
 def _schedule(options: argparse.Namespace) -> int:
     if options.algorithm == "fors":
         return _finish(options, _plan(options))
@@ -117,7 +101,7 @@ def _schedule(options: argparse.Namespace) -> int:
     from detour.control.fors.plan import PlanSeconds
     from detour.control.fors.solve import proven_bound
 
-    fabric = _fabric(options)
+    fabric = fabric_of(options)
     begin = time.perf_counter()
     flows = SCHEDULES[options.algorithm](fabric)
     scheduled = time.perf_counter()
@@ -139,7 +123,7 @@ def _route(options: argparse.Namespace) -> int:
     from detour.control.fors.verify import problems
 
     with _warm(options):
-        fabric = _fabric(options)
+        fabric = fabric_of(options)
         if fabric.unreachable():
             raise DetourError("a plan cannot be kept where leaves have no common spine left: plan without --keep")
         old = files.read(replace(fabric, failed=frozenset()), options.keep)
@@ -158,7 +142,7 @@ def _route(options: argparse.Namespace) -> int:
 def _plan(options: argparse.Namespace) -> ForsPlan:
     from detour.control.fors import solve
 
-    fabric = _fabric(options)
+    fabric = fabric_of(options)
     with _warm(options) as progress:
         progress(f"planning {fabric.servers} servers on {fabric.name} with {len(fabric.failed)} failed links")
         return solve(fabric, skip_unreachable=options.skip_unreachable)
@@ -179,7 +163,7 @@ def _verify(options: argparse.Namespace) -> int:
     from detour.control.fors import files
     from detour.control.fors.solve import proven_bound
 
-    fabric = _fabric(options)
+    fabric = fabric_of(options)
     plan = files.read(fabric, options.file, tuple(fabric.unreachable()))
     bound = proven_bound(fabric)
     return _finish(options, replace(plan, lower_bound=bound, optimal=plan.phases == bound))

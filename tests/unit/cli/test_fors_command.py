@@ -67,6 +67,29 @@ def test_a_group_goes_through_a_file(capsys, tmp_path):
     assert (code, "is there 0 times instead of 1" in out) == (1, True)
 
 
+@pytest.mark.parametrize(
+    ("form", "begin"),
+    [
+        ("opensm", "Unicast lids [0x0-0x"),
+        ("ibsim", "switchguid=0x"),
+        ("msccl", '<algo name="fors"'),
+        ("json", '{"collective": "alltoall"'),
+    ],
+)
+def test_exports(capsys, tmp_path, form, begin):
+    path, out = tmp_path / "plan.csv", tmp_path / "exported"
+    assert run(capsys, "schedule", *SMALL, "--fail", "0:0", "--out", path)[0] == 0
+    assert run(capsys, "export", path, *SMALL, "--fail", "0:0", "--format", form, "--out", out) == (0, "", "")
+    assert out.read_text().startswith(begin)
+    code, _, err = run(capsys, "export", path, *SMALL, "--fail", "*:2", "--format", form, "--out", out)
+    assert (code, "is no plan for FT(2;4,5) with 20 servers" in err) == (2, True)
+    code, _, err = run(capsys, "export", path, *SMALL, "--fail", "0:0", "--format", form, "--out", tmp_path)
+    assert (code, "Is a directory" in err) == (2, True)
+    guids = run(capsys, "export", path, *SMALL, "--fail", "0:0", "--format", form, "--out", out, "--guids", path)
+    assert guids[0] == 2
+    assert ("--guids is for opensm and ibsim" in guids[2]) == (form in ("msccl", "json"))
+
+
 def test_nothing_crosses_a_spine(capsys):
     code, out, _ = run(capsys, "schedule", "--topo", "ft:m0=6,m1=1", "--fail", "0:*", "--json")
     result = json.loads(out)
