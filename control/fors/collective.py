@@ -20,6 +20,10 @@ from detour.control.fors.plan import INSIDE, ForsPlan
 
 _MOST_BLOCKS = 216
 """MSCCL_MAX_NUM_THREAD_BLOCKS of microsoft/msccl: 108 * 2"""
+_CHANNEL_BLOCKS = 32
+"""MSCCL_MAX_NUM_THREAD_BLOCKS_PER_CHANNEL: a channel has so many peers at most"""
+_MOST_BYTES = 1 << 40
+"""Without it MSCCL takes an algorithm for less than 128 MB only."""
 
 
 def ranks_of(plan: ForsPlan) -> np.ndarray:
@@ -60,12 +64,13 @@ def msccl(plan: ForsPlan, name: str = "fors") -> Iterator[str]:
         )
     ranks = ranks_of(plan)
     count = plan.fabric.servers
+    channels = max(-(-plan.phases // _CHANNEL_BLOCKS), 1)
     peers = np.full((2, count, plan.phases), -1)
     peers[0, ranks[plan.src], plan.phase] = ranks[plan.dst]
     peers[1, ranks[plan.dst], plan.phase] = ranks[plan.src]
     yield (
-        f'<algo name="{name}" proto="Simple" nchannels="1" nchunksperloop="{count}" ngpus="{count}" coll="alltoall" '
-        'inplace="0" outofplace="1" minBytes="0" maxBytes="0">'
+        f'<algo name="{name}" coll="alltoall" proto="Simple" nchannels="{channels}" nchunksperloop="{count}" '
+        f'ngpus="{count}" inplace="0" outofplace="1" minBytes="0" maxBytes="{_MOST_BYTES}">'
     )
     for rank in range(count):
         yield f'  <gpu id="{rank}" i_chunks="{count}" o_chunks="{count}" s_chunks="0">'
@@ -83,7 +88,7 @@ def _blocks(rank: int, peers: np.ndarray) -> Iterator[str]:
     busy = np.flatnonzero((peers >= 0).any(axis=0)).tolist()
     for block, phase in enumerate(busy, 1):
         to, source = peers[:, phase].tolist()
-        yield f'    <tb id="{block}" send="{to}" recv="{source}" chan="0">'
+        yield f'    <tb id="{block}" send="{to}" recv="{source}" chan="{phase // _CHANNEL_BLOCKS}">'
         steps = [("s", to, rank)] if to >= 0 else []
         steps += [("r", rank, source)] if source >= 0 else []
         for number, (kind, at, there) in enumerate(steps):

@@ -3,6 +3,7 @@
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -94,12 +95,28 @@ def test_the_simulated_fabric_has_every_working_link_at_both_ends(fabric: FatTre
         assert ((f"leaf{leaf}", m0 + 1 + spine), (f"spine{spine}", leaf + 1)) in links
 
 
+def channels_are_those_of_both_ends(root: ElementTree.Element) -> None:
+    """And they have as few peers as MSCCL allows."""
+    ends: list[set[tuple[int, int, int]]] = [set(), set()]
+    for rank, gpu in enumerate(root):
+        assert [int(block.get("id", "")) for block in gpu] == list(range(len(gpu)))
+        used = [Counter(block.get("chan") for block in gpu if block.get(way) != "-1") for way in ("send", "recv")]
+        assert max((most for way in used for most in way.values()), default=0) <= 32
+        for block in gpu:
+            chan, to, source = (int(block.get(name, "")) for name in ("chan", "send", "recv"))
+            assert 0 <= chan < int(root.get("nchannels", ""))
+            ends[0] |= {(rank, to, chan)} if to >= 0 else set()
+            ends[1] |= {(source, rank, chan)} if source >= 0 else set()
+    assert ends[0] == ends[1]
+
+
 def executed(plan: ForsPlan) -> list[tuple[int, int]]:
     """Runs an algorithm as MSCCL does: blocks in parallel, steps in order, waiting for those they depend on. A message
     is received when it has been sent. Returns (source, target) of all messages in the order of their reception."""
     root = ElementTree.fromstring("\n".join(msccl(plan)))
     gpus = [[list(block) for block in gpu] for gpu in root]
     peers = [[(int(block.get("send", "")), int(block.get("recv", ""))) for block in gpu] for gpu in root]
+    channels_are_those_of_both_ends(root)
     done = [[0] * len(gpu) for gpu in gpus]
     out = [[-1] * len(gpus) for _ in gpus]
     sent: set[tuple[int, int]] = set()
@@ -136,7 +153,9 @@ def executed(plan: ForsPlan) -> list[tuple[int, int]]:
     return arrived
 
 
-@pytest.mark.parametrize("fabric", [FABRICS[0], FABRICS[2], FatTree2(2, 3, population=(2, 1, 2)), FatTree2(1, 1)])
+@pytest.mark.parametrize(
+    "fabric", [FABRICS[0], FABRICS[2], FatTree2(2, 3, population=(2, 1, 2)), FatTree2(1, 1), FatTree2(8, 5)]
+)
 def test_an_msccl_algorithm_delivers_every_part_in_each_ranks_order(fabric: FatTree2) -> None:
     plan = solve(fabric)
     servers = np.flatnonzero(fabric.taking_part()).tolist()
