@@ -59,6 +59,26 @@ def test_many_failures() -> None:
         check(number)
 
 
+def test_tiny_fabrics() -> None:
+    """With three phases there is little room; pairs that nothing joins are left out."""
+    rng = random.Random("fors tiny failures")
+    for _ in range(1_000):
+        spines, leaves = rng.choice([(1, 4), (2, 3), (2, 4), (3, 2), (3, 3)])
+        links = [(u, c) for u in range(leaves) for c in range(spines) if rng.random() < 0.4]
+        population = (rng.randint(1, spines), *(rng.randint(0, spines) for _ in range(leaves - 1)))
+        fabric = FatTree2(spines, leaves, frozenset(links), population)
+        plan = solve(fabric, skip_unreachable=True)
+        assert problems(plan) == [], fabric
+        assert plan.optimal, fabric
+        if not fabric.unreachable():
+            assert plan.phases == least_phases(fabric), fabric
+
+
+def test_three_phases_that_are_full() -> None:
+    plan = solve(FatTree2(3, 3, frozenset({(1, 0), (2, 2), (2, 0), (0, 0)}), (1, 2, 1)), skip_unreachable=True)
+    assert (plan.phases, plan.optimal, problems(plan)) == (3, True, [])
+
+
 def test_a_fabric_on_which_the_interior_point_method_gives_up() -> None:
     """Its status was not looked at: the bound was far too low, and all numbers of phases tried were too few."""
     fabric = random_failures(parse_fabric("ft:m0=6,m1=16"), 58, seed=46)
