@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from detour.base.errors import DetourError
 from detour.base.progress import Progress
 from detour.base.tables import Table, left
-from detour.cli import fors_run
+from detour.cli import fors_export, fors_run
+from detour.cli.fors_export import fabric_of
 from detour.cli.output import present, shown_progress
 from detour.cli.parser import Parser, command
 
 if TYPE_CHECKING:
-    from detour.control.fors import FatTree2, ForsPlan
+    from detour.control.fors import ForsPlan
     from detour.control.fors.incremental import Change
     from detour.control.fors.plan import PlanSeconds
 
@@ -34,7 +35,12 @@ class _Planned:
     reduction: int
     flows: int
     phases: int
+    bound: int
+    """phases that any plan needs, proven"""
     lower_bound: int
+    """the same, by its older name"""
+    paper_phases: int
+    """`phases` as the paper counts: a server's own part takes a phase too"""
     optimal: bool
     method: str
     verified: bool
@@ -65,6 +71,7 @@ def register(commands: Any) -> None:
     )
     verify = _add(kinds, "verify", "check a plan: every pair once, no contention, no failed link", _verify, out=False)
     verify.add_argument("file", type=Path, metavar="FILE", help="CSV with phase,src,dst,spine")
+    fors_export.register(_add(kinds, "export", "a plan for other people's tools", fors_export.run, out=False))
     fors_run.register(kinds)
 
 
@@ -72,6 +79,12 @@ def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Par
     parser = command(kinds, name, text, run)
     parser.add_argument("--topo", default="ft:m0=20,m1=18", metavar="SPEC", help="m0 spines, m1 leaves (m0=20,m1=18)")
     parser.add_argument("--servers", type=int, metavar="N", help="servers that are there, spread evenly (m0*m1)")
+    parser.add_argument(
+        "--population", metavar="N,...", help="servers of every leaf, a number for each (not --servers)"
+    )
+    parser.add_argument(
+        "--group", metavar="LIST", help="servers that take part, like 0-3,8 (default: all that are there)"
+    )
     parser.add_argument("--fail", metavar="LEAF:SPINE[,...]", help="links that are down; *:3 spine 3, 3:* leaf 3")
     parser.add_argument("--random-failures", type=int, metavar="N", help="more links; leaves keep a common spine")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of these failures (1)")
@@ -81,24 +94,6 @@ def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Par
     return parser
 
 
-def _fabric(options: argparse.Namespace) -> FatTree2:
-    """The fabric that the options describe.
-
-    Raises:
-        DetourError: they do not describe one, or pairs of its leaves cannot reach each other and may not be skipped.
-    """
-    from detour.control.fors import parse_fabric, random_failures
-    from detour.control.fors.solve import unreachable_text
-
-    fabric = parse_fabric(options.topo, options.fail, options.servers)
-    if options.random_failures is not None:
-        fabric = random_failures(fabric, options.random_failures, options.seed)
-    lost = fabric.unreachable()
-    if lost and not options.skip_unreachable:
-        raise DetourError(unreachable_text(fabric, tuple(lost)))
-    return fabric
-
-
 def _schedule(options: argparse.Namespace) -> int:
     if options.algorithm == "fors":
         return _finish(options, _plan(options))
@@ -106,7 +101,7 @@ def _schedule(options: argparse.Namespace) -> int:
     from detour.control.fors.plan import PlanSeconds
     from detour.control.fors.solve import proven_bound
 
-    fabric = _fabric(options)
+    fabric = fabric_of(options)
     begin = time.perf_counter()
     flows = SCHEDULES[options.algorithm](fabric)
     scheduled = time.perf_counter()
@@ -128,7 +123,7 @@ def _route(options: argparse.Namespace) -> int:
     from detour.control.fors.verify import problems
 
     with _warm(options):
-        fabric = _fabric(options)
+        fabric = fabric_of(options)
         if fabric.unreachable():
             raise DetourError("a plan cannot be kept where leaves have no common spine left: plan without --keep")
         old = files.read(replace(fabric, failed=frozenset()), options.keep)
@@ -147,7 +142,7 @@ def _route(options: argparse.Namespace) -> int:
 def _plan(options: argparse.Namespace) -> ForsPlan:
     from detour.control.fors import solve
 
-    fabric = _fabric(options)
+    fabric = fabric_of(options)
     with _warm(options) as progress:
         progress(f"planning {fabric.servers} servers on {fabric.name} with {len(fabric.failed)} failed links")
         return solve(fabric, skip_unreachable=options.skip_unreachable)
@@ -168,7 +163,7 @@ def _verify(options: argparse.Namespace) -> int:
     from detour.control.fors import files
     from detour.control.fors.solve import proven_bound
 
-    fabric = _fabric(options)
+    fabric = fabric_of(options)
     plan = files.read(fabric, options.file, tuple(fabric.unreachable()))
     bound = proven_bound(fabric)
     return _finish(options, replace(plan, lower_bound=bound, optimal=plan.phases == bound))
@@ -177,6 +172,7 @@ def _verify(options: argparse.Namespace) -> int:
 def _finish(options: argparse.Namespace, plan: ForsPlan, change: Change | None = None) -> int:
     """Verifies, writes and shows a plan; 1 if it is not right."""
     from detour.control.fors import files
+    from detour.control.fors.solve import paper_phases
     from detour.control.fors.verify import problems
 
     begin = time.perf_counter()
@@ -191,7 +187,9 @@ def _finish(options: argparse.Namespace, plan: ForsPlan, change: Change | None =
         reduction=plan.fabric.reduction,
         flows=plan.flows,
         phases=plan.phases,
+        bound=plan.lower_bound,
         lower_bound=plan.lower_bound,
+        paper_phases=paper_phases(plan.fabric, plan.phases),
         optimal=plan.optimal and not found,
         method=plan.method,
         verified=not found,
@@ -211,7 +209,8 @@ def _told(plan: _Planned) -> Table[tuple[str, str]]:
     optimal = "optimal" if plan.optimal else "not proven optimal"
     rows = [
         ("fabric", f"{plan.fabric}, {plan.servers} servers, {len(plan.failed)} failed links"),
-        ("phases", f"{plan.phases} (at least {plan.lower_bound} are needed: {optimal})"),
+        ("phases", f"{plan.phases} (at least {plan.bound} are needed: {optimal})"),
+        ("as the paper counts", f"{plan.paper_phases} (a server's part for itself takes a phase too)"),
         ("flows", f"{plan.flows:,}"),
         ("method", plan.method),
         ("verified", "yes" if plan.verified else "NO"),

@@ -26,6 +26,12 @@ def register(kinds: Any) -> None:
     parser = command(kinds, "run", "run the exchange on a fabric in virtual time", _run)
     parser.add_argument("--topo", default="ft:m0=20,m1=18", metavar="SPEC", help="m0 spines, m1 leaves (m0=20,m1=18)")
     parser.add_argument("--servers", type=int, metavar="N", help="servers that are there (default: m0*m1)")
+    parser.add_argument(
+        "--population", metavar="N,...", help="servers of every leaf, a number for each (not --servers)"
+    )
+    parser.add_argument(
+        "--group", metavar="LIST", help="servers that take part, like 0-3,8 (default: all that are there)"
+    )
     parser.add_argument("--fail", metavar="LEAF:SPINE[,...]", help="links that fail; *:3 spine 3, 3:* leaf 3")
     parser.add_argument(
         "--fail-at", nargs="+", type=_time, metavar="TIME", help="when, like 500us: one time, or one for every part"
@@ -39,7 +45,15 @@ def register(kinds: Any) -> None:
         "--phases", type=int, default=0, metavar="N", help="so many, drawn from all parts (default: all)"
     )
     parser.add_argument("--arity", type=int, default=4, metavar="K", help="children a node of the barrier's tree (4)")
-    parser.add_argument("--plan-time", type=_time, default=10**9, metavar="TIME", help="what planning takes (1ms)")
+    parser.add_argument(
+        "--plan-time", type=_time, metavar="TIME", help="what planning takes, like 1ms (default: as long as here)"
+    )
+    parser.add_argument(
+        "--jitter", type=_time, default=0, metavar="TIME", help="hosts' software is up to so late, evenly drawn (0us)"
+    )
+    parser.add_argument(
+        "--straggler", metavar="SERVER:TIME[,...]", help="servers that begin every phase so late, like 3:20us"
+    )
     parser.add_argument("--skip-unreachable", action="store_true", help="leave out leaves that no spine joins")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of phases drawn, failures, host stacks (1)")
 
@@ -52,6 +66,20 @@ def _time(text: str) -> int:
     return round(float(found[1]) * _UNITS[found[2]])
 
 
+def _stragglers(text: str | None) -> tuple[tuple[int, int], ...]:
+    """Servers and ps."""
+    found = []
+    for part in text.split(",") if text is not None else ():
+        server, colon, late = part.strip().partition(":")
+        if not colon or not (server.isascii() and server.isdecimal()):
+            raise DetourError(f"--straggler: {part.strip()!r} is not SERVER:TIME, like 3:20us")
+        try:
+            found.append((int(server), _time(late)))
+        except argparse.ArgumentTypeError as error:
+            raise DetourError(f"--straggler: {error}") from error
+    return tuple(found)
+
+
 def _run(options: argparse.Namespace) -> int:
     from detour.control.fors import parse_fabric, random_failures
     from detour.control.fors import warm as plans
@@ -62,7 +90,7 @@ def _run(options: argparse.Namespace) -> int:
     from detour.fabric.traffic.phased import Pace
     from detour.fabric.traffic.pinned import Tuning
 
-    fabric = parse_fabric(options.topo, None, options.servers)
+    fabric = parse_fabric(options.topo, None, options.servers, options.population, options.group)
     if options.random_failures:
         fabric = random_failures(fabric, options.random_failures, options.seed)
     breaks: tuple[Break, ...] = ()
@@ -77,7 +105,7 @@ def _run(options: argparse.Namespace) -> int:
         options.routing,
         breaks,
         options.phases,
-        Pace(message=options.message, arity=options.arity),
+        Pace(options.message, options.arity, jitter_ps=options.jitter, stragglers=_stragglers(options.straggler)),
         Tuning(rate_bps=options.rate, seed=options.seed),
         Delays(plan_ps=options.plan_time),
         skip_unreachable=options.skip_unreachable,
@@ -132,12 +160,16 @@ def _measured(result: ExchangeResult) -> Table[tuple[str, str]]:
         ("exchange", f"{result.ms:.3f} ms"),
         ("a phase", f"{phase.mean:.2f} us ({phase.min:.2f} to {phase.max:.2f})"),
         ("of that its barrier", f"{result.barrier_us.mean:.2f} us"),
-        ("flows on the fullest link, as planned", f"{crowd.mean:.2f} on average, at most {crowd.max}"),
+        ("flows on the fullest link", f"{crowd.mean:.2f} on average, at most {crowd.max}"),
         ("messages delivered once", f"{counts.delivered} of {counts.messages}"),
         ("missing, repeated, given up", f"{counts.missing}, {counts.repeated}, {counts.given_up}"),
         ("packets sent again", str(counts.retransmitted_packets)),
     ]
     rows += [(f"links {', '.join(each.links[:6])}", _story(each)) for each in result.detections]
+    if result.planning_seconds:
+        took = ", ".join(f"{1000 * seconds:.2f}" for seconds in result.planning_seconds)
+        counted = "counted as measured" if result.plan_time == "measured" else "counted as --plan-time says"
+        rows.append(("planning", f"{took} ms of CPU time on this machine, {counted}"))
     return Table((left("what", lambda row: row[0]), left("measured", lambda row: row[1])), rows)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans with the least number of phases for any failures and any population.
+"""Plans with the least number of phases for any failures, any population and any group of servers.
 
 `loads.py` says how many flows of each pair of leaves go over each spine, `phasing.py` when, `seating.py` between which
 servers. The second and third step succeed whenever the first one does, so the integer programme alone decides.
@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from detour.base.errors import DetourError
 from detour.control.fors.fabric import FatTree2
-from detour.control.fors.loads import LeafDemand, fractional, lower_bound, whole
+from detour.control.fors.loads import LeafDemand, dealt_out, fractional, lower_bound, most_on_a_link, whole
 from detour.control.fors.phasing import phases_of
 from detour.control.fors.plan import INSIDE, Schedule
 from detour.control.fors.seating import seats
 
-_MORE = 20
+_MORE = 3
+"""Numbers of phases beyond the bound that the solver is asked for; it has never needed one."""
 
 
 class SpinePaths(NamedTuple):
@@ -30,7 +30,7 @@ class SpinePaths(NamedTuple):
     target: np.ndarray
     """(flows,) leaves"""
     spine: np.ndarray
-    """(flows,), `INSIDE` for a leaf's own flows (a server's own part among them)"""
+    """(flows,), `INSIDE` for a leaf's own flows"""
     lower_bound: int
     """phases that every plan needs, proven"""
 
@@ -39,10 +39,8 @@ def fewest_phases(fabric: FatTree2, bound: int) -> SpinePaths:
     """Spines that allow as few phases as there can be. Pairs that nothing joins are left out.
 
     `bound`: phases known to be needed. The solver gets about twenty seconds for each number of phases; where that is
-    not enough for a proof, the result has more phases than its `lower_bound`.
-
-    Raises:
-        DetourError: the solver found nothing in time.
+    not enough for a proof, the result has more phases than its `lower_bound`. Where it finds nothing at all, flows are
+    dealt out without it.
     """
     demand = LeafDemand.of(fabric)
     near = fractional(demand, bound)
@@ -57,14 +55,16 @@ def fewest_phases(fabric: FatTree2, bound: int) -> SpinePaths:
         proven = proven and found.infeasible
         bound = phases + 1 if proven else bound
         near = fractional(demand, phases + 1)
-    raise DetourError(f"{fabric.name}: the solver found no loads of links for {phases} phases or less in time")
+    flows = dealt_out(demand)
+    return _paths(fabric, demand, flows, max(bound, most_on_a_link(demand, flows)), bound)
 
 
 def _paths(fabric: FatTree2, demand: LeafDemand, flows: np.ndarray, phases: int, bound: int) -> SpinePaths:
     """A row for every flow, those inside leaves included."""
     u, v = demand.pairs[demand.path_pair].T
     leaves = np.arange(fabric.leaves)
-    times = np.concatenate([flows[:, 0], flows[:, 1], np.array(fabric.population) ** 2])
+    sizes = fabric.sizes()
+    times = np.concatenate([flows[:, 0], flows[:, 1], sizes * np.maximum(sizes - 1, 0)])
     columns = (
         np.concatenate([u, v, leaves]),
         np.concatenate([v, u, leaves]),
@@ -78,9 +78,8 @@ def _paths(fabric: FatTree2, demand: LeafDemand, flows: np.ndarray, phases: int,
 
 def seated(fabric: FatTree2, paths: SpinePaths) -> tuple[Schedule, np.ndarray]:
     """The schedule of paths, and its spines (flows,) int32."""
-    population = np.array(fabric.population, np.int32)
-    phase = phases_of(paths.phases, paths.source, paths.target, paths.spine, population, fabric.spines)
-    first, second = seats(paths.phases, paths.source, paths.target, phase, population)
-    src, dst = paths.source * fabric.spines + first, paths.target * fabric.spines + second
-    keep = src != dst
-    return Schedule(paths.phases, phase[keep], src[keep], dst[keep]), paths.spine[keep]
+    sizes, servers = fabric.sizes().astype(np.int32), fabric.seats()
+    phase = phases_of(paths.phases, paths.source, paths.target, paths.spine, sizes, fabric.spines)
+    first, second = seats(paths.phases, paths.source, paths.target, phase, sizes)
+    src, dst = servers[paths.source, first], servers[paths.target, second]
+    return Schedule(paths.phases, phase, src, dst), paths.spine

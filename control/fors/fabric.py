@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -37,6 +38,8 @@ class FatTree2:
     failed: frozenset[LeafSpineLink] = frozenset()
     population: tuple[int, ...] = field(default=())
     """servers of each leaf, at most `spines`; empty: all leaves are full"""
+    group: tuple[int, ...] = field(default=())
+    """servers that take part in the exchange, in order; empty: all that are there"""
 
     def __post_init__(self) -> None:
         for name, value in (("m0", self.spines), ("m1", self.leaves)):
@@ -51,6 +54,16 @@ class FatTree2:
                 raise DetourError(
                     f"{self.name} has no link {leaf}:{spine} (leaf 0..{self.leaves - 1}, spine 0..{self.spines - 1})"
                 )
+        object.__setattr__(self, "group", tuple(sorted(self.group)))
+        self._check_group()
+
+    def _check_group(self) -> None:
+        present = self.present()
+        for server in self.group:
+            if not (0 <= server < self.slots and present[server]):
+                raise DetourError(f"{self.name} has no server {server} that could take part")
+        if len(set(self.group)) < len(self.group):
+            raise DetourError(f"{self.name}: a server takes part once, and the group names one twice")
 
     @property
     def name(self) -> str:
@@ -64,12 +77,12 @@ class FatTree2:
 
     @property
     def servers(self) -> int:
-        """Servers that are there."""
-        return sum(self.population)
+        """Servers that take part."""
+        return len(self.group) or sum(self.population)
 
     @property
     def full(self) -> bool:
-        """Whether every place has its server."""
+        """Whether every place has its server and all of them take part."""
         return self.servers == self.slots
 
     def alive(self) -> np.ndarray:
@@ -84,21 +97,38 @@ class FatTree2:
         offsets = np.arange(self.slots) % self.spines
         return offsets < np.repeat(np.array(self.population), self.spines)
 
+    def taking_part(self) -> np.ndarray:
+        """(slots,) bool: the servers that take part."""
+        if not self.group:
+            return self.present()
+        part = np.zeros(self.slots, bool)
+        part[list(self.group)] = True
+        return part
+
+    def sizes(self) -> np.ndarray:
+        """(leaves,) int: how many servers of each leaf take part."""
+        return self.taking_part().reshape(self.leaves, self.spines).sum(axis=1)
+
+    def seats(self) -> np.ndarray:
+        """(leaves, spines) int32: numbers of the servers, those of a leaf that take part first."""
+        others = ~self.taking_part().reshape(self.leaves, self.spines)
+        offsets = np.argsort(others, axis=1, kind="stable").astype(np.int32)
+        return offsets + np.arange(self.leaves, dtype=np.int32)[:, None] * self.spines
+
     @property
     def reduction(self) -> int:
-        """f of the paper: the most failed links of a leaf (one that has servers)."""
-        lost = (~self.alive()).sum(axis=1)
-        return int(max((lost[leaf] for leaf, n in enumerate(self.population) if n), default=0))
+        """f of the paper: the most failed links of a leaf (one with servers that take part)."""
+        return int((~self.alive()).sum(axis=1)[self.sizes() > 0].max(initial=0))
 
     def with_failed(self, links: Iterable[LeafSpineLink]) -> FatTree2:
         """The same fabric with more failed links."""
-        return FatTree2(self.spines, self.leaves, self.failed | frozenset(links), self.population)
+        return replace(self, failed=self.failed | frozenset(links))
 
     def unreachable(self) -> list[tuple[int, int]]:
-        """Pairs of leaves (lower first), both with servers, without a spine that both reach."""
+        """Pairs of leaves (lower first), both with servers that take part, without a spine that both reach."""
         alive = self.alive().astype(np.int64)
         common = alive @ alive.T
-        here = np.array(self.population) > 0
+        here = self.sizes() > 0
         found = np.argwhere((common == 0) & here[:, None] & here[None, :])
         return [(int(u), int(v)) for u, v in found if u < v]
 
@@ -115,8 +145,17 @@ def spread(spines: int, leaves: int, servers: int) -> tuple[int, ...]:
     return tuple(each + (leaf < more) for leaf in range(leaves))
 
 
-def parse_fabric(topo: str, fail: str | None = None, servers: int | None = None) -> FatTree2:
+def parse_fabric(
+    topo: str,
+    fail: str | None = None,
+    servers: int | None = None,
+    population: str | None = None,
+    group: str | None = None,
+) -> FatTree2:
     """The fabric of `ft:m0=20,m1=18` with failed links `0:0,5:1` (leaf:spine; `*:3`: spine 3).
+
+    `servers`, or `population` for every leaf (`20,19,...`): those that are there. `group`: those that take part, like
+    `0-3,20-23,45`.
 
     Raises:
         DetourError: what is wrong with the texts.
@@ -127,8 +166,30 @@ def parse_fabric(topo: str, fail: str | None = None, servers: int | None = None)
     check_keys(topo, values, ("m0", "m1"))
     spines, leaves = (whole_number(topo, key, values[key]) for key in ("m0", "m1"))
     bare = FatTree2(spines, leaves)
-    population = () if servers is None else spread(spines, leaves, servers)
-    return FatTree2(spines, leaves, parse_links(bare, fail), population)
+    if servers is not None and population is not None:
+        raise DetourError("--servers spreads servers over leaves, --population says how many each has: one of the two")
+    there = () if servers is None else spread(spines, leaves, servers)
+    if population is not None:
+        there = _numbers(population, f"population {population!r}", ranges=False)
+    fabric = FatTree2(spines, leaves, parse_links(bare, fail), there)
+    return fabric if group is None else replace(fabric, group=_numbers(group, f"group {group!r}", ranges=True))
+
+
+def _numbers(text: str, what: str, *, ranges: bool) -> tuple[int, ...]:
+    """Numbers `4,2,3`; with `ranges` also `0-3`, both ends included.
+
+    Raises:
+        DetourError: a part is neither.
+    """
+    form = re.compile(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?" if ranges else r"\s*(\d{1,6})\s*()", re.ASCII)
+    found: list[int] = []
+    for part in text.split(","):
+        match = form.fullmatch(part)
+        if not match or (match[2] and int(match[2]) < int(match[1])):
+            like = "a number or a range like 0-3" if ranges else "a number"
+            raise DetourError(f"{what}: {part.strip()!r} is not {like}")
+        found += range(int(match[1]), int(match[2] or match[1]) + 1)
+    return tuple(found)
 
 
 def parse_links(fabric: FatTree2, text: str | None) -> frozenset[LeafSpineLink]:

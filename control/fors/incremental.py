@@ -42,8 +42,7 @@ def reroute(plan: ForsPlan, fabric: FatTree2) -> Change:
     Raises:
         DetourError: another fabric, or two leaves lost their last common spine.
     """
-    same = (plan.fabric.spines, plan.fabric.leaves, plan.fabric.population)
-    if same != (fabric.spines, fabric.leaves, fabric.population):
+    if replace(plan.fabric, failed=fabric.failed) != fabric:
         raise DetourError(
             f"a plan for {plan.fabric.name} with {plan.fabric.servers} servers cannot be kept on another fabric"
         )

@@ -41,13 +41,13 @@ class LeafDemand:
     @classmethod
     def of(cls, fabric: FatTree2) -> LeafDemand:
         """All pairs of leaves that a spine joins."""
-        alive, population = fabric.alive(), np.array(fabric.population)
+        alive, sizes = fabric.alive(), fabric.sizes()
         u, v = np.triu_indices(fabric.leaves, 1)
         both = alive[u] & alive[v]
-        kept = both.any(axis=1) & (population[u] * population[v] > 0)
+        kept = both.any(axis=1) & (sizes[u] * sizes[v] > 0)
         pairs = np.stack([u[kept], v[kept]], axis=1)
         path_pair, path_spine = np.nonzero(both[kept])
-        return cls(alive, pairs, population[pairs[:, 0]] * population[pairs[:, 1]], path_pair, path_spine)
+        return cls(alive, pairs, sizes[pairs[:, 0]] * sizes[pairs[:, 1]], path_pair, path_spine)
 
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """(paths,) indices leaf * spines + spine of the two links of each path."""
@@ -75,7 +75,8 @@ def lower_bound(demand: LeafDemand) -> int:
     if not len(demand.pairs):
         return 0
     model = _Programme(demand, None)
-    model.run("ipm")
+    if model.run("ipm") != "optimal":  # its prices would prove little
+        model.run("simplex")
     prices = np.clip(-model.duals()[len(demand.pairs) :], 0.0, 1.0)
     whole = [int(price * _SCALE) for price in prices.tolist()]
     cheapest: list[int] = [2 * _SCALE] * len(demand.pairs)
@@ -90,12 +91,16 @@ def lower_bound(demand: LeafDemand) -> int:
 def fractional(demand: LeafDemand, most: int) -> np.ndarray | None:
     """(paths,) a solution of the linear programme with T = `most` from the middle of all solutions; None: no solution.
 
-    From the middle, because it leaves `whole` most room: a vertex has integers where they need not be.
+    From the middle, because it leaves `whole` most room: a vertex has integers where they need not be. Where the
+    interior point method gives up, the simplex method's vertex is better than nothing.
     """
     if not len(demand.pairs):
         return np.zeros(0)
     model = _Programme(demand, most)
-    return model.values() if model.run("ipm") == "optimal" else None
+    status = model.run("ipm")
+    if status == "unknown":
+        status = model.run("simplex")
+    return model.values() if status == "optimal" else None
 
 
 def whole(demand: LeafDemand, most: int, near: np.ndarray | None) -> Loads:
@@ -115,6 +120,33 @@ def whole(demand: LeafDemand, most: int, near: np.ndarray | None) -> Loads:
     if status == "optimal":
         return Loads(directed.integers().reshape(2, -1).T)
     return Loads(None, infeasible=status == "infeasible")
+
+
+def dealt_out(demand: LeafDemand) -> np.ndarray:
+    """(paths, 2) int flows without a solver: each pair of leaves fills the spines whose links have least, in turn.
+
+    Never none, and not the fewest phases: for fabrics on which the solver gives up.
+    """
+    load = np.zeros(demand.alive.size, np.int64)
+    flows = np.zeros((len(demand.path_pair), 2), np.int64)
+    one, other = demand.ends()
+    for pair in np.argsort(np.bincount(demand.path_pair, minlength=len(demand.pairs)), kind="stable").tolist():
+        paths = np.flatnonzero(demand.path_pair == pair)
+        for _ in range(int(demand.flows[pair])):
+            path = int(paths[np.argmin(np.maximum(load[one[paths]], load[other[paths]]))])
+            flows[path] += 1
+            load[[one[path], other[path]]] += 1
+    return flows
+
+
+def most_on_a_link(demand: LeafDemand, flows: np.ndarray) -> int:
+    """Flows on the fullest link, in the direction in which it has more; `flows`: (paths, 2) int."""
+    if not len(flows):
+        return 0
+    one, other = demand.ends()
+    up = np.bincount(one, flows[:, 0], demand.alive.size) + np.bincount(other, flows[:, 1], demand.alive.size)
+    down = np.bincount(other, flows[:, 0], demand.alive.size) + np.bincount(one, flows[:, 1], demand.alive.size)
+    return int(max(up.max(), down.max()))
 
 
 def _both_directions(values: np.ndarray) -> np.ndarray:
@@ -175,9 +207,9 @@ class _Programme:
 
     def run(self, method: str = "choose", seconds: float = 60.0) -> str:
         """`optimal`, `infeasible` or `unknown`."""
+        self.solver.clearSolver()
         self.solver.setOptionValue("solver", method)
-        if method == "ipm":
-            self.solver.setOptionValue("run_crossover", "off")
+        self.solver.setOptionValue("run_crossover", "off" if method == "ipm" else "on")
         self.solver.setOptionValue("time_limit", seconds)
         self.solver.run()
         status = self.solver.getModelStatus()

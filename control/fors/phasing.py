@@ -10,7 +10,8 @@ the constraints are totally unimodular). Koenig's theorem is the case without th
 How: flows are paired inside the smallest sets, left-over ones inside the larger ones, at both ends. The pairs of both
 ends together make paths and even cycles; going along them and dealing flows left and right in turn divides every set
 as evenly as can be. That halves an even number of phases. With an odd number some flows find no place at first; they
-are brought in later, one by one, by dividing anew two or four phases that together have room.
+are brought in later, one by one, by dividing anew two or four phases that together have room. Of three phases, which
+may be too few for that, one is taken out by a linear programme and two are left.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.base.jit import njit
 from detour.control.fors.jit import inner
+from detour.control.linear import programme
 
 _ROUNDS = 50
 
@@ -41,10 +43,49 @@ def phases_of(
         if over or (np.bincount(leaves[end], minlength=len(room)) > phases * room).any():
             raise DetourError(f"these flows do not fit into {phases} phases")
     phase = np.full(len(source), -1, np.int32)
+    if not len(source):  # and perhaps no phases, which cannot be divided
+        return phase
+    if phases == 3:
+        first = _one_of_three(links, leaves, room, spines)
+        phase[first] = 2
+        rest, two = np.flatnonzero(~first), np.full(np.count_nonzero(~first), -1, np.int32)
+        ends = np.ascontiguousarray(links[:, rest]), np.ascontiguousarray(leaves[:, rest])
+        _divide(2, *ends, room, spines, two)
+        phase[rest] = two
+        return phase
     _divide(phases, links, leaves, room, spines, phase)
     if not _bring_in(phases, links, leaves, room, spines, phase):
         raise DetourError(f"{np.count_nonzero(phase < 0)} flows found no place in {phases} phases")
     return phase
+
+
+def _one_of_three(links: np.ndarray, leaves: np.ndarray, room: np.ndarray, spines: int) -> np.ndarray:
+    """(flows,) bool: flows for one phase, such that the others fit into two.
+
+    Of a set with k flows and room for n in a phase at least k - 2n and at most n: constraints that are totally
+    unimodular, and a third of every flow satisfies them.
+    """
+    # Here, so that whoever plans nothing by it does not wait for it.
+    import highspy
+
+    sets, flows = len(room) * spines, links.shape[1]
+    outer = 2 * len(room)
+    entries = np.stack([leaves[0], leaves[1] + len(room), links[0] + outer, links[1] + outer + sets], axis=1)
+    entries = entries.astype(np.int64)
+    there = np.stack([np.ones(flows, bool)] * 2 + [links[0] >= 0] * 2, axis=1)
+    size = np.bincount(entries[there], minlength=2 * (len(room) + sets)).astype(float)
+    most = np.concatenate([room, room, np.ones(2 * sets)])
+    starts = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+    matrix = (starts, entries[there], np.ones(int(there.sum())))
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)
+    rows = (np.maximum(size - 2 * most, 0), most)
+    model = programme(np.zeros(flows), rows, matrix, integer=True)
+    model.col_upper_ = np.ones(flows)
+    solver.passModel(model)
+    solver.run()
+    return np.rint(np.array(solver.getSolution().col_value)).astype(bool)
 
 
 @inner

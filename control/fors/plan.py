@@ -83,8 +83,8 @@ def arranged(fabric: FatTree2, schedule: Schedule, spine: np.ndarray) -> ForsPla
 
 
 def only_present(fabric: FatTree2, schedule: Schedule, unreachable: tuple[tuple[int, int], ...] = ()) -> Schedule:
-    """The schedule without servers that are not there and without pairs that nothing joins."""
-    keep = fabric.present()[schedule.src] & fabric.present()[schedule.dst]
+    """The schedule without servers that take no part and without pairs that nothing joins."""
+    keep = fabric.taking_part()[schedule.src] & fabric.taking_part()[schedule.dst]
     if unreachable:
         cut = np.zeros((fabric.leaves, fabric.leaves), bool)
         for u, v in unreachable:

@@ -3,7 +3,9 @@
 
 Both are *shifts*: in a phase, the a-th server of every leaf sends the same number of leaves further. So a phase's flows
 between leaves form a circulant multigraph, and there are few different ones. The number of a server is s = a + g * M0,
-P = M0 * M1; a server's own part takes a phase too (in which it does nothing here), as in MPI's all-to-all.
+P = M0 * M1. The paper counts a server's own part as a message that takes a phase, as in MPI's all-to-all, and so has P
+phases at least. Nothing is sent for it, and where P - 1 are enough `exact.py` finds them: it spreads the flows out of a
+leaf evenly over phases, which linear shift does not, and so a link that breaks later costs few phases more.
 """
 
 from __future__ import annotations
@@ -20,18 +22,26 @@ _TRIES = 20
 
 
 def phases_needed(spines: int, leaves: int, reduction: int) -> int:
-    """Phases of the schedule for f = `reduction`: P, or ceil(M0 (P - M0) / (M0 - f)) if that is more (section 4).
+    """Phases for f = `reduction`: P - 1, or ceil(M0 (P - M0) / (M0 - f)) if that is more (section 4).
 
     Raises:
         DetourError: f is not in 0..M0-1.
     """
     if not 0 <= reduction < spines:
         raise DetourError(f"a reduction of {reduction} links is not in 0..{spines - 1} (f < M0)")
-    return max(spines * leaves, -(-spines * (spines * leaves - spines) // (spines - reduction)))
+    return max(spines * leaves - 1, -(-spines * (spines * leaves - spines) // (spines - reduction)))
 
 
-def schedule(spines: int, leaves: int, reduction: int) -> Schedule:
-    """All pairs on FT(2; M0, M1) in which no leaf sends or receives more than M0 - f flows a phase over spines."""
+def schedule(spines: int, leaves: int, reduction: int) -> Schedule | None:
+    """All pairs on FT(2; M0, M1) in which no leaf sends or receives more than M0 - f flows a phase over spines.
+
+    None where P - 1 phases are enough.
+
+    Raises:
+        DetourError: f is not in 0..M0-1.
+    """
+    if phases_needed(spines, leaves, reduction) < spines * leaves:
+        return None
     if reduction <= spines // leaves:
         return closed_form(spines, leaves)
     return algorithm_1(spines, leaves, reduction)

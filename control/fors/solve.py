@@ -18,15 +18,29 @@ from detour.control.fors.schedule import phases_needed, schedule
 
 
 def counting_bound(fabric: FatTree2) -> int:
-    """Phases that any plan needs, by counting: a server's messages with its own part, a leaf's flows over its links."""
-    population = np.array(fabric.population)
-    alive = fabric.alive()
-    joined = (alive.astype(np.int64) @ alive.T.astype(np.int64) > 0) & (population > 0)
+    """Phases that any plan needs, by counting: a server's messages to others, a leaf's flows over its links."""
+    sizes = fabric.sizes()
+    flows = sizes * (_met(fabric) - sizes)
+    links = np.maximum(fabric.alive().sum(axis=1), 1)
+    return int(max(most_met(fabric) - 1, (-(-flows // links)).max()))
+
+
+def most_met(fabric: FatTree2) -> int:
+    """Servers that one can send to, itself included, at most: P on a full fabric."""
+    return int(_met(fabric)[fabric.sizes() > 0].max(initial=1))
+
+
+def _met(fabric: FatTree2) -> np.ndarray:
+    """(leaves,) how many servers those of a leaf can send to, themselves included."""
+    sizes, alive = fabric.sizes(), fabric.alive().astype(np.int64)
+    joined = (alive @ alive.T > 0) & (sizes > 0)
     np.fill_diagonal(joined, True)
-    peers = joined @ population
-    flows = population * (peers - population)
-    links = np.maximum(alive.sum(axis=1), 1)
-    return int(max(peers[population > 0].max(), (-(-flows // links)).max()))
+    return joined @ sizes
+
+
+def paper_phases(fabric: FatTree2, phases: int) -> int:
+    """`phases` as the paper counts them: a server's own part is a message too and takes a phase, P at least."""
+    return max(phases, most_met(fabric))
 
 
 def proven_bound(fabric: FatTree2) -> int:
@@ -39,7 +53,8 @@ def solve(fabric: FatTree2, *, skip_unreachable: bool = False) -> ForsPlan:
 
     The chain: the schedule in closed form or by Algorithm 1 (if its phases meet the lower bound) with spines by
     Algorithm 2, where it applies, or by recolouring; where that finds none, and for fabrics that are not full, the
-    integer programme with Koenig's colourings. `skip_unreachable`: pairs of leaves without a common spine are left
+    integer programme with Koenig's colourings. Every fabric gets a plan; where the programme's solver runs out of time
+    it may have more phases than its `lower_bound`. `skip_unreachable`: pairs of leaves without a common spine are left
     out and named in the plan.
 
     Raises:
@@ -56,12 +71,14 @@ def solve(fabric: FatTree2, *, skip_unreachable: bool = False) -> ForsPlan:
 
 
 def _by_closed_forms(fabric: FatTree2, bound: int) -> ForsPlan | None:
-    """Algorithm 1 or the closed form, if their phases are the bound and spines are found."""
+    """Algorithm 1 or a closed form, if their phases are the bound and spines are found."""
     reduction = fabric.reduction
-    if phases_needed(fabric.spines, fabric.leaves, reduction) != bound:
+    if reduction == fabric.spines or phases_needed(fabric.spines, fabric.leaves, reduction) != bound:
         return None
     begin = time.perf_counter()
     flows = schedule(fabric.spines, fabric.leaves, reduction)
+    if flows is None:
+        return None
     scheduled = time.perf_counter()
     name, routing = "closed-form" if reduction <= fabric.spines // fabric.leaves else "algorithm-1", "algorithm-2"
     spine = algorithm_2(fabric, flows)

@@ -41,10 +41,10 @@ def _ranges(plan: ForsPlan) -> Iterator[str]:
         for row in np.flatnonzero((column < low) | (column >= high)):
             yield f"row {row}: {name} {column[row]} is not in {low}..{high - 1}"
             return
-    present = fabric.present()
+    present = fabric.taking_part()
     for name, column in (("src", plan.src), ("dst", plan.dst)):
         for row in np.flatnonzero(~present[column])[:1]:
-            yield f"row {row}: {name} {column[row]} is a place without server"
+            yield f"row {row}: {name} {column[row]} is a place without server that takes part"
 
 
 def _flow(plan: ForsPlan, row: np.intp) -> str:
@@ -63,7 +63,7 @@ def _pairs(plan: ForsPlan) -> Iterator[str]:
     fabric = plan.fabric
     count = np.bincount(plan.src.astype(np.int64) * fabric.slots + plan.dst, minlength=fabric.slots**2)
     count = count.reshape(fabric.slots, fabric.slots)
-    present = fabric.present()
+    present = fabric.taking_part()
     want = present[:, None] & present[None, :]
     np.fill_diagonal(want, False)
     want &= ~np.repeat(np.repeat(_cut(plan), fabric.spines, axis=0), fabric.spines, axis=1)

@@ -61,8 +61,9 @@ def planned(fabric: FatTree2, routing: str, *, skip_unreachable: bool = False) -
     lost = tuple(fabric.unreachable())
     if lost and not skip_unreachable:
         raise DetourError(unreachable_text(fabric, lost))
-    alone = [leaf for leaf, n in enumerate(fabric.population) if n and not fabric.alive()[leaf].any()]
-    if alone and fabric.servers > fabric.population[alone[0]]:
+    sizes = fabric.sizes()
+    alone = np.flatnonzero((sizes > 0) & ~fabric.alive().any(axis=1))
+    if len(alone) and fabric.servers > sizes[alone[0]]:
         raise DetourError(
             f"{fabric.name}: leaf {alone[0]} has no link left, so its servers cannot keep step with others"
         )
@@ -123,7 +124,8 @@ def execute(run: ExchangeRun, report: PhaseProgress | None = None) -> ExchangeRe
             moves=adaptive.moves if adaptive else 0,
             unreachable_leaves=[list(pair) for pair in run.fabric.with_failed(dead).unreachable()],
             detections=[story.detection() for story in stories],
-            planning_seconds=[round(story.planning_seconds, 4) for story in stories],
+            planning_seconds=[round(story.planning_seconds, 6) for story in stories],
+            plan_time="measured" if run.delays.plan_ps is None else "given",
         )
 
 
@@ -137,7 +139,7 @@ def _result(run: ExchangeRun, exchange: PhasedExchange, flows: int, phases: int)
     total_us = float(lengths.sum()) * (phases / planned_phases if run.phases else 1.0)
     delivered = counts.delivered * (flows / len(exchange.messages))
     stats, ports = fabric.network.switch_stats(), fabric.network.port_stats()
-    crowd = opensm.contention(tree, *_executed(exchange))
+    crowd = np.array(exchange.crowds)
     return ExchangeResult(
         topology=tree.name,
         routing=run.routing,
@@ -164,14 +166,6 @@ def _result(run: ExchangeRun, exchange: PhasedExchange, flows: int, phases: int)
         unreachable_leaves=[],
         detections=[],
     )
-
-
-def _executed(exchange: PhasedExchange) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
-    """Phase, source, destination and spine of what was sent, as planned when its phase began."""
-    phase = np.repeat(np.arange(len(exchange.phase_flights)), [len(part) for part in exchange.phase_flights])
-    flights = np.concatenate(exchange.phase_flights)
-    messages = exchange.messages
-    return phase, messages.src[flights], messages.dst[flights], np.concatenate(exchange.phase_spines)
 
 
 def _spread(values: np.ndarray) -> Spread:

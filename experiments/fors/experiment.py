@@ -23,7 +23,7 @@ from detour.base.records import extended
 from detour.base.times import US
 from detour.control.fors import FatTree2, opensm, solve
 from detour.control.fors.plan import PlanSeconds
-from detour.control.fors.schedule import schedule
+from detour.control.fors.schedule import phases_needed
 from detour.control.fors.verify import problems
 from detour.experiments.fors.exchange import ExchangeRun, execute
 from detour.experiments.fors.results import (
@@ -147,7 +147,7 @@ def _exchange(point: ForsExchangePoint) -> ForsExchange:
     fabric = fabric_of(point.scenario, point.seed)
     pace, tuning = Pace(message=point.message), Tuning(seed=point.seed)
     found = execute(ExchangeRun(fabric, point.routing, phases=point.phases, pace=pace, tuning=tuning))
-    kept = replace(found, planning_seconds=UNSET)
+    kept = replace(found, planning_seconds=UNSET, plan_time=UNSET)
     return extended(ForsExchange, kept, scenario=point.scenario, default=point.default)
 
 
@@ -163,7 +163,7 @@ def _break(point: ForsBreakPoint) -> ForsBreak:
         Tuning(seed=point.seed),
         Delays(plan_ps=PLAN_US * US),
     )
-    return extended(ForsBreak, replace(execute(run), planning_seconds=UNSET), broke_us=BREAK_US)
+    return extended(ForsBreak, replace(execute(run), planning_seconds=UNSET, plan_time=UNSET), broke_us=BREAK_US)
 
 
 def _times(point: ForsTimesPoint) -> ForsTimes:
@@ -189,7 +189,7 @@ def _phases(point: ForsPhasesPoint) -> ForsPhases:
     """Phases of our schedules for every f, and what the paper's formula says."""
     m0, m1 = point.spines, point.leaves
     servers = m0 * m1
-    ours = [schedule(m0, m1, f).phases for f in range(m0)]
+    ours = [phases_needed(m0, m1, f) for f in range(m0)]
     formula = [-(-m0 * (servers - m0) // (m0 - f)) for f in range(m0)]
     return ForsPhases(
         topology=FatTree2(m0, m1).name,

@@ -27,7 +27,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Crowd:
-    """Most flows on a link in a phase, as planned: mean over the phases, and the most of all."""
+    """Most flows that used a link at a time in a phase: mean over the phases, and the most of all."""
 
     mean: float
     max: int
@@ -36,7 +36,8 @@ class Crowd:
 @dataclass(frozen=True, kw_only=True)
 class ExchangeResult:
     """What an exchange tells. Where only some of the phases were executed, the others count as long as these on
-    average in `throughput_gbps` (a server's) and `ms`. `planning_seconds`: by the wall clock; a sweep keeps none."""
+    average in `throughput_gbps` (a server's) and `ms`. `planning_seconds`: CPU time of this machine, which virtual time
+    counts if `plan_time` is `measured`; a sweep keeps none and has the time `given`."""
 
     topology: str
     routing: str
@@ -63,6 +64,7 @@ class ExchangeResult:
     unreachable_leaves: list[list[int]]
     detections: list[Detection]
     planning_seconds: list[float] | UnsetType = UNSET
+    plan_time: Literal["measured", "given"] | UnsetType = UNSET
 
 
 # -- points -------------------------------------------------------------------------------------------------

@@ -5,8 +5,9 @@ A break is noticed in two ways. Ports that are down are seen when the controller
 link that only loses frames is found by probes (PTM and PTR of the path measurement): over every spine a host of a leaf
 sends another of that leaf a probe, by a uSID list that leads up one link and down the same again; `patience` of them
 in a row without an answer condemn it. Then, one after the other: hosts are told which links to avoid (`tell_ps`) and
-the switches' routes change, and after the time that planning takes (`plan_ps`) the new plan waits for the end of the
-phase. Hosts get it with the release of the next one.
+the switches' routes change, and after the time that planning takes (measured, or `plan_ps`) the new plan waits for the
+end of the phase. It is one for what waits then: a controller can foresee which phases are over by that time. Hosts get
+it with the release of the next one.
 """
 
 from __future__ import annotations
@@ -62,13 +63,14 @@ class Breaks:
 
 @dataclass(frozen=True)
 class Delays:
-    """Times of the controller, ps. `plan_ps` stands for computing: virtual time does not depend on the machine."""
+    """Times of the controller, ps. `plan_ps` stands for computing; None: the CPU time that this machine takes for what
+    waits when planning begins. Virtual time then depends on the machine, and no two runs are quite the same."""
 
     look_ps: int = 10 * US
     probe_ps: int = 50 * US
     patience: int = 2
     tell_ps: int = 5 * US
-    plan_ps: int = 1_000 * US
+    plan_ps: int | None = None
 
 
 @dataclass(frozen=True)
@@ -214,7 +216,17 @@ class OutageController:
         for listed in (self.stories, self._untold, self._unplanned):
             listed.append(story)
         self._tell_ps = now + self.delays.tell_ps
-        self._plan_ps = now + max(self.delays.plan_ps, self.delays.tell_ps)
+        self._plan_ps = now + max(self._planning_ps(exchange), self.delays.tell_ps)
+
+    def _planning_ps(self, exchange: PhasedExchange) -> int:
+        """How long planning takes: what was set, or what planning for all that waits now takes this machine."""
+        begin = time.thread_time()
+        if self.delays.plan_ps is None:
+            plan_of(exchange, exchange.fabric.tree.with_failed(self.known), self._planner)
+        seconds = time.thread_time() - begin
+        for story in self._unplanned:
+            story.planning_seconds = seconds
+        return round(seconds * 1e12) if self.delays.plan_ps is None else self.delays.plan_ps
 
     def _up(self, exchange: PhasedExchange) -> Flags:
         up = np.ones_like(exchange.up)
@@ -241,11 +253,13 @@ class OutageController:
     def _plan(self, exchange: PhasedExchange) -> None:
         """The new plan for what waits, ready for the next phase."""
         self._plan_ps = MAX_TIME
-        begin = time.perf_counter()
+        begin = time.thread_time()
         phases = replan(exchange, exchange.fabric.tree.with_failed(self.known), self._planner)
-        seconds = time.perf_counter() - begin
+        seconds = time.thread_time() - begin
         for story in self._unplanned:
-            story.planned_ps, story.planning_seconds = exchange.fabric.now_ps, seconds
+            story.planned_ps = exchange.fabric.now_ps
+            if self.delays.plan_ps is not None:
+                story.planning_seconds = seconds
             story.phase, story.phases_left = len(exchange.phase_flights), phases
         self._waiting += self._unplanned
         self._unplanned = []
@@ -263,15 +277,21 @@ class OutageController:
 
 def replan(exchange: PhasedExchange, fabric: FatTree2, planner: Planner) -> int:
     """Gives an exchange the planner's plan for what waits; returns how many phases are left."""
+    groups, spines = plan_of(exchange, fabric, planner)
+    if exchange.more():
+        exchange.replace(groups, spines)
+    return len(groups)
+
+
+def plan_of(exchange: PhasedExchange, fabric: FatTree2, planner: Planner) -> tuple[Sequence[Int64Array], Int64Array]:
+    """The planner's plan for what waits: messages of every phase, and the spine of every message."""
     waiting = exchange.waiting()
     if not waiting:
-        return 0
+        return [], exchange.spine
     flights = np.concatenate(waiting)
     before = np.repeat(np.arange(len(waiting)), [len(group) for group in waiting])
     messages = exchange.messages
     phase, spine = planner(fabric, before, messages.src[flights], messages.dst[flights], exchange.spine[flights])
     spines = exchange.spine.copy()
     spines[flights] = spine
-    groups: Sequence[Int64Array] = [flights[phase == number] for number in np.unique(phase[phase != ABSENT])]
-    exchange.replace(groups, spines)
-    return len(groups)
+    return [flights[phase == number] for number in np.unique(phase[phase != ABSENT])], spines

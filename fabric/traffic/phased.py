@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import US
+from detour.control.fors.opensm import contention
 from detour.control.fors.plan import INSIDE
 from detour.fabric.traffic.barrier import Barrier, Flags
+from detour.fabric.traffic.lateness import Lateness, Reactions, Stragglers
 from detour.fabric.traffic.pinned import PinnedFabric
 from detour.hosts.state import QPS_ERR
 from detour.hosts.verbs.bulk import post_many
@@ -70,18 +72,24 @@ class PhasedMessages:
 @dataclass(frozen=True)
 class Pace:
     """`message`: bytes. `arity`: of the barrier's tree. `poll_ps`: time between two looks of a host's software at its
-    memory and its completions; `limit_ps`: time after which a phase that does not end is given up."""
+    memory and its completions; `limit_ps`: time after which a phase that does not end is given up. `jitter_ps`: a
+    host's software acts up to so late, evenly drawn every time, on a release and on the end of what it waits for.
+    `stragglers`: hosts, and ps by which they begin every phase late (the barrier's root: its release)."""
 
     message: int = 400_000
     arity: int = 4
     poll_ps: int = 200_000
     limit_ps: int = 100_000 * US
+    jitter_ps: int = 0
+    stragglers: Stragglers = ()
 
     def __post_init__(self) -> None:
         if self.message < 1:
             raise DetourError(f"a message of {self.message} bytes; it must be at least 1")
         if self.poll_ps < 1:
             raise DetourError("hosts must poll from time to time")
+        if self.jitter_ps < 0 or any(late < 0 for _, late in self.stragglers):
+            raise DetourError("hosts cannot be early: jitter and stragglers' times are 0 or more")
 
 
 class Actor(Protocol):
@@ -146,14 +154,22 @@ class PhasedExchange:
         self.barrier = Barrier(fabric, self.members, pace.arity, self.up)
         self.times = PhaseTimes()
         self.phase_flights: list[Int64Array] = []
-        self.phase_spines: list[Int64Array] = []
-        """messages of every phase that has begun, and their spines as planned then"""
+        """messages of every phase that has begun"""
+        self.crowds: list[int] = []
+        """of every phase that has begun, the most messages under way on a link at a time"""
         self._queue = split(messages.phase)
         self._mine = np.full(fabric.tree.slots, ABSENT, np.int64)
         self._plan_bytes: Int64Array | int = 0
         self._plan_edges: Int64Array | int = 0
         self._actors: list[Actor] = []
         self._coarse_until = 0
+        slots = fabric.tree.slots
+        self._late = Lateness(pace.jitter_ps, pace.stragglers, self.members, slots, fabric.tuning.seed)
+        self._entering, self._reporting = Reactions(slots), Reactions(slots)
+        self._awaited = False
+        """somebody has not been released into the present phase yet"""
+        self._posted = messages.spine.copy()
+        """spines that messages began with"""
 
     @staticmethod
     def connections(messages: PhasedMessages) -> int:
@@ -186,6 +202,7 @@ class PhasedExchange:
             self._enter()
             if self._report():
                 self.times.end_ps.append(self.fabric.now_ps)
+                self._note_crowd(self.phase_flights[-1], self._posted)
                 yield len(self.times.end_ps)
                 if not self.more():
                     return
@@ -204,9 +221,10 @@ class PhasedExchange:
         """To the next poll, or to when somebody wants to act. While nobody can be done with a message yet hosts poll
         less often: what they could hear of is only that others have nothing to send."""
         now, step = self.fabric.now_ps, self.pace.poll_ps
-        if now + 5 * step < self._coarse_until:
+        if now + 5 * step < self._coarse_until and not self._awaited:
             step *= 5
         due = min((actor.due_ps for actor in self._actors), default=now + step)
+        due = min(due, self._entering.next_ps(now), self._reporting.next_ps(now))
         self.fabric.run(max(now + 1, min(now + step, due)))
 
     def _act(self) -> None:
@@ -220,12 +238,13 @@ class PhasedExchange:
         self._mine[:] = ABSENT
         self._mine[self.messages.src[flights]] = flights
         self.phase_flights.append(flights)
-        self.phase_spines.append(self.spine[flights])
+        self.crowds.append(1)
         now = self.fabric.now_ps
         self.times.start_ps.append(now)
         self.times.data_ps.append(now)
         wire_ps = self.pace.message * 8 * 1_000_000_000_000 // self.fabric.tuning.rate_bps
         self._coarse_until = now + wire_ps if len(flights) else 0
+        self._awaited = True
         root = np.array([self.barrier.root])
         sizes, self._plan_bytes = self._plan_bytes, 0
         self._plan_edges = self.barrier.subtree(sizes) if isinstance(sizes, np.ndarray) else sizes
@@ -234,12 +253,15 @@ class PhasedExchange:
 
     def _enter(self) -> None:
         """Hosts that have been released send, after passing the release on."""
-        barrier = self.barrier
-        fresh = np.flatnonzero(barrier.members & (barrier.released() > barrier.forwarded))
-        if not len(fresh):
-            return
-        barrier.release(fresh, self._plan_edges)
-        self._send(fresh)
+        barrier, now = self.barrier, self.fabric.now_ps
+        released = np.flatnonzero(barrier.members & (barrier.released() > barrier.forwarded))
+        fresh = self._entering.unknown(released)
+        self._entering.notice(fresh, now + self._late.acting(fresh) + self._late.beginning(fresh))
+        entering = self._entering.acting(released, now)
+        if len(entering):
+            barrier.release(entering, self._plan_edges)
+            self._send(entering)
+        self._awaited = bool((barrier.forwarded[barrier.members] < barrier.forwarded[barrier.root]).any())
 
     def _send(self, hosts: Int64Array) -> None:
         """Hosts post their message of this phase, if they have one."""
@@ -248,6 +270,7 @@ class PhasedExchange:
         mine = mine[self.state[mine] == self.WAITS]
         self._avoid(mine)
         self.state[mine] = self.SENT
+        self._posted[mine] = self.spine[mine]
         post_many(self.flows, self.pace.message, now_ps=self.fabric.now_ps, wr_id=mine, which=mine)
 
     def _collect(self) -> None:
@@ -270,10 +293,14 @@ class PhasedExchange:
         busy[self.messages.src[self.state == self.SENT]] = True
         heard = barrier.heard()
         ready = barrier.members & ~busy & (barrier.told < barrier.forwarded) & (heard >= barrier.forwarded)
-        done = np.flatnonzero(ready)
+        able, now = np.flatnonzero(ready), self.fabric.now_ps
+        fresh = self._reporting.unknown(able)
+        root = fresh == barrier.root  # it begins the next phase by its report
+        self._reporting.notice(fresh, now + self._late.acting(fresh) + root * self._late.beginning(fresh))
+        done = self._reporting.acting(able, now)
         if len(done):
             barrier.report(done)
-        return bool(ready[barrier.root])
+        return bool((done == barrier.root).any())
 
     # -- change of plan ---------------------------------------------------------------------------------
 
@@ -305,6 +332,7 @@ class PhasedExchange:
         """Messages that are under way go on by other spines."""
         self.spine[flights] = spine
         self.fabric.move(self.flows.sender[flights], self.messages.dst[flights], spine)
+        self._note_moved()
 
     def leave_out(self, hosts: Int64Array, up: Flags) -> None:
         """These hosts are gone: what they should have sent or got is given up, and the others go on without them on the
@@ -343,8 +371,21 @@ class PhasedExchange:
         self.spine[chosen] = spine[broken]
         act = self.fabric.move if move else self.fabric.pin
         act(self.flows.sender[chosen], dst[broken], spine[broken])
+        if move:
+            self._note_moved()
 
     # -- what came of it --------------------------------------------------------------------------------
+
+    def _note_moved(self) -> None:
+        """Messages of the phase that are not over have other spines now."""
+        self._note_crowd(np.flatnonzero(self.state == self.SENT), self.spine)
+
+    def _note_crowd(self, flights: Int64Array, spine: Int64Array) -> None:
+        """Messages that are under way at a time, over these spines (shape of all messages)."""
+        if len(flights):
+            src, dst = self.messages.src[flights], self.messages.dst[flights]
+            crowd = contention(self.fabric.tree, np.zeros_like(flights), src, dst, spine[flights])
+            self.crowds[-1] = max(self.crowds[-1], int(crowd[0]))
 
     def check(self) -> ExchangeCounts:
         """Counts, at the receivers, what became of the messages."""

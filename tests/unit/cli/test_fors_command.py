@@ -22,6 +22,7 @@ def test_json(capsys, command):
     result = json.loads(out)
     assert code == 0
     assert (result["phases"], result["lower_bound"], result["optimal"]) == (22, 22, True)
+    assert (result["bound"], result["paper_phases"]) == (22, 22)
     assert result["verified"] is True
     assert result["method"] == "algorithm-1/recolouring"
     assert set(result["seconds"]) == {"schedule", "route", "verify"}
@@ -43,6 +44,56 @@ def test_a_plan_goes_through_a_file(capsys, tmp_path):
     code, out, _ = run(capsys, "verify", path, *options, "--json")
     assert code == 1
     assert json.loads(out)["problems"][0].endswith("is there 0 times instead of 1")
+
+
+def test_the_fewest_phases_are_verified_as_such(capsys, tmp_path):
+    path, nine = tmp_path / "plan.csv", ["--topo", "ft:m0=3,m1=3"]
+    _, out, _ = run(capsys, "schedule", *nine, "--out", path)
+    assert "8 (at least 8 are needed: optimal)" in out
+    assert "9 (a server's part for itself takes a phase too)" in " ".join(out.split())
+    code, out, _ = run(capsys, "verify", path, *nine, "--json")
+    result = json.loads(out)
+    assert (code, result["phases"], result["bound"], result["paper_phases"], result["optimal"]) == (0, 8, 8, 9, True)
+
+
+def test_a_group_goes_through_a_file(capsys, tmp_path):
+    path, group = tmp_path / "plan.csv", [*SMALL, "--population", "4,4,3,4,0", "--group", "0-2,5,8-9,14"]
+    assert run(capsys, "schedule", *group, "--fail", "0:0", "--out", path)[0] == 0
+    code, out, _ = run(capsys, "verify", path, *group, "--fail", "0:0", "--json")
+    result = json.loads(out)
+    assert (code, result["servers"], result["phases"], result["flows"]) == (0, 7, 6, 42)
+    assert {int(line.split(",")[1]) for line in path.read_text().splitlines()[1:]} == {0, 1, 2, 5, 8, 9, 14}
+    code, out, _ = run(capsys, "verify", path, *SMALL)
+    assert (code, "is there 0 times instead of 1" in out) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("form", "begin"),
+    [
+        ("opensm", "Unicast lids [0x0-0x"),
+        ("ibsim", "switchguid=0x"),
+        ("msccl", '<algo name="fors"'),
+        ("json", '{"collective": "alltoall"'),
+    ],
+)
+def test_exports(capsys, tmp_path, form, begin):
+    path, out = tmp_path / "plan.csv", tmp_path / "exported"
+    assert run(capsys, "schedule", *SMALL, "--fail", "0:0", "--out", path)[0] == 0
+    assert run(capsys, "export", path, *SMALL, "--fail", "0:0", "--format", form, "--out", out) == (0, "", "")
+    assert out.read_text().startswith(begin)
+    code, _, err = run(capsys, "export", path, *SMALL, "--fail", "*:2", "--format", form, "--out", out)
+    assert (code, "is no plan for FT(2;4,5) with 20 servers" in err) == (2, True)
+    code, _, err = run(capsys, "export", path, *SMALL, "--fail", "0:0", "--format", form, "--out", tmp_path)
+    assert (code, "Is a directory" in err) == (2, True)
+    guids = run(capsys, "export", path, *SMALL, "--fail", "0:0", "--format", form, "--out", out, "--guids", path)
+    assert guids[0] == 2
+    assert ("--guids is for opensm and ibsim" in guids[2]) == (form in ("msccl", "json"))
+
+
+def test_nothing_crosses_a_spine(capsys):
+    code, out, _ = run(capsys, "schedule", "--topo", "ft:m0=6,m1=1", "--fail", "0:*", "--json")
+    result = json.loads(out)
+    assert (code, result["phases"], result["flows"], result["optimal"]) == (0, 5, 30, True)
 
 
 def test_a_plan_is_kept(capsys, tmp_path):
@@ -83,11 +134,12 @@ def test_leaves_that_nothing_joins(capsys):
     assert (code, result["unreachable"], result["verified"], result["flows"]) == (0, [[0, 2]], True, 20 * 19 - 32)
 
 
-@pytest.mark.parametrize("algorithm", ["linear-shift", "xor", "bandwidth-optimal"])
-def test_schedules_that_know_of_no_failures(capsys, algorithm):
+@pytest.mark.parametrize(("algorithm", "phases"), [("linear-shift", 15), ("xor", 15), ("bandwidth-optimal", 16)])
+def test_schedules_that_know_of_no_failures(capsys, algorithm, phases):
     code, out, _ = run(capsys, "schedule", "--topo", "ft:m0=4,m1=4", "--algorithm", algorithm, "--json")
     result = json.loads(out)
-    assert (code, result["phases"], result["verified"], result["method"]) == (0, 16, True, f"{algorithm}/ftree")
+    assert (code, result["phases"], result["verified"], result["method"]) == (0, phases, True, f"{algorithm}/ftree")
+    assert (result["bound"], result["optimal"], result["paper_phases"]) == (15, phases == 15, 16)
     code, out, _ = run(capsys, "schedule", "--topo", "ft:m0=4,m1=4", "--fail", "0:0", "--algorithm", algorithm)
     assert code == 1
     assert "uses the failed link 0:0" in out

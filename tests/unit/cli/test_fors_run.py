@@ -17,6 +17,28 @@ def test_a_break_in_the_midst_as_json(capsys: pytest.CaptureFixture[str]) -> Non
     assert [one["links"] for one in found["detections"]] == [["0:0"], ["1:2"]]
     assert [one["detected_by"] for one in found["detections"]] == ["port", "port"]
     assert len(found["planning_seconds"]) == 2
+    assert found["plan_time"] == "given"
+
+
+def test_hosts_that_are_late_and_planning_as_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    late = ("--jitter", "0.5us", "--straggler", "3:2us,0:1.5us")
+    assert main([*SMALL, *late, "--fail", "0:0", "--fail-at", "20us"]) == 0
+    text = capsys.readouterr().out
+    assert "of CPU time on this machine, counted as measured" in text
+    assert "72 of 72" in text
+
+
+def test_only_some_servers_take_part(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--population", "3,2,3", "--group", "1-2,4,7", "--routing", "minhop")
+    assert main([*SMALL, *options, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["servers"], found["phases"], found["exchange"]["delivered"]) == (4, 3, 12)
+
+
+def test_no_flow_crosses_a_spine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fors", "run", "--topo", "ft:m0=6,m1=1", "--fail", "0:*", "--message", "10k", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["phases"], found["exchange"]["delivered"]) == (5, 30)
 
 
 def test_links_that_failed_before_and_a_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,6 +62,10 @@ def test_links_that_failed_before_and_a_table(capsys: pytest.CaptureFixture[str]
         (("--fail", "0:*", "--skip-unreachable"), "leaf 0 has no link left"),
         (("--topo", "ft:m0=3", "--phases", "2"), "m1"),
         (("--arity", "0"), "at least 1"),
+        (("--straggler", "9:1us"), "straggler 9: no such server takes part (there are 9)"),
+        (("--straggler", "3"), "'3' is not SERVER:TIME, like 3:20us"),
+        (("--straggler", "3:soon"), "--straggler: 'soon' is not a time like 500us"),
+        (("--jitter", "1"), "not a time like 500us"),
         (("--rate", "1000"), "less than 1 Mb/s"),
     ],
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole problem as one integer programme over servers and phases: slow, and with nothing in common with our way."""
+"""What has nothing in common with our way: the whole problem as one integer programme, and a linear one for loads."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ import itertools
 
 import highspy
 import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import coo_array, hstack
 
 from detour.control.fors.fabric import FatTree2
 
 
 def feasible(fabric: FatTree2, phases: int) -> bool:
-    """Whether an all-to-all exchange (own parts included) fits into so many phases."""
+    """Whether an all-to-all exchange fits into so many phases: over servers and phases, slow."""
     alive = fabric.alive()
     servers = [s for s in range(fabric.slots) if s % fabric.spines < fabric.population[s // fabric.spines]]
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
     rows: dict[tuple, list[int]] = {}
     count = 0
-    for s, d in itertools.product(servers, servers):
+    for s, d in itertools.permutations(servers, 2):
         u, v = s // fabric.spines, d // fabric.spines
         spines = [-1] if u == v else [c for c in range(fabric.spines) if alive[u, c] and alive[v, c]]
         for p, c in itertools.product(range(phases), spines):
@@ -39,3 +41,30 @@ def feasible(fabric: FatTree2, phases: int) -> bool:
     status = solver.getModelStatus()
     assert status in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible)
     return status == highspy.HighsModelStatus.kOptimal
+
+
+def least_phases(fabric: FatTree2) -> int:
+    """Phases that flows between leaves and servers' messages need at least. All pairs of leaves must be joined.
+
+    Flows from u to v over c, each direction by itself, as real numbers; the fullest link has as few as can be.
+    """
+    alive, population = fabric.alive(), fabric.sizes().tolist()
+    pairs = [(u, v) for u, v in itertools.permutations(range(fabric.leaves), 2) if population[u] * population[v]]
+    if not pairs:
+        return fabric.servers - 1
+    paths = [(k, u, v, c) for k, (u, v) in enumerate(pairs) for c in np.flatnonzero(alive[u] & alive[v]).tolist()]
+    pair, u, v, c = np.array(paths).T
+    columns, links = np.arange(len(paths)), fabric.slots
+    up, down = u * fabric.spines + c, links + v * fabric.spines + c
+    load = coo_array((np.ones(2 * len(paths)), (np.r_[up, down], np.r_[columns, columns])), (2 * links, len(paths)))
+    most = coo_array(-np.ones((2 * links, 1)))
+    found = linprog(
+        np.r_[np.zeros(len(paths)), 1.0],
+        A_ub=hstack([load, most]),
+        b_ub=np.zeros(2 * links),
+        A_eq=coo_array((np.ones(len(paths)), (pair, columns)), (len(pairs), len(paths) + 1)),
+        b_eq=[population[a] * population[b] for a, b in pairs],
+        method="highs-ds",
+    )
+    assert found.status == 0, found.message
+    return max(fabric.servers - 1, int(np.ceil(found.fun - 1e-6)))

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
-from detour.control.fors import FatTree2, ForsPlan, files, parse_fabric, random_failures, solve
+from detour.control.fors import FatTree2, ForsPlan, exact, files, parse_fabric, random_failures, solve
 from detour.control.fors.exact import fewest_phases, seated
 from detour.control.fors.incremental import reroute
-from detour.control.fors.loads import LeafDemand, fractional, lower_bound, whole
+from detour.control.fors.loads import LeafDemand, Loads, dealt_out, fractional, lower_bound, whole
 from detour.control.fors.phasing import phases_of
 from detour.control.fors.plan import INSIDE, arranged
-from detour.control.fors.solve import counting_bound, proven_bound
+from detour.control.fors.solve import counting_bound, paper_phases, proven_bound
 from detour.control.fors.verify import problems
 from tests.unit.control.fors_oracle import feasible
 
@@ -33,9 +33,9 @@ def exactly(fabric: FatTree2) -> ForsPlan:
 @pytest.mark.parametrize(
     ("fail", "phases", "method"),
     [
-        (None, 360, "closed-form/algorithm-2"),
-        ("0:0", 360, "closed-form/algorithm-2"),
-        ("0:0,5:1,11:2", 360, "closed-form/recolouring"),
+        (None, 359, "exact/integer-programme"),
+        ("0:0", 359, "exact/integer-programme"),
+        ("0:0,5:1,11:2", 359, "exact/integer-programme"),
         ("0:0,0:1", 378, "algorithm-1/algorithm-2"),
         ("*:0,*:1", 378, "algorithm-1/algorithm-2"),
         ("0:0,0:1,5:2,5:3,11:4,11:5", 378, "algorithm-1/recolouring"),
@@ -48,6 +48,25 @@ def test_scenarios_of_the_paper(fail, phases, method):
     assert problems(plan) == []
     assert (plan.phases, plan.lower_bound, plan.optimal, plan.method) == (phases, phases, True, method)
     assert plan.flows == 360 * 359
+
+
+@pytest.mark.parametrize(
+    ("topo", "fail", "phases", "paper", "method"),
+    [
+        ("ft:m0=4,m1=4", None, 15, 16, "exact/integer-programme"),
+        ("ft:m0=4,m1=4", "0:0", 16, 16, "closed-form/algorithm-2"),
+        ("ft:m0=4,m1=3", "0:0", 11, 12, "exact/integer-programme"),
+        ("ft:m0=3,m1=3", None, 8, 9, "exact/integer-programme"),
+        ("ft:m0=1,m1=1", None, 0, 1, "exact/integer-programme"),
+        ("ft:m0=6,m1=1", "0:*", 5, 6, "exact/integer-programme"),
+        ("ft:m0=4,m1=5", "0:0,0:1", 32, 32, "algorithm-1/algorithm-2"),
+    ],
+)
+def test_a_servers_own_part_takes_no_phase(topo, fail, phases, paper, method):
+    plan = solve(parse_fabric(topo, fail))
+    assert problems(plan) == []
+    assert (plan.phases, plan.lower_bound, plan.optimal, plan.method) == (phases, phases, True, method)
+    assert paper_phases(plan.fabric, plan.phases) == paper
 
 
 @pytest.mark.parametrize(("topo", "fail", "phases"), COUNTEREXAMPLES)
@@ -101,13 +120,28 @@ def test_some_servers_only():
     assert plan.phases == plan.lower_bound == -(-19 * 307 // 17)
     assert plan.flows == 326 * 325
     empty = solve(FatTree2(4, 4, frozenset({(0, 0), (0, 1), (0, 2), (0, 3)}), (0, 4, 1, 3)))
-    assert (empty.phases, problems(empty)) == (8, [])
+    assert (empty.phases, problems(empty)) == (7, [])
+
+
+def test_a_group_of_servers():
+    """One of six leaves takes part wholly, three partly: a leaf's 6 * 9 flows over its links, a server's 14 others."""
+    group = (*range(6), 7, 8, 12, 13, 14, 15, 20, 21, 22)
+    whole = FatTree2(6, 6, group=group)
+    plan = solve(whole)
+    assert (plan.phases, plan.optimal, problems(plan)) == (14, True, [])
+    assert set(plan.src.tolist()) == set(group)
+    some = solve(whole.with_failed({(0, 0), (0, 1), (0, 2)}))
+    assert (some.phases, some.optimal, problems(some)) == (18, True, [])
+    other = replace(plan, fabric=FatTree2(6, 6, group=(0, *group[1:-1], 23)))
+    assert "takes part" in problems(other)[0]
+    with pytest.raises(DetourError, match="another fabric"):
+        reroute(plan, other.fabric)
 
 
 def test_single_servers_and_leaves():
     for fabric in (FatTree2(1, 1), FatTree2(1, 5), FatTree2(5, 1), FatTree2(4, 3, population=(1, 0, 0))):
         plan = solve(fabric)
-        assert (plan.phases, problems(plan), plan.optimal) == (fabric.servers, [], True)
+        assert (plan.phases, problems(plan), plan.optimal) == (fabric.servers - 1, [], True)
     with pytest.raises(DetourError, match="no servers"):
         solve(FatTree2(2, 2, population=(0, 0)))
 
@@ -120,7 +154,8 @@ def test_leaves_that_nothing_joins():
     assert plan.unreachable == ((0, 1), (0, 3), (1, 3), (2, 3))
     assert problems(plan) == []
     assert plan.flows == 4 * 12 + 2 * 2 * 16
-    assert (plan.phases, plan.optimal) == (12, True)  # a server of leaf 2 has 11 peers and its own part
+    assert (plan.phases, plan.optimal) == (11, True)  # a server of leaf 2 has 11 peers
+    assert paper_phases(fabric, plan.phases) == 12
 
 
 def test_the_lower_bound_needs_no_tolerance():
@@ -149,6 +184,22 @@ def test_solutions_unlike_their_transpose():
     up = np.bincount(one, forth, links) + np.bincount(other, back, links)
     down = np.bincount(other, forth, links) + np.bincount(one, back, links)
     assert max(up.max(), down.max()) <= 45
+
+
+def test_flows_are_dealt_out_where_the_solver_gives_up(monkeypatch):
+    """A plan all the same, not called optimal unless its bound is met."""
+    monkeypatch.setattr(exact, "whole", lambda *_: Loads(None))
+    for topo, fail, phases in COUNTEREXAMPLES:
+        plan = solve(parse_fabric(topo, fail))
+        assert problems(plan) == []
+        assert plan.phases >= plan.lower_bound == phases
+        assert plan.optimal == (plan.phases == phases)
+    demand = LeafDemand.of(parse_fabric("ft:m0=3,m1=3", "0:0"))
+    flows = dealt_out(demand)
+    for way in flows.T:
+        assert (np.bincount(demand.path_pair, way) == demand.flows).all()
+    # Nine flows each way over two spines.
+    assert flows[demand.path_pair == 0].sum(axis=1).tolist() == [10, 8]
 
 
 def test_flows_that_do_not_fit():
@@ -206,8 +257,8 @@ def test_the_verifier_finds_every_fault(fault):
 
 def test_links_down_are_checked_as_well():
     """Two flows to one leaf over one spine, from different leaves: only the way down is shared."""
-    plan = solve(FatTree2(4, 5))
-    leaf = plan.src // 4, plan.dst // 4
+    plan = solve(FatTree2(5, 4))
+    leaf = plan.src // 5, plan.dst // 5
     first = int(np.flatnonzero(plan.spine >= 0)[0])
     other = next(
         k

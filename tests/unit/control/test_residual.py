@@ -41,7 +41,7 @@ def check(fabric: FatTree2, flows: tuple[np.ndarray, ...], found: Residual) -> N
 def test_what_is_left_takes_few_phases_more_than_counting_allows(failed: set, extra: float, shift: bool) -> None:
     before = FatTree2(6, 6)
     plan = ftree(before, linear_shift(before)) if shift else solve(before)
-    flows = rest_of(plan, 14)
+    flows = rest_of(plan, 13)
     after = before.with_failed(failed)
     found = residual(after, *flows)
     check(after, flows, found)

@@ -9,9 +9,9 @@ import pytest
 from detour.base.errors import DetourError
 from detour.base.times import US
 from detour.control.fors import FatTree2, solve
-from detour.experiments.fors.exchange import ExchangeRun, execute, planned
+from detour.experiments.fors.exchange import ExchangeRun, execute, planned, planner_of
 from detour.fabric.traffic.barrier import tree_parents
-from detour.fabric.traffic.outage import Break, Delays
+from detour.fabric.traffic.outage import Break, Breaks, Delays, OutageController
 from detour.fabric.traffic.phased import Pace, PhasedExchange, PhasedMessages, split
 from detour.fabric.traffic.pinned import PinnedFabric
 
@@ -122,6 +122,64 @@ def test_after_the_new_plan_phases_are_as_short_as_before() -> None:
     assert first is not None
     assert 2 < first < len(lengths) - 3
     assert max(lengths[first + 1 :]) < min(lengths[:2]) + 2
+
+
+def test_links_that_several_flows_use_after_a_break_are_counted_as_they_were_used() -> None:
+    """Until the new plan is in force hosts avoid dead links, sharing others; phases are longer, and it is said so."""
+    broken = Break(31 * US, frozenset({(0, 0), (0, 1)}))
+    late = Delays(plan_ps=200 * US)
+    with PinnedFabric(FABRIC, connections=2 * 132 + 12) as fabric:
+        exchange = exchange_of(fabric)
+        exchange.add(Breaks([broken]))
+        exchange.add(OutageController(exchange, planner_of("fors"), late))
+        exchange.run()
+    lengths, crowds = exchange.times.lengths() / US, np.array(exchange.crowds)
+    assert len(crowds) == len(lengths)
+    assert set(crowds.tolist()) == {1, 2}
+    assert crowds[[0, 1, -1, -2]].tolist() == [1] * 4
+    apart = crowds == 1
+    apart[2] = False  # what was lost in the phase of the break is sent again
+    assert lengths[apart].max() < lengths[crowds == 2].max()
+    assert lengths[crowds == 2].min() > lengths[:2].max()
+
+
+def test_planning_takes_as_long_as_it_took() -> None:
+    broken = Break(31 * US, frozenset({(0, 0)}))
+    result = execute(ExchangeRun(FABRIC, "fors", (broken,), pace=PACE))
+    story = result.detections[0]
+    assert result.plan_time == "measured"
+    assert result.exchange.delivered == 132
+    assert isinstance(result.planning_seconds, list)
+    if story.planned_us is not None:  # the exchange may be over before
+        assert story.detected_us is not None
+        assert story.planned_us - story.detected_us == pytest.approx(result.planning_seconds[0] * 1e6, abs=2)
+    given = execute(ExchangeRun(FABRIC, "fors", (broken,), pace=PACE, delays=QUICKLY))
+    found = given.detections[0]
+    assert given.plan_time == "given"
+    assert found.planned_us is not None
+    assert found.detected_us is not None
+    assert found.planned_us - found.detected_us == pytest.approx(20, abs=0.001)
+
+
+def test_late_hosts_make_barriers_longer() -> None:
+    plain, jittery, again = (
+        execute(ExchangeRun(FABRIC, "fors", pace=replace(PACE, jitter_ps=jitter))) for jitter in (0, 2 * US, 2 * US)
+    )
+    assert plain.barrier_us.max + 1 < jittery.barrier_us.mean < plain.barrier_us.mean + 10
+    assert jittery == again
+    assert jittery.exchange.delivered == 132
+
+
+@pytest.mark.parametrize("host", [5, 0])
+def test_a_straggler_delays_every_phase_by_as_much(host: int) -> None:
+    """Also if it is the barrier's root."""
+    plain = execute(ExchangeRun(FABRIC, "fors", pace=PACE))
+    late = execute(ExchangeRun(FABRIC, "fors", pace=replace(PACE, stragglers=((host, 7 * US),))))
+    assert late.phase_us.mean == pytest.approx(plain.phase_us.mean + 7, abs=0.7)
+    with pytest.raises(DetourError, match=r"straggler 12: no such server takes part \(there are 12\)"):
+        execute(ExchangeRun(FABRIC, "fors", pace=replace(PACE, stragglers=((12, US),))))
+    with pytest.raises(DetourError, match="cannot be early"):
+        replace(PACE, jitter_ps=-1)
 
 
 def test_a_spine_that_dies_costs_no_message() -> None:
