@@ -16,6 +16,9 @@ from detour.engine.loop import layout
 from detour.engine.loop.memory import Memory
 from detour.engine.wiring import UNLIMITED_PACKETS, Port, SwitchRecord, Wiring
 
+_PRIORITIES = 8
+"""of a port at most"""
+
 
 def set_buffers(wiring: Wiring, device_id: int, buffers: Buffers) -> None:
     """Gives a switch its packet memory; the limits of its queues give way to it.
@@ -160,16 +163,17 @@ def deadlock(memory: Memory) -> Stuck:
 
 
 def unmoved(memory: Memory, before: Int64Array | None) -> tuple[bool, Int64Array]:
-    """(whether a queue is paused that was so before and has sent nothing since, first packets of paused queues).
+    """(whether a paused queue was paused before and has sent nothing since, paused queues with their first packets).
 
     `before`: the second value of an earlier call. A queue that is stuck is one that has not moved."""
-    port, first = memory.column("queues", "port"), memory.column("ports", "queues")
-    priority = np.arange(port.size) - first[port]
-    paused = memory.column("ports", "paused")[port] >> priority & 1
-    waiting = (paused == 1) & (memory.column("queues", "packets") > 0)
-    now = np.where(waiting, memory.column("queues", "head"), -1).astype(np.int64)
-    same = before is not None and before.size == now.size and bool(((now == before) & (now >= 0)).any())
-    return same, now
+    paused = memory.column("ports", "paused")
+    ports = np.flatnonzero(paused)  # few, and only their queues are looked at
+    masks = paused[ports].astype(np.int64)[:, None] >> np.arange(_PRIORITIES) & 1
+    row, priority = np.nonzero(masks)
+    queues = memory.column("ports", "queues")[ports[row]] + priority
+    queues = queues[memory.column("queues", "packets")[queues] > 0]
+    now = queues << 32 | memory.column("queues", "head")[queues]
+    return before is not None and bool(np.isin(now, before).any()), now
 
 
 def _circle(waits_for: dict[int, list[int]]) -> list[int]:

@@ -217,24 +217,9 @@ def document(found: Reproduction[Any, Any]) -> dict[str, Any]:
 def describe(point: Any) -> str:
     """A point in a few words."""
     names = (
-        *(
-            "transport",
-            "control",
-            "loss",
-            "reordering",
-            "senders",
-            "kind",
-            "topology",
-            "pattern",
-            "case",
-            "network",
-            "scheme",
-            "pairs",
-            "connections",
-            "threshold",
-            "scenario",
-        ),
-        *("mode", "routing", "n", "s", "v", "layers", "k", "ties", "us", "sizes", "dcqcn", "without", "seed"),
+        *("kind", "topology", "pattern", "case", "network", "scheme", "pairs", "connections", "threshold", "scenario"),
+        *("mode", "routing", "n", "s", "v", "layers", "k", "ties", "us", "sizes", "dcqcn", "without", "transport"),
+        *("senders", "loss", "reordering", "seed"),
     )
     values = as_json(point)
     return ", ".join(f"{name} {values[name]}" for name in names if values.get(name) is not None)
