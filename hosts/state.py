@@ -98,35 +98,37 @@ QP_RECORD = np.dtype(
         "snd_una snd_nxt snd_end sq_una sq_nxt sq_end nak_seq "
         # transmissions in order: in flight (first, first of this epoch, last), lost (first, last)
         "flight_head flight_tail epoch_head lost_head lost_tail inflight n_lost next_txn epoch "
-        # round trip and timeouts (left_rto: of the paths that were left; retry_ps: time without progress before the QP
-        # fails, 0: the hosts' parameter; quiet_since: begin of that time, if `retries` is not 0;
-        # rtt_peak: the longest recent one)
-        "srtt rttvar rtt_epoch left_rto last_progress last_sent retries epoch_rtos tail_probe "
-        "retry_ps quiet_since rtt_peak "
+        # round trip (rtt_peak: the longest recent one) and timeouts (left_rto: of the paths that were left); when the
+        # newest packet that has arrived was sent, and how late packets may be
+        "srtt rttvar rtt_peak rtt_epoch left_rto last_progress last_sent retries epoch_rtos tail_probe "
+        "newest_sent reorder_ps "
         # path: candidates, the current one, its queuing delay in ticks (-1: not known yet); the least delay of the
         # window that fills and of the one before it, packets in the former
         "mode n_cand cand delay low low_before low_count since_ptm rr_next ptm_seq "
         # probing round: 0 none, 1 before the first PTR, 2 until three times its round trip
         "probed round round_first round_start round_deadline round_open round_done "
-        # a silent path (`silence`): since when it was when others were asked, the first PTM then, who answered
-        # best, whether this path did
-        "asked_since asked_first asked_best asked_lives "
         # NIC rerouting: bad answers in a row, losses seen, least delay (ticks), until when nothing is judged, last move
         "react_bad react_lost react_base react_hold react_moved "
         # responder
         # (rcv_nak: the gap was reported; rcv_held: bytes that came early; cnp_next: time from which a CNP may go)
         "rcv_nxt rcv_refused rcv_early rcv_msn rcv_length rcv_nak rcv_held cnp_next "
-        # losses (`evidence`): least delay of a marked packet of this path (ticks; -1: none was), how late packets may
-        # be, round trips with losses for which that holds, the transmission that ends such a one, when the newest
-        # packet that has arrived was sent
-        "mark_wait reorder_ps reorder_left reorder_round newest_sent "
         # scheduling and deadlines
         "active active_next heap_pos heap_key "
     )
     + CC_FIELDS
     + _ints(QP_COUNTERS)
-    # end of what was sent before a remote access error; how often the row was used before (`qp_numbers`)
-    + _ints("nak_end generation")
+    + _ints(
+        # end of what was sent before a remote access error; how often the row was used before (`qp_numbers`)
+        "nak_end generation "
+        # time without progress before the QP fails (0: the hosts' parameter), its begin if `retries` is not 0
+        "retry_ps quiet_since "
+        # losses (`evidence`): least delay of a marked packet of this path (ticks; -1: none was), round trips with
+        # losses for which `reorder_ps` holds, the transmission that ends such a one
+        "mark_wait reorder_left reorder_round "
+        # a silent path (`silence`): since when it was when others were asked, the first PTM then, who answered best,
+        # whether this path did
+        "asked_since asked_first asked_best asked_lives "
+    )
 )
 """one row a queue pair"""
 

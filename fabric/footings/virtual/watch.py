@@ -3,8 +3,8 @@
 whom.
 
 A deadlock does not end by itself, so one look in a while misses none. Every `WATCH_PS` the watcher asks which paused
-queues have sent nothing since the last look, which is cheap; only where there are some it searches, and not again
-within `SEARCH_PS`, since pauses may last. Looking changes nothing in the fabric.
+queues have sent nothing since the last look, which is cheap; only where there are some it searches. Looking changes
+nothing in the fabric.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from detour.engine.network import Network
 from detour.topo import Topology
 
 WATCH_PS = 20 * US
-SEARCH_PS = 100 * US
 _log = logging.getLogger(__name__)
 
 QueueId = tuple[int, int, int]
@@ -56,7 +55,6 @@ class DeadlockWatch:
         self._network, self._topology, self._run = network, topology, run
         self._seen: Int64Array | None = None
         self._next_ps = WATCH_PS
-        self._search_ps = 0
         self.found: DeadlockFound | None = None
         """the first deadlock, None without one"""
 
@@ -70,10 +68,7 @@ class DeadlockWatch:
 
     def _look(self) -> None:
         still, self._seen = self._network.unmoved(self._seen)
-        if not still or self._network.now_ps < self._search_ps:
-            return
-        self._search_ps = self._network.now_ps + SEARCH_PS
-        queues = self._network.deadlock()
+        queues = self._network.deadlock() if still else []
         if queues:
             circle = tuple(queue_name(self._topology, queue) for queue in self._network.deadlock_circle())
             self.found = DeadlockFound(self._network.now_ps, tuple(queues), circle)
