@@ -93,16 +93,13 @@ def _installed(routes: ExpanderRoutes) -> tuple[_Installed, _Plain, _Failed, lis
     import numpy as np
 
     from detour.control.expander.demand import hop_distances
-    from detour.control.verifier.dependencies import InstalledClasses, Wires, shortest_choices
+    from detour.control.verifier.dependencies import InstalledClasses, shortest_choices, wires_of
     from detour.fabric.traffic.expander import installed_classes
 
     network, priorities = routes.network, routes.policy.priorities
     whole, distance = network.without(()), hop_distances(network)
-    ch = whole.channels
-    port = np.where(ch.neighbour >= 0, network.hosts[:, None] + 1 + np.arange(ch.neighbour.shape[1]), 0)
-    hosts = tuple(tuple(range(1, count + 1)) for count in network.hosts.tolist())
-    wires = Wires(ch.neighbour, ch.back, port.astype(np.int32), hosts)
-    checked = InstalledClasses(installed_classes(whole, priorities), wires, (1 << max(1, priorities)) - 1)
+    wires, lossless = wires_of(whole.topology), (1 << max(1, priorities)) - 1
+    checked = InstalledClasses(installed_classes(whole, priorities), wires, lossless)
     source = np.ascontiguousarray(routes.pairs[:, 0].astype(np.int64))
     listed = checked.follow_listed(source, routes.first, routes.length, routes.columns)
     choices = shortest_choices(network.channels.neighbour, distance)

@@ -78,12 +78,25 @@ def counts(text: str) -> tuple[int, ...]:
     return tuple(sorted({_number(part, 1, 10**9, "a number of connections") for part in text.split(",")}))
 
 
+def floats(text: str) -> tuple[float, ...]:
+    """Numbers separated by commas; () if one is none."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        return ()
+
+
+def fractions(text: str) -> tuple[float, ...]:
+    """Fractions between 0 and 1, separated by commas."""
+    found = floats(text)
+    if not found or not all(0 < value < 1 for value in found):
+        raise argparse.ArgumentTypeError(f"{text!r} is not fractions between 0 and 1, like 0.001,0.01")
+    return found
+
+
 def delays(text: str) -> tuple[float, ...]:
     """Three times in microseconds, separated by commas."""
-    try:
-        found = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        found = ()
+    found = floats(text)
     if len(found) != 3 or not all(0 <= value <= 1e6 for value in found):
         raise argparse.ArgumentTypeError(f"{text!r} is not three times in microseconds, like 1,0.05,0.5")
     return found

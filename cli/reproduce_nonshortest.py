@@ -104,11 +104,11 @@ def _selection(
     """What the options select, or of it a pattern with these numbers of pairs."""
     from detour.experiments.nonshortest import experiment as nonshortest
     from detour.experiments.nonshortest import settings
-    from detour.experiments.steady import DRAWS
+    from detour.experiments.steady import draws_of
     from detour.hosts.config import host_changes
 
     chosen: str = pattern or options.pattern or "adv1"
-    draws = {"quick": 1, "normal": DRAWS, "full": 2 * DRAWS}[extent_of(options)]
+    draws = draws_of(extent_of(options))
     return nonshortest.NonshortestSelection(
         options.topology,
         chosen,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from detour.base.errors import DetourError
-from detour.cli.parser import Parser
+from detour.cli.parser import Parser, floats
 from detour.cli.reproducing import carry_out, extent_of, show
 
 
@@ -28,10 +28,10 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _loads(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise DetourError(f"--loads {text}: loads are numbers, such as 0.1,0.4") from None
+    found = floats(text)
+    if not found:
+        raise DetourError(f"--loads {text}: loads are numbers, such as 0.1,0.4")
+    return found
 
 
 def _windows(text: str) -> tuple[int, int]:

@@ -11,13 +11,10 @@ import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
-from detour.engine.buffers import Buffers
+from detour.engine.buffers import PFC_CLASSES, Buffers
 from detour.engine.loop import layout
 from detour.engine.loop.memory import Memory
 from detour.engine.wiring import UNLIMITED_PACKETS, Port, SwitchRecord, Wiring
-
-_PRIORITIES = 8
-"""of a port at most"""
 
 
 def set_buffers(wiring: Wiring, device_id: int, buffers: Buffers) -> None:
@@ -168,7 +165,7 @@ def unmoved(memory: Memory, before: Int64Array | None) -> tuple[bool, Int64Array
     `before`: the second value of an earlier call. A queue that is stuck is one that has not moved."""
     paused = memory.column("ports", "paused")
     ports = np.flatnonzero(paused)  # few, and only their queues are looked at
-    masks = paused[ports].astype(np.int64)[:, None] >> np.arange(_PRIORITIES) & 1
+    masks = paused[ports].astype(np.int64)[:, None] >> np.arange(PFC_CLASSES) & 1
     row, priority = np.nonzero(masks)
     queues = memory.column("ports", "queues")[ports[row]] + priority
     queues = queues[memory.column("queues", "packets")[queues] > 0]

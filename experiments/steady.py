@@ -33,6 +33,7 @@ LEAST_BATCHES = 20
 TOLERANCE = 0.01
 DRAWS = 5
 """of a comparison, at least"""
+_DRAWS_OF = {"quick": 1, "normal": DRAWS, "full": 2 * DRAWS}
 _GROUPS = 10
 _CERTAIN = 2.0
 """standard errors"""
@@ -100,6 +101,11 @@ def _slope_error(values: np.ndarray) -> float:
     x = np.arange(_GROUPS) - (_GROUPS - 1) / 2
     left = groups - groups.mean() - _slope(groups) * x
     return math.sqrt(float(left @ left) / (_GROUPS - 2) / float(x @ x)) / size
+
+
+def draws_of(extent: str) -> int:
+    """Of a comparison, in a reproduction of an extent (`quick`, `normal` or `full`)."""
+    return _DRAWS_OF[extent]
 
 
 def spread(values: Sequence[float]) -> float | None:

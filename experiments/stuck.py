@@ -39,7 +39,7 @@ def run_until_stuck(fabric: VirtualFabric, until_ps: int) -> StuckRun:
     while not stuck and fabric.now_ps < until_ps:
         fabric.run(fabric.now_ps + CHECK_PS)
         stuck = fabric.deadlock()
-    ended, before = fabric.now_ps, _received(fabric)
+    ended, before = fabric.now_ps, received(fabric)
     circle = fabric.network.deadlock_circle() if stuck else []
     fabric.run(ended + AFTER_PS)
     return StuckRun(
@@ -48,11 +48,11 @@ def run_until_stuck(fabric: VirtualFabric, until_ps: int) -> StuckRun:
         tuple(queue_name(fabric.topology, queue) for queue in circle),
         ended,
         before * 8e3 / ended,
-        (_received(fabric) - before) * 8e3 / AFTER_PS,
+        (received(fabric) - before) * 8e3 / AFTER_PS,
         bool(stuck) and set(stuck) <= set(fabric.deadlock()),
     )
 
 
-def _received(fabric: VirtualFabric) -> int:
-    """Bytes."""
+def received(fabric: VirtualFabric) -> int:
+    """Bytes that have arrived on all connections."""
     return int(fabric.column("st_rx_bytes").sum())

@@ -123,7 +123,7 @@ def _mishap(g: Any, index: int, slot: int, arrival: int) -> bool:
         copy = pool.copy_frame(g, slot)
         if copy >= 0:
             channel.duplicated += 1
-            append(g, index, copy, arrival) if channel.late_ps == 0 else insert(g, index, copy, arrival)
+            insert(g, index, copy, arrival)
     if channel.corrupt > 0 and _draw(channel) < channel.corrupt and frame.length > 0:
         channel.corrupted += 1
         where = g.bytes + frame.start + _draw(channel) % frame.length
@@ -143,7 +143,9 @@ def _lateness(channel: Any) -> int:
 def _set_out(g: Any, index: int, slot: int, arrival: int) -> None:
     """A frame is on its way, or out already where the way takes no time."""
     channel = channel_at(g.channels, index)
-    if channel.kind >= TO_IO and channel.count == 0 and channel.rate_bps == 0 and channel.delay_ps == 0:
+    if channel.faulty != 0 and channel.late_ps != 0:
+        insert(g, index, slot, arrival)
+    elif channel.kind >= TO_IO and channel.count == 0 and channel.rate_bps == 0 and channel.delay_ps == 0:
         leave(g, index, slot)
     else:
         append(g, index, slot, arrival)
@@ -165,14 +167,10 @@ def send(g: Any, index: int, slot: int) -> int:
     if channel.up == 0:
         channel.cut += 1
         pool.give_back(g, slot)
-    elif channel.faulty == 0:
+    elif channel.faulty == 0 or slot_at(g.slots, slot).port == CLASS_PFC:
         _set_out(g, index, slot, arrival)
-    elif slot_at(g.slots, slot).port == CLASS_PFC or _mishap(g, index, slot, arrival):
-        late = np.int64(0) if slot_at(g.slots, slot).port == CLASS_PFC else _lateness(channel)
-        if channel.late_ps != 0:
-            insert(g, index, slot, arrival + late)
-        else:
-            _set_out(g, index, slot, arrival)
+    elif _mishap(g, index, slot, arrival):
+        _set_out(g, index, slot, arrival + _lateness(channel))
     return g.now + busy
 
 

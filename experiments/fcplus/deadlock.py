@@ -25,7 +25,7 @@ from detour.experiments.fcplus import networks as fcplus_networks
 from detour.experiments.fcplus.networks import PRIORITIES_OF
 from detour.experiments.fcplus.packets import FCPLUS_MAX_HOPS, HOSTS, RATE_BPS
 from detour.experiments.fcplus.results import StuckPoint, StuckResult, found
-from detour.experiments.stuck import AFTER_PS, run_until_stuck
+from detour.experiments.stuck import AFTER_PS, received, run_until_stuck
 from detour.fabric.footings.virtual.fabric import ENDLESS
 from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
 from detour.fabric.traffic.expander import EXPANDER_RED_MARKING, ExpanderFabric, lists_anew, lists_of, scheme_of
@@ -102,6 +102,6 @@ def _failures(point: StuckPoint, network: Expander) -> Failures:
 def _rate_anew(fabric: ExpanderFabric) -> float:
     """Gb/s in the last `AFTER_PS` of twice that time."""
     fabric.run(fabric.now_ps + AFTER_PS)
-    before = int(fabric.column("st_rx_bytes").sum())
+    before = received(fabric)
     fabric.run(fabric.now_ps + AFTER_PS)
-    return (int(fabric.column("st_rx_bytes").sum()) - before) * 8e3 / AFTER_PS
+    return (received(fabric) - before) * 8e3 / AFTER_PS

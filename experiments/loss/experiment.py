@@ -20,7 +20,7 @@ from detour.base.times import US
 from detour.control.policy import Amount, RedMarking, StepMarking
 from detour.experiments import measure
 from detour.experiments.measure import RunTimes, Steady, jain
-from detour.experiments.steady import DRAWS, spread
+from detour.experiments.steady import draws_of, spread
 from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
 from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme
 from detour.hosts.config import LITERAL_LOSS
@@ -36,7 +36,6 @@ REORDERING = 0.1
 LATE_PACKETS = 10
 SENDERS = (2, 4, 8, 16)
 _VIRTUAL_US = {"quick": 2_000, "normal": 10_000, "full": 40_000}
-_DRAWS = {"quick": 1, "normal": DRAWS, "full": 2 * DRAWS}
 _PACKET_TIME_PS = PACKET_BYTES * 8_000_000_000_000 // ROAD_LINKS.rate_bps
 
 _OURS = {name: not value for name, value in LITERAL_LOSS.items()}
@@ -85,7 +84,7 @@ def select(
             *(replace(plain, loss=loss, reordering=late) for loss, late in roads),
             *(replace(plain, senders=count) for count in senders if control != "fixed"),
         )
-        for draw in range(_DRAWS[extent] if draws is None else draws)
+        for draw in range(draws_of(extent) if draws is None else draws)
     ]
 
 

@@ -21,7 +21,7 @@ from detour.experiments.nonshortest.pfc_gain import PfcGainPoint
 from detour.experiments.nonshortest.results_text import Evaluation
 from detour.experiments.nonshortest.workloads import PATTERNS, pairs_of_load
 from detour.experiments.reproduce import DEADLOCK, NONSHORTEST, PFC_GAIN, Experiment, Means, reproduce
-from detour.experiments.steady import DRAWS
+from detour.experiments.steady import draws_of
 from detour.experiments.store import Store, source_version
 from detour.experiments.sweep import FailedPoint, SweepProgress
 from detour.fabric.footings.virtual.scheme import (
@@ -83,11 +83,6 @@ _ELSEWHERE = (("permutation", 72), ("two-jobs", 288))
 """hold-outs on which additions are left out as well"""
 
 
-def draws(extent: str) -> int:
-    """Of pairs, in a cell of Table III."""
-    return {"quick": 1, "normal": DRAWS, "full": 2 * DRAWS}[extent]
-
-
 def selections(extent: str) -> list[NonshortestSelection]:
     """What is run of the schemes: the curves, and where a load of Table III falls on them, all variants and draws."""
     found = []
@@ -97,7 +92,7 @@ def selections(extent: str) -> list[NonshortestSelection]:
             if nonshortest.load_of(topology, pattern, count) is None:
                 found.append(plain)
                 continue
-            often = draws(extent)
+            often = draws_of(extent)
             few = _BESIDE if topology != "D1" and extent == "normal" else ()
             all_of_them = (*SCHEMES, BENCHMARK_DCTCP.name, TELEMETRY_LERP_LITERAL.name)
             many = tuple(name for name in all_of_them if name not in few)
@@ -127,7 +122,7 @@ def settings(extent: str) -> list[NonshortestPoint]:
         point
         for chosen, (pattern, pairs) in cells
         for point in ablation.select(
-            NonshortestSelection("D1", pattern, (pairs,), chosen, seeds=draws(extent), times=extent)
+            NonshortestSelection("D1", pattern, (pairs,), chosen, seeds=draws_of(extent), times=extent)
         )
     ]
 
@@ -139,7 +134,7 @@ def sensitivity(extent: str) -> list[NonshortestSelection]:
     changes = [((name, value),) for name, values in _DELTAS.items() for value in values]
     found = []
     for pattern, pairs in _SENSITIVE:
-        plain = NonshortestSelection("D1", pattern, (pairs,), (TELEMETRY_LERP.name,), draws(extent), times=extent)
+        plain = NonshortestSelection("D1", pattern, (pairs,), (TELEMETRY_LERP.name,), draws_of(extent), times=extent)
         found += [replace(plain, hosts=hosts) for hosts in ((), *changes)]
         waiting = replace(plain, schemes=(TELEMETRY_GBN.name,))
         found += [waiting, replace(waiting, hosts=(("idle_wait", False),))]

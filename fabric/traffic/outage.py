@@ -220,13 +220,14 @@ class OutageController:
 
     def _planning_ps(self, exchange: PhasedExchange) -> int:
         """How long planning takes: what was set, or what planning for all that waits now takes this machine."""
+        if self.delays.plan_ps is not None:
+            return self.delays.plan_ps
         begin = time.thread_time()
-        if self.delays.plan_ps is None:
-            plan_of(exchange, exchange.fabric.tree.with_failed(self.known), self._planner)
+        plan_of(exchange, exchange.fabric.tree.with_failed(self.known), self._planner)
         seconds = time.thread_time() - begin
         for story in self._unplanned:
             story.planning_seconds = seconds
-        return round(seconds * 1e12) if self.delays.plan_ps is None else self.delays.plan_ps
+        return round(seconds * 1e12)
 
     def _up(self, exchange: PhasedExchange) -> Flags:
         up = np.ones_like(exchange.up)
