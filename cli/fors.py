@@ -77,7 +77,9 @@ def register(commands: Any) -> None:
 
 def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Parser:
     parser = command(kinds, name, text, run)
-    parser.add_argument("--topo", default="ft:m0=20,m1=18", metavar="SPEC", help="m0 spines, m1 leaves (m0=20,m1=18)")
+    parser.add_argument(
+        "--topo", default="ft:m0=20,m1=18", metavar="SPEC", help="m0=20,m1=18: spines, leaves; hosts=,cables=,speed="
+    )
     parser.add_argument("--servers", type=int, metavar="N", help="servers that are there, spread evenly (m0*m1)")
     parser.add_argument(
         "--population", metavar="N,...", help="servers of every leaf, a number for each (not --servers)"
@@ -183,7 +185,7 @@ def _finish(options: argparse.Namespace, plan: ForsPlan, change: Change | None =
     planned = _Planned(
         fabric=plan.fabric.name,
         servers=plan.fabric.servers,
-        failed=[f"{leaf}:{spine}" for leaf, spine in sorted(plan.fabric.failed)],
+        failed=plan.fabric.failed_names(),
         reduction=plan.fabric.reduction,
         flows=plan.flows,
         phases=plan.phases,

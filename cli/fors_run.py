@@ -24,7 +24,9 @@ _UNITS = {"us": 10**6, "ms": 10**9, "s": 10**12}
 def register(kinds: Any) -> None:
     """Adds `run` to the commands of `fors`."""
     parser = command(kinds, "run", "run the exchange on a fabric in virtual time", _run)
-    parser.add_argument("--topo", default="ft:m0=20,m1=18", metavar="SPEC", help="m0 spines, m1 leaves (m0=20,m1=18)")
+    parser.add_argument(
+        "--topo", default="ft:m0=20,m1=18", metavar="SPEC", help="m0=20,m1=18: spines, leaves; hosts=,cables=,speed="
+    )
     parser.add_argument("--servers", type=int, metavar="N", help="servers that are there (default: m0*m1)")
     parser.add_argument(
         "--population", metavar="N,...", help="servers of every leaf, a number for each (not --servers)"

@@ -8,17 +8,17 @@ from detour.topo.builder import Builder, check_limits
 from detour.topo.topology import Topology
 
 
-def leaf_spine(leaves: int, spines: int, hosts: int) -> Topology:
-    """Every leaf joined to every spine, `hosts` hosts a leaf; one group, leaves first.
+def leaf_spine(leaves: int, spines: int, hosts: int, cables: int = 1) -> Topology:
+    """Every leaf joined to every spine by `cables` parallel links, `hosts` hosts a leaf; one group, leaves first.
 
     Raises:
         DetourError: the rule that the parameters break.
     """
-    for name, value in (("leaves", leaves), ("spines", spines), ("hosts", hosts)):
+    for name, value in (("leaves", leaves), ("spines", spines), ("hosts", hosts), ("cables", cables)):
         if value < 1:
             raise DetourError(f"leaf-spine: {name}={value} is less than 1")
-    spec = f"leaf-spine:leaves={leaves},spines={spines},hosts={hosts}"
-    check_limits(spec, leaves + spines, leaves * hosts, ports=max(hosts + spines, leaves))
+    spec = f"leaf-spine:leaves={leaves},spines={spines},hosts={hosts}" + (f",cables={cables}" if cables != 1 else "")
+    check_limits(spec, leaves + spines, leaves * hosts, ports=max(hosts + spines * cables, leaves * cables))
     builder = Builder("leaf-spine", spec)
     for leaf in range(leaves):
         builder.add_switch(group=0, position=leaf)
@@ -27,7 +27,9 @@ def leaf_spine(leaves: int, spines: int, hosts: int) -> Topology:
         builder.add_switch(group=0, position=leaves + spine, tier=1)
     for leaf in range(leaves):
         for spine in range(spines):
-            builder.connect("local", (leaf, hosts + 1 + spine), (leaves + spine, leaf + 1))
+            for cable in range(cables):
+                up, down = hosts + 1 + spine * cables + cable, leaf * cables + cable + 1
+                builder.connect("local", (leaf, up), (leaves + spine, down))
     return builder.build(groups=1)
 
 

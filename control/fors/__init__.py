@@ -4,7 +4,7 @@
 Stein, Bramas, Pisani, Colombo, Pelsser: "FORS: Fault-adaptive Optimized Routing and Scheduling for DAQ Networks".
 The exchange goes in phases. In one phase a server sends to at most one server and receives from at most one, and no
 link between a leaf and a spine carries more than one flow in either direction. `solve` finds a plan with as few phases
-as there can be and proves it; how: docs/fors.md.
+as there can be and proves it; how: docs/fors.md. Leaves may have more servers than spines, and several cables to each.
 """
 
 from detour.control.fors.fabric import FatTree2, parse_fabric, random_failures

@@ -34,25 +34,30 @@ def exclusive_or(fabric: FatTree2) -> Schedule:
 def bandwidth_optimal(fabric: FatTree2) -> Schedule:
     """Prisacari et al. (ICS 2013): at most M0 - floor(M0/M1) flows leave a leaf in a phase.
 
-    As many phases as places: servers have their own parts in different ones.
+    As many phases as places: servers have their own parts in different ones. For as many spines as places of a leaf.
     """
-    return only_present(fabric, closed_form(fabric.spines, fabric.leaves))
+    flows = only_present(fabric, closed_form(fabric.hosts, fabric.leaves))
+    return Schedule(-(-flows.phases // fabric.at_once), flows.phase // fabric.at_once, flows.src, flows.dst)
 
 
 SCHEDULES = {"linear-shift": linear_shift, "xor": exclusive_or, "bandwidth-optimal": bandwidth_optimal}
 
 
 def ftree(fabric: FatTree2, schedule: Schedule) -> ForsPlan:
-    """A schedule routed by destination, as Ftree does: the a-th server of a leaf is reached over spine a.
+    """A schedule routed by destination, as Ftree does: the a-th server of a leaf is reached over its a-th uplink, the
+    first cables of all spines before the second ones.
 
-    Blind to failures; free of contention for a linear shift on a full fabric without any.
+    Blind to failures; free of contention for a linear shift on a full fabric without any and with as many uplinks.
     """
-    outside = schedule.src // fabric.spines != schedule.dst // fabric.spines
-    return arranged(fabric, schedule, np.where(outside, schedule.dst % fabric.spines, INSIDE))
+    outside = schedule.src // fabric.hosts != schedule.dst // fabric.hosts
+    uplink = schedule.dst % fabric.hosts % fabric.uplinks
+    cable = np.where(outside, uplink // fabric.spines, 0)
+    spine = np.where(outside, uplink % fabric.spines, INSIDE)
+    return arranged(fabric, schedule, spine, None if fabric.cables == 1 else np.stack([cable, cable]))
 
 
 def _of_ranks(fabric: FatTree2, phases: int, phase: np.ndarray, src: np.ndarray, dst: np.ndarray) -> Schedule:
     """The servers of ranks."""
     servers = np.flatnonzero(fabric.taking_part())
-    columns = (phase, servers[src], servers[dst])
-    return Schedule(phases, *(column.astype(np.int32) for column in columns))
+    columns = (phase // fabric.at_once, servers[src], servers[dst])
+    return Schedule(-(-phases // fabric.at_once), *(column.astype(np.int32) for column in columns))

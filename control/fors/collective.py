@@ -16,6 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.control.edge_colouring import coloured
 from detour.control.fors.plan import INSIDE, ForsPlan
 
 _MOST_BLOCKS = 216
@@ -37,13 +38,17 @@ def schedule_json(plan: ForsPlan) -> str:
     ranks = ranks_of(plan)
     phases: list[list[dict[str, int | None]]] = [[] for _ in range(plan.phases)]
     rows = zip(plan.phase.tolist(), plan.src.tolist(), plan.dst.tolist(), plan.spine.tolist(), strict=True)
-    for phase, src, dst, spine in rows:
+    for row, (phase, src, dst, spine) in enumerate(rows):
         over = None if spine == INSIDE else spine
-        phases[phase].append({"src": int(ranks[src]), "dst": int(ranks[dst]), "spine": over})
+        flow = {"src": int(ranks[src]), "dst": int(ranks[dst]), "spine": over}
+        if plan.cables is not None:
+            up, down = plan.cables[:, row].tolist()
+            flow |= {"up": None if over is None else up, "down": None if over is None else down}
+        phases[phase].append(flow)
     head = {
         "collective": "alltoall",
         "fabric": plan.fabric.name,
-        "failed": [f"{leaf}:{spine}" for leaf, spine in sorted(plan.fabric.failed)],
+        "failed": plan.fabric.failed_names(),
         "servers": np.flatnonzero(ranks >= 0).tolist(),
     }
     lines = ",\n".join(json.dumps(one) for one in phases)
@@ -58,16 +63,17 @@ def msccl(plan: ForsPlan, name: str = "fors") -> Iterator[str]:
     """
     if plan.unreachable:
         raise DetourError("MSCCL's all-to-all has every pair; this plan leaves out leaves that no spine joins")
-    if plan.phases >= _MOST_BLOCKS:
+    turns, blocks = _turns(plan)
+    if blocks >= _MOST_BLOCKS:
         raise DetourError(
-            f"MSCCL has {_MOST_BLOCKS} thread blocks a rank, and {plan.phases} phases need one each and one more"
+            f"MSCCL has {_MOST_BLOCKS} thread blocks a rank, and {blocks} phases need one each and one more"
         )
     ranks = ranks_of(plan)
     count = plan.fabric.servers
-    channels = max(-(-plan.phases // _CHANNEL_BLOCKS), 1)
-    peers = np.full((2, count, plan.phases), -1)
-    peers[0, ranks[plan.src], plan.phase] = ranks[plan.dst]
-    peers[1, ranks[plan.dst], plan.phase] = ranks[plan.src]
+    channels = max(-(-blocks // _CHANNEL_BLOCKS), 1)
+    peers = np.full((2, count, blocks), -1)
+    peers[0, ranks[plan.src], turns] = ranks[plan.dst]
+    peers[1, ranks[plan.dst], turns] = ranks[plan.src]
     yield (
         f'<algo name="{name}" coll="alltoall" proto="Simple" nchannels="{channels}" nchunksperloop="{count}" '
         f'ngpus="{count}" inplace="0" outofplace="1" minBytes="0" maxBytes="{_MOST_BYTES}">'
@@ -77,6 +83,19 @@ def msccl(plan: ForsPlan, name: str = "fors") -> Iterator[str]:
         yield from _blocks(rank, peers[:, rank])
         yield "  </gpu>"
     yield "</algo>"
+
+
+def _turns(plan: ForsPlan) -> tuple[np.ndarray, int]:
+    """Phases (flows,) in which a rank sends once and receives once, and how many; where a plan's allow it more often,
+    they are divided (Koenig)."""
+    often = plan.fabric.at_once
+    if often == 1:
+        return plan.phase, plan.phases
+    slots = plan.fabric.slots
+    part = coloured(
+        plan.phase.astype(np.int64) * slots + plan.src, plan.phase.astype(np.int64) * slots + plan.dst, often
+    )
+    return plan.phase * often + part, plan.phases * often
 
 
 def _blocks(rank: int, peers: np.ndarray) -> Iterator[str]:

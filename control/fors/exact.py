@@ -76,10 +76,48 @@ def _paths(fabric: FatTree2, demand: LeafDemand, flows: np.ndarray, phases: int,
     return SpinePaths(phases, source, target, spine, bound)
 
 
-def seated(fabric: FatTree2, paths: SpinePaths) -> tuple[Schedule, np.ndarray]:
-    """The schedule of paths, and its spines (flows,) int32."""
+def seated(fabric: FatTree2, paths: SpinePaths) -> tuple[Schedule, np.ndarray, np.ndarray | None]:
+    """The schedule of paths, its spines (flows,) int32 and its cables as in `ForsPlan`."""
     sizes, servers = fabric.sizes().astype(np.int32), fabric.seats()
-    phase = phases_of(paths.phases, paths.source, paths.target, paths.spine, sizes, fabric.spines)
-    first, second = seats(paths.phases, paths.source, paths.target, phase, sizes)
+    lanes = None if fabric.single else np.stack([dealt_lanes(fabric, leaf, paths.spine) for leaf in paths[1:3]])
+    ports, count = (paths.spine, fabric.spines) if lanes is None else (lanes, fabric.uplinks * fabric.lanes)
+    phase = phases_of(paths.phases, paths.source, paths.target, ports, sizes * fabric.at_once, count)
+    turn = _turns(fabric, paths, phase, sizes)
+    first, second = seats(paths.phases * fabric.at_once, paths.source, paths.target, turn, sizes)
     src, dst = servers[paths.source, first], servers[paths.target, second]
-    return Schedule(paths.phases, phase, src, dst), paths.spine
+    cables = None
+    if lanes is not None and fabric.cables > 1:
+        cables = np.where(lanes == INSIDE, 0, lanes // fabric.lanes % fabric.cables)
+    return Schedule(paths.phases, phase, src, dst), paths.spine, cables
+
+
+def dealt_lanes(fabric: FatTree2, leaf: np.ndarray, spine: np.ndarray) -> np.ndarray:
+    """(flows,) int32: (spine * cables + cable) * lanes + lane of flows between `leaf` and `spine` (`INSIDE` stays).
+
+    Flows of a link take the lanes of its working cables in turn. So no lane has more than T of a link's T * room.
+    """
+    found = np.full(len(spine), INSIDE, np.int32)
+    away = np.flatnonzero(spine != INSIDE)
+    link = leaf[away].astype(np.int64) * fabric.spines + spine[away]
+    order = np.argsort(link, kind="stable")
+    away, link = away[order], link[order]
+    rank = np.arange(len(link)) - np.searchsorted(link, link)
+    lane = rank % fabric.room().ravel()[link]
+    # Working cables first, in order.
+    working = np.argsort(~fabric.working().reshape(-1, fabric.cables), axis=1, kind="stable")
+    cable = working[link, lane // fabric.lanes]
+    found[away] = (spine[away] * fabric.cables + cable) * fabric.lanes + lane % fabric.lanes
+    return found
+
+
+def _turns(fabric: FatTree2, paths: SpinePaths, phase: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Phases, each divided into `at_once` parts in which a leaf has one flow of a server at most: so servers can be
+    found for them as for phases. Parts go on at the same time."""
+    if fabric.at_once == 1:
+        return phase
+    part = np.empty(len(phase), np.int32)
+    order = np.argsort(phase, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(phase[order])) + 1):
+        inside = np.full(len(rows), INSIDE, np.int32)
+        part[rows] = phases_of(fabric.at_once, paths.source[rows], paths.target[rows], inside, sizes, 1)
+    return phase * fabric.at_once + part

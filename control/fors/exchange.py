@@ -69,7 +69,7 @@ class PhaseAssignment:
         self.alive = fabric.alive()
         self.links = self.alive.sum(axis=1).astype(np.int32)
         self.src, self.dst = plan.src, plan.dst
-        self.leaves = np.stack([plan.src // fabric.spines, plan.dst // fabric.spines]).astype(np.int32)
+        self.leaves = np.stack([plan.src // fabric.hosts, plan.dst // fabric.hosts]).astype(np.int32)
         self.at = np.full((2, plan.phases, fabric.slots), -1, np.int32)
         self.loads = np.empty((2, plan.phases, fabric.leaves), np.int32)
         rows = np.arange(plan.flows, dtype=np.int32)

@@ -49,7 +49,8 @@ def reroute(plan: ForsPlan, fabric: FatTree2) -> Change:
     begin = time.perf_counter()
     lost = tuple(fabric.unreachable())
     kept = None
-    if lost == plan.unreachable and counting_bound(fabric) <= plan.phases:
+    # Exchanges know of one cable with one flow a phase; elsewhere all is planned anew.
+    if fabric.single and lost == plan.unreachable and counting_bound(fabric) <= plan.phases:
         kept = _kept(plan, fabric)
     if kept is None:
         new = solve(fabric, skip_unreachable=lost == plan.unreachable)
@@ -70,8 +71,8 @@ def _moved(old: ForsPlan, new: ForsPlan) -> int:
 def _kept(plan: ForsPlan, fabric: FatTree2) -> tuple[ForsPlan, int] | None:
     """The plan with new spines where links failed and how many flows moved, or None."""
     alive = fabric.alive()
-    source = (plan.src // fabric.spines).astype(np.int32)
-    target = (plan.dst // fabric.spines).astype(np.int32)
+    source = (plan.src // fabric.hosts).astype(np.int32)
+    target = (plan.dst // fabric.hosts).astype(np.int32)
     spine, phase = plan.spine.copy(), plan.phase.copy()
     outside = source != target
     dead = outside & ((spine < 0) | ~(alive[source, spine] & alive[target, spine]))

@@ -2,9 +2,10 @@
 """How many flows of each pair of leaves go over each spine: the integer programme that decides the number of phases.
 
 Minimise T over integers x[u, v, c] >= 0 with sum_c x[u, v, c] = n_u * n_v for all u != v, x = 0 on failed links, and no
-link with more than T flows in either direction. T phases are then enough (`phasing.py`, `seating.py`), and fewer never.
-What u sends to v may be taken to be what v sends to u: then there is one variable for both, and a solution of the
-linear programme loses nothing by it (average x with its transpose).
+link with more than T flows for each that it has room for in a phase (1, or what parallel and fast cables allow), in
+either direction. T phases are then enough (`phasing.py`, `seating.py`), and fewer never. What u sends to v may be taken
+to be what v sends to u: then there is one variable for both, and a solution of the linear programme loses nothing by it
+(average x with its transpose).
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ _WHOLE_SECONDS = 10.0
 class LeafDemand:
     """Flows between leaves and the paths they may take. A path is a pair of leaves u < v and a spine."""
 
-    alive: np.ndarray
-    """(leaves, spines) bool"""
+    room: np.ndarray
+    """(leaves, spines) int: flows of a phase that there is room for between leaf and spine; 0: no link"""
     pairs: np.ndarray
     """(pairs, 2) int: u < v"""
     flows: np.ndarray
@@ -47,11 +48,11 @@ class LeafDemand:
         kept = both.any(axis=1) & (sizes[u] * sizes[v] > 0)
         pairs = np.stack([u[kept], v[kept]], axis=1)
         path_pair, path_spine = np.nonzero(both[kept])
-        return cls(alive, pairs, sizes[pairs[:, 0]] * sizes[pairs[:, 1]], path_pair, path_spine)
+        return cls(fabric.room(), pairs, sizes[pairs[:, 0]] * sizes[pairs[:, 1]], path_pair, path_spine)
 
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """(paths,) indices leaf * spines + spine of the two links of each path."""
-        spines = self.alive.shape[1]
+        spines = self.room.shape[1]
         pair = self.pairs[self.path_pair]
         return pair[:, 0] * spines + self.path_spine, pair[:, 1] * spines + self.path_spine
 
@@ -70,7 +71,7 @@ def lower_bound(demand: LeafDemand) -> int:
     """The linear programme's least T, rounded up. Proven by its dual prices in integer arithmetic.
 
     Any prices y >= 0 of links give a bound: every flow of u, v pays at least min_c (y[u, c] + y[v, c]), and the links
-    can take in at most T * sum(y).
+    can take in at most T * sum(y * room).
     """
     if not len(demand.pairs):
         return 0
@@ -84,7 +85,8 @@ def lower_bound(demand: LeafDemand) -> int:
     for pair, one, other in zip(demand.path_pair.tolist(), *ends, strict=True):
         cheapest[pair] = min(cheapest[pair], whole[one] + whole[other])
     paid = sum(flows * price for flows, price in zip(demand.flows.tolist(), cheapest, strict=True))
-    total = sum(whole)
+    room = demand.room.ravel()[model.links].tolist()
+    total = sum(price * flows for price, flows in zip(whole, room, strict=True))
     return -(-paid // total) if total else 0
 
 
@@ -127,26 +129,28 @@ def dealt_out(demand: LeafDemand) -> np.ndarray:
 
     Never none, and not the fewest phases: for fabrics on which the solver gives up.
     """
-    load = np.zeros(demand.alive.size, np.int64)
+    load, room = np.zeros(demand.room.size, np.int64), np.maximum(demand.room.ravel(), 1)
     flows = np.zeros((len(demand.path_pair), 2), np.int64)
     one, other = demand.ends()
     for pair in np.argsort(np.bincount(demand.path_pair, minlength=len(demand.pairs)), kind="stable").tolist():
         paths = np.flatnonzero(demand.path_pair == pair)
         for _ in range(int(demand.flows[pair])):
-            path = int(paths[np.argmin(np.maximum(load[one[paths]], load[other[paths]]))])
+            ends = one[paths], other[paths]
+            path = int(paths[np.argmin(np.maximum(load[ends[0]] / room[ends[0]], load[ends[1]] / room[ends[1]]))])
             flows[path] += 1
             load[[one[path], other[path]]] += 1
     return flows
 
 
 def most_on_a_link(demand: LeafDemand, flows: np.ndarray) -> int:
-    """Flows on the fullest link, in the direction in which it has more; `flows`: (paths, 2) int."""
+    """Flows on the fullest link over its room, rounded up, in the worse direction; `flows`: (paths, 2) int."""
     if not len(flows):
         return 0
     one, other = demand.ends()
-    up = np.bincount(one, flows[:, 0], demand.alive.size) + np.bincount(other, flows[:, 1], demand.alive.size)
-    down = np.bincount(other, flows[:, 0], demand.alive.size) + np.bincount(one, flows[:, 1], demand.alive.size)
-    return int(max(up.max(), down.max()))
+    size, room = demand.room.size, np.maximum(demand.room.ravel(), 1)
+    up = np.bincount(one, flows[:, 0], size) + np.bincount(other, flows[:, 1], size)
+    down = np.bincount(other, flows[:, 0], size) + np.bincount(one, flows[:, 1], size)
+    return int(np.ceil(np.maximum(up, down) / room).max())
 
 
 def _both_directions(values: np.ndarray) -> np.ndarray:
@@ -166,8 +170,8 @@ class _Programme:
 
         self.highspy = highspy
         self.demand = demand
-        links = np.unique(np.concatenate(demand.ends()))
-        self.link_rows = np.full(demand.alive.size, -1)
+        links = self.links = np.unique(np.concatenate(demand.ends()))
+        self.link_rows = np.full(demand.room.size, -1)
         self.link_rows[links] = np.arange(len(links))
         self.solver = highspy.Highs()
         for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 1)):
@@ -191,13 +195,18 @@ class _Programme:
         starts = np.arange(0, index.size + 1, 3)
         index = index.ravel()
         extra = most is None
+        room = demand.room.ravel()[self.links].astype(float)
         if extra:
             index = np.concatenate([index, np.arange(pairs, pairs + links)])
-            values = np.concatenate([values, -np.ones(links)])
+            values = np.concatenate([values, -room])
             starts = np.append(starts, len(index))
-        lower, upper = np.full(rows, -np.inf), np.full(rows, 0.0 if extra else float(most or 0))
+        lower, upper = np.full(rows, -np.inf), np.zeros(rows)
         for first in [0, pairs + 2 * links][:sides]:
             lower[first : first + pairs] = upper[first : first + pairs] = demand.flows
+        if not extra:
+            # Undirected: pairs, links. Directed: pairs, links up, links down; the links' rows are those behind pairs.
+            behind = np.r_[pairs : pairs + links] if sides == 1 else np.r_[pairs : pairs + 2 * links]
+            upper[behind] = float(most or 0) * np.tile(room, len(behind) // max(links, 1))
         costs = np.append(np.zeros(paths), 1.0) if extra else np.zeros(paths * sides)
         return programme(costs, (lower, upper), (starts, index, values), integer=integer)
 

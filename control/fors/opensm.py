@@ -24,7 +24,7 @@ def ftree(fabric: FatTree2) -> ForwardingTable:
     down = np.full(fabric.slots, INSIDE, np.int32)
     turn = 0
     for server in np.flatnonzero(fabric.present()).tolist():
-        usable = np.flatnonzero(alive[server // fabric.spines])
+        usable = np.flatnonzero(alive[server // fabric.hosts])
         if len(usable):
             # The next one in turn among all spines that are still of use to somebody.
             order = np.argsort((usable - turn) % fabric.spines)
@@ -37,12 +37,12 @@ def _per_leaf(fabric: FatTree2, down: np.ndarray) -> ForwardingTable:
     alive = fabric.alive()
     table = np.full((fabric.leaves, fabric.slots), INSIDE, np.int32)
     for leaf in range(fabric.leaves):
-        away = np.flatnonzero((np.arange(fabric.slots) // fabric.spines != leaf) & (down != INSIDE))
+        away = np.flatnonzero((np.arange(fabric.slots) // fabric.hosts != leaf) & (down != INSIDE))
         direct = alive[leaf, down[away]]
         table[leaf, away[direct]] = down[away[direct]]
         used = np.bincount(down[away[direct]], minlength=fabric.spines)
         for server in away[~direct].tolist():
-            table[leaf, server] = _least_used(used, alive[leaf] & alive[server // fabric.spines])
+            table[leaf, server] = _least_used(used, alive[leaf] & alive[server // fabric.hosts])
     return table
 
 
@@ -54,8 +54,8 @@ def min_hop(fabric: FatTree2) -> ForwardingTable:
     servers = np.flatnonzero(fabric.present())
     for leaf in range(fabric.leaves):
         used = np.zeros(fabric.spines, np.int64)
-        for server in servers[servers // fabric.spines != leaf].tolist():
-            table[leaf, server] = _least_used(used, alive[leaf] & alive[server // fabric.spines])
+        for server in servers[servers // fabric.hosts != leaf].tolist():
+            table[leaf, server] = _least_used(used, alive[leaf] & alive[server // fabric.hosts])
     return table
 
 
@@ -84,23 +84,53 @@ def spines_of(fabric: FatTree2, table: ForwardingTable, src: np.ndarray, dst: np
     Raises:
         DetourError: a pair of leaves has no spine in common.
     """
-    leaf = src // fabric.spines
-    outside = leaf != dst // fabric.spines
+    leaf = src // fabric.hosts
+    outside = leaf != dst // fabric.hosts
     spine = np.where(outside, table[leaf, dst], INSIDE).astype(np.int32)
     lost = np.flatnonzero(outside & (spine == INSIDE))
     if len(lost):
-        u, v = int(leaf[lost[0]]), int(dst[lost[0]]) // fabric.spines
+        u, v = int(leaf[lost[0]]), int(dst[lost[0]]) // fabric.hosts
         raise DetourError(f"{fabric.name}: leaves {u} and {v} have no common spine left")
     return spine
 
 
-def contention(fabric: FatTree2, phase: np.ndarray, src: np.ndarray, dst: np.ndarray, spine: np.ndarray) -> np.ndarray:
-    """The most flows that share one link, in every phase that has flows; (phases,)."""
+def cables_of(fabric: FatTree2, table: ForwardingTable, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+    """(2, flows) cables up and down: what a leaf sends to a spine takes its working cables in turn, by destination, the
+    same at the spine. 0 inside a leaf, and where there is no way."""
+    turns = np.zeros((2, fabric.leaves, fabric.slots), np.int64)
+    working = fabric.working()
+    there = fabric.present()
+    for leaf in range(fabric.leaves):
+        for spine in range(fabric.spines):
+            mine = np.flatnonzero(table[leaf] == spine)
+            up = np.flatnonzero(working[leaf, spine])
+            turns[0, leaf, mine] = up[np.arange(len(mine)) % len(up)] if len(up) else 0
+    places = np.where(there, np.arange(fabric.slots) % fabric.hosts // fabric.spines, 0)
+    for server in np.flatnonzero(there).tolist():
+        for leaf in range(fabric.leaves):
+            down = np.flatnonzero(working[server // fabric.hosts, table[leaf, server]])
+            turns[1, leaf, server] = down[places[server] % len(down)] if len(down) else 0
+    leaf = src // fabric.hosts
+    return np.where(leaf != dst // fabric.hosts, turns[:, leaf, dst], 0)
+
+
+def contention(
+    fabric: FatTree2,
+    phase: np.ndarray,
+    src: np.ndarray,
+    dst: np.ndarray,
+    spine: np.ndarray,
+    cables: np.ndarray | None = None,
+) -> np.ndarray:
+    """The most flows that share one link, in every phase that has flows; (phases,). `cables`: as in `ForsPlan`."""
     numbers, place = np.unique(phase, return_inverse=True)
     worst = np.ones(len(numbers), np.int64)
     away = spine != INSIDE
-    for leaf in (src // fabric.spines, dst // fabric.spines):
-        link = (place[away] * fabric.leaves + leaf[away]) * fabric.spines + spine[away]
-        load = np.bincount(link, minlength=len(numbers) * fabric.leaves * fabric.spines)
+    if cables is None:
+        cables = np.zeros((2, len(spine)), np.int64)
+    for leaf, cable in zip((src // fabric.hosts, dst // fabric.hosts), cables, strict=True):
+        uplink = spine[away] * fabric.cables + cable[away]
+        link = (place[away] * fabric.leaves + leaf[away]) * fabric.uplinks + uplink
+        load = np.bincount(link, minlength=len(numbers) * fabric.leaves * fabric.uplinks)
         worst = np.maximum(worst, load.reshape(len(numbers), -1).max(axis=1))
     return worst

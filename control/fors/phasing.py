@@ -31,11 +31,16 @@ def phases_of(
 ) -> np.ndarray:
     """(flows,) int32: a phase for each flow from leaf `source` to leaf `target` over `spine` (-1: inside a leaf).
 
+    `population`: (leaves,) flows that a phase may have out of a leaf, and into it. `spine`: (flows,), or (2, flows) for
+    a flow that has one number at its source and another at its target (a cable's, say), all below `spines`.
+
     Raises:
         DetourError: the flows do not fit (a set is too large).
     """
-    inside = spine < 0
-    links = np.stack([np.where(inside, -1, leaf * spines + spine) for leaf in (source, target)]).astype(np.int32)
+    ports = np.broadcast_to(spine, (2, len(source)))
+    inside = ports[0] < 0
+    ends = zip((source, target), ports, strict=True)
+    links = np.stack([np.where(inside, -1, leaf * spines + port) for leaf, port in ends]).astype(np.int32)
     leaves = np.stack([source, target]).astype(np.int32)
     room = np.asarray(population, np.int32)
     for end in range(2):

@@ -58,11 +58,20 @@ class ForsPlan:
     unreachable: tuple[tuple[int, int], ...] = ()
     """pairs of leaves without a common spine, whose flows are left out"""
     seconds: PlanSeconds = field(default=PlanSeconds(), compare=False)
+    cables: np.ndarray | None = None
+    """(2, flows) int32: which cable of those to the spine, 0..cables-1, at the sender's leaf and at the receiver's (0
+    inside a leaf); None: the only one"""
 
     @property
     def flows(self) -> int:
         """Rows."""
         return len(self.phase)
+
+    def uplink(self, end: int) -> np.ndarray:
+        """(flows,) int32: spine * cables + cable at the sender's leaf (`end` 0) or at the receiver's (1); `INSIDE`."""
+        if self.cables is None:
+            return self.spine
+        return np.where(self.spine == INSIDE, INSIDE, self.spine * self.fabric.cables + self.cables[end])
 
 
 def by_phase(phase: np.ndarray, key: np.ndarray) -> np.ndarray:
@@ -73,13 +82,15 @@ def by_phase(phase: np.ndarray, key: np.ndarray) -> np.ndarray:
     return order[np.argsort(phase[order].astype(np.uint16), kind="stable")]
 
 
-def arranged(fabric: FatTree2, schedule: Schedule, spine: np.ndarray) -> ForsPlan:
+def arranged(fabric: FatTree2, schedule: Schedule, spine: np.ndarray, cables: np.ndarray | None = None) -> ForsPlan:
     """A plan with its rows in order; method, bound and times are for the caller to add."""
     order = by_phase(schedule.phase, schedule.src)
     phase, src, dst, spines = (
         column[order].astype(np.int32) for column in (schedule.phase, schedule.src, schedule.dst, spine)
     )
-    return ForsPlan(fabric, schedule.phases, phase, src, dst, spines)
+    if cables is not None:
+        cables = cables[:, order].astype(np.int32)
+    return ForsPlan(fabric, schedule.phases, phase, src, dst, spines, cables=cables)
 
 
 def only_present(fabric: FatTree2, schedule: Schedule, unreachable: tuple[tuple[int, int], ...] = ()) -> Schedule:
@@ -89,5 +100,5 @@ def only_present(fabric: FatTree2, schedule: Schedule, unreachable: tuple[tuple[
         cut = np.zeros((fabric.leaves, fabric.leaves), bool)
         for u, v in unreachable:
             cut[u, v] = cut[v, u] = True
-        keep &= ~cut[schedule.src // fabric.spines, schedule.dst // fabric.spines]
+        keep &= ~cut[schedule.src // fabric.hosts, schedule.dst // fabric.hosts]
     return Schedule(schedule.phases, schedule.phase[keep], schedule.src[keep], schedule.dst[keep])

@@ -72,7 +72,7 @@ def counting_bound(fabric: FatTree2, src: FlowArray, dst: FlowArray) -> int:
     if not len(src):
         return 0
     most = max(int(np.bincount(src).max()), int(np.bincount(dst).max()))
-    a, b = src // fabric.spines, dst // fabric.spines
+    a, b = src // fabric.hosts, dst // fabric.hosts
     links = np.maximum(fabric.alive().sum(axis=1), 1)
     for leaf in (a[a != b], b[a != b]):
         most = max(most, int((-(-np.bincount(leaf, minlength=fabric.leaves) // links)).max()))
@@ -92,8 +92,8 @@ class _Work:
         self.links = self.alive.sum(axis=1)
         self.common = self.alive.astype(np.int64) @ self.alive.T.astype(np.int64)
         self.src, self.dst, self.spine = src, dst, spine
-        self.a = (src // fabric.spines).astype(np.int32)
-        self.b = (dst // fabric.spines).astype(np.int32)
+        self.a = (src // fabric.hosts).astype(np.int32)
+        self.b = (dst // fabric.hosts).astype(np.int32)
         self.off_src = np.zeros(fabric.slots, np.int64)
         self.off_dst = np.zeros(fabric.slots, np.int64)
 

@@ -23,7 +23,7 @@ def algorithm_2(fabric: FatTree2, schedule: Schedule) -> np.ndarray | None:
     phase than there are such spines: with f of them impacted. The schedule has to be a shift (`schedule.py`).
     """
     healthy = np.flatnonzero(fabric.alive().all(axis=0)).astype(np.int32)
-    src_leaf, dst_leaf = schedule.src // fabric.spines, schedule.dst // fabric.spines
+    src_leaf, dst_leaf = schedule.src // fabric.hosts, schedule.dst // fabric.hosts
     rows = np.flatnonzero(src_leaf != dst_leaf)
     rows = rows[by_phase(schedule.phase[rows], schedule.src[rows])]
     group = schedule.phase[rows].astype(np.int64) * fabric.leaves + src_leaf[rows]
@@ -42,7 +42,7 @@ def recoloured(fabric: FatTree2, schedule: Schedule, seed: int = 1) -> np.ndarra
     A phase's routing depends on how many flows go from which leaf to which only; every such multigraph is coloured
     once.
     """
-    src_leaf, dst_leaf = schedule.src // fabric.spines, schedule.dst // fabric.spines
+    src_leaf, dst_leaf = schedule.src // fabric.hosts, schedule.dst // fabric.hosts
     rows = np.flatnonzero(src_leaf != dst_leaf)
     pair = src_leaf[rows] * fabric.leaves + dst_leaf[rows]
     order = by_phase(schedule.phase[rows], pair)

@@ -21,8 +21,8 @@ def counting_bound(fabric: FatTree2) -> int:
     """Phases that any plan needs, by counting: a server's messages to others, a leaf's flows over its links."""
     sizes = fabric.sizes()
     flows = sizes * (_met(fabric) - sizes)
-    links = np.maximum(fabric.alive().sum(axis=1), 1)
-    return int(max(most_met(fabric) - 1, (-(-flows // links)).max()))
+    links = np.maximum(fabric.room().sum(axis=1), 1)
+    return int(max(-(-(most_met(fabric) - 1) // fabric.at_once), (-(-flows // links)).max()))
 
 
 def most_met(fabric: FatTree2) -> int:
@@ -40,7 +40,7 @@ def _met(fabric: FatTree2) -> np.ndarray:
 
 def paper_phases(fabric: FatTree2, phases: int) -> int:
     """`phases` as the paper counts them: a server's own part is a message too and takes a phase, P at least."""
-    return max(phases, most_met(fabric))
+    return max(phases, -(-most_met(fabric) // fabric.at_once))
 
 
 def proven_bound(fabric: FatTree2) -> int:
@@ -66,7 +66,8 @@ def solve(fabric: FatTree2, *, skip_unreachable: bool = False) -> ForsPlan:
     if not fabric.servers:
         raise DetourError(f"{fabric.name} has no servers")
     bound = counting_bound(fabric)
-    plan = None if lost or not fabric.full else _by_closed_forms(fabric, bound)
+    as_printed = fabric.full and fabric.single and fabric.hosts == fabric.spines
+    plan = _by_closed_forms(fabric, bound) if as_printed and not lost else None
     return plan or _exactly(fabric, bound, lost)
 
 
@@ -96,10 +97,10 @@ def _exactly(fabric: FatTree2, bound: int, lost: tuple[tuple[int, int], ...]) ->
     begin = time.perf_counter()
     paths = fewest_phases(fabric, bound)
     routed = time.perf_counter()
-    flows, spine = seated(fabric, paths)
+    flows, spine, cables = seated(fabric, paths)
     seconds = PlanSeconds(schedule=time.perf_counter() - routed, route=routed - begin)
     return replace(
-        arranged(fabric, flows, spine),
+        arranged(fabric, flows, spine, cables),
         method="exact/integer-programme",
         lower_bound=paths.lower_bound,
         optimal=paths.phases == paths.lower_bound,

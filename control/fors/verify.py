@@ -16,7 +16,8 @@ def problems(plan: ForsPlan, most: int = 10) -> list[str]:
     Checked: every ordered pair of servers exactly once (pairs that nothing joins may be absent only if the plan names
     them, and it may name only such); a server sends at most once and receives at most once a phase; a link between
     leaf and spine carries at most one flow a phase in each direction; no failed link is used; a flow inside a leaf
-    uses no spine and every other one uses one.
+    uses no spine and every other one uses one. Where cables are faster or slower than servers' links, a cable carries
+    at most `fabric.lanes` flows and a server sends and receives at most `fabric.at_once`.
     """
     found = list(_ranges(plan))
     if not found:
@@ -41,10 +42,24 @@ def _ranges(plan: ForsPlan) -> Iterator[str]:
         for row in np.flatnonzero((column < low) | (column >= high)):
             yield f"row {row}: {name} {column[row]} is not in {low}..{high - 1}"
             return
+    yield from _cables_in_range(plan)
     present = fabric.taking_part()
     for name, column in (("src", plan.src), ("dst", plan.dst)):
         for row in np.flatnonzero(~present[column])[:1]:
             yield f"row {row}: {name} {column[row]} is a place without server that takes part"
+
+
+def _cables_in_range(plan: ForsPlan) -> Iterator[str]:
+    if plan.cables is None:
+        if plan.fabric.cables > 1:
+            yield f"the plan names no cables, and {plan.fabric.name} has {plan.fabric.cables} between leaf and spine"
+        return
+    if plan.cables.shape != (2, plan.flows):
+        yield f"cables: {plan.cables.shape} values for {plan.flows} flows"
+        return
+    for name, column in zip(("up", "down"), plan.cables, strict=True):
+        for row in np.flatnonzero((column < 0) | (column >= plan.fabric.cables))[:1]:
+            yield f"row {row}: {name} {column[row]} is not in 0..{plan.fabric.cables - 1}"
 
 
 def _flow(plan: ForsPlan, row: np.intp) -> str:
@@ -66,7 +81,7 @@ def _pairs(plan: ForsPlan) -> Iterator[str]:
     present = fabric.taking_part()
     want = present[:, None] & present[None, :]
     np.fill_diagonal(want, False)
-    want &= ~np.repeat(np.repeat(_cut(plan), fabric.spines, axis=0), fabric.spines, axis=1)
+    want &= ~np.repeat(np.repeat(_cut(plan), fabric.hosts, axis=0), fabric.hosts, axis=1)
     for src, dst in np.argwhere(count != want):
         yield f"{src} -> {dst} is there {count[src, dst]} times instead of {int(want[src, dst])}"
 
@@ -74,14 +89,18 @@ def _pairs(plan: ForsPlan) -> Iterator[str]:
 def _servers(plan: ForsPlan) -> Iterator[str]:
     names, phase = np.unique(plan.phase, return_inverse=True)  # a file may number its phases as it likes
     for verb, column in (("sends", plan.src), ("receives", plan.dst)):
-        for value in np.flatnonzero(np.bincount(phase * plan.fabric.slots + column) > 1):
+        for value in np.flatnonzero(np.bincount(phase * plan.fabric.slots + column) > plan.fabric.at_once):
             number, server = divmod(int(value), plan.fabric.slots)
-            yield f"phase {names[number]}: server {server} {verb} more than once"
+            yield f"phase {names[number]}: server {server} {verb} more than {_times(plan.fabric.at_once)}"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _links(plan: ForsPlan) -> Iterator[str]:
     fabric = plan.fabric
-    ends = {"up": plan.src // fabric.spines, "down": plan.dst // fabric.spines}
+    ends = {"up": plan.src // fabric.hosts, "down": plan.dst // fabric.hosts}
     outside = ends["up"] != ends["down"]
     for row in np.flatnonzero(outside == (plan.spine == INSIDE)):
         what = (
@@ -89,16 +108,17 @@ def _links(plan: ForsPlan) -> Iterator[str]:
         )
         yield f"{_flow(plan, row)} {what}"
     used = np.flatnonzero(outside & (plan.spine != INSIDE))
-    alive = fabric.alive()
+    working = fabric.working().reshape(fabric.leaves, fabric.uplinks)
     names, phase = np.unique(plan.phase[used], return_inverse=True)
-    for way, leaf in ends.items():
-        for row in used[~alive[leaf[used], plan.spine[used]]]:
-            yield f"{_flow(plan, row)} uses the failed link {leaf[row]}:{plan.spine[row]}"
-        key = (phase * fabric.leaves + leaf[used]) * fabric.spines + plan.spine[used]
-        for value in np.flatnonzero(np.bincount(key) > 1):
-            number, link = divmod(int(value), fabric.slots)
-            name = f"link {link // fabric.spines}:{link % fabric.spines}"
-            yield f"phase {names[number]}: {name} is used more than once ({way})"
+    for end, (way, leaf) in enumerate(ends.items()):
+        uplink = plan.uplink(end)
+        for row in used[~working[leaf[used], uplink[used]]]:
+            yield f"{_flow(plan, row)} uses the failed link {fabric.link_name(leaf[row], uplink[row])}"
+        key = (phase * fabric.leaves + leaf[used]) * fabric.uplinks + uplink[used]
+        for value in np.flatnonzero(np.bincount(key) > fabric.lanes):
+            number, link = divmod(int(value), fabric.leaves * fabric.uplinks)
+            name = f"link {fabric.link_name(*divmod(link, fabric.uplinks))}"
+            yield f"phase {names[number]}: {name} is used more than {_times(fabric.lanes)} ({way})"
 
 
 def _unreachable(plan: ForsPlan) -> Iterator[str]:

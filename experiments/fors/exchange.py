@@ -50,6 +50,11 @@ class ExchangeRun:
             raise DetourError(f"routing {self.routing!r} is unknown; there are {', '.join(ROUTINGS)}")
         if self.phases < 0:
             raise DetourError(f"{self.phases} phases; 0 means all")
+        if not self.fabric.single and (self.breaks or self.routing == "ftree-ar"):
+            what = "links that fail during an exchange" if self.breaks else "ftree-ar"
+            raise DetourError(
+                f"{self.fabric.name}: {what} need one cable between leaf and spine, as fast as a server's"
+            )
 
 
 def planned(fabric: FatTree2, routing: str, *, skip_unreachable: bool = False) -> tuple[PhasedMessages, int]:
@@ -73,7 +78,10 @@ def planned(fabric: FatTree2, routing: str, *, skip_unreachable: bool = False) -
     schedule = only_present(fabric, linear_shift(fabric), lost)
     table = opensm.ROUTING_ENGINES["ftree" if routing == "ftree-ar" else routing](fabric)
     spine = opensm.spines_of(fabric, table, schedule.src, schedule.dst)
-    messages = PhasedMessages.of(ForsPlan(fabric, schedule.phases, schedule.phase, schedule.src, schedule.dst, spine))
+    plan = ForsPlan(fabric, schedule.phases, schedule.phase, schedule.src, schedule.dst, spine)
+    if fabric.cables > 1:
+        plan = replace(plan, cables=opensm.cables_of(fabric, table, schedule.src, schedule.dst))
+    messages = PhasedMessages.of(plan)
     return messages, messages.phases
 
 
@@ -90,7 +98,7 @@ def planner_of(routing: str) -> Planner:
         fabric: FatTree2, phase: Int64Array, src: Int64Array, dst: Int64Array, spine: Int64Array
     ) -> tuple[Int64Array, Int64Array]:
         table = opensm.ROUTING_ENGINES["ftree" if routing == "ftree-ar" else routing](fabric)
-        leaf, far = src // fabric.spines, dst // fabric.spines
+        leaf, far = src // fabric.hosts, dst // fabric.hosts
         lost = (leaf != far) & (table[leaf, dst] == INSIDE)
         return np.where(lost, ABSENT, phase), np.where(leaf == far, INSIDE, table[leaf, dst]).astype(np.int64)
 

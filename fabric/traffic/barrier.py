@@ -48,7 +48,7 @@ class Barrier:
     def __init__(self, fabric: PinnedFabric, members: Sequence[int], arity: int, up: NDArray[np.bool_]) -> None:
         """`up`: live links, shape (m1, m0)."""
         self._fabric = fabric
-        parents = tree_parents(members, fabric.tree.spines, arity)
+        parents = tree_parents(members, fabric.tree.hosts, arity)
         self.root = next(host for host in sorted(members) if host not in parents)
         self.members = np.zeros(fabric.tree.slots, np.bool_)
         self.members[list(members)] = True
@@ -74,7 +74,7 @@ class Barrier:
         know a longer way (plain address)."""
         tree = self._fabric.tree
         spines = np.full(len(self.child), INSIDE, np.int64)
-        for edge, (a, b) in enumerate(zip(self.child // tree.spines, self.parent // tree.spines, strict=True)):
+        for edge, (a, b) in enumerate(zip(self.child // tree.hosts, self.parent // tree.hosts, strict=True)):
             usable = np.flatnonzero(up[a] & up[b])
             if a != b and len(usable):
                 spines[edge] = usable[edge % len(usable)]

@@ -31,7 +31,7 @@ class LeafAdaptive:
         if queued.max() <= self._least:
             return
         sent = np.flatnonzero(exchange.state == exchange.SENT)
-        leaf = exchange.messages.src[sent] // exchange.fabric.tree.spines
+        leaf = exchange.messages.src[sent] // exchange.fabric.tree.hosts
         moved, spines = [], []
         for u in np.flatnonzero(queued.max(axis=1) > self._least).tolist():
             for flight, spine in self._moves(exchange, u, queued[u].copy(), sent[leaf == u]):
@@ -44,7 +44,7 @@ class LeafAdaptive:
     def _moves(self, exchange: PhasedExchange, leaf: int, queue: Int64Array, mine: Int64Array) -> list[tuple[int, int]]:
         """Flows of a leaf that change, and their new spines. A moved flow's share of its queue counts as moved."""
         found = []
-        spine, far = exchange.spine[mine], exchange.messages.dst[mine] // exchange.fabric.tree.spines
+        spine, far = exchange.spine[mine], exchange.messages.dst[mine] // exchange.fabric.tree.hosts
         for crowded in np.argsort(-queue).tolist():
             if queue[crowded] <= self._least:
                 break

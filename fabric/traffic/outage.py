@@ -136,7 +136,7 @@ class Probes:
         self.links = [(u, c) for u in range(tree.leaves) for c in range(tree.spines) if tree.population[u]]
         leaf, spine = (np.array(side, np.int64) for side in zip(*self.links, strict=True))
         there = np.array(tree.population)[leaf]
-        first = leaf * tree.spines
+        first = leaf * tree.hosts
         self._fabric = fabric
         self._rows = fabric.connect_pinned(first + spine % there, first + (spine + 1) % there, spine).sender
         self._missed = np.zeros(len(self._rows), np.int64)
@@ -241,7 +241,7 @@ class OutageController:
         up = self._up(exchange)
         entries = exchange.fabric.reroute(self.known)
         lost = np.flatnonzero(~up.any(axis=1))
-        gone = np.array([host for host in exchange.members if host // exchange.fabric.tree.spines in lost], np.int64)
+        gone = np.array([host for host in exchange.members if host // exchange.fabric.tree.hosts in lost], np.int64)
         for story in self._untold:
             story.told_ps, story.entries = exchange.fabric.now_ps, entries
             story.hosts_lost = gone.tolist()

@@ -40,13 +40,20 @@ class PhasedMessages:
     src: Int64Array
     dst: Int64Array
     spine: Int64Array
+    cables: Int64Array | None = None
+    """(2, messages), as in `ForsPlan`"""
 
     @staticmethod
     def of(plan: Any) -> PhasedMessages:
-        """From anything that has the four arrays. Messages of a host to itself need no network and are left out."""
+        """From anything that has the arrays. Messages of a host to itself need no network and are left out."""
         columns = [np.asarray(getattr(plan, name), np.int64) for name in ("phase", "src", "dst", "spine")]
-        away = columns[1] != columns[2]
-        return PhasedMessages(*(column[away] for column in columns))
+        cables = None if plan.cables is None else np.asarray(plan.cables, np.int64)
+        return PhasedMessages(*columns, cables).only(columns[1] != columns[2])
+
+    def only(self, kept: Flags) -> PhasedMessages:
+        """Those of the messages; `kept`: (messages,) bool."""
+        columns = (column[kept] for column in (self.phase, self.src, self.dst, self.spine))
+        return PhasedMessages(*columns, None if self.cables is None else self.cables[:, kept])
 
     def __len__(self) -> int:
         return len(self.phase)
@@ -65,8 +72,7 @@ class PhasedMessages:
             return self
         edges = (np.arange(count + 1) * len(numbers)) // count
         chosen = numbers[np.random.default_rng([seed, 11]).integers(edges[:-1], edges[1:])]
-        kept = np.isin(self.phase, chosen)
-        return PhasedMessages(self.phase[kept], self.src[kept], self.dst[kept], self.spine[kept])
+        return self.only(np.isin(self.phase, chosen))
 
 
 @dataclass(frozen=True)
@@ -149,7 +155,7 @@ class PhasedExchange:
         """links that hosts may use as far as they know, shape (leaves, spines)"""
         self.spine = messages.spine.copy()
         self.state = np.zeros(len(messages), np.int64)
-        self.flows = fabric.connect_pinned(messages.src, messages.dst, self.spine)
+        self.flows = fabric.connect_pinned(messages.src, messages.dst, self.spine, messages.cables)
         self.members = np.unique(np.concatenate([messages.src, messages.dst])).tolist()
         self.barrier = Barrier(fabric, self.members, pace.arity, self.up)
         self.times = PhaseTimes()
@@ -158,7 +164,6 @@ class PhasedExchange:
         self.crowds: list[int] = []
         """of every phase that has begun, the most messages under way on a link at a time"""
         self._queue = split(messages.phase)
-        self._mine = np.full(fabric.tree.slots, ABSENT, np.int64)
         self._plan_bytes: Int64Array | int = 0
         self._plan_edges: Int64Array | int = 0
         self._actors: list[Actor] = []
@@ -235,8 +240,6 @@ class PhasedExchange:
     def _begin_phase(self) -> None:
         """The root begins the next phase: its release is on its way."""
         flights = self._queue.pop(0)
-        self._mine[:] = ABSENT
-        self._mine[self.messages.src[flights]] = flights
         self.phase_flights.append(flights)
         self.crowds.append(1)
         now = self.fabric.now_ps
@@ -264,10 +267,11 @@ class PhasedExchange:
         self._awaited = bool((barrier.forwarded[barrier.members] < barrier.forwarded[barrier.root]).any())
 
     def _send(self, hosts: Int64Array) -> None:
-        """Hosts post their message of this phase, if they have one."""
-        mine = self._mine[hosts]
-        mine = mine[mine != ABSENT]
-        mine = mine[self.state[mine] == self.WAITS]
+        """Hosts post their messages of this phase, if they have any."""
+        sending = np.zeros(self.fabric.tree.slots, np.bool_)
+        sending[hosts] = True
+        flights = self.phase_flights[-1]
+        mine = flights[sending[self.messages.src[flights]] & (self.state[flights] == self.WAITS)]
         self._avoid(mine)
         self.state[mine] = self.SENT
         self._posted[mine] = self.spine[mine]
@@ -360,7 +364,7 @@ class PhasedExchange:
         src, dst = self.messages.src[flights], self.messages.dst[flights]
         tree = self.fabric.tree
         spine = self.spine[flights]
-        a, b = src // tree.spines, dst // tree.spines
+        a, b = src // tree.hosts, dst // tree.hosts
         broken = np.flatnonzero((spine != INSIDE) & ~(self.up[a, spine] & self.up[b, spine]))
         if not len(broken):
             return
@@ -384,7 +388,8 @@ class PhasedExchange:
         """Messages that are under way at a time, over these spines (shape of all messages)."""
         if len(flights):
             src, dst = self.messages.src[flights], self.messages.dst[flights]
-            crowd = contention(self.fabric.tree, np.zeros_like(flights), src, dst, spine[flights])
+            cables = None if self.messages.cables is None else self.messages.cables[:, flights]
+            crowd = contention(self.fabric.tree, np.zeros_like(flights), src, dst, spine[flights], cables)
             self.crowds[-1] = max(self.crowds[-1], int(crowd[0]))
 
     def check(self) -> ExchangeCounts:

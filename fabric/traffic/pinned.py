@@ -5,14 +5,17 @@
         flows = fabric.connect(src, dst, spine)
         post_many(flows, 1 << 20, now_ps=fabric.now_ps)
 
-Leaf u has the hosts u*m0 to u*m0 + m0 - 1, and a link to each of the m0 spines (FORS, section 4). A message to another
-leaf carries [spine, leaf, host] in its destination address (RFC 9800); inside a leaf it carries the plain address.
+Leaf u has the hosts u*m0 to u*m0 + m0 - 1, and a link to each of the m0 spines (FORS, section 4; `FatTree2` knows of
+other numbers of hosts and of parallel cables). A message to another leaf carries [spine, leaf, host] in its destination
+address (RFC 9800), or [uA of the cable up, uA of the cable down, host] where there are several; inside a leaf it
+carries the plain address.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +32,7 @@ from detour.hosts.frames.addresses import final_address, to_words
 from detour.hosts.paths import paths
 from detour.hosts.verbs.bulk import Flows, connect_many
 from detour.hosts.verbs.verbs import CongestionControl
-from detour.topo.address import usid_address
+from detour.topo.address import adjacency_function, usid_address
 from detour.topo.clos import leaf_spine
 from detour.topo.failures import Failure
 
@@ -70,9 +73,15 @@ class Tuning:
         marking = StepMarking(Amount(self.mark_packets))
         return Scheme("pinned", "lerp", "dctcp", "shortest", marking, hosts=tuple(hosts.items()))
 
-    def settings(self) -> RunSettings:
-        """Links, buffers, sizes and seed."""
-        links = LinkSettings(self.rate_bps, self.host_delay_ps, self.local_delay_ps, self.local_delay_ps)
+    def settings(self, speed: Fraction = Fraction(1)) -> RunSettings:
+        """Links (those between switches `speed` times as fast as hosts'), buffers, sizes and seed."""
+        links = LinkSettings(
+            self.rate_bps,
+            self.host_delay_ps,
+            self.local_delay_ps,
+            self.local_delay_ps,
+            switch_rate_bps=int(self.rate_bps * speed),
+        )
         return RunSettings(links, window=self.window, seed=self.seed)
 
 
@@ -86,14 +95,15 @@ class PinnedFabric(VirtualFabric):
             DetourError: the tree is not possible.
         """
         tuning = tuning or Tuning()
-        topology = leaf_spine(leaves=tree.leaves, spines=tree.spines, hosts=tree.spines)
-        super().__init__(topology, tuning.scheme(), tuning.settings(), queue_pairs=connections)
+        topology = leaf_spine(leaves=tree.leaves, spines=tree.spines, hosts=tree.hosts, cables=tree.cables)
+        super().__init__(topology, tuning.scheme(), tuning.settings(tree.speed), queue_pairs=connections)
         self.tree, self.tuning = tree, tuning
-        for leaf, spine in sorted(tree.failed):
-            self.cut(leaf, spine)
+        for leaf, uplink in sorted(tree.failed):
+            self.cut(leaf, uplink)
         if tree.failed:
             self.reroute(tree.failed)
         self._lists, self._finals = self._usid_lists()
+        self._by_cable = self._cable_lists() if tree.cables > 1 else None
         self._ports = np.random.default_rng([self.settings.seed, 7])
         self._up_rows: Int64Array | None = None
 
@@ -108,10 +118,24 @@ class PinnedFabric(VirtualFabric):
         finals = np.array([to_words(final_address((host.node_id,)))[0] for host in hosts], np.int64)
         return lists, finals
 
+    def _cable_lists(self) -> Int64Array:
+        """Destination addresses by spine, cable up, cable down and host, shape (m0, cables, cables, hosts, 2)."""
+        tree, hosts = self.tree, self.topology.hosts
+        lists = np.empty((tree.spines, tree.cables, tree.cables, len(hosts), 2), np.int64)
+        for spine, up, down in np.ndindex(lists.shape[:3]):
+            first = adjacency_function(self._up_port(spine * tree.cables + up))
+            for host in hosts:
+                second = adjacency_function(host.switch * tree.cables + down + 1)
+                lists[spine, up, down, host.index] = to_words(usid_address((first, second, host.node_id)))
+        return lists
+
     # -- connections ------------------------------------------------------------------------------------
 
-    def connect_pinned(self, src: Int64Array, dst: Int64Array, spine: Int64Array) -> Flows:
-        """Connections from hosts `src` to `dst` by way of `spine` (`INSIDE`: inside a leaf), shapes (n,).
+    def connect_pinned(
+        self, src: Int64Array, dst: Int64Array, spine: Int64Array, cables: Int64Array | None = None
+    ) -> Flows:
+        """Connections from hosts `src` to `dst` by way of `spine` (`INSIDE`: inside a leaf), shapes (n,), and of
+        `cables` (2, n), up and down (None: the switches choose among parallel ones).
 
         May be called again for more."""
         flows = connect_many(
@@ -123,13 +147,18 @@ class PinnedFabric(VirtualFabric):
             ports=self._ports.integers(0, 1 << 15, (len(src), 1)),
             seed=self.settings.seed,
         )
-        self.pin(flows.sender, dst, spine)
+        self.pin(flows.sender, dst, spine, cables)
         return flows
 
-    def pin(self, senders: Int64Array, dst: Int64Array, spine: Int64Array) -> None:
+    def pin(self, senders: Int64Array, dst: Int64Array, spine: Int64Array, cables: Int64Array | None = None) -> None:
         """The senders' packets go by these spines from the next one on. What is under way is not touched."""
         away = np.asarray(spine) != INSIDE
-        lists = np.where(away[:, None], self._lists[np.where(away, spine, 0), dst], 0)
+        over = np.where(away, spine, 0)
+        if cables is None or self._by_cable is None:
+            chosen = self._lists[over, dst]
+        else:
+            chosen = self._by_cable[over, cables[0], cables[1], dst]
+        lists = np.where(away[:, None], chosen, 0)
         candidate = self.hs.candidate
         candidate["dst_hi"][senders, 0], candidate["dst_lo"][senders, 0] = lists[:, 0], lists[:, 1]
         candidate["final_hi"][senders, 0] = np.where(away, self._finals[dst], 0)
@@ -150,38 +179,41 @@ class PinnedFabric(VirtualFabric):
 
     # -- failures ---------------------------------------------------------------------------------------
 
-    def port(self, leaf: int, spine: int) -> tuple[int, int]:
-        """(device id, port) of a leaf's link to a spine."""
-        return self.topology.switches[leaf].device_id, self.tree.spines + 1 + spine
+    def _up_port(self, uplink: int) -> int:
+        return self.tree.hosts + 1 + uplink
 
-    def link_index(self, leaf: int, spine: int) -> int:
+    def port(self, leaf: int, uplink: int) -> tuple[int, int]:
+        """(device id, port) of a leaf's link to a spine (its `uplink`, see `LeafSpineLink`)."""
+        return self.topology.switches[leaf].device_id, self._up_port(uplink)
+
+    def link_index(self, leaf: int, uplink: int) -> int:
         """The link's index in the topology."""
-        peer = self.topology.switches[leaf].peer(self.tree.spines + 1 + spine)
+        peer = self.topology.switches[leaf].peer(self._up_port(uplink))
         assert peer is not None  # every leaf has a link to every spine
         return peer.link
 
     def links_up(self) -> NDArray[np.bool_]:
-        """Whether the links' ports are up, shape (leaves, spines), as the leaves see it."""
+        """Whether the links' ports are up, shape (leaves, uplinks), as the leaves see it."""
         return self._of_uplinks("up") != 0
 
     def queued_up(self) -> Int64Array:
-        """Bytes that wait in the leaves for their links to the spines, shape (leaves, spines)."""
+        """Bytes that wait in the leaves for their links to the spines, shape (leaves, uplinks)."""
         return self._of_uplinks("queue_bytes")
 
     def _of_uplinks(self, name: str) -> Int64Array:
         stats = self.network.port_stats()
         if self._up_rows is None:
             at = {end: k for k, end in enumerate(zip(stats["device_id"].tolist(), stats["port"].tolist(), strict=True))}
-            ends = [at[self.port(u, c)] for u in range(self.tree.leaves) for c in range(self.tree.spines)]
+            ends = [at[self.port(u, c)] for u in range(self.tree.leaves) for c in range(self.tree.uplinks)]
             self._up_rows = np.array(ends, np.int64)
-        return stats[name][self._up_rows].astype(np.int64).reshape(self.tree.leaves, self.tree.spines)
+        return stats[name][self._up_rows].astype(np.int64).reshape(self.tree.leaves, self.tree.uplinks)
 
-    def cut(self, leaf: int, spine: int, *, silent: bool = False) -> None:
+    def cut(self, leaf: int, uplink: int, *, silent: bool = False) -> None:
         """Breaks a link: its ports go down, or, if `silent`, it loses every frame and looks as if it were up."""
         if silent:
-            self.network.set_faults(self.port(leaf, spine), loss=1.0)
+            self.network.set_faults(self.port(leaf, uplink), loss=1.0)
         else:
-            self.network.set_link(self.port(leaf, spine), False)
+            self.network.set_link(self.port(leaf, uplink), False)
 
     def cut_hosts(self, leaf: int) -> None:
         """Takes down the ports to a leaf's hosts."""
@@ -190,5 +222,5 @@ class PinnedFabric(VirtualFabric):
             self.network.set_link((switch.device_id, host.port), False)
 
     def reroute(self, dead: Iterable[LeafSpineLink]) -> int:
-        """Routes around dead (leaf, spine) links, for packets that no uSID list leads; returns entries written."""
+        """Routes around dead (leaf, uplink) links, for packets that no uSID list leads; returns entries written."""
         return self.replan(frozenset(Failure("link", self.link_index(u, c)) for u, c in dead))

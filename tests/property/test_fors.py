@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random two-level fat-trees, populations and failures: every plan is right, and none beats the bounds."""
 
+from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
@@ -20,13 +22,17 @@ MANY = settings(max_examples=120, deadline=None, derandomize=True, suppress_heal
 @st.composite
 def fabrics(draw: st.DrawFn) -> FatTree2:
     spines, leaves = draw(st.integers(1, 7)), draw(st.integers(1, 7))
-    links = st.tuples(st.integers(0, leaves - 1), st.integers(0, spines - 1))
-    failed = draw(st.frozensets(links, max_size=spines * leaves // 2))
+    hosts, cables, speed = spines, 1, Fraction(1)
+    if draw(st.booleans()):  # what the paper does not have
+        hosts, cables = draw(st.integers(1, 7)), draw(st.integers(1, 3))
+        speed = Fraction(draw(st.integers(1, 3)), draw(st.integers(1, 3)))
+    links = st.tuples(st.integers(0, leaves - 1), st.integers(0, spines * cables - 1))
+    failed = draw(st.frozensets(links, max_size=spines * cables * leaves // 2))
     population = ()
     if draw(st.booleans()):
-        population = tuple(draw(st.lists(st.integers(0, spines), min_size=leaves, max_size=leaves)))
+        population = tuple(draw(st.lists(st.integers(0, hosts), min_size=leaves, max_size=leaves)))
         population = population if any(population) else ()
-    fabric = FatTree2(spines, leaves, failed, population)
+    fabric = FatTree2(spines, leaves, failed, population, hosts=hosts, cables=cables, speed=speed)
     servers = np.flatnonzero(fabric.present()).tolist()
     group = draw(st.sets(st.sampled_from(servers))) if draw(st.booleans()) else ()
     return replace(fabric, group=tuple(group))
@@ -34,26 +40,31 @@ def fabrics(draw: st.DrawFn) -> FatTree2:
 
 def plainly_right(plan: ForsPlan) -> bool:
     """What `problems` checks, said once more in sets and loops."""
-    fabric, seen = plan.fabric, set()
+    fabric, seen = plan.fabric, Counter()
     pairs, cut = set(), {frozenset(pair) for pair in plan.unreachable}
-    rows = zip(plan.phase.tolist(), plan.src.tolist(), plan.dst.tolist(), plan.spine.tolist(), strict=True)
-    for phase, src, dst, spine in rows:
-        u, v = src // fabric.spines, dst // fabric.spines
+    cables = np.zeros((2, plan.flows), int) if plan.cables is None else plan.cables
+    columns = (plan.phase, plan.src, plan.dst, plan.spine, cables[0], cables[1])
+    for phase, src, dst, spine, up, down in zip(*(column.tolist() for column in columns), strict=True):
+        u, v = src // fabric.hosts, dst // fabric.hosts
         used = [(phase, "sends", src), (phase, "receives", dst)]
         if u != v:
-            used += [(phase, "up", u, spine), (phase, "down", v, spine)]
-            if spine < 0 or (u, spine) in fabric.failed or (v, spine) in fabric.failed:
+            first, second = (u, spine * fabric.cables + up), (v, spine * fabric.cables + down)
+            used += [(phase, "up", *first), (phase, "down", *second)]
+            if not 0 <= spine < fabric.spines or fabric.failed & {first, second}:
                 return False
-        if not 0 <= phase < plan.phases or any(one in seen for one in used) or (src, dst) in pairs:
+        if not 0 <= phase < plan.phases or (src, dst) in pairs:
             return False
         seen.update(used)
         pairs.add((src, dst))
+    most = {"sends": fabric.speed.denominator, "receives": fabric.speed.denominator}
+    if any(count > most.get(what[1], fabric.speed.numerator) for what, count in seen.items()):
+        return False
     servers = fabric.group or np.flatnonzero(fabric.present()).tolist()
     wanted = {
         (s, d)
         for s in servers
         for d in servers
-        if s != d and frozenset((s // fabric.spines, d // fabric.spines)) not in cut
+        if s != d and frozenset((s // fabric.hosts, d // fabric.hosts)) not in cut
     }
     return pairs == wanted
 
@@ -73,7 +84,7 @@ def test_plans(fabric):
 @given(fabrics(), st.data())
 def test_more_failures(fabric, data):
     plan = solve(fabric, skip_unreachable=True)
-    links = [(u, c) for u in range(fabric.leaves) for c in range(fabric.spines) if (u, c) not in fabric.failed]
+    links = [(u, c) for u in range(fabric.leaves) for c in range(fabric.uplinks) if (u, c) not in fabric.failed]
     more = data.draw(st.sets(st.sampled_from(links), max_size=3)) if links else set()
     after = fabric.with_failed(more)
     if after.unreachable() != fabric.unreachable():

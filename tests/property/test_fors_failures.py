@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import sys
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -22,14 +23,18 @@ MOST_FAILED = 0.7
 
 def drawn(number: int) -> FatTree2:
     """Up to 70 % of the links failed, and every pair of leaves joined: in every other draw by one spine that is whole,
-    else by any. Every third one has partly populated leaves, and in every fifth one only some servers take part."""
+    else by any. Every third one has partly populated leaves, and in every fifth one only some servers take part. In
+    every fourth one leaves have more or fewer servers than spines, and cables are several, slower or faster."""
     rng = random.Random(f"fors failures {number}")
     fabric = FatTree2(rng.randint(2, 10), rng.randint(2, 18))
-    wanted = round(rng.uniform(0.0, MOST_FAILED) * fabric.slots)
-    links = [(u, c) for u in range(fabric.leaves) for c in range(fabric.spines)]
+    if number % 4 > 2:
+        fabric = replace(fabric, hosts=rng.randint(1, 12), population=(), cables=rng.randint(1, 3))
+        fabric = replace(fabric, population=(), speed=Fraction(rng.randint(1, 4), rng.randint(1, 4)))
+    wanted = round(rng.uniform(0.0, MOST_FAILED) * fabric.leaves * fabric.uplinks)
+    links = [(u, c) for u in range(fabric.leaves) for c in range(fabric.uplinks)]
     rng.shuffle(links)
     if number % 2:
-        whole = rng.randrange(fabric.spines)
+        whole = rng.randrange(fabric.uplinks)
         fabric = fabric.with_failed([link for link in links if link[1] != whole][:wanted])
     else:
         for link in links:
@@ -37,8 +42,8 @@ def drawn(number: int) -> FatTree2:
             if len(fabric.failed) < wanted and not worse.unreachable():
                 fabric = worse
     if number % 3 == 0:
-        population = tuple(rng.randint(0, fabric.spines) for _ in range(fabric.leaves - 1))
-        fabric = replace(fabric, population=(fabric.spines, *population))
+        population = tuple(rng.randint(0, fabric.hosts) for _ in range(fabric.leaves - 1))
+        fabric = replace(fabric, population=(fabric.hosts, *population))
     if number % 5 == 0:
         there = np.flatnonzero(fabric.present()).tolist()
         fabric = replace(fabric, group=tuple(rng.sample(there, rng.randint(1, len(there)))))

@@ -156,7 +156,7 @@ class VirtualFabric(NetworkFabric):
 
     def _cable(self, link: Link) -> CableTerms:
         links = self.settings.links
-        return links.rate_bps, links.delay_ps(link.kind)
+        return links.speed_bps(link.kind), links.delay_ps(link.kind)
 
     def _add_loss(self) -> None:
         for link in self.topology.links:

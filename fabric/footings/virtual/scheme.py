@@ -25,7 +25,8 @@ PathControl: TypeAlias = Literal["telemetry", "shortest", "detour", "pinned"]
 
 @dataclass(frozen=True)
 class LinkSettings:
-    """Rate of every link, and delays by the kind of link. `overhead_bytes`: what a frame takes on a link beside its own
+    """Rate of every link, and delays by the kind of link. `switch_rate_bps`: of those between switches, if they are not
+    like hosts' (0: they are). `overhead_bytes`: what a frame takes on a link beside its own
     bytes; Ethernet's preamble and gap are 20 (IEEE 802.3), and 0 is a link that knows neither."""
 
     rate_bps: int = 100_000_000_000
@@ -33,6 +34,11 @@ class LinkSettings:
     local_delay_ps: int = US
     global_delay_ps: int = US
     overhead_bytes: int = 0
+    switch_rate_bps: int = 0
+
+    def speed_bps(self, kind: str) -> int:
+        """The rate of a link of kind `host`, `local` or `global`."""
+        return self.rate_bps if kind == "host" else self.switch_rate_bps or self.rate_bps
 
     def delay_ps(self, kind: str) -> int:
         """Of a link of kind `host`, `local` or `global`."""
@@ -62,7 +68,9 @@ class SwitchMemory:
         Raises:
             DetourError: PFC without headroom, or headroom beyond what there is.
         """
-        room = headroom(links.rate_bps, links.longest_ps, PACKET_BYTES, links.overhead_bytes)
+        room = headroom(
+            max(links.rate_bps, links.switch_rate_bps), links.longest_ps, PACKET_BYTES, links.overhead_bytes
+        )
         return Buffers(
             self.port_bytes * ports,
             lossless=lossless,

@@ -46,6 +46,40 @@ def test_a_plan_goes_through_a_file(capsys, tmp_path):
     assert json.loads(out)["problems"][0].endswith("is there 0 times instead of 1")
 
 
+def test_parallel_cables_go_through_a_file(capsys, tmp_path):
+    path, options = tmp_path / "plan.csv", ["--topo", "ft:m0=2,m1=4,hosts=4,cables=2", "--fail", "0:0:1,3:1"]
+    code, out, _ = run(capsys, "schedule", *options, "--out", path, "--json")
+    found = json.loads(out)
+    assert (code, found["fabric"], found["failed"]) == (0, "FT(2;2,4;hosts=4,cables=2)", ["0:0:1", "3:1:0", "3:1:1"])
+    assert (found["phases"], found["bound"], found["verified"]) == (24, 24, True)
+    assert path.read_text().startswith("phase,src,dst,spine,up,down\n")
+    code, out, _ = run(capsys, "verify", path, *options, "--json")
+    assert (code, json.loads(out)["optimal"]) == (0, True)
+    code, out, _ = run(capsys, "verify", path, *options[:2], "--fail", "1:0:0", "--json")
+    assert code == 1
+    assert "uses the failed link 1:0:0" in json.loads(out)["problems"][0]
+    assert run(capsys, "export", path, *options, "--format", "json", "--out", tmp_path / "plan.json")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("topo", "fail", "text"),
+    [
+        ("ft:m0=2,m1=4,cables=0", None, "cables=0 is less than 1"),
+        ("ft:m0=2,m1=4,hosts=0", None, "hosts=0 is less than 1"),
+        ("ft:m0=2,m1=4,speed=0", None, "speed=0 is not a fraction of numbers in 1..16"),
+        ("ft:m0=2,m1=4,speed=fast", None, "speed=fast is not a number like 2 or a fraction like 1/2"),
+        ("ft:m0=2,m1=4,speed=1/0", None, "speed=1/0 is not a number"),
+        ("ft:m0=2,m1=4,cables=2", "0:0:2", "has no link 0:0:2 (leaf 0..3, spine 0..1, cable 0..1)"),
+        ("ft:m0=2,m1=4", "0:0:1", "has no link 0:0:1 (leaf 0..3, spine 0..1)"),
+        ("ft:m0=2,m1=4,cables=2", "0", "'0' is not leaf:spine or leaf:spine:cable, like 0:3:1"),
+    ],
+)
+def test_cables_that_are_refused(capsys, topo, fail, text):
+    code, _, err = run(capsys, "schedule", "--topo", topo, *(["--fail", fail] if fail else []))
+    assert (code, err.count("\n")) == (2, 1)
+    assert text in err
+
+
 def test_the_fewest_phases_are_verified_as_such(capsys, tmp_path):
     path, nine = tmp_path / "plan.csv", ["--topo", "ft:m0=3,m1=3"]
     _, out, _ = run(capsys, "schedule", *nine, "--out", path)

@@ -41,6 +41,31 @@ def test_no_flow_crosses_a_spine(capsys: pytest.CaptureFixture[str]) -> None:
     assert (found["phases"], found["exchange"]["delivered"]) == (5, 30)
 
 
+@pytest.mark.parametrize(
+    ("topo", "fail", "routing", "phases", "crowd"),
+    [
+        ("ft:m0=2,m1=3,hosts=4", "0:0", "fors", 32, 1),
+        ("ft:m0=2,m1=3,hosts=3,cables=2", "0:0:1,1:0:0", "fors", 8, 1),
+        ("ft:m0=2,m1=3,hosts=4,cables=2", None, "ftree", 11, 1),
+        ("ft:m0=2,m1=3,hosts=3,cables=2", "0:0:1,1:0:0", "minhop", 8, 2),
+        ("ft:m0=2,m1=3,hosts=3,speed=2", None, "fors", 8, 2),
+        ("ft:m0=3,m1=3,hosts=3,speed=1/2", None, "fors", 6, 1),
+    ],
+)
+def test_oversubscription_and_parallel_cables(
+    topo: str, fail: str | None, routing: str, phases: int, crowd: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The addresses take every message over its own cable: without failures a phase never lasts as long as two."""
+    options = ("--topo", topo, *(("--fail", fail) if fail else ()), "--message", "50k", "--routing", routing)
+    assert main(["fors", "run", *options, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["phases"], found["most_flows_on_a_link"]["max"]) == (phases, crowd)
+    assert found["exchange"]["delivered"] == found["messages"] == found["servers"] * (found["servers"] - 1)
+    slow = 2 if "1/2" in topo else 1
+    if routing != "minhop":
+        assert found["phase_us"]["max"] < slow * 50e3 * 8 / 200e3 + 6
+
+
 def test_links_that_failed_before_and_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SMALL, "--fail", "*:1", "--routing", "ftree", "--phases", "3"]) == 0
     text = capsys.readouterr().out
@@ -67,6 +92,8 @@ def test_links_that_failed_before_and_a_table(capsys: pytest.CaptureFixture[str]
         (("--straggler", "3:soon"), "--straggler: 'soon' is not a time like 500us"),
         (("--jitter", "1"), "not a time like 500us"),
         (("--rate", "1000"), "less than 1 Mb/s"),
+        (("--topo", "ft:m0=2,m1=2,cables=2", "--fail", "0:0", "--fail-at", "1us"), "need one cable between leaf and"),
+        (("--topo", "ft:m0=2,m1=2,speed=2", "--routing", "ftree-ar"), "ftree-ar need one cable"),
     ],
 )
 def test_refusals_are_one_line(options: tuple[str, ...], rule: str, capsys: pytest.CaptureFixture[str]) -> None:

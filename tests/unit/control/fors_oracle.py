@@ -16,13 +16,15 @@ from detour.control.fors.fabric import FatTree2
 def feasible(fabric: FatTree2, phases: int) -> bool:
     """Whether an all-to-all exchange fits into so many phases: over servers and phases, slow."""
     alive = fabric.alive()
-    servers = [s for s in range(fabric.slots) if s % fabric.spines < fabric.population[s // fabric.spines]]
+    cables = {(u, c): int(n) for (u, c), n in np.ndenumerate(fabric.working().sum(axis=2))}
+    most, often = fabric.speed.numerator, fabric.speed.denominator
+    servers = [s for s in range(fabric.slots) if s % fabric.hosts < fabric.population[s // fabric.hosts]]
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
     rows: dict[tuple, list[int]] = {}
     count = 0
     for s, d in itertools.permutations(servers, 2):
-        u, v = s // fabric.spines, d // fabric.spines
+        u, v = s // fabric.hosts, d // fabric.hosts
         spines = [-1] if u == v else [c for c in range(fabric.spines) if alive[u, c] and alive[v, c]]
         for p, c in itertools.product(range(phases), spines):
             sets = [("pair", s, d), ("sends", p, s), ("receives", p, d)]
@@ -36,7 +38,8 @@ def feasible(fabric: FatTree2, phases: int) -> bool:
     integer = np.full(count, highspy.HighsVarType.kInteger.value, np.uint8)
     solver.changeColsIntegrality(count, list(range(count)), integer)
     for name, columns in rows.items():
-        solver.addRow(1 if name[0] == "pair" else 0, 1, len(columns), columns, [1.0] * len(columns))
+        room = {"pair": 1, "sends": often, "receives": often}.get(name[0]) or most * cables[name[2:]]
+        solver.addRow(1 if name[0] == "pair" else 0, room, len(columns), columns, [1.0] * len(columns))
     solver.run()
     status = solver.getModelStatus()
     assert status in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible)
@@ -50,14 +53,16 @@ def least_phases(fabric: FatTree2) -> int:
     """
     alive, population = fabric.alive(), fabric.sizes().tolist()
     pairs = [(u, v) for u, v in itertools.permutations(range(fabric.leaves), 2) if population[u] * population[v]]
+    by_servers = -(-(fabric.servers - 1) // fabric.speed.denominator)
     if not pairs:
-        return fabric.servers - 1
+        return by_servers
     paths = [(k, u, v, c) for k, (u, v) in enumerate(pairs) for c in np.flatnonzero(alive[u] & alive[v]).tolist()]
     pair, u, v, c = np.array(paths).T
-    columns, links = np.arange(len(paths)), fabric.slots
+    columns, links = np.arange(len(paths)), fabric.leaves * fabric.spines
+    room = np.tile(fabric.working().sum(axis=2).ravel() * float(fabric.speed.numerator), 2)
     up, down = u * fabric.spines + c, links + v * fabric.spines + c
     load = coo_array((np.ones(2 * len(paths)), (np.r_[up, down], np.r_[columns, columns])), (2 * links, len(paths)))
-    most = coo_array(-np.ones((2 * links, 1)))
+    most = coo_array(-room[:, None])
     found = linprog(
         np.r_[np.zeros(len(paths)), 1.0],
         A_ub=hstack([load, most]),
@@ -67,4 +72,4 @@ def least_phases(fabric: FatTree2) -> int:
         method="highs-ds",
     )
     assert found.status == 0, found.message
-    return max(fabric.servers - 1, int(np.ceil(found.fun - 1e-6)))
+    return max(by_servers, int(np.ceil(found.fun - 1e-6)))

@@ -4,6 +4,7 @@
 import json
 import re
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,13 +15,17 @@ from detour.base.errors import DetourError
 from detour.control.fors import FatTree2, ForsPlan, solve
 from detour.control.fors.collective import msccl, schedule_json
 from detour.control.fors.plan import INSIDE
-from detour.control.fors.subnet import forwarding_tables, made_up_guids, path_bits, read_guids, simulated
+from detour.control.fors.subnet import forwarding_tables, made_up_guids, path_bits, path_of, read_guids, simulated
 
 FABRICS = [
     FatTree2(4, 3, frozenset({(0, 0), (1, 2)})),
     FatTree2(5, 4, frozenset({(0, 0), (0, 1), (2, 4), (3, 3)}), (5, 3, 0, 4)),
     FatTree2(3, 4, frozenset({(1, 1)}), group=(0, 1, 3, 7, 8, 11)),
     FatTree2(1, 2),
+]
+CABLES = [
+    FatTree2(2, 3, frozenset({(0, 0), (1, 3)}), hosts=5, cables=2),
+    FatTree2(3, 3, frozenset({(0, 0), (0, 1), (2, 4)}), hosts=3, cables=2, speed=Fraction(2, 3)),
 ]
 
 
@@ -67,6 +72,35 @@ def test_forwarding_tables_take_every_flow_over_the_spine_that_its_path_bits_nam
                 assert ports[f"spine{spine}"][base[f"server{server}"] + choice] == server // m0 + 1
 
 
+@pytest.mark.parametrize("fabric", CABLES)
+def test_forwarding_tables_take_every_flow_over_its_cables(fabric: FatTree2) -> None:
+    ports, base = tables(fabric)
+    plan, hosts = solve(fabric), fabric.hosts
+    assert plan.cables is not None
+    bits = path_of(fabric, plan.spine, plan.cables)
+    for row, (src, dst, spine) in enumerate(
+        zip(plan.src.tolist(), plan.dst.tolist(), plan.spine.tolist(), strict=True)
+    ):
+        lid = base[f"server{dst}"] + max(int(bits[row]), 0)
+        port = ports[f"leaf{src // hosts}"][lid]
+        if spine != INSIDE:
+            up, down = plan.cables[:, row].tolist()
+            assert port == hosts + 1 + spine * fabric.cables + up
+            assert ports[f"spine{spine}"][lid] == dst // hosts * fabric.cables + down + 1
+            port = ports[f"leaf{dst // hosts}"][lid]
+        assert port == dst % hosts + 1
+    working = fabric.working()
+    for server in np.flatnonzero(fabric.present()).tolist():
+        for leaf in set(range(fabric.leaves)) - {server // hosts}:
+            for choice in range(1 << path_bits(fabric)):
+                lid = base[f"server{server}"] + choice
+                spine, up = divmod(ports[f"leaf{leaf}"][lid] - hosts - 1, fabric.cables)
+                assert working[leaf, spine, up]
+                far, down = divmod(ports[f"spine{spine}"][lid] - 1, fabric.cables)
+                assert far == server // hosts
+                assert working[far, spine, down]
+
+
 def test_lids_are_distinct_and_the_servers_are_aligned() -> None:
     fabric = FABRICS[1]
     _, base = tables(fabric)
@@ -80,7 +114,7 @@ def test_lids_are_distinct_and_the_servers_are_aligned() -> None:
     assert switches[-1] < servers[0]
 
 
-@pytest.mark.parametrize("fabric", FABRICS)
+@pytest.mark.parametrize("fabric", FABRICS + CABLES)
 def test_the_simulated_fabric_has_every_working_link_at_both_ends(fabric: FatTree2) -> None:
     links, name = set(), ""
     for line in simulated(fabric, made_up_guids(fabric)):
@@ -89,10 +123,11 @@ def test_the_simulated_fabric_has_every_working_link_at_both_ends(fabric: FatTre
         elif end := re.fullmatch(r'\[(\d+)\]\t"(\w+)"\[(\d+)\]', line):
             links.add(((name, int(end[1])), (end[2], int(end[3]))))
     assert all((there, here) in links for here, there in links)
-    assert len(links) == 2 * int(fabric.alive().sum() + fabric.present().sum())
-    m0 = fabric.spines
-    for leaf, spine in np.argwhere(fabric.alive()).tolist():
-        assert ((f"leaf{leaf}", m0 + 1 + spine), (f"spine{spine}", leaf + 1)) in links
+    assert len(links) == 2 * int(fabric.working().sum() + fabric.present().sum())
+    count = fabric.cables
+    for leaf, spine, cable in np.argwhere(fabric.working()).tolist():
+        up, down = fabric.hosts + 1 + spine * count + cable, leaf * count + cable + 1
+        assert ((f"leaf{leaf}", up), (f"spine{spine}", down)) in links
 
 
 def channels_are_those_of_both_ends(root: ElementTree.Element) -> None:
@@ -154,7 +189,7 @@ def executed(plan: ForsPlan) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(
-    "fabric", [FABRICS[0], FABRICS[2], FatTree2(2, 3, population=(2, 1, 2)), FatTree2(1, 1), FatTree2(8, 5)]
+    "fabric", [FABRICS[0], FABRICS[2], FatTree2(2, 3, population=(2, 1, 2)), FatTree2(1, 1), FatTree2(8, 5), *CABLES]
 )
 def test_an_msccl_algorithm_delivers_every_part_in_each_ranks_order(fabric: FatTree2) -> None:
     plan = solve(fabric)
@@ -185,7 +220,21 @@ def test_json_has_ranks_and_spines() -> None:
     )
 
 
+def test_json_has_cables() -> None:
+    plan = solve(CABLES[0])
+    assert plan.cables is not None
+    found = json.loads(schedule_json(plan))
+    assert found["failed"] == ["0:0:0", "1:1:1"]
+    inside = [plan.spine == INSIDE] * 2
+    wanted = np.where(inside, -1, plan.cables)
+    flows = [one for flows in found["phases"] for one in flows]
+    ways = [[-1 if one[way] is None else one[way] for one in flows] for way in ("up", "down")]
+    assert ways == wanted.tolist()
+
+
 def test_what_cannot_be_exported(tmp_path: Path) -> None:
+    with pytest.raises(DetourError, match="names 128 ways"):
+        path_bits(FatTree2(40, 2, cables=2))
     with pytest.raises(DetourError, match="an LMC of 7 names 128 spines, not 129"):
         path_bits(FatTree2(129, 2))
     with pytest.raises(DetourError, match="128 LIDs for each of 11400 servers"):

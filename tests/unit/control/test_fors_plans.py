@@ -3,6 +3,7 @@
 
 import random
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -112,6 +113,74 @@ def test_as_few_phases_as_there_can_be():
         checked += 1
 
 
+def test_as_few_phases_as_there_can_be_with_other_cables():
+    """The same with more servers than spines, parallel cables, and slower and faster ones."""
+    rng = random.Random("fors tiny cables")
+    checked = 0
+    while checked < 25:
+        spines, leaves, hosts = rng.choice([(1, 2, 2), (2, 2, 3), (1, 3, 2), (2, 3, 2), (1, 2, 3), (2, 2, 2)])
+        speed = Fraction(*rng.choice([(1, 1), (1, 2), (2, 1), (2, 3), (3, 2)]))
+        fabric = FatTree2(spines, leaves, hosts=hosts, cables=rng.randint(1, 2), speed=speed)
+        links = [(u, c) for u in range(leaves) for c in range(fabric.uplinks) if rng.random() < 0.25]
+        fabric = fabric.with_failed(links)
+        if fabric.unreachable():
+            continue
+        plan = solve(fabric)
+        assert problems(plan) == []
+        assert plan.optimal
+        assert feasible(fabric, plan.phases), fabric
+        assert not feasible(fabric, plan.phases - 1), fabric
+        checked += 1
+
+
+@pytest.mark.parametrize(
+    ("topo", "fail", "phases"),
+    [
+        # A leaf's 8 * 40 flows over four uplinks; without one of them over three.
+        ("ft:m0=4,m1=6,hosts=8", None, 80),
+        ("ft:m0=4,m1=6,hosts=8", "0:0", 107),
+        ("ft:m0=2,m1=6,hosts=8,cables=2", "0:0:1", 107),
+        ("ft:m0=2,m1=6,hosts=8,cables=2", "0:0:0,1:0:1", 107),
+        # All of a spine's cables at one leaf: what goes there has the other spine only.
+        ("ft:m0=2,m1=6,hosts=8,cables=2", "0:0", 160),
+        ("ft:m0=4,m1=6,hosts=8,speed=2", None, 47),
+        ("ft:m0=4,m1=6,hosts=8,speed=1/2", None, 80),
+        ("ft:m0=4,m1=6,hosts=4,speed=1/2", None, 20),
+    ],
+)
+def test_oversubscription_and_parallel_cables(topo, fail, phases):
+    plan = solve(parse_fabric(topo, fail))
+    assert problems(plan) == []
+    assert (plan.phases, plan.lower_bound, plan.optimal) == (phases, phases, True)
+
+
+def test_what_is_wrong_with_a_cable_is_found():
+    plan = solve(parse_fabric("ft:m0=2,m1=4,hosts=4,cables=2"))
+    assert problems(plan) == []
+    assert "names no cables" in problems(replace(plan, cables=None))[0]
+    assert plan.cables is not None
+    row = int(np.flatnonzero(plan.spine != INSIDE)[0])
+    for value, text in ((2, "up 2 is not in 0..1"), (1 - plan.cables[0, row], "is used more than once (up)")):
+        cables = plan.cables.copy()
+        cables[0, row] = value
+        assert any(text in line for line in problems(replace(plan, cables=cables)))
+    link = int(plan.src[row]) // 4, int(plan.uplink(0)[row])
+    broken = replace(plan, fabric=plan.fabric.with_failed([link]))
+    assert f"uses the failed link {plan.fabric.link_name(*link)}" in problems(broken)[0]
+    # Twice as fast: two flows of a cable are right, three are not.
+    fast = solve(parse_fabric("ft:m0=1,m1=2,hosts=3,speed=2"))
+    assert (fast.phases, problems(fast)) == (5, [])
+    crowded = replace(fast, phase=np.zeros_like(fast.phase))
+    assert any("is used more than 2 times" in line for line in problems(crowded, most=100))
+
+
+def test_more_failures_of_parallel_cables_are_planned_anew():
+    plan = solve(parse_fabric("ft:m0=2,m1=4,hosts=4,cables=2"))
+    change = reroute(plan, plan.fabric.with_failed({(0, 0)}))
+    assert change.anew
+    assert (change.plan.phases, problems(change.plan)) == (16, [])
+
+
 def test_some_servers_only():
     fabric = parse_fabric(DAQ, SW_0_5_11, servers=326)
     plan = solve(fabric)
@@ -180,7 +249,7 @@ def test_solutions_unlike_their_transpose():
     one, other = demand.ends()
     for flows in (forth, back):
         assert (np.bincount(demand.path_pair, flows) == demand.flows).all()
-    links = demand.alive.size
+    links = demand.room.size
     up = np.bincount(one, forth, links) + np.bincount(other, back, links)
     down = np.bincount(other, forth, links) + np.bincount(one, back, links)
     assert max(up.max(), down.max()) <= 45

@@ -120,7 +120,7 @@ def test_fabrics_as_text():
     assert (fabric.reduction, fabric.servers, fabric.slots, fabric.name) == (4, 10, 12, "FT(2;4,3)")
     assert fabric.unreachable() == [(0, 2), (1, 2)]
     assert np.flatnonzero(~fabric.present()).tolist() == [7, 11]
-    assert spread(20, 18, 326) == (19, 19, *(18,) * 16)
+    assert spread(FatTree2(20, 18), 326) == (19, 19, *(18,) * 16)
 
 
 @pytest.mark.parametrize(
