@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from detour.base.errors import DetourError
 from detour.base.progress import Progress
 from detour.base.tables import Table, left
-from detour.cli import fors_export, fors_run
-from detour.cli.fors_export import fabric_of
+from detour.cli import fors_export, fors_run, fors_sizes
+from detour.cli.fors_fabric import fabric_of
 from detour.cli.output import present, shown_progress
 from detour.cli.parser import Parser, command
 
@@ -62,6 +62,7 @@ def register(commands: Any) -> None:
     fors = commands.add_parser("fors", help="all-to-all exchanges on fat-trees with failed links, without contention")
     kinds = fors.add_subparsers(dest="fors", metavar="WHAT", required=True)
     schedule = _add(kinds, "schedule", "phases of an exchange, as few as there can be", _schedule)
+    fors_sizes.register(schedule)
     schedule.add_argument(
         "--algorithm", choices=_SCHEDULES, default="fors", help="the others know of no failures; Ftree routes them"
     )
@@ -71,6 +72,7 @@ def register(commands: Any) -> None:
     )
     verify = _add(kinds, "verify", "check a plan: every pair once, no contention, no failed link", _verify, out=False)
     verify.add_argument("file", type=Path, metavar="FILE", help="CSV with phase,src,dst,spine")
+    fors_sizes.register(verify, cost=False)
     fors_export.register(_add(kinds, "export", "a plan for other people's tools", fors_export.run, out=False))
     fors_run.register(kinds)
 
@@ -97,6 +99,10 @@ def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Par
 
 
 def _schedule(options: argparse.Namespace) -> int:
+    if fors_sizes.wanted(options):
+        if options.algorithm != "fors":
+            raise DetourError(f"--algorithm {options.algorithm} knows of no sizes; `fors run --routing` compares them")
+        return fors_sizes.schedule(options)
     if options.algorithm == "fors":
         return _finish(options, _plan(options))
     from detour.control.fors.baselines import SCHEDULES, ftree
@@ -162,6 +168,8 @@ def _warm(options: argparse.Namespace) -> Iterator[Progress]:
 
 
 def _verify(options: argparse.Namespace) -> int:
+    if fors_sizes.wanted(options):
+        return fors_sizes.verify(options)
     from detour.control.fors import files
     from detour.control.fors.solve import proven_bound
 

@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from detour.base.errors import DetourError
+from detour.cli import fors_sizes
+from detour.cli.fors_fabric import fabric_of
 from detour.cli.parser import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from detour.control.fors import FatTree2
+    import numpy as np
+
+    from detour.control.fors import FatTree2, ForsPlan
 
 _FORMATS = ("opensm", "ibsim", "msccl", "json")
 
@@ -28,36 +32,13 @@ def register(parser: Parser) -> None:
         help="opensm: forwarding tables (-R file -U); ibsim: the fabric; msccl: XML; json: phases, ranks and spines",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="what to write")
+    fors_sizes.register(parser, cost=False)
     parser.add_argument("--guids", type=Path, metavar="FILE", help="name,guid of switches and servers (made up)")
-
-
-def fabric_of(options: argparse.Namespace) -> FatTree2:
-    """The fabric that the options describe.
-
-    Raises:
-        DetourError: they do not describe one, or pairs of its leaves cannot reach each other and may not be skipped.
-    """
-    from detour.control.fors import parse_fabric, random_failures
-    from detour.control.fors.solve import unreachable_text
-
-    fabric = parse_fabric(options.topo, options.fail, options.servers, options.population, options.group)
-    if options.random_failures is not None:
-        fabric = random_failures(fabric, options.random_failures, options.seed)
-    lost = fabric.unreachable()
-    if lost and not options.skip_unreachable:
-        raise DetourError(unreachable_text(fabric, tuple(lost)))
-    return fabric
 
 
 def run(options: argparse.Namespace) -> int:
     """Writes a plan in a format, if it is right."""
-    from detour.control.fors import files
-    from detour.control.fors.verify import problems
-
-    fabric = fabric_of(options)
-    plan = files.read(fabric, options.file, tuple(fabric.unreachable()))
-    for text in problems(plan, most=1):
-        raise DetourError(f"{options.file} is no plan for {fabric.name} with {fabric.servers} servers: {text}")
+    fabric, plan, sent = _right_plan(options)
     if options.guids is not None and options.format not in ("opensm", "ibsim"):
         raise DetourError(f"--guids is for opensm and ibsim; {options.format} has none")
     if options.format in ("opensm", "ibsim"):
@@ -65,13 +46,40 @@ def run(options: argparse.Namespace) -> int:
     else:
         from detour.control.fors.collective import msccl, schedule_json
 
-        lines = msccl(plan) if options.format == "msccl" else [schedule_json(plan).rstrip("\n")]
+        if options.format == "msccl" and sent is not None:
+            raise DetourError("MSCCL's all-to-all has messages of one size; json takes those of unlike size")
+        lines = msccl(plan) if options.format == "msccl" else [schedule_json(plan, sent).rstrip("\n")]
     text = "\n".join([*lines, ""])
     try:
         options.out.write_text(text)
     except OSError as error:
         raise DetourError(f"{options.out}: {error.strerror}") from error
     return 0
+
+
+def _right_plan(options: argparse.Namespace) -> tuple[FatTree2, ForsPlan, np.ndarray | None]:
+    """The fabric, the file's plan and, with sizes, the bytes of its rows.
+
+    Raises:
+        DetourError: something is wrong with it.
+    """
+    from detour.control.fors import files
+    from detour.control.fors.unequal import read_unequal, unequal_problems
+    from detour.control.fors.verify import problems
+
+    sent = None
+    if fors_sizes.wanted(options):
+        fabric = fors_sizes.named_fabric(options)
+        sizes = fors_sizes.sizes_of(options, fabric)
+        unequal = read_unequal(fabric, options.file, sizes, skip_unreachable=options.skip_unreachable)
+        plan, sent, found = unequal.plan, unequal.sent, unequal_problems(unequal, most=1)
+    else:
+        fabric = fabric_of(options)
+        plan = files.read(fabric, options.file, tuple(fabric.unreachable()))
+        found = problems(plan, most=1)
+    for text in found:
+        raise DetourError(f"{options.file} is no plan for {fabric.name} with {fabric.servers} servers: {text}")
+    return fabric, plan, sent
 
 
 def _subnet(fabric: FatTree2, form: str, guids: Path | None) -> Iterable[str]:

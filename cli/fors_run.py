@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.base.tables import Table, left
+from detour.cli import fors_sizes
 from detour.cli.output import present, shown_progress
 from detour.cli.parser import byte_count, command
 
@@ -41,7 +42,10 @@ def register(kinds: Any) -> None:
     parser.add_argument("--silent", action="store_true", help="failing links lose frames, but their ports stay up")
     parser.add_argument("--random-failures", type=int, default=0, metavar="N", help="links failed from the beginning")
     parser.add_argument("--routing", default="fors", metavar="fors|ftree|minhop|ftree-ar")
-    parser.add_argument("--message", type=byte_count, default=600_000, metavar="BYTES", help="of every message (600k)")
+    parser.add_argument(
+        "--message", type=byte_count, default=600_000, metavar="BYTES", help="of every message, or their mean (600k)"
+    )
+    fors_sizes.register(parser, message=False, cost=False)
     parser.add_argument("--rate", type=byte_count, default=200 * 10**9, metavar="BPS", help="of every link (200G)")
     parser.add_argument(
         "--phases", type=int, default=0, metavar="N", help="so many, drawn from all parts (default: all)"
@@ -102,6 +106,8 @@ def _run(options: argparse.Namespace) -> int:
         raise DetourError("--silent needs --fail-at: links that have failed before are known to everybody")
     else:
         fabric = fabric.with_failed(parse_links(fabric, options.fail))
+    if fors_sizes.wanted(options) and options.phases:
+        raise DetourError("--phases executes some phases for all; those of messages of unlike size are unlike")
     run = ExchangeRun(
         fabric,
         options.routing,
@@ -111,6 +117,7 @@ def _run(options: argparse.Namespace) -> int:
         Tuning(rate_bps=options.rate, seed=options.seed),
         Delays(plan_ps=options.plan_time),
         skip_unreachable=options.skip_unreachable,
+        sizes=fors_sizes.sizes_of(options, fabric) if fors_sizes.wanted(options) else None,
     )
     with shown_progress(options.json) as progress:
         warm.ensure(progress)
@@ -167,6 +174,10 @@ def _measured(result: ExchangeResult) -> Table[tuple[str, str]]:
         ("missing, repeated, given up", f"{counts.missing}, {counts.repeated}, {counts.given_up}"),
         ("packets sent again", str(counts.retransmitted_packets)),
     ]
+    if isinstance(result.bound_us, float) and isinstance(result.over_bound, float):
+        rows.insert(
+            5, ("at least", f"{result.bound_us / 1e3:.3f} ms of bytes; the exchange took {result.over_bound:.3f} of it")
+        )
     rows += [(f"links {', '.join(each.links[:6])}", _story(each)) for each in result.detections]
     if result.planning_seconds:
         took = ", ".join(f"{1000 * seconds:.2f}" for seconds in result.planning_seconds)

@@ -33,8 +33,11 @@ def ranks_of(plan: ForsPlan) -> np.ndarray:
     return np.where(part, np.cumsum(part) - 1, -1)
 
 
-def schedule_json(plan: ForsPlan) -> str:
-    """The plan as JSON: who sends to whom in every phase, over which spine (null inside a leaf)."""
+def schedule_json(plan: ForsPlan, sent: np.ndarray | None = None) -> str:
+    """The plan as JSON: who sends to whom in every phase, over which spine (null inside a leaf).
+
+    `sent`: (flows,) bytes, where they are unlike.
+    """
     ranks = ranks_of(plan)
     phases: list[list[dict[str, int | None]]] = [[] for _ in range(plan.phases)]
     rows = zip(plan.phase.tolist(), plan.src.tolist(), plan.dst.tolist(), plan.spine.tolist(), strict=True)
@@ -44,9 +47,11 @@ def schedule_json(plan: ForsPlan) -> str:
         if plan.cables is not None:
             up, down = plan.cables[:, row].tolist()
             flow |= {"up": None if over is None else up, "down": None if over is None else down}
+        if sent is not None:
+            flow["bytes"] = int(sent[row])
         phases[phase].append(flow)
     head = {
-        "collective": "alltoall",
+        "collective": "alltoall" if sent is None else "alltoallv",
         "fabric": plan.fabric.name,
         "failed": plan.fabric.failed_names(),
         "servers": np.flatnonzero(ranks >= 0).tolist(),

@@ -19,12 +19,14 @@ from detour.control.fors.plan import INSIDE, ForsPlan
 
 HEADER = ["phase", "src", "dst", "spine"]
 CABLES = ["up", "down"]
+BYTES = "bytes"
 _MOST = 2**31 - 1
+_MOST_BYTES = 10**15
 _DIGITS = str.maketrans("", "", "0123456789")
 
 
-def write(plan: ForsPlan, path: Path) -> None:
-    """Writes a plan.
+def write(plan: ForsPlan, path: Path, sent: np.ndarray | None = None) -> None:
+    """Writes a plan; `sent` (flows,) bytes go into one more column.
 
     Raises:
         DetourError: the file cannot be written.
@@ -33,10 +35,13 @@ def write(plan: ForsPlan, path: Path) -> None:
     ways = [plan.spine] if plan.cables is None else [plan.spine, *plan.cables]
     texts = [np.where(inside, "", way.astype(str)).tolist() for way in ways]
     columns = [plan.phase.tolist(), plan.src.tolist(), plan.dst.tolist(), *texts]
+    header = _header(plan.cables is not None)
+    if sent is not None:
+        header, columns = [*header, BYTES], [*columns, sent.tolist()]
     lines = (",".join(map(str, row)) + "\n" for row in zip(*columns, strict=True))
     try:
         with path.open("w") as file:
-            file.write(",".join(HEADER if plan.cables is None else HEADER + CABLES) + "\n")
+            file.write(",".join(header) + "\n")
             file.writelines(lines)
     except OSError as error:
         raise DetourError(f"{path}: {error.strerror}") from error
@@ -48,19 +53,44 @@ def read(fabric: FatTree2, path: Path, unreachable: tuple[tuple[int, int], ...] 
     Raises:
         DetourError: the file cannot be read, or a line is not of that form.
     """
+    text = _text(path)
+    header = _header(fabric.cables > 1)
+    rows = _plain(text) if header == HEADER else None
+    return _plan(fabric, _table(path, text, header) if rows is None else rows, unreachable)
+
+
+def read_with_bytes(fabric: FatTree2, path: Path) -> tuple[ForsPlan, np.ndarray]:
+    """A plan from a file whose last column is `bytes`, and that column (flows,).
+
+    Raises:
+        DetourError: the file cannot be read, or a line is not of that form.
+    """
+    rows = _table(path, _text(path), [*_header(fabric.cables > 1), BYTES])
+    return _plan(fabric, rows[:, :-1], ()), rows[:, -1]
+
+
+def _header(cables: bool) -> list[str]:
+    return HEADER + CABLES if cables else HEADER
+
+
+def _text(path: Path) -> str:
     try:
-        text = path.read_text()
+        return path.read_text()
     except OSError as error:
         raise DetourError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise DetourError(f"{path} is not a CSV file: {error}") from error
-    header = HEADER if fabric.cables == 1 else HEADER + CABLES
-    rows = _plain(text) if fabric.cables == 1 else None
-    if rows is None:
-        try:
-            rows = np.array(list(_rows(path, text, header)), np.int32).reshape(-1, len(header))
-        except csv.Error as error:
-            raise DetourError(f"{path} is not a CSV file: {error}") from error
+
+
+def _table(path: Path, text: str, header: list[str]) -> np.ndarray:
+    """(flows, columns) int64"""
+    try:
+        return np.array(list(_rows(path, text, header)), np.int64).reshape(-1, len(header))
+    except csv.Error as error:
+        raise DetourError(f"{path} is not a CSV file: {error}") from error
+
+
+def _plan(fabric: FatTree2, rows: np.ndarray, unreachable: tuple[tuple[int, int], ...]) -> ForsPlan:
     phase, src, dst, spine, *ways = np.ascontiguousarray(rows.T, np.int32)
     phases = int(phase.max()) + 1 if len(phase) else 0
     cables = np.where(spine == INSIDE, 0, np.stack(ways)) if ways else None
@@ -97,8 +127,15 @@ def _row(path: Path, number: int, line: list[str], header: list[str]) -> tuple[i
     """Numbers; of a flow inside a leaf -1 for what comes behind `dst`."""
     fields = [field.strip() for field in line]
     if len(fields) == len(header):
+        size = [fields.pop()] if header[-1] == BYTES else []
         inside = all(field in ("", "-1") for field in fields[3:])
-        numbers = fields[: 3 if inside else len(header)]
-        if all(field.isascii() and field.isdecimal() and int(field) <= _MOST for field in numbers):
-            return (*map(int, numbers), *([INSIDE] * (len(header) - len(numbers))))
+        numbers = fields[: 3 if inside else len(fields)]
+        behind = [INSIDE] * (len(fields) - len(numbers))
+        right = all(_is_number(field, _MOST) for field in numbers)
+        if right and all(_is_number(field, _MOST_BYTES) for field in size):
+            return (*map(int, numbers), *behind, *map(int, size))
     raise DetourError(f"{path}, line {number}: {','.join(line)!r} is not {','.join(header)} (numbers from 0 on)")
+
+
+def _is_number(field: str, most: int) -> bool:
+    return field.isascii() and field.isdecimal() and int(field) <= most

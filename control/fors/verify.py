@@ -26,6 +26,15 @@ def problems(plan: ForsPlan, most: int = 10) -> list[str]:
     return found[:most]
 
 
+def contention_problems(plan: ForsPlan) -> list[str]:
+    """The same without what it says of pairs: they may meet as often as they like."""
+    found = list(_ranges(plan))
+    if not found:
+        for check in (_servers, _links, _unreachable):
+            found += check(plan)
+    return found
+
+
 def _ranges(plan: ForsPlan) -> Iterator[str]:
     """Indices out of range, servers that are not there: nothing else can be checked before this."""
     fabric = plan.fabric

@@ -16,6 +16,8 @@ from detour.control.fors.baselines import linear_shift
 from detour.control.fors.plan import INSIDE, only_present
 from detour.control.fors.residual import residual
 from detour.control.fors.solve import unreachable_text
+from detour.control.fors.unequal import plan_unequal
+from detour.control.fors.volumes import volume_bound
 from detour.experiments.fors.results import Crowd, ExchangeResult, Spread
 from detour.fabric.traffic.leaf_adaptive import LeafAdaptive
 from detour.fabric.traffic.outage import Break, Breaks, Delays, OutageController, Planner
@@ -23,6 +25,8 @@ from detour.fabric.traffic.phased import ABSENT, Pace, PhasedExchange, PhasedMes
 from detour.fabric.traffic.pinned import PinnedFabric, Tuning
 
 ROUTINGS = ("fors", "ftree", "minhop", "ftree-ar")
+PHASE_US = 3
+"""what a phase costs beside its bytes: barrier and latency (docs/fors-fabric.md)"""
 PhaseProgress = Callable[[int, int], None]
 """called with phases that are over and phases in all"""
 
@@ -44,6 +48,8 @@ class ExchangeRun:
     """time between two looks of a leaf at its queues (Ftree-AR)"""
     skip_unreachable: bool = False
     """messages between leaves that no spine joins are left out; else that is an error"""
+    sizes: Int64Array | None = field(default=None, compare=False)
+    """(n, n) bytes between the servers that take part, in order; None: `pace.message` each"""
 
     def __post_init__(self) -> None:
         if self.routing not in ROUTINGS:
@@ -85,6 +91,26 @@ def planned(fabric: FatTree2, routing: str, *, skip_unreachable: bool = False) -
     return messages, messages.phases
 
 
+def planned_sizes(run: ExchangeRun) -> tuple[PhasedMessages, int, int]:
+    """The same for a run with sizes, and the bound in bytes of a server's link.
+
+    Raises:
+        DetourError: as `planned`, and as `plan_unequal`.
+    """
+    assert run.sizes is not None
+    fabric, sizes = run.fabric, run.sizes
+    bound = volume_bound(fabric, sizes).bytes
+    if run.routing == "fors":
+        cost = run.tuning.rate_bps * PHASE_US // 8_000_000
+        plan = plan_unequal(fabric, sizes, cost, skip_unreachable=run.skip_unreachable)
+        messages = replace(PhasedMessages.of(plan.plan), size=plan.sent)
+        return messages, plan.plan.phases, plan.plan.lower_bound
+    messages, phases = planned(fabric, run.routing, skip_unreachable=run.skip_unreachable)
+    ranks = np.searchsorted(np.flatnonzero(fabric.taking_part()), np.stack([messages.src, messages.dst]))
+    size = sizes[ranks[0], ranks[1]].astype(np.int64)
+    return replace(messages, size=size).only(size > 0), phases, bound
+
+
 def planner_of(routing: str) -> Planner:
     """What a routing makes of the messages that wait when links have failed."""
 
@@ -107,7 +133,11 @@ def planner_of(routing: str) -> Planner:
 
 def execute(run: ExchangeRun, report: PhaseProgress | None = None) -> ExchangeResult:
     """Runs an exchange and tells what happened: times, throughput, contention, losses, what was made of failures."""
-    whole, phases = planned(run.fabric, run.routing, skip_unreachable=run.skip_unreachable)
+    bound = None
+    if run.sizes is None:
+        whole, phases = planned(run.fabric, run.routing, skip_unreachable=run.skip_unreachable)
+    else:
+        whole, phases, bound = planned_sizes(run)
     messages = whole.sample(run.phases, run.tuning.seed) if run.phases else whole
     room = PhasedExchange.connections(messages) + (OutageController.connections(run.fabric) if run.breaks else 0)
     with PinnedFabric(run.fabric, run.tuning, connections=room) as fabric:
@@ -134,7 +164,17 @@ def execute(run: ExchangeRun, report: PhaseProgress | None = None) -> ExchangeRe
             detections=[story.detection() for story in stories],
             planning_seconds=[round(story.planning_seconds, 6) for story in stories],
             plan_time="measured" if run.delays.plan_ps is None else "given",
+            **_bounded(run, exchange, bound),
         )
+
+
+def _bounded(run: ExchangeRun, exchange: PhasedExchange, bound: int | None) -> dict[str, float]:
+    """How long the exchange took, measured by the time that its bytes take at least on links without headers."""
+    if not bound:
+        return {}
+    bound_us = bound * 8e6 / run.tuning.rate_bps
+    took_us = float(exchange.times.lengths().sum()) / US
+    return {"bound_us": round(bound_us, 3), "over_bound": round(took_us / bound_us, 4)}
 
 
 def _result(run: ExchangeRun, exchange: PhasedExchange, flows: int, phases: int) -> ExchangeResult:
@@ -145,7 +185,8 @@ def _result(run: ExchangeRun, exchange: PhasedExchange, flows: int, phases: int)
     counts = exchange.check()
     planned_phases = exchange.messages.phases
     total_us = float(lengths.sum()) * (phases / planned_phases if run.phases else 1.0)
-    delivered = counts.delivered * (flows / len(exchange.messages))
+    part = flows / len(exchange.messages)
+    arrived = float(exchange.size[exchange.state == exchange.DELIVERED].sum()) * part
     stats, ports = fabric.network.switch_stats(), fabric.network.port_stats()
     crowd = np.array(exchange.crowds)
     return ExchangeResult(
@@ -155,12 +196,12 @@ def _result(run: ExchangeRun, exchange: PhasedExchange, flows: int, phases: int)
         failed_links=len(tree.failed),
         reduction=tree.reduction,
         rate_gbps=fabric.tuning.rate_bps / 1e9,
-        message_bytes=run.pace.message,
+        message_bytes=round(float(exchange.size.mean())),
         payload_bytes=fabric.tuning.payload,
         phases=phases if run.phases else executed,
         phases_executed=executed,
         messages=flows,
-        throughput_gbps=round(delivered * run.pace.message * 8e-3 / (tree.servers * total_us), 3),
+        throughput_gbps=round(arrived * 8e-3 / (tree.servers * total_us), 3),
         ms=round(total_us / 1e3, 4),
         phase_us=_spread(lengths),
         barrier_us=_spread(exchange.times.barriers() / US),

@@ -65,6 +65,10 @@ class ExchangeResult:
     detections: list[Detection]
     planning_seconds: list[float] | UnsetType = UNSET
     plan_time: Literal["measured", "given"] | UnsetType = UNSET
+    bound_us: float | UnsetType = UNSET
+    """with sizes: what their bytes take at least"""
+    over_bound: float | UnsetType = UNSET
+    """time of the exchange over that"""
 
 
 # -- points -------------------------------------------------------------------------------------------------

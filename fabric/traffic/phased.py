@@ -42,18 +42,22 @@ class PhasedMessages:
     spine: Int64Array
     cables: Int64Array | None = None
     """(2, messages), as in `ForsPlan`"""
+    size: Int64Array | None = None
+    """(messages,) bytes of each; None: all have `Pace.message`"""
 
     @staticmethod
     def of(plan: Any) -> PhasedMessages:
         """From anything that has the arrays. Messages of a host to itself need no network and are left out."""
         columns = [np.asarray(getattr(plan, name), np.int64) for name in ("phase", "src", "dst", "spine")]
-        cables = None if plan.cables is None else np.asarray(plan.cables, np.int64)
+        cables = getattr(plan, "cables", None)
+        cables = None if cables is None else np.asarray(cables, np.int64)
         return PhasedMessages(*columns, cables).only(columns[1] != columns[2])
 
     def only(self, kept: Flags) -> PhasedMessages:
         """Those of the messages; `kept`: (messages,) bool."""
         columns = (column[kept] for column in (self.phase, self.src, self.dst, self.spine))
-        return PhasedMessages(*columns, None if self.cables is None else self.cables[:, kept])
+        cables = None if self.cables is None else self.cables[:, kept]
+        return PhasedMessages(*columns, cables, None if self.size is None else self.size[kept])
 
     def __len__(self) -> int:
         return len(self.phase)
@@ -155,6 +159,8 @@ class PhasedExchange:
         """links that hosts may use as far as they know, shape (leaves, spines)"""
         self.spine = messages.spine.copy()
         self.state = np.zeros(len(messages), np.int64)
+        self.size = np.full(len(messages), pace.message, np.int64) if messages.size is None else messages.size
+        """bytes of every message"""
         self.flows = fabric.connect_pinned(messages.src, messages.dst, self.spine, messages.cables)
         self.members = np.unique(np.concatenate([messages.src, messages.dst])).tolist()
         self.barrier = Barrier(fabric, self.members, pace.arity, self.up)
@@ -245,7 +251,8 @@ class PhasedExchange:
         now = self.fabric.now_ps
         self.times.start_ps.append(now)
         self.times.data_ps.append(now)
-        wire_ps = self.pace.message * 8 * 1_000_000_000_000 // self.fabric.tuning.rate_bps
+        shortest = int(self.size[flights].min(initial=self.pace.message))
+        wire_ps = shortest * 8 * 1_000_000_000_000 // self.fabric.tuning.rate_bps
         self._coarse_until = now + wire_ps if len(flights) else 0
         self._awaited = True
         root = np.array([self.barrier.root])
@@ -275,7 +282,7 @@ class PhasedExchange:
         self._avoid(mine)
         self.state[mine] = self.SENT
         self._posted[mine] = self.spine[mine]
-        post_many(self.flows, self.pace.message, now_ps=self.fabric.now_ps, wr_id=mine, which=mine)
+        post_many(self.flows, self.size[mine], now_ps=self.fabric.now_ps, wr_id=mine, which=mine)
 
     def _collect(self) -> None:
         """Looks which messages have been acknowledged."""
@@ -397,12 +404,12 @@ class PhasedExchange:
         receiver, sender = (self.fabric.hs.qp[rows] for rows in (self.flows.receiver, self.flows.sender))
         got, count = receiver["st_rx_delivered"], receiver["rcv_msn"]
         given = self.state == self.GIVEN_UP
-        once = (got == self.pace.message) & (count == 1) & (self.state == self.DELIVERED)
+        once = (got == self.size) & (count == 1) & (self.state == self.DELIVERED)
         return ExchangeCounts(
             messages=len(self.messages),
             delivered=int(once.sum()),
-            missing=int((~given & (got < self.pace.message)).sum()),
-            repeated=int(((got > self.pace.message) | (count > 1)).sum()),
+            missing=int((~given & (got < self.size)).sum()),
+            repeated=int(((got > self.size) | (count > 1)).sum()),
             given_up=int(given.sum()),
             retransmitted_packets=int(sender["st_retransmitted"].sum()),
             duplicate_packets=int(receiver["st_rx_duplicates"].sum()),

@@ -202,3 +202,55 @@ def test_what_is_refused(capsys, arguments, error):
     assert (code, out) == (2, "")
     assert error in err
     assert len(err.splitlines()) == 1
+
+
+UNLIKE = [*SMALL, "--fail", "0:0,1:1", "--skew", "zipf:1.2", "--message", "20k"]
+
+
+def test_unlike_sizes_go_through_a_file(capsys, tmp_path):
+    path, json_path = tmp_path / "plan.csv", tmp_path / "plan.json"
+    code, out, _ = run(capsys, "schedule", *UNLIKE, "--out", path, "--json")
+    found = json.loads(out)
+    assert (code, found["verified"], found["messages"], found["sizes"]) == (0, True, 380, "zipf:1.2")
+    assert found["length_bytes"] >= found["bound_bytes"] == found["bound_by_servers"] > found["bound_by_links"]
+    assert found["ratio"] == pytest.approx(found["length_bytes"] / found["bound_bytes"], abs=1e-6)
+    assert path.read_text().startswith("phase,src,dst,spine,bytes\n")
+    code, out, _ = run(capsys, "verify", path, *UNLIKE, "--json")
+    again = json.loads(out)
+    assert (code, again["length_bytes"], again["phases"]) == (0, found["length_bytes"], found["phases"])
+    code, out, _ = run(capsys, "verify", path, *UNLIKE, "--seed", "2")
+    assert code == 1
+    assert "bytes instead of" in out
+    assert run(capsys, "export", path, *UNLIKE, "--format", "json", "--out", json_path)[0] == 0
+    exported = json.loads(json_path.read_text())
+    sent = sum(flow["bytes"] for flows in exported["phases"] for flow in flows)
+    assert (exported["collective"], sent) == ("alltoallv", found["total_bytes"])
+    code, _, err = run(capsys, "export", path, *UNLIKE, "--format", "msccl", "--out", json_path)
+    assert (code, "messages of one size" in err) == (2, True)
+
+
+def test_sizes_from_a_file_and_a_table(capsys, tmp_path):
+    path = tmp_path / "sizes.csv"
+    path.write_text("src,dst,bytes\n0,4,1000\n0,8,500\n5,8,1500\n")
+    code, out, _ = run(capsys, "schedule", *SMALL, "--sizes", path)
+    text = " ".join(out.split())
+    assert code == 0
+    assert "3 messages, 3,000 bytes" in text
+    assert "at least 2,000 bytes (the busiest server)" in text
+    assert "1.0000 (optimal)" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--skew", "zipf"], "skew 'zipf' is not uniform, zipf:S or moe:S, like zipf:1.2"),
+        (["--skew", "zipf:1", "--sizes", "none.csv"], "one of the two"),
+        (["--sizes", "none.csv"], "none.csv: No such file"),
+        (["--skew", "zipf:1", "--algorithm", "xor"], "--algorithm xor knows of no sizes"),
+        (["--skew", "zipf:1", "--fail", "0:0,0:1,1:2,1:3"], "leaves 0 and 1"),
+    ],
+)
+def test_sizes_that_are_refused(capsys, options, text):
+    code, _, err = run(capsys, "schedule", *SMALL, *options)
+    assert (code, err.count("\n")) == (2, 1)
+    assert text in err

@@ -66,6 +66,26 @@ def test_oversubscription_and_parallel_cables(
         assert found["phase_us"]["max"] < slow * 50e3 * 8 / 200e3 + 6
 
 
+@pytest.mark.parametrize("routing", ["fors", "minhop"])
+def test_messages_of_unlike_size(routing: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--skew", "zipf:1", "--message", "100k", "--fail", "0:0", "--routing", routing)
+    assert main([*SMALL, *options, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["exchange"]["delivered"] == found["messages"]
+    assert found["over_bound"] == pytest.approx(found["ms"] * 1e3 / found["bound_us"], rel=1e-3)
+    assert 1.02 < found["over_bound"] < (1.5 if routing == "fors" else 5)
+    if routing == "fors":
+        assert found["most_flows_on_a_link"]["max"] == 1
+
+
+def test_a_link_breaks_while_messages_of_unlike_size_are_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--skew", "moe:1", "--message", "100k", "--fail", "0:0", "--fail-at", "40us", "--plan-time", "20us")
+    assert main([*SMALL, *options, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["exchange"]["delivered"] == found["messages"]
+    assert found["detections"][0]["in_force_us"] is not None
+
+
 def test_links_that_failed_before_and_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SMALL, "--fail", "*:1", "--routing", "ftree", "--phases", "3"]) == 0
     text = capsys.readouterr().out
@@ -92,6 +112,7 @@ def test_links_that_failed_before_and_a_table(capsys: pytest.CaptureFixture[str]
         (("--straggler", "3:soon"), "--straggler: 'soon' is not a time like 500us"),
         (("--jitter", "1"), "not a time like 500us"),
         (("--rate", "1000"), "less than 1 Mb/s"),
+        (("--skew", "zipf:1", "--phases", "3"), "those of messages of unlike size are unlike"),
         (("--topo", "ft:m0=2,m1=2,cables=2", "--fail", "0:0", "--fail-at", "1us"), "need one cable between leaf and"),
         (("--topo", "ft:m0=2,m1=2,speed=2", "--routing", "ftree-ar"), "ftree-ar need one cable"),
     ],

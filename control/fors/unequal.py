@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans for messages of unlike size: phases of unlike length, a message in as many pieces as it takes.
+
+A phase is as long as its longest piece; who is done sooner waits. Time is counted in bytes of a server's link.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from detour.base.arrays import Int64Array
+from detour.base.errors import DetourError
+from detour.control.fors import files
+from detour.control.fors.fabric import FatTree2
+from detour.control.fors.plan import INSIDE, ForsPlan, PlanSeconds, Schedule, by_phase
+from detour.control.fors.preemptive import Crossbars, Turn, turns
+from detour.control.fors.solve import solve, unreachable_text
+from detour.control.fors.verify import contention_problems
+from detour.control.fors.volumes import volume_bound
+
+_PARTS = (8, 64, 512)
+"""The bound is divided into so many parts for each server; a phase is not cut shorter than one, to keep to the bound.
+Short ones lose less time, and are more."""
+
+
+@dataclass(frozen=True)
+class UnequalPlan:
+    """Rows as in `ForsPlan`, with the bytes that each sends."""
+
+    plan: ForsPlan
+    """its `lower_bound` counts bytes, as `length` does"""
+    sent: Int64Array
+    """(flows,) bytes"""
+    sizes: Int64Array
+    """(n, n) bytes that are to be sent between the servers that take part, in order"""
+    by_servers: int = 0
+    """the bound by the busiest server alone"""
+    by_links: int = 0
+    """and by links between leaves and spines alone"""
+    seconds: PlanSeconds = field(default=PlanSeconds(), compare=False)
+
+    @cached_property
+    def lengths(self) -> Int64Array:
+        """(phases,) bytes of each phase's longest piece."""
+        found = np.zeros(self.plan.phases, np.int64)
+        np.maximum.at(found, self.plan.phase, self.sent)
+        return found
+
+    @property
+    def length(self) -> int:
+        """The time that the whole takes, in bytes of a server's link."""
+        return int(self.lengths.sum())
+
+
+def plan_unequal(
+    fabric: FatTree2, sizes: Int64Array, phase_cost: int = 0, *, skip_unreachable: bool = False
+) -> UnequalPlan:
+    """A plan for `sizes` (n, n) bytes, n the servers that take part.
+
+    `phase_cost`: what a phase costs beside its length (a barrier), in bytes; of some plans the one that is cheapest
+    with it is taken. Equal sizes get the plan of `solve`.
+
+    Raises:
+        DetourError: sizes that are not for these servers, leaves without a common spine (unless they are skipped), or
+            cables slower than servers' links.
+    """
+    begin = time.perf_counter()
+    count = fabric.servers
+    if sizes.shape != (count, count) or (sizes < 0).any():
+        raise DetourError(f"{fabric.name}: sizes of {sizes.shape} are not for {count} servers that take part")
+    if fabric.at_once > 1:
+        raise DetourError(f"{fabric.name}: messages of unlike size need cables at least as fast as servers' links")
+    sizes = np.where(np.eye(count, dtype=bool), 0, sizes).astype(np.int64)
+    lost = _lost(fabric, sizes)
+    if lost and not skip_unreachable:
+        raise DetourError(unreachable_text(fabric, lost))
+    sizes = _without(fabric, sizes, lost)
+    bound = volume_bound(fabric, sizes)
+    found = [
+        turns(sizes, crossbars, bound.bytes, bound.bytes // (parts * count))
+        for parts in _PARTS
+        for crossbars in [_crossbars(fabric, bound.price)]
+    ]
+    best = min(found, key=lambda one: sum(turn.length + phase_cost for turn in one))
+    plan = _arranged(fabric, sizes, best)
+    values = sizes[~np.eye(count, dtype=bool)]
+    if count > 1 and 0 < values.min() == values.max():
+        equal = solve(fabric)
+        if equal.phases * (int(values[0]) + phase_cost) <= plan.length + plan.plan.phases * phase_cost:
+            plan = UnequalPlan(equal, np.full(equal.flows, values[0], np.int64), sizes)
+    rows = replace(
+        plan.plan,
+        lower_bound=bound.bytes,
+        optimal=plan.length == bound.bytes,
+        unreachable=lost,
+    )
+    seconds = PlanSeconds(schedule=time.perf_counter() - begin)
+    return replace(plan, plan=rows, by_servers=bound.servers, by_links=bound.links, seconds=seconds)
+
+
+def _leaves(fabric: FatTree2) -> Int64Array:
+    return np.flatnonzero(fabric.taking_part()) // fabric.hosts
+
+
+def _lost(fabric: FatTree2, sizes: Int64Array) -> tuple[tuple[int, int], ...]:
+    """Pairs of leaves that have something to send and no common spine."""
+    leaf = _leaves(fabric)
+    has = np.zeros((fabric.leaves, fabric.leaves), bool)
+    np.logical_or.at(has, (leaf[:, None], leaf[None, :]), sizes > 0)
+    return tuple((u, v) for u, v in fabric.unreachable() if has[u, v] or has[v, u])
+
+
+def _without(fabric: FatTree2, sizes: Int64Array, lost: tuple[tuple[int, int], ...]) -> Int64Array:
+    leaf, kept = _leaves(fabric), sizes.copy()
+    for u, v in lost:
+        for one, other in ((u, v), (v, u)):
+            kept[np.ix_(leaf == one, leaf == other)] = 0
+    return kept
+
+
+def _crossbars(fabric: FatTree2, price: np.ndarray) -> Crossbars:
+    """Colours are spines; where cables carry several flows, those of each are numbered on, the same at both ends."""
+    room = fabric.room()
+    lanes = np.arange(max(int(room.max(initial=0)), 1)) < room[:, :, None]
+    return Crossbars(_leaves(fabric), lanes.reshape(fabric.leaves, -1), price)
+
+
+def _arranged(fabric: FatTree2, sizes: Int64Array, found: list[Turn]) -> UnequalPlan:
+    """Ranks become servers, colours spines and cables."""
+    servers = np.flatnonzero(fabric.taking_part())
+    wide = max(int(fabric.room().max(initial=0)), 1)
+    none = [np.zeros(0, np.int64)]
+    phase = np.concatenate(none + [np.full(len(turn.sent), number) for number, turn in enumerate(found)])
+    src, dst = (
+        servers[np.concatenate(none + [turn.matching[end] for turn in found])].astype(np.int64) for end in range(2)
+    )
+    colour = np.concatenate(none + [turn.matching.colour for turn in found])
+    sent = np.concatenate(none + [turn.sent for turn in found])
+    order = by_phase(phase, src)
+    phase, src, dst, colour, sent = (column[order] for column in (phase, src, dst, colour, sent))
+    away = colour >= 0
+    spine, lane = np.where(away, colour // wide, INSIDE), np.where(away, colour % wide, 0)
+    cables = None
+    if fabric.cables > 1:
+        working = np.argsort(~fabric.working(), axis=2, kind="stable")
+        ends = (working[end // fabric.hosts, np.maximum(spine, 0), lane // fabric.lanes] for end in (src, dst))
+        cables = np.where(away, np.stack(list(ends)), 0).astype(np.int32)
+    columns = Schedule(len(found), *(column.astype(np.int32) for column in (phase, src, dst)))
+    plan = ForsPlan(fabric, *columns, spine.astype(np.int32), method="preemptive/recolouring", cables=cables)
+    return UnequalPlan(plan, sent, sizes)
+
+
+def unequal_problems(plan: UnequalPlan, most: int = 10) -> list[str]:
+    """What is wrong with a plan, a line each, at most `most`; from its rows alone, as `verify.problems`.
+
+    Checked: every pair's pieces are its bytes, none is empty, and in a phase nobody sends or receives twice, no link
+    carries more than it can, and none has failed.
+    """
+    if len(plan.sent) != plan.plan.flows:
+        return [f"bytes: {len(plan.sent)} values for {plan.plan.flows} flows"]
+    found = contention_problems(plan.plan)
+    return [*found, *([] if found else _bytes(plan))][:most]
+
+
+def _bytes(plan: UnequalPlan) -> Iterator[str]:
+    rows = plan.plan
+    servers = np.flatnonzero(rows.fabric.taking_part())
+    ranks = np.searchsorted(servers, np.stack([rows.src, rows.dst]))
+    for row in np.flatnonzero(plan.sent < 1)[:1]:
+        yield f"row {row}: {plan.sent[row]} bytes"
+    got = np.zeros_like(plan.sizes)
+    np.add.at(got, (ranks[0], ranks[1]), plan.sent)
+    for s, d in np.argwhere(got != plan.sizes):
+        yield f"{servers[s]} -> {servers[d]} gets {got[s, d]} bytes instead of {plan.sizes[s, d]}"
+
+
+def write_unequal(plan: UnequalPlan, path: Path) -> None:
+    """Writes `phase,src,dst,spine,bytes`; with parallel cables `up,down` behind the spine.
+
+    Raises:
+        DetourError: the file cannot be written.
+    """
+    files.write(plan.plan, path, plan.sent)
+
+
+def read_unequal(fabric: FatTree2, path: Path, sizes: Int64Array, *, skip_unreachable: bool = False) -> UnequalPlan:
+    """A plan from a file, with its bounds.
+
+    Raises:
+        DetourError: the file cannot be read, or a line is not of that form.
+    """
+    lost = _lost(fabric, sizes)
+    if lost and not skip_unreachable:
+        raise DetourError(unreachable_text(fabric, lost))
+    sizes = _without(fabric, sizes, lost)
+    rows, sent = files.read_with_bytes(fabric, path)
+    bound = volume_bound(fabric, sizes)
+    plan = UnequalPlan(rows, sent, sizes, bound.servers, bound.links)
+    optimal = bool((rows.phase >= 0).all()) and plan.length == bound.bytes
+    return replace(plan, plan=replace(rows, lower_bound=bound.bytes, optimal=optimal, unreachable=lost))

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The least time that messages of unlike size take: busiest server, leaf cuts, and how spines can share them.
+
+The last is a linear programme: bytes x[u, v, c] >= 0 from leaf u to leaf v over spine c, all that u has for v, nothing
+on failed links, and T times its room at most on a link in either direction. T, a server's bytes out and in, and a
+leaf's over its cables are what every schedule needs, cut into pieces or not.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from detour.base.arrays import Int64Array
+from detour.control.fors.fabric import FatTree2
+from detour.control.linear import programme
+
+_SCALE = 1 << 40
+"""Duals become integers of this size: the bound is computed without rounding."""
+
+
+class VolumeBound(NamedTuple):
+    """What any schedule needs; times in bytes of a server's link."""
+
+    bytes: int
+    servers: int
+    """of it, by the busiest server"""
+    links: int
+    """by the links between leaves and spines"""
+    price: np.ndarray
+    """(leaves, leaves) float 0..1: dual price of a byte between two leaves, the dearest 1"""
+
+
+def volume_bound(fabric: FatTree2, sizes: Int64Array) -> VolumeBound:
+    """The bound for `sizes` (n, n) bytes between the servers that take part, in order."""
+    leaf = np.flatnonzero(fabric.taking_part()) // fabric.hosts
+    volume = np.zeros((fabric.leaves, fabric.leaves), np.int64)
+    np.add.at(volume, (leaf[:, None], leaf[None, :]), sizes)
+    np.fill_diagonal(volume, 0)
+    servers = int(max(sizes.sum(axis=1).max(initial=0), sizes.sum(axis=0).max(initial=0)))
+    room = np.maximum(fabric.room().sum(axis=1), 1)
+    cut = int(max((-(-volume.sum(axis=end) // room)).max() for end in (0, 1)))
+    shared, price = _shared(fabric, volume)
+    links = max(cut, shared)
+    return VolumeBound(max(servers, links), servers, links, price)
+
+
+def _shared(fabric: FatTree2, volume: Int64Array) -> tuple[int, np.ndarray]:
+    """The linear programme's T, proven by its dual prices, and these."""
+    # Here, so that whoever plans nothing by it does not wait for it.
+    import highspy
+
+    room, spines = fabric.room(), fabric.spines
+    pairs = np.argwhere(volume > 0)
+    both = (room[pairs[:, 0]] > 0) & (room[pairs[:, 1]] > 0)
+    pair, spine = np.nonzero(both)
+    price = np.zeros(volume.shape)
+    if not len(pair):
+        return 0, price
+    links = fabric.leaves * spines
+    up, down = pairs[pair, 0] * spines + spine, links + pairs[pair, 1] * spines + spine
+    unit = float(volume.max())  # the programme's numbers are around 1
+    entries = np.stack([pair, len(pairs) + up, len(pairs) + down], axis=1).ravel()
+    load = np.tile(room.ravel().astype(float), 2)
+    matrix = (
+        np.append(np.arange(0, len(entries) + 1, 3), len(entries) + 2 * links),
+        np.concatenate([entries, len(pairs) + np.arange(2 * links)]),
+        np.concatenate([np.ones(len(entries)), -load]),
+    )
+    wanted = volume[pairs[:, 0], pairs[:, 1]]
+    lower = np.concatenate([wanted / unit, np.full(2 * links, -np.inf)])
+    upper = np.concatenate([wanted / unit, np.zeros(2 * links)])
+    solver = highspy.Highs()
+    for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 1)):
+        solver.setOptionValue(option, value)
+    solver.passModel(programme(np.append(np.zeros(len(pair)), 1.0), (lower, upper), matrix))
+    solver.run()
+    dual = np.clip(-np.array(solver.getSolution().row_dual)[len(pairs) :], 0.0, 1.0)
+    whole = [int(value * _SCALE) for value in dual.tolist()]
+    cheapest = [2 * _SCALE] * len(pairs)
+    for number, one, other in zip(pair.tolist(), up.tolist(), down.tolist(), strict=True):
+        cheapest[number] = min(cheapest[number], whole[one] + whole[other])
+    paid = sum(size * cost for size, cost in zip(wanted.tolist(), cheapest, strict=True))
+    total = sum(cost * count for cost, count in zip(whole, load.astype(int).tolist(), strict=True))
+    if total:
+        price[pairs[:, 0], pairs[:, 1]] = np.array(cheapest, float) / max(max(cheapest), 1)
+    return (-(-paid // total) if total else 0), price
