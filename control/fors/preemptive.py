@@ -66,16 +66,20 @@ class Turn(NamedTuple):
     sent: Int64Array
 
 
-def turns(sizes: Int64Array, crossbars: Crossbars, least: int, shortest: int) -> list[Turn]:
+def turns(
+    sizes: Int64Array, crossbars: Crossbars, least: int, shortest: int, most: int | None = None
+) -> list[Turn] | None:
     """Phases that send `sizes` (n, n) bytes (0 on the diagonal, and where leaves are not joined).
 
     `least`: bytes that the whole takes at least (a bound); `shortest`: a phase is not cut shorter than so many bytes
-    to keep to it.
+    to keep to it. `most`: phases at most, if that is to be limited; None is returned if they are not enough.
     """
     left = sizes.astype(np.int64).copy()
     time = least
     found: list[Turn] = []
     while left.any():
+        if most is not None and len(found) == most:
+            return None
         state = _Remaining(left, crossbars, time)
         matching = _matching(state)
         length = _length(state, matching, shortest)

@@ -27,6 +27,8 @@ from detour.control.fors.volumes import volume_bound
 _PARTS = (8, 64, 512)
 """The bound is divided into so many parts for each server; a phase is not cut shorter than one, to keep to the bound.
 Short ones lose less time, and are more."""
+_MOST_PHASES = 24
+"""phases for each server, beyond which short ones are given up"""
 
 
 @dataclass(frozen=True)
@@ -82,12 +84,11 @@ def plan_unequal(
         raise DetourError(unreachable_text(fabric, lost))
     sizes = _without(fabric, sizes, lost)
     bound = volume_bound(fabric, sizes)
-    found = [
-        turns(sizes, crossbars, bound.bytes, bound.bytes // (parts * count))
-        for parts in _PARTS
-        for crossbars in [_crossbars(fabric, bound.price)]
-    ]
-    best = min(found, key=lambda one: sum(turn.length + phase_cost for turn in one))
+    crossbars = _crossbars(fabric, bound.price)
+    shortest = [bound.bytes // (parts * max(count, 1)) for parts in _PARTS]
+    found = [turns(sizes, crossbars, bound.bytes, shortest[0])]
+    found += [turns(sizes, crossbars, bound.bytes, least, _MOST_PHASES * count) for least in shortest[1:]]
+    best = min((one for one in found if one is not None), key=lambda one: _cost(one, phase_cost))
     plan = _arranged(fabric, sizes, best)
     values = sizes[~np.eye(count, dtype=bool)]
     if count > 1 and 0 < values.min() == values.max():
@@ -102,6 +103,10 @@ def plan_unequal(
     )
     seconds = PlanSeconds(schedule=time.perf_counter() - begin)
     return replace(plan, plan=rows, by_servers=bound.servers, by_links=bound.links, seconds=seconds)
+
+
+def _cost(found: list[Turn], phase_cost: int) -> int:
+    return sum(turn.length + phase_cost for turn in found)
 
 
 def _leaves(fabric: FatTree2) -> Int64Array:

@@ -68,7 +68,7 @@ def test_oversubscription_and_parallel_cables(
 
 @pytest.mark.parametrize("routing", ["fors", "minhop"])
 def test_messages_of_unlike_size(routing: str, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("--skew", "zipf:1", "--message", "100k", "--fail", "0:0", "--routing", routing)
+    options = ("--skew", "zipf:1", "--message", "1M", "--fail", "0:0", "--routing", routing)
     assert main([*SMALL, *options, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["exchange"]["delivered"] == found["messages"]

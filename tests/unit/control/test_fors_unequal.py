@@ -25,7 +25,7 @@ SKEWS = ("uniform", "zipf:0.8", "zipf:1.2", "moe:1")
 def drawn(number: int) -> tuple[FatTree2, np.ndarray]:
     """A fabric with failures, and sizes, many of them 0 in every other draw."""
     rng = random.Random(f"fors unequal {number}")
-    fabric = FatTree2(rng.randint(1, 4), rng.randint(1, 4), hosts=rng.randint(1, 5))
+    fabric = FatTree2(rng.randint(1, 4), rng.randint(1, 4), hosts=rng.randint(1, 4))
     if number % 3 == 0:
         fabric = replace(fabric, cables=rng.randint(1, 3), speed=Fraction(rng.randint(1, 2)), population=())
     links = [(u, c) for u in range(fabric.leaves) for c in range(fabric.uplinks)]
@@ -103,7 +103,7 @@ def least_time(fabric: FatTree2, sizes: np.ndarray) -> float:
 
 def test_plans_are_right_and_near_a_bound_that_is_one() -> None:
     over = []
-    for number in range(120):
+    for number in range(40):
         fabric, sizes = drawn(number)
         plan = plan_unequal(fabric, sizes)
         assert unequal_problems(plan) == [], (number, fabric)
@@ -128,6 +128,7 @@ def test_the_busiest_server_is_never_kept_waiting_where_leaves_have_enough_cable
     lanes = np.ones((fabric.leaves, fabric.uplinks * fabric.lanes), bool)
     found = turns(sizes, Crossbars(leaf, lanes, np.zeros((fabric.leaves,) * 2)), 0, 0)
     busiest = max(sizes.sum(axis=0).max(), sizes.sum(axis=1).max())
+    assert found is not None
     assert sum(turn.length for turn in found) == busiest
 
 
