@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from detour.base.errors import DetourError
 from detour.base.progress import Progress
 from detour.base.tables import Table, left
-from detour.cli import fors_export, fors_run, fors_sizes
+from detour.cli import fors_export, fors_rivals, fors_run, fors_sizes
 from detour.cli.fors_fabric import fabric_of
 from detour.cli.output import present, shown_progress
 from detour.cli.parser import Parser, command
@@ -75,6 +75,7 @@ def register(commands: Any) -> None:
     fors_sizes.register(verify, cost=False)
     fors_export.register(_add(kinds, "export", "a plan for other people's tools", fors_export.run, out=False))
     fors_run.register(kinds)
+    fors_rivals.register(kinds)
 
 
 def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Parser:

@@ -209,3 +209,13 @@ def read_unequal(fabric: FatTree2, path: Path, sizes: Int64Array, *, skip_unreac
     plan = UnequalPlan(rows, sent, sizes, bound.servers, bound.links)
     optimal = bool((rows.phase >= 0).all()) and plan.length == bound.bytes
     return replace(plan, plan=replace(rows, lower_bound=bound.bytes, optimal=optimal, unreachable=lost))
+
+
+def equal_phases(sizes: Int64Array) -> list[tuple[Int64Array, Int64Array, Int64Array]] | None:
+    """A linear shift's phases (ranks that send, that receive, bytes) if all `sizes` (n, n) are equal, else None."""
+    count = len(sizes)
+    values = sizes[~np.eye(count, dtype=bool)]
+    if not len(values) or values.min() != values.max():
+        return None
+    rank = np.arange(count)
+    return [(rank, (rank + shift) % count, np.full(count, values[0], np.int64)) for shift in range(1, count)]

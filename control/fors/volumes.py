@@ -34,10 +34,7 @@ class VolumeBound(NamedTuple):
 
 def volume_bound(fabric: FatTree2, sizes: Int64Array) -> VolumeBound:
     """The bound for `sizes` (n, n) bytes between the servers that take part, in order."""
-    leaf = np.flatnonzero(fabric.taking_part()) // fabric.hosts
-    volume = np.zeros((fabric.leaves, fabric.leaves), np.int64)
-    np.add.at(volume, (leaf[:, None], leaf[None, :]), sizes)
-    np.fill_diagonal(volume, 0)
+    volume = _volume(fabric, sizes)
     servers = int(max(sizes.sum(axis=1).max(initial=0), sizes.sum(axis=0).max(initial=0)))
     room = np.maximum(fabric.room().sum(axis=1), 1)
     cut = int(max((-(-volume.sum(axis=end) // room)).max() for end in (0, 1)))
@@ -46,29 +43,65 @@ def volume_bound(fabric: FatTree2, sizes: Int64Array) -> VolumeBound:
     return VolumeBound(max(servers, links), servers, links, price)
 
 
-def _shared(fabric: FatTree2, volume: Int64Array) -> tuple[int, np.ndarray]:
-    """The linear programme's T, proven by its dual prices, and these."""
+def spine_shares(fabric: FatTree2, sizes: Int64Array) -> np.ndarray:
+    """(leaves, leaves, spines) float: parts of what a leaf has for another that go over each spine in a maximum
+    concurrent flow, 1 in sum; 0 where nothing is sent. It is what keeps the fullest link as empty as can be."""
+    paths = _Paths.of(fabric, _volume(fabric, sizes))
+    share = np.zeros((fabric.leaves, fabric.leaves, fabric.spines))
+    if len(paths.pair):
+        value = np.maximum(_solved(fabric, paths)[0][:-1], 0.0)
+        total = np.bincount(paths.pair, value, len(paths.pairs))
+        ends = paths.pairs[paths.pair]
+        share[ends[:, 0], ends[:, 1], paths.spine] = value / total[paths.pair]
+    return share
+
+
+class _Paths(NamedTuple):
+    """Pairs of leaves (pairs, 2) with bytes (pairs,), and ways over spines: (paths,) index of the pair, spine, link up
+    and link down."""
+
+    pairs: Int64Array
+    wanted: Int64Array
+    pair: Int64Array
+    spine: Int64Array
+    up: Int64Array
+    down: Int64Array
+
+    @classmethod
+    def of(cls, fabric: FatTree2, volume: Int64Array) -> _Paths:
+        room, spines = fabric.room(), fabric.spines
+        pairs = np.argwhere(volume > 0)
+        both = (room[pairs[:, 0]] > 0) & (room[pairs[:, 1]] > 0)
+        pair, spine = np.nonzero(both)
+        ends = (pairs[pair, end] * spines + spine for end in (0, 1))
+        up, down = next(ends), next(ends) + fabric.leaves * spines
+        return cls(pairs, volume[pairs[:, 0], pairs[:, 1]], pair, spine, up, down)
+
+
+def _volume(fabric: FatTree2, sizes: Int64Array) -> Int64Array:
+    """(leaves, leaves) bytes between different leaves."""
+    leaf = np.flatnonzero(fabric.taking_part()) // fabric.hosts
+    volume = np.zeros((fabric.leaves, fabric.leaves), np.int64)
+    np.add.at(volume, (leaf[:, None], leaf[None, :]), sizes)
+    np.fill_diagonal(volume, 0)
+    return volume
+
+
+def _solved(fabric: FatTree2, paths: _Paths) -> tuple[np.ndarray, np.ndarray]:
+    """Values of the paths and T (relative to the greatest volume), and prices of the links, up then down."""
     # Here, so that whoever plans nothing by it does not wait for it.
     import highspy
 
-    room, spines = fabric.room(), fabric.spines
-    pairs = np.argwhere(volume > 0)
-    both = (room[pairs[:, 0]] > 0) & (room[pairs[:, 1]] > 0)
-    pair, spine = np.nonzero(both)
-    price = np.zeros(volume.shape)
-    if not len(pair):
-        return 0, price
-    links = fabric.leaves * spines
-    up, down = pairs[pair, 0] * spines + spine, links + pairs[pair, 1] * spines + spine
-    unit = float(volume.max())  # the programme's numbers are around 1
+    pairs, wanted, pair, up, down = paths.pairs, paths.wanted, paths.pair, paths.up, paths.down
+    links = fabric.leaves * fabric.spines
+    unit = float(wanted.max())  # the programme's numbers are around 1
     entries = np.stack([pair, len(pairs) + up, len(pairs) + down], axis=1).ravel()
-    load = np.tile(room.ravel().astype(float), 2)
+    load = np.tile(fabric.room().ravel().astype(float), 2)
     matrix = (
         np.append(np.arange(0, len(entries) + 1, 3), len(entries) + 2 * links),
         np.concatenate([entries, len(pairs) + np.arange(2 * links)]),
         np.concatenate([np.ones(len(entries)), -load]),
     )
-    wanted = volume[pairs[:, 0], pairs[:, 1]]
     lower = np.concatenate([wanted / unit, np.full(2 * links, -np.inf)])
     upper = np.concatenate([wanted / unit, np.zeros(2 * links)])
     solver = highspy.Highs()
@@ -76,13 +109,24 @@ def _shared(fabric: FatTree2, volume: Int64Array) -> tuple[int, np.ndarray]:
         solver.setOptionValue(option, value)
     solver.passModel(programme(np.append(np.zeros(len(pair)), 1.0), (lower, upper), matrix))
     solver.run()
-    dual = np.clip(-np.array(solver.getSolution().row_dual)[len(pairs) :], 0.0, 1.0)
+    found = solver.getSolution()
+    return np.array(found.col_value), np.clip(-np.array(found.row_dual)[len(pairs) :], 0.0, 1.0)
+
+
+def _shared(fabric: FatTree2, volume: Int64Array) -> tuple[int, np.ndarray]:
+    """The linear programme's T, proven by its dual prices, and these."""
+    paths, price = _Paths.of(fabric, volume), np.zeros(volume.shape)
+    pairs = paths.pairs
+    if not len(paths.pair):
+        return 0, price
+    dual = _solved(fabric, paths)[1]
+    load = np.tile(fabric.room().ravel(), 2)
     whole = [int(value * _SCALE) for value in dual.tolist()]
     cheapest = [2 * _SCALE] * len(pairs)
-    for number, one, other in zip(pair.tolist(), up.tolist(), down.tolist(), strict=True):
+    for number, one, other in zip(*(column.tolist() for column in (paths.pair, paths.up, paths.down)), strict=True):
         cheapest[number] = min(cheapest[number], whole[one] + whole[other])
-    paid = sum(size * cost for size, cost in zip(wanted.tolist(), cheapest, strict=True))
-    total = sum(cost * count for cost, count in zip(whole, load.astype(int).tolist(), strict=True))
+    paid = sum(size * cost for size, cost in zip(paths.wanted.tolist(), cheapest, strict=True))
+    total = sum(cost * count for cost, count in zip(whole, load.tolist(), strict=True))
     if total:
         price[pairs[:, 0], pairs[:, 1]] = np.array(cheapest, float) / max(max(cheapest), 1)
     return (-(-paid // total) if total else 0), price

@@ -50,6 +50,8 @@ class ExchangeRun:
     """messages between leaves that no spine joins are left out; else that is an error"""
     sizes: Int64Array | None = field(default=None, compare=False)
     """(n, n) bytes between the servers that take part, in order; None: `pace.message` each"""
+    messages: PhasedMessages | None = field(default=None, compare=False)
+    """what is sent when over which spine, where somebody else has planned it"""
 
     def __post_init__(self) -> None:
         if self.routing not in ROUTINGS:
@@ -134,7 +136,9 @@ def planner_of(routing: str) -> Planner:
 def execute(run: ExchangeRun, report: PhaseProgress | None = None) -> ExchangeResult:
     """Runs an exchange and tells what happened: times, throughput, contention, losses, what was made of failures."""
     bound = None
-    if run.sizes is None:
+    if run.messages is not None:
+        whole, phases = run.messages, run.messages.phases
+    elif run.sizes is None:
         whole, phases = planned(run.fabric, run.routing, skip_unreachable=run.skip_unreachable)
     else:
         whole, phases, bound = planned_sizes(run)

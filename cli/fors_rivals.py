@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`fors rivals`: FORS beside other ways to exchange the same messages, by failed links."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from detour.base.errors import DetourError
+from detour.base.tables import Column, Table, fixed, left, right
+from detour.cli import fors_sizes
+from detour.cli.output import present, shown_progress
+from detour.cli.parser import byte_count, command
+
+if TYPE_CHECKING:
+    from detour.experiments.fors.rivals import RivalRow
+
+
+def register(kinds: Any) -> None:
+    """Adds `rivals` to the commands of `fors`."""
+    text = "FORS, multicommodity flow, Birkhoff's phases, Min-Hop and ECMP: time over the bound by failed links"
+    parser = command(kinds, "rivals", text, _run)
+    parser.add_argument("--topo", default="ft:m0=4,m1=4", metavar="SPEC", help="as in `fors run` (ft:m0=4,m1=4)")
+    parser.add_argument("--failures", default="0,1,3,5", metavar="N,...", help="links that fail, drawn (0,1,3,5)")
+    fors_sizes.register(parser, cost=False)
+    parser.add_argument("--rate", type=byte_count, default=200 * 10**9, metavar="BPS", help="of servers' links (200G)")
+    parser.add_argument("--ideal", action="store_true", help="only what links need; nothing is run")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of failures, sizes, hashes, host stacks (1)")
+
+
+def _counts(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() and len(part) < 7 for part in parts):
+        raise DetourError(f"--failures {text!r} are not numbers of links, like 0,1,3,5")
+    return [int(part) for part in parts]
+
+
+def _run(options: argparse.Namespace) -> int:
+    from detour.control.fors import parse_fabric
+    from detour.control.fors.warm import warm as warm_plans
+    from detour.engine import warm
+    from detour.experiments.fors.rivals import compare
+    from detour.fabric.traffic.pinned import Tuning
+
+    fabric, failures = parse_fabric(options.topo), _counts(options.failures)
+    if not fors_sizes.wanted(options):
+        options.skew = "uniform"
+    sizes = fors_sizes.sizes_of(options, fabric)
+    tuning = Tuning(rate_bps=options.rate, seed=options.seed)
+    with shown_progress(options.json) as progress:
+        warm_plans()
+        if not options.ideal:
+            warm.ensure(progress)
+        name = str(options.sizes or options.skew)
+        found = compare(fabric, sizes, failures, name, tuning, measure=not options.ideal, report=progress)
+    caption = f"{found.topology}, {found.servers} servers, {found.sizes} of {found.mean_bytes:,} bytes: over the bound"
+    present(found, options, lambda page: page.table(Table(_COLUMNS, found.rows, caption)))
+    return 0 if all(row.delivered is not False for row in found.rows) else 1
+
+
+_COLUMNS: tuple[Column[RivalRow], ...] = (
+    right("failed", lambda row: row.failures),
+    left("scheme", lambda row: row.scheme),
+    right("phases", lambda row: row.phases),
+    right("ideal", lambda row: fixed(row.ideal, 3), means="what links and servers need"),
+    right("measured", lambda row: fixed(row.measured, 3), means="in virtual time"),
+    right("on a link", lambda row: row.most_flows_on_a_link, means="most flows at a time"),
+    right("sent again", lambda row: row.retransmitted_packets, means="packets"),
+)

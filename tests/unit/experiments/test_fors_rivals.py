@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FORS beside others: everybody sends the same bytes over links that work, and nobody beats the bound."""
+
+import json
+
+import numpy as np
+import pytest
+
+from detour.cli import main
+from detour.control.fors import FatTree2, parse_fabric, random_failures
+from detour.control.fors.plan import INSIDE
+from detour.control.fors.sizes import drawn_sizes
+from detour.control.fors.volumes import spine_shares, volume_bound
+from detour.experiments.fors.rivals import compare, concurrent_flow, ideal_bytes, rival_schemes
+from detour.fabric.traffic.pinned import Tuning
+
+NAMES = ["fors", "mcf", "birkhoff", "minhop", "ecmp"]
+FABRICS = [
+    random_failures(parse_fabric("ft:m0=4,m1=4"), 3, 1),
+    random_failures(parse_fabric("ft:m0=2,m1=3,hosts=4,cables=2"), 2, 1),
+    FatTree2(3, 3, group=(0, 1, 3, 4, 5, 8)),
+]
+
+
+@pytest.mark.parametrize("skew", ["uniform", "zipf:1.2"])
+@pytest.mark.parametrize("fabric", FABRICS)
+def test_everybody_sends_the_same_bytes_and_nobody_beats_the_bound(fabric: FatTree2, skew: str) -> None:
+    sizes = drawn_sizes(fabric.servers, skew, 30_000, 1)
+    servers, alive = np.flatnonzero(fabric.taking_part()), fabric.alive()
+    bound = volume_bound(fabric, sizes).bytes
+    found = dict(rival_schemes(fabric, sizes, Tuning()))
+    assert list(found) == NAMES
+    for name, messages in found.items():
+        sent = np.zeros_like(sizes)
+        ranks = np.searchsorted(servers, np.stack([messages.src, messages.dst]))
+        assert messages.size is not None
+        np.add.at(sent, (ranks[0], ranks[1]), messages.size)
+        assert (sent == sizes).all(), name
+        leaves = messages.src // fabric.hosts, messages.dst // fabric.hosts
+        away = leaves[0] != leaves[1]
+        assert ((messages.spine == INSIDE) == ~away).all()
+        assert all(alive[leaf[away], messages.spine[away]].all() for leaf in leaves)
+        assert ideal_bytes(fabric, messages) >= bound, name
+    # Whole bytes on every spine: off by one for each message at most.
+    assert ideal_bytes(fabric, found["mcf"]) <= bound + sizes.shape[0] ** 2
+    assert ideal_bytes(fabric, found["fors"]) <= 1.35 * bound
+
+
+def test_the_share_of_spines_is_the_best_there_is() -> None:
+    """Leaves 0 and 1 share spine 0 only; what they send to leaf 2 has to leave it alone."""
+    fabric = parse_fabric("ft:m0=3,m1=3", "0:1,1:2")
+    sizes = np.ones((9, 9), np.int64) - np.eye(9, dtype=np.int64)
+    share = spine_shares(fabric, sizes)
+    assert share[0, 1].tolist() == [1, 0, 0]
+    assert share[0, 2, 1] == share[1, 2, 2] == 0
+    assert share.sum(axis=2)[~np.eye(3, dtype=bool)] == pytest.approx(1)
+    assert share[0, 2, 2] == pytest.approx(1)
+    messages = concurrent_flow(fabric, sizes * 900)
+    assert ideal_bytes(fabric, messages) == volume_bound(fabric, sizes * 900).bytes == 8100
+
+
+def test_phases_as_long_as_their_fullest_link() -> None:
+    fabric = parse_fabric("ft:m0=4,m1=4", "0:0")
+    sizes = drawn_sizes(16, "uniform", 1000, 1)
+    found = dict(rival_schemes(fabric, sizes, Tuning()))
+    assert ideal_bytes(fabric, found["fors"]) == 16_000
+    assert found["birkhoff"].phases == found["minhop"].phases == 15
+    assert 16_000 < ideal_bytes(fabric, found["birkhoff"]) <= 30_000
+
+
+def test_measured_in_virtual_time() -> None:
+    fabric = parse_fabric("ft:m0=2,m1=3")
+    sizes = drawn_sizes(6, "moe:1", 50_000, 1)
+    found = compare(fabric, sizes, [1, 0], "moe:1", Tuning())
+    assert [(row.failures, row.scheme) for row in found.rows] == [(n, name) for n in (0, 1) for name in NAMES]
+    assert [len(found.failed[n]) for n in (0, 1)] == [0, 1]
+    for row in found.rows:
+        assert row.delivered
+        assert row.measured is not None
+        assert row.measured > row.ideal >= 1
+    for n in (0, 1):
+        assert next(row for row in found.rows if (row.failures, row.scheme) == (n, "fors")).most_flows_on_a_link == 1
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["fors", "rivals", "--topo", "ft:m0=4,m1=3", "--failures", "0,2", "--skew", "zipf:1", "--ideal"]
+    assert main([*options, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["sizes"], found["servers"], len(found["rows"])) == ("zipf:1", 12, 10)
+    assert {row["measured"] for row in found["rows"]} == {None}
+    assert main(options) == 0
+    assert "12 servers, zipf:1 of 600,000 bytes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--failures", "0,x"], "--failures '0,x' are not numbers of links, like 0,1,3,5"),
+        (["--failures", "99"], "16 working links; 99 cannot fail"),
+        (["--topo", "ft:m0=2,m1=2,speed=1/2"], "at least as fast as servers' links"),
+        (["--topo", "ft:m0=1,m1=1"], "nobody sends anything"),
+    ],
+)
+def test_refusals(options: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fors", "rivals", "--ideal", *options]) == 2
+    err = capsys.readouterr().err
+    assert text in err
+    assert err.count("\n") == 1
