@@ -82,7 +82,7 @@ def sizes_of(options: argparse.Namespace, fabric: FatTree2) -> Int64Array:
         raise DetourError("--sizes reads sizes from a file, --skew draws them: one of the two")
     if options.sizes is not None:
         return read_sizes(fabric, options.sizes)
-    return drawn_sizes(fabric.servers, options.skew, options.message, options.seed)
+    return drawn_sizes(fabric.servers, options.skew or "uniform", options.message, options.seed)
 
 
 def named_fabric(options: argparse.Namespace) -> FatTree2:

@@ -150,7 +150,7 @@ class FatTree2:
 
     def alive(self) -> np.ndarray:
         """(leaves, spines) bool: where a cable works."""
-        return self.working().any(axis=2)
+        return self.working().sum(axis=2) > 0
 
     def working(self) -> np.ndarray:
         """(leaves, spines, cables) bool: the cables that work."""

@@ -157,7 +157,7 @@ def _uplink_port(fabric: FatTree2, spine: int, cable: int) -> int:
 def _to_switches(fabric: FatTree2, working: np.ndarray, guids: Guids, kind: str, switch: int) -> Iterator[str]:
     """Entries for the switches' own LIDs, which management needs: those within two hops, and port 0 for itself."""
     links = working if kind == "leaf" else working.transpose(1, 0, 2)
-    mine, there = links[switch], links.any(axis=2)
+    mine, there = links[switch], links.sum(axis=2) > 0
 
     def port_to(number: int, turn: int) -> int:
         cable = _cable(mine[number], turn % fabric.cables) or 0

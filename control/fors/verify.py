@@ -122,7 +122,7 @@ def _links(plan: ForsPlan) -> Iterator[str]:
     for end, (way, leaf) in enumerate(ends.items()):
         uplink = plan.uplink(end)
         for row in used[~working[leaf[used], uplink[used]]]:
-            yield f"{_flow(plan, row)} uses the failed link {fabric.link_name(leaf[row], uplink[row])}"
+            yield f"{_flow(plan, row)} uses the failed link {fabric.link_name(int(leaf[row]), int(uplink[row]))}"
         key = (phase * fabric.leaves + leaf[used]) * fabric.uplinks + uplink[used]
         for value in np.flatnonzero(np.bincount(key) > fabric.lanes):
             number, link = divmod(int(value), fabric.leaves * fabric.uplinks)

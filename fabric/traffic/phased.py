@@ -48,16 +48,23 @@ class PhasedMessages:
     @staticmethod
     def of(plan: Any) -> PhasedMessages:
         """From anything that has the arrays. Messages of a host to itself need no network and are left out."""
-        columns = [np.asarray(getattr(plan, name), np.int64) for name in ("phase", "src", "dst", "spine")]
+        phase, src, dst, spine = (
+            np.asarray(getattr(plan, name), np.int64) for name in ("phase", "src", "dst", "spine")
+        )
         cables = getattr(plan, "cables", None)
-        cables = None if cables is None else np.asarray(cables, np.int64)
-        return PhasedMessages(*columns, cables).only(columns[1] != columns[2])
+        found = PhasedMessages(phase, src, dst, spine, None if cables is None else np.asarray(cables, np.int64))
+        return found.only(src != dst)
 
     def only(self, kept: Flags) -> PhasedMessages:
         """Those of the messages; `kept`: (messages,) bool."""
-        columns = (column[kept] for column in (self.phase, self.src, self.dst, self.spine))
-        cables = None if self.cables is None else self.cables[:, kept]
-        return PhasedMessages(*columns, cables, None if self.size is None else self.size[kept])
+        return PhasedMessages(
+            self.phase[kept],
+            self.src[kept],
+            self.dst[kept],
+            self.spine[kept],
+            None if self.cables is None else self.cables[:, kept],
+            None if self.size is None else self.size[kept],
+        )
 
     def __len__(self) -> int:
         return len(self.phase)
