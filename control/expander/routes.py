@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +27,10 @@ TIES = {"diverse": DIVERSE, "plain": PLAIN}
 MAX_HOPS = 12
 """longest path that is looked for; with 18 and more links a switch no pair of 2000 switches needs as many"""
 ORDERED_MAX_HOPS = 5
-"""the same with one priority where every switch is a layer by itself: paths up and down are few at the bottom"""
+"""the same with one priority where every switch is a layer by itself: paths up and down are few at the bottom. Networks
+of fewer links a switch allow more, see `_longest_searched`"""
+_ORDERED_WALKS = 5e6
+"""walks from a switch that a search there may go through: 22 links a switch and five hops"""
 _CHUNK_ROWS = 500_000
 """paths that a thread computes at a time at most"""
 
@@ -66,11 +70,18 @@ class PathPolicy:
             raise DetourError(f"ties {self.ties!r}; there are {', '.join(TIES)}")
         if not 1 <= self.max_hops <= 32:
             raise DetourError(f"paths of at most {self.max_hops} hops; 1 to 32 are possible")
-        if self.priorities == 1 and network.layers == network.size and self.max_hops > ORDERED_MAX_HOPS:
+        ordered = self.priorities == 1 and network.layers == network.size
+        if ordered and min(self.max_hops, network.size - 1) > (most := _longest_searched(network)):
             raise DetourError(
                 f"{network.spec}: some pairs have few paths in one priority, and the search for {self.k} would go"
-                f" through all of {self.max_hops} hops; give --max-hops {ORDERED_MAX_HOPS} or less, or 2 priorities"
+                f" through all of {self.max_hops} hops; give --max-hops {most} or less, or 2 priorities"
             )
+
+
+def _longest_searched(network: Expander) -> int:
+    """Hops of which all paths may be gone through in a network where every switch is a layer by itself."""
+    onward = max(1.001, float(network.degrees.mean()) - 1)
+    return max(ORDERED_MAX_HOPS, int(math.log(_ORDERED_WALKS) / math.log(onward)))
 
 
 @dataclass(frozen=True, eq=False)
