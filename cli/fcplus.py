@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.base.tables import Table, left, right
+from detour.cli.fcplus_compare import add_compare_options
 from detour.cli.output import bar, present
 from detour.cli.parser import Parser, command
 
@@ -64,12 +65,13 @@ def register(commands: Any) -> None:
     paths.add_argument("--out", type=Path, metavar="FILE", help="write one path a line with its priority per hop (CSV)")
     prove = _routed(_add(kinds, "prove", "check that no buffer that PFC may block waits for itself", _prove))
     prove.add_argument("--tagger", action="store_true", help="count the priorities that Tagger would need as well")
-    through = _routed(_add(kinds, "throughput", "multi-commodity flow over the paths", _throughput))
-    through.add_argument("--pattern", choices=PATTERN_NAMES, default="near-worst")
+    through = _loaded(_routed(_add(kinds, "throughput", "multi-commodity flow over the paths", _throughput)))
     through.add_argument(
         "--method", choices=("auto", "exact", "approximate"), default="auto", help="HiGHS or our own (auto: by size)"
     )
-    through.add_argument("--gap", type=float, default=0.01, metavar="G", help="of the approximation's bounds (0.01)")
+    add_compare_options(_loaded(_add(kinds, "compare", "beside LASH, DFSSSP and Nue", _compare)))
+    growing = _routed(_add(kinds, "grow", "add single switches, rewiring as few links as can be", _grow))
+    growing.add_argument("--add", type=int, default=1, metavar="N", help="switches (1)")
 
 
 def _add(kinds: Any, name: str, text: str, run: Any) -> Parser:
@@ -85,6 +87,12 @@ def _add(kinds: Any, name: str, text: str, run: Any) -> Parser:
     parser.add_argument("--hosts", type=int, metavar="H", help="servers of a switch (p - s)")
     parser.add_argument("--layers", type=int, metavar="L", help="of FC: its k (4)")
     parser.add_argument("--seed", type=int, metavar="N", help="(1)")
+    return parser
+
+
+def _loaded(parser: Parser) -> Parser:
+    parser.add_argument("--pattern", choices=PATTERN_NAMES, default="near-worst")
+    parser.add_argument("--gap", type=float, default=0.01, metavar="G", help="of the approximation's bounds (0.01)")
     return parser
 
 
@@ -175,6 +183,27 @@ def _prove(options: argparse.Namespace) -> int:
     return prove(options, *_routed_network(options))
 
 
+def _compare(options: argparse.Namespace) -> int:
+    from detour.cli.fcplus_compare import compare
+
+    _check_gap(options)
+    return compare(options, network_of(options))
+
+
+def _grow(options: argparse.Namespace) -> int:
+    from detour.cli.fcplus_grow import grow
+
+    if options.fail is not None:
+        raise DetourError("--fail is not for grow: links that are down cannot be rewired")
+    network, policy = _routed_network(options)
+    return grow(options, network, policy)
+
+
+def _check_gap(options: argparse.Namespace) -> None:
+    if not 0 < options.gap < 1:
+        raise DetourError(f"--gap {options.gap} is not between 0 and 1")
+
+
 def _policy(options: argparse.Namespace) -> PathPolicy:
     from detour.control.expander.routes import PathPolicy
 
@@ -228,8 +257,7 @@ def _throughput(options: argparse.Namespace) -> None:
     from detour.control.expander import demand, throughput
     from detour.control.expander.warm import warm_throughput
 
-    if not 0 < options.gap < 1:
-        raise DetourError(f"--gap {options.gap} is not between 0 and 1")
+    _check_gap(options)
     network, policy = _routed_network(options)
     warm_throughput(options.pattern, options.method)
     began = time.monotonic()
