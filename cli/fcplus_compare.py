@@ -29,6 +29,7 @@ def add_compare_options(parser: Parser) -> None:
     parser.add_argument(
         "--routings", default=",".join(SCHEME_NAMES), metavar="NAME[,NAME]", help=f"which ({','.join(SCHEME_NAMES)})"
     )
+    parser.add_argument("--max-hops", type=int, default=12, metavar="N", help="longest path of DF-KSP and KSP (12)")
     parser.add_argument("--order-seed", type=int, default=1, metavar="N", help="of the order of destinations (1)")
 
 
@@ -45,6 +46,7 @@ def compare(options: argparse.Namespace, network: Expander) -> int:
         schemes=tuple(name.strip() for name in options.routings.split(",")),
         gap=options.gap,
         seed=options.order_seed,
+        max_hops=options.max_hops,
     )
     terms.check()
     wanted = demand.demand_of(options.pattern, network, options.seed)

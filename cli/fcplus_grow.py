@@ -63,7 +63,8 @@ def grow(options: argparse.Namespace, network: Expander, policy: PathPolicy) -> 
         before = compute(network, policy, report=report)
         routes = compute(found.network, policy, report=report)
     proven = proof.prove(routes)
-    taken = {pair for step in found.steps for pair in step.rewired}
+    # Those that were there before: a switch may come in where an earlier new one has its links.
+    taken = {pair for step in found.steps for pair in step.rewired if max(pair) < network.size}
     added = [_Added(f"s{s.switch}", [f"s{a}-s{b}" for a, b in s.rewired], s.least) for s in found.steps]
     result = _Grown(
         spec=found.network.spec,

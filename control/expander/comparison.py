@@ -70,7 +70,7 @@ class Comparison:
 @dataclass(frozen=True)
 class Terms:
     """What is compared: `k` paths of DF-KSP and KSP, `trees` of the others (None: a tree for every host), `bounds` for
-    those that take any number of priorities."""
+    those that take any number of priorities; `max_hops`: longest path of DF-KSP and KSP."""
 
     k: int = 32
     trees: int | None = None
@@ -78,6 +78,7 @@ class Terms:
     schemes: Sequence[str] = COMPARED_ROUTINGS
     gap: float = 0.01
     seed: int = 1
+    max_hops: int = MAX_HOPS
 
     def check(self) -> None:
         """Refuses what makes no sense.
@@ -109,7 +110,7 @@ def compare(
     """
     terms.check()
     wanted = list(_wanted(terms))
-    ksp = compute(network, PathPolicy(terms.k, 0, max_hops=MAX_HOPS))
+    ksp = compute(network, PathPolicy(terms.k, 0, max_hops=terms.max_hops))
     rows = []
     for done, (scheme, bound) in enumerate(wanted):
         report(done, len(wanted))
@@ -151,7 +152,7 @@ def _routed(network: Expander, terms: Terms, scheme: str, bound: int | None, ksp
     if scheme == "df-ksp":
         assert bound is not None
         ordered = bound == 1 and network.layers == network.size
-        most = min(MAX_HOPS, longest_searched(network)) if ordered else MAX_HOPS
+        most = min(terms.max_hops, longest_searched(network)) if ordered else terms.max_hops
         routes = compute(network, PathPolicy(terms.k, bound, max_hops=most))
         proof = prove(routes)
         return _Routed(routes, sum(layer.channels > 0 for layer in proof.priorities), proof, 0.0)

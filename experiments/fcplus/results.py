@@ -8,7 +8,7 @@ both.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 from msgspec import UNSET, UnsetType
@@ -434,4 +434,4 @@ class FcplusFindings:
     completion: list[CompletionRow]
     order: list[NetworkOrder]
     deadlocks: list[DeadlockRow]
-    transports: list[TransportResult]
+    transports: list[TransportResult] = field(default_factory=list)

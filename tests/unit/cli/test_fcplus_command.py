@@ -142,6 +142,15 @@ def test_growth(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(word in out for word in ("s12", "s13", "cannot deadlock", "of the old paths"))
 
 
+def test_a_switch_comes_in_where_another_new_one_has_its_links(capsys: pytest.CaptureFixture[str]) -> None:
+    topology = ("--topo", "jellyfish:n=12,s=4,hosts=1", "--add", "9", "--priorities", "2", "--k", "2", "--json")
+    assert cli.main(["fcplus", "grow", *topology]) == 0
+    found = json.loads(capsys.readouterr().out)
+    ends = [int(end[1:]) for one in found["added"] for link in one["rewired"] for end in link.split("-")]
+    assert max(ends) >= 12
+    assert 0 < found["lengthened"] < 1
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
