@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.base.tables import Table, left, right
+from detour.cli.fcplus_compare import add_compare_options
 from detour.cli.output import bar, present
 from detour.cli.parser import Parser, command
 
@@ -64,24 +65,34 @@ def register(commands: Any) -> None:
     paths.add_argument("--out", type=Path, metavar="FILE", help="write one path a line with its priority per hop (CSV)")
     prove = _routed(_add(kinds, "prove", "check that no buffer that PFC may block waits for itself", _prove))
     prove.add_argument("--tagger", action="store_true", help="count the priorities that Tagger would need as well")
-    through = _routed(_add(kinds, "throughput", "multi-commodity flow over the paths", _throughput))
-    through.add_argument("--pattern", choices=PATTERN_NAMES, default="near-worst")
+    through = _loaded(_routed(_add(kinds, "throughput", "multi-commodity flow over the paths", _throughput)))
     through.add_argument(
         "--method", choices=("auto", "exact", "approximate"), default="auto", help="HiGHS or our own (auto: by size)"
     )
-    through.add_argument("--gap", type=float, default=0.01, metavar="G", help="of the approximation's bounds (0.01)")
+    add_compare_options(_loaded(_add(kinds, "compare", "beside LASH, DFSSSP and Nue", _compare)))
+    growing = _routed(_add(kinds, "grow", "add single switches, rewiring as few links as can be", _grow))
+    growing.add_argument("--add", type=int, default=1, metavar="N", help="switches (1)")
 
 
 def _add(kinds: Any, name: str, text: str, run: Any) -> Parser:
     parser = command(kinds, name, text, run)
-    parser.add_argument("--family", choices=FAMILY_NAMES, default="fcplus", help="(fcplus)")
-    parser.add_argument("--n", type=int, default=120, metavar="N", help="switches (120)")
-    parser.add_argument("--s", type=int, default=22, metavar="S", help="links of a switch to others (22)")
+    parser.add_argument(
+        "--topo", metavar="SPEC", help="the network as a whole, like jellyfish:n=60,s=14 or graph:FILE[,hosts=N]"
+    )
+    parser.add_argument("--family", choices=FAMILY_NAMES, help="(fcplus)")
+    parser.add_argument("--n", type=int, metavar="N", help="switches (120)")
+    parser.add_argument("--s", type=int, metavar="S", help="links of a switch to others (22)")
     parser.add_argument("--v", type=int, metavar="V", help="virtual switches of a switch (the paper's strategy)")
-    parser.add_argument("--p", type=int, default=32, metavar="P", help="ports of a switch (32)")
+    parser.add_argument("--p", type=int, metavar="P", help="ports of a switch (32)")
     parser.add_argument("--hosts", type=int, metavar="H", help="servers of a switch (p - s)")
     parser.add_argument("--layers", type=int, metavar="L", help="of FC: its k (4)")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="(1)")
+    parser.add_argument("--seed", type=int, metavar="N", help="(1)")
+    return parser
+
+
+def _loaded(parser: Parser) -> Parser:
+    parser.add_argument("--pattern", choices=PATTERN_NAMES, default="near-worst")
+    parser.add_argument("--gap", type=float, default=0.01, metavar="G", help="of the approximation's bounds (0.01)")
     return parser
 
 
@@ -102,7 +113,26 @@ def _routed(parser: Parser) -> Parser:
 # -- what they do -------------------------------------------------------------------------------------------
 
 
-def _network(options: argparse.Namespace) -> Expander:
+_PARTS = {"family": "fcplus", "n": 120, "s": 22, "v": None, "p": 32, "hosts": None, "layers": None, "seed": 1}
+"""what a network is put together from without --topo, and what is taken where nothing is given"""
+
+
+def network_of(options: argparse.Namespace) -> Expander:
+    """The network that the options describe, as a whole or by its parts."""
+    given = [name for name in _PARTS if getattr(options, name) is not None]
+    if options.topo is not None and given:
+        raise DetourError(f"--topo is the whole network; --{given[0]} is not for it")
+    for name, value in _PARTS.items():
+        if name not in given:
+            setattr(options, name, value)
+    if options.topo is None:
+        return _of_family(options)
+    from detour.control.graph_files import network_from
+
+    return network_from(options.topo)
+
+
+def _of_family(options: argparse.Namespace) -> Expander:
     from detour.topo import expander
 
     if options.seed < 0:
@@ -129,7 +159,7 @@ def _network(options: argparse.Namespace) -> Expander:
 
 def _routed_network(options: argparse.Namespace) -> tuple[Expander, PathPolicy]:
     """The network, with the links down that are, and the policy of its routes, which fits."""
-    network, policy = _network(options), _policy(options)
+    network, policy = network_of(options), _policy(options)
     policy.check(network)
     if options.fail is not None:
         network = network.under(_failed(network.topology, options.fail))
@@ -153,6 +183,27 @@ def _prove(options: argparse.Namespace) -> int:
     return prove(options, *_routed_network(options))
 
 
+def _compare(options: argparse.Namespace) -> int:
+    from detour.cli.fcplus_compare import compare
+
+    _check_gap(options)
+    return compare(options, network_of(options))
+
+
+def _grow(options: argparse.Namespace) -> int:
+    from detour.cli.fcplus_grow import grow
+
+    if options.fail is not None:
+        raise DetourError("--fail is not for grow: links that are down cannot be rewired")
+    network, policy = _routed_network(options)
+    return grow(options, network, policy)
+
+
+def _check_gap(options: argparse.Namespace) -> None:
+    if not 0 < options.gap < 1:
+        raise DetourError(f"--gap {options.gap} is not between 0 and 1")
+
+
 def _policy(options: argparse.Namespace) -> PathPolicy:
     from detour.control.expander.routes import PathPolicy
 
@@ -161,7 +212,7 @@ def _policy(options: argparse.Namespace) -> PathPolicy:
 
 def _build(options: argparse.Namespace) -> None:
     began = time.monotonic()
-    network = _network(options)
+    network = network_of(options)
     if options.out:
         _write_links(network, options.out)
     seconds = round(time.monotonic() - began, 4)
@@ -206,8 +257,7 @@ def _throughput(options: argparse.Namespace) -> None:
     from detour.control.expander import demand, throughput
     from detour.control.expander.warm import warm_throughput
 
-    if not 0 < options.gap < 1:
-        raise DetourError(f"--gap {options.gap} is not between 0 and 1")
+    _check_gap(options)
     network, policy = _routed_network(options)
     warm_throughput(options.pattern, options.method)
     began = time.monotonic()

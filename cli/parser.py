@@ -86,6 +86,18 @@ def floats(text: str) -> tuple[float, ...]:
         return ()
 
 
+def whole_numbers(option: str, text: str) -> tuple[int, ...]:
+    """Whole numbers separated by commas, in the order given.
+
+    Raises:
+        DetourError: one is none.
+    """
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise DetourError(f"{option} {text!r} is not whole numbers separated by commas, like 1,2") from None
+
+
 def fractions(text: str) -> tuple[float, ...]:
     """Fractions between 0 and 1, separated by commas."""
     found = floats(text)

@@ -60,11 +60,12 @@ def _place(options: argparse.Namespace) -> None:
     if options.topo is None:
         raise DetourError("place needs --topo SPEC, or --apply for the fabric that is up")
     from detour.base.records import as_json
+    from detour.control.graph_files import topology_from
     from detour.control.placement.jobs import read_jobs
     from detour.control.placement.report import compare
-    from detour.topo import parse_failure, parse_topology
+    from detour.topo import parse_failure
 
-    topology = parse_topology(options.topo)
+    topology = topology_from(options.topo)
     names = [name.strip() for text in options.fail for name in text.split(",")]
     failures = frozenset(parse_failure(topology, name) for name in names)
     if options.repair and not failures:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from detour.base.errors import DetourError
 from detour.cli.parser import Parser
 from detour.cli.reproducing import carry_out, extent_of, show
 
@@ -13,6 +14,12 @@ from detour.cli.reproducing import carry_out, extent_of, show
 def options_of(parser: Parser) -> None:
     """Adds the options of this experiment."""
     parser.add_argument("--seeds", type=int, default=1, metavar="K", help="wirings of Tables V and VIII (1)")
+    parser.add_argument(
+        "--part",
+        default="paper",
+        choices=("paper", "transports"),
+        help="the paper's evaluation, or FC+ beside ECMP, KSP, shortest-union and UGAL under real transports (paper)",
+    )
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw Figs. 3 to 7 (.png, .svg)")
     parser.add_argument(
         "--sizes", default="equal", choices=("equal", "web-search"), help="of messages at packet level (equal: 500 kB)"
@@ -25,7 +32,10 @@ def run(options: argparse.Namespace) -> int:
     from detour.experiments.fcplus.tables import grouped, tables
     from detour.experiments.reproduce import FCPLUS
 
-    found = carry_out(options, FCPLUS, fcplus.select(extent_of(options), options.seeds, options.sizes))
+    if options.plot and options.part != "paper":
+        raise DetourError("--plot draws the paper's figures; --part transports has none")
+    points = fcplus.select(extent_of(options), options.seeds, options.sizes, options.part)
+    found = carry_out(options, FCPLUS, points)
     if options.plot:
         from detour.experiments.fcplus import figures as fcplus_figures
 

@@ -38,11 +38,18 @@ class Builder:
             self._hosts.append(host)
             self._links.append(link)
 
-    def connect(self, kind: LinkKind, a: tuple[int, int], b: tuple[int, int]) -> None:
-        """A link between two (switch, port)."""
+    def connect(
+        self,
+        kind: LinkKind,
+        a: tuple[int, int],
+        b: tuple[int, int],
+        speed: float = 1.0,
+        delay_ps: int | None = None,
+    ) -> None:
+        """A link between two (switch, port); see `Link` for its speed and delay."""
         name = f"s{a[0]}-s{b[0]}"
         copy = self._names[name] = self._names.get(name, 0) + 1
-        link = Link(len(self._links), kind, a, b, name if copy == 1 else f"{name}#{copy}")
+        link = Link(len(self._links), kind, a, b, name if copy == 1 else f"{name}#{copy}", speed, delay_ps)
         self._links.append(link)
         self._ports[a[0]][a[1]] = Peer(kind, b[0], b[1], link.index)
         self._ports[b[0]][b[1]] = Peer(kind, a[0], a[1], link.index)

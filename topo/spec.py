@@ -33,11 +33,11 @@ FAMILIES = {
     "dragonfly": _Family(dragonfly, ("p", "a", "h"), ("g", "wiring"), ("wiring",)),
     "leaf-spine": _Family(leaf_spine, ("leaves", "spines", "hosts")),
     "fat-tree": _Family(fat_tree, ("k",), ("blocking",)),
-    "fcplus": _Family(booted.fcplus, ("n", "s"), ("v", "hosts", "p", "seed")),
-    "fc": _Family(booted.fc, ("n", "s", "k"), ("hosts", "p", "seed")),
-    "jellyfish": _Family(booted.jellyfish, ("n", "s"), ("hosts", "p", "seed")),
-    "xpander": _Family(booted.xpander, ("n", "s"), ("hosts", "p", "seed")),
-    "slimfly": _Family(booted.slimfly, ("n", "s"), ("hosts", "p")),
+    "fcplus": _Family(booted.fcplus, ("n", "s"), ("v", "hosts", "p", "seed", "grown")),
+    "fc": _Family(booted.fc, ("n", "s", "k"), ("hosts", "p", "seed", "grown")),
+    "jellyfish": _Family(booted.jellyfish, ("n", "s"), ("hosts", "p", "seed", "grown")),
+    "xpander": _Family(booted.xpander, ("n", "s"), ("hosts", "p", "seed", "grown")),
+    "slimfly": _Family(booted.slimfly, ("n", "s"), ("hosts", "p", "grown")),
     "equal-cost-clos": _Family(booted.equal_cost_clos, ("servers", "switches"), ("p",)),
 }
 

@@ -97,6 +97,10 @@ class Link:
     b: tuple[int, int]
     name: str
     """`s0-s4`, `s0-h1`; parallel links have `#2`, `#3`... appended."""
+    speed: float = 1.0
+    """in multiples of the fabric's rate, which links to hosts have"""
+    delay_ps: int | None = None
+    """None: what the fabric's settings say for this kind of link"""
 
 
 @dataclass(frozen=True, eq=False)

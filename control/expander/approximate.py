@@ -33,18 +33,19 @@ class ThroughputBounds(NamedTuple):
 
 
 @njit
-def _loads(first, begin, channels, demand, fraction, load):
-    """What every channel carries if the demands are split as `fraction` says."""
+def _loads(first, begin, channels, demand, fraction, unit, load):
+    """What every channel carries, as a share of what it can, if the demands are split as `fraction` says; `unit`: the
+    share that a flow of 1 takes."""
     load[:] = 0.0
     for i in range(demand.size):
         for row in range(first[i], first[i + 1]):
             flow = demand[i] * fraction[row]
             for j in range(begin[row], begin[row + 1]):
-                load[channels[j]] += flow
+                load[channels[j]] += flow * unit[channels[j]]
 
 
 @njit
-def _cheapest(first, begin, channels, demand, price):
+def _cheapest(first, begin, channels, demand, price, unit):
     """What all demands cost if each takes its cheapest path."""
     total = 0.0
     for i in range(demand.size):
@@ -52,14 +53,14 @@ def _cheapest(first, begin, channels, demand, price):
         for row in range(first[i], first[i + 1]):
             cost = 0.0
             for j in range(begin[row], begin[row + 1]):
-                cost += price[channels[j]]
+                cost += price[channels[j]] * unit[channels[j]]
             least = min(least, cost)
         total += demand[i] * least
     return total
 
 
 @njit
-def _move_flows(first, begin, channels, guess, step, fraction, mean, weight):
+def _move_flows(first, begin, channels, guess, unit, step, fraction, mean, weight):
     """Every demand shifts towards paths that are cheap under the guessed prices; `mean` takes part of it in."""
     for i in range(first.size - 1):
         low, high = first[i], first[i + 1]
@@ -67,7 +68,7 @@ def _move_flows(first, begin, channels, guess, step, fraction, mean, weight):
         for row in range(low, high):
             cost = 0.0
             for j in range(begin[row], begin[row + 1]):
-                cost += guess[channels[j]]
+                cost += guess[channels[j]] * unit[channels[j]]
             fraction[row] = np.log(max(fraction[row], 1e-30)) - step * cost
             least = min(least, -fraction[row])
         total = 0.0
@@ -98,21 +99,23 @@ def bounds_of(
     demand: NDArray[np.float64],
     flows: NDArray[np.float64],
     prices: NDArray[np.float64],
+    capacity: NDArray[np.float64],
 ) -> ThroughputBounds:
-    """What any flows and prices show: scaled to the demand, the flows load some channel 1/lower times; in units of all
-    prices the demands cost 1/upper at least.
+    """What any flows and prices show: scaled to the demand, the flows load some channel 1/lower times; in units of the
+    price of all that the channels carry the demands cost 1/upper at least.
 
     Args:
         first: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1.
         begin: (paths + 1,) channels of path r are channels[begin[r]:begin[r+1]].
-        channels: numbers from 0, every one in use; each carries 1.
+        channels: numbers from 0, every one in use.
         demand: (pairs,).
         flows: (paths,) of any scale; a pair without flow is taken to split evenly.
-        prices: (channels,) of any scale.
+        prices: (channels,) of a flow of 1, of any scale.
+        capacity: (channels,) what each carries.
     """
-    load = np.zeros(prices.size)
-    _loads(first, begin, channels, demand, shares_of(first, flows), load)
-    cost = _cheapest(first, begin, channels, demand, np.ascontiguousarray(prices / prices.sum()))
+    load, unit, whole = np.zeros(prices.size), 1.0 / capacity, prices * capacity
+    _loads(first, begin, channels, demand, shares_of(first, flows), unit, load)
+    cost = _cheapest(first, begin, channels, demand, np.ascontiguousarray(whole / whole.sum()), unit)
     return ThroughputBounds(float(1.0 / load.max()), float(1.0 / cost), 0)
 
 
@@ -123,22 +126,25 @@ def solve(
     demand: NDArray[np.float64],
     gap: float,
     rounds: int = MAX_ROUNDS,
+    capacity: NDArray[np.float64] | None = None,
 ) -> tuple[ThroughputBounds, NDArray[np.float64]]:
     """Plays until upper / lower - 1 <= gap or the rounds are over.
 
     Args:
         first: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1.
         begin: (paths + 1,) channels of path r are channels[begin[r]:begin[r+1]].
-        channels: channel numbers; each carries 1.
+        channels: channel numbers.
         demand: (pairs,).
         gap: how close the bounds are to come.
         rounds: at most.
+        capacity: what each channel carries, by its number; None: 1.
 
     Returns:
         The bounds, and the flows (paths,) behind the lower one as fractions of their pair's demand.
     """
     used, renumbered = np.unique(channels, return_inverse=True)
-    game = _Game(first, begin, renumbered.astype(np.int32), demand, used.size)
+    unit = np.ones(used.size) if capacity is None else 1.0 / capacity[used]
+    game = _Game(first, begin, renumbered.astype(np.int32), demand, unit)
     best = even = game.bounds()
     flows = game.flows.copy()
     for k in range(1, rounds + 1):
@@ -158,10 +164,10 @@ def solve(
 class _Game:
     """Flows (fractions of every pair's paths) against prices of channels, and the means of both."""
 
-    def __init__(self, first: Any, begin: Any, channels: Any, demand: Any, count: int) -> None:
-        self.paths, self.demand, self.count = (first, begin, channels), demand, count
-        self.flow_step = _FLOW_STEP * count
-        self.load = np.empty(count)
+    def __init__(self, first: Any, begin: Any, channels: Any, demand: Any, unit: Any) -> None:
+        self.paths, self.demand, self.unit, self.count = (first, begin, channels), demand, unit, unit.size
+        self.flow_step = _FLOW_STEP * self.count
+        self.load = np.empty(self.count)
         self.price_step = _PRICE_STEP
         self.begin(1.0)
         self.price_step /= float(self.load.max())
@@ -176,15 +182,15 @@ class _Game:
         self.price = np.full(self.count, 1.0 / self.count)
         self.prices, self.guess, self.log_price = self.price.copy(), self.price.copy(), np.log(self.price)
         self.played = 0
-        _loads(*self.paths, self.demand, self.fraction, self.load)
+        _loads(*self.paths, self.demand, self.fraction, self.unit, self.load)
 
     def play(self) -> None:
         """One round: both sides move against what they expect the other one to do next."""
         self.played += 1
         weight = 1.0 / self.played
-        _move_flows(*self.paths, self.guess, self.flow_step, self.fraction, self.flows, weight)
+        _move_flows(*self.paths, self.guess, self.unit, self.flow_step, self.fraction, self.flows, weight)
         before = self.load.copy()
-        _loads(*self.paths, self.demand, self.fraction, self.load)
+        _loads(*self.paths, self.demand, self.fraction, self.unit, self.load)
         old = self.price
         self.log_price += self.price_step * (2 * self.load - before)
         self.log_price -= self.log_price.max()
@@ -196,6 +202,6 @@ class _Game:
     def bounds(self) -> ThroughputBounds:
         """What the means show."""
         load = np.empty(self.count)
-        _loads(*self.paths, self.demand, self.flows, load)
-        cost = float(_cheapest(*self.paths, self.demand, self.prices))
+        _loads(*self.paths, self.demand, self.flows, self.unit, load)
+        cost = float(_cheapest(*self.paths, self.demand, self.prices, self.unit))
         return ThroughputBounds(float(1.0 / load.max()), 1.0 / max(cost, 1e-12), self.played)

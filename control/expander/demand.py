@@ -118,7 +118,8 @@ def demand_of(pattern: str, network: Expander, seed: int = 1) -> Demand:
 
 
 def upper_bound(network: Expander, demand: Demand, distance: NDArray[np.int32] | None = None) -> float:
-    """TUB, eq. (6): no routing carries more than 2E / sum(demand * distance) times the demand."""
+    """TUB, eq. (6): no routing carries more than 2E / sum(demand * distance) times the demand; a link that carries s
+    counts s times in E."""
     distance = hop_distances(network) if distance is None else distance
     load = demand.amount * distance[demand.pairs[:, 0], demand.pairs[:, 1]]
-    return 2 * network.live_links / float(load.sum())
+    return 2 * float(network.speeds.sum()) / float(load.sum())

@@ -120,6 +120,33 @@ def prove(routes: ExpanderRoutes) -> Proof:
     return Proof(network, layers, int(rising.sum()))
 
 
+@njit
+def _mark_lanes(source, columns, length, lane, ch, inside, used):
+    """As `_mark`, for paths that stay in their lane."""
+    for row in range(source.size):
+        x, before_x, before_c, p = source[row], -1, -1, lane[row]
+        for i in range(length[row]):
+            c = columns[row, i]
+            used[p, x, c] = True
+            if before_x >= 0:
+                inside[p, before_x, before_c, c] = True
+            before_x, before_c = x, c
+            x = ch.neighbour[x, c]
+
+
+def prove_lanes(routes: ExpanderRoutes, lane: NDArray[np.uint8]) -> Proof:
+    """The same for paths of which each stays in one lane, `lane` (paths,), whatever the policy of `routes` says."""
+    network, ch = routes.network, native(routes.network.channels)
+    shape = (int(lane.max(initial=0)) + 1, *ch.neighbour.shape)
+    inside, used = np.zeros((*shape, shape[2]), np.bool_), np.zeros(shape, np.bool_)
+    source = np.repeat(routes.pairs[:, 0].astype(np.int64), np.diff(routes.first))
+    _mark_lanes(source, routes.columns, routes.length, lane, ch, inside, used)
+    layers = tuple(
+        Layer(p, int(used[p].sum()), int(inside[p].sum()), find_cycle(inside[p], network)) for p in range(shape[0])
+    )
+    return Proof(network, layers, 0)
+
+
 def channel_names(network: Expander, cycle: tuple[int, ...]) -> list[str]:
     """`s3>s17` for every channel."""
     neighbour = network.channels.neighbour

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,10 @@ TIES = {"diverse": DIVERSE, "plain": PLAIN}
 MAX_HOPS = 12
 """longest path that is looked for; with 18 and more links a switch no pair of 2000 switches needs as many"""
 ORDERED_MAX_HOPS = 5
-"""the same with one priority where every switch is a layer by itself: paths up and down are few at the bottom"""
+"""the same with one priority where every switch is a layer by itself: paths up and down are few at the bottom. Networks
+of fewer links a switch allow more, see `longest_searched`"""
+_ORDERED_WALKS = 5e6
+"""walks from a switch that a search there may go through: 22 links a switch and five hops"""
 _CHUNK_ROWS = 500_000
 """paths that a thread computes at a time at most"""
 
@@ -66,11 +70,18 @@ class PathPolicy:
             raise DetourError(f"ties {self.ties!r}; there are {', '.join(TIES)}")
         if not 1 <= self.max_hops <= 32:
             raise DetourError(f"paths of at most {self.max_hops} hops; 1 to 32 are possible")
-        if self.priorities == 1 and network.layers == network.size and self.max_hops > ORDERED_MAX_HOPS:
+        ordered = self.priorities == 1 and network.layers == network.size
+        if ordered and min(self.max_hops, network.size - 1) > (most := longest_searched(network)):
             raise DetourError(
                 f"{network.spec}: some pairs have few paths in one priority, and the search for {self.k} would go"
-                f" through all of {self.max_hops} hops; give --max-hops {ORDERED_MAX_HOPS} or less, or 2 priorities"
+                f" through all of {self.max_hops} hops; give --max-hops {most} or less, or 2 priorities"
             )
+
+
+def longest_searched(network: Expander) -> int:
+    """Hops of which all paths may be gone through in a network where every switch is a layer by itself."""
+    onward = max(1.001, float(network.degrees.mean()) - 1)
+    return max(ORDERED_MAX_HOPS, int(math.log(_ORDERED_WALKS) / math.log(onward)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +144,38 @@ class ExpanderRoutes:
         for i, (source, target) in enumerate(self.pairs.tolist()):
             for row in range(int(self.first[i]), int(self.first[i + 1])):
                 yield source, target, *self.path(row, source)
+
+
+def of_pairs(routes: ExpanderRoutes, pairs: NDArray[np.int32]) -> ExpanderRoutes:
+    """The paths of some of the pairs, in their order.
+
+    Raises:
+        DetourError: a pair has none.
+    """
+    number = {pair: i for i, pair in enumerate(map(tuple, routes.pairs.tolist()))}
+    missing = next((pair for pair in map(tuple, pairs.tolist()) if pair not in number), None)
+    if missing is not None:
+        raise DetourError(f"no routes were computed from s{missing[0]} to s{missing[1]}")
+    which = [number[pair] for pair in map(tuple, pairs.tolist())]
+    count = np.diff(routes.first)[which]
+    first = np.concatenate([[0], np.cumsum(count)])
+    rows = np.repeat(routes.first[which] - first[:-1], count) + np.arange(first[-1])
+    return replace(routes, pairs=pairs, first=first, length=routes.length[rows], columns=routes.columns[rows])
+
+
+def share_over(routes: ExpanderRoutes, links: Collection[tuple[int, int]]) -> float:
+    """The share of the paths that pass one of the links, given by their ends, the smaller one first."""
+    ch = routes.network.channels
+    marked = np.zeros(ch.neighbour.shape, np.bool_)
+    for a, b in links:
+        marked[a, ch.neighbour[a] == b] = marked[b, ch.neighbour[b] == a] = True
+    x, hit = np.repeat(routes.pairs[:, 0], np.diff(routes.first)), np.zeros(routes.total, np.bool_)
+    for h in range(routes.columns.shape[1]):
+        on = np.flatnonzero(routes.length > h)
+        columns = routes.columns[on, h]
+        hit[on] |= marked[x[on], columns]
+        x[on] = ch.neighbour[x[on], columns]
+    return float(hit.mean()) if routes.total else 0.0
 
 
 def all_pairs(network: Expander) -> NDArray[np.int32]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Throughput: the largest factor by which all demands can grow while the paths carry them (multi-commodity flow).
 
-    maximise theta  so that  sum of a pair's flows = theta * demand  and  flows over a channel <= 1
+    maximise theta  so that  sum of a pair's flows = theta * demand  and  flows over a channel <= what it carries
 
 Exactly with HiGHS; for what is too large for it, from both sides with `approximate`.
 """
@@ -64,6 +64,11 @@ def channels_of(routes: ExpanderRoutes) -> tuple[NDArray[np.int64], NDArray[np.i
     return begin, found
 
 
+def _capacity(routes: ExpanderRoutes) -> NDArray[np.float64]:
+    """(channels,) what each carries, by its number."""
+    return routes.network.speeds[native(routes.network.channels).link.ravel()]
+
+
 def _solved(
     routes: ExpanderRoutes, demand: Demand, corner: bool
 ) -> tuple[approximate.ThroughputBounds, NDArray[np.float64]]:
@@ -74,20 +79,22 @@ def _solved(
     """
     begin, channels = channels_of(routes)
     used, rows = np.unique(channels, return_inverse=True)
+    capacity = _capacity(routes)[used]
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
     solver.setOptionValue("solver", "ipm")
     if routes.total > CROSSOVER_PATHS or not corner:
         solver.setOptionValue("run_crossover", "off")
-    solver.passModel(_model(routes.first, begin, rows, used.size, demand.amount))
+    solver.passModel(_model(routes.first, begin, rows, capacity, demand.amount))
     solver.run()
     status, solution = solver.getModelStatus(), solver.getSolution()
     flows, prices = np.array(solution.col_value)[1:], np.abs(np.array(solution.row_dual)[: used.size])
     # Without crossover HiGHS may call a solution unknown that misses its tolerances: the bounds tell how good it is.
     if flows.size != routes.total or flows.max(initial=0) <= 0 or prices.max(initial=0) <= 0:
         raise DetourError(f"HiGHS stopped with {solver.modelStatusToString(status)!r} on {routes.total} paths")
-    bounds = approximate.bounds_of(routes.first, begin, rows.astype(np.int32), demand.amount, flows, prices)
+    rows = rows.astype(np.int32)
+    bounds = approximate.bounds_of(routes.first, begin, rows, demand.amount, flows, prices, capacity)
     return bounds, flows
 
 
@@ -112,7 +119,7 @@ def fractions(routes: ExpanderRoutes, demand: Demand, gap: float = 0.01) -> NDAr
         flows = _solved(routes, demand, corner=False)[1]
     else:
         begin, channels = channels_of(routes)
-        flows = approximate.solve(routes.first, begin, channels, demand.amount, gap)[1]
+        flows = approximate.solve(routes.first, begin, channels, demand.amount, gap, capacity=_capacity(routes))[1]
     return approximate.shares_of(routes.first, flows)
 
 
@@ -120,11 +127,11 @@ def _model(
     first: NDArray[np.int64],
     begin: NDArray[np.int64],
     rows: NDArray[np.int64],
-    channels: int,
+    capacity: NDArray[np.float64],
     amount: NDArray[np.float64],
 ) -> highspy.HighsLp:
-    """Column 0 is theta, then the paths. Rows: channels (<= 1), then pairs (flows - theta * demand = 0)."""
-    pairs, total, length = amount.size, begin.size - 1, np.diff(begin)
+    """Column 0 is theta, then the paths. Rows: channels (<= capacity), then pairs (flows - theta * demand = 0)."""
+    pairs, total, length, channels = amount.size, begin.size - 1, np.diff(begin), capacity.size
     at = np.concatenate([[0], pairs + np.cumsum(np.concatenate([[0], length + 1]))])
     index, value = np.empty(at[-1], np.int64), np.ones(at[-1])
     index[:pairs], value[:pairs] = channels + np.arange(pairs), -amount
@@ -134,7 +141,7 @@ def _model(
     inner[:pairs], inner[last] = False, False
     index[inner] = rows
     lower = np.concatenate([np.full(channels, -np.inf), np.zeros(pairs)])
-    upper = np.concatenate([np.ones(channels), np.zeros(pairs)])
+    upper = np.concatenate([capacity, np.zeros(pairs)])
     return programme(np.concatenate([[1.0], np.zeros(total)]), (lower, upper), (at, index, value), maximise=True)
 
 
@@ -158,7 +165,9 @@ def solve(routes: ExpanderRoutes, demand: Demand, method: str = "auto", gap: flo
         bounds, how = exact(routes, demand), "exact"
     else:
         begin, channels = channels_of(routes)
-        bounds, how = approximate.solve(routes.first, begin, channels, demand.amount, gap)[0], "approximate"
+        capacity = _capacity(routes)
+        bounds = approximate.solve(routes.first, begin, channels, demand.amount, gap, capacity=capacity)[0]
+        how = "approximate"
     return Throughput(bounds.lower, max(0.0, bounds.upper / bounds.lower - 1), how)
 
 

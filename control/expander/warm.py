@@ -4,6 +4,8 @@ will use (HiGHS and SciPy, which only throughput needs, take most of a second to
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
@@ -58,6 +60,15 @@ def warm_throughput(pattern: str, method: str) -> None:
     wanted = demand.demand_of(pattern, network)
     for each in ("exact", "approximate") if method == "auto" else (method,):
         throughput.throughput(network, _POLICY, wanted, each)
+
+
+def warm_comparison(pattern: str, schemes: Sequence[str]) -> None:
+    """Routings that are compared, and the flow of a pattern."""
+    from detour.control.expander import comparison, demand
+
+    network = _network()
+    warm_throughput(pattern, "auto")
+    comparison.compare(network, pattern, demand.demand_of(pattern, network), comparison.Terms(2, 2, schemes=schemes))
 
 
 def _network() -> Expander:

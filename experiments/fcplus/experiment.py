@@ -39,6 +39,8 @@ from detour.experiments.fcplus.results import (
     PacketsPoint,
     StuckPoint,
     ThroughputRow,
+    TransportPoint,
+    TransportResult,
     UpDownRow,
     VirtualRow,
     flows,
@@ -58,10 +60,12 @@ GAP = {"near-worst": 0.002, "uniform": 0.01, "all-to-all": 0.01}
 # -- which points -------------------------------------------------------------------------------------------
 
 
-def select(extent: str, seeds: int = 1, sizes: str = "equal") -> list[FcplusPoint]:
+def select(extent: str, seeds: int = 1, sizes: str = "equal", part: str = "paper") -> list[FcplusPoint]:
     """The points of an extent: "quick", "normal" or "full"; `seeds` wirings of every throughput point; `sizes` of the
-    messages at packet level."""
+    messages at packet level; `part`: the paper's evaluation, or routings under real "transports"."""
     full = extent == "full"
+    if part == "transports":
+        return [*fcplus_packet_level.transports(full, seeds)]
     points = [
         *_counts(full),
         *_table_5(seeds),
@@ -144,7 +148,7 @@ def seconds(point: FcplusPoint) -> float:
     """Roughly what a point costs on one core."""
     n = point.n
     match point:
-        case PacketsPoint() | StuckPoint():
+        case PacketsPoint() | StuckPoint() | TransportPoint():
             return fcplus_packet_level.seconds(point)
         case LengthPoint():
             return 0.1 + (n / 2000) ** 2 * 80
@@ -176,7 +180,7 @@ def _flow_seconds(point: FlowPoint) -> float:
 
 def prepare(points: Sequence[FcplusPoint]) -> None:
     """Compiles what points need, once, before several processes do it at the same time."""
-    planned = [point for point in points if not isinstance(point, PacketsPoint | StuckPoint)]
+    planned = [point for point in points if not isinstance(point, PacketsPoint | StuckPoint | TransportPoint)]
     if planned:
         for small in (
             _flow(12, 6, "FC+ 2L", "uniform", 4, v=3, hosts=1),
@@ -214,7 +218,7 @@ def _answer(point: FcplusPoint) -> FcplusResult:
             return _length(point)
         case FlowPoint():
             return _throughput(point)
-        case PacketsPoint() | StuckPoint():
+        case PacketsPoint() | StuckPoint() | TransportPoint():
             return fcplus_packet_level.run(point)
     raise TypeError(f"{type(point).__name__} is no kind of point")
 
@@ -339,6 +343,7 @@ def collect(results: Iterable[FcplusResult | None]) -> FcplusFindings:
         completion=completion,
         order=fcplus_packet_level.orders(completion),
         deadlocks=fcplus_packet_level.deadlocks(points),
+        transports=[point for point in points if isinstance(point, TransportResult)],
     )
 
 

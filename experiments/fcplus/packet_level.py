@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which points of the FC+ paper's packet level there are, and their tables: Table VIII's completion times, deadlocks.
+"""Which points of the packet level there are, and their tables: Table VIII's completion times, deadlocks; routings
+under real transports, which the paper does not have.
 
-What computes them (`packets.py`, `deadlock.py`) is loaded when a point is run: it takes the engine along.
+What computes them (`packets.py`, `deadlock.py`, `transports.py`) is loaded when a point is run: it takes the engine
+along.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from msgspec import UNSET
 
@@ -23,6 +26,8 @@ from detour.experiments.fcplus.results import (
     PacketsResult,
     StuckPoint,
     StuckResult,
+    TransportPoint,
+    TransportResult,
 )
 
 NETWORKS = ("FC+ 2L", "FC+ 1L", "KSP", "FC", "Clos")
@@ -60,16 +65,42 @@ def select(full: bool, sizes: str = "equal") -> list[FcplusPoint]:
     return [*packets, *deadlock, *failed]
 
 
-def run(point: PacketsPoint | StuckPoint) -> PacketsResult | StuckResult:
-    """Computes a point of either kind."""
+ROUTING_NAMES = ("FC+ 1L", "FC+ 2L", "ECMP", "KSP", "shortest-union", "UGAL-L")
+TRANSPORT_NAMES = ("lossless", "lossy")
+"""RoCEv2 with DCQCN and PFC; LERP with DCTCP and without PFC. `transports.TRANSPORTS` says what each is"""
+_COMPARED = ("near-worst", "uniform")
+
+
+def transports(full: bool, seeds: int = 1) -> list[TransportPoint]:
+    """Every routing under every transport and two patterns, on 60 switches, or the paper's 120."""
+    size: dict[str, Any] = (
+        {"n": 120, "s": 22, "hosts": 10, "us": 600} if full else {"n": 60, "s": 14, "hosts": 6, "us": 1000}
+    )
+    return [
+        TransportPoint(routing=routing, transport=transport, pattern=pattern, load=0.6, seed=seed, **size)
+        for pattern in _COMPARED
+        for transport in TRANSPORT_NAMES
+        for routing in ROUTING_NAMES
+        for seed in range(1, seeds + 1)
+    ]
+
+
+def run(point: PacketsPoint | StuckPoint | TransportPoint) -> PacketsResult | StuckResult | TransportResult:
+    """Computes a point of any kind."""
+    if isinstance(point, TransportPoint):
+        from detour.experiments.fcplus import transports as fcplus_transports
+
+        return fcplus_transports.run(point)
     from detour.experiments.fcplus import deadlock as fcplus_deadlock
     from detour.experiments.fcplus import packets as fcplus_packets
 
     return fcplus_packets.run(point) if isinstance(point, PacketsPoint) else fcplus_deadlock.run(point)
 
 
-def seconds(point: PacketsPoint | StuckPoint) -> float:
+def seconds(point: PacketsPoint | StuckPoint | TransportPoint) -> float:
     """Roughly what a point costs on one core, compiling left out."""
+    if isinstance(point, TransportPoint):
+        return 3 + point.n * point.hosts * point.us / 20_000
     if isinstance(point, PacketsPoint):
         return 15 + point.us * {"near-worst": 0.032, "uniform": 0.028, "all-to-all": 0.026}[point.pattern]
     return 4 + point.n * point.s * point.us / 25_000

@@ -122,8 +122,8 @@ def _result(
         mean_hops=round(hops, 3),
         messages=len(taken),
         bytes=int(messages.size.sum()),
-        fct_us=_percentiles(taken / US),
-        slowdown=_percentiles(slowdown),
+        fct_us=percentiles(taken / US),
+        slowdown=percentiles(slowdown),
         slowdown_percentiles=[round(float(value), 3) for value in np.percentile(slowdown, PERCENTILES)],
         unfinished=fabric.unfinished(),
         deadlock=stuck,
@@ -137,7 +137,8 @@ def _result(
     )
 
 
-def _percentiles(values: NDArray[np.float64]) -> Percentiles:
+def percentiles(values: NDArray[np.float64]) -> Percentiles:
+    """Mean and percentiles of what messages took."""
     return Percentiles(
         round(float(values.mean()), 3), *(round(float(np.percentile(values, p)), 3) for p in (50, 90, 99))
     )

@@ -8,7 +8,7 @@ both.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 from msgspec import UNSET, UnsetType
@@ -112,6 +112,21 @@ class StuckPoint(NetworkPoint):
     fail: str | UnsetType = UNSET
     guard: bool | UnsetType = UNSET
     kind: Literal["deadlock"] = "deadlock"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransportPoint(FcplusPoint):
+    """Messages for `us` at `load` (of a server's link) by a routing and a transport, on an FC+ of `hosts` servers a
+    switch; `k` paths of a pair at most."""
+
+    routing: str
+    transport: str
+    pattern: str
+    us: int
+    load: float
+    hosts: int
+    k: int = 32
+    kind: Literal["transport"] = "transport"
 
 
 # -- results ------------------------------------------------------------------------------------------------
@@ -225,9 +240,30 @@ class StuckResult(FcplusResult, StuckPoint):
     goodput_gbps_anew: float | UnsetType = UNSET
 
 
+@dataclass(frozen=True, kw_only=True)
+class TransportResult(FcplusResult, TransportPoint):
+    """`goodput_gbps`: what arrived while messages did, over that time; `offered_gbps`: what they asked for. Completion
+    times count to the end for what is `unfinished`. `buffer_peak_bytes`: of the fullest switch. `detours`: messages
+    that UGAL sent by way of a random switch."""
+
+    messages: int
+    offered_gbps: float
+    goodput_gbps: float
+    fct_us: Percentiles
+    slowdown: Percentiles
+    mean_hops: float
+    unfinished: int
+    deadlock: bool
+    pauses: int
+    drops: int
+    retransmitted: int
+    buffer_peak_bytes: int
+    detours: int
+
+
 FCPLUS_RESULTS: tuple[type[FcplusResult], ...] = (
     *(FcPathsResult, FcCountsResult, FcplusCountsResult, K2Result, LengthResult, FlowResult),
-    *(PacketsResult, StuckResult),
+    *(PacketsResult, StuckResult, TransportResult),
 )
 """every kind of result"""
 T = TypeVar("T", bound=FcplusResult)
@@ -398,3 +434,4 @@ class FcplusFindings:
     completion: list[CompletionRow]
     order: list[NetworkOrder]
     deadlocks: list[DeadlockRow]
+    transports: list[TransportResult] = field(default_factory=list)

@@ -16,6 +16,7 @@ from detour.experiments.fcplus.results import (
     NetworkOrder,
     NetworkPoint,
     ThroughputRow,
+    TransportResult,
     VirtualRow,
 )
 
@@ -38,6 +39,7 @@ def tables(found: FcplusFindings) -> list[Table[Any]]:
             [_order(order) for order in found.order],
         ),
         Table(_DEADLOCKS, found.deadlocks, "PFC with shallow buffers"),
+        Table(_TRANSPORTS, found.transports, "Routings under real transports"),
     ]
 
 
@@ -123,6 +125,26 @@ _DEADLOCKS: tuple[Column[DeadlockRow], ...] = (
     right("anew", lambda row: fixed(row.goodput_gbps_anew, 1), wide=True, means="Gb/s with routes computed anew"),
     right("pauses", _of("pauses"), wide=True),
     right("drops", _of("drops"), wide=True),
+)
+
+
+_TRANSPORTS: tuple[Column[TransportResult], ...] = (
+    left("pattern", _of("pattern")),
+    left("transport", _of("transport")),
+    left("routing", _of("routing")),
+    right("Gb/s", _of("goodput_gbps"), means="that arrived while messages did"),
+    right("of", _of("offered_gbps"), means="Gb/s that messages asked for"),
+    right("p50", lambda row: fixed(row.slowdown.p50, 2), means="slowdown: completion time over an idle path's"),
+    right("p99", lambda row: fixed(row.slowdown.p99, 2)),
+    right("p99 us", lambda row: fixed(row.fct_us.p99, 0), wide=True),
+    right("buffer kB", lambda row: fixed(row.buffer_peak_bytes / 1000, 0), means="most that a switch held"),
+    right("not done", _of("unfinished"), wide=True),
+    right("hops", _of("mean_hops"), wide=True),
+    right("detours", _of("detours"), wide=True, means="messages by way of a random switch"),
+    right("pauses", _of("pauses"), wide=True),
+    right("drops", _of("drops")),
+    right("seed", _of("seed"), wide=True),
+    left("deadlock", lambda row: yes_no(row.deadlock)),
 )
 
 

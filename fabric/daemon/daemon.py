@@ -25,6 +25,7 @@ from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.base.records import as_json, from_json
 from detour.base.reports import need_address_space, report
+from detour.control.graph_files import topology_from
 from detour.fabric.daemon import log
 from detour.fabric.daemon.control_socket import ControlServer, call
 from detour.fabric.daemon.state_dir import StateDir
@@ -32,7 +33,6 @@ from detour.fabric.footings.targets import make_fabric
 from detour.fabric.operations.registry import LIMIT_S, OPERATIONS
 from detour.fabric.operations.results import Status
 from detour.fabric.operations.session import Session
-from detour.topo import parse_topology
 
 DOWN_SECONDS = 30.0
 _ASKED_S = 10.0  # to answer `down`; then it is told by signals
@@ -80,7 +80,7 @@ def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None =
     Raises:
         DetourError: something is wrong or missing; nothing is left running.
     """
-    topology = parse_topology(options.topology)
+    topology = topology_from(options.topology)
     fabric = make_fabric(
         options.target, topology, scratch=scratch, grpc_address=options.grpc, grpc_tls=options.grpc_tls
     )

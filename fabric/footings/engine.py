@@ -15,11 +15,12 @@ from detour.engine.network import Network
 from detour.engine.p4runtime.target import compile_program
 from detour.fabric.footings.base import address_hosts
 from detour.fabric.footings.clock import WallClock
-from detour.fabric.footings.network import NetworkFabric, lay_cables
+from detour.fabric.footings.network import CableTerms, NetworkFabric, lay_cables
 from detour.fabric.footings.serving import Serving
 from detour.fabric.footings.settings import ENGINE, FootingSettings
 from detour.hosts.verbs.verbs import Device
 from detour.topo import Topology
+from detour.topo.topology import Link
 
 
 class EngineFabric(NetworkFabric):
@@ -77,8 +78,12 @@ class EngineFabric(NetworkFabric):
         self.device = Device(self.hs, network.call, network.kick_host, lambda: network.now_ps)
         for switch in self.topology.switches:
             network.add_switch(switch.device_id, switch.name, priorities=settings.priorities)
-        cable = settings.rate_bps, settings.delay_ps, settings.queue_packets
-        lay_cables(network, self.topology, lambda _: cable)
+
+        def cable(link: Link) -> CableTerms:
+            delay = settings.delay_ps if link.delay_ps is None else link.delay_ps
+            return round(settings.rate_bps * link.speed), delay, settings.queue_packets
+
+        lay_cables(network, self.topology, cable)
 
     def close(self) -> None:
         self.serving.close()

@@ -77,8 +77,9 @@ class NetworkFabric(Fabric):
         self.network.set_link(self.link_ends(link)[0], up)
 
     def throttle(self, link: int, fraction: float) -> None:
+        rate = self.terms.rate_bps * self.topology.links[link].speed * fraction
         for end in self.link_ends(link):
-            self.network.set_rate(end, max(1, round(self.terms.rate_bps * fraction)))
+            self.network.set_rate(end, max(1, round(rate)))
 
     def set_loss(self, link: int, fraction: float) -> None:
         self.network.set_faults(self.link_ends(link)[0], loss=fraction)

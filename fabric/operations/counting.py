@@ -50,7 +50,7 @@ class Counting:
                     kind=link.kind,
                     up=state.up,
                     mbps=rate / 1e6,
-                    use=rate / self._fabric.terms.rate_bps,
+                    use=rate / (self._fabric.terms.rate_bps * link.speed),
                     queue_packets=state.queue_packets,
                     drops=None if state.drops is None or old.drops is None else state.drops - old.drops,
                     marks=change.port(device, port, "marked").packets,

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.places import modules
-from detour.cli import fcplus
+from detour.cli import fcplus, fcplus_compare
+from detour.control.expander.comparison import COMPARED_ROUTINGS
 from detour.control.expander.demand import DEMAND_PATTERNS
 from detour.hosts.frames import wire
 
@@ -85,6 +86,7 @@ def test_the_glossary_names_modules_that_exist() -> None:
 def test_the_command_line_offers_the_patterns_that_there_are() -> None:
     """It writes them out, because it must not load the planners in order to print its help."""
     assert fcplus.PATTERN_NAMES == DEMAND_PATTERNS
+    assert fcplus_compare.SCHEME_NAMES == COMPARED_ROUTINGS
 
 
 def test_a_packet_is_as_long_as_its_headers_and_payload() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from detour.base.errors import DetourError
 from detour.topo.expander import flat, folded, layered
+from detour.topo.expander.growth import grow
 from detour.topo.expander.network import Expander
 from detour.topo.keyvalues import split_spec, whole_number
 from detour.topo.topology import Topology
@@ -33,32 +34,35 @@ def network_of(spec: str) -> Expander:
     name, values = split_spec(spec)
     if name not in EXPANDER_FAMILIES:
         raise DetourError(f"{spec} is no expander; there are {', '.join(EXPANDER_FAMILIES)}")
-    return EXPANDER_FAMILIES[name](**{key: whole_number(spec, key, value) for key, value in values.items()})
+    numbers = {key: whole_number(spec, key, value) for key, value in values.items()}
+    grown = numbers.pop("grown", 0)
+    network = EXPANDER_FAMILIES[name](**numbers)
+    return grow(network, grown).network if grown else network
 
 
-def fcplus(**values: Any) -> Topology:
-    """`layered.fcplus` as a topology."""
-    return layered.fcplus(**values).topology
+def fcplus(grown: int = 0, **values: Any) -> Topology:
+    """`layered.fcplus`, grown by so many switches, as a topology."""
+    return grow(layered.fcplus(**values), grown).network.topology
 
 
-def fc(**values: Any) -> Topology:
-    """`layered.fc` as a topology."""
-    return layered.fc(**values).topology
+def fc(grown: int = 0, **values: Any) -> Topology:
+    """`layered.fc`, grown by so many switches, as a topology."""
+    return grow(layered.fc(**values), grown).network.topology
 
 
-def jellyfish(**values: Any) -> Topology:
-    """`flat.jellyfish` as a topology."""
-    return flat.jellyfish(**values).topology
+def jellyfish(grown: int = 0, **values: Any) -> Topology:
+    """`flat.jellyfish`, grown by so many switches, as a topology."""
+    return grow(flat.jellyfish(**values), grown).network.topology
 
 
-def xpander(**values: Any) -> Topology:
-    """`flat.xpander` as a topology."""
-    return flat.xpander(**values).topology
+def xpander(grown: int = 0, **values: Any) -> Topology:
+    """`flat.xpander`, grown by so many switches, as a topology."""
+    return grow(flat.xpander(**values), grown).network.topology
 
 
-def slimfly(**values: Any) -> Topology:
-    """`flat.slimfly` as a topology."""
-    return flat.slimfly(**values).topology
+def slimfly(grown: int = 0, **values: Any) -> Topology:
+    """`flat.slimfly`, grown by so many switches, as a topology."""
+    return grow(flat.slimfly(**values), grown).network.topology
 
 
 def equal_cost_clos(**values: Any) -> Topology:

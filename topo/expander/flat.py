@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
@@ -68,17 +69,27 @@ def _flat(family: str, spec: str, n: int, hosts: int, wire: Callable[[], Int32Ar
         links = wire()
         graph = csr_array((np.ones(len(links)), (links[:, 0], links[:, 1])), shape=(n, n))
         if connected_components(graph, directed=False, return_labels=False) == 1:
-            return _ordered(family, spec, n, hosts, links)
+            return ordered_network(family, spec, np.full(n, hosts, np.int32), links)
     raise DetourError(f"{spec}: {_TRIES} wirings fell into parts; it takes more links a switch")
 
 
-def _ordered(family: str, spec: str, n: int, hosts: int, links: Int32Array) -> Expander:
-    """Every switch is a layer: switch 0 the highest, the others below it in the order of a breadth-first search."""
+def ordered_network(
+    family: str,
+    spec: str,
+    hosts: Int32Array,
+    links: Int32Array,
+    speed: NDArray[np.float64] | None = None,
+    delay_ps: NDArray[np.int64] | None = None,
+) -> Expander:
+    """Every switch is a layer: switch 0 the highest, the others below it in the order of a breadth-first search. The
+    links join all switches; see `Expander` for what is given."""
+    n = hosts.size
     graph = csr_array((np.ones(len(links)), (links[:, 0], links[:, 1])), shape=(n, n))
     order = breadth_first_order(graph, 0, directed=False, return_predecessors=False)
     layer = np.empty(n, np.int32)
     layer[order] = n - np.arange(n)
-    return Expander(family, spec, np.full(n, hosts, np.int32), links, np.ones_like(links), layer[links], n).checked()
+    parts = hosts, links, np.ones_like(links), layer[links]
+    return Expander(family, spec, *parts, layers=n, speed=speed, delay_ps=delay_ps).checked()
 
 
 # -- Slim Fly ------------------------------------------------------------------------------------------------
@@ -99,7 +110,8 @@ def slimfly(n: int, s: int, hosts: int | None = None, p: int = EXPANDER_PORTS) -
         options = " and ".join(f"n={size}, s={links[size]}" for size in near)
         raise DetourError(f"slimfly: there is no graph of n={n} and s={s}; {options} are the nearest")
     switch_count("slimfly", n, s, hosts)
-    return _ordered("slimfly", f"slimfly:n={n},s={s},hosts={hosts}", n, hosts, _mms(math.isqrt(n // 2)))
+    spec = f"slimfly:n={n},s={s},hosts={hosts}"
+    return ordered_network("slimfly", spec, np.full(n, hosts, np.int32), _mms(math.isqrt(n // 2)))
 
 
 def _remainder(q: int) -> int:

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from detour.base.arrays import Int32Array
 from detour.base.errors import DetourError
@@ -41,7 +42,8 @@ class Expander:
 
     `links` (E, 2) switches; `virtual` (E, 2) virtual switch and `layer` (E, 2) virtual layer at either end, both from
     1; `hosts` (N,) hosts of every switch; `layers` k; `down`: rows of `links` that carry nothing. Columns and ports are
-    those of the whole network, whatever is down.
+    those of the whole network, whatever is down. `speed` (E,): what a link carries, in multiples of what one to a host
+    does (None: 1); `delay_ps` (E,), -1 for what a fabric's settings say (None: -1).
     """
 
     family: str
@@ -52,6 +54,8 @@ class Expander:
     layer: Int32Array
     layers: int
     down: frozenset[int] = frozenset()
+    speed: NDArray[np.float64] | None = None
+    delay_ps: NDArray[np.int64] | None = None
 
     def __hash__(self) -> int:
         return hash((self.spec, self.down))
@@ -69,10 +73,12 @@ class Expander:
         links = [link for link in self.topology.links if link.kind != "host"]
         return self.without(row for row, link in enumerate(links) if link.index in dead)
 
-    @property
-    def live_links(self) -> int:
-        """Number of links that are not down."""
-        return len(self.links) - len(self.down)
+    @cached_property
+    def speeds(self) -> NDArray[np.float64]:
+        """(E,) what every link carries in one direction, 0 if it is down."""
+        found = np.ones(len(self.links)) if self.speed is None else self.speed.copy()
+        found[sorted(self.down)] = 0.0
+        return found
 
     @property
     def size(self) -> int:
@@ -124,7 +130,9 @@ class Expander:
             a, b = pairs[count > 1][0]
             raise DetourError(f"{self.spec}: s{a} and s{b} have {count.max()} links")
         order = np.lexsort((ends[:, 1], ends[:, 0]))
-        parts = {name: getattr(self, name)[order].astype(np.int32) for name in ("links", "virtual", "layer")}
+        parts: dict[str, Any] = {name: getattr(self, name)[order] for name in ("links", "virtual", "layer")}
+        parts = {name: part.astype(np.int32) for name, part in parts.items()}
+        parts |= {name: part[order] for name in ("speed", "delay_ps") if (part := getattr(self, name)) is not None}
         return replace(self, **parts)
 
     @cached_property
@@ -141,10 +149,13 @@ class Expander:
             builder.add_switch(group=0, position=s, tier=self._tier(s))
             builder.add_hosts(s, count)
         used = self.hosts.astype(np.int64)
-        for a, b in self.links.tolist():
+        speeds = [1.0] * len(self.links) if self.speed is None else self.speed.tolist()
+        delays = [-1] * len(self.links) if self.delay_ps is None else self.delay_ps.tolist()
+        for (a, b), speed, delay in zip(self.links.tolist(), speeds, delays, strict=True):
             used[a] += 1
             used[b] += 1
-            builder.connect("local", (a, int(used[a])), (b, int(used[b])))
+            ends = (a, int(used[a])), (b, int(used[b]))
+            builder.connect("local", *ends, speed, delay if delay >= 0 else None)
         return builder.build(groups=1)
 
     def _tier(self, switch: int) -> int:

@@ -143,7 +143,7 @@ class Bmv2Fabric(Fabric):
         try:
             for port, peer in enumerate(process.switch.ports, 1):
                 if peer is not None:
-                    thrift.set_queue_rate(port, self.settings.rate_pps)
+                    thrift.set_queue_rate(port, self._rate_pps(peer.link))
                     thrift.set_queue_depth(port, self.settings.queue_packets)
         finally:
             thrift.close()
@@ -206,6 +206,10 @@ class Bmv2Fabric(Fabric):
         for device, _ in self.link_ends(link):
             self._throttle(link, fraction, device)
 
+    def _rate_pps(self, link: int, fraction: float = 1.0) -> int:
+        """Packets a second of a part of what a link carries."""
+        return max(1, round(self.settings.rate_pps * self.topology.links[link].speed * fraction))
+
     def _throttle(self, link: int, fraction: float, of: int) -> None:
         """What `throttle` does at one of the switches, if the link is one of its own."""
         for device, port in self.link_ends(link):
@@ -213,7 +217,7 @@ class Bmv2Fabric(Fabric):
                 continue
             thrift = self._switches[device - 1].thrift()
             try:
-                thrift.set_queue_rate(port, max(1, round(self.settings.rate_pps * fraction)))
+                thrift.set_queue_rate(port, self._rate_pps(link, fraction))
                 thrift.set_priority_queue_rate(port, self.settings.priorities - 1, self.settings.rate_pps)
             finally:
                 thrift.close()

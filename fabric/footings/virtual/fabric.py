@@ -156,7 +156,8 @@ class VirtualFabric(NetworkFabric):
 
     def _cable(self, link: Link) -> CableTerms:
         links = self.settings.links
-        return links.speed_bps(link.kind), links.delay_ps(link.kind)
+        delay = links.delay_ps(link.kind) if link.delay_ps is None else link.delay_ps
+        return round(links.speed_bps(link.kind) * link.speed), delay
 
     def _add_loss(self) -> None:
         for link in self.topology.links:
@@ -165,9 +166,10 @@ class VirtualFabric(NetworkFabric):
 
     def _add_memory(self) -> None:
         settings = self.settings
+        links = settings.links.covering(self.topology.links)
         for switch in self.topology.switches:
             cabled = sum(peer is not None for peer in switch.ports)
-            buffers = settings.memory.of_switch(cabled, self.scheme.lossless, settings.links)
+            buffers = settings.memory.of_switch(cabled, self.scheme.lossless, links)
             self.network.set_buffers(switch.device_id, buffers)
 
     def _share_loads(self) -> None:

@@ -8,6 +8,7 @@ Where the paper is silent the choice is that of docs/facts.md, "Non-shortest pat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -17,6 +18,7 @@ from detour.base.times import US
 from detour.control.policy import MAX_LOSSLESS, Amount, Ecn, Policy, RedMarking, Routing, StepMarking
 from detour.engine.buffers import Buffers, headroom
 from detour.hosts.config import LITERAL_LOSS, HostConfig
+from detour.topo.topology import Link
 
 TransportName: TypeAlias = Literal["lerp", "gbn"]
 Control: TypeAlias = Literal["dctcp", "dcqcn", "fixed"]
@@ -48,6 +50,12 @@ class LinkSettings:
     def longest_ps(self) -> int:
         """The longest of the delays, by which headroom is reckoned."""
         return max(self.host_delay_ps, self.local_delay_ps, self.global_delay_ps)
+
+    def covering(self, links: Sequence[Link]) -> LinkSettings:
+        """The rate of the fastest link and delays of the slowest ones, by which headroom is reckoned for all."""
+        rate = round(self.rate_bps * max((link.speed for link in links), default=1.0))
+        slowest = max((link.delay_ps or 0 for link in links), default=0)
+        return replace(self, rate_bps=rate, local_delay_ps=max(self.local_delay_ps, slowest))
 
 
 @dataclass(frozen=True)

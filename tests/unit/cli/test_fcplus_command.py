@@ -113,3 +113,57 @@ def test_what_cannot_be_down_is_refused(capsys: pytest.CaptureFixture[str], fail
     for what in ("paths", "prove", "throughput"):
         assert cli.main(["fcplus", what, *SMALL, "--fail", fail]) == 2
         assert words in capsys.readouterr().err
+
+
+def test_routings_beside_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = run(capsys, "compare", "--k", "4", "--bounds", "1,2", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found.keys() == {"spec", "pattern", "k", "trees", "tagger", "rows"}
+    assert [(row["scheme"], row["bound"]) for row in found["rows"]] == [
+        ("df-ksp", 1), ("df-ksp", 2), ("ksp-lash", None), ("lash", None), ("dfsssp", None), ("nue", 1), ("nue", 2)
+    ]  # fmt: skip
+    assert all(row["acyclic"] and row["theta"] > 0 for row in found["rows"])
+    out = run(capsys, "compare", "--k", "4", "--routings", "nue,df-ksp")[1]
+    assert all(word in out for word in ("nue, 1 given", "df-ksp, 2 given", "with Tagger: "))
+    assert "lash" not in out
+
+
+def test_growth(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = run(capsys, "grow", "--k", "4", "--add", "2", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["spec"] == "fcplus:n=12,s=6,v=3,hosts=1,seed=1,grown=2"
+    assert [(len(one["rewired"]), one["least"]) for one in found["added"]] == [(3, 3), (3, 3)]
+    assert (found["switches"], found["rewired"], found["least"], found["pairs"]) == (14, 6, 6, 14 * 13)
+    assert found["acyclic"] == [True]
+    assert 0 < found["lengthened"] < 1
+    out = run(capsys, "grow", "--k", "4", "--add", "2")[1]
+    assert all(word in out for word in ("s12", "s13", "cannot deadlock", "of the old paths"))
+
+
+def test_a_switch_comes_in_where_another_new_one_has_its_links(capsys: pytest.CaptureFixture[str]) -> None:
+    topology = ("--topo", "jellyfish:n=12,s=4,hosts=1", "--add", "9", "--priorities", "2", "--k", "2", "--json")
+    assert cli.main(["fcplus", "grow", *topology]) == 0
+    found = json.loads(capsys.readouterr().out)
+    ends = [int(end[1:]) for one in found["added"] for link in one["rewired"] for end in link.split("-")]
+    assert max(ends) >= 12
+    assert 0 < found["lengthened"] < 1
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("compare", "--bounds", "1,x"), "--bounds '1,x' is not whole numbers"),
+        (("compare", "--bounds", "9"), "9 priorities"),
+        (("compare", "--routings", "ecmp"), "routing 'ecmp'"),
+        (("compare", "--gap", "2"), "--gap 2.0"),
+        (("grow", "--add", "0"), "--add 0 is less than 1"),
+        (("grow", "--fail", "s0-s10"), "--fail is not for grow"),
+    ],
+)
+def test_what_cannot_be_compared_or_grown(
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], reason: str
+) -> None:
+    assert cli.main(["fcplus", *options, *SMALL]) == 2
+    assert reason in capsys.readouterr().err

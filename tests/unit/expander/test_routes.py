@@ -152,7 +152,7 @@ def test_k2_lies_between_the_paths_kept_and_the_paths_there_are():
         (SMALL, PathPolicy(4, ties="odd"), "there are diverse, plain"),
         (SMALL, PathPolicy(4, max_hops=99), "1 to 32"),
         (SMALL, PathPolicy(4, max_hops=1), "no path from s"),
-        (jellyfish(20, 4, hosts=1), PathPolicy(4, 1, max_hops=6), "give --max-hops 5 or less, or 2 priorities"),
+        (jellyfish(60, 22, hosts=1), PathPolicy(4, 1, max_hops=6), "give --max-hops 5 or less, or 2 priorities"),
     ],
 )
 def test_what_makes_no_sense_is_refused(network, policy, text):

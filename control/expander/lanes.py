@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Routes whose packets stay in one lossless priority (a virtual lane) from end to end, and lanes for given paths.
+
+`lash`: every path goes to the first lane in which it closes no cycle (Skeie, Lysne and Theiss, "Layered Shortest Path
+(LASH) Routing in Irregular System Area Networks", IPDPS 2002, section 3). `break_cycles`: all paths are in the first
+lane; as long as a lane has a cycle, the paths of its weakest dependency go to the next one (Domke, Hoefler and Nagel,
+"Deadlock-Free Oblivious Routing for Arbitrary Topologies", IPDPS 2011, Algorithm 2). Neither spreads paths over lanes
+that would be free of cycles anyway: counted is what is needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.errors import DetourError
+from detour.base.jit import njit
+from detour.control.expander.enumeration import native
+from detour.control.expander.ordering import add_path, empty_order
+from detour.control.expander.routes import ExpanderRoutes
+
+MAX_LANES = 64
+"""more than any switch has; a comparison may well ask for more than 8"""
+
+Lanes = NDArray[np.uint8]
+"""(paths,) the lane of every path, from 0"""
+
+
+@dataclass(frozen=True, eq=False)
+class LaneRoutes:
+    """Paths and their lanes. The priorities of `routes` mean nothing here."""
+
+    routes: ExpanderRoutes
+    lane: Lanes
+
+    @property
+    def lanes(self) -> int:
+        """How many there are."""
+        return int(self.lane.max(initial=0)) + 1
+
+
+def _sources(routes: ExpanderRoutes) -> NDArray[np.int64]:
+    """(paths,) where each begins."""
+    return np.repeat(routes.pairs[:, 0].astype(np.int64), np.diff(routes.first))
+
+
+def _too_many(routes: ExpanderRoutes) -> DetourError:
+    return DetourError(f"{routes.network.spec}: {routes.total} paths need more than {MAX_LANES} lanes")
+
+
+def lash(routes: ExpanderRoutes) -> LaneRoutes:
+    """Lanes for paths by LASH, in the order of the pairs.
+
+    Raises:
+        DetourError: more than `MAX_LANES` lanes are needed.
+    """
+    ch = native(routes.network.channels)
+    source, left = _sources(routes), np.arange(routes.total)
+    lane = np.zeros(routes.total, np.uint8)
+    for number in range(MAX_LANES):
+        fits = np.zeros(left.size, np.bool_)
+        _fill(left, source, routes.columns, routes.length, ch, empty_order(ch), fits)
+        lane[left[fits]] = number
+        left = left[~fits]
+        if not left.size:
+            return LaneRoutes(routes, lane)
+    raise _too_many(routes)
+
+
+@njit
+def _fill(rows, source, columns, length, ch, order, fits):
+    """Whether each path fits into a lane with those before it. Lanes do not depend on later ones, so one after the
+    other gives what trying all lanes path by path does."""
+    for k in range(rows.size):
+        row = rows[k]
+        fits[k] = add_path(source[row], columns[row], length[row], ch, order)
+
+
+# -- lanes by broken cycles ----------------------------------------------------------------------------------
+
+
+def break_cycles(routes: ExpanderRoutes) -> LaneRoutes:
+    """Lanes for paths by DFSSSP's second step.
+
+    Raises:
+        DetourError: more than `MAX_LANES` lanes are needed.
+    """
+    ch = native(routes.network.channels)
+    begin = np.zeros(routes.total + 1, np.int64)
+    np.cumsum(np.maximum(routes.length.astype(np.int64) - 1, 0), out=begin[1:])
+    needs = np.empty(begin[-1], np.int64)
+    _dependencies(_sources(routes), routes.columns, routes.length, ch, begin, needs)
+    n, width = ch.neighbour.shape
+    start = np.zeros(n * width * width + 1, np.int64)
+    np.cumsum(np.bincount(needs, minlength=n * width * width), out=start[1:])
+    users = np.repeat(np.arange(routes.total), np.diff(begin))[np.argsort(needs, kind="stable")]
+    lane = np.zeros(routes.total, np.uint8)
+    for number in range(MAX_LANES):
+        if not _break(number, lane, begin, needs, start, users, ch):
+            return LaneRoutes(routes, lane)
+    raise _too_many(routes)
+
+
+@njit
+def _dependencies(source, columns, length, ch, begin, needs):
+    """needs[begin[r]:begin[r+1]]: the dependencies of path r, numbered (x * width + c) * width + d."""
+    width = ch.neighbour.shape[1]
+    for row in range(source.size):
+        x, at = source[row], begin[row]
+        for h in range(length[row] - 1):
+            c = columns[row, h]
+            needs[at] = (x * width + c) * width + columns[row, h + 1]
+            at += 1
+            x = ch.neighbour[x, c]
+
+
+@njit
+def _move_on(weakest, number, lane, begin, needs, start, users, count):
+    """All paths of a lane that have a dependency go to the next lane."""
+    for k in range(start[weakest], start[weakest + 1]):
+        row = users[k]
+        if lane[row] == number:
+            lane[row] = number + 1
+            for j in range(begin[row], begin[row + 1]):
+                count[needs[j]] -= 1
+
+
+@njit
+def _break(number, lane, begin, needs, start, users, ch):
+    """Frees a lane of cycles by a depth-first search that goes on after each; whether any path had to leave it.
+
+    What has been left behind stays free of cycles, as dependencies only vanish. Where one on the present way vanishes,
+    the search goes back there.
+    """
+    n, width = ch.neighbour.shape
+    count = np.zeros(n * width * width, np.int32)
+    for row in range(lane.size):
+        if lane[row] == number:
+            for j in range(begin[row], begin[row + 1]):
+                count[needs[j]] += 1
+    state = np.zeros(n * width, np.int8)  # 0 new, 1 on the way, 2 done
+    way, turn = np.empty(n * width, np.int64), np.zeros(n * width, np.int64)
+    moved = False
+    for root in range(n * width):
+        if state[root]:
+            continue
+        way[0], turn[0], depth, state[root] = root, 0, 0, 1
+        while depth >= 0:
+            i, d = way[depth], turn[depth]
+            if d == width:
+                state[i] = 2
+                depth -= 1
+                continue
+            turn[depth] += 1
+            if count[i * width + d] == 0:
+                continue
+            to = ch.neighbour[i // width, i % width] * width + d
+            if state[to] == 0:
+                depth += 1
+                way[depth], turn[depth], state[to] = to, 0, 1
+            elif state[to] == 1:
+                moved = True
+                weakest = i * width + d
+                for k in range(depth - 1, -1, -1):
+                    if way[k + 1] == to:
+                        break
+                    need = way[k] * width + turn[k] - 1
+                    if count[need] < count[weakest]:
+                        weakest = need
+                _move_on(weakest, number, lane, begin, needs, start, users, count)
+                keep = 0
+                while keep < depth and count[way[keep] * width + turn[keep] - 1]:
+                    keep += 1
+                for k in range(keep + 1, depth + 1):
+                    state[way[k]] = 0
+                depth = keep
+    return moved

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dependencies among channels that are kept free of cycles while they come and go (Pearce and Kelly, "A Dynamic
+Topological Sort Algorithm for Directed Acyclic Graphs", ACM JEA 11, 2006).
+
+A channel is x * width + c, column c of switch x; it depends on columns of the switch behind it only. Every dependency
+is counted, so that many paths may have it. `place` holds the channels' order: what depends comes first. A dependency
+that obeys it costs nothing; for another one the channels between its ends are searched, and moved if there is no cycle.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.jit import njit
+from detour.topo.expander.network import Channels
+
+
+class Order(NamedTuple):
+    """Dependencies of one class of packets, and room to search among them."""
+
+    count: NDArray[np.int32]
+    """(channels, width) how many paths have channel i depend on column d behind it"""
+    place: NDArray[np.int32]
+    """(channels,) position of each in the order"""
+    seen: NDArray[np.bool_]
+    """(channels,) all False between calls"""
+    ahead: NDArray[np.int32]
+    behind: NDArray[np.int32]
+    """(channels,) stacks"""
+
+
+def empty_order(ch: Channels) -> Order:
+    """No dependencies yet."""
+    n, width = ch.neighbour.shape
+    total = n * width
+    return Order(
+        np.zeros((total, width), np.int32),
+        np.arange(total, dtype=np.int32),
+        np.zeros(total, np.bool_),
+        np.empty(total, np.int32),
+        np.empty(total, np.int32),
+    )
+
+
+@njit
+def _forward(begin, limit, ch, order):
+    """Channels that `begin` leads to up to place `limit`, into `ahead`; their number, or -1 if one is at `limit`."""
+    width = ch.neighbour.shape[1]
+    order.ahead[0], found, done = begin, 1, 0
+    order.seen[begin] = True
+    while done < found:
+        i = order.ahead[done]
+        done += 1
+        y = ch.neighbour[i // width, i % width]
+        for d in range(width):
+            if order.count[i, d] == 0:
+                continue
+            to = y * width + d
+            if order.place[to] == limit:
+                return -found
+            if order.place[to] < limit and not order.seen[to]:
+                order.seen[to] = True
+                order.ahead[found] = to
+                found += 1
+    return found
+
+
+@njit
+def _backward(begin, limit, ch, order):
+    """Channels that lead to `begin` from places beyond `limit`, into `behind`; their number."""
+    width = ch.neighbour.shape[1]
+    order.behind[0], found, done = begin, 1, 0
+    order.seen[begin] = True
+    while done < found:
+        i = order.behind[done]
+        done += 1
+        x, c = i // width, i % width
+        for e in range(width):
+            y = ch.neighbour[x, e]
+            if y < 0:
+                continue
+            before = y * width + ch.back[x, e]
+            if order.count[before, c] and order.place[before] > limit and not order.seen[before]:
+                order.seen[before] = True
+                order.behind[found] = before
+                found += 1
+    return found
+
+
+@njit
+def _reorder(ahead, behind, order):
+    """Puts what leads to the new dependency before what it leads to, in the places that all of them had."""
+    count = behind + ahead
+    moved = np.empty(count, np.int32)
+    first = order.behind[:behind]
+    last = order.ahead[:ahead]
+    moved[:behind] = first[np.argsort(order.place[first])]
+    moved[behind:] = last[np.argsort(order.place[last])]
+    places = np.sort(order.place[moved])
+    for i in range(count):
+        order.place[moved[i]] = places[i]
+        order.seen[moved[i]] = False
+
+
+@njit
+def add(i, d, ch, order):
+    """Lets channel i depend on column d behind it once more; False, and nothing has changed, if that closes a cycle."""
+    width = ch.neighbour.shape[1]
+    if order.count[i, d]:
+        order.count[i, d] += 1
+        return True
+    to = ch.neighbour[i // width, i % width] * width + d
+    if order.place[i] > order.place[to]:
+        ahead = _forward(to, order.place[i], ch, order)
+        if ahead < 0:
+            for j in range(-ahead):
+                order.seen[order.ahead[j]] = False
+            return False
+        behind = _backward(i, order.place[to], ch, order)
+        _reorder(ahead, behind, order)
+    order.count[i, d] = 1
+    return True
+
+
+@njit
+def drop(i, d, order):
+    """Takes a dependency back that was added once."""
+    order.count[i, d] -= 1
+
+
+@njit
+def add_path(source, columns, length, ch, order):
+    """Adds the dependencies of a path, all or, if they close a cycle, none; returns whether."""
+    width = ch.neighbour.shape[1]
+    x, before = source, -1
+    for h in range(length):
+        c = columns[h]
+        if before >= 0 and not add(before, c, ch, order):
+            y, last = source, -1
+            for g in range(h):
+                if last >= 0:
+                    drop(last, columns[g], order)
+                last = y * width + columns[g]
+                y = ch.neighbour[y, columns[g]]
+            return False
+        before = x * width + c
+        x = ch.neighbour[x, c]
+    return True

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FC+'s routes beside ECMP, KSP, shortest-union and UGAL under real transports, in virtual time.
+
+One wiring for all, FC+'s, with servers at 25 Gb/s; the same messages at the same times. What a routing is:
+
+* FC+ 1L, 2L: DF-KSP with one and two lossless priorities; KSP: the K shortest paths, in one. A message draws one of
+  its pair's paths in the proportions of the multi-commodity flow.
+* shortest-union (Harsh, Abdu Jyothi and Godfrey, "Spineless Data Centers", HotNets 2020): all shortest paths and all of
+  two links, of which a message draws one like any other.
+* ECMP: switches choose among the shortest paths by a hash of the message's source port.
+* UGAL-L (Singh, 2005), message by message: when it comes, it takes a shortest path, or the way over a random switch if
+  the queue at its first link times its links is less (Valiant's; at most five links, as uSIDs allow).
+
+Lossless: RoCEv2 (go-back-N), DCQCN, PFC in the routing's priorities; ECMP, KSP, shortest-union and UGAL-L have one and
+may deadlock, which is watched. Lossy: LERP with DCTCP, no PFC; nothing can deadlock. To add a transport is an entry of
+`TRANSPORTS` and its name in `packet_level.TRANSPORT_NAMES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.errors import DetourError
+from detour.base.times import US
+from detour.control.expander import throughput
+from detour.control.expander.demand import Demand, demand_of, hop_distances
+from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
+from detour.experiments.fcplus.packets import (
+    DRAIN_TIMES,
+    FCPLUS_MAX_HOPS,
+    GAP,
+    HOSTS,
+    POLL_PS,
+    RATE_BPS,
+    WINDOW,
+    ideal_ps,
+    percentiles,
+)
+from detour.experiments.fcplus.results import TransportPoint, TransportResult, found
+from detour.experiments.fcplus.traffic import MessageArrivals, choose_paths, draw
+from detour.experiments.stuck import received
+from detour.fabric.footings.virtual.scheme import STEP_MARKING, LinkSettings, RunSettings, Scheme
+from detour.fabric.traffic.expander import ExpanderFabric, lists_of, scheme_of
+from detour.hosts.frames.addresses import to_words
+from detour.topo import expander
+from detour.topo.address import usid_address
+from detour.topo.expander import Expander
+from detour.topo.paths import path_usids
+
+LOSSLESS_PRIORITIES = {"FC+ 1L": 1, "FC+ 2L": 2, "KSP": 0, "shortest-union": 0, "ECMP": 0, "UGAL-L": 0}
+"""0: one, with no regard to deadlock"""
+UNION_LINKS = 2
+"""shortest-union's K"""
+UNION_PATHS = 1024
+"""more than a pair has of that length"""
+DETOUR_TRIES = 20
+"""random switches that UGAL tries for a message, as not every way over one fits into a uSID list"""
+
+
+def _lossless(routing: str) -> Scheme:
+    return scheme_of(routing, LOSSLESS_PRIORITIES[routing], hosts=tuple(HOSTS.items()))
+
+
+def _lossy(routing: str) -> Scheme:
+    return Scheme(routing, "lerp", "dctcp", "pinned", STEP_MARKING)
+
+
+TRANSPORTS: dict[str, Callable[[str], Scheme]] = {"lossless": _lossless, "lossy": _lossy}
+
+
+class Ways(NamedTuple):
+    """What leads the messages: `lists` (n, 2), 0 for by address; `links` (n,) between switches; and the same for UGAL's
+    second choice, with the first `port` of (n, 2) ways."""
+
+    lists: NDArray[np.int64]
+    links: NDArray[np.int64]
+    other: NDArray[np.int64] | None = None
+    other_links: NDArray[np.int64] | None = None
+    ports: NDArray[np.int64] | None = None
+    """(n, 2) (device id, port) as device * 1024 + port: of the first links of both ways"""
+
+
+def run(point: TransportPoint) -> TransportResult:
+    """Messages of one pattern by one routing over one transport."""
+    network = expander.fcplus(point.n, point.s, hosts=point.hosts, seed=point.seed)
+    demand = demand_of(point.pattern, network, point.seed)
+    messages = draw(network, demand, point.load, RATE_BPS, point.us * US, "equal", point.seed)
+    pairs = list(zip(messages.source.tolist(), messages.target.tolist(), strict=True))
+    ways = _ways(point, network, demand, messages, pairs)
+    settings = RunSettings(LinkSettings(rate_bps=RATE_BPS), window=WINDOW, seed=point.seed)
+    with ExpanderFabric(
+        network, TRANSPORTS[point.transport](point.routing), settings, queue_pairs=len(pairs)
+    ) as fabric:
+        fabric.connect_routed(pairs, ways.lists)
+        links, detours = _feed(fabric, messages, ways)
+        fabric.run(point.us * US)
+        arrived = received(fabric)
+        while fabric.unfinished() and not fabric.deadlock() and fabric.now_ps < (1 + DRAIN_TIMES) * point.us * US:
+            fabric.run(fabric.now_ps + POLL_PS)
+        return _result(point, fabric, messages, links, detours, arrived)
+
+
+def _ways(
+    point: TransportPoint, network: Expander, demand: Demand, messages: MessageArrivals, pairs: list[tuple[int, int]]
+) -> Ways:
+    far = hop_distances(network)[demand.pairs[:, 0], demand.pairs[:, 1]].astype(np.int64)
+    if point.routing == "ECMP":
+        return Ways(np.zeros((len(pairs), 2), np.int64), far[messages.pair])
+    routes, fractions = _routes(point, network, demand)
+    rows = choose_paths(routes, fractions, messages)
+    lists, links = lists_of(routes, pairs, rows.tolist()), routes.length[rows].astype(np.int64)
+    return (
+        _with_detours(point, routes, rows, messages, Ways(lists, links))
+        if point.routing == "UGAL-L"
+        else Ways(lists, links)
+    )
+
+
+def _routes(point: TransportPoint, network: Expander, demand: Demand) -> tuple[ExpanderRoutes, NDArray[np.float64]]:
+    """The paths of the pairs that send, and how a pair's messages are split among them."""
+    if point.routing in ("FC+ 1L", "FC+ 2L", "KSP"):
+        policy = PathPolicy(point.k, LOSSLESS_PRIORITIES[point.routing], max_hops=FCPLUS_MAX_HOPS)
+        routes = compute(network, policy, demand.pairs)
+        return routes, throughput.fractions(routes, demand, GAP)
+    if point.routing not in ("shortest-union", "UGAL-L"):
+        raise DetourError(f"routing {point.routing!r}; there are {', '.join(LOSSLESS_PRIORITIES)}")
+    every = compute(network, PathPolicy(UNION_PATHS, 0, max_hops=3), demand.pairs)
+    shortest = np.repeat(every.length[every.first[:-1]], np.diff(every.first))
+    most = np.maximum(shortest, UNION_LINKS if point.routing == "shortest-union" else 0)
+    share = (every.length <= most).astype(np.float64)
+    return every, share / np.repeat(np.add.reduceat(share, every.first[:-1]), np.diff(every.first))
+
+
+def _with_detours(
+    point: TransportPoint, routes: ExpanderRoutes, rows: NDArray[np.int64], messages: MessageArrivals, ways: Ways
+) -> Ways:
+    """UGAL's second choice for every message: by a shortest path to a random switch and by one on from there. A message
+    for which none is found that visits no switch twice has its first choice again."""
+    rng, topology = np.random.default_rng([point.seed, 0x06A1]), routes.network.topology
+    onward = _next_hops(routes.network)
+    lists, links, ports = ways.lists.copy(), ways.links.copy(), np.zeros((rows.size, 2), np.int64)
+    for k, row in enumerate(rows.tolist()):
+        host = topology.hosts[int(messages.target[k])]
+        source = topology.hosts[int(messages.source[k])].switch
+        first = second = tuple(routes.path(row, source)[0])
+        for _ in range(DETOUR_TRIES):
+            middle = int(rng.integers(routes.network.size))
+            way = (*_walk(onward, source, middle, rng), *_walk(onward, middle, host.switch, rng)[1:])
+            if len(set(way)) == len(way) <= FCPLUS_MAX_HOPS + 1 and middle not in (source, host.switch):
+                second = way
+                break
+        usids = path_usids(topology, second, host)[:-1]
+        lists[k], links[k] = to_words(usid_address((*usids, host.node_id))), len(second) - 1
+        ports[k] = [_port(routes.network, way[0], way[1]) for way in (first, second)]
+    return ways._replace(other=lists, other_links=links, ports=ports)
+
+
+def _next_hops(network: Expander) -> list[list[list[int]]]:
+    """[x][y]: neighbours of x that are nearer to y."""
+    distance, n = hop_distances(network), network.size
+    near = [[int(z) for z in row if z >= 0] for row in network.channels.neighbour]
+    return [[[z for z in near[x] if distance[z, y] < distance[x, y]] for y in range(n)] for x in range(n)]
+
+
+def _walk(onward: list[list[list[int]]], source: int, target: int, rng: np.random.Generator) -> list[int]:
+    """A random shortest path."""
+    found = [source]
+    while found[-1] != target:
+        choices = onward[found[-1]][target]
+        found.append(choices[int(rng.integers(len(choices)))])
+    return found
+
+
+def _port(network: Expander, a: int, b: int) -> int:
+    """Of a towards b, as device * 1024 + port."""
+    column = int(np.flatnonzero(network.channels.neighbour[a] == b)[0])
+    return (a + 1) * 1024 + int(network.hosts[a]) + 1 + column
+
+
+def _feed(fabric: ExpanderFabric, messages: MessageArrivals, ways: Ways) -> tuple[NDArray[np.int64], int]:
+    """Lets every message arrive at its time, and where there is a second way, take the one whose queue times links is
+    less; the links of the ways that were taken, and how many are second ones."""
+    lists, links, detours = ways.lists.copy(), ways.links.copy(), 0
+    ticks, begin = np.unique(messages.at_ps, return_index=True)
+    for tick, some in zip(ticks.tolist(), np.split(np.arange(len(messages.size)), begin[1:]), strict=True):
+        fabric.run(tick)
+        if ways.other is not None and ways.other_links is not None and ways.ports is not None:
+            waits = _queues(fabric, ways.ports[some])
+            detour = waits[:, 1] * ways.other_links[some] < waits[:, 0] * ways.links[some]
+            moved = some[detour]
+            detours += moved.size
+            if moved.size:
+                lists[moved], links[moved] = ways.other[moved], ways.other_links[moved]
+                fabric.lead(lists)
+        fabric.send(messages.size[some], some)
+    return links, detours
+
+
+def _queues(fabric: ExpanderFabric, ports: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Bytes that wait at ports."""
+    stats = fabric.network.port_stats()
+    keys = stats["device_id"].astype(np.int64) * 1024 + stats["port"]
+    order = np.argsort(keys)
+    return stats["queue_bytes"][order[np.searchsorted(keys, ports, sorter=order)]].astype(np.int64)
+
+
+def _result(
+    point: TransportPoint,
+    fabric: ExpanderFabric,
+    messages: MessageArrivals,
+    links: NDArray[np.int64],
+    detours: int,
+    arrived: int,
+) -> TransportResult:
+    done = fabric.column("st_last_done_ps")
+    taken = np.where(done > 0, done, fabric.now_ps) - messages.at_ps
+    slowdown = taken / ideal_ps(messages.size)
+    stats = [fabric.network.buffer_stats(switch.device_id) for switch in fabric.topology.switches]
+    per_gbps = point.us * US / 8e3
+    return found(
+        TransportResult,
+        point,
+        messages=len(taken),
+        offered_gbps=round(float(messages.size.sum()) / per_gbps, 1),
+        goodput_gbps=round(arrived / per_gbps, 1),
+        fct_us=percentiles(taken / US),
+        slowdown=percentiles(slowdown),
+        mean_hops=round(float(np.average(links, weights=messages.size)), 3),
+        unfinished=fabric.unfinished(),
+        deadlock=bool(fabric.deadlock()),
+        pauses=sum(s["pauses_sent"] for s in stats),
+        drops=sum(s["headroom_drops"] + s["buffer_drops"] for s in stats),
+        retransmitted=int(fabric.column("st_retransmitted").sum()),
+        buffer_peak_bytes=max(s["buffer_peak"] for s in stats),
+        detours=detours,
+    )

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Growth by single switches: as few links as can be are rewired, and every path stays one in as many priorities."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from detour.base.errors import DetourError
+from detour.control.expander.demand import near_worst
+from detour.control.expander.proof import prove
+from detour.control.expander.routes import PathPolicy, compute, share_over
+from detour.topo import parse_topology
+from detour.topo.expander import Expander, equal_cost_clos
+from detour.topo.expander.booted import network_of
+from detour.topo.expander.growth import Growth, grow
+
+SPECS = (
+    "fcplus:n=24,s=10,v=4,hosts=2",
+    "fc:n=30,s=14,k=4,hosts=2",
+    "jellyfish:n=30,s=7,hosts=2",
+    "xpander:n=30,s=5,hosts=2",
+    "slimfly:n=50,s=7,hosts=2",
+)
+
+
+def ends_of(network: Expander) -> set[tuple[int, int]]:
+    return {(int(a), int(b)) for a, b in np.sort(network.links, axis=1)}
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(SPECS), st.integers(1, 4), st.integers(0, 99))
+def test_links_that_move_are_as_few_as_can_be(spec: str, count: int, seed: int) -> None:
+    base = network_of(spec if "slimfly" in spec else f"{spec},seed={seed}")
+    found = grow(base, count)
+    network, old = found.network, ends_of(base)
+    degree = int(base.degrees[0])
+    assert network.size == base.size + count
+    assert network.degrees[: base.size].tolist() == base.degrees.tolist()
+    assert set(network.degrees[base.size :].tolist()) == {degree - degree % 2}
+    taken = {pair for step in found.steps for pair in step.rewired}
+    for step in found.steps:
+        assert len(step.rewired) == step.least == degree // 2
+    assert set(old - ends_of(network)) == taken & old
+    assert network.hosts[base.size :].tolist() == [2] * count
+
+
+def stretched(found: Growth, switches: list[int]) -> list[int]:
+    """An old path with the new switches in the middle of the links that made way for them."""
+    path = switches
+    for step in found.steps:
+        longer = [path[0]]
+        for a, b in itertools.pairwise(path):
+            longer += [step.switch, b] if (min(a, b), max(a, b)) in step.rewired else [b]
+        path = longer
+    return path
+
+
+def turns(network: Expander, switches: list[int]) -> int:
+    """How often a walk goes down and up again."""
+    ch, position, count = network.channels, 0, 0
+    for a, b in itertools.pairwise(switches):
+        c = int(np.flatnonzero(ch.neighbour[a] == b)[0])
+        count += int(ch.leave[a, c]) < position
+        position = int(ch.enter[a, c])
+    return count
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_every_old_path_stays_one_in_as_many_priorities(spec: str) -> None:
+    base = network_of(spec)
+    found = grow(base, 3)
+    longer = 0
+    for _, _, switches, priorities in compute(base, PathPolicy(3, 2)):
+        path = stretched(found, switches)
+        longer += len(path) > len(switches)
+        assert turns(found.network, path) == priorities[-1]
+    assert longer
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("priorities", [1, 2])
+def test_what_has_grown_is_routed_and_cannot_deadlock(spec: str, priorities: int) -> None:
+    network = network_of(f"{spec},grown=3")
+    routes = compute(network, PathPolicy(4, priorities, max_hops=5 if priorities == 1 else 12))
+    assert len(routes.pairs) == network.size * (network.size - 1)
+    assert prove(routes).deadlock_free
+    assert len(near_worst(network).pairs) == network.size
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_one_by_one_is_the_same_as_all_at_once(spec: str) -> None:
+    base = network_of(spec)
+    two, three = grow(base, 2), grow(base, 3)
+    assert three.steps[:2] == two.steps
+    topology = parse_topology(three.network.spec)
+    assert topology == three.network.topology
+    assert network_of(topology.spec).links.tolist() == three.network.links.tolist()
+    assert grow(base, 0).network.spec == base.spec
+
+
+def test_share_of_paths_over_links() -> None:
+    network = network_of(SPECS[2])
+    routes = compute(network, PathPolicy(2, 0))
+    links = list(ends_of(network))[:3]
+    hit = [any((min(hop), max(hop)) in links for hop in itertools.pairwise(path)) for _, _, path, _ in routes]
+    assert share_over(routes, links) == pytest.approx(sum(hit) / len(hit))
+
+
+def test_what_cannot_grow_says_so() -> None:
+    with pytest.raises(DetourError, match="cannot grow by switches"):
+        grow(equal_cost_clos(60, 12, 8), 1)
+    with pytest.raises(DetourError, match="0 to 1000"):
+        grow(network_of(SPECS[0]), 1001)
+    with pytest.raises(DetourError, match="build a larger network"):
+        grow(network_of(SPECS[0]), 500)

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks that grow by single switches: a new one is put into the middle of links that are there.
+
+Of a link between a and b the new switch x makes two, a-x and x-b, at a layer between those of a and b. So what went up
+or down over the link still does, over one link more, and turns where it did: every path that there was is still one in
+as many priorities. A link that is taken frees two ports, and all ports are in use, so d links of the new switch need
+d/2 old ones: no growth can do with fewer (Jellyfish's does as well: Singla et al., NSDI 2012, section 3).
+
+Which links: in FC+ and FC as many in each gap between layers as a switch of the network has, at random; the new layers
+lie half-way between the old ones. Elsewhere, where every switch is a layer by itself, links that pass over a place in
+the middle of the order, at random: there the new switch comes in, and who had a link up still has one. Ends are
+different, so the new switch has no parallel links.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from detour.base.arrays import Int32Array, Int64Array
+from detour.base.errors import DetourError
+from detour.topo.expander.layered import gap_degrees, layers_per_group
+from detour.topo.expander.network import Expander
+from detour.topo.expander.wiring import SwitchPair, ordered
+
+GROWING = ("fcplus", "fc", "jellyfish", "xpander", "slimfly")
+"""families that can grow"""
+MAX_GROWN = 1000
+
+
+@dataclass(frozen=True)
+class Step:
+    """A switch that was added: its number, the links that were taken away for it (their ends), and the least number of
+    links that any wiring has to take away to give it as many: half of its own."""
+
+    switch: int
+    rewired: tuple[SwitchPair, ...]
+    least: int
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """The network with the new switches, and how each came in."""
+
+    network: Expander
+    steps: tuple[Step, ...]
+
+
+@lru_cache(maxsize=16)
+def grow(network: Expander, count: int) -> Growth:
+    """Adds `count` switches with as many links and hosts as the others have (one link less if that is odd). The same
+    network grows in the same way, and what has grown by three is what has grown by two and then by one.
+
+    Raises:
+        DetourError: the network is of a family that cannot grow, or no links are left that may be taken.
+    """
+    if network.family not in GROWING:
+        raise DetourError(f"{network.spec}: it cannot grow by switches; {', '.join(GROWING)} can")
+    if not 0 <= count <= MAX_GROWN:
+        raise DetourError(f"{network.spec}: grown={count}; 0 to {MAX_GROWN} are possible")
+    layered = network.layers < network.size
+    now = _doubled(network) if layered and count else network
+    steps = []
+    for number in range(count):
+        rng = np.random.default_rng([*hashlib.sha256(network.spec.encode()).digest()[:16], number])
+        if layered:
+            rows, between = _in_gaps(network, now, rng)
+        else:
+            rows, between = _over_the_middle(network, now, rng)
+        now, step = _insert(now, rows, between, int(network.hosts[0]))
+        steps.append(step)
+    spec = f"{network.spec},grown={count}" if count else network.spec
+    return Growth(replace(now, spec=spec).checked(), tuple(steps))
+
+
+def _doubled(network: Expander) -> Expander:
+    """Layers with room between them: l becomes 2l, and 2l + 1 is new."""
+    return replace(network, layer=2 * network.layer, layers=2 * network.layers)
+
+
+def _in_gaps(network: Expander, now: Expander, rng: np.random.Generator) -> tuple[Int64Array, Int32Array]:
+    """Rows of links that have not been taken yet, as many in each gap as a switch has, and the layers between."""
+    degree, low = int(network.degrees[0]), now.layer.min(axis=1)
+    whole = now.layer.max(axis=1) - low == 2
+    if network.family == "fc":
+        wanted = dict(enumerate(gap_degrees(degree, network.layers), 1))
+    else:
+        group = layers_per_group(degree, int(network.virtual.max()))
+        starts = range(2, network.layers, group)
+        wanted = {1: 1, **{start + int(rng.integers(group)): group for start in starts}}
+    rows: list[int] = []
+    taken: set[int] = set()
+    for gap, count in wanted.items():
+        rows += _apart(now, np.flatnonzero(whole & (low == 2 * gap)), count, taken, rng)
+    found = np.array(rows, np.int64)
+    return found, low[found] + 1
+
+
+def _over_the_middle(network: Expander, now: Expander, rng: np.random.Generator) -> tuple[Int64Array, Int32Array]:
+    """Rows of links from above to below the middle of the order, and the layer where the new switch comes in."""
+    low, high = now.layer.min(axis=1), now.layer.max(axis=1)
+    cut = now.layers // 2
+    rows = _apart(now, np.flatnonzero((low <= cut) & (high > cut)), int(network.degrees[0]) // 2, set(), rng)
+    return np.array(rows, np.int64), np.full(len(rows), cut + 1, np.int32)
+
+
+def _apart(now: Expander, rows: Int64Array, count: int, taken: set[int], rng: np.random.Generator) -> list[int]:
+    """So many of these links of which no two have a switch in common, none of them in `taken`, to which theirs go."""
+    found: list[int] = []
+    for row in rng.permutation(rows).tolist():
+        if len(found) == count:
+            break
+        ends = set(now.links[row].tolist())
+        if not ends & taken:
+            taken |= ends
+            found.append(row)
+    if len(found) < count:
+        raise DetourError(
+            f"{now.spec}: {len(found)} links without a switch in common are left where {count} are wanted for a new"
+            f" one; build a larger network instead"
+        )
+    return found
+
+
+def _insert(now: Expander, rows: Int64Array, between: Int32Array, hosts: int) -> tuple[Expander, Step]:
+    """The network with one more switch in the middle of links `rows`, at layers `between` of its own."""
+    x = now.size
+    layer, layers = now.layer, now.layers
+    if layers == x:  # every switch is a layer: those above the new one move up
+        layer, layers = np.where(layer >= between[0], layer + 1, layer), layers + 1
+    own = 1 + np.searchsorted(np.unique(between), between).astype(np.int32)
+    ends, old_virtual, old_layer = now.links[rows], now.virtual[rows], layer[rows]
+    halves = []
+    for side in (0, 1):
+        halves.append(
+            (
+                np.stack([ends[:, side], np.full(rows.size, x)], axis=1),
+                np.stack([old_virtual[:, side], own], axis=1),
+                np.stack([old_layer[:, side], between], axis=1),
+            )
+        )
+    kept = np.delete(np.arange(len(now.links)), rows)
+    parts = [
+        np.concatenate([whole[kept], *(half[i] for half in halves)]).astype(np.int32)
+        for i, whole in enumerate((now.links, now.virtual, layer))
+    ]
+    found = Expander(now.family, now.spec, np.append(now.hosts, hosts).astype(np.int32), *parts, layers=layers)
+    taken = tuple(sorted(ordered(int(a), int(b)) for a, b in ends.tolist()))
+    return found, Step(x, taken, rows.size)
