@@ -19,6 +19,7 @@ from detour.fabric.operations.counting import Counting
 from detour.fabric.operations.failing import Failing
 from detour.fabric.operations.live_flows import WINDOW_S, LiveFlows, WatchedFlows
 from detour.fabric.operations.paths import Paths
+from detour.fabric.operations.proving import Proving
 from detour.fabric.operations.results import Status, SwitchEndpoint
 from detour.fabric.operations.steering import Steering
 from detour.fabric.operations.tables import Tables
@@ -44,6 +45,7 @@ class Session:
         # -- operations
         tables, failing = Tables(control), Failing(fabric, control, steering, watched)
         self.provision, self.verify, self.entries = tables.provision, tables.verify, tables.entries
+        self.prove = Proving(control, self.live).prove
         self.fail, self.heal = failing.fail, failing.heal
         self.counters, self.watch, self.metrics = counting.counters, counting.watch, counting.metrics
         self.path, self.flows, self.watch_flows = self.paths.path, watched.flows, watched.watch_flows
