@@ -274,11 +274,22 @@ class PlacedFlows(PlacementState):
     seconds: float
 
 
+@dataclass(frozen=True)
+class RelistedSenders:
+    """Flows of an expander that name their switches: `moved` to a list without what is down, `returned` to their own,
+    or sent `by_address` because no list without it stays in the lossless classes."""
+
+    moved: int
+    returned: int
+    by_address: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class FailureChange(EntryChanges):
-    """`failures`: what is down now; `placement`: as it is repaired, if there is one."""
+    """`failures`: what is down now; `placement`: as it is repaired, if there is one; `senders`: in expanders."""
 
     failures: list[str]
+    senders: RelistedSenders | UnsetType = UNSET
     placement: RepairedPlacement | UnsetType = UNSET
 
 
