@@ -233,11 +233,24 @@ def _distances(neighbour: Any, weight: Any, ends: Any) -> Any:
 def loads(network: PlacementNetwork, path_rows: Int32Array, size: NDArray[Any] | None = None) -> NDArray[np.float64]:
     """(links,) what every directed link carries: flows, or their `size` (flows,)."""
     found = np.zeros(network.links, np.float64)
-    for a, b in zip(path_rows.T[:-1], path_rows.T[1:], strict=True):
-        used = b >= 0
-        weights = None if size is None else size[used]
-        found += np.bincount(network.link[a[used], b[used]], weights, minlength=network.links)
+    sizes = np.ones(1, np.int64) if size is None else size
+    _add_loads(network.link, path_rows, sizes, found)
     return found
+
+
+@njit
+def _add_loads(link: Any, path_rows: Any, size: Any, found: Any) -> None:
+    """`size`: of every flow, or a single one for all."""
+    one = len(size) == 1
+    for flow in range(len(path_rows)):
+        x, what = path_rows[flow, 0], size[0 if one else flow]
+        for hop in range(1, path_rows.shape[1]):
+            y = path_rows[flow, hop]
+            if y < 0:
+                break
+            if link[x, y] >= 0:
+                found[link[x, y]] += what
+            x = y
 
 
 def collisions(load: NDArray[Any]) -> int:
