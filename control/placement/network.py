@@ -253,6 +253,12 @@ def _add_loads(link: Any, path_rows: Any, size: Any, found: Any) -> None:
             x = y
 
 
+def widened(path_rows: Int32Array, width: int) -> Int32Array:
+    """Path rows with room for paths of so many switches."""
+    more = width - path_rows.shape[1]
+    return np.pad(path_rows, ((0, 0), (0, more)), constant_values=-1) if more > 0 else path_rows
+
+
 def collisions(load: NDArray[Any]) -> int:
     """Pairs of flows that share a link, summed over links, of a (links,) number of flows. It is 0 if and only if no two
     flows meet, and, being convex, least where load is spread most evenly."""

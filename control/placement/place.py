@@ -23,7 +23,8 @@ from detour.base.errors import DetourError
 from detour.control.placement import bound, exact, search
 from detour.control.placement.colouring import coloured_paths
 from detour.control.placement.jobs import FlowSet
-from detour.control.placement.network import PlacementNetwork, collisions, loads
+from detour.control.placement.network import PlacementNetwork, collisions, loads, widened
+from detour.control.placement.rebalance import rebalanced
 from detour.control.placement.search import Walked
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
@@ -153,13 +154,10 @@ def place(topology: Topology, flows: FlowSet, failures: Failures = NONE, *, deto
         found = Placement(network, flows, path_rows, "colouring")
         if network.colourable and not flows.pinned and found.busiest <= found.bound:
             return found
-    return solved(settled(Placement(network, flows, path_rows, "heuristic"), free), free)
-
-
-def widened(path_rows: Int32Array, width: int) -> Int32Array:
-    """Path rows with room for paths of so many switches."""
-    more = width - path_rows.shape[1]
-    return np.pad(path_rows, ((0, 0), (0, more)), constant_values=-1) if more > 0 else path_rows
+    found = settled(Placement(network, flows, path_rows, "heuristic"), free)
+    if network.tiers and found.busiest > found.cut_bound:
+        found = rebalanced(found, free, path_rows, settled)
+    return solved(found, free)
 
 
 def _check(network: PlacementNetwork, flows: FlowSet) -> None:

@@ -10,7 +10,7 @@ take. Then, for each aggregation switch whose links to cores are still too busy,
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,20 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int32Array, Int64Array
 from detour.base.jit import njit
 from detour.control.placement import search
-from detour.control.placement.network import PlacementNetwork, loads
-from detour.control.placement.place import Placement, settled, widened
+from detour.control.placement.network import PlacementNetwork, loads, widened
+from detour.control.placement.search import Walked
 from detour.control.placement.trails import Coloured, balance, without_groups
+
+if TYPE_CHECKING:
+    from detour.control.placement.place import Placement
+
+
+class Settle(Protocol):
+    """`place.settled`."""
+
+    def __call__(
+        self, old: Placement, free: NDArray[np.integer[Any]], *, move: bool = True, walk: Walked | None = None
+    ) -> Placement: ...
 
 
 class _Pods(NamedTuple):
@@ -62,7 +73,7 @@ def _pods_of(network: PlacementNetwork) -> _Pods:
     )
 
 
-def rebalanced(old: Placement, free: NDArray[np.integer[Any]], before: Int32Array) -> Placement:
+def rebalanced(old: Placement, free: NDArray[np.integer[Any]], before: Int32Array, settle: Settle) -> Placement:
     """The placement with a less busy busiest link if flows of `free` that exchange their ways lead to one; else the
     same.
 
@@ -71,37 +82,41 @@ def rebalanced(old: Placement, free: NDArray[np.integer[Any]], before: Int32Arra
         free: flows that may move.
         before: (flows, switches) path rows of before the damage: what uses links that are down is spread from there
             first, which disturbs less; then from where `old` has put it.
+        settle: finds a path for flows that this leaves without one.
     """
     size = old.flows.size
     if not old.network.tiers or not len(free) or (one := int(size[0])) != size.max() or one != size.min():
         return old
     movable = np.zeros(len(old.flows), np.bool_)
     movable[free] = True
-    best = old
+    best, least = old, old.cut_bound
     for path_rows in (before, old.path_rows):
-        if best.busiest > old.cut_bound:
-            found = _exchanged(old, movable, path_rows, old.cut_bound // one)
+        if best.busiest > least:
+            found = exchanged(old, movable, path_rows, least // one, settle)
             best = min(best, found, key=lambda placement: placement.busiest)
     return best
 
 
-def _exchanged(old: Placement, movable: NDArray[np.bool_], before: Int32Array, limit: int) -> Placement:
-    """All that `movable` flows can do from `before` on; who has no path then looks for one."""
-    path_rows = widened(old.path_rows, before.shape[1]).copy()
-    _take_rows(widened(before, path_rows.shape[1]), movable, path_rows)
+def exchanged(old: Placement, movable: NDArray[np.bool_], before: Int32Array, limit: int, settle: Settle) -> Placement:
+    """The placement after all that `movable` flows can do, from `before` on, so that no link has more than `limit`."""
+    now = widened(old.path_rows, before.shape[1])
+    path_rows = widened(before, now.shape[1]).copy()
+    _take_rows(now, movable, path_rows)
     network, load = old.network, loads(old.network, path_rows).astype(np.int64)
     change = _change_spines if network.tiers == 2 else _change_ways
-    change(network, path_rows, load, movable, limit)
+    left = change(network, path_rows, load, movable, limit)
+    found = replace(old, path_rows=path_rows)
+    if not left:
+        return found
     walk = search.walked(network, path_rows)
-    nowhere = np.flatnonzero(search.broken(walk) & movable)
-    return settled(replace(old, path_rows=path_rows), nowhere, move=False, walk=walk)
+    return settle(found, np.flatnonzero(search.broken(walk) & movable), move=False, walk=walk)
 
 
 @njit
-def _take_rows(source, chosen, path_rows):
-    """Copies the rows of the flows `chosen` that are there."""
+def _take_rows(source, movable, path_rows):
+    """Flows that do not move, or have no path in `path_rows`, have that of `source`."""
     for f in range(len(path_rows)):
-        if chosen[f] and source[f, 0] >= 0:
+        if not movable[f] or path_rows[f, 0] < 0:
             path_rows[f] = source[f]
 
 
@@ -127,7 +142,7 @@ def _add_dead(links, ends, colour, carried):
 
 def _change_spines(
     network: PlacementNetwork, path_rows: Int32Array, load: Int64Array, movable: NDArray[np.bool_], limit: int
-) -> None:
+) -> int:
     leaves, spines = np.unique(network.edge_of), network.spines
     number = np.full(len(network.group_of), -1, np.int32)
     number[leaves], number[spines] = np.arange(len(leaves)), np.arange(len(spines))
@@ -140,13 +155,14 @@ def _change_spines(
     colour = number[rows[:, 1]]
     up, down = link[np.ix_(leaves, spines)], link[np.ix_(spines, leaves)].T
     carried, room = _loads_of(load, up, down, limit, ends, colour)
-    balance(Coloured(ends, np.full_like(ends, -1), colour, carried, room, *without_groups(len(spines))))
+    left = balance(Coloured(ends, np.full_like(ends, -1), colour, carried, room, *without_groups(len(spines))))
     path_rows[chosen, 1] = spines[colour]
+    return left
 
 
 def _change_ways(
     network: PlacementNetwork, path_rows: Int32Array, load: Int64Array, movable: NDArray[np.bool_], limit: int
-) -> None:
+) -> int:
     pods = _pods_of(network)
     half, count = pods.half, len(pods.first)
     flow, ends, group, colour, core = _ways(path_rows, movable, network.group_of, pods.first, half, pods.cores)
@@ -155,7 +171,7 @@ def _change_ways(
     sums = np.stack([outward.sum(axis=2), live.sum(axis=2)]).reshape(2, 2, count, half)
     before = colour.copy()
     members = np.tile(np.repeat(np.arange(count, dtype=np.int32), half), (2, 1))
-    balance(Coloured(ends, group, colour, carried, room, sums[0], sums[1]), members)
+    left = balance(Coloured(ends, group, colour, carried, room, sums[0], sums[1]), members)
     _choose_cores(np.flatnonzero(colour != before), group, before, colour, core, outward, live)
     for above in np.flatnonzero((outward > live).any(axis=(0, 2)).reshape(count, half).any(axis=0)):
         mine = np.flatnonzero((colour == above) & (group[0] >= 0) & (core >= 0))
@@ -163,9 +179,10 @@ def _change_ways(
         cores = core[mine]
         part, room = outward[:, at], live[:, at]
         between = np.ascontiguousarray(group[:, mine])
-        balance(Coloured(between, np.full_like(between, -1), cores, part, room, *without_groups(half)))
+        left += balance(Coloured(between, np.full_like(between, -1), cores, part, room, *without_groups(half)))
         core[mine] = cores
     _write_ways(path_rows, flow, ends, group, colour, core, pods.first, half, pods.cores)
+    return left + int(((core < 0) & (group[0] >= 0)).sum())
 
 
 @njit

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int32Array
 from detour.control.placement import search
 from detour.control.placement.jobs import FlowSet
-from detour.control.placement.network import PlacementNetwork
-from detour.control.placement.place import Placement, place, settled, widened
+from detour.control.placement.network import PlacementNetwork, widened
+from detour.control.placement.place import Placement, place, settled
 from detour.control.placement.rebalance import rebalanced
 from detour.control.placement.search import Walked
 from detour.topo.failures import Failures
@@ -34,8 +34,9 @@ class Repair:
 def repair(old: Placement, failures: Failures) -> Repair:
     """Moves the flows whose path has lost a link, and gives flows that had none one if they can have it.
 
-    Others move only if they have to: after a failure if the busiest link carries more than the bound and one flow;
-    where something has come back if collisions are above the bound."""
+    Others move only if they have to: after a failure if the busiest link is above the bound, and exchanging the ways of
+    some flows (`rebalance`) helps that, or else if it is more than a flow above it; where something has come back if
+    collisions are above the bound."""
     network = PlacementNetwork(old.network.topology, failures, detours=old.network.detours)
     walk = search.walked(network, widened(old.path_rows, network.longest).copy())
     broken, cut = _broken(network, old, walk)
@@ -56,9 +57,10 @@ def repair(old: Placement, failures: Failures) -> Repair:
     if _returned(old.network, network):
         found = _better(found, others, whole=not (cut.any() or pinned or old.rerouted))
         return _compared(old, found)
-    if found.busiest > found.cut_bound:
-        found = rebalanced(found, others, old.path_rows)
-    if found.busiest > found.cut_bound + CLOSE * int(found.flows.size.max(initial=1)):
+    least = found.cut_bound
+    if found.busiest > least:
+        found = rebalanced(found, others, old.path_rows, settled)
+    if found.busiest > least + CLOSE * int(found.flows.size.max(initial=1)):
         found = settled(found, others)
     return _compared(old, found)
 

@@ -24,6 +24,8 @@ ROUNDS = ((8, True, True), (2, False, True), (200, False, False))
 """edges of a vertex and colour that are tried for one that is too many; whether only trails count that need not come
 back to where they began; whether no edge of a trail may use more of a group that has no room, or only all of them
 together must be better than before. What a round has not done the next one tries: the first are quick."""
+SHAKES = 64
+"""changes that make nothing worse, at a vertex that nothing else relieves"""
 STEPS = 10_000_000
 """edges that all searches together look at"""
 
@@ -66,7 +68,8 @@ class _Trail(NamedTuple):
     near: Any  # (vertices,)
     near_by: Any  # (vertices,)
     changed: Any  # (changes, 2)
-    count: Any  # (5,) changes, tick, edges that may still be looked at, what is too much, whether groups are strict
+    count: Any  # (6,) changes, tick, edges that may still be looked at, what is too much, whether groups are strict,
+    # and how much more may be too much after a change than one less than before
 
 
 @njit
@@ -203,8 +206,8 @@ def _shift(g, lists, trail, side, start, x, y, skip):
 
 @njit
 def _change(g, lists, trail, e, y):
-    """Gives an edge the colour y, and others what that takes. Returns whether less is too much then; else nothing
-    changes."""
+    """Gives an edge the colour y, and others what that takes, if less is too much then (or no more, as `trail` says).
+    Returns whether; else nothing changes."""
     x = g.colour[e]
     if x == y or not _allowed(g, trail, e, y):
         return False
@@ -215,7 +218,7 @@ def _change(g, lists, trail, e, y):
         u = g.ends[side, e]
         if done and g.load[side, u, y] > g.room[side, u, y]:
             done = _shift(g, lists, trail, side, u, x, y, e)
-    if done and trail.count[3] < before:
+    if done and trail.count[3] < before + trail.count[5]:
         return True
     _take_back(g, lists, trail)
     return False
@@ -262,6 +265,27 @@ def _balance(g, lists, trail, members, tries, spare):
 
 
 @njit
+def _shake(g, lists, trail):
+    """Where a vertex cannot be relieved, other edges there change their colour, which makes nothing worse, and it is
+    tried again."""
+    _, vertices, colours = g.load.shape
+    draw = np.int64(1)
+    for side in range(2):
+        for u in range(vertices):
+            for x in range(colours):
+                turns = SHAKES
+                while turns > 0 and trail.count[2] > 0 and g.room[side, u, x] < g.load[side, u, x]:
+                    if not _relieve(g, lists, trail, side, u, x, -1, 8, False):
+                        turns -= 1
+                        draw = (draw * 1103515245 + 12345) % 2147483648
+                        e = lists.first[side, u, (draw >> 8) % colours]
+                        if e >= 0:
+                            trail.count[5] = 1
+                            _change(g, lists, trail, e, (draw >> 16) % colours)
+                            trail.count[5] = 0
+
+
+@njit
 def _too_much(g):
     """Edges beyond what vertices and groups take."""
     found = 0
@@ -299,7 +323,7 @@ def balance(g: Coloured, members: Int32Array | None = None) -> int:
         np.zeros(vertices, np.int64),
         np.full(vertices, -1, np.int64),
         np.zeros((4 * vertices + 4, 2), np.int64),
-        np.array([0, 0, STEPS, 0, 1]),
+        np.array([0, 0, STEPS, 0, 1, 0]),
     )
     if members is None:
         members = np.full((2, vertices), -1, np.int32)
@@ -308,6 +332,7 @@ def balance(g: Coloured, members: Int32Array | None = None) -> int:
     for tries, spare, strict in ROUNDS:
         trail.count[4] = strict
         _balance(g, lists, trail, members, tries, spare)
+    _shake(g, lists, trail)
     return int(trail.count[3])
 
 
