@@ -80,8 +80,8 @@ def rebalanced(old: Placement, free: NDArray[np.integer[Any]], before: Int32Arra
     Args:
         old: where all flows are that have a path.
         free: flows that may move.
-        before: (flows, switches) path rows of before the damage: what uses links that are down is spread from there
-            first, which disturbs less; then from where `old` has put it.
+        before: (flows, switches) path rows of before the damage. Where exchanging from `old` on does not lead to the
+            bound, it is tried from these: what uses links that are down has not been pressed in anywhere there.
         settle: finds a path for flows that this leaves without one.
     """
     size = old.flows.size
@@ -90,7 +90,7 @@ def rebalanced(old: Placement, free: NDArray[np.integer[Any]], before: Int32Arra
     movable = np.zeros(len(old.flows), np.bool_)
     movable[free] = True
     best, least = old, old.cut_bound
-    for path_rows in (before, old.path_rows):
+    for path_rows in (old.path_rows, before):
         if best.busiest > least:
             found = exchanged(old, movable, path_rows, least // one, settle)
             best = min(best, found, key=lambda placement: placement.busiest)

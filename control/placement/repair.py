@@ -20,6 +20,9 @@ from detour.topo.failures import Failures
 CLOSE = 1
 """flows that the busiest link may carry beyond the bound before others than the broken ones have to move"""
 
+WORTH = 0.05
+"""share of the bound by which the busiest link must be above it before others exchange their ways with broken flows"""
+
 
 @dataclass(frozen=True)
 class Repair:
@@ -34,9 +37,9 @@ class Repair:
 def repair(old: Placement, failures: Failures) -> Repair:
     """Moves the flows whose path has lost a link, and gives flows that had none one if they can have it.
 
-    Others move only if they have to: after a failure if the busiest link is above the bound, and exchanging the ways of
-    some flows (`rebalance`) helps that, or else if it is more than a flow above it; where something has come back if
-    collisions are above the bound."""
+    Others move only if they have to: after a failure if the busiest link is well above the bound (`WORTH`),
+    and exchanging the ways of some flows (`rebalance`) helps, or else if it is more than a flow above; where something
+    has come back if collisions are above the bound."""
     network = PlacementNetwork(old.network.topology, failures, detours=old.network.detours)
     walk = search.walked(network, widened(old.path_rows, network.longest).copy())
     broken, cut = _broken(network, old, walk)
@@ -58,7 +61,7 @@ def repair(old: Placement, failures: Failures) -> Repair:
         found = _better(found, others, whole=not (cut.any() or pinned or old.rerouted))
         return _compared(old, found)
     least = found.cut_bound
-    if found.busiest > least:
+    if found.busiest > least * (1 + WORTH):
         found = rebalanced(found, others, old.path_rows, settled)
     if found.busiest > least + CLOSE * int(found.flows.size.max(initial=1)):
         found = settled(found, others)

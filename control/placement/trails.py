@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int32Array, Int64Array
 from detour.base.jit import njit
 
-ROUNDS = ((8, True, True), (2, False, True), (200, False, False))
+ANY = 1 << 30
+ROUNDS = ((8, True, True, 32), (2, False, True, 32), (200, False, False, 64), (200, False, False, ANY))
 """edges of a vertex and colour that are tried for one that is too many; whether only trails count that need not come
 back to where they began; whether no edge of a trail may use more of a group that has no room, or only all of them
-together must be better than before. What a round has not done the next one tries: the first are quick."""
+together must be better than before; edges of a change at most. What a round has not done the next one tries: the first
+are quick and move little."""
 SHAKES = 64
 """changes that make nothing worse, at a vertex that nothing else relieves"""
 STEPS = 10_000_000
@@ -68,8 +70,8 @@ class _Trail(NamedTuple):
     near: Any  # (vertices,)
     near_by: Any  # (vertices,)
     changed: Any  # (changes, 2)
-    count: Any  # (6,) changes, tick, edges that may still be looked at, what is too much, whether groups are strict,
-    # and how much more may be too much after a change than one less than before
+    count: Any  # (7,) changes, tick, edges that may still be looked at, what is too much, whether groups are strict,
+    # how much more may be too much after a change than one less than before, edges of a change at most
 
 
 @njit
@@ -218,7 +220,7 @@ def _change(g, lists, trail, e, y):
         u = g.ends[side, e]
         if done and g.load[side, u, y] > g.room[side, u, y]:
             done = _shift(g, lists, trail, side, u, x, y, e)
-    if done and trail.count[3] < before + trail.count[5]:
+    if done and trail.count[3] < before + trail.count[5] and trail.count[0] <= trail.count[6]:
         return True
     _take_back(g, lists, trail)
     return False
@@ -323,14 +325,14 @@ def balance(g: Coloured, members: Int32Array | None = None) -> int:
         np.zeros(vertices, np.int64),
         np.full(vertices, -1, np.int64),
         np.zeros((4 * vertices + 4, 2), np.int64),
-        np.array([0, 0, STEPS, 0, 1, 0]),
+        np.array([0, 0, STEPS, 0, 1, 0, 0]),
     )
     if members is None:
         members = np.full((2, vertices), -1, np.int32)
     _link_all(g, lists)
     trail.count[3] = _too_much(g)
-    for tries, spare, strict in ROUNDS:
-        trail.count[4] = strict
+    for tries, spare, strict, longest in ROUNDS:
+        trail.count[4], trail.count[6] = strict, longest
         _balance(g, lists, trail, members, tries, spare)
     _shake(g, lists, trail)
     return int(trail.count[3])
