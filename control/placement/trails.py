@@ -267,24 +267,34 @@ def _balance(g, lists, trail, members, tries, spare):
 
 
 @njit
-def _shake(g, lists, trail):
-    """Where a vertex cannot be relieved, other edges there change their colour, which makes nothing worse, and it is
-    tried again."""
+def _disturb(g, lists, trail, side, u, draw):
+    """Gives some edge of a vertex another colour if that makes nothing worse."""
+    colours = g.load.shape[2]
+    e = lists.first[side, u, (draw >> 8) % colours]
+    if e >= 0:
+        trail.count[5] = 1
+        _change(g, lists, trail, e, (draw >> 16) % colours)
+        trail.count[5] = 0
+
+
+@njit
+def _shake(g, lists, trail, members):
+    """Where a vertex or a group cannot be relieved, other edges there change their colour, which makes nothing worse,
+    and it is tried again."""
     _, vertices, colours = g.load.shape
     draw = np.int64(1)
     for side in range(2):
         for u in range(vertices):
             for x in range(colours):
-                turns = SHAKES
-                while turns > 0 and trail.count[2] > 0 and g.room[side, u, x] < g.load[side, u, x]:
-                    if not _relieve(g, lists, trail, side, u, x, -1, 8, False):
+                turns, k = SHAKES, members[side, u]
+                while turns > 0 and trail.count[2] > 0:
+                    inside = k >= 0 and g.group_load[side, k, x] > g.group_room[side, k, x]
+                    if not inside and g.load[side, u, x] <= g.room[side, u, x]:
+                        break
+                    if not _relieve(g, lists, trail, side, u, x, k if inside else -1, 8, False):
                         turns -= 1
                         draw = (draw * 1103515245 + 12345) % 2147483648
-                        e = lists.first[side, u, (draw >> 8) % colours]
-                        if e >= 0:
-                            trail.count[5] = 1
-                            _change(g, lists, trail, e, (draw >> 16) % colours)
-                            trail.count[5] = 0
+                        _disturb(g, lists, trail, side, u, draw)
 
 
 @njit
@@ -334,7 +344,7 @@ def balance(g: Coloured, members: Int32Array | None = None) -> int:
     for tries, spare, strict, longest in ROUNDS:
         trail.count[4], trail.count[6] = strict, longest
         _balance(g, lists, trail, members, tries, spare)
-    _shake(g, lists, trail)
+    _shake(g, lists, trail, members)
     return int(trail.count[3])
 
 
