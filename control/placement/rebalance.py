@@ -10,7 +10,7 @@ take. Then, for each aggregation switch whose links to cores are still too busy,
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +22,16 @@ from detour.control.placement.network import PlacementNetwork, loads, widened
 from detour.control.placement.search import Walked
 from detour.control.placement.trails import Coloured, balance, without_groups
 
-if TYPE_CHECKING:
-    from detour.control.placement.place import Placement
+_Placement = Any
+"""`place.Placement`, whose module imports this one"""
 
 
 class Settle(Protocol):
     """`place.settled`."""
 
     def __call__(
-        self, old: Placement, free: NDArray[np.integer[Any]], *, move: bool = True, walk: Walked | None = None
-    ) -> Placement: ...
+        self, old: _Placement, free: NDArray[np.integer[Any]], *, move: bool = True, walk: Walked | None = None
+    ) -> _Placement: ...
 
 
 class _Pods(NamedTuple):
@@ -73,7 +73,7 @@ def _pods_of(network: PlacementNetwork) -> _Pods:
     )
 
 
-def rebalanced(old: Placement, free: NDArray[np.integer[Any]], before: Int32Array, settle: Settle) -> Placement:
+def rebalanced(old: _Placement, free: NDArray[np.integer[Any]], before: Int32Array, settle: Settle) -> _Placement:
     """The placement with a less busy busiest link if flows of `free` that exchange their ways lead to one; else the
     same.
 
@@ -97,7 +97,9 @@ def rebalanced(old: Placement, free: NDArray[np.integer[Any]], before: Int32Arra
     return best
 
 
-def exchanged(old: Placement, movable: NDArray[np.bool_], before: Int32Array, limit: int, settle: Settle) -> Placement:
+def exchanged(
+    old: _Placement, movable: NDArray[np.bool_], before: Int32Array, limit: int, settle: Settle
+) -> _Placement:
     """The placement after all that `movable` flows can do, from `before` on, so that no link has more than `limit`."""
     now = widened(old.path_rows, before.shape[1])
     path_rows = widened(before, now.shape[1]).copy()

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path as File
@@ -237,7 +237,7 @@ def sending_session(request: pytest.FixtureRequest) -> Iterator[Session]:
     running.close()
 
 
-def through(lists: list[tuple[int, ...] | None], link: tuple[int, int]) -> list[int]:
+def through(lists: Sequence[Sequence[int] | None], link: Sequence[int]) -> list[int]:
     """Which of the lists use a link, in whatever direction."""
     return [i for i, switches in enumerate(lists) if switches and set(link) in map(set, pairwise(switches))]
 
@@ -297,7 +297,7 @@ def test_who_begins_while_a_link_is_down_avoids_it_as_well(session: Session) -> 
         assert sent.bytes_ok == 5_000
         used = sent.paths[-1]
         assert used.path.startswith("usid:")
-        assert not through([tuple(int(name[1:]) for name in used.switches)], own)  # type: ignore[arg-type]
+        assert not through([tuple(int(name[1:]) for name in used.switches)], own)
     finally:
         session.heal()
 
@@ -326,7 +326,7 @@ def all_links(session: Session) -> list[tuple[int, int]]:
 def test_who_was_rerouted_by_hand_stays_there(session: Session) -> None:
     routes = compute(NETWORK, PathPolicy(8, 2, max_hops=5))
     paths = [tuple(switches) for a, b, switches, _ in routes if (a, b) == (0, 5)]
-    own, chosen = paths[0], next(path for path in paths if not through([path], paths[0][:2]))  # type: ignore[arg-type]
+    own, chosen = paths[0], next(path for path in paths if not through([path], paths[0][:2]))
     sending = Sending(session, [own], 40_000)
     sending.some()
     session.fail(f"s{own[0]}-s{own[1]}")
