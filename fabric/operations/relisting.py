@@ -109,9 +109,9 @@ class Relisting:
         broken: list[_Broken] = []
         turn = Counter[tuple[int, int]]()
         for live in flows:
-            if live.placed is not None or len(live.flow.paths) > 1:
+            if live.placed is not None or len(live.flow.paths) != 1:
                 continue
-            now, move = live.flow.paths[0], self._diverted.get(live.name)
+            now, move = next(iter(live.flow.paths)), self._diverted.get(live.name)
             # Another object with the same list: somebody has put the flow there by hand, and there it stays.
             own = move.own if move is not None and move.path is now else now
             switches = self._named(live, own)
