@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 FAMILY_NAMES = ("fcplus", "fc", "jellyfish", "xpander", "slimfly", "clos")
 PATTERN_NAMES = ("all-to-all", "uniform", "near-worst")
 
+_NOT_OF_RUNNING = (
+    "family", "n", "s", "v", "p", "hosts", "layers", "seed", "priorities", "ties", "disjoint", "max_hops", "fail",
+    "tagger",
+)  # fmt: skip
+"""options of `prove` that say what the fabric that is up says itself"""
+
 
 @dataclass(frozen=True)
 class _Built:
@@ -64,6 +70,12 @@ def register(commands: Any) -> None:
     paths = _routed(_add(kinds, "paths", "compute the paths of all pairs", _paths))
     paths.add_argument("--out", type=Path, metavar="FILE", help="write one path a line with its priority per hop (CSV)")
     prove = _routed(_add(kinds, "prove", "check that no buffer that PFC may block waits for itself", _prove))
+    prove.add_argument(
+        "--running",
+        action="store_true",
+        help="of the fabric that is up: what its switches hold, read back, with its failures and its senders' lists",
+    )
+    prove.set_defaults(default_of=prove.get_default)
     prove.add_argument("--tagger", action="store_true", help="count the priorities that Tagger would need as well")
     through = _loaded(_routed(_add(kinds, "throughput", "multi-commodity flow over the paths", _throughput)))
     through.add_argument(
@@ -178,9 +190,16 @@ def _failed(topology: Topology, names: str) -> Failures:
 
 
 def _prove(options: argparse.Namespace) -> int:
-    from detour.cli.fcplus_prove import prove
+    from detour.cli.fcplus_prove import prove, prove_running
 
-    return prove(options, *_routed_network(options))
+    if not options.running:
+        return prove(options, *_routed_network(options))
+    for name in _NOT_OF_RUNNING:
+        if getattr(options, name) != options.default_of(name):
+            raise DetourError(
+                f"--{name.replace('_', '-')} is not for --running: that is asked of the fabric that is up"
+            )
+    return prove_running(options)
 
 
 def _compare(options: argparse.Namespace) -> int:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`fcplus prove`: what is proven of listed routes, of plain traffic, and of all that may happen when links fail."""
+"""`fcplus prove`: what is proven of listed routes, of plain traffic, and of all that may happen when links fail;
+of routes that are computed here, or of a fabric that is up."""
 
 from __future__ import annotations
 
@@ -11,38 +12,15 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, UnsetType
 
 from detour.base.tables import Table, left, right
-from detour.cli.output import Page, bar, present
+from detour.cli.asking import running
+from detour.cli.output import Page, bar, present, shown_progress
+from detour.fabric.operations.results import ProvenAnywhere, ProvenClasses, ProvenPlain
 
 if TYPE_CHECKING:
+    from detour.control.expander.installed import InstalledProof
     from detour.control.expander.routes import ExpanderRoutes, PathPolicy
-    from detour.control.verifier.dependencies import Waits
+    from detour.fabric.operations.results import ProvenFabric, ProvenSenders
     from detour.topo.expander import Expander
-
-
-@dataclass(frozen=True)
-class _Installed:
-    """Listed routes, hop by hop, in the classes that switches put them into."""
-
-    acyclic: bool
-    channels: int
-    dependencies: int
-
-
-@dataclass(frozen=True)
-class _Plain(_Installed):
-    """With packets besides that switches lead along shortest paths; `lossy`: the share of these that leaves the
-    lossless classes."""
-
-    lossy: float
-
-
-@dataclass(frozen=True)
-class _Failed(_Installed):
-    """With packets that go from any port to any other. `links` that are down; `unrouted`: pairs of switches that no
-    lossless path joins then."""
-
-    links: list[str]
-    unrouted: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +29,9 @@ class _Proven:
     channels: int
     dependencies: int
     seconds: float
-    installed: _Installed
-    plain_traffic: _Plain
-    failed: _Failed
+    installed: ProvenClasses
+    plain_traffic: ProvenPlain
+    failed: ProvenAnywhere
     tagger_priorities: int | UnsetType = UNSET
     cycle: list[str] | UnsetType = UNSET
 
@@ -71,28 +49,28 @@ def prove(options: argparse.Namespace, network: Expander, policy: PathPolicy) ->
     proven = proof.prove(routes)
     seconds = round(time.monotonic() - began, 4)
     cycle = next((proof.channel_names(network, p.cycle) for p in proven.priorities if p.cycle), None)
-    installed, plain, failed, circle = _installed(routes)
-    safe = proven.deadlock_free and installed.acyclic and plain.acyclic
+    held = _installed(routes)
+    links = [f"s{a}-s{b}" for a, b in network.links[sorted(network.down)].tolist()]
+    safe = proven.deadlock_free and held.listed.acyclic and held.plain.acyclic
     found = _Proven(
         acyclic=[layer.acyclic for layer in proven.priorities],
         channels=proven.channels,
         dependencies=proven.dependencies,
         seconds=seconds,
-        installed=installed,
-        plain_traffic=plain,
-        failed=failed,
+        installed=ProvenClasses(*held.listed.sums),
+        plain_traffic=ProvenPlain(*held.plain.sums, held.lossy),
+        failed=ProvenAnywhere(*held.anywhere.sums, links, held.unrouted),
         tagger_priorities=UNSET if proven.deadlock_free and not options.tagger else tagger.assign(routes).priorities,
-        cycle=UNSET if safe else cycle or circle,
+        cycle=UNSET if safe else cycle or list(held.plain.cycle),
     )
     present(found, options, lambda page: _show(page, found))
     return 0 if safe else 1
 
 
-def _installed(routes: ExpanderRoutes) -> tuple[_Installed, _Plain, _Failed, list[str]]:
-    """What follows from the entries for classes that switches hold; and a circle, if plain traffic closes one."""
-    import numpy as np
-
+def _installed(routes: ExpanderRoutes) -> InstalledProof:
+    """What follows from the entries for classes that switches hold."""
     from detour.control.expander.demand import hop_distances
+    from detour.control.expander.installed import prove_installed
     from detour.control.verifier.dependencies import InstalledClasses, shortest_choices, wires_of
     from detour.fabric.traffic.expander import installed_classes
 
@@ -100,24 +78,25 @@ def _installed(routes: ExpanderRoutes) -> tuple[_Installed, _Plain, _Failed, lis
     whole, distance = network.without(()), hop_distances(network)
     wires, lossless = wires_of(whole.topology), (1 << max(1, priorities)) - 1
     checked = InstalledClasses(installed_classes(whole, priorities), wires, lossless)
-    source = np.ascontiguousarray(routes.pairs[:, 0].astype(np.int64))
-    listed = checked.follow_listed(source, routes.first, routes.length, routes.columns)
-    choices = shortest_choices(network.channels.neighbour, distance)
-    plain = checked.follow_choices(choices)
-    lossy = round(checked.share_lossy(choices, distance), 4)
-    anywhere = checked.follow_anywhere()
-    links = [f"s{a}-s{b}" for a, b in network.links[sorted(network.down)].tolist()]
-    unrouted = int((np.diff(routes.first) == 0).sum())
-    return (
-        _Installed(*_values(listed)),
-        _Plain(*_values(plain), lossy),
-        _Failed(*_values(anywhere), links, unrouted),
-        list(plain.cycle),
-    )
+    return prove_installed(checked, routes, shortest_choices(network.channels.neighbour, distance), distance)
 
 
-def _values(waits: Waits) -> tuple[bool, int, int]:
-    return waits.acyclic, waits.buffers, waits.dependencies
+def prove_running(options: argparse.Namespace) -> int:
+    """The same of the fabric that is up, from what its switches hold now."""
+    with shown_progress(options.json) as progress:
+        progress("reading all tables back and following packets by them")
+        found = running().prove(options.k)
+    present(found, options, lambda page: show_running(page, found))
+    return 0 if found.deadlock_free else 1
+
+
+def show_running(page: Page, found: ProvenFabric) -> None:
+    """What was proven of a fabric that is up."""
+    classes = ", ".join(map(str, found.lossless))
+    page.print(f"{found.topology}, {found.entries} entries of {found.switches} switches, lossless classes: {classes}")
+    _show_classes(page, found.installed, found.plain_traffic, found.failed, senders=found.senders)
+    if found.cycle:
+        page.print("a cycle: " + ", ".join(found.cycle))
 
 
 def _show(page: Page, found: _Proven) -> None:
@@ -128,13 +107,26 @@ def _show(page: Page, found: _Proven) -> None:
         page.print("a cycle: " + " ".join(found.cycle))
     if found.tagger_priorities:
         page.print(f"Tagger needs {found.tagger_priorities} priorities for these routes")
-    page.print(f"listed routes, as switches class them: {_verdict(found.installed.acyclic)}")
-    lossy = f"; {found.plain_traffic.lossy:.1%} of it leaves the lossless classes" if found.plain_traffic.lossy else ""
-    page.print(f"with plain traffic over shortest paths: {_verdict(found.plain_traffic.acyclic)}{lossy}")
-    page.print(f"whatever fails, however packets are led: {_verdict(found.failed.acyclic)}")
-    if found.failed.links:
-        unrouted = f"; no lossless path for {found.failed.unrouted} pairs" if found.failed.unrouted else ""
-        page.print(f"down: {', '.join(found.failed.links)}{unrouted}")
+    _show_classes(page, found.installed, found.plain_traffic, found.failed)
+
+
+def _show_classes(
+    page: Page,
+    installed: ProvenClasses,
+    plain: ProvenPlain,
+    failed: ProvenAnywhere,
+    *,
+    senders: ProvenSenders | None = None,
+) -> None:
+    page.print(f"listed routes, as switches class them: {_verdict(installed.acyclic)}")
+    if senders is not None:
+        page.print(f"with the {senders.lists} uSID lists that senders use now: {_verdict(senders.acyclic)}")
+    lossy = f"; {plain.lossy:.1%} of it leaves the lossless classes" if plain.lossy else ""
+    page.print(f"with plain traffic over shortest paths: {_verdict(plain.acyclic)}{lossy}")
+    page.print(f"whatever fails, however packets are led: {_verdict(failed.acyclic)}")
+    if failed.links:
+        unrouted = f"; no lossless path for {failed.unrouted} pairs" if failed.unrouted else ""
+        page.print(f"down: {', '.join(failed.links)}{unrouted}")
 
 
 def _verdict(acyclic: bool) -> str:

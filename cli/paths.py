@@ -71,3 +71,8 @@ def show_change(page: Page, what: str, result: FailureChange) -> None:
             f"placement: {placed.moved} of {placed.flows} flows moved, {placed.without_path} without a path, "
             f"{placed.collisions} collisions (at least {placed.lower_bound})"
         )
+    if moved := result.senders:
+        page.print(
+            f"senders: {moved.moved} with a list around what is down, {moved.returned} back on their own, "
+            f"{moved.by_address} by address"
+        )

@@ -20,7 +20,7 @@ from detour.cli.output import PRINTED_TO, Page
 from detour.cli.parser import Parser
 from detour.fabric.operations.session import Session
 
-ASKING_GROUPS = ("status", "tables", "paths", "traffic", "metrics", "place")
+ASKING_GROUPS = ("status", "tables", "paths", "traffic", "metrics", "place", "fcplus")
 """modules of the command line whose commands ask a running fabric"""
 _ENDS = ("quit", "exit")
 

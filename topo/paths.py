@@ -155,6 +155,30 @@ def _check_path(topology: Topology, path: SwitchPath, target: Host) -> None:
             raise DetourError(f"path: s{a} and s{b} are not neighbours in {topology.spec}")
 
 
+def named_switches(topology: Topology, source: Host, usids: Sequence[int]) -> SwitchPath | None:
+    """The switches that packets of a host pass by a uSID list which names each of them (or, by uA, the link to it);
+    None if it leaves some of the way to routes."""
+    found = [source.switch]
+    for usid in usids:
+        here = topology.switches[found[-1]]
+        peers = [peer for peer in here.ports if peer is not None and peer.kind != "host"]
+        if usid >= address.FIRST_FUNCTION:
+            port = usid - address.FIRST_FUNCTION
+            peer = here.peer(port) if port <= len(here.ports) else None
+            peers = [peer] if peer is not None and peer.kind != "host" else []
+        elif usid >= address.FIRST_HOST:
+            at_end = any(host.node_id == usid for host in topology.hosts_of[found[-1]])
+            return tuple(found) if at_end and usid == usids[-1] else None
+        elif usid == here.node_id:
+            continue
+        else:
+            peers = [peer for peer in peers if topology.switches[peer.index].node_id == usid]
+        if not peers:
+            return None
+        found.append(peers[0].index)
+    return None
+
+
 def _waypoints(topology: Topology, path: SwitchPath) -> Sequence[int]:
     """The fewest switches of a path after the first that pin it, the last one included."""
     found, at = [], 0

@@ -50,14 +50,17 @@ def _all_distances(neighbour, found):
         _breadth_first(source, neighbour, found[source], queue)
 
 
-def hop_distances(network: Expander) -> NDArray[np.int32]:
-    """(switches, switches) links of the shortest path, whatever its layers.
+def hop_distances(network: Expander, *, partial: bool = False) -> NDArray[np.int32]:
+    """(switches, switches) links of the shortest path, whatever its layers. `partial`: the network may be in parts;
+    between these it is the number of switches, which is more than any path has.
 
     Raises:
         DetourError: the network is in parts.
     """
     found = np.empty((network.size, network.size), np.int32)
     _all_distances(np.ascontiguousarray(network.channels.neighbour), found)
+    if partial:
+        return np.where(found < 0, np.int32(network.size), found)
     if (found < 0).any():
         a, b = np.argwhere(found < 0)[0]
         raise DetourError(f"{network.spec}: there is no path from s{a} to s{b}")

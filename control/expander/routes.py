@@ -6,7 +6,7 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -226,6 +226,24 @@ def compute(
     if not partial:
         _check_connected(routes)
     return routes
+
+
+def rows_anew(
+    network: Expander, policy: PathPolicy, ends: Sequence[tuple[int, int]], numbers: Sequence[int]
+) -> tuple[ExpanderRoutes, list[int | None]]:
+    """Routes for some (source, destination) switches, and a row of them for each: path number `numbers[i]` of its pair,
+    counted round; None if the pair has no path within the policy's priorities and hops.
+
+    Raises:
+        DetourError: the policy makes no sense.
+    """
+    wanted, which = np.unique(np.array(ends, np.int32).reshape(-1, 2), axis=0, return_inverse=True)
+    routes = compute(network, policy, wanted, partial=True)
+    rows: list[int | None] = []
+    for i, number in zip(which.ravel().tolist(), numbers, strict=True):
+        low, count = int(routes.first[i]), int(routes.first[i + 1] - routes.first[i])
+        rows.append(low + number % count if count else None)
+    return routes, rows
 
 
 def _chunk(

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.arrays import Int32Array
+from detour.base.jit import njit
 from detour.control.placement import search
 from detour.control.placement.network import PlacementNetwork
 from detour.topo.graph import GLOBAL
@@ -33,22 +34,54 @@ class Cut(NamedTuple):
     links: NDArray[np.int64]
 
 
-def _cuts(network: PlacementNetwork, source: Int32Array, target: Int32Array) -> Iterator[list[Cut]]:
-    """Lists of cuts; those in a list have no link in common."""
-    a, b = network.edge_of[source], network.edge_of[target]
+class Crossings(NamedTuple):
+    """Cuts without the flows themselves. `count`: (switches or groups,) flows that cross; `links`: as in `Cut`."""
+
+    count: NDArray[np.int64]
+    links: NDArray[np.int64]
+
+
+def _exits(network: PlacementNetwork) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Live links of every switch, and those out of every group; a cut holds for links of one direction: those of cores
+    to pods are counted at the pods."""
     degree = (network.link >= 0).sum(axis=1)
-    switches = [Cut(np.where(a != b, end, -1).astype(np.int32), degree) for end in (a, b)]
-    group_a, group_b = network.group_of[a], network.group_of[b]
     outward = ((network.wiring.weight == GLOBAL) & network.alive[network.wiring.number]).sum(axis=1)
-    # A cut holds for links of one direction: those of cores to pods are counted at the pods.
-    links = np.bincount(network.group_of, outward).astype(np.int64)
-    groups = [Cut(np.where(group_a != group_b, end, -1).astype(np.int32), links) for end in (group_a, group_b)]
+    return degree, np.bincount(network.group_of, outward).astype(np.int64)
+
+
+def _cuts(network: PlacementNetwork, source: Int32Array, target: Int32Array) -> Iterator[Cut]:
+    """All cuts."""
+    a, b = network.edge_of[source], network.edge_of[target]
+    group_a, group_b = network.group_of[a], network.group_of[b]
+    degree, links = _exits(network)
+    yield from (Cut(np.where(a != b, end, -1).astype(np.int32), degree) for end in (a, b))
+    if network.tiers != 2 and (group_a != group_b).any():
+        yield from (Cut(np.where(group_a != group_b, end, -1).astype(np.int32), links) for end in (group_a, group_b))
+
+
+def _crossings(network: PlacementNetwork, source: Int32Array, target: Int32Array) -> list[list[Crossings]]:
+    """Lists of cuts, counted; those in a list have no link in common."""
+    at_switch = np.zeros((2, len(network.group_of)), np.int64)
+    at_group = np.zeros((2, int(network.group_of.max()) + 1), np.int64)
+    _count_crossings(network.edge_of, network.group_of, source, target, at_switch, at_group)
+    degree, links = _exits(network)
+    switches = [Crossings(count, degree) for count in at_switch]
+    groups = [Crossings(count, links) for count in at_group]
     if network.tiers:
-        yield switches + groups if network.tiers == 3 else switches
-        return
-    yield switches
-    if (group_a != group_b).any():
-        yield groups
+        return [switches + groups if network.tiers == 3 else switches]
+    return [switches, groups] if at_group.any() else [switches]
+
+
+@njit
+def _count_crossings(edge_of, group_of, source, target, at_switch, at_group):
+    for flow in range(len(source)):
+        a, b = edge_of[source[flow]], edge_of[target[flow]]
+        if a != b:
+            at_switch[0, a] += 1
+            at_switch[1, b] += 1
+            if group_of[a] != group_of[b]:
+                at_group[0, group_of[a]] += 1
+                at_group[1, group_of[b]] += 1
 
 
 def shared_evenly(flows: NDArray[np.integer], links: NDArray[np.integer]) -> int:
@@ -65,8 +98,8 @@ def lower_bound(network: PlacementNetwork, source: Int32Array, target: Int32Arra
     It is attained with two tiers without damage, where a balanced edge colouring always exists (de Werra 1971)."""
     return max(
         (
-            sum(shared_evenly(np.bincount(c.end[c.end >= 0], minlength=len(c.links)), c.links) for c in cuts)
-            for cuts in _cuts(network, source, target)
+            sum(shared_evenly(crossing.count, crossing.links) for crossing in crossings)
+            for crossings in _crossings(network, source, target)
         ),
         default=0,
     )
@@ -77,7 +110,15 @@ def busiest_bound(network: PlacementNetwork, source: Int32Array, target: Int32Ar
 
     Of the j m + 1 greatest flows that cross m links, some j + 1 share one."""
     best = 0
-    for cut in (cut for cuts in _cuts(network, source, target) for cut in cuts):
+    if len(size) and (one := int(size[0])) == size.max() == size.min():
+        for crossing in (crossing for crossings in _crossings(network, source, target) for crossing in crossings):
+            used = crossing.count > 0
+            total, links = one * crossing.count[used], crossing.links[used]
+            best = max(
+                best, int(np.maximum(-(-total // links), one * -(-crossing.count[used] // links)).max(initial=0))
+            )
+        return best
+    for cut in _cuts(network, source, target):
         crossing = np.flatnonzero(cut.end >= 0)
         order = crossing[np.lexsort((-size[crossing], cut.end[crossing]))]
         ends, sums = cut.end[order], np.cumsum(size[order], dtype=np.int64)

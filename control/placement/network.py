@@ -233,11 +233,30 @@ def _distances(neighbour: Any, weight: Any, ends: Any) -> Any:
 def loads(network: PlacementNetwork, path_rows: Int32Array, size: NDArray[Any] | None = None) -> NDArray[np.float64]:
     """(links,) what every directed link carries: flows, or their `size` (flows,)."""
     found = np.zeros(network.links, np.float64)
-    for a, b in zip(path_rows.T[:-1], path_rows.T[1:], strict=True):
-        used = b >= 0
-        weights = None if size is None else size[used]
-        found += np.bincount(network.link[a[used], b[used]], weights, minlength=network.links)
+    sizes = np.ones(1, np.int64) if size is None else size
+    _add_loads(network.link, path_rows, sizes, found)
     return found
+
+
+@njit
+def _add_loads(link: Any, path_rows: Any, size: Any, found: Any) -> None:
+    """`size`: of every flow, or a single one for all."""
+    one = len(size) == 1
+    for flow in range(len(path_rows)):
+        x, what = path_rows[flow, 0], size[0 if one else flow]
+        for hop in range(1, path_rows.shape[1]):
+            y = path_rows[flow, hop]
+            if y < 0:
+                break
+            if link[x, y] >= 0:
+                found[link[x, y]] += what
+            x = y
+
+
+def widened(path_rows: Int32Array, width: int) -> Int32Array:
+    """Path rows with room for paths of so many switches."""
+    more = width - path_rows.shape[1]
+    return np.pad(path_rows, ((0, 0), (0, more)), constant_values=-1) if more > 0 else path_rows
 
 
 def collisions(load: NDArray[Any]) -> int:

@@ -23,7 +23,8 @@ from detour.base.errors import DetourError
 from detour.control.placement import bound, exact, search
 from detour.control.placement.colouring import coloured_paths
 from detour.control.placement.jobs import FlowSet
-from detour.control.placement.network import PlacementNetwork, collisions, loads
+from detour.control.placement.network import PlacementNetwork, collisions, loads, widened
+from detour.control.placement.rebalance import rebalanced
 from detour.control.placement.search import Walked
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
@@ -86,6 +87,8 @@ class Placement:
     @cached_property
     def _placed(self) -> tuple[Int32Array, Int32Array, NDArray[np.int64]]:
         placed = self.path_rows[:, 0] >= 0
+        if placed.all():
+            return self.flows.source, self.flows.target, self.flows.size
         return self.flows.source[placed], self.flows.target[placed], self.flows.size[placed]
 
     @cached_property
@@ -151,13 +154,10 @@ def place(topology: Topology, flows: FlowSet, failures: Failures = NONE, *, deto
         found = Placement(network, flows, path_rows, "colouring")
         if network.colourable and not flows.pinned and found.busiest <= found.bound:
             return found
-    return solved(settled(Placement(network, flows, path_rows, "heuristic"), free), free)
-
-
-def widened(path_rows: Int32Array, width: int) -> Int32Array:
-    """Path rows with room for paths of so many switches."""
-    more = width - path_rows.shape[1]
-    return np.pad(path_rows, ((0, 0), (0, more)), constant_values=-1) if more > 0 else path_rows
+    found = settled(Placement(network, flows, path_rows, "heuristic"), free)
+    if network.tiers and found.busiest > found.cut_bound:
+        found = rebalanced(found, free, path_rows, settled)
+    return solved(found, free)
 
 
 def _check(network: PlacementNetwork, flows: FlowSet) -> None:
@@ -170,23 +170,28 @@ def _check(network: PlacementNetwork, flows: FlowSet) -> None:
             raise DetourError(f"{flows.name(flow)}: the path that its job demands is down")
 
 
-def settled(old: Placement, free: NDArray[np.integer], *, move: bool = True) -> Placement:
+def settled(old: Placement, free: NDArray[np.integer], *, move: bool = True, walk: Walked | None = None) -> Placement:
     """Gives those of the flows `free` a path that have none or whose path is down; then, unless `move` is False, lets
-    all of `free` go where it is better for all."""
+    all of `free` go where it is better for all. `walk`: where flows are, if that is known already; it is changed."""
     network, flows = old.network, old.flows
-    walk = search.walked(network, widened(old.path_rows, network.longest).copy())
+    if walk is None:
+        walk = search.walked(network, widened(old.path_rows, network.longest).copy())
     path_rows, links = walk
-    lost = np.zeros(len(flows), np.bool_)
-    lost[free] = True
-    lost &= (path_rows[:, 0] < 0) | ((path_rows[:, 1:] >= 0) & (links < 0)).any(axis=1)
-    path_rows[lost], links[lost] = -1, -1
+    lost = search.broken(walk)
+    if len(free) < len(flows):
+        chosen = np.zeros(len(flows), np.bool_)
+        chosen[free] = True
+        lost &= chosen
+    turns = np.flatnonzero(lost)
+    path_rows[turns], links[turns] = -1, -1
     load = loads(network, path_rows, flows.size)
-    known = path_rows[:, 0] >= 0
-    known[lost] = True
-    limit = bound.busiest_bound(network, flows.source[known], flows.target[known], flows.size[known])
+    source, target, size = flows.source, flows.target, flows.size
+    known = (path_rows[:, 0] >= 0) | lost
+    if not known.all():
+        source, target, size = source[known], target[known], size[known]
+    limit = bound.busiest_bound(network, source, target, size)
     ends = network.edge_of[flows.source], network.edge_of[flows.target]
     # Great flows first: small ones fit in beside them.
-    turns = np.flatnonzero(lost)
     turns = turns[np.argsort(-flows.size[turns], kind="stable")].astype(np.int32)
     search.descend(network, turns, ends, flows.size, walk, load, limit)
     found = replace(old, path_rows=path_rows)

@@ -11,12 +11,17 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int32Array
 from detour.control.placement import search
 from detour.control.placement.jobs import FlowSet
-from detour.control.placement.network import PlacementNetwork
-from detour.control.placement.place import Placement, place, settled, widened
+from detour.control.placement.network import PlacementNetwork, widened
+from detour.control.placement.place import Placement, place, settled
+from detour.control.placement.rebalance import rebalanced
+from detour.control.placement.search import Walked
 from detour.topo.failures import Failures
 
 CLOSE = 1
 """flows that the busiest link may carry beyond the bound before others than the broken ones have to move"""
+
+WORTH = 0.05
+"""share of the bound by which the busiest link must be above it before others exchange their ways with broken flows"""
 
 
 @dataclass(frozen=True)
@@ -32,38 +37,45 @@ class Repair:
 def repair(old: Placement, failures: Failures) -> Repair:
     """Moves the flows whose path has lost a link, and gives flows that had none one if they can have it.
 
-    Others move only if they have to: after a failure if the busiest link carries more than the bound and one flow;
-    where something has come back if collisions are above the bound."""
+    Others move only if they have to: after a failure if the busiest link is well above the bound (`WORTH`),
+    and exchanging the ways of some flows (`rebalance`) helps, or else if it is more than a flow above; where something
+    has come back if collisions are above the bound."""
     network = PlacementNetwork(old.network.topology, failures, detours=old.network.detours)
-    broken, cut = _broken(network, old)
+    walk = search.walked(network, widened(old.path_rows, network.longest).copy())
+    broken, cut = _broken(network, old, walk)
     pinned = list(old.flows.pinned)
-    path_rows = widened(old.path_rows, network.longest).copy()
     free = broken & ~cut
     free[pinned] = False
-    path_rows[broken | cut] = -1
-    _restore_pinned(network, old.flows, path_rows, cut)
+    gone = np.flatnonzero(broken | cut)
+    walk.switches[gone], walk.links[gone] = -1, -1
+    if pinned:
+        _restore_pinned(network, old.flows, walk.switches, cut)
+        walk = search.walked(network, walk.switches)
     home = old.path_rows if old.home is None else old.home
-    start = replace(old, network=network, path_rows=path_rows, proven=False, home=home)
-    found = settled(start, np.flatnonzero(free), move=False)
+    start = replace(old, network=network, path_rows=walk.switches, proven=False, home=home)
+    found = settled(start, np.flatnonzero(free), move=False, walk=walk)
     able = ~cut
     able[pinned + sorted(old.rerouted)] = False
     others = np.flatnonzero(able)
     if _returned(old.network, network):
         found = _better(found, others, whole=not (cut.any() or pinned or old.rerouted))
-    elif found.busiest > found.cut_bound + CLOSE * int(found.flows.size.max(initial=1)):
+        return _compared(old, found)
+    least = found.cut_bound
+    if found.busiest > least * (1 + WORTH):
+        found = rebalanced(found, others, old.path_rows, settled)
+    if found.busiest > least + CLOSE * int(found.flows.size.max(initial=1)):
         found = settled(found, others)
     return _compared(old, found)
 
 
-def _broken(network: PlacementNetwork, old: Placement) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _broken(network: PlacementNetwork, old: Placement, walk: Walked) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """(flows,) which have no path that is whole, and which of these can have none."""
-    path_rows, flows = old.path_rows, old.flows
-    ahead = path_rows[:, 1:]
-    broken = (path_rows[:, 0] < 0) | ((ahead >= 0) & (network.link[path_rows[:, :-1], ahead] < 0)).any(axis=1)
-    cut = network.lost_hosts[flows.source] | network.lost_hosts[flows.target]
-    if broken.any():
-        some = np.flatnonzero(broken)
-        cut[some[network.unreachable(flows.source[some], flows.target[some])]] = True
+    flows, broken = old.flows, search.broken(walk)
+    cut = np.zeros(len(flows), np.bool_)
+    if network.lost_hosts.any():
+        cut |= network.lost_hosts[flows.source] | network.lost_hosts[flows.target]
+    some = np.flatnonzero(broken)
+    cut[some[network.unreachable(flows.source[some], flows.target[some])]] = True
     return broken, cut
 
 
@@ -112,5 +124,5 @@ def _at_bound(found: Placement) -> bool:
 def _compared(old: Placement, found: Placement) -> Repair:
     width = max(old.path_rows.shape[1], found.path_rows.shape[1])
     before, after = widened(old.path_rows, width), widened(found.path_rows, width)
-    moved = (after[:, 0] >= 0) & (before != after).any(axis=1)
+    moved = search.differing(before, after) & (after[:, 0] >= 0)
     return Repair(found, np.flatnonzero(moved), np.flatnonzero(after[:, 0] < 0))

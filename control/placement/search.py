@@ -188,8 +188,49 @@ class Walked(NamedTuple):
 
 def walked(network: PlacementNetwork, path_rows: Int32Array) -> Walked:
     """The links of path rows; -1 also where a link is down."""
-    ahead = path_rows[:, 1:]
-    return Walked(path_rows, np.where(ahead >= 0, network.link[path_rows[:, :-1], ahead], -1).astype(np.int32))
+    links = np.empty((len(path_rows), path_rows.shape[1] - 1), np.int32)
+    _walk(network.link, path_rows, links)
+    return Walked(path_rows, links)
+
+
+@njit
+def _walk(link: Any, path_rows: Any, links: Any) -> None:
+    for flow in range(len(path_rows)):
+        for hop in range(links.shape[1]):
+            y = path_rows[flow, hop + 1]
+            links[flow, hop] = link[path_rows[flow, hop], y] if y >= 0 else -1
+
+
+def broken(walk: Walked) -> NDArray[np.bool_]:
+    """(flows,) which have no path, or one with a link that is down."""
+    found = np.empty(len(walk.links), np.bool_)
+    _mark_broken(walk, found)
+    return found
+
+
+@njit
+def _mark_broken(walk: Any, found: Any) -> None:
+    for flow in range(len(found)):
+        found[flow] = walk.switches[flow, 0] < 0
+        for hop in range(walk.links.shape[1]):
+            if walk.links[flow, hop] < 0 and walk.switches[flow, hop + 1] >= 0:
+                found[flow] = True
+
+
+def differing(before: Int32Array, after: Int32Array) -> NDArray[np.bool_]:
+    """(flows,) which have another path row, of the same width."""
+    found = np.empty(len(before), np.bool_)
+    _mark_differing(before, after, found)
+    return found
+
+
+@njit
+def _mark_differing(before: Any, after: Any, found: Any) -> None:
+    for flow in range(len(found)):
+        found[flow] = False
+        for place in range(before.shape[1]):
+            if before[flow, place] != after[flow, place]:
+                found[flow] = True
 
 
 def descend(

@@ -15,8 +15,9 @@ asked three times, each time of more of them:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int32Array
 from detour.base.jit import njit
 from detour.control import schema
-from detour.control.entries import DefaultAction, Entity, TableEntry, Ternary
+from detour.control.entries import Action, DefaultAction, Entity, TableEntry, Ternary
 from detour.control.verifier.cycles import Depends, cycle_of
 from detour.control.verifier.forwarding import SwitchTables, port_of
 from detour.topo.topology import Topology
@@ -43,8 +44,9 @@ class Wires(NamedTuple):
     host_ports: tuple[tuple[int, ...], ...]  # of every switch
 
 
-def wires_of(topology: Topology) -> Wires:
-    """The wires of a topology; a switch's columns are its ports to switches in order."""
+def wires_of(topology: Topology, down: Collection[int] = ()) -> Wires:
+    """The wires of a topology, without those of the switches that are `down`; a switch's columns are its ports to
+    switches in order."""
     ports = [
         [number for number, peer in enumerate(s.ports, 1) if peer is not None and peer.kind != "host"]
         for s in topology.switches
@@ -57,6 +59,9 @@ def wires_of(topology: Topology) -> Wires:
             assert peer is not None  # these are wired
             neighbour[x, c], port[x, c] = peer.index, number
             back[x, c] = ports[peer.index].index(peer.port)
+    gone = np.isin(neighbour, list(down))
+    gone[list(down)] = True
+    neighbour[gone] = -1
     hosts = tuple(tuple(h.port for h in topology.hosts_of[x]) for x in range(n))
     return Wires(neighbour, back, port, hosts)
 
@@ -82,6 +87,11 @@ class Waits:
     @property
     def acyclic(self) -> bool:
         return not self.cycle
+
+    @property
+    def sums(self) -> tuple[bool, int, int]:
+        """Whether there is no circle, buffers, dependencies."""
+        return self.acyclic, self.buffers, self.dependencies
 
 
 class InstalledClasses:
@@ -130,6 +140,17 @@ class InstalledClasses:
         _follow_listed(self._wires[:2], self._classes[:2], self._row, paths, zero, self._depends, self._used)
         return self._waits()
 
+    def follow_paths(self, paths: Sequence[Sequence[int]]) -> Waits:
+        """Packets with DSCP 0 on paths, each a list of switches that are neighbours."""
+        neighbour = self._wires.neighbour
+        length = np.array([len(path) - 1 for path in paths], np.uint8)
+        columns = np.zeros((len(paths), max(1, int(length.max(initial=0)))), np.uint8)
+        for row, path in enumerate(paths):
+            for hop, (x, y) in enumerate(pairwise(path)):
+                columns[row, hop] = np.flatnonzero(neighbour[x] == y)[0]
+        source = np.array([path[0] for path in paths], np.int64)
+        return self.follow_listed(source, np.arange(len(paths) + 1), length, columns)
+
     def share_lossy(self, choices: NDArray[np.bool_], distance: Int32Array) -> float:
         """The share of packets with DSCP 0, as many from every host to every host of another switch, evenly spread
         over the choices, that leaves the lossless classes on its way. `distance` (switches, switches): every
@@ -170,12 +191,16 @@ class _ClassTables:
 
     def __init__(self, entities: Iterable[Entity]) -> None:
         self._default = 0
+        self._otherwise: Action | None = None
+        """what `channel` does to packets that no entry matches, None: nothing"""
         self._priority: dict[int, int] = {}
         self._channel: list[TableEntry] = []
         for entity in entities:
             match entity:
                 case DefaultAction(schema.DSCP, action):
                     self._default = action["priority"]
+                case DefaultAction(schema.CHANNEL, action) if action.name == schema.SET_CHANNEL:
+                    self._otherwise = action
                 case TableEntry(schema.DSCP):
                     field = entity.field(schema.DSCP_FIELD)
                     assert isinstance(field, int)  # exact
@@ -188,6 +213,8 @@ class _ClassTables:
     def named(self) -> Iterator[int]:
         """DSCPs that entries match or set."""
         yield from self._priority
+        if self._otherwise is not None:
+            yield self._otherwise["dscp"]
         for entry in self._channel:
             field = entry.field(schema.DSCP_FIELD)
             assert isinstance(field, int)  # exact
@@ -206,6 +233,8 @@ class _ClassTables:
         row = {value: i for i, value in enumerate(dscps)}
         dscp[:] = np.arange(len(dscps))
         priority[:] = [self._priority.get(value, self._default) for value in dscps]
+        if self._otherwise is not None:
+            dscp[:], priority[:] = row[self._otherwise["dscp"]], self._otherwise["priority"]
         for entry in self._channel:
             action, field = entry.members()[0], entry.field(schema.DSCP_FIELD)
             assert isinstance(field, int)  # exact

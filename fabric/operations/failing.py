@@ -12,16 +12,21 @@ from detour.base.records import extended
 from detour.fabric.footings.base import Fabric
 from detour.fabric.operations.control_plane import ControlPlane, since
 from detour.fabric.operations.live_flows import WatchedFlows
-from detour.fabric.operations.results import Failed, FailureChange, Healed
+from detour.fabric.operations.relisting import Relisting
+from detour.fabric.operations.results import Failed, FailureChange, Healed, RelistedSenders, RepairedPlacement
 from detour.fabric.operations.steering import Steering
 from detour.topo import Failure, failure_name, parse_failure
+from detour.topo.failures import Failures
 
 
 class Failing:
     """See the module. Methods may be called from several threads."""
 
-    def __init__(self, fabric: Fabric, control: ControlPlane, steering: Steering, watched: WatchedFlows) -> None:
-        self._fabric, self._control, self._steering, self._watched = fabric, control, steering, watched
+    def __init__(
+        self, fabric: Fabric, control: ControlPlane, steering: Steering, relisting: Relisting, watched: WatchedFlows
+    ) -> None:
+        self._fabric, self._control, self._watched = fabric, control, watched
+        self._steering, self._relisting = steering, relisting
         self._topology = fabric.topology
 
     def fail(self, name: str) -> Failed:
@@ -52,14 +57,18 @@ class Failing:
         # What is dead goes down first, as in life; what comes back is up before anybody sends there.
         self._fabric.apply_failures(failures)
         # Senders that choose their path by themselves can leave dead links before the tables know of them.
-        repaired = None if healing else self._steering.repair(failures)
+        repaired, relisted = (None, None) if healing else self._repair(failures)
         written = control.reconcile()
-        repaired = self._steering.repair(failures) if healing else repaired
+        repaired, relisted = self._repair(failures) if healing else (repaired, relisted)
         self._watched.follow_all()
         return FailureChange(
             failures=control.failure_names(),
             placement=repaired or UNSET,
+            senders=relisted or UNSET,
             seconds=since(begin),
             entries=written.entries,
             **written.as_dict(),
         )
+
+    def _repair(self, failures: Failures) -> tuple[RepairedPlacement | None, RelistedSenders | None]:
+        return self._steering.repair(failures), self._relisting.repair(failures)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         PlacedFlows,
         PlacementState,
         ProbedPaths,
+        ProvenFabric,
         Provisioned,
         ReroutedFlow,
         SentMessage,
@@ -118,6 +119,9 @@ class Operations(Protocol):
 
     @_operation("read all tables back and prove that every pair of hosts is connected")
     def verify(self) -> Verification: ...
+
+    @_operation("read all tables of an expander back and prove that no buffer that PFC may block waits for itself")
+    def prove(self, k: int = 32) -> ProvenFabric: ...
 
     @_operation("what switches hold")
     def entries(self, switch: str | None = None, table: str | None = None) -> dict[str, list[EntryRow]]: ...

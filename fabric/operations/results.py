@@ -72,6 +72,61 @@ class EntryRow:
     priority: int
 
 
+# -- freedom from deadlock ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ProvenClasses:
+    """Packets on listed routes, hop by hop, in the classes that switches put them into: buffers that PFC may block
+    (`channels`), which of them wait for which (`dependencies`), and whether none waits for itself."""
+
+    acyclic: bool
+    channels: int
+    dependencies: int
+
+
+@dataclass(frozen=True)
+class ProvenSenders(ProvenClasses):
+    """With packets besides on the `lists` that senders use at the moment."""
+
+    lists: int
+
+
+@dataclass(frozen=True)
+class ProvenPlain(ProvenClasses):
+    """With packets besides that switches lead along shortest paths; `lossy`: the share of these that leaves the
+    lossless classes."""
+
+    lossy: float
+
+
+@dataclass(frozen=True)
+class ProvenAnywhere(ProvenClasses):
+    """With packets that go from any port to any other. `links` that are down; `unrouted`: pairs of switches that no
+    lossless path joins then."""
+
+    links: list[str]
+    unrouted: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProvenFabric:
+    """What switches that run hold, read back; `lossless`: classes under PFC; `cycle`: buffers that wait for one
+    another, if there are such."""
+
+    deadlock_free: bool
+    topology: str
+    switches: int
+    entries: int
+    lossless: list[int]
+    installed: ProvenClasses
+    senders: ProvenSenders
+    plain_traffic: ProvenPlain
+    failed: ProvenAnywhere
+    seconds: float
+    cycle: list[str] | UnsetType = UNSET
+
+
 # -- what is going on -----------------------------------------------------------------------------------
 
 
@@ -219,11 +274,22 @@ class PlacedFlows(PlacementState):
     seconds: float
 
 
+@dataclass(frozen=True)
+class RelistedSenders:
+    """Flows of an expander that name their switches: `moved` to a list without what is down, `returned` to their own,
+    or sent `by_address` because no list without it stays in the lossless classes."""
+
+    moved: int
+    returned: int
+    by_address: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class FailureChange(EntryChanges):
-    """`failures`: what is down now; `placement`: as it is repaired, if there is one."""
+    """`failures`: what is down now; `placement`: as it is repaired, if there is one; `senders`: in expanders."""
 
     failures: list[str]
+    senders: RelistedSenders | UnsetType = UNSET
     placement: RepairedPlacement | UnsetType = UNSET
 
 

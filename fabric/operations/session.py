@@ -19,6 +19,8 @@ from detour.fabric.operations.counting import Counting
 from detour.fabric.operations.failing import Failing
 from detour.fabric.operations.live_flows import WINDOW_S, LiveFlows, WatchedFlows
 from detour.fabric.operations.paths import Paths
+from detour.fabric.operations.proving import Proving
+from detour.fabric.operations.relisting import Relisting
 from detour.fabric.operations.results import Status, SwitchEndpoint
 from detour.fabric.operations.steering import Steering
 from detour.fabric.operations.tables import Tables
@@ -42,12 +44,14 @@ class Session:
         self.steering = steering = Steering(control, watched, self.paths, fabric.terms.packet_s)
         self.counting = counting = Counting(fabric, control, steering, watched)
         # -- operations
-        tables, failing = Tables(control), Failing(fabric, control, steering, watched)
+        self.relisting = relisting = Relisting(self.topology, control.policy, self.live)
+        tables, failing = Tables(control), Failing(fabric, control, steering, relisting, watched)
         self.provision, self.verify, self.entries = tables.provision, tables.verify, tables.entries
+        self.prove = Proving(control, self.live).prove
         self.fail, self.heal = failing.fail, failing.heal
         self.counters, self.watch, self.metrics = counting.counters, counting.watch, counting.metrics
         self.path, self.flows, self.watch_flows = self.paths.path, watched.flows, watched.watch_flows
-        transfers = Transfers(fabric, self.pump, self.paths, steering, watched)
+        transfers = Transfers(fabric, self.pump, self.paths, steering, relisting, watched)
         self.send, self.probe = transfers.send, transfers.probe
         self.place, self.placement, self.reroute = steering.place, steering.placement, steering.reroute
 

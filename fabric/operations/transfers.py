@@ -14,6 +14,7 @@ from detour.fabric.footings.base import Fabric
 from detour.fabric.operations.live_flows import WatchedFlows
 from detour.fabric.operations.paths import Paths
 from detour.fabric.operations.prober import probe
+from detour.fabric.operations.relisting import Relisting
 from detour.fabric.operations.results import ProbedPath, ProbedPaths, QueuingDelay, SentMessage, UsedPath
 from detour.fabric.operations.steering import Steering
 from detour.fabric.traffic.flows import Choice, Flow, Pump
@@ -28,7 +29,16 @@ SLOT_BYTES = 64_000
 class Transfers:
     """See the module. Methods may be called from several threads."""
 
-    def __init__(self, fabric: Fabric, pump: Pump, paths: Paths, steering: Steering, watched: WatchedFlows) -> None:
+    def __init__(
+        self,
+        fabric: Fabric,
+        pump: Pump,
+        paths: Paths,
+        steering: Steering,
+        relisting: Relisting,
+        watched: WatchedFlows,
+    ) -> None:
+        self._relisting = relisting
         self._fabric, self._topology, self._pump, self._live = fabric, fabric.topology, pump, watched.live
         self._paths, self._steering, self._watched = paths, steering, watched
         self._rng = random.Random(fabric.terms.seed)
@@ -65,6 +75,7 @@ class Transfers:
         name = self._live.open(flow, placed)
         self._steering.opened(name, placed)
         try:
+            self._relisting.opened(name)
             self._watched.begins(name)
             cancelled = cancelled or threading.Event()
             seconds = send_once(self._pump, flow, cancelled, _counting(progress, length))
@@ -75,6 +86,7 @@ class Transfers:
             return self._sent(a, b, seconds, flow)
         finally:
             self._steering.closed(name)
+            self._relisting.closed(name)
             self._watched.ends(name)
             self._live.close(name)
             self._pump.close_flow(flow)

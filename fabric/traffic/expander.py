@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """An expander in virtual time whose hosts name the path of every message in a uSID list (FC+, section III).
 
-    with ExpanderFabric(routes.network, scheme_of(routes.policy), settings, queue_pairs=len(flows)) as fabric:
-        fabric.connect_routed(flows, lists_of(routes, flows, rows))
+    with ExpanderFabric(routes.network, scheme_of("2L", 2), settings, queue_pairs=len(flows)) as fabric:
+        fabric.connect_by(routes, flows, rows)
         fabric.send(100_000)
+        fabric.run(20 * US)
+        fabric.change(frozenset({parse_failure(fabric.topology, "s0-s4")}))
 
 The planner lets the lossless priority rise by (in-port, out-port); PFC works per priority. ACKs have no list: they go
 by shortest paths, in a priority of their own that PFC never pauses.
@@ -17,10 +19,11 @@ from typing import Any
 import numpy as np
 
 from detour.base.arrays import Int64Array
+from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Plan
 from detour.control.expander.rising import plan_rising
-from detour.control.expander.routes import ExpanderRoutes, compute
+from detour.control.expander.routes import ExpanderRoutes, rows_anew
 from detour.control.policy import Amount, Ecn, RedMarking
 from detour.control.routes.queueing import plan_priorities
 from detour.engine.state import SwitchState
@@ -109,15 +112,11 @@ def lists_anew(
                 hit.append(k)
     if not hit:
         return found
-    ends = np.array([(hosts[pairs[k][0]].switch, hosts[pairs[k][1]].switch) for k in hit], np.int32)
-    wanted, which = np.unique(ends, axis=0, return_inverse=True)
-    anew = compute(broken, routes.policy, wanted, partial=True)
     number = {tuple(pair): i for i, pair in enumerate(routes.pairs.tolist())}
-    chosen = []
-    for k, i in zip(hit, which.ravel().tolist(), strict=True):
-        low, count = int(anew.first[i]), int(anew.first[i + 1] - anew.first[i])
-        place = rows[k] - int(routes.first[number[tuple(anew.pairs[i].tolist())]])
-        chosen.append(low + place % count if count else BY_ADDRESS)
+    ends = [(hosts[pairs[k][0]].switch, hosts[pairs[k][1]].switch) for k in hit]
+    places = [rows[k] - int(routes.first[number[end]]) for k, end in zip(hit, ends, strict=True)]
+    anew, taken = rows_anew(broken, routes.policy, ends, places)
+    chosen = [BY_ADDRESS if row is None else row for row in taken]
     found[hit] = lists_of(anew, [pairs[k] for k in hit], chosen)
     return found
 
@@ -130,6 +129,7 @@ class ExpanderFabric(VirtualFabric):
     ) -> None:
         """As `VirtualFabric`."""
         super().__init__(network.topology, scheme, settings, queue_pairs=queue_pairs)
+        self._by: tuple[ExpanderRoutes, Sequence[HostPair], Sequence[int], Int64Array] | None = None
 
     def connect_routed(self, pairs: Sequence[HostPair], lists: Int64Array) -> None:
         """Connections between pairs of hosts by the paths of `lists_of`; they send nothing yet. To be called once."""
@@ -137,6 +137,38 @@ class ExpanderFabric(VirtualFabric):
         hosts = self.topology.hosts
         self._finals = np.array([to_words(final_address((hosts[b].node_id,)))[0] for _, b in pairs], np.int64)
         self.lead(lists)
+
+    def connect_by(self, routes: ExpanderRoutes, pairs: Sequence[HostPair], rows: Sequence[int]) -> None:
+        """The same by paths `rows` of routes (or `BY_ADDRESS`), so that `change` can lead them around what fails.
+
+        Raises:
+            DetourError: a path needs more than six uSIDs.
+        """
+        lists = lists_of(routes, pairs, rows)
+        self.connect_routed(pairs, lists)
+        self._by = routes, pairs, rows, lists
+
+    def change(self, failures: Failures) -> int:
+        """From now on exactly these links and switches are down; returns how many connections go by other lists than
+        before. As `detour fail` and `detour heal` do it: what fails is dead first, then senders hear of it, then
+        switches; what comes back is there first, then in the tables, then on the lists.
+
+        Raises:
+            DetourError: `connect_by` has not been called, or a path needs too many uSIDs; nothing has changed.
+        """
+        if self._by is None:
+            raise DetourError("connections that know their routes are needed: connect_by makes them")
+        lists = lists_anew(*self._by, failures)
+        candidate, senders = self.hs.candidate, self.flows.sender
+        before = np.stack([candidate[name][senders, 0] for name in ("dst_hi", "dst_lo")], axis=1)
+        self.apply_failures(failures)
+        if failures < self.failures:
+            self.replan(failures)
+            self.lead(lists)
+        else:
+            self.lead(lists)
+            self.replan(failures)
+        return int((before != lists).any(axis=1).sum())
 
     def lead(self, lists: Int64Array) -> None:
         """From now on packets of all connections go by these lists, whatever is under way by older ones."""

@@ -48,6 +48,14 @@ ANSWERS: dict[str, Any] = {
         {"path": "sport:0x0001", "delay_ns": None, "switches": ["s0"]}]},
     "flows": {"window_s": 0.1, "watching": False, "switch_window_s": 1.0, "flows": []},
     "watch_flows": {"window_s": 0.1, "watching": True, "switch_window_s": 1.0, "flows": []},
+    "prove": {
+        "deadlock_free": True, "topology": "fcplus:n=8,s=4", "switches": 8, "entries": 99, "lossless": [0, 1],
+        "installed": {"acyclic": True, "channels": 9, "dependencies": 9},
+        "senders": {"acyclic": True, "channels": 9, "dependencies": 9, "lists": 1},
+        "plain_traffic": {"acyclic": True, "channels": 9, "dependencies": 9, "lossy": 0.1},
+        "failed": {"acyclic": True, "channels": 9, "dependencies": 9, "links": ["s0-s1"], "unrouted": 2},
+        "seconds": 1.0,
+    },
     "reroute": {"flow": "h0-h9", "path": "usid:s9,s3", "switches": ["s0", "s9", "s3"]},
 }  # fmt: skip
 
@@ -84,6 +92,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
         ("send h0 h1 --bytes 1000", "send", {"source": "h0", "target": "h1", "length": 1000}),
         ("send h0 h1 --bytes 1k --sport 7", "send", {"source": "h0", "target": "h1", "length": 1000, "sport": 7}),
         ("probe h0 h1", "probe", {"source": "h0", "target": "h1"}),
+        ("fcplus prove --running --k 4", "prove", {"k": 4}),
     ],
 )
 def test_commands_ask_and_print(
@@ -120,6 +129,8 @@ def test_commands_ask_and_print(
         ("demo --target moon", "invalid choice: 'moon'"),
         ("path h0", "required: DST"),
         ("fail", "required: LINK|SWITCH"),
+        ("fcplus prove --running --n 12", "--n is not for --running"),
+        ("fcplus prove --running --max-hops 3", "--max-hops is not for --running"),
     ],
 )
 def test_what_is_wrong_takes_one_line(capsys: pytest.CaptureFixture[str], line: str, says: str) -> None:
@@ -162,6 +173,9 @@ def test_bad_topologies_name_the_rule(
 def test_checks_that_fail_exit_with_1(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ANSWERS, "verify", ANSWERS["verify"] | {"verified": False, "failed": 1, "problems": ["oh"]})
     assert cli.main(["verify"]) == 1
+    failed = ANSWERS["prove"]["failed"] | {"acyclic": False}
+    monkeypatch.setitem(ANSWERS, "prove", ANSWERS["prove"] | {"deadlock_free": False, "failed": failed, "cycle": ["a"]})
+    assert cli.main(["fcplus", "prove", "--running"]) == 1
     monkeypatch.setitem(ANSWERS, "send", SENT | {"bytes_ok": 999})
     assert cli.main(["send", "h0", "h1", "--bytes", "1000", "--json"]) == 1
     monkeypatch.setitem(ANSWERS, "path", ANSWERS["path"] | {"delivered": False})

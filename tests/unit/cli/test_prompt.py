@@ -65,6 +65,7 @@ def prompt() -> tuple[Prompt, FakeSession, io.StringIO]:
         ("flows", "flows"),
         ("flows --watch on", "watch_flows"),
         ("reroute h0-h9 s9,s3", "reroute"),
+        ("fcplus prove --running", "prove"),
     ],
 )
 def test_commands(prompt: tuple[Prompt, FakeSession, io.StringIO], line: str, name: str) -> None:
@@ -171,5 +172,5 @@ def test_the_prompt_knows_every_operation() -> None:
     session = FakeSession()
     it = Prompt(session, Console(file=io.StringIO()))  # type: ignore[arg-type]
     assert len(ASKING_GROUPS) > 3
-    # By options: switches that watch flows, and the placement that `status` and `metrics` show.
-    assert set(OPERATIONS) - set(it._commands.choices) == {"watch_flows", "placement"}
+    # By options: switches that watch flows, the placement that `status` and `metrics` show, `fcplus prove --running`.
+    assert set(OPERATIONS) - set(it._commands.choices) == {"watch_flows", "placement", "prove"}

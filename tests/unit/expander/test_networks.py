@@ -208,3 +208,17 @@ def test_a_network_with_links_down_has_the_same_columns_and_no_way_over_them():
         for s, c in np.ndindex(*whole.shape):
             dead = frozenset((s, int(network.channels.neighbour[s, c]))) in gone
             assert left[s, c] == (-1 if dead else whole[s, c])
+
+
+def test_between_parts_it_is_farther_than_any_path_goes() -> None:
+    network = fcplus(12, 6, 3, hosts=1, seed=1)
+    cut = [row for row, ends in enumerate(network.links.tolist()) if 4 in ends]
+    parts = network.without(cut)
+    with pytest.raises(DetourError, match="there is no path from s0 to s4"):
+        hop_distances(parts)
+    found = hop_distances(parts, partial=True)
+    others = [x for x in range(12) if x != 4]
+    assert (found[4, others] == 12).all()
+    assert (found[others, 4] == 12).all()
+    assert found[np.ix_(others, others)].max() < 6
+    assert hop_distances(network, partial=True).tolist() == hop_distances(network).tolist()

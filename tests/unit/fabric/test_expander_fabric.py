@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from scapy.layers.inet6 import IPv6
 from scapy.utils import rdpcap
@@ -14,9 +15,12 @@ from scapy.utils import rdpcap
 from detour.base.errors import DetourError
 from detour.base.times import US
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
+from detour.control.verifier.dependencies import InstalledClasses, plain_choices, wires_of
 from detour.fabric.footings.virtual.scheme import RunSettings
-from detour.fabric.traffic.expander import BY_ADDRESS, ExpanderFabric, lists_of, scheme_of
+from detour.fabric.traffic.expander import BY_ADDRESS, ExpanderFabric, lists_anew, lists_of, scheme_of
 from detour.topo.expander import fcplus
+from detour.topo.failures import parse_failure
+from detour.topo.paths import named_switches
 
 NETWORK = fcplus(12, 6, 3, hosts=2, seed=3)
 TWO = compute(NETWORK, PathPolicy(12, 2, max_hops=5))
@@ -127,3 +131,60 @@ def test_a_link_that_is_down_for_a_while_costs_time_and_no_message() -> None:
         assert fabric.column("st_rx_bytes").tolist() == [1_000_000] * len(rows)
         assert fabric.column("st_rtos").sum() > 0
         assert fabric.deadlock() == []
+
+
+def test_links_fail_and_come_back_while_senders_send() -> None:
+    """One failure after the other, then back: at every step no list uses what is down, what switches hold and what
+    senders send by has no circle of waits, and all arrives."""
+    rows, topology = turning_rows(TWO, 60), NETWORK.topology
+    pairs = [(topology.hosts_of[a][0].index, topology.hosts_of[b][1].index) for _, a, b in rows]
+    chosen = [row for row, _, _ in rows]
+    first = TWO.path(*rows[0][:2])[0]
+    names = [f"s{first[0]}-s{first[1]}", f"s{first[2]}-s{first[1]}"]
+    one, both = (frozenset(parse_failure(topology, name) for name in some) for some in (names[:1], names))
+    own = lists_of(TWO, pairs, chosen)
+    wires = wires_of(topology)
+    followed = None
+    with ExpanderFabric(NETWORK, scheme_of("2L", 2), RunSettings(), queue_pairs=len(pairs)) as fabric:
+        fabric.connect_by(TWO, pairs, chosen)
+        fabric.send(400_000)
+        moved = []
+        for step, failures in enumerate((one, both, one, frozenset())):
+            fabric.run((step + 1) * 15 * US)
+            moved.append(fabric.change(failures))
+            candidate, senders = fabric.hs.candidate, fabric.flows.sender
+            now = np.stack([candidate[name][senders, 0] for name in ("dst_hi", "dst_lo")], axis=1)
+            assert now.tolist() == lists_anew(TWO, pairs, chosen, own, failures).tolist()
+            held = fabric.installed()
+            # What was followed before stays: packets by old lists may be under way still.
+            followed = followed or InstalledClasses(held, wires, 0b11)
+            assert followed.follow_choices(plain_choices(held, topology, wires)).acyclic
+            assert followed.follow_paths(used(now, pairs)).acyclic
+        assert moved[0] > 0
+        assert moved[1] > 0
+        assert fabric.failures == frozenset()
+        assert now.tolist() == own.tolist()
+        fabric.run(200_000 * US)
+        assert fabric.unfinished() == 0
+        assert fabric.column("st_rx_bytes").tolist() == [400_000] * len(pairs)
+        assert fabric.deadlock_found is None
+
+
+def used(lists: np.ndarray, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
+    """The switches of uSID lists that name them."""
+    found, hosts = [], NETWORK.topology.hosts
+    for (high, low), (source, _) in zip(lists.tolist(), pairs, strict=True):
+        if high:
+            text = f"{high & (1 << 64) - 1:016x}{low & (1 << 64) - 1:016x}"
+            usids = [usid for i in range(8, 32, 4) if (usid := int(text[i : i + 4], 16))]
+            switches = named_switches(NETWORK.topology, hosts[source], usids)
+            assert switches is not None
+            found.append(switches)
+    return found
+
+
+def test_connections_that_do_not_know_their_routes_cannot_be_led_around() -> None:
+    with ExpanderFabric(NETWORK, scheme_of("2L", 2), RunSettings(), queue_pairs=1) as fabric:
+        fabric.connect_routed([(0, 1)], lists_of(TWO, [(0, 1)], [BY_ADDRESS]))
+        with pytest.raises(DetourError, match="connect_by makes them"):
+            fabric.change(frozenset())

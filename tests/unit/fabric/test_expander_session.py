@@ -3,16 +3,33 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
-from pathlib import Path
+from pathlib import Path as File
 
 import pytest
 from scapy.layers.inet6 import IPv6
 from scapy.utils import PcapNgReader
 
+from detour.base.errors import DetourError
+from detour.base.records import as_json
+from detour.control import schema
+from detour.control.entries import Action, DefaultAction, Entity, TableEntry
 from detour.control.expander.routes import PathPolicy, compute
 from detour.fabric.daemon.daemon import UpOptions, boot
+from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings
+from detour.fabric.operations.results import RelistedSenders
+from detour.fabric.operations.session import Session
+from detour.fabric.traffic.expander import scheme_of
+from detour.fabric.traffic.flows import Choice
+from detour.fabric.traffic.streams import PatternSink, PatternSource
+from detour.hosts.verbs.verbs import Path
+from detour.topo import parse_topology
 from detour.topo.expander import fcplus
+from detour.topo.paths import named_switches
 
 NETWORK = fcplus(8, 4, 3, hosts=1, seed=1)
 
@@ -24,7 +41,7 @@ def turning_path() -> tuple[list[int], list[int]]:
     return max(paths, key=lambda path: (len(path[0]), path))
 
 
-def dscps_on(folder: Path, switch: int, neighbour: int) -> list[int]:
+def dscps_on(folder: File, switch: int, neighbour: int) -> list[int]:
     """DSCPs of the packets with uSID lists on the link from a switch to a neighbour."""
     ports = NETWORK.topology.switches[switch].ports
     port = next(n for n, peer in enumerate(ports, 1) if peer and peer.kind != "host" and peer.index == neighbour)
@@ -35,7 +52,7 @@ def dscps_on(folder: Path, switch: int, neighbour: int) -> list[int]:
 
 
 @pytest.mark.parametrize("target", ["engine", pytest.param("bmv2", marks=pytest.mark.bmv2)])
-def test_a_path_that_turns_changes_its_priority_there(target: str, tmp_path: Path) -> None:
+def test_a_path_that_turns_changes_its_priority_there(target: str, tmp_path: File) -> None:
     switches, priorities = turning_path()
     assert set(priorities) == {0, 1}
     session = boot(UpOptions(target, NETWORK.spec, pcap=str(tmp_path)))
@@ -51,3 +68,270 @@ def test_a_path_that_turns_changes_its_priority_there(target: str, tmp_path: Pat
         seen = dscps_on(tmp_path, here, there)
         assert len(seen) >= 3
         assert set(seen) == {priority}, f"s{here} to s{there}"
+
+
+# -- what is proven of what switches hold -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["engine", pytest.param("bmv2", marks=pytest.mark.bmv2)])
+def session(request: pytest.FixtureRequest) -> Iterator[Session]:
+    running = boot(UpOptions(request.param, NETWORK.spec))
+    yield running
+    running.close()
+
+
+@contextmanager
+def boot_of(spec: str) -> Iterator[Session]:
+    running = boot(UpOptions("engine", parse_topology(spec).spec))
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+def held(session: Session) -> dict[int, list[Entity]]:
+    return {device: list(entities) for device, entities in session.control.read().items()}
+
+
+def closing(session: Session) -> tuple[int, TableEntry, TableEntry]:
+    """(switch, entry, a wrong one in its place): where packets leave the last lossless class they would stay in it."""
+    topology = session.topology
+    for device, entities in held(session).items():
+        for entry in entities:
+            if isinstance(entry, TableEntry) and entry.table == schema.CHANNEL and entry.members()[0]["dscp"] == 2:
+                into, out = (entry.field(name).value for name in (schema.IN_PORT, schema.EGRESS_SPEC_FIELD))  # type: ignore[union-attr]
+                ports = topology.switches[device - 1].ports
+                if into == out and ports[into - 1] is not None:  # back where it came from: two switches suffice
+                    stay = Action.of(schema.SET_CHANNEL, dscp=1, priority=1)
+                    return device, entry, TableEntry(entry.table, entry.match, stay, entry.priority)
+    raise AssertionError("no such entry")
+
+
+def test_a_fabric_that_runs_is_proven_from_what_it_holds(session: Session) -> None:
+    found = session.prove(8)
+    assert found.deadlock_free
+    assert (found.topology, found.switches, found.lossless) == (NETWORK.spec, 8, [0, 1])
+    assert found.entries == sum(map(len, held(session).values()))
+    assert found.failed.dependencies > found.plain_traffic.dependencies >= found.installed.dependencies > 0
+    assert (found.failed.links, found.failed.unrouted, found.senders.lists) == ([], 0, 0)
+    assert "cycle" not in json.loads(json.dumps(as_json(found)))
+
+
+def test_a_wrong_entry_is_seen_and_its_circle_named(session: Session) -> None:
+    device, right, wrong = closing(session)
+    session.control.rewrite({device: [right]}, {device: [wrong]})
+    try:
+        found = session.prove(8)
+        assert not found.deadlock_free
+        assert found.installed.acyclic  # listed routes never go back
+        assert not found.failed.acyclic
+        circle = found.cycle
+        assert isinstance(circle, list)
+        ends = [name.split(" in ")[0].split(">") for name in circle]
+        assert all(a[1] == b[0] for a, b in zip(ends, [*ends[1:], ends[0]], strict=True))
+        assert {name.split(" in ")[1] for name in circle} == {"1"}
+        assert f"s{device - 1}" in {name for pair in ends for name in pair}
+    finally:
+        session.provision()
+    assert session.prove(8).deadlock_free
+
+
+def test_a_wrong_default_is_seen(session: Session) -> None:
+    """Whoever lets all other packets into a lossless class lets plain ones close a circle there."""
+    before = {switch.device_id: [] for switch in session.topology.switches}
+    wrong = DefaultAction(schema.DSCP, Action.of(schema.SET_PRIORITY, priority=0))
+    session.control.rewrite(before, {device: [wrong] for device in before})  # type: ignore[arg-type]
+    try:
+        found = session.prove(8)
+        assert found.installed.acyclic
+        assert not found.failed.acyclic
+        assert found.cycle
+    finally:
+        session.provision()
+    assert session.prove(8).deadlock_free
+
+
+def test_what_is_down_counts(session: Session) -> None:
+    link = next(link.name for link in session.topology.links if link.kind != "host")
+    session.fail(link)
+    session.fail("s3")
+    try:
+        found = session.prove(8)
+        assert found.deadlock_free
+        assert link in found.failed.links
+        assert len(found.failed.links) == 5 - (link.split("-")[0] == "s3" or link.split("-")[1] == "s3")
+        assert found.failed.unrouted >= 2 * 7
+        assert found.switches == 7
+    finally:
+        session.heal()
+
+
+def test_only_expanders_are_proven() -> None:
+    with boot_of("leaf-spine:leaves=2,spines=2,hosts=1") as running, pytest.raises(DetourError, match="is no expander"):
+        running.prove()
+
+
+@pytest.mark.parametrize("spec", ["jellyfish:n=8,s=4,hosts=1", "equal-cost-clos:servers=8,switches=4,p=6"])
+def test_other_expanders_hold_the_same_proof(spec: str) -> None:
+    with boot_of(spec) as running:
+        assert running.verify().verified
+        assert running.prove(4).deadlock_free
+
+
+# -- senders whose list has lost a link -------------------------------------------------------------------
+
+
+def in_virtual_time() -> Session:
+    fabric = VirtualFabric(NETWORK.topology, scheme_of("2L", 2), RunSettings(LinkSettings(10**9), payload=True))
+    fabric.start()
+    running = Session(fabric)
+    running.connect()
+    running.provision()
+    return running
+
+
+class Sending:
+    """Messages on given lists, which `done` finishes."""
+
+    def __init__(self, session: Session, lists: list[tuple[int, ...]], length: int) -> None:
+        self.session, self.length, self.flows = session, length, []
+        for seed, switches in enumerate(lists):
+            hosts = session.topology.hosts
+            usids = (*(x + 1 for x in switches[1:]), hosts[switches[-1]].node_id)
+            stream = PatternSource(seed, length), PatternSink(seed)
+            choice = Choice((Path(0, usids),))
+            flow = session.pump.open(switches[0], switches[-1], choice, stream, slot_bytes=8_000)
+            self.flows.append(flow)
+            name = session.live.open(flow)
+            session.relisting.opened(name)
+
+    def some(self) -> None:
+        """Until half of it has arrived."""
+        enough = sum(flow.bytes_ok for flow in self.flows) + self.length * len(self.flows) // 8
+        self.session.pump.run(self.flows, lambda: sum(flow.bytes_ok for flow in self.flows) >= enough)
+
+    def lists(self) -> list[tuple[int, ...] | None]:
+        hosts = self.session.topology.hosts
+        paths = [flow.paths[0] for flow in self.flows]
+        return [
+            named_switches(self.session.topology, hosts[flow.source_host], path.usids) if path.usids else None
+            for flow, path in zip(self.flows, paths, strict=True)
+        ]
+
+    def done(self) -> None:
+        """All arrives as it was sent."""
+        self.session.pump.run(self.flows)
+        ends = [(flow.failure, flow.bytes_ok, flow.bytes_wrong) for flow in self.flows]
+        for live in self.session.live.all():
+            self.session.relisting.closed(live.name)
+            self.session.live.close(live.name)
+        for flow in self.flows:
+            self.session.pump.close_flow(flow)
+        assert ends == [(None, self.length, 0)] * len(self.flows)
+
+
+@pytest.fixture(params=["engine", "virtual", pytest.param("bmv2", marks=pytest.mark.bmv2)])
+def sending_session(request: pytest.FixtureRequest) -> Iterator[Session]:
+    running = in_virtual_time() if request.param == "virtual" else boot(UpOptions(request.param, NETWORK.spec))
+    yield running
+    running.close()
+
+
+def through(lists: Sequence[Sequence[int] | None], link: Sequence[int]) -> list[int]:
+    """Which of the lists use a link, in whatever direction."""
+    return [i for i, switches in enumerate(lists) if switches and set(link) in map(set, pairwise(switches))]
+
+
+def test_senders_avoid_what_fails_and_return(sending_session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = sending_session
+    routes = compute(NETWORK, PathPolicy(2, 2, max_hops=5))
+    own = [tuple(switches) for source, _, switches, _ in routes if source < 3]
+    sending = Sending(session, own, 24_000 if session.fabric.target == "bmv2" else 160_000)
+    steps: list[bool] = []
+    reroute = session.live.reroute
+
+    def proven(name: str, path: Path) -> None:
+        reroute(name, path)
+        if len(steps) < 6:  # each takes a while
+            steps.append(session.prove(4).deadlock_free)
+
+    monkeypatch.setattr(session.live, "reroute", proven)
+    sending.some()
+    first, second = (0, own[0][1]), own[-1][-2:]
+    failed = session.fail(f"s{first[0]}-s{first[1]}")
+    hit = through(own, first)
+    assert hit
+    assert isinstance(failed.senders, RelistedSenders)
+    assert failed.senders == RelistedSenders(moved=len(hit), returned=0, by_address=0)
+    now = sending.lists()
+    assert [i for i in range(len(own)) if now[i] != own[i]] == hit
+    assert not through(now, first)
+    assert session.prove(4).senders.lists == len(own)
+    sending.some()
+    session.fail(f"s{second[0]}-s{second[1]}")
+    now = sending.lists()
+    assert not through(now, first)
+    assert not through(now, second)
+    kept = len(through(own, second))
+    healed = session.heal(f"s{first[0]}-s{first[1]}")
+    assert isinstance(healed.senders, RelistedSenders)
+    assert healed.senders.returned == len([i for i in hit if i not in through(own, second)])
+    assert not through(sending.lists(), second)
+    sending.some()
+    session.heal()
+    assert sending.lists() == own
+    assert kept
+    assert steps
+    assert all(steps)
+    sending.done()
+
+
+def test_who_begins_while_a_link_is_down_avoids_it_as_well(session: Session) -> None:
+    routes = compute(NETWORK, PathPolicy(1, 2, max_hops=5))
+    own = next(tuple(switches) for source, _, switches, _ in routes if source == 0 and len(switches) == 2)
+    link = f"s{own[0]}-s{own[1]}"
+    session.fail(link)
+    try:
+        usid = ",".join(f"s{x}" for x in own[1:])
+        sent = session.send(f"h{own[0]}", f"h{own[1]}", 5_000, usid=usid)
+        assert sent.bytes_ok == 5_000
+        used = sent.paths[-1]
+        assert used.path.startswith("usid:")
+        assert not through([tuple(int(name[1:]) for name in used.switches)], own)
+    finally:
+        session.heal()
+
+
+def test_whom_no_list_helps_sends_by_address_until_one_does(session: Session) -> None:
+    own = next((0, peer.index) for peer in session.topology.switches[0].ports if peer and peer.kind != "host")
+    sending = Sending(session, [own], 40_000)
+    sending.some()
+    cut = [f"s{a}-s{b}" for a, b in all_links(session) if own[1] in (a, b)]
+    found = [session.fail(name).senders for name in cut]
+    assert sending.lists() == [None]
+    assert isinstance(found[-1], RelistedSenders)
+    assert sum(senders.by_address for senders in found if isinstance(senders, RelistedSenders)) == 1
+    back = session.heal(cut[-1]).senders
+    assert isinstance(back, RelistedSenders)
+    assert back.moved + back.returned == 1
+    session.heal()
+    assert sending.lists() == [own]
+    sending.done()
+
+
+def all_links(session: Session) -> list[tuple[int, int]]:
+    return [(link.a[0], link.b[0]) for link in session.topology.links if link.kind != "host"]
+
+
+def test_who_was_rerouted_by_hand_stays_there(session: Session) -> None:
+    routes = compute(NETWORK, PathPolicy(8, 2, max_hops=5))
+    paths = [tuple(switches) for a, b, switches, _ in routes if (a, b) == (0, 5)]
+    own, chosen = paths[0], next(path for path in paths if not through([path], paths[0][:2]))
+    sending = Sending(session, [own], 40_000)
+    sending.some()
+    session.fail(f"s{own[0]}-s{own[1]}")
+    assert sending.lists() != [own]
+    session.reroute("h0-h5", ",".join(f"s{x}" for x in chosen[1:]))
+    session.heal()
+    assert sending.lists() == [chosen]
+    sending.done()

@@ -12,6 +12,7 @@ from detour.topo.paths import (
     Bounds,
     bounds,
     host_paths,
+    named_switches,
     next_hops,
     parse_usid_list,
     path_usids,
@@ -151,3 +152,27 @@ def test_usid_lists_as_text():
     for wrong in ("", "s99", "0", "10000", "xyz", "1 2 3 4 5 6 7"):
         with pytest.raises(DetourError):
             parse_usid_list(D1, wrong)
+
+
+def test_lists_that_name_every_switch_and_those_that_do_not():
+    spine = parse_topology("leaf-spine:leaves=3,spines=2,hosts=2")
+    source = spine.hosts[0]
+
+    def named(text):
+        return named_switches(spine, source, parse_usid_list(spine, text))
+
+    assert named("s3,s1,h2") == (0, 3, 1)
+    assert named("s0,s3,s1,s4,s2,h5") == (0, 3, 1, 4, 2)
+    assert named("h1") == (0,)
+    up = next(n for n, peer in enumerate(spine.switches[0].ports, 1) if peer and peer.index == 4)
+    assert named(f"s0,p{up},s1,h3") == (0, 4, 1)
+    for loose in ("s1,h2", "s3,h2", "s3,s1", "s3,s1,h4", "s3,h2,s1", "s0,p1,h0", "s0,p99,h0", "1000,h2"):
+        assert named(loose) is None, loose
+
+
+@pytest.mark.parametrize("spec", ["d1", "leaf-spine:leaves=3,spines=3,hosts=1", "fcplus:n=12,s=6,v=3,hosts=1"])
+def test_what_path_usids_names_is_read_back(spec):
+    topology = parse_topology(spec)
+    source, target = topology.hosts[0], topology.hosts[-1]
+    for path in shortest_paths(topology, source.switch, target.switch):
+        assert named_switches(topology, source, path_usids(topology, path, target)) == path

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Placements on damaged Clos networks, of flows of like size, brought to the bound on the busiest link where single
+flows that move cannot: flows exchange their ways along alternating trails (`trails`).
+
+Two tiers: flows are edges between leaves, spines their colours. Three tiers: the same twice, as in `colouring`, first
+aggregation switches; there the flows of a pod that use one and go to other pods are no more than its links to cores
+take. Then, for each aggregation switch whose links to cores are still too busy, cores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.arrays import Int32Array, Int64Array
+from detour.base.jit import njit
+from detour.control.placement import search
+from detour.control.placement.network import PlacementNetwork, loads, widened
+from detour.control.placement.search import Walked
+from detour.control.placement.trails import Coloured, balance, without_groups
+
+_Placement = Any
+"""`place.Placement`, whose module imports this one"""
+
+
+class Settle(Protocol):
+    """`place.settled`."""
+
+    def __call__(
+        self, old: _Placement, free: NDArray[np.integer[Any]], *, move: bool = True, walk: Walked | None = None
+    ) -> _Placement: ...
+
+
+class _Pods(NamedTuple):
+    """A fat-tree by numbers: link (edge or aggregation switch, way up) to its number, -1 where it is down."""
+
+    half: int
+    first: Int32Array
+    """(pods,) index of the first edge switch; aggregation switches follow the edges"""
+    cores: int
+    """index of the first core"""
+    up: NDArray[np.int64]
+    """(pods * half, half) link from an edge switch to an aggregation switch of its pod"""
+    down: NDArray[np.int64]
+    """the other way round"""
+    out: NDArray[np.int64]
+    """(pods * half, half) link from an aggregation switch to one of its cores"""
+    back: NDArray[np.int64]
+    """the other way round"""
+
+
+def _pods_of(network: PlacementNetwork) -> _Pods:
+    members = network.topology.members
+    half, pods = len(members[0]) // 2, len(members) - 1
+    first, cores = np.array([each[0] for each in members[:-1]], np.int32), members[-1][0]
+    at = np.arange(half)
+    edges = (first[:, None] + at).ravel()
+    above = np.repeat(first, half)[:, None] + half + at
+    aggregations = edges + half
+    core = np.tile(cores + np.arange(half)[:, None] * half + at, (pods, 1))
+    link = network.link.astype(np.int64)
+    return _Pods(
+        half,
+        first,
+        cores,
+        link[edges[:, None], above],
+        link[above, edges[:, None]],
+        link[aggregations[:, None], core],
+        link[core, aggregations[:, None]],
+    )
+
+
+def rebalanced(old: _Placement, free: NDArray[np.integer[Any]], before: Int32Array, settle: Settle) -> _Placement:
+    """The placement with a less busy busiest link if flows of `free` that exchange their ways lead to one; else the
+    same.
+
+    Args:
+        old: where all flows are that have a path.
+        free: flows that may move.
+        before: (flows, switches) path rows of before the damage. Where exchanging from `old` on does not lead to the
+            bound, it is tried from these: what uses links that are down has not been pressed in anywhere there.
+        settle: finds a path for flows that this leaves without one.
+    """
+    size = old.flows.size
+    if not old.network.tiers or not len(free) or (one := int(size[0])) != size.max() or one != size.min():
+        return old
+    movable = np.zeros(len(old.flows), np.bool_)
+    movable[free] = True
+    best, least = old, old.cut_bound
+    for path_rows in (old.path_rows, before):
+        if best.busiest > least:
+            found = exchanged(old, movable, path_rows, least // one, settle)
+            best = min(best, found, key=lambda placement: placement.busiest)
+    return best
+
+
+def exchanged(
+    old: _Placement, movable: NDArray[np.bool_], before: Int32Array, limit: int, settle: Settle
+) -> _Placement:
+    """The placement after all that `movable` flows can do, from `before` on, so that no link has more than `limit`."""
+    now = widened(old.path_rows, before.shape[1])
+    path_rows = widened(before, now.shape[1]).copy()
+    _take_rows(now, movable, path_rows)
+    network, load = old.network, loads(old.network, path_rows).astype(np.int64)
+    change = _change_spines if network.tiers == 2 else _change_ways
+    left = change(network, path_rows, load, movable, limit)
+    found = replace(old, path_rows=path_rows)
+    if not left:
+        return found
+    walk = search.walked(network, path_rows)
+    return settle(found, np.flatnonzero(search.broken(walk) & movable), move=False, walk=walk)
+
+
+@njit
+def _take_rows(source, movable, path_rows):
+    """Flows that do not move, or have no path in `path_rows`, have that of `source`."""
+    for f in range(len(path_rows)):
+        if not movable[f] or path_rows[f, 0] < 0:
+            path_rows[f] = source[f]
+
+
+def _loads_of(
+    load: Int64Array, up: NDArray[np.int64], down: NDArray[np.int64], limit: int, ends: Int32Array, colour: Int32Array
+) -> tuple[Int64Array, Int64Array]:
+    """(2, vertices, colours) what links carry, and what they may: nothing where they are down. There it is the edges
+    from `ends` with a `colour` (-1: none) that are still to move."""
+    links = np.stack([up, down])
+    carried, room = np.where(links >= 0, load[links], 0), np.where(links >= 0, limit, 0).astype(np.int64)
+    if (links < 0).any():
+        _add_dead(links, ends, colour, carried)
+    return carried, room
+
+
+@njit
+def _add_dead(links, ends, colour, carried):
+    for e in range(len(colour)):
+        for side in range(2):
+            if colour[e] >= 0 and links[side, ends[side, e], colour[e]] < 0:
+                carried[side, ends[side, e], colour[e]] += 1
+
+
+def _change_spines(
+    network: PlacementNetwork, path_rows: Int32Array, load: Int64Array, movable: NDArray[np.bool_], limit: int
+) -> int:
+    leaves, spines = np.unique(network.edge_of), network.spines
+    number = np.full(len(network.group_of), -1, np.int32)
+    number[leaves], number[spines] = np.arange(len(leaves)), np.arange(len(spines))
+    chosen = np.flatnonzero(movable & (path_rows[:, 2] >= 0))
+    if path_rows.shape[1] > 3:
+        chosen = chosen[path_rows[chosen, 3] < 0]
+    rows = path_rows[chosen]
+    ends = np.ascontiguousarray(number[rows[:, [0, 2]]].T)
+    link = network.link.astype(np.int64)
+    colour = number[rows[:, 1]]
+    up, down = link[np.ix_(leaves, spines)], link[np.ix_(spines, leaves)].T
+    carried, room = _loads_of(load, up, down, limit, ends, colour)
+    left = balance(Coloured(ends, np.full_like(ends, -1), colour, carried, room, *without_groups(len(spines))))
+    path_rows[chosen, 1] = spines[colour]
+    return left
+
+
+def _change_ways(
+    network: PlacementNetwork, path_rows: Int32Array, load: Int64Array, movable: NDArray[np.bool_], limit: int
+) -> int:
+    pods = _pods_of(network)
+    half, count = pods.half, len(pods.first)
+    flow, ends, group, colour, core = _ways(path_rows, movable, network.group_of, pods.first, half, pods.cores)
+    carried, room = _loads_of(load, pods.up, pods.down, limit, ends, colour)
+    outward, live = _loads_of(load, pods.out, pods.back, limit, group * half + colour, core)
+    sums = np.stack([outward.sum(axis=2), live.sum(axis=2)]).reshape(2, 2, count, half)
+    before = colour.copy()
+    members = np.tile(np.repeat(np.arange(count, dtype=np.int32), half), (2, 1))
+    left = balance(Coloured(ends, group, colour, carried, room, sums[0], sums[1]), members)
+    _choose_cores(np.flatnonzero(colour != before), group, before, colour, core, outward, live)
+    for above in np.flatnonzero((outward > live).any(axis=(0, 2)).reshape(count, half).any(axis=0)):
+        mine = np.flatnonzero((colour == above) & (group[0] >= 0) & (core >= 0))
+        at = np.arange(count) * half + above
+        cores = core[mine]
+        part, room = outward[:, at], live[:, at]
+        between = np.ascontiguousarray(group[:, mine])
+        left += balance(Coloured(between, np.full_like(between, -1), cores, part, room, *without_groups(half)))
+        core[mine] = cores
+    _write_ways(path_rows, flow, ends, group, colour, core, pods.first, half, pods.cores)
+    return left + int(((core < 0) & (group[0] >= 0)).sum())
+
+
+@njit
+def _ways(path_rows, movable, group_of, first, half, cores):
+    """Flows that go up and down once: (flows,) number, (2, flows) edge switch by number, (2, flows) pod, -1 for flows
+    inside one, (flows,) aggregation switch and core by number, -1: no core."""
+    most = 0
+    for f in range(len(path_rows)):
+        most += movable[f] and path_rows[f, 2] >= 0
+    flow = np.empty(most, np.int32)
+    ends, group = np.empty((2, most), np.int32), np.full((2, most), -1, np.int32)
+    colour, core = np.empty(most, np.int32), np.full(most, -1, np.int32)
+    width, n = path_rows.shape[1], 0
+    for f in range(len(path_rows)):
+        if not movable[f] or path_rows[f, 2] < 0:
+            continue
+        near = width == 3 or path_rows[f, 3] < 0
+        if not near and (path_rows[f, 4] < 0 or (width > 5 and path_rows[f, 5] >= 0)):
+            continue
+        a, b = path_rows[f, 0], path_rows[f, 2 if near else 4]
+        p, q = group_of[a], group_of[b]
+        if near == (p != q):
+            continue  # an edge switch or a core is on the way where none should be
+        flow[n] = f
+        ends[0, n], ends[1, n] = p * half + a - first[p], q * half + b - first[q]
+        colour[n] = path_rows[f, 1] - first[p] - half
+        if not near:
+            group[0, n], group[1, n] = p, q
+            core[n] = (path_rows[f, 2] - cores) % half
+        n += 1
+    return flow[:n], ends[:, :n].copy(), group[:, :n].copy(), colour[:n], core[:n]
+
+
+@njit
+def _choose_cores(changed, group, before, colour, core, outward, live):
+    """Cores for flows that have changed their aggregation switch: those on whose links least is; -1: there is none."""
+    half = outward.shape[2]
+    for e in changed:
+        if group[0, e] < 0:
+            continue
+        a, b = group[0, e] * half + before[e], group[1, e] * half + before[e]
+        outward[0, a, core[e]] -= 1
+        outward[1, b, core[e]] -= 1
+    for e in changed:
+        if group[0, e] < 0:
+            continue
+        a, b = group[0, e] * half + colour[e], group[1, e] * half + colour[e]
+        best, least = -1, 0
+        for c in range(half):
+            busier = max(outward[0, a, c], outward[1, b, c])
+            if live[0, a, c] and live[1, b, c] and (best < 0 or busier < least):
+                best, least = c, busier
+        core[e] = best
+        if best >= 0:
+            outward[0, a, best] += 1
+            outward[1, b, best] += 1
+
+
+@njit
+def _write_ways(path_rows, flow, ends, group, colour, core, first, half, cores):
+    """Puts ways into path rows; a flow between pods without a core has none."""
+    for e in range(len(flow)):
+        f = flow[e]
+        p = ends[0, e] // half
+        if group[0, e] < 0:
+            path_rows[f, 1] = first[p] + half + colour[e]
+        elif core[e] < 0:
+            path_rows[f] = -1
+        else:
+            path_rows[f, 1] = first[p] + half + colour[e]
+            path_rows[f, 2] = cores + colour[e] * half + core[e]
+            path_rows[f, 3] = first[group[1, e]] + half + colour[e]

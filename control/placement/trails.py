@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Balanced colouring of a bipartite multigraph where every vertex takes so many edges of each colour and no more:
+edges that are too many change their colour along alternating trails (Kempe; de Werra 1971). Native code.
+
+An edge that goes from colour x to y leaves its ends with one y too many, unless there is room. There another edge goes
+from y to x, at whose other end another one goes from x to y, and so on, until there is room or the trail has come back
+to where it began. The shortest trail is looked for, breadth first.
+
+Vertices of a side may form groups that have bounds of their own for some of their edges: pods, whose links to the cores
+only flows to other pods use.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.arrays import Int32Array, Int64Array
+from detour.base.jit import njit
+
+ANY = 1 << 30
+ROUNDS = ((8, True, True, 32), (2, False, True, 32), (200, False, False, 64), (200, False, False, ANY))
+"""edges of a vertex and colour that are tried for one that is too many; whether only trails count that need not come
+back to where they began; whether no edge of a trail may use more of a group that has no room, or only all of them
+together must be better than before; edges of a change at most. What a round has not done the next one tries: the first
+are quick and move little."""
+SHAKES = 64
+"""changes that make nothing worse, at a vertex that nothing else relieves"""
+STEPS = 10_000_000
+"""edges that all searches together look at"""
+
+
+class Coloured(NamedTuple):
+    """Edges, and what vertices of both sides (0: left, 1: right) and groups carry and take of each colour."""
+
+    ends: Int32Array
+    """(2, edges) vertex at either side"""
+    group: Int32Array
+    """(2, edges) group that the edge counts for, -1: none"""
+    colour: Int32Array
+    """(edges,)"""
+    load: Int64Array
+    """(2, vertices, colours), with edges that cannot move and are not among these"""
+    room: Int64Array
+    """(2, vertices, colours) what it may be; 0: no edge at all"""
+    group_load: Int64Array
+    """(2, groups, colours)"""
+    group_room: Int64Array
+    """(2, groups, colours)"""
+
+
+class _Lists(NamedTuple):
+    """The edges of a vertex and colour, as doubly linked lists."""
+
+    first: Any  # (2, vertices, colours)
+    next: Any  # (2, edges)
+    previous: Any  # (2, edges)
+
+
+class _Trail(NamedTuple):
+    """A search: tick of the last visit and the edge by which it came, by side and vertex; vertices in order of visit;
+    tick and edge by which a vertex is next to the one where trails may close; changes that are made (edge, colour
+    before), `count` of them."""
+
+    seen: Any  # (2, vertices)
+    by: Any  # (2, vertices)
+    queue: Any  # (2 * vertices, 2)
+    near: Any  # (vertices,)
+    near_by: Any  # (vertices,)
+    changed: Any  # (changes, 2)
+    count: Any  # (7,) changes, tick, edges that may still be looked at, what is too much, whether groups are strict,
+    # how much more may be too much after a change than one less than before, edges of a change at most
+
+
+@njit
+def _link(g, lists, e):
+    """Puts an edge into the lists of its ends."""
+    for side in range(2):
+        u, c = g.ends[side, e], g.colour[e]
+        head = lists.first[side, u, c]
+        lists.next[side, e], lists.previous[side, e] = head, -1
+        if head >= 0:
+            lists.previous[side, head] = e
+        lists.first[side, u, c] = e
+
+
+@njit
+def _moved(load, room, was, to):
+    """Counts an edge for another colour; returns by how much there is more than there is room for, then."""
+    load[was] -= 1
+    load[to] += 1
+    return (load[to] > room[to]) - (load[was] >= room[was])
+
+
+@njit
+def _recolour(g, lists, trail, e, to):
+    """Gives an edge another colour and notes which it had."""
+    was = g.colour[e]
+    for side in range(2):
+        u, after, before = g.ends[side, e], lists.next[side, e], lists.previous[side, e]
+        if after >= 0:
+            lists.previous[side, after] = before
+        if before >= 0:
+            lists.next[side, before] = after
+        else:
+            lists.first[side, u, was] = after
+        trail.count[3] += _moved(g.load[side, u], g.room[side, u], was, to)
+        k = g.group[side, e]
+        if k >= 0:
+            trail.count[3] += _moved(g.group_load[side, k], g.group_room[side, k], was, to)
+    g.colour[e] = to
+    _link(g, lists, e)
+    n = trail.count[0]
+    if n < len(trail.changed):
+        trail.changed[n, 0], trail.changed[n, 1] = e, was
+    trail.count[0] = n + 1
+
+
+@njit
+def _take_back(g, lists, trail):
+    """Undoes all changes that are noted."""
+    n = trail.count[0]
+    for i in range(n - 1, -1, -1):
+        _recolour(g, lists, trail, trail.changed[i, 0], trail.changed[i, 1])
+        trail.count[0] = i
+
+
+@njit
+def _allowed(g, trail, e, to):
+    """Whether an edge may have a colour, as far as dead links go, and groups, unless only the sums count there."""
+    strict = trail.count[4]
+    for side in range(2):
+        k = g.group[side, e]
+        if g.room[side, g.ends[side, e], to] == 0:
+            return False
+        if strict and k >= 0 and g.group_load[side, k, to] >= g.group_room[side, k, to]:
+            return False
+    return True
+
+
+@njit
+def _mark_near(g, lists, trail, side, u, x, y, tick):
+    """Marks the vertices next to u by an edge that may go from y to x."""
+    e = lists.first[side, u, y]
+    while e >= 0:
+        w = g.ends[1 - side, e]
+        if trail.near[w] != tick and _allowed(g, trail, e, x):
+            trail.near[w], trail.near_by[w] = tick, e
+        e = lists.next[side, e]
+
+
+@njit
+def _search(g, lists, trail, side, start, x, y, skip):
+    """Looks for a trail from a vertex with one y too many. Returns (side, vertex, last edge) where it ends: the trail
+    comes to that vertex, and then takes the edge, if that is not -1; side -1: there is none."""
+    tick = trail.count[1]
+    trail.seen[side, start], trail.by[side, start] = tick, -1
+    trail.queue[0, 0], trail.queue[0, 1] = side, start
+    head, tail = 0, 1
+    while head < tail and trail.count[2] > 0:
+        here, u = trail.queue[head, 0], trail.queue[head, 1]
+        head += 1
+        out, to = (y, x) if here == side else (x, y)
+        e = lists.first[here, u, out]
+        while e >= 0:
+            trail.count[2] -= 1
+            there, w = 1 - here, g.ends[1 - here, e]
+            if e != skip and trail.seen[there, w] != tick and _allowed(g, trail, e, to):
+                trail.seen[there, w], trail.by[there, w] = tick, e
+                if g.load[there, w, to] < g.room[there, w, to]:
+                    return there, w, -1
+                if there == side and trail.near[w] == tick and trail.near_by[w] != e:
+                    return there, w, trail.near_by[w]
+                trail.queue[tail, 0], trail.queue[tail, 1] = there, w
+                tail += 1
+            e = lists.next[here, e]
+    return -1, -1, -1
+
+
+@njit
+def _shift(g, lists, trail, side, start, x, y, skip):
+    """Makes room for one y at a vertex that has one too many. Returns whether; if not, changes are to be taken back."""
+    trail.count[1] += 1
+    tick, other = trail.count[1], g.ends[1 - side, skip]
+    if (
+        g.load[1 - side, other, y] > g.room[1 - side, other, y]
+        and g.load[1 - side, other, x] < g.room[1 - side, other, x]
+    ):
+        _mark_near(g, lists, trail, 1 - side, other, x, y, tick)
+    at, w, last = _search(g, lists, trail, side, start, x, y, skip)
+    if at < 0:
+        return False
+    if last >= 0:
+        if not _allowed(g, trail, last, x):
+            return False
+        _recolour(g, lists, trail, last, x)
+    while trail.by[at, w] >= 0:
+        e = trail.by[at, w]
+        to = x + y - g.colour[e]
+        if not _allowed(g, trail, e, to):
+            return False  # together they are too many for a group
+        _recolour(g, lists, trail, e, to)
+        at, w = 1 - at, g.ends[1 - at, e]
+    return True
+
+
+@njit
+def _change(g, lists, trail, e, y):
+    """Gives an edge the colour y, and others what that takes, if less is too much then (or no more, as `trail` says).
+    Returns whether; else nothing changes."""
+    x = g.colour[e]
+    if x == y or not _allowed(g, trail, e, y):
+        return False
+    trail.count[0], before = 0, trail.count[3]
+    _recolour(g, lists, trail, e, y)
+    done = True
+    for side in (1, 0):
+        u = g.ends[side, e]
+        if done and g.load[side, u, y] > g.room[side, u, y]:
+            done = _shift(g, lists, trail, side, u, x, y, e)
+    if done and trail.count[3] < before + trail.count[5] and trail.count[0] <= trail.count[6]:
+        return True
+    _take_back(g, lists, trail)
+    return False
+
+
+@njit
+def _relieve(g, lists, trail, side, u, x, group, tries, spare):
+    """Lets one edge of colour x at a vertex, of a group if that is not -1, have another one; `spare`: one that the
+    vertex has room for. Returns whether."""
+    colours = g.load.shape[2]
+    e, tried = lists.first[side, u, x], 0
+    while e >= 0 and tried < tries and trail.count[2] > 0:
+        after = lists.next[side, e]
+        if group < 0 or g.group[side, e] == group:
+            tried += 1
+            for step in range(1, colours):
+                y = (x + step + e) % colours
+                if spare and g.load[side, u, y] >= g.room[side, u, y]:
+                    continue
+                if _change(g, lists, trail, e, y):
+                    return True
+        e = after
+    return False
+
+
+@njit
+def _balance(g, lists, trail, members, tries, spare):
+    """Relieves vertices and groups, one edge after the other, until all is well or no edge can move. `members`:
+    (2, vertices) group of every vertex, -1: none."""
+    _, vertices, colours = g.load.shape
+    for side in range(2):
+        for x in range(colours):
+            for k in range(g.group_load.shape[1]):
+                moved = True
+                while moved and g.group_load[side, k, x] > g.group_room[side, k, x]:
+                    moved = False
+                    for u in range(vertices):
+                        if members[side, u] == k and g.group_load[side, k, x] > g.group_room[side, k, x]:
+                            moved |= _relieve(g, lists, trail, side, u, x, k, tries, spare)
+            for u in range(vertices):
+                while g.load[side, u, x] > g.room[side, u, x]:
+                    if not _relieve(g, lists, trail, side, u, x, -1, tries, spare):
+                        break
+
+
+@njit
+def _disturb(g, lists, trail, side, u, draw):
+    """Gives some edge of a vertex another colour if that makes nothing worse."""
+    colours = g.load.shape[2]
+    e = lists.first[side, u, (draw >> 8) % colours]
+    if e >= 0:
+        trail.count[5] = 1
+        _change(g, lists, trail, e, (draw >> 16) % colours)
+        trail.count[5] = 0
+
+
+@njit
+def _shake(g, lists, trail, members):
+    """Where a vertex or a group cannot be relieved, other edges there change their colour, which makes nothing worse,
+    and it is tried again."""
+    _, vertices, colours = g.load.shape
+    draw = np.int64(1)
+    for side in range(2):
+        for u in range(vertices):
+            for x in range(colours):
+                turns, k = SHAKES, members[side, u]
+                while turns > 0 and trail.count[2] > 0:
+                    inside = k >= 0 and g.group_load[side, k, x] > g.group_room[side, k, x]
+                    if not inside and g.load[side, u, x] <= g.room[side, u, x]:
+                        break
+                    if not _relieve(g, lists, trail, side, u, x, k if inside else -1, 8, False):
+                        turns -= 1
+                        draw = (draw * 1103515245 + 12345) % 2147483648
+                        _disturb(g, lists, trail, side, u, draw)
+
+
+@njit
+def _too_much(g):
+    """Edges beyond what vertices and groups take."""
+    found = 0
+    for i in range(g.load.size):
+        found += max(0, g.load.flat[i] - g.room.flat[i])
+    for i in range(g.group_load.size):
+        found += max(0, g.group_load.flat[i] - g.group_room.flat[i])
+    return found
+
+
+@njit
+def _link_all(g, lists):
+    for e in range(len(g.colour) - 1, -1, -1):
+        _link(g, lists, e)
+
+
+def balance(g: Coloured, members: Int32Array | None = None) -> int:
+    """Recolours edges, in place, until no vertex and no group carries more of a colour than it takes.
+
+    Args:
+        g: what is coloured; `load` and `group_load` follow.
+        members: (2, vertices) group of every vertex, -1: none; None: there are no groups.
+
+    Returns:
+        How much is left that is too much; 0: nothing.
+    """
+    edges, vertices = len(g.colour), g.load.shape[1]
+    lists = _Lists(
+        np.full(g.load.shape, -1, np.int32), np.full((2, edges), -1, np.int32), np.full((2, edges), -1, np.int32)
+    )
+    trail = _Trail(
+        np.zeros((2, vertices), np.int64),
+        np.full((2, vertices), -1, np.int64),
+        np.zeros((2 * vertices, 2), np.int64),
+        np.zeros(vertices, np.int64),
+        np.full(vertices, -1, np.int64),
+        np.zeros((4 * vertices + 4, 2), np.int64),
+        np.array([0, 0, STEPS, 0, 1, 0, 0]),
+    )
+    if members is None:
+        members = np.full((2, vertices), -1, np.int32)
+    _link_all(g, lists)
+    trail.count[3] = _too_much(g)
+    for tries, spare, strict, longest in ROUNDS:
+        trail.count[4], trail.count[6] = strict, longest
+        _balance(g, lists, trail, members, tries, spare)
+    _shake(g, lists, trail, members)
+    return int(trail.count[3])
+
+
+def without_groups(colours: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """`group_load` and `group_room` of none."""
+    return np.zeros((2, 0, colours), np.int64), np.zeros((2, 0, colours), np.int64)

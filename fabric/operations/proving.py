@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operation that proves an expander free of deadlock by what its switches hold."""
+
+from __future__ import annotations
+
+import time
+
+from msgspec import UNSET
+
+from detour.control.expander.installed import LIST_HOPS, prove_running
+from detour.control.expander.routes import PathPolicy
+from detour.fabric.operations.control_plane import ControlPlane, since
+from detour.fabric.operations.live_flows import LiveFlows
+from detour.fabric.operations.results import ProvenAnywhere, ProvenClasses, ProvenFabric, ProvenPlain, ProvenSenders
+from detour.topo.expander.booted import network_of
+from detour.topo.failures import dead_links
+
+
+class Proving:
+    """See the module. Methods may be called from several threads."""
+
+    def __init__(self, control: ControlPlane, live: LiveFlows) -> None:
+        self._control, self._topology, self._live = control, control.topology, live
+
+    def prove(self, k: int = 32) -> ProvenFabric:
+        """Reads all tables back and follows packets by them: on the `k` routes of every pair, on the lists that senders
+        use, plain ones, and any.
+
+        Raises:
+            DetourError: this is no expander, or `k` is out of range.
+        """
+        network, begin, control = network_of(self._topology.spec), time.monotonic(), self._control
+        classes = max(1, control.policy.channels)
+        policy = PathPolicy(k, classes, max_hops=LIST_HOPS)
+        policy.check(network)
+        with control.changing:
+            held, failures = control.read_live(), control.failures
+            senders = self._lists()
+        found = prove_running(held, network, failures, policy, (1 << classes) - 1, senders)
+        dead = dead_links(self._topology, failures)
+        links = [self._topology.links[i].name for i in sorted(dead) if self._topology.links[i].kind != "host"]
+        return ProvenFabric(
+            deadlock_free=not found.cycle,
+            topology=self._topology.spec,
+            switches=len(held),
+            entries=sum(map(len, held.values())),
+            lossless=list(range(classes)),
+            installed=ProvenClasses(*found.listed.sums),
+            senders=ProvenSenders(*found.senders.sums, len(senders)),
+            plain_traffic=ProvenPlain(*found.plain.sums, found.lossy),
+            failed=ProvenAnywhere(*found.anywhere.sums, links, found.unrouted),
+            seconds=since(begin),
+            cycle=list(found.cycle) or UNSET,
+        )
+
+    def _lists(self) -> list[tuple[int, ...]]:
+        """The switches that packets pass by the uSID lists that senders use."""
+        tracer, hosts = self._control.tracer(), self._topology.hosts
+        found: list[tuple[int, ...]] = []
+        for live in self._live.all():
+            source, target = hosts[live.flow.source_host], hosts[live.flow.target_host]
+            lists = (path for path in live.flow.paths if path.usids)
+            found += [tracer.trace(source, target, path.sport, path.usids).switches for path in lists]
+        return [switches for switches in found if switches]  # none: the host has lost its link
