@@ -138,6 +138,12 @@ class HostConfig:
     min_silence_ps: int = 1 * US
     """shortest silence in which it asks"""
 
+    spray_margin_mtus: int = 15
+    """spraying: MTU transmission times that a packet may wait on a shortest path beside twice what it waits on detours
+    (`spray`)"""
+    spray_dead_ps: int = 1 * MS
+    """spraying: time for which a path that does not answer is left alone (`multipath`)"""
+
     react_delay_ps: int = 5 * US
     """NIC rerouting: a packet that waits for so much longer than before is a sign of congestion, as its mark is"""
     react_answers: int = 8
@@ -180,6 +186,7 @@ class HostConfig:
             "min_probe_timeout_ps": 5 * MS,
             "min_silence_ps": 100 * MS,
             "frame_life_ps": 60_000 * MS,
+            "spray_dead_ps": 500 * MS,
             "react_delay_ps": 5 * MS,
             "react_hold_ps": 50 * MS,
             "react_penalty_ps": 5_000 * MS,
@@ -231,6 +238,7 @@ LITERAL_LOSS: dict[str, Any] = {"every_loss_cuts": True, "adapts_to_reordering":
 timeouts tell of a dead path"""
 
 _MAY_BE_ZERO = (
+    "spray_margin_mtus",
     *("loss_mtus", "delta2", "confirmations", "empty_mtus", "delta2_empty", "empty_confirmations", "initial_probes"),
     *("probe_backlog", "data_dscp", "data_priority", "cnp_interval_ps", "dcqcn_decrease_ps", "dcqcn_bytes"),
 )

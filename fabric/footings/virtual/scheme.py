@@ -20,7 +20,7 @@ from detour.hosts.config import LITERAL_LOSS, HostConfig
 
 TransportName: TypeAlias = Literal["lerp", "gbn"]
 Control: TypeAlias = Literal["dctcp", "dcqcn", "fixed"]
-PathControl: TypeAlias = Literal["telemetry", "shortest", "detour", "pinned"]
+PathControl: TypeAlias = Literal["telemetry", "shortest", "detour", "pinned", "spray", "oblivious", "reps"]
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,8 @@ class Scheme:
     """How packets find their way, how losses are handled or prevented, and how senders slow down.
 
     `paths`: how the sender picks source ports: `telemetry` (it probes), `shortest` (one that means a shortest path),
-    `detour` (one that means a random non-shortest one) or `pinned` (any; uSID lists say the path). `routing`: what
+    `detour` (one that means a random non-shortest one), `pinned` (any; uSID lists say the path), or another one for
+    every packet (`hosts.paths.spray`): `spray`, `oblivious` or `reps`. `routing`: what
     switches make of that (`Policy.routing`). `channels`: virtual channels, one more with every global hop, or in FC+
     the lossless priorities; `guarded`: a single one as well has a class behind it for packets that would close a
     circle (`expander.rising`). `reorder`: the receiver puts packets in order before it looks at them. `threshold`: T of
@@ -191,9 +192,22 @@ LERP_WITHOUT_PFC = Scheme("LERP", "lerp", "dctcp", "shortest", STEP_MARKING)
 ROCE_WITH_PFC = Scheme("RoCEv2+PFC", "gbn", "dcqcn", "shortest", RED_MARKING, pfc=True, hosts=PATIENT)
 """Table I's pair"""
 
+EVIDENCE: tuple[tuple[str, Any], ...] = (
+    ("every_loss_cuts", False), ("adapts_to_reordering", True), ("leaves_silent_paths", True),
+)  # fmt: skip
+"""losses as the hosts' defaults have them, and not as the papers (`LITERAL_LOSS`)"""
+SPRAY_LERP = Scheme(
+    "SprayLERP",
+    "lerp",
+    "dctcp",
+    "spray",
+    StepMarking(Amount(120_000, "bytes")),
+    hosts=(*EVIDENCE, ("empty_gain", 0.25)),
+)
+
 SCHEMES = {s.name: s for s in (TELEMETRY_LERP, TELEMETRY_GBN, BENCHMARK, SHORTEST_PATH)}
 """the four schemes that section IV compares"""
-OTHERS = (TELEMETRY_GBN_DCTCP, TELEMETRY_LERP_LITERAL, BENCHMARK_DCTCP)
+OTHERS = (TELEMETRY_GBN_DCTCP, TELEMETRY_LERP_LITERAL, BENCHMARK_DCTCP, SPRAY_LERP)
 """for comparison, by name only"""
 _ALIASES = {"telemetrygbn-dcqcn": TELEMETRY_GBN}
 """names that were given before"""
