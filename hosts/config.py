@@ -144,6 +144,12 @@ class HostConfig:
     spray_dead_ps: int = 1 * MS
     """spraying: time for which a path that does not answer is left alone (`multipath`)"""
 
+    bend_share: float = 0.05
+    """leaving by marks: a round trip in which more than this fraction of packets is marked is congested (FlowBender's
+    T)"""
+    bend_rounds: int = 1
+    """leaving by marks: congested round trips in a row that make the sender take another path (FlowBender's N)"""
+
     react_delay_ps: int = 5 * US
     """NIC rerouting: a packet that waits for so much longer than before is a sign of congestion, as its mark is"""
     react_answers: int = 8
@@ -242,7 +248,7 @@ _MAY_BE_ZERO = (
     *("loss_mtus", "delta2", "confirmations", "empty_mtus", "delta2_empty", "empty_confirmations", "initial_probes"),
     *("probe_backlog", "data_dscp", "data_priority", "cnp_interval_ps", "dcqcn_decrease_ps", "dcqcn_bytes"),
 )
-_SHARES = ("delta1", "dctcp_g", "dcqcn_g", "dcqcn_reroute_share")
+_SHARES = ("bend_share", "delta1", "dctcp_g", "dcqcn_g", "dcqcn_reroute_share")
 MAX_PAYLOAD = 4096
 """bytes; the largest RDMA MTU (IBTA)"""
 

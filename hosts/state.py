@@ -34,9 +34,10 @@ WC_WITH_IMM = 2
 ACCESS_LOCAL_WRITE, ACCESS_REMOTE_WRITE = 1, 2
 TR_LERP, TR_GBN = 0, 1
 """transports of a QP: selective repeat, go-back-N"""
-MODE_FIXED, MODE_AUTO, MODE_REACT, MODE_SPRAY, MODE_OBLIVIOUS, MODE_REPS = 0, 1, 2, 3, 4, 5
-"""who chooses paths (`hosts.paths`): nobody, probes (`paths`), what comes back (`reroute`); from MODE_SPRAY on every
-packet has a path of its own (`spray`)"""
+MODE_FIXED, MODE_AUTO, MODE_REACT, MODE_BEND = 0, 1, 2, 3
+MODE_SPRAY, MODE_OBLIVIOUS, MODE_REPS, MODE_SWAP = 4, 5, 6, 7
+"""who chooses paths (`hosts.paths`): nobody, probes (`paths`), what comes back (`reroute`, `bend`); from MODE_SPRAY on
+every packet has a path of its own (`spray`)"""
 
 FIRST_QPN = 0x100
 """number of QP 0 of the arrays on the wire, the first time; lower ones are special in InfiniBand"""
@@ -112,6 +113,9 @@ QP_RECORD = np.dtype(
         "probed round round_first round_start round_deadline round_open round_done "
         # NIC rerouting: bad answers in a row, losses seen, least delay (ticks), until when nothing is judged, last move
         "react_bad react_lost react_base react_hold react_moved "
+        # leaving paths by their marks (`bend`): answers and marked ones of this round, congested rounds in a row, the
+        # transmission that ends the round
+        "bend_answers bend_marks bend_rounds bend_end "
         # responder
         # (rcv_nak: the gap was reported; rcv_held: bytes that came early; cnp_next: time from which a CNP may go)
         "rcv_nxt rcv_refused rcv_early rcv_msn rcv_length rcv_nak rcv_held cnp_next "

@@ -16,9 +16,13 @@ where that pays (`SprayLERP`):
   lets it, else one by chance, else the better of two detours. So a short message on an idle fabric takes no detour.
 * A path that does not answer is left alone (`multipath`), and its tokens are void.
 
-What a token becomes is the only difference to two rivals of which the rules are here as well: oblivious spraying (no
-tokens, a random candidate a packet) and REPS (an unmarked answer gives a token, all else is drawn at random; after a
-timeout tokens are used without being used up).
+What a token becomes is the only difference to three rivals of which the rules are here as well:
+
+* oblivious spraying: no tokens, a random candidate a packet;
+* REPS: an unmarked answer gives a token, all else is drawn at random; after a timeout tokens are used without being
+  used up;
+* spraying over a set of paths as in MRC (arXiv 2605.04333): the tokens are the set, used in turn; a mark swaps its path
+  for another candidate, a loss does and has the path left alone.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from detour.hosts.jit import inner
 from detour.hosts.nic import random_below
 from detour.hosts.paths import delays
 from detour.hosts.rows import candidate_row, cfg_row, host_row
-from detour.hosts.state import MODE_OBLIVIOUS, MODE_REPS, MODE_SPRAY
+from detour.hosts.state import MODE_OBLIVIOUS, MODE_REPS, MODE_SPRAY, MODE_SWAP
 
 TOKENS = 7
 """tokens of a QP at most: what acknowledgements that come at once leave behind; more would be out of date"""
@@ -131,6 +135,8 @@ def choose(hs: Any, i: int, q: Any, now: int) -> int:
     """Candidate for the packet that goes out now."""
     if q.mode == MODE_OBLIVIOUS:
         return _draw(hs, i, q, 0, q.n_cand, now)
+    if q.mode == MODE_SWAP:
+        return _next_of_set(hs, i, q, now)
     if q.mode == MODE_REPS and q.n_tokens and now < q.short_time:  # frozen
         _push_again(q)
     while q.n_tokens:
@@ -167,6 +173,10 @@ def on_answer(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> None:
         if not f.ce:
             _push(q, cand)
         return
+    if q.mode == MODE_SWAP:
+        if f.ce:
+            _swap(hs, i, q, cand, now)
+        return
     _push(q, _exchanged(hs, i, q, cand, f, now))
 
 
@@ -188,6 +198,34 @@ def _exchanged(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> int:
     if 2 * _short_wait(cfg, q, now) < _limit(cfg, q) and random_below(host_row(hs, q.host), _COME_BACK) == 0:
         return _draw(hs, i, q, 0, q.n_short, now)
     return cand
+
+
+@inner
+def _next_of_set(hs: Any, i: int, q: Any, now: int) -> int:
+    """The set's paths take turns; it is drawn when it is first used."""
+    while q.n_tokens < min(TOKENS, q.n_cand):
+        _push(q, _draw(hs, i, q, 0, q.n_cand, now))
+    cand = _pop(q)
+    if not is_alive(hs, i, cand, now):
+        cand = _draw(hs, i, q, 0, q.n_cand, now)
+    _push(q, cand)
+    return cand
+
+
+@inner
+def _swap(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
+    """Another candidate takes the place of `cand` in the set."""
+    for _ in range(q.n_tokens):
+        one = _pop(q)
+        _push(q, _draw(hs, i, q, 0, q.n_cand, now) if one == cand else one)
+
+
+@inner
+def on_loss(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
+    """A packet was overtaken on its path by a later one."""
+    if q.mode == MODE_SWAP:
+        candidate_row(hs, i, cand).dead_until = now + cfg_row(hs).spray_dead_ps
+        _swap(hs, i, q, cand, now)
 
 
 @inner

@@ -128,6 +128,7 @@ def _lose_overtaken(hs: Any, i: int, q: Any, f: Any, cand: int, now: int) -> Non
         flight.lose(hs, i, q, index)
         evidence.note_loss(q, txn)
         cc.on_lost(cfg, q, txn, evidence.is_congestion(cfg, q, f), now)
+        spray.on_loss(hs, i, q, cand, now)
 
 
 # -- time ---------------------------------------------------------------------------------------------------

@@ -18,9 +18,18 @@ from detour.hosts.frames import wire
 from detour.hosts.frames.wire import SYNDROME_ACCESS, SYNDROME_ACK, SYNDROME_SEQUENCE, unwrap
 from detour.hosts.jit import inner
 from detour.hosts.nic import activate
-from detour.hosts.paths import paths, reroute, silence, spray
+from detour.hosts.paths import bend, paths, reroute, silence, spray
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, host_row, qp_row, slot_row, wqe_row
-from detour.hosts.state import MAX_TIME, MODE_SPRAY, NIL, QPS_RTS, TR_LERP, WC_REM_ACCESS_ERR, WC_RETRY_EXC_ERR
+from detour.hosts.state import (
+    MAX_TIME,
+    MODE_BEND,
+    MODE_SPRAY,
+    NIL,
+    QPS_RTS,
+    TR_LERP,
+    WC_REM_ACCESS_ERR,
+    WC_RETRY_EXC_ERR,
+)
 from detour.hosts.transport import answers, flight, gbn, lerp, multipath, rtt, timers
 from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE, PROBE_SENT, on_refused
 from detour.hosts.verbs.queues import fail
@@ -296,6 +305,8 @@ def _on_rto(hs: Any, i: int, q: Any, quiet: int, now: int) -> None:
     cc.on_rto(cfg, q, lost, now)
     if q.mode >= MODE_SPRAY:
         spray.on_timeout(hs, i, q, now)
+    elif q.mode == MODE_BEND:
+        bend.on_timeout(hs, i, q, now)
     elif q.epoch_rtos >= cfg.dead_path_rtos:
         paths.leave_dead_path(hs, i, q, now)
         reroute.on_dead_path(hs, i, q, now)

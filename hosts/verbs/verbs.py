@@ -98,12 +98,16 @@ class PathChoice(IntEnum):
     """the sender probes, and leaves its path for a better one (non-shortest-path paper, section III)"""
     REACTING = state.MODE_REACT
     """the sender leaves a path that is congested for the next (SRv6 path placement paper, section III)"""
+    BENDING = state.MODE_BEND
+    """the sender leaves a path at random when enough of its packets were marked (FlowBender, PLB)"""
     SPRAYING = state.MODE_SPRAY
     """every packet has a path of its own, chosen by the delays that answers bring (SprayLERP)"""
     OBLIVIOUS = state.MODE_OBLIVIOUS
     """every packet has a random path"""
     REPS = state.MODE_REPS
     """every packet has a path that answered without a mark, or a random one (arXiv 2407.21625)"""
+    SWAPPING = state.MODE_SWAP
+    """packets take turns on a set of paths, of which a mark swaps one (as in MRC, arXiv 2605.04333)"""
 
 
 @dataclass(frozen=True)

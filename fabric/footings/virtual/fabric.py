@@ -73,7 +73,10 @@ _CHOICE = {
     "telemetry": PathChoice.PROBING,
     "spray": PathChoice.SPRAYING,
     "oblivious": PathChoice.OBLIVIOUS,
+    "valiant": PathChoice.OBLIVIOUS,
     "reps": PathChoice.REPS,
+    "swap": PathChoice.SWAPPING,
+    "bend": PathChoice.BENDING,
 }
 _CONTROL = {
     "dctcp": CongestionControl.DCTCP,
@@ -274,8 +277,10 @@ class VirtualFabric(NetworkFabric):
         if groups > 2 and a.group != b.group:
             # Few starts, so that the search for ports that lead to all groups is remembered.
             start = self._rng.randrange(_STARTS) * (PATHS // _STARTS)
-            return probe_ports(a.group, b.group, groups, start)
-        return tuple(self._rng.sample(range(PATHS), groups - 1 if groups > 2 else self._ecmp_candidates()))
+            ports = probe_ports(a.group, b.group, groups, start)
+        else:
+            ports = tuple(self._rng.sample(range(PATHS), groups - 1 if groups > 2 else self._ecmp_candidates()))
+        return ports[1:] if self.scheme.paths == "valiant" else ports
 
     def _ecmp_candidates(self) -> int:
         return _ECMP_CANDIDATES if self.scheme.paths == "telemetry" else _SPRAY_CANDIDATES
