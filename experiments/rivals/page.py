@@ -23,8 +23,8 @@ and beside published ways to choose paths, on the same fabric, with the same pai
 - **LERP-shortest**: SprayLERP without a choice of paths; what the choice is worth.
 - **Oblivious**: every packet on a random candidate, shortest path or detour. **Valiant**: on a random detour.
 - **REPS** (arXiv 2407.21625): a path that answered without a mark is used again, else a random one is drawn.
-- **MRC-like** (arXiv 2605.04333): packets take turns on seven paths; a mark swaps one, so does a loss, and bars it for a
-  millisecond.
+- **MRC-like** (arXiv 2605.04333): packets take turns on seven paths; a mark swaps one, a loss does and bars it
+  for a millisecond.
 - **FlowBender** (CoNEXT 2014): one path, left at random after a round trip with more than 5 % marks.
   **PLB** (SIGCOMM 2022): after 12 in a row with more than half.
 

@@ -151,6 +151,7 @@ class Operations(Protocol):
         store: str | None = None,
         sport: int | None = None,
         usid: str | None = None,
+        spray: bool = False,
         progress: Progress = silent,
     ) -> SentMessage: ...
 
