@@ -141,8 +141,12 @@ class HostConfig:
     spray_margin_mtus: int = 15
     """spraying: MTU transmission times that a packet may wait on a shortest path beside twice what it waits on detours
     (`spray`)"""
+    spray_ahead_mtus: int = 64
+    """spraying: a packet of a new connection may take a detour if so many more are to be sent behind it: what a detour
+    is longer, in MTU transmission times"""
     spray_dead_ps: int = 1 * MS
-    """spraying: time for which a path that does not answer is left alone (`multipath`)"""
+    """spraying: time after which a dead path is asked again for the first time (`multipath`), and for which MRC's rule
+    bars a path that lost a packet"""
 
     bend_share: float = 0.05
     """leaving by marks: a round trip in which more than this fraction of packets is marked is congested (FlowBender's

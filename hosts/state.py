@@ -174,8 +174,9 @@ CANDIDATE = np.dtype(
     _ints(
         "sport dst_hi dst_lo final_hi delay packets asked answered better "
         # spraying: packets in flight on it (first, last), when the newest of those that have arrived was sent and how
-        # long its round trip was (0: none has), packets in a row that nothing was heard of, until when it is left alone
-        "head tail newest rtt silent dead_until"
+        # long its round trip was (0: none has), questions in a row that were not answered and when to ask again, until
+        # when it is barred (MRC's rule)
+        "head tail newest rtt silent ask_next barred_until"
     )
 )
 """one row a candidate path: UDP source port, uSID list as address (0: plain), last known delay (-1: none),

@@ -248,6 +248,9 @@ def on_ptr(hs: Any, i: int, now: int) -> bool:
     c.asked = NIL
     c.delay = f.reflected
     q.st_ptrs += 1
+    if q.mode >= MODE_SPRAY:
+        c.silent = 0
+        return True
     if f.cand == q.cand:
         delays.note(cfg_row(hs), q, f.reflected, cc.window(q))
     if q.round == ROUND_NONE:

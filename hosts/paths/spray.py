@@ -12,9 +12,15 @@ where that pays (`SprayLERP`):
   detour with probability 1/2; a detour becomes a shortest path again with probability 1/16 while the comparison clearly
   says otherwise. Both are small steps, for all senders decide by the same queues.
 * A detour that was marked becomes another one.
-* Without a token, which is how windows grow and connections begin, a packet takes a shortest path while the comparison
-  lets it, else one by chance, else the better of two detours. So a short message on an idle fabric takes no detour.
-* A path that does not answer is left alone (`multipath`), and its tokens are void.
+* Without a token, which is how windows grow, a packet takes a shortest path while the comparison lets it, else one by
+  chance, else the better of two detours.
+* Before anything has come back nobody knows. A packet behind which as much has to be sent as takes longer than a detour
+  is longer (`spray_ahead_mtus`) takes one with probability 1/2: on an idle fabric it is there before the message's last
+  packet all the same, and on a crowded one half of the window is not in the same queue. All others take shortest
+  paths, so a short message takes no detour.
+* While nothing is known of detours a token leaves a shortest path with probability 1/16 only, and only with as much to
+  send behind it: what waits there may wait on every path, as in front of the receiver.
+* A path that does not answer is not taken (`multipath`), and its tokens are void.
 
 What a token becomes is the only difference to three rivals of which the rules are here as well:
 
@@ -33,7 +39,7 @@ from detour.hosts.jit import inner
 from detour.hosts.nic import random_below
 from detour.hosts.paths import delays
 from detour.hosts.rows import candidate_row, cfg_row, host_row
-from detour.hosts.state import MODE_OBLIVIOUS, MODE_REPS, MODE_SPRAY, MODE_SWAP
+from detour.hosts.state import MODE_OBLIVIOUS, MODE_REPS, MODE_SPRAY, MODE_SWAP, NIL
 
 TOKENS = 7
 """tokens of a QP at most: what acknowledgements that come at once leave behind; more would be out of date"""
@@ -41,8 +47,9 @@ _TRIES = 4
 """random candidates looked at before one is taken that is left alone"""
 _SMOOTHING = 16
 """answers of detours in which their mean wait follows"""
-_LEAVE, _COME_BACK = 2, 16
-"""one over the probabilities with which a token leaves shortest paths, and comes back"""
+_LEAVE, _EXPLORE, _COME_BACK = 2, 16, 16
+"""one over the probabilities with which a token leaves shortest paths, does so while nothing is known of detours, and
+comes back"""
 
 
 @inner
@@ -76,7 +83,8 @@ def forget_tokens(q: Any) -> None:
     """What was known of paths is out of date."""
     q.tokens = 0
     q.n_tokens = 0
-    q.short_wait = -1
+    q.short_wait = NIL
+    q.detour_wait = NIL
 
 
 # -- candidates ---------------------------------------------------------------------------------------------
@@ -84,8 +92,9 @@ def forget_tokens(q: Any) -> None:
 
 @inner
 def is_alive(hs: Any, i: int, cand: int, now: int) -> bool:
-    """Whether a candidate is not left alone."""
-    return candidate_row(hs, i, cand).dead_until <= now
+    """Whether a candidate answers, as far as is known, and is not barred."""
+    c = candidate_row(hs, i, cand)
+    return c.silent == 0 and c.barred_until <= now
 
 
 @inner
@@ -124,7 +133,7 @@ def _short_wait(cfg: Any, q: Any, now: int) -> int:
 @inner
 def _limit(cfg: Any, q: Any) -> int:
     """The wait on a shortest path, ticks, that is worth as much as a detour."""
-    return 2 * q.detour_wait + delays.mtu_times(cfg, cfg.spray_margin_mtus) // cfg.tick_ps
+    return 2 * max(q.detour_wait, 0) + delays.mtu_times(cfg, cfg.spray_margin_mtus) // cfg.tick_ps
 
 
 # -- rules --------------------------------------------------------------------------------------------------
@@ -145,11 +154,26 @@ def choose(hs: Any, i: int, q: Any, now: int) -> int:
             return cand
     if q.mode == MODE_REPS or not _has_both(q):
         return _draw(hs, i, q, 0, q.n_cand, now)
-    if _short_wait(cfg_row(hs), q, now) <= _limit(cfg_row(hs), q) or random_below(host_row(hs, q.host), 2):
+    if _begins_short(hs, q, now):
         cand = _draw(hs, i, q, 0, q.n_short, now)
         if is_alive(hs, i, cand, now):
             return cand
     return _detour(hs, i, q, now)
+
+
+@inner
+def _begins_short(hs: Any, q: Any, now: int) -> bool:
+    """Whether a packet without a token takes a shortest path."""
+    cfg, h = cfg_row(hs), host_row(hs, q.host)
+    if q.detour_wait == NIL:
+        return not _may_explore(cfg, q) or q.short_wait != NIL or random_below(h, 2) == 0
+    return _short_wait(cfg, q, now) <= _limit(cfg, q) or random_below(h, 2) == 0
+
+
+@inner
+def _may_explore(cfg: Any, q: Any) -> bool:
+    """Whether there is so much to send that a detour of which nothing is known cannot be what it ends with."""
+    return q.snd_end - q.snd_nxt >= cfg.spray_ahead_mtus
 
 
 @inner
@@ -189,10 +213,10 @@ def _exchanged(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> int:
     if cand < q.n_short:
         q.short_wait = wait
         q.short_time = now
-        if wait > _limit(cfg, q) and random_below(host_row(hs, q.host), _LEAVE) == 0:
+        if wait > _limit(cfg, q) and _leaves(hs, q):
             return _detour(hs, i, q, now)
         return cand
-    q.detour_wait += (wait - q.detour_wait) // _SMOOTHING
+    q.detour_wait = wait if q.detour_wait == NIL else q.detour_wait + (wait - q.detour_wait) // _SMOOTHING
     if f.ce:
         return _detour(hs, i, q, now)
     if 2 * _short_wait(cfg, q, now) < _limit(cfg, q) and random_below(host_row(hs, q.host), _COME_BACK) == 0:
@@ -224,8 +248,17 @@ def _swap(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
 def on_loss(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
     """A packet was overtaken on its path by a later one."""
     if q.mode == MODE_SWAP:
-        candidate_row(hs, i, cand).dead_until = now + cfg_row(hs).spray_dead_ps
+        candidate_row(hs, i, cand).barred_until = now + cfg_row(hs).spray_dead_ps
         _swap(hs, i, q, cand, now)
+
+
+@inner
+def _leaves(hs: Any, q: Any) -> bool:
+    """Whether a token leaves the shortest paths, which are crowded."""
+    h = host_row(hs, q.host)
+    if q.detour_wait == NIL:
+        return _may_explore(cfg_row(hs), q) and random_below(h, _EXPLORE) == 0
+    return random_below(h, _LEAVE) == 0
 
 
 @inner

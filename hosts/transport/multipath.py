@@ -7,10 +7,12 @@ another path is faster. Data goes to its place in memory in any order, so nobody
 
 * An ACK is about the transmission that caused it: its path is heard of, and what was sent there before is lost, unless
   the ACK's bitmap says that only its answer was.
-* A path of which nothing is heard for twice the longest recent round trip, its own included, while packets that were
-  sent later by other paths have been answered, has lost what is in flight there: it is sent again by other paths. The
-  second time in a row the path is left alone, for `spray_dead_ps` at first and twice as long each time after, until it
-  answers. That costs two round trips, without a timeout. A path that has never answered gets a timeout's time.
+* A path of which nothing is heard for twice its last round trip, and for longer than any recent one of the QP, while
+  packets that were sent later by other paths have been answered, is in doubt: its first packet in flight is sent again
+  by another path, a PTM asks, and no packet takes it. An answer within as long again ends the doubt. None: the path is
+  dead, all that is in flight there is sent again, and it is asked once more after `spray_dead_ps`, then after twice as
+  long, and so on. So a dead path costs two round trips, without a timeout, and no data packet finds out whether it is
+  back. A path that has never answered gets a timeout's time.
 * If no later packet has been answered by any path, the oldest one is sent again as a tail-loss probe (RFC 8985, 7), and
   the retransmission timeout says that all is lost.
 
@@ -27,14 +29,15 @@ from detour.base.jit import njit
 from detour.hosts import cc
 from detour.hosts.frames.wire import SACK_BITS, unwrap
 from detour.hosts.jit import inner
-from detour.hosts.paths import spray
+from detour.hosts.nic import activate
+from detour.hosts.paths import paths, spray
 from detour.hosts.rows import candidate_row, cfg_row, qp_row, slot_row
 from detour.hosts.state import MAX_TIME, NIL
 from detour.hosts.transport import evidence, flight, rtt, timers
 from detour.hosts.transport.progress import acked, slide
 
 _DOUBLINGS = 6
-"""of the time for which a path is left alone"""
+"""of the time after which a dead path is asked again"""
 
 
 @inner
@@ -82,7 +85,6 @@ def _hear(hs: Any, i: int, q: Any, cand: int, s: Any, f: Any, now: int) -> None:
     """The path of the packet in slot `s` lives, and this is what it is like."""
     c = candidate_row(hs, i, cand)
     c.silent = 0
-    c.dead_until = 0
     if s.sent >= c.newest:
         c.newest = s.sent
         c.rtt = now - s.sent
@@ -159,7 +161,8 @@ def deadline(q: Any) -> int:
 def _patience(cfg: Any, q: Any, c: Any) -> int:
     """How long candidate `c` may be silent."""
     limit = rtt.timeout(cfg, q)
-    return min(2 * max(q.rtt_peak, c.rtt, cfg.min_silence_ps), limit) if c.rtt > 0 else limit
+    longest = q.rtt_peak + q.rtt_peak // 8
+    return min(max(2 * c.rtt, longest, 2 * cfg.min_silence_ps), limit) if c.rtt > 0 else limit
 
 
 @inner
@@ -178,24 +181,36 @@ def look(hs: Any, i: int, q: Any, now: int) -> int:
             if sent >= q.newest_sent:
                 quiet = min(quiet, max(sent, q.last_progress))
                 break
-            _give_up(hs, i, q, c, now)
+            flight.lose(hs, i, q, c.head)
+            if c.silent == 0:
+                _ask(hs, i, q, cand, patience, now)
+        if c.silent > 0:
+            if c.ask_next <= now:
+                _give_up(hs, i, q, cand, now)
+            due = min(due, c.ask_next)
     q.silence_due = due
     return quiet
 
 
 @inner
-def _give_up(hs: Any, i: int, q: Any, c: Any, now: int) -> None:
-    """The first packet in flight of candidate `c` counts as lost; if that is not the first time in a row, so do the
-    others, and the path is left alone."""
-    flight.lose(hs, i, q, c.head)
+def _ask(hs: Any, i: int, q: Any, cand: int, wait: int, now: int) -> None:
+    """Asks whether candidate `cand` lives; for so long, at least, nothing takes it."""
+    c = candidate_row(hs, i, cand)
     c.silent += 1
-    if c.silent < 2:
-        return
-    if c.silent == 2:
+    c.ask_next = now + wait
+    paths.send_ptm(hs, i, q, cand)
+    activate(hs, i, q)
+
+
+@inner
+def _give_up(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
+    """Candidate `cand` was asked and has not answered."""
+    c = candidate_row(hs, i, cand)
+    if c.silent == 1:
         q.st_failovers += 1
-    c.dead_until = now + (cfg_row(hs).spray_dead_ps << min(c.silent - 2, _DOUBLINGS))
     while c.head != NIL:
         flight.lose(hs, i, q, c.head)
+    _ask(hs, i, q, cand, cfg_row(hs).spray_dead_ps << min(c.silent - 1, _DOUBLINGS), now)
 
 
 @inner

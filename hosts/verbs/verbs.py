@@ -574,7 +574,7 @@ class QP:
             dst = to_words(usid_address(path.usids)) if path.usids else (0, 0)
             final = to_words(final_address(path.usids))[0] if path.usids else 0
             # sport, dst, final address, then what is known of the path: nothing
-            hs.candidate[self.index, place] = (path.sport, *dst, final, NIL, 0, NIL, NIL, 0, NIL, NIL, 0, 0, 0, 0)
+            hs.candidate[self.index, place] = (path.sport, *dst, final, NIL, 0, NIL, NIL, 0, NIL, NIL, 0, 0, 0, 0, 0)
         q = self._row()
         _assign(
             q,
@@ -585,7 +585,7 @@ class QP:
                 "tokens": 0,
                 "n_tokens": 0,
                 "short_wait": NIL,
-                "detour_wait": 0,
+                "detour_wait": NIL,
                 "cand": 0,
                 "rr_next": 0,
                 "probed": 0,
@@ -783,7 +783,7 @@ def _fresh() -> Any:
             f"{chains} nak_seq rcv_refused delay low low_before mark_wait asked_since asked_best".split(), NIL
         ),
     )
-    _assign(q, {"state": state.QPS_RESET, "short_wait": NIL})
+    _assign(q, {"state": state.QPS_RESET, "short_wait": NIL, "detour_wait": NIL})
     _assign(q, dict.fromkeys(("round_deadline", "cc_timer", "silence_due"), MAX_TIME))
     return q
 

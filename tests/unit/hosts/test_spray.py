@@ -149,8 +149,10 @@ def test_a_dead_path_costs_less_than_three_round_trips() -> None:
     pair, net = begin(weather, PathChoice.OBLIVIOUS)
     c = pair.hs.candidate[pair.qp_a.index]
     dead = next(k for k in range(len(PATHS)) if c[k]["sport"] == 0x8003)
-    assert net.run(lambda: int(c[dead]["dead_until"]) > 0), net.schedule()
+    assert net.run(lambda: int(c[dead]["silent"]) > 0), net.schedule()
     assert net.now < BREAK + 3 * ROUND_TRIP
+    assert net.run(lambda: int(c[dead]["silent"]) > 1), net.schedule()
+    assert net.now < BREAK + 5 * ROUND_TRIP
     assert int(c[dead]["head"]) == -1, "nothing is in flight there any more"
     stats = finish(pair, net)
     assert (stats["failovers"], stats["rtos"]) == (1, 0), net.schedule()
