@@ -17,6 +17,7 @@ from detour.cli import (
     reproduce_nonshortest,
     reproduce_paths,
     reproduce_qcn,
+    reproduce_rivals,
 )
 from detour.cli.output import present
 from detour.cli.parser import Parser
@@ -47,6 +48,9 @@ def register(commands: Any) -> None:
     )
     reproduce_loss.options_of(
         add(kinds, "loss", "what losses, reordering and contention cost, by transport", reproduce_loss.run)
+    )
+    reproduce_rivals.options_of(
+        add(kinds, "rivals", "SprayLERP beside other ways to choose paths", reproduce_rivals.run)
     )
     _all(kinds)
 

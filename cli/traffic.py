@@ -29,6 +29,7 @@ def register(commands: Any) -> None:
     what.add_argument("--file", metavar="F", help="the bytes of a file")
     send.add_argument("--store", metavar="OUT", help="where the receiver stores the file")
     add_path_options(send)
+    send.add_argument("--spray", action="store_true", help="every packet takes a path of its own (docs/transports.md)")
     probe = operation(commands, "probe", _probe)
     probe.add_argument("source", metavar="SRC", help="host, like h0")
     probe.add_argument("target", metavar="DST", help="host, like h71")
@@ -40,7 +41,15 @@ def _send(options: argparse.Namespace) -> int:
     with shown_progress(options.json) as progress:
         progress(f"sending from {options.source} to {options.target}")
         result = running().send(
-            options.source, options.target, length, file, store, options.sport, options.usid, progress=progress
+            options.source,
+            options.target,
+            length,
+            file,
+            store,
+            options.sport,
+            options.usid,
+            options.spray,
+            progress=progress,
         )
     present(result, options, lambda page: show_send(page, result))
     wanted = length if file is None else os.path.getsize(file)

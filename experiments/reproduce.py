@@ -22,6 +22,7 @@ from detour.experiments.nonshortest import deadlock, pfc_gain
 from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.placement import experiment as path_placement
 from detour.experiments.qcn import experiment as qcn_switch
+from detour.experiments.rivals import experiment as rivals
 from detour.experiments.store import Store, source_version
 
 P = TypeVar("P")
@@ -127,8 +128,17 @@ LOSS_COST = Experiment(
     loss.seconds,
 )
 
+RIVALS = Experiment(
+    "rivals",
+    "SprayLERP beside other ways to choose paths: throughput, completion times, recovery",
+    rivals.run,
+    decoder(rivals.RivalRun),
+    rivals.collect,
+    rivals.seconds,
+)
+
 EXPERIMENTS: dict[str, Experiment[Any, Any, Any]] = {
-    e.name: e for e in (NONSHORTEST, PFC_GAIN, DEADLOCK, PATH_PLACEMENT, FCPLUS, FORS, QCN_SWITCH, LOSS_COST)
+    e.name: e for e in (NONSHORTEST, PFC_GAIN, DEADLOCK, PATH_PLACEMENT, FCPLUS, FORS, QCN_SWITCH, LOSS_COST, RIVALS)
 }
 
 
@@ -217,7 +227,20 @@ def document(found: Reproduction[Any, Any]) -> dict[str, Any]:
 def describe(point: Any) -> str:
     """A point in a few words."""
     names = (
-        *("kind", "topology", "pattern", "case", "network", "scheme", "pairs", "connections", "threshold", "scenario"),
+        *(
+            "kind",
+            "topology",
+            "pattern",
+            "case",
+            "network",
+            "scheme",
+            "load",
+            "message_bytes",
+            "pairs",
+            "connections",
+            "threshold",
+            "scenario",
+        ),
         *("mode", "routing", "n", "s", "v", "layers", "k", "ties", "us", "sizes", "dcqcn", "without", "transport"),
         *("senders", "loss", "reordering", "seed"),
     )

@@ -138,6 +138,22 @@ class HostConfig:
     min_silence_ps: int = 1 * US
     """shortest silence in which it asks"""
 
+    spray_margin_mtus: int = 15
+    """spraying: MTU transmission times that a packet may wait on a shortest path beside twice what it waits on detours
+    (`spray`)"""
+    spray_ahead_mtus: int = 64
+    """spraying: a packet of a new connection may take a detour if so many more are to be sent behind it: what a detour
+    is longer, in MTU transmission times"""
+    spray_dead_ps: int = 1 * MS
+    """spraying: time after which a dead path is asked again for the first time (`multipath`), and for which MRC's rule
+    bars a path that lost a packet"""
+
+    bend_share: float = 0.05
+    """leaving by marks: a round trip in which more than this fraction of packets is marked is congested (FlowBender's
+    T)"""
+    bend_rounds: int = 1
+    """leaving by marks: congested round trips in a row that make the sender take another path (FlowBender's N)"""
+
     react_delay_ps: int = 5 * US
     """NIC rerouting: a packet that waits for so much longer than before is a sign of congestion, as its mark is"""
     react_answers: int = 8
@@ -180,6 +196,7 @@ class HostConfig:
             "min_probe_timeout_ps": 5 * MS,
             "min_silence_ps": 100 * MS,
             "frame_life_ps": 60_000 * MS,
+            "spray_dead_ps": 500 * MS,
             "react_delay_ps": 5 * MS,
             "react_hold_ps": 50 * MS,
             "react_penalty_ps": 5_000 * MS,
@@ -231,10 +248,11 @@ LITERAL_LOSS: dict[str, Any] = {"every_loss_cuts": True, "adapts_to_reordering":
 timeouts tell of a dead path"""
 
 _MAY_BE_ZERO = (
+    "spray_margin_mtus",
     *("loss_mtus", "delta2", "confirmations", "empty_mtus", "delta2_empty", "empty_confirmations", "initial_probes"),
     *("probe_backlog", "data_dscp", "data_priority", "cnp_interval_ps", "dcqcn_decrease_ps", "dcqcn_bytes"),
 )
-_SHARES = ("delta1", "dctcp_g", "dcqcn_g", "dcqcn_reroute_share")
+_SHARES = ("bend_share", "delta1", "dctcp_g", "dcqcn_g", "dcqcn_reroute_share")
 MAX_PAYLOAD = 4096
 """bytes; the largest RDMA MTU (IBTA)"""
 

@@ -34,6 +34,10 @@ WC_WITH_IMM = 2
 ACCESS_LOCAL_WRITE, ACCESS_REMOTE_WRITE = 1, 2
 TR_LERP, TR_GBN = 0, 1
 """transports of a QP: selective repeat, go-back-N"""
+MODE_FIXED, MODE_AUTO, MODE_REACT, MODE_BEND = 0, 1, 2, 3
+MODE_SPRAY, MODE_OBLIVIOUS, MODE_REPS, MODE_SWAP = 4, 5, 6, 7
+"""who chooses paths (`hosts.paths`): nobody, probes (`paths`), what comes back (`reroute`, `bend`); from MODE_SPRAY on
+every packet has a path of its own (`spray`)"""
 
 FIRST_QPN = 0x100
 """number of QP 0 of the arrays on the wire, the first time; lower ones are special in InfiniBand"""
@@ -109,6 +113,9 @@ QP_RECORD = np.dtype(
         "probed round round_first round_start round_deadline round_open round_done "
         # NIC rerouting: bad answers in a row, losses seen, least delay (ticks), until when nothing is judged, last move
         "react_bad react_lost react_base react_hold react_moved "
+        # leaving paths by their marks (`bend`): answers and marked ones of this round, congested rounds in a row, the
+        # transmission that ends the round
+        "bend_answers bend_marks bend_rounds bend_end "
         # responder
         # (rcv_nak: the gap was reported; rcv_held: bytes that came early; cnp_next: time from which a CNP may go)
         "rcv_nxt rcv_refused rcv_early rcv_msn rcv_length rcv_nak rcv_held cnp_next "
@@ -128,6 +135,10 @@ QP_RECORD = np.dtype(
         # a silent path (`silence`): since when it was when others were asked, the first PTM then, who answered best,
         # whether this path did
         "asked_since asked_first asked_best asked_lives "
+        # spraying (`spray`, `multipath`): how many candidates are shortest paths (they come first), paths that answered
+        # and have not been used again (a byte each, the oldest in the lowest) and how many, what waits on shortest
+        # paths (ticks; -1: not known) as of when (ps), mean of detours, when to look for silent paths (ps)
+        "n_short tokens n_tokens short_wait short_time detour_wait silence_due "
     )
 )
 """one row a queue pair"""
@@ -159,7 +170,15 @@ WQE = np.dtype(_ints("wr_id first packets local remote rkey length flags imm pos
 """one row a posted work request; `posted`: when, ps"""
 WQE_SIGNALED, WQE_IMM = 1, 2
 
-CANDIDATE = np.dtype(_ints("sport dst_hi dst_lo final_hi delay packets asked answered better"))
+CANDIDATE = np.dtype(
+    _ints(
+        "sport dst_hi dst_lo final_hi delay packets asked answered better "
+        # spraying: packets in flight on it (first, last), when the newest of those that have arrived was sent and how
+        # long its round trip was (0: none has), questions in a row that were not answered and when to ask again, until
+        # when it is barred (MRC's rule)
+        "head tail newest rtt silent ask_next barred_until"
+    )
+)
 """one row a candidate path: UDP source port, uSID list as address (0: plain), last known delay (-1: none),
 `better`: probes in a row that found it better than the current path"""
 

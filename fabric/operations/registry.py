@@ -155,6 +155,7 @@ class Operations(Protocol):
         store: str | None = None,
         sport: int | None = None,
         usid: str | None = None,
+        spray: bool = False,
         progress: Progress = silent,
     ) -> SentMessage: ...
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path as File
 
 from detour.base.errors import DetourError
@@ -52,11 +53,12 @@ class Transfers:
         store: str | None = None,
         sport: int | None = None,
         usid: str | None = None,
+        spray: bool = False,
         progress: Progress = silent,
         cancelled: threading.Event | None = None,
     ) -> SentMessage:
         """Sends a message, or a file, and checks what arrives: on the path that is given, or that the placement has for
-        these hosts, or on one of several that are probed.
+        these hosts, or on one of several that are probed; with `spray` on all of these, every packet on its own.
 
         Raises:
             DetourError: no such host, path or file, the connection fails, or `cancelled` is set.
@@ -64,7 +66,7 @@ class Transfers:
         a, b = self._paths.ends(source, target)
         if length < 1:
             raise DetourError(f"{length} bytes cannot be sent; at least 1")
-        placed, choice = self._choice(a, b, sport, usid)
+        placed, choice = self._choice(a, b, sport, usid, spray)
         seed = self._rng.randrange(1 << 63)
         if file is None:
             stream = PatternSource(seed, length), PatternSink(seed)
@@ -91,8 +93,12 @@ class Transfers:
             self._live.close(name)
             self._pump.close_flow(flow)
 
-    def _choice(self, a: Host, b: Host, sport: int | None, usid: str | None) -> tuple[int | None, Choice]:
+    def _choice(self, a: Host, b: Host, sport: int | None, usid: str | None, spray: bool) -> tuple[int | None, Choice]:
         """The flow of the placement that a connection is, if it is one, and its paths."""
+        if spray and (sport is not None or usid is not None):
+            raise DetourError("a path was given, and spraying takes several; give one of the two")
+        if spray:
+            return None, replace(probing_choice(self._topology, a, b, self._rng), spray=True)
         if sport is not None or usid is not None:
             return None, Choice((self._paths.chosen(b, sport, usid),))
         placed = self._steering.next_path(a.index, b.index)

@@ -30,6 +30,7 @@ from detour.hosts.verbs.verbs import (
     Device,
     Endpoint,
     Path,
+    PathChoice,
     SendWR,
     WCOpcode,
     WCStatus,
@@ -42,17 +43,20 @@ SLOTS = 6
 @dataclass(frozen=True)
 class Choice:
     """How a flow chooses its path: the only one there is, or, if there are several, by probing them; with `react` it
-    stays on one until that is congested (`hosts.reroute`)."""
+    stays on one until that is congested (`hosts.reroute`), with `spray` every packet has a path of its own
+    (`hosts.spray`)."""
 
     paths: tuple[Path, ...]
     react: bool = False
+    spray: bool = False
 
     def connect(self, qp: QP, remote: Endpoint) -> None:
         """Connects the sender's QP accordingly."""
         if len(self.paths) == 1:
             qp.connect(remote, path=self.paths[0])
         else:
-            qp.connect(remote, candidates=self.paths, react=self.react)
+            choice = PathChoice.SPRAYING if self.spray else None
+            qp.connect(remote, candidates=self.paths, react=self.react, choice=choice)
 
 
 class HostQueues:

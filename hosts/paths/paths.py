@@ -32,12 +32,11 @@ from detour.hosts import cc
 from detour.hosts.frames import wire
 from detour.hosts.jit import inner
 from detour.hosts.nic import CTL_PTM, CTL_PTR, activate, push_control, push_ptm, random_below
-from detour.hosts.paths import delays
+from detour.hosts.paths import delays, spray
 from detour.hosts.rows import candidate_row, cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row, slot_row
-from detour.hosts.state import MAX_TIME, NIL, QPS_RTS
+from detour.hosts.state import MAX_TIME, MODE_AUTO, MODE_SPRAY, NIL, QPS_RTS
 from detour.hosts.transport import rtt, timers
 
-FIXED, AUTO = 0, 1
 ROUND_NONE, ROUND_FIRST, ROUND_ALL = 0, 1, 2
 """no round; waiting for the first PTR; waiting for the others"""
 
@@ -85,10 +84,12 @@ def move(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
 def before_data(hs: Any, i: int, q: Any, now: int) -> None:
     """A new data packet is about to go out."""
     cfg = cfg_row(hs)
-    if q.flight_head == NIL and q.n_lost == 0 and now - q.last_sent > rtt.timeout(cfg, q):
+    idle = q.inflight == 0 if q.mode >= MODE_SPRAY else q.flight_head == NIL
+    if idle and q.n_lost == 0 and now - q.last_sent > rtt.timeout(cfg, q):
         cc.on_idle(cfg, q, now)
         q.probed = 0
-    if q.mode == AUTO and not q.probed and q.snd_end - q.snd_una >= cfg.probe_backlog:
+        spray.forget_tokens(q)
+    if q.mode == MODE_AUTO and not q.probed and q.snd_end - q.snd_una >= cfg.probe_backlog:
         q.probed = 1
         start_round(hs, i, q, now)
 
@@ -98,7 +99,7 @@ def after_data(hs: Any, i: int, q: Any, now: int) -> None:
     """A data packet went out: every max(cwnd, delta3) of them the next candidate is probed, or the next
     `crowded_probes` of them by a sender that would leave its path if it knew an empty one."""
     q.last_sent = now
-    if q.mode != AUTO:
+    if q.mode != MODE_AUTO:
         return
     q.since_ptm += 1
     cfg = cfg_row(hs)
@@ -247,6 +248,9 @@ def on_ptr(hs: Any, i: int, now: int) -> bool:
     c.asked = NIL
     c.delay = f.reflected
     q.st_ptrs += 1
+    if q.mode >= MODE_SPRAY:
+        c.silent = 0
+        return True
     if f.cand == q.cand:
         delays.note(cfg_row(hs), q, f.reflected, cc.window(q))
     if q.round == ROUND_NONE:
@@ -318,7 +322,7 @@ def _decide(hs: Any, i: int, q: Any, now: int) -> None:
 @inner
 def leave_dead_path(hs: Any, i: int, q: Any, now: int) -> None:
     """Nothing comes back on the current path: takes another and probes."""
-    if q.mode != AUTO or q.n_cand < 2:
+    if q.mode != MODE_AUTO or q.n_cand < 2:
         return
     candidate_row(hs, i, q.cand).delay = NIL
     best = _best(hs, i, q, np.int64(NIL))

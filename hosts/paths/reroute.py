@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rerouting by the NIC itself (SRv6 path placement paper, sections III-A and III-B): no controller, no probes.
 
-A QP in the mode `REACT` has candidate paths, usually uSID lists, and stays on one of them until what comes back says
-that it is congested. An answer about a packet of the current path is *bad* if the packet was marked (ECN) or waited
-in queues for `react_delay_ps` longer than the shortest wait on this path so far: a queue that stands, because some of
-the sender's own packets arrived by two paths at once, is no reason to leave, one that grows is. `react_answers` bad
-ones in a row, a packet found lost, or `dead_path_rtos` timeouts in a row make the sender rewrite its destination
+A QP in the mode `MODE_REACT` has candidate paths, usually uSID lists, and stays on one of them until what comes back
+says that it is congested. An answer about a packet of the current path is *bad* if the packet was marked (ECN) or
+waited in queues for `react_delay_ps` longer than the shortest wait on this path so far: a queue that stands, because
+some of the sender's own packets arrived by two paths at once, is no reason to leave, one that grows is. `react_answers`
+bad ones in a row, a packet found lost, or `dead_path_rtos` timeouts in a row make the sender rewrite its destination
 address: it moves to the candidate that it has left longest ago, one that it never left first. Paths that it left less
 than `react_penalty_ps` ago are not taken, so when all of them are congested it stays, and congestion control does what
 it can. After a move nothing is judged for `react_hold_ps`.
@@ -22,16 +22,13 @@ from typing import Any
 from detour.hosts.jit import inner
 from detour.hosts.paths import paths
 from detour.hosts.rows import candidate_row, cfg_row
-from detour.hosts.state import NIL
-
-REACT = 2
-"""`mode` of a QP, beside `paths.FIXED` and `paths.AUTO`"""
+from detour.hosts.state import MODE_REACT, NIL
 
 
 @inner
 def on_answer(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
     """The answer in `f` is about a data packet of the current path and brings its delay and its mark."""
-    if q.mode != REACT:
+    if q.mode != MODE_REACT:
         return
     cfg = cfg_row(hs)
     lost = q.st_lost != q.react_lost
@@ -52,7 +49,7 @@ def on_answer(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
 @inner
 def on_dead_path(hs: Any, i: int, q: Any, now: int) -> None:
     """Timeouts in a row: nothing comes back at all."""
-    if q.mode == REACT:
+    if q.mode == MODE_REACT:
         _leave(hs, i, q, now)
 
 

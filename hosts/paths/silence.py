@@ -26,7 +26,7 @@ from detour.hosts.jit import inner
 from detour.hosts.nic import activate
 from detour.hosts.paths import paths
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, slot_row
-from detour.hosts.state import MAX_TIME, NIL, TR_LERP
+from detour.hosts.state import MAX_TIME, MODE_AUTO, NIL, TR_LERP
 from detour.hosts.transport import flight, rtt
 from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE
 
@@ -34,7 +34,7 @@ from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE
 @inner
 def _watches(cfg: Any, q: Any) -> bool:
     """Whether there is something to wait for, a round trip to measure the wait by, and somewhere else to go."""
-    if not cfg.leaves_silent_paths or q.mode != paths.AUTO or q.n_cand < 2 or q.transport != TR_LERP:
+    if not cfg.leaves_silent_paths or q.mode != MODE_AUTO or q.n_cand < 2 or q.transport != TR_LERP:
         return False
     return q.epoch_head != NIL and rtt.is_known(q)
 

@@ -43,11 +43,12 @@ def is_congestion(cfg: Any, q: Any, f: Any) -> bool:
 
 
 @njit
-def note_late(cfg: Any, q: Any, sent: int) -> None:
-    """A transmission of time `sent` on the current path, which was declared lost, has arrived."""
+def note_late(cfg: Any, q: Any, sent: int, newest: int) -> None:
+    """A transmission of time `sent`, which was declared lost, has arrived; the newest one of its path that has was sent
+    at `newest`."""
     if not cfg.adapts_to_reordering:
         return
-    q.reorder_ps = min(max(q.reorder_ps, q.newest_sent - sent), q.srtt)
+    q.reorder_ps = min(max(q.reorder_ps, newest - sent), q.srtt)
     q.reorder_left = _PERSISTENCE
 
 

@@ -2,8 +2,9 @@
 """Packets that were sent and not acknowledged: two lists per QP, linked through its slots.
 
 The flight list is in order of transmission, whatever the sequence numbers, so everything before a given entry
-was sent earlier. Path epochs follow one another in it; `epoch_head` is the current epoch's first entry. The lost
-list is first in, first out. Slots are indexed by sequence number modulo window.
+was sent earlier. Path epochs follow one another in it; `epoch_head` is the current epoch's first entry. A QP that
+sprays has such a list for each of its candidate paths instead, without epochs (`multipath`). The lost list is first in,
+first out. Slots are indexed by sequence number modulo window.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 from detour.hosts.jit import inner
-from detour.hosts.rows import cfg_row, slot_row
-from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_LOST
+from detour.hosts.rows import candidate_row, cfg_row, slot_row
+from detour.hosts.state import MODE_SPRAY, NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_LOST
 
 
 @inner
@@ -40,18 +41,44 @@ def append(hs: Any, i: int, q: Any, index: int, now: int) -> None:
     s.epoch = q.epoch
     s.cand = q.cand
     q.next_txn += 1
+    q.inflight += 1
+    if q.mode >= MODE_SPRAY:
+        c = candidate_row(hs, i, q.cand)
+        _link(hs, i, index, c.tail)
+        if c.tail == NIL:
+            c.head = index
+        c.tail = index
+        return
     _link(hs, i, index, q.flight_tail)
     if q.flight_tail == NIL:
         q.flight_head = index
     q.flight_tail = index
     if q.epoch_head == NIL:
         q.epoch_head = index
-    q.inflight += 1
+
+
+@inner
+def _take_from_path(hs: Any, i: int, c: Any, index: int) -> None:
+    """Off the list of candidate `c`."""
+    s = slot_row(hs, i, index)
+    before, after = s.prev, s.next
+    if before == NIL:
+        c.head = after
+    else:
+        slot_row(hs, i, before).next = after
+    if after == NIL:
+        c.tail = before
+    else:
+        slot_row(hs, i, after).prev = before
 
 
 @inner
 def _take_from_flight(hs: Any, i: int, q: Any, index: int) -> None:
     s = slot_row(hs, i, index)
+    if q.mode >= MODE_SPRAY:
+        _take_from_path(hs, i, candidate_row(hs, i, s.cand), index)
+        q.inflight -= 1
+        return
     before, after = s.prev, s.next
     if q.epoch_head == index:
         q.epoch_head = after

@@ -22,7 +22,7 @@ import numpy as np
 from detour.hosts import cc
 from detour.hosts.frames.wire import SACK_BITS, unwrap
 from detour.hosts.jit import inner
-from detour.hosts.paths import paths, reroute
+from detour.hosts.paths import bend, paths, reroute
 from detour.hosts.rows import cfg_row, frame_row, slot_row
 from detour.hosts.state import NIL, SLOT_FLIGHT
 from detour.hosts.transport import evidence, flight
@@ -33,6 +33,9 @@ from detour.hosts.transport.progress import acked, measured_path, sample_round_t
 def on_positive(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
     q.st_ecn_marked += f.ce
     measured = measured_path(hs, i, q, f)
+    txn = (
+        q.next_txn if measured == NIL else slot_row(hs, i, unwrap(f.trigger, q.snd_una) & (cfg_row(hs).window - 1)).txn
+    )
     if measured != NIL and f.ce:
         evidence.note_mark(q, f)
     newest = _on_trigger(hs, i, q, f, now)
@@ -49,6 +52,7 @@ def on_positive(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
     if measured != NIL:  # last, because it may make the QP leave the path that all this was about
         paths.on_data_delay(hs, i, q, measured, f.delay, now)
         reroute.on_answer(hs, i, q, f, now)
+        bend.on_answer(hs, i, q, f, txn, now)
 
 
 @inner

@@ -11,8 +11,8 @@ from detour.hosts import cc
 from detour.hosts.frames.wire import unwrap
 from detour.hosts.jit import inner
 from detour.hosts.paths import delays
-from detour.hosts.rows import cfg_row, slot_row, wqe_row
-from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_FREE, SLOT_LOST, TR_LERP, WC_SUCCESS
+from detour.hosts.rows import candidate_row, cfg_row, slot_row, wqe_row
+from detour.hosts.state import MODE_SPRAY, NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_FREE, SLOT_LOST, TR_LERP, WC_SUCCESS
 from detour.hosts.transport import evidence, flight, rtt
 from detour.hosts.verbs.queues import complete
 
@@ -58,7 +58,7 @@ def acked(hs: Any, i: int, q: Any, seq: int, count: int, now: int) -> int:
     if not in_flight or (count >= 0 and count != s.count):
         q.st_spurious += 1
         if q.transport == TR_LERP and s.epoch == q.epoch:
-            _was_late(cfg_row(hs), q, s, in_flight, count)
+            _was_late(hs, i, q, s, in_flight, count)
     if s.epoch == q.epoch:
         q.last_progress = now
         q.epoch_rtos = 0
@@ -76,14 +76,16 @@ def acked(hs: Any, i: int, q: Any, seq: int, count: int, now: int) -> int:
 
 
 @inner
-def _was_late(cfg: Any, q: Any, s: Any, in_flight: bool, count: int) -> None:
+def _was_late(hs: Any, i: int, q: Any, s: Any, in_flight: bool, count: int) -> None:
     """A packet of the current path that was declared lost has arrived after all: its last transmission, unless it was
     sent again since."""
+    cfg = cfg_row(hs)
     cc.on_spurious(cfg, q)
+    newest = candidate_row(hs, i, s.cand).newest if q.mode >= MODE_SPRAY else q.newest_sent
     if not in_flight:
-        evidence.note_late(cfg, q, s.sent)
+        evidence.note_late(cfg, q, s.sent, newest)
     elif count == 0 and s.first >= 0:
-        evidence.note_late(cfg, q, s.first)
+        evidence.note_late(cfg, q, s.first, newest)
 
 
 @inner

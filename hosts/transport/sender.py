@@ -18,10 +18,19 @@ from detour.hosts.frames import wire
 from detour.hosts.frames.wire import SYNDROME_ACCESS, SYNDROME_ACK, SYNDROME_SEQUENCE, unwrap
 from detour.hosts.jit import inner
 from detour.hosts.nic import activate
-from detour.hosts.paths import paths, reroute, silence
+from detour.hosts.paths import bend, paths, reroute, silence, spray
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, host_row, qp_row, slot_row, wqe_row
-from detour.hosts.state import MAX_TIME, NIL, QPS_RTS, TR_LERP, WC_REM_ACCESS_ERR, WC_RETRY_EXC_ERR
-from detour.hosts.transport import answers, flight, gbn, lerp, rtt, timers
+from detour.hosts.state import (
+    MAX_TIME,
+    MODE_BEND,
+    MODE_SPRAY,
+    NIL,
+    QPS_RTS,
+    TR_LERP,
+    WC_REM_ACCESS_ERR,
+    WC_RETRY_EXC_ERR,
+)
+from detour.hosts.transport import answers, flight, gbn, lerp, multipath, rtt, timers
 from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE, PROBE_SENT, on_refused
 from detour.hosts.verbs.queues import fail
 
@@ -89,7 +98,7 @@ def _repeat(hs: Any, i: int, q: Any, index: int, buf: Any, o: int, now: int) -> 
     seq = flight.seq_of(hs, q, index)
     flight.take(hs, i, q, index)
     s.count = (s.count + 1) & wire.COUNT_MASK
-    if s.epoch != q.epoch:
+    if s.epoch != q.epoch or q.mode >= MODE_SPRAY:
         s.first = NIL
     q.st_retransmitted += 1
     return _emit(hs, i, q, index, seq, buf, o, now)
@@ -98,15 +107,19 @@ def _repeat(hs: Any, i: int, q: Any, index: int, buf: Any, o: int, now: int) -> 
 @inner
 def _repeat_last(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
     """The tail-loss probe when there is nothing new: the last packet, whose ACK shows what is missing."""
-    if q.flight_tail == NIL:
+    last = multipath.oldest(hs, i, q) if q.mode >= MODE_SPRAY else q.flight_tail
+    if last == NIL:
         return 0
-    return _repeat(hs, i, q, q.flight_tail, buf, o, now)
+    return _repeat(hs, i, q, last, buf, o, now)
 
 
 @inner
 def _emit(hs: Any, i: int, q: Any, index: int, seq: int, buf: Any, o: int, now: int) -> int:
     cfg = cfg_row(hs)
     s = slot_row(hs, i, index)
+    if q.mode >= MODE_SPRAY:
+        q.cand = spray.choose(hs, i, q, now)
+        multipath.on_sent(hs, i, q, now)
     flight.append(hs, i, q, index, now)
     c = candidate_row(hs, i, q.cand)
     c.packets += 1
@@ -155,7 +168,9 @@ def on_ack(hs: Any, i: int, now: int) -> None:
         q.st_answers_dropped += 1
         return
     if f.syndrome == SYNDROME_ACK:
-        if q.transport == TR_LERP:
+        if q.mode >= MODE_SPRAY:
+            multipath.on_positive(hs, i, q, f, now)
+        elif q.transport == TR_LERP:
             lerp.on_positive(hs, i, q, f, now)
         else:
             gbn.on_positive(hs, i, q, f, now)
@@ -191,6 +206,8 @@ def _deadline_of_timers(hs: Any, i: int, q: Any) -> int:
 
 @inner
 def _loss_deadline(hs: Any, i: int, q: Any) -> int:
+    if q.mode >= MODE_SPRAY:
+        return multipath.deadline(q)
     if q.flight_head == NIL:
         return MAX_TIME
     cfg = cfg_row(hs)
@@ -223,7 +240,29 @@ def on_deadline(hs: Any, i: int, now: int) -> None:
 
 
 @inner
+def _on_silence(hs: Any, i: int, q: Any, now: int) -> None:
+    """`_on_loss_deadline` of a QP that sprays."""
+    quiet = multipath.look(hs, i, q, now)
+    if quiet == MAX_TIME:
+        return
+    cfg = cfg_row(hs)
+    rto, probe = rtt.timeout(cfg, q), rtt.probe_timeout(cfg, q)
+    if quiet + rto <= now:
+        _on_rto(hs, i, q, quiet, now)
+        return
+    if q.tail_probe == PROBE_NONE and rtt.is_known(q):
+        if quiet + probe <= now:
+            q.tail_probe = PROBE_DUE
+        else:
+            q.silence_due = min(q.silence_due, quiet + probe)
+    q.silence_due = min(q.silence_due, quiet + rto)
+
+
+@inner
 def _on_loss_deadline(hs: Any, i: int, q: Any, now: int) -> None:
+    if q.mode >= MODE_SPRAY:
+        _on_silence(hs, i, q, now)
+        return
     index = q.flight_head
     while index != NIL and index != q.epoch_head:  # leftovers of older paths
         s = slot_row(hs, i, index)
@@ -258,12 +297,16 @@ def _on_rto(hs: Any, i: int, q: Any, quiet: int, now: int) -> None:
         return
     if q.transport != TR_LERP:
         flight.rewind(hs, i, q)
-    lost = 0
+    lost = multipath.lose_all(hs, i, q) if q.mode >= MODE_SPRAY else 0
     while q.epoch_head != NIL:
         flight.lose(hs, i, q, q.epoch_head)
         lost += 1
     q.tail_probe = PROBE_SENT
     cc.on_rto(cfg, q, lost, now)
-    if q.epoch_rtos >= cfg.dead_path_rtos:
+    if q.mode >= MODE_SPRAY:
+        spray.on_timeout(hs, i, q, now)
+    elif q.mode == MODE_BEND:
+        bend.on_timeout(hs, i, q, now)
+    elif q.epoch_rtos >= cfg.dead_path_rtos:
         paths.leave_dead_path(hs, i, q, now)
         reroute.on_dead_path(hs, i, q, now)

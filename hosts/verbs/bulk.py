@@ -23,7 +23,6 @@ from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.jit import njit
 from detour.hosts import cc, state
-from detour.hosts.paths import paths
 from detour.hosts.rows import cfg_row, qp_row
 from detour.hosts.state import NIL, QPS_RTS, Hosts, qp_numbers
 from detour.hosts.verbs import queues
@@ -36,7 +35,9 @@ from detour.hosts.verbs.verbs import (
     CongestionControl,
     Context,
     Device,
+    PathChoice,
     Transport,
+    check_choice,
     refresh,
 )
 
@@ -88,14 +89,16 @@ def connect_many(
     shortest: int = 1,
     non_shortest: int = 0,
     auto: bool | None = None,
+    choice: PathChoice = PathChoice.PROBING,
     initial_cwnd: float | None = None,
     seed: int = 0,
 ) -> Flows:
     """Connects host `sources[k]` to host `destinations[k]` for every k, ready for `post_many`.
 
     `ports`: candidate source ports, shape (n, candidates); by default `draw_ports` draws them. A flow begins with the
-    first one; if `auto` (default: if there are several) the sender chooses among them. The other parameters are those
-    of `verbs.QPInitAttr`. Raises `DetourError` for what cannot be, and if the tables are too small."""
+    first one; if `auto` (default: if there are several) the sender chooses among them as `choice` says. The other
+    parameters are those of `verbs.QPInitAttr`. Raises `DetourError` for what cannot be, and if the tables are too
+    small."""
     hs = device.hs
     src, dst = np.asarray(sources, np.int64), np.asarray(destinations, np.int64)
     if src.ndim != 1 or src.shape != dst.shape:
@@ -105,6 +108,7 @@ def connect_many(
         raise DetourError(f"hosts {hosts[0]} to {hosts[-1]} must be 0 to {len(hs.host) - 1}")
     if reordering and transport is not Transport.GO_BACK_N:
         raise DetourError("a reordering receiver is for go-back-N; LERP takes packets in any order as it is")
+    check_choice(choice, transport)
     chosen = draw_ports(len(src), shortest, non_shortest, seed) if ports is None else np.asarray(ports, np.int64)
     _check_ports(hs, chosen, len(src))
     for host in hosts.tolist():
@@ -119,13 +123,15 @@ def connect_many(
     }
     window = initial_cwnd or float(cc.initial_window(hs.cfg[0], int(congestion_control)))
     psn = np.random.default_rng([seed, 1]).integers(0, 1 << 24, (2, len(src)), dtype=np.int64)
-    choose = chosen.shape[1] > 1 if auto is None else auto
+    how = choice if (chosen.shape[1] > 1 if auto is None else auto) else PathChoice.FIXED
+    if how >= PathChoice.SPRAYING:
+        chosen = np.take_along_axis(chosen, np.argsort(chosen >> 15, axis=1, kind="stable"), axis=1)
 
     def change() -> None:
         _fill(device, flows.sender, src, flows.receiver, dst, psn[0], psn[1], values)
         _fill(device, flows.receiver, dst, flows.sender, src, psn[1], psn[0], values)
-        _fill_candidates(hs, flows.sender, chosen, choose)
-        _fill_candidates(hs, flows.receiver, chosen[:, :1], False)
+        _fill_candidates(hs, flows.sender, chosen, how)
+        _fill_candidates(hs, flows.receiver, chosen[:, :1], PathChoice.FIXED)
         _start(hs, rows, window)
 
     device.call(change)
@@ -187,15 +193,16 @@ def _fill(
         qp[name][rows] = psn
 
 
-def _fill_candidates(hs: Hosts, rows: Int64Array, ports: NDArray[Any], auto: bool) -> None:
+def _fill_candidates(hs: Hosts, rows: Int64Array, ports: NDArray[Any], choice: PathChoice) -> None:
     k = ports.shape[1]
     fresh = np.zeros(ports.shape, state.CANDIDATE)
     fresh["sport"] = ports
-    for name in ("delay", "asked", "answered"):
+    for name in ("delay", "asked", "answered", "head", "tail"):
         fresh[name] = NIL
     hs.candidate[rows, :k] = fresh
     hs.qp["n_cand"][rows] = k
-    hs.qp["mode"][rows] = paths.AUTO if auto else paths.FIXED
+    hs.qp["n_short"][rows] = (ports >> 15 == 0).sum(axis=1)
+    hs.qp["mode"][rows] = choice
 
 
 @njit

@@ -31,9 +31,9 @@ from detour.base.dataplane import MAX_FLOW_LABEL
 from detour.base.errors import DetourError
 from detour.hosts import cc, nic, state
 from detour.hosts.frames.addresses import final_address, to_text, to_words
-from detour.hosts.paths import paths, reroute
+from detour.hosts.paths import paths
 from detour.hosts.state import MAX_TIME, NIL, Hosts, generations, next_key, qp_numbers
-from detour.hosts.transport import timers
+from detour.hosts.transport import multipath, timers
 from detour.hosts.verbs import queues
 from detour.topo.address import ipv6_text, usid_address
 
@@ -87,6 +87,27 @@ class Transport(IntEnum):
 
     LERP = state.TR_LERP
     GO_BACK_N = state.TR_GBN
+
+
+class PathChoice(IntEnum):
+    """who chooses among candidate paths (`detour.hosts.paths`)"""
+
+    FIXED = state.MODE_FIXED
+    """nobody: the first one is taken"""
+    PROBING = state.MODE_AUTO
+    """the sender probes, and leaves its path for a better one (non-shortest-path paper, section III)"""
+    REACTING = state.MODE_REACT
+    """the sender leaves a path that is congested for the next (SRv6 path placement paper, section III)"""
+    BENDING = state.MODE_BEND
+    """the sender leaves a path at random when enough of its packets were marked (FlowBender, PLB)"""
+    SPRAYING = state.MODE_SPRAY
+    """every packet has a path of its own, chosen by the delays that answers bring (SprayLERP)"""
+    OBLIVIOUS = state.MODE_OBLIVIOUS
+    """every packet has a random path"""
+    REPS = state.MODE_REPS
+    """every packet has a path that answered without a mark, or a random one (arXiv 2407.21625)"""
+    SWAPPING = state.MODE_SWAP
+    """packets take turns on a set of paths, of which a mark swaps one (as in MRC, arXiv 2605.04333)"""
 
 
 @dataclass(frozen=True)
@@ -506,10 +527,11 @@ class QP:
         candidates: Sequence[Path] | None = None,
         *,
         react: bool = False,
+        choice: PathChoice | None = None,
     ) -> None:
         """Connects to the QP behind `remote` (RESET to RTS). `path`: all packets take this one. `candidates`: the
-        sender chooses among these by itself, beginning with the first. Neither: one random shortest path. `react`: it
-        does not probe candidates, but leaves one for the next when that is congested (`reroute`)."""
+        sender chooses among these by itself, beginning with the first. Neither: one random shortest path. `choice`: how
+        it chooses, by probing if nothing is said; `react`: short for `PathChoice.REACTING`."""
         hs = self.context.hs
         q = self._row()
         if q["state"] != state.QPS_RESET:
@@ -524,13 +546,16 @@ class QP:
         if path is not None and candidates is not None:
             raise DetourError("connect takes a path or candidates, not both")
         peer_hi, peer_lo = to_words(remote.address)
+        if choice is None:
+            choice = PathChoice.REACTING if react else PathChoice.PROBING
+        check_choice(choice, self.attr.transport)
 
         def change() -> None:
             _assign(q, {"peer_qpn": remote.qpn, "peer_hi": peer_hi, "peer_lo": peer_lo, "rcv_nxt": remote.psn})
-            choice = [path] if path else list(candidates or [])
+            some = [path] if path else list(candidates or [])
             if path is None and candidates is None:
-                choice = [Path(int(nic.random_below(hs.host[self.context.host], 1 << 15)))]
-            self._set_candidates(choice, candidates is not None, react)
+                some = [Path(int(nic.random_below(hs.host[self.context.host], 1 << 15)))]
+            self._set_candidates(some, PathChoice.FIXED if candidates is None else choice)
             cfg = hs.cfg[0]
             window = self.attr.initial_cwnd or float(cc.initial_window(cfg, int(q["cc"])))
             cc.on_path(cfg, q, float(window), 0)
@@ -538,22 +563,29 @@ class QP:
 
         self.context.device.call(change)
 
-    def _set_candidates(self, choice: list[Path], auto: bool, react: bool = False) -> None:
+    def _set_candidates(self, some: list[Path], choice: PathChoice) -> None:
         hs = self.context.hs
         limit = hs.candidate.shape[1]
-        if not 1 <= len(choice) <= limit:
-            raise DetourError(f"a QP has 1 to {limit} candidate paths; {len(choice)} were given")
-        for place, path in enumerate(choice):
+        if not 1 <= len(some) <= limit:
+            raise DetourError(f"a QP has 1 to {limit} candidate paths; {len(some)} were given")
+        if choice >= PathChoice.SPRAYING:
+            some = sorted(some, key=_is_detour)
+        for place, path in enumerate(some):
             dst = to_words(usid_address(path.usids)) if path.usids else (0, 0)
             final = to_words(final_address(path.usids))[0] if path.usids else 0
             # sport, dst, final address, then what is known of the path: nothing
-            hs.candidate[self.index, place] = (path.sport, *dst, final, NIL, 0, NIL, NIL, 0)
+            hs.candidate[self.index, place] = (path.sport, *dst, final, NIL, 0, NIL, NIL, 0, NIL, NIL, 0, 0, 0, 0, 0)
         q = self._row()
         _assign(
             q,
             {
-                "mode": reroute.REACT if auto and react else paths.AUTO if auto else paths.FIXED,
-                "n_cand": len(choice),
+                "mode": choice,
+                "n_cand": len(some),
+                "n_short": sum(not _is_detour(path) for path in some),
+                "tokens": 0,
+                "n_tokens": 0,
+                "short_wait": NIL,
+                "detour_wait": NIL,
                 "cand": 0,
                 "rr_next": 0,
                 "probed": 0,
@@ -576,7 +608,11 @@ class QP:
         def change() -> None:
             q = self._row()
             now = max(int(q["last_progress"]), int(q["last_sent"]), now_ps)
-            self._set_candidates([path] if path else list(candidates or []), path is None)
+            sprays = int(q["mode"]) >= PathChoice.SPRAYING
+            if sprays:
+                multipath.abandon(self.context.hs, self.index)
+            choice = PathChoice.FIXED if path else PathChoice(int(q["mode"])) if sprays else PathChoice.PROBING
+            self._set_candidates([path] if path else list(candidates or []), choice)
             if q["state"] == state.QPS_RTS:
                 paths.move(self.context.hs, self.index, q, 0, now)
 
@@ -726,6 +762,17 @@ REFUSALS = {
 }
 
 
+def _is_detour(path: Path) -> bool:
+    """Whether a path is a non-shortest one, as its source port says."""
+    return path.sport >> 15 == 1
+
+
+def check_choice(choice: PathChoice, transport: Transport) -> None:
+    """Raises `DetourError` for a transport that cannot have every packet on a path of its own."""
+    if choice >= PathChoice.SPRAYING and transport is not Transport.LERP:
+        raise DetourError("only LERP can give every packet a path of its own; go-back-N needs one path at a time")
+
+
 def _fresh() -> Any:
     """The row of a QP in RESET."""
     q = np.zeros(1, state.QP_RECORD)[0]
@@ -736,7 +783,8 @@ def _fresh() -> Any:
             f"{chains} nak_seq rcv_refused delay low low_before mark_wait asked_since asked_best".split(), NIL
         ),
     )
-    _assign(q, {"state": state.QPS_RESET, "round_deadline": MAX_TIME, "cc_timer": MAX_TIME})
+    _assign(q, {"state": state.QPS_RESET, "short_wait": NIL, "detour_wait": NIL})
+    _assign(q, dict.fromkeys(("round_deadline", "cc_timer", "silence_due"), MAX_TIME))
     return q
 
 

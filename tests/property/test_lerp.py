@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from detour.hosts.config import HostConfig
-from detour.hosts.verbs.verbs import QP, Path, QPInitAttr, SendWR, WCOpcode, WCStatus
+from detour.hosts.verbs.verbs import QP, Path, PathChoice, QPInitAttr, SendWR, WCOpcode, WCStatus
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 
 MEMORY = 1 << 18
@@ -29,6 +29,8 @@ COMMON = settings(
 )  # fmt: skip
 PATIENT = HostConfig(retry_ps=60_000_000 * US, probe_backlog=4, delta3=20, delta2=5)
 """a QP that does not give up at 30 % loss, and probes often"""
+SPRAYS = (PathChoice.SPRAYING, PathChoice.OBLIVIOUS, PathChoice.REPS)
+CHOICES = (PathChoice.FIXED, PathChoice.FIXED, PathChoice.PROBING, PathChoice.PROBING, *SPRAYS)
 
 
 @dataclass
@@ -40,9 +42,14 @@ class Plan:
     sizes: list[int]
     imms: list[bool]
     psn: int
-    auto: bool
+    choice: PathChoice
     black_hole: tuple[int, int] | None
     moves: list[int] = field(default_factory=list)
+
+    @property
+    def auto(self) -> bool:
+        """Whether the sender has several paths."""
+        return self.choice is not PathChoice.FIXED
 
 
 @st.composite
@@ -70,7 +77,7 @@ def plans(draw: st.DrawFn) -> Plan:
         sizes=sizes,
         imms=draw(st.lists(st.booleans(), min_size=len(sizes), max_size=len(sizes))),
         psn=draw(st.sampled_from([0, 77, (1 << 24) - 1, (1 << 24) - 10])),
-        auto=draw(st.booleans()),
+        choice=draw(st.sampled_from(CHOICES)),
         black_hole=hole,
         moves=draw(st.lists(st.integers(0, 400), max_size=4)),
     )
@@ -82,7 +89,7 @@ PATHS = [Path(0x0101), Path(0x8102), Path(0x8203), Path(0, (0x0005, 0xE003, 0x80
 def start(plan: Plan) -> tuple[Pair, Network]:
     """Two hosts with a QP between them, and the network."""
     attr = QPInitAttr(psn=plan.psn)
-    connect = {"candidates": PATHS} if plan.auto else {"path": PATHS[0]}
+    connect = {"candidates": PATHS, "choice": plan.choice} if plan.auto else {"path": PATHS[0]}
     pair = make_pair(memory=MEMORY, config=PATIENT, seed=plan.seed, attr_a=attr, connect=connect, window=64)
     if plan.black_hole:
         begin, end = plan.black_hole
@@ -107,19 +114,22 @@ def post_all(pair: Pair, plan: Plan) -> list[tuple[int, int, int]]:
 
 
 def run_with_moves(pair: Pair, net: Network, plan: Plan, done: list[int]) -> bool:
-    """Runs to the end; in fixed mode the path changes at the plan's moments."""
+    """Runs to the end; in fixed mode the path changes at the plan's moments, and a QP that sprays gets others."""
 
     def all_done() -> bool:
         done.extend(wc.wr_id for wc in pair.cq_a.poll() if expect_success(wc.status, net))
         return len(done) == len(plan.sizes)
 
     for number, moment in enumerate(sorted(plan.moves)):
-        if plan.auto or net.run(lambda until=moment * US: all_done() or net.now >= until):
+        if plan.choice is PathChoice.PROBING or net.run(lambda until=moment * US: all_done() or net.now >= until):
             if all_done():
                 break
             net.note("path change")
-            if not plan.auto:
-                pair.qp_a.set_path(PATHS[(number + 1) % len(PATHS)], now_ps=net.now)
+            turn = (number + 1) % len(PATHS)
+            if plan.choice is PathChoice.FIXED:
+                pair.qp_a.set_path(PATHS[turn], now_ps=net.now)
+            elif plan.choice in SPRAYS:
+                pair.qp_a.set_path(candidates=PATHS[turn:] + PATHS[:turn][:2], now_ps=net.now)
     return net.run(all_done)
 
 
@@ -172,6 +182,11 @@ def check_books(pair: Pair, plan: Plan, net: Network) -> None:
 def test_in_fair_weather_nothing_is_repeated_whatever_paths_are_taken(plan: Plan) -> None:
     w = plan.weather
     w.loss = w.duplicate = w.corrupt = w.reorder = 0.0
+    if plan.choice in SPRAYS:
+        # others than those that it has mean that what is in flight is sent again; paths that differ by more than a
+        # timeout are taken for dead
+        plan.moves = []
+        w.delay_of = lambda sport: (5 + sport % 7 * 5) * US
     plan.black_hole = None
     pair, net = start(plan)
     post_all(pair, plan)
@@ -185,7 +200,7 @@ def test_in_fair_weather_nothing_is_repeated_whatever_paths_are_taken(plan: Plan
 @settings(COMMON, max_examples=25)
 @given(plans(), st.integers(2, 6))
 def test_many_connections_share_a_host_in_both_directions(plan: Plan, count: int) -> None:
-    plan.auto, plan.black_hole, plan.moves = False, None, []
+    plan.choice, plan.black_hole, plan.moves = PathChoice.FIXED, None, []
     pair, net = start(plan)
     size = 4_000
     qps = []

@@ -44,7 +44,7 @@ from detour.fabric.footings.virtual.watch import DeadlockFound, DeadlockWatch
 from detour.hosts.config import HostConfig
 from detour.hosts.state import Hosts, make_hosts
 from detour.hosts.verbs.bulk import Flows, connect_many, path_packets, post_many
-from detour.hosts.verbs.verbs import CongestionControl, Device, Transport
+from detour.hosts.verbs.verbs import CongestionControl, Device, PathChoice, Transport
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
 from detour.topo.topology import Link
@@ -56,6 +56,8 @@ PRIORITIES = 8
 _ARENA, _ARENA_WITH_PAYLOAD = 1 << 40, 1 << 28
 _STARTS = 64
 _ECMP_CANDIDATES = 8
+_SPRAY_CANDIDATES = 32
+"""where all paths are shortest ones: enough for the hashes of switches to find most of them"""
 
 # Rings that wrap touch all of their memory, so they are no longer than they must be: a host sends its answers first,
 # and one answer goes out in a tenth of the time that a data packet takes to come in.
@@ -67,6 +69,15 @@ _PACKETS_OF_A_HOST = 100
 """under way at once in a loaded fabric, answers included"""
 
 _TRANSPORT = {"lerp": Transport.LERP, "gbn": Transport.GO_BACK_N}
+_CHOICE = {
+    "telemetry": PathChoice.PROBING,
+    "spray": PathChoice.SPRAYING,
+    "oblivious": PathChoice.OBLIVIOUS,
+    "valiant": PathChoice.OBLIVIOUS,
+    "reps": PathChoice.REPS,
+    "swap": PathChoice.SWAPPING,
+    "bend": PathChoice.BENDING,
+}
 _CONTROL = {
     "dctcp": CongestionControl.DCTCP,
     "dcqcn": CongestionControl.DCQCN,
@@ -252,14 +263,15 @@ class VirtualFabric(NetworkFabric):
             congestion_control=_CONTROL[self.scheme.control],
             reordering=self.scheme.reorder,
             ports=ports,
-            auto=self.scheme.paths == "telemetry",
+            auto=self.scheme.paths in _CHOICE,
+            choice=_CHOICE.get(self.scheme.paths, PathChoice.PROBING),
             seed=self.settings.seed,
         )
         self._posted_ps = np.zeros(len(ends), np.int64)
 
     def _source_ports(self, source: int, target: int) -> tuple[int, ...]:
         """The candidates of a connection; as many for every one of a scheme."""
-        if self.scheme.paths != "telemetry":
+        if self.scheme.paths not in _CHOICE:
             detour = DETOUR_BIT if self.scheme.paths == "detour" else 0
             return (self._rng.randrange(PATHS) | detour,)
         a, b = self.topology.hosts[source], self.topology.hosts[target]
@@ -267,8 +279,13 @@ class VirtualFabric(NetworkFabric):
         if groups > 2 and a.group != b.group:
             # Few starts, so that the search for ports that lead to all groups is remembered.
             start = self._rng.randrange(_STARTS) * (PATHS // _STARTS)
-            return probe_ports(a.group, b.group, groups, start)
-        return tuple(self._rng.sample(range(PATHS), groups - 1 if groups > 2 else _ECMP_CANDIDATES))
+            ports = probe_ports(a.group, b.group, groups, start)
+        else:
+            ports = tuple(self._rng.sample(range(PATHS), groups - 1 if groups > 2 else self._ecmp_candidates()))
+        return ports[1:] if self.scheme.paths == "valiant" else ports
+
+    def _ecmp_candidates(self) -> int:
+        return _ECMP_CANDIDATES if self.scheme.paths == "telemetry" else _SPRAY_CANDIDATES
 
     @property
     def flows(self) -> Flows:
@@ -360,6 +377,6 @@ def _make_hosts(topology: Topology, config: HostConfig, settings: RunSettings, c
         window=settings.window,
         sq_depth=16,
         cq_depth=_CQ_DEPTH,
-        max_candidates=max(topology.valiant_groups - 1, _ECMP_CANDIDATES),
+        max_candidates=max(topology.valiant_groups - 1, _SPRAY_CANDIDATES),
         control_depth=_CONTROL_DEPTH,
     )

@@ -22,7 +22,9 @@ from detour.topo.topology import Link
 
 TransportName: TypeAlias = Literal["lerp", "gbn"]
 Control: TypeAlias = Literal["dctcp", "dcqcn", "fixed"]
-PathControl: TypeAlias = Literal["telemetry", "shortest", "detour", "pinned"]
+PathControl: TypeAlias = Literal[
+    "telemetry", "shortest", "detour", "pinned", "spray", "oblivious", "valiant", "reps", "swap", "bend"
+]
 
 
 @dataclass(frozen=True)
@@ -93,11 +95,13 @@ class Scheme:
     """How packets find their way, how losses are handled or prevented, and how senders slow down.
 
     `paths`: how the sender picks source ports: `telemetry` (it probes), `shortest` (one that means a shortest path),
-    `detour` (one that means a random non-shortest one) or `pinned` (any; uSID lists say the path). `routing`: what
-    switches make of that (`Policy.routing`). `channels`: virtual channels, one more with every global hop, or in FC+
-    the lossless priorities; `guarded`: a single one as well has a class behind it for packets that would close a
-    circle (`expander.rising`). `reorder`: the receiver puts packets in order before it looks at them. `threshold`: T of
-    PiggyBack's rule, in packets. `hosts`: changes to `HostConfig`, as pairs of name and value.
+    `detour` (one that means a random non-shortest one), `pinned` (any; uSID lists say the path), or another one for
+    every packet (`hosts.paths.spray`): `spray`, `oblivious`, `valiant` (of the detours alone), `reps` or `swap`; with
+    `bend` it leaves a path by its marks (`hosts.paths.bend`). `routing`: what switches make of that (`Policy.routing`).
+    `channels`: virtual channels, one more with every global hop, or in FC+ the lossless priorities; `guarded`: a single
+    one as well has a class behind it for packets that would close a circle (`expander.rising`). `reorder`: the receiver
+    puts packets in order before it looks at them. `threshold`: T of PiggyBack's rule, in packets. `hosts`: changes to
+    `HostConfig`, as pairs of name and value.
     """
 
     name: str
@@ -207,9 +211,34 @@ LERP_WITHOUT_PFC = Scheme("LERP", "lerp", "dctcp", "shortest", STEP_MARKING)
 ROCE_WITH_PFC = Scheme("RoCEv2+PFC", "gbn", "dcqcn", "shortest", RED_MARKING, pfc=True, hosts=PATIENT)
 """Table I's pair"""
 
+EVIDENCE: tuple[tuple[str, Any], ...] = (
+    ("every_loss_cuts", False), ("adapts_to_reordering", True), ("leaves_silent_paths", True),
+)  # fmt: skip
+"""losses as the hosts' defaults have them, and not as the papers (`LITERAL_LOSS`)"""
+SPRAY_STEP = StepMarking(Amount(120_000, "bytes"))
+"""K of all that spray: chosen on D1 (UNF 288 and 1,152, ADV1 64, permutation, ADVc 512; 80 to 200 kB differ by 2 %)"""
+SPRAY_LERP = Scheme("SprayLERP", "lerp", "dctcp", "spray", SPRAY_STEP, hosts=(*EVIDENCE, ("empty_gain", 0.25)))
+SHORTEST_LERP = replace(SPRAY_LERP, name="LERP-shortest", paths="shortest")
+"""what the choice of paths is worth: everything as in SprayLERP, and no choice"""
+OBLIVIOUS = replace(SPRAY_LERP, name="Oblivious", paths="oblivious")
+"""every packet on a random candidate, shortest or not"""
+VALIANT = replace(SPRAY_LERP, name="Valiant", paths="valiant")
+"""every packet on a random detour (Valiant, 1982)"""
+REPS = replace(SPRAY_LERP, name="REPS", paths="reps")
+"""arXiv 2407.21625, with LERP and DCTCP below it"""
+MRC_LIKE = replace(SPRAY_LERP, name="MRC-like", paths="swap")
+"""arXiv 2605.04333, its choice of paths, with LERP and DCTCP below it"""
+FLOWBENDER = replace(SPRAY_LERP, name="FlowBender", paths="bend")
+"""Kabbani et al., CoNEXT 2014: T = 5 %, N = 1"""
+PLB = replace(FLOWBENDER, name="PLB", hosts=(*FLOWBENDER.hosts, ("bend_share", 0.5), ("bend_rounds", 12)))
+"""Qureshi et al., SIGCOMM 2022; Linux' defaults"""
+TELEMETRY_LERP_EVIDENCE = replace(TELEMETRY_LERP, name="TelemetryLERP-evidence", hosts=(*STEADY, *EVIDENCE))
+"""with the loss recovery that hosts have by default, instead of the paper's"""
+RIVALS = (TELEMETRY_LERP_EVIDENCE, SHORTEST_LERP, OBLIVIOUS, VALIANT, REPS, MRC_LIKE, FLOWBENDER, PLB)
+
 SCHEMES = {s.name: s for s in (TELEMETRY_LERP, TELEMETRY_GBN, BENCHMARK, SHORTEST_PATH)}
 """the four schemes that section IV compares"""
-OTHERS = (TELEMETRY_GBN_DCTCP, TELEMETRY_LERP_LITERAL, BENCHMARK_DCTCP)
+OTHERS = (TELEMETRY_GBN_DCTCP, TELEMETRY_LERP_LITERAL, BENCHMARK_DCTCP, SPRAY_LERP, *RIVALS)
 """for comparison, by name only"""
 _ALIASES = {"telemetrygbn-dcqcn": TELEMETRY_GBN}
 """names that were given before"""

@@ -110,11 +110,11 @@ def test_a_timeout_is_undone_when_everything_arrives_after_all() -> None:
 def test_lateness_is_learnt_and_forgotten_after_sixteen_round_trips_with_true_losses() -> None:
     sender = Sender()
     sender.q["srtt"], sender.q["newest_sent"] = 10 * US, 100 * US
-    evidence.note_late(sender.cfg, sender.q, np.int64(97 * US))
+    evidence.note_late(sender.cfg, sender.q, np.int64(97 * US), sender.q["newest_sent"])
     assert sender.q["reorder_ps"] == 3 * US
-    evidence.note_late(sender.cfg, sender.q, np.int64(98 * US))
+    evidence.note_late(sender.cfg, sender.q, np.int64(98 * US), sender.q["newest_sent"])
     assert sender.q["reorder_ps"] == 3 * US
-    evidence.note_late(sender.cfg, sender.q, np.int64(50 * US))
+    evidence.note_late(sender.cfg, sender.q, np.int64(50 * US), sender.q["newest_sent"])
     assert sender.q["reorder_ps"] == 10 * US, "a round trip at most"
     for round_trip in range(16):
         assert sender.q["reorder_ps"] == 10 * US
@@ -124,7 +124,7 @@ def test_lateness_is_learnt_and_forgotten_after_sixteen_round_trips_with_true_lo
     assert sender.q["reorder_ps"] == 0
     literal = Sender(**LITERAL_LOSS)
     literal.q["srtt"], literal.q["newest_sent"] = 10 * US, 100 * US
-    evidence.note_late(literal.cfg, literal.q, np.int64(97 * US))
+    evidence.note_late(literal.cfg, literal.q, np.int64(97 * US), literal.q["newest_sent"])
     assert literal.q["reorder_ps"] == 0
 
 

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`reproduce rivals`: SprayLERP beside other ways to choose paths."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from detour.cli.parser import Parser, draws
+from detour.cli.reproducing import carry_out, extent_of, means_of, show
+
+_QUICK_SECONDS = 240.0
+"""for the usual selection on two idle cores"""
+
+
+def options_of(parser: Parser) -> None:
+    """Adds its options."""
+    parser.add_argument("--topology", action="append", metavar="SPEC", help="D1, D2, D3 or a topology; repeatable")
+    parser.add_argument("--pattern", action="append", metavar="NAME", help="a traffic pattern; repeatable")
+    parser.add_argument(
+        "--bytes", action="append", type=int, metavar="N", help="of a message, 0: connections without end; repeatable"
+    )
+    parser.add_argument("--scheme", action="append", metavar="NAME", help="repeatable")
+    parser.add_argument("--seeds", type=draws, metavar="K", help="draws of pairs (5; --quick 1, --full 10)")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the page there as well (docs/rivals.md)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs the points and prints; the exit code."""
+    from detour.experiments.reproduce import RIVALS
+    from detour.experiments.rivals import experiment as rivals
+    from detour.experiments.rivals.page import write
+    from detour.experiments.rivals.tables import goals_table, tables
+
+    usual = rivals.usual(extent_of(options))
+    wanted = replace(
+        usual,
+        topologies=options.topology or usual.topologies,
+        patterns=options.pattern or usual.patterns,
+        sizes=options.bytes or usual.sizes,
+        schemes=options.scheme or usual.schemes,
+        draws=options.seeds or usual.draws,
+    )
+    points = rivals.select(wanted)
+    means = means_of(options, RIVALS.name)
+    if options.quick:
+        means = replace(means, budget_s=_QUICK_SECONDS)
+    found = carry_out(options, RIVALS, points, means)
+    if options.write is not None:
+        write(options.write, found.collected, wanted)
+    return show(options, found, lambda page: page.tables([*tables(found.collected), goals_table(found.collected)]))

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SprayLERP beside other ways to choose paths, on the same fabric."""

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How schemes that choose paths compare, as tables, and as the page docs/rivals.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from detour.base.tables import Table, left, percent, right, yes_no
+from detour.experiments.rivals.experiment import RivalCell, RivalFindings
+from detour.fabric.footings.virtual.scheme import SPRAY_LERP, TELEMETRY_LERP
+
+
+def tables(found: RivalFindings) -> list[Table[RivalCell]]:
+    """Throughput, completion times, and what broke."""
+    endless = [cell for cell in found.cells if cell.throughput_fraction is not None and cell.recovery_us is None]
+    messages = [cell for cell in found.cells if cell.message_bytes]
+    broken = [cell for cell in found.cells if cell.recovery_us is not None]
+    return [table for table in (_throughput(endless), _times(messages), _recovery(broken)) if table.rows]
+
+
+def size_text(size: int) -> str:
+    """Bytes of a message in words."""
+    return next(
+        (f"{size / unit:g} {name}" for unit, name in ((10**6, "MB"), (1000, "kB")) if size >= unit), f"{size} B"
+    )
+
+
+def _workload(cell: RivalCell) -> str:
+    return f"{cell.pattern} {cell.load}" if cell.load else cell.pattern
+
+
+def _common() -> list[object]:
+    return [
+        left("topology", lambda cell: cell.topology),
+        left("workload", _workload),
+        right("pairs", lambda cell: cell.pairs),
+        left("scheme", lambda cell: cell.scheme),
+    ]
+
+
+def _throughput(cells: Sequence[RivalCell]) -> Table[RivalCell]:
+    columns = [
+        *_common(),
+        right("of ceiling", lambda cell: percent(cell.throughput_fraction, 1)),
+        right("±", lambda cell: percent(cell.spread, 1)),
+        right("Jain", lambda cell: None if cell.jain is None else f"{cell.jain:.3f}"),
+        right("detours", lambda cell: percent(cell.detour_fraction, 0), means="data packets that took one"),
+        right("marked", lambda cell: percent(cell.marked_fraction, 1)),
+        right("repeated", lambda cell: percent(cell.retransmitted_fraction, 2)),
+        left("steady", lambda cell: yes_no(cell.steady)),
+        left("hold-out", lambda cell: yes_no(not cell.chosen_on)),
+    ]
+    return Table(columns, cells, "Connections that send without end")  # type: ignore[arg-type]
+
+
+def _times(cells: Sequence[RivalCell]) -> Table[RivalCell]:
+    def time(of: str) -> Callable[[RivalCell], str | None]:
+        return lambda cell: None if cell.fct_us is None else f"{getattr(cell.fct_us, of):.1f}"
+
+    columns = [
+        *_common(),
+        right("message", lambda cell: size_text(cell.message_bytes)),
+        *(
+            right(name, time(of))
+            for name, of in (("mean us", "mean"), ("p50", "p50"), ("p99", "p99"), ("p99.9", "p999"))
+        ),
+        right("detours", lambda cell: percent(cell.detour_fraction, 0)),
+        right("marked", lambda cell: percent(cell.marked_fraction, 1)),
+        right("repeated", lambda cell: percent(cell.retransmitted_fraction, 2)),
+        right("held", lambda cell: cell.held_packets_peak, means="packets of a connection that came early, at most"),
+        right("unfinished", lambda cell: cell.unfinished),
+    ]
+    return Table(columns, cells, "One message a connection: completion times")  # type: ignore[arg-type]
+
+
+def _recovery(cells: Sequence[RivalCell]) -> Table[RivalCell]:
+    columns = [
+        *_common(),
+        right("recovery us", lambda cell: f"{cell.recovery_us:.0f}", means="longest time without anything in order"),
+        right("round trip us", lambda cell: f"{cell.rtt_us:.1f}", means="smoothed, before; mean of connections"),
+        right("of ceiling", lambda cell: percent(cell.throughput_fraction, 1), means="afterwards"),
+        right("timeouts", lambda cell: cell.timeouts),
+    ]
+    return Table(columns, cells, "A global link breaks and nobody is told")  # type: ignore[arg-type]
+
+
+# -- the goals ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What SprayLERP should reach, in how many cells it does, and the cells where it does not, with figures."""
+
+    text: str
+    met: int
+    cells: int
+    missed: Sequence[str]
+
+
+Group = list[RivalCell]
+
+
+def goals(found: RivalFindings) -> list[Goal]:
+    """The goals that were set before anything was measured, against the cells that there are."""
+    groups: dict[tuple[object, ...], Group] = {}
+    for cell in found.cells:
+        groups.setdefault((cell.topology, cell.pattern, cell.load, cell.message_bytes), []).append(cell)
+    return [
+        _goal("throughput first or within 1 % of first", groups.values(), _throughput_gap),
+        _goal("p99 of messages of 1 MB and more at most 0.6 of TelemetryLERP's", groups.values(), _tail_of_telemetry),
+        _goal("p99 no more than 5 % above any rival's", groups.values(), _tail_gap),
+        _goal("mean of 64 kB messages no more than that of shortest paths", groups.values(), _short_messages),
+        _goal("recovery within 3 round trips, as they were before", groups.values(), _recovery_gap),
+    ]
+
+
+def _goal(text: str, groups: Iterable[Group], judge: Callable[[RivalCell, Group], tuple[bool, str] | None]) -> Goal:
+    verdicts = []
+    for group in groups:
+        ours = next((cell for cell in group if cell.scheme == SPRAY_LERP.name), None)
+        others = [cell for cell in group if cell.scheme != SPRAY_LERP.name]
+        found = judge(ours, others) if ours is not None and others else None
+        if ours is not None and found is not None:
+            size = f" {size_text(ours.message_bytes)}" if ours.message_bytes else ""
+            verdicts.append((found[0], f"{ours.topology} {_workload(ours)}{size}: {found[1]}"))
+    missed = [text for met, text in verdicts if not met]
+    return Goal(text, len(verdicts) - len(missed), len(verdicts), missed)
+
+
+def _throughput_gap(ours: RivalCell, others: Group) -> tuple[bool, str] | None:
+    best = max((cell for cell in others if cell.throughput_fraction is not None), key=_rate, default=None)
+    if best is None or ours.throughput_fraction is None:
+        return None
+    return _rate(ours) >= 0.99 * _rate(best), f"{_rate(ours):.1%}, {best.scheme} {_rate(best):.1%}"
+
+
+def _rate(cell: RivalCell) -> float:
+    return cell.throughput_fraction or 0.0
+
+
+def _tail(cell: RivalCell) -> float:
+    return cell.fct_us.p99 if cell.fct_us is not None and not cell.unfinished else float("inf")
+
+
+def _tail_of_telemetry(ours: RivalCell, others: Group) -> tuple[bool, str] | None:
+    theirs = next((cell for cell in others if cell.scheme == TELEMETRY_LERP.name), None)
+    if theirs is None or ours.message_bytes < 1_000_000:
+        return None
+    return _tail(ours) <= 0.6 * _tail(theirs), f"{_tail(ours) / _tail(theirs):.2f}"
+
+
+def _tail_gap(ours: RivalCell, others: Group) -> tuple[bool, str] | None:
+    if not ours.message_bytes:
+        return None
+    best = min(others, key=_tail)
+    return _tail(ours) <= 1.05 * _tail(best), f"{_tail(ours):.0f} us, {best.scheme} {_tail(best):.0f} us"
+
+
+def _short_messages(ours: RivalCell, others: Group) -> tuple[bool, str] | None:
+    theirs = next((cell for cell in others if cell.scheme == "LERP-shortest"), None)
+    if theirs is None or ours.message_bytes != 64_000 or ours.fct_us is None or theirs.fct_us is None:
+        return None
+    return ours.fct_us.mean <= theirs.fct_us.mean, f"{ours.fct_us.mean:.1f} us, {theirs.fct_us.mean:.1f} us"
+
+
+def _recovery_gap(ours: RivalCell, others: Group) -> tuple[bool, str] | None:
+    if ours.recovery_us is None or ours.rtt_us is None:
+        return None
+    return ours.recovery_us <= 3 * ours.rtt_us, f"{ours.recovery_us:.0f} us, {ours.recovery_us / ours.rtt_us:.1f}"
+
+
+def goals_table(found: RivalFindings) -> Table[Goal]:
+    """The goals, met or not."""
+    columns = [
+        left("goal for SprayLERP", lambda goal: goal.text),
+        right("met", lambda goal: f"{goal.met} of {goal.cells}"),
+        left("not in", lambda goal: "; ".join(goal.missed) or None),
+    ]
+    return Table(columns, [goal for goal in goals(found) if goal.cells], "Goals")

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spraying: every packet of a QP takes a path of its own, chosen by what earlier ones met (docs/transports.md).
+
+A QP keeps *tokens*, paths that have answered and wait to be used again: an answer gives its packet's path back, the
+next packet takes the oldest token, and a path that is slow to answer is used less by that alone. REPS (arXiv
+2407.21625) recycles paths so where an answer without a mark is all that is known of them. Here every answer brings the
+queuing delay of its path, and the candidates are known to be shortest paths or detours, so a token can be exchanged
+where that pays (`SprayLERP`):
+
+* A detour costs the fabric about twice what a shortest path costs. So what waited on a shortest path is compared with
+  twice what waits on detours and a margin, as UGAL does in a switch (Singh, 2005): with more, the token becomes a
+  detour with probability 1/2; a detour becomes a shortest path again with probability 1/16 while the comparison clearly
+  says otherwise. Both are small steps, for all senders decide by the same queues.
+* A detour that was marked becomes another one.
+* Without a token, which is how windows grow, a packet takes a shortest path while the comparison lets it, else one by
+  chance, else the better of two detours.
+* Before anything has come back nobody knows. A packet behind which as much has to be sent as takes longer than a detour
+  is longer (`spray_ahead_mtus`) takes one with probability 1/2: on an idle fabric it is there before the message's last
+  packet all the same, and on a crowded one half of the window is not in the same queue. All others take shortest
+  paths, so a short message takes no detour.
+* While nothing is known of detours a token leaves a shortest path with probability 1/16 only, and only with as much to
+  send behind it: what waits there may wait on every path, as in front of the receiver.
+* A path that does not answer is not taken (`multipath`), and its tokens are void.
+
+What a token becomes is the only difference to three rivals of which the rules are here as well:
+
+* oblivious spraying: no tokens, a random candidate a packet;
+* REPS: an unmarked answer gives a token, all else is drawn at random; after a timeout tokens are used without being
+  used up;
+* spraying over a set of paths as in MRC (arXiv 2605.04333): the tokens are the set, used in turn; a mark swaps its path
+  for another candidate, a loss does and has the path left alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detour.hosts.jit import inner
+from detour.hosts.nic import random_below
+from detour.hosts.paths import delays
+from detour.hosts.rows import candidate_row, cfg_row, host_row
+from detour.hosts.state import MODE_OBLIVIOUS, MODE_REPS, MODE_SPRAY, MODE_SWAP, NIL
+
+TOKENS = 7
+"""tokens of a QP at most: what acknowledgements that come at once leave behind; more would be out of date"""
+_TRIES = 4
+"""random candidates looked at before one is taken that is left alone"""
+_SMOOTHING = 16
+"""answers of detours in which their mean wait follows"""
+_LEAVE, _EXPLORE, _COME_BACK = 2, 16, 16
+"""one over the probabilities with which a token leaves shortest paths, does so while nothing is known of detours, and
+comes back"""
+
+
+@inner
+def is_spraying(q: Any) -> bool:
+    """Whether every packet of the QP has a path of its own."""
+    return q.mode >= MODE_SPRAY
+
+
+# -- tokens -------------------------------------------------------------------------------------------------
+
+
+@inner
+def _push(q: Any, cand: int) -> None:
+    if q.n_tokens == TOKENS:
+        q.tokens >>= 8
+        q.n_tokens -= 1
+    q.tokens |= cand << (8 * q.n_tokens)
+    q.n_tokens += 1
+
+
+@inner
+def _pop(q: Any) -> int:
+    cand = q.tokens & 0xFF
+    q.tokens >>= 8
+    q.n_tokens -= 1
+    return cand
+
+
+@inner
+def forget_tokens(q: Any) -> None:
+    """What was known of paths is out of date."""
+    q.tokens = 0
+    q.n_tokens = 0
+    q.short_wait = NIL
+    q.detour_wait = NIL
+
+
+# -- candidates ---------------------------------------------------------------------------------------------
+
+
+@inner
+def is_alive(hs: Any, i: int, cand: int, now: int) -> bool:
+    """Whether a candidate answers, as far as is known, and is not barred."""
+    c = candidate_row(hs, i, cand)
+    return c.silent == 0 and c.barred_until <= now
+
+
+@inner
+def _draw(hs: Any, i: int, q: Any, first: int, count: int, now: int) -> int:
+    """One of `count` candidates from `first` on, by chance; one that answers, if a few tries find it."""
+    h, cand = host_row(hs, q.host), first
+    for _ in range(_TRIES):
+        cand = first + random_below(h, count)
+        if is_alive(hs, i, cand, now):
+            break
+    return cand
+
+
+@inner
+def _detour(hs: Any, i: int, q: Any, now: int) -> int:
+    """The better of two random detours; there are some."""
+    count = q.n_cand - q.n_short
+    a, b = _draw(hs, i, q, q.n_short, count, now), _draw(hs, i, q, q.n_short, count, now)
+    if is_alive(hs, i, b, now) and candidate_row(hs, i, b).delay < candidate_row(hs, i, a).delay:
+        return b
+    return a
+
+
+@inner
+def _has_both(q: Any) -> bool:
+    return 0 < q.n_short < q.n_cand
+
+
+@inner
+def _short_wait(cfg: Any, q: Any, now: int) -> int:
+    """What a packet would wait on a shortest path, ticks: what the last one waited, less what can have been sent
+    since; 0 if nothing is known."""
+    return max(0, q.short_wait - (now - q.short_time) // cfg.tick_ps) if q.short_wait >= 0 else 0
+
+
+@inner
+def _limit(cfg: Any, q: Any) -> int:
+    """The wait on a shortest path, ticks, that is worth as much as a detour."""
+    return 2 * max(q.detour_wait, 0) + delays.mtu_times(cfg, cfg.spray_margin_mtus) // cfg.tick_ps
+
+
+# -- rules --------------------------------------------------------------------------------------------------
+
+
+@inner
+def choose(hs: Any, i: int, q: Any, now: int) -> int:
+    """Candidate for the packet that goes out now."""
+    if q.mode == MODE_OBLIVIOUS:
+        return _draw(hs, i, q, 0, q.n_cand, now)
+    if q.mode == MODE_SWAP:
+        return _next_of_set(hs, i, q, now)
+    if q.mode == MODE_REPS and q.n_tokens and now < q.short_time:  # frozen
+        _push_again(q)
+    while q.n_tokens:
+        cand = _pop(q)
+        if is_alive(hs, i, cand, now):
+            return cand
+    if q.mode == MODE_REPS or not _has_both(q):
+        return _draw(hs, i, q, 0, q.n_cand, now)
+    if _begins_short(hs, q, now):
+        cand = _draw(hs, i, q, 0, q.n_short, now)
+        if is_alive(hs, i, cand, now):
+            return cand
+    return _detour(hs, i, q, now)
+
+
+@inner
+def _begins_short(hs: Any, q: Any, now: int) -> bool:
+    """Whether a packet without a token takes a shortest path."""
+    cfg, h = cfg_row(hs), host_row(hs, q.host)
+    if q.detour_wait == NIL:
+        return not _may_explore(cfg, q) or q.short_wait != NIL or random_below(h, 2) == 0
+    return _short_wait(cfg, q, now) <= _limit(cfg, q) or random_below(h, 2) == 0
+
+
+@inner
+def _may_explore(cfg: Any, q: Any) -> bool:
+    """Whether there is so much to send that a detour of which nothing is known cannot be what it ends with."""
+    return q.snd_end - q.snd_nxt >= cfg.spray_ahead_mtus
+
+
+@inner
+def _push_again(q: Any) -> None:
+    """The oldest token goes to the end as well, so that the one that is taken is not used up."""
+    cand = q.tokens & 0xFF
+    if q.n_tokens == TOKENS:
+        _pop(q)
+        _push(q, cand)
+        q.tokens = (q.tokens << 8 | cand) & ((1 << 8 * TOKENS) - 1)
+    else:
+        _push(q, cand)
+
+
+@inner
+def on_answer(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> None:
+    """The answer in `f` is the first one about a packet that went by candidate `cand`."""
+    if q.mode == MODE_OBLIVIOUS:
+        return
+    if q.mode == MODE_REPS:
+        if not f.ce:
+            _push(q, cand)
+        return
+    if q.mode == MODE_SWAP:
+        if f.ce:
+            _swap(hs, i, q, cand, now)
+        return
+    _push(q, _exchanged(hs, i, q, cand, f, now))
+
+
+@inner
+def _exchanged(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> int:
+    """What the token of a path becomes of which there is news."""
+    cfg, wait = cfg_row(hs), f.delay if f.has_delay else 0
+    if not _has_both(q):
+        return _draw(hs, i, q, 0, q.n_cand, now) if f.ce else cand
+    if cand < q.n_short:
+        q.short_wait = wait
+        q.short_time = now
+        if wait > _limit(cfg, q) and _leaves(hs, q):
+            return _detour(hs, i, q, now)
+        return cand
+    q.detour_wait = wait if q.detour_wait == NIL else q.detour_wait + (wait - q.detour_wait) // _SMOOTHING
+    if f.ce:
+        return _detour(hs, i, q, now)
+    if 2 * _short_wait(cfg, q, now) < _limit(cfg, q) and random_below(host_row(hs, q.host), _COME_BACK) == 0:
+        return _draw(hs, i, q, 0, q.n_short, now)
+    return cand
+
+
+@inner
+def _next_of_set(hs: Any, i: int, q: Any, now: int) -> int:
+    """The set's paths take turns; it is drawn when it is first used."""
+    while q.n_tokens < min(TOKENS, q.n_cand):
+        _push(q, _draw(hs, i, q, 0, q.n_cand, now))
+    cand = _pop(q)
+    if not is_alive(hs, i, cand, now):
+        cand = _draw(hs, i, q, 0, q.n_cand, now)
+    _push(q, cand)
+    return cand
+
+
+@inner
+def _swap(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
+    """Another candidate takes the place of `cand` in the set."""
+    for _ in range(q.n_tokens):
+        one = _pop(q)
+        _push(q, _draw(hs, i, q, 0, q.n_cand, now) if one == cand else one)
+
+
+@inner
+def on_loss(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
+    """A packet was overtaken on its path by a later one."""
+    if q.mode == MODE_SWAP:
+        candidate_row(hs, i, cand).barred_until = now + cfg_row(hs).spray_dead_ps
+        _swap(hs, i, q, cand, now)
+
+
+@inner
+def _leaves(hs: Any, q: Any) -> bool:
+    """Whether a token leaves the shortest paths, which are crowded."""
+    h = host_row(hs, q.host)
+    if q.detour_wait == NIL:
+        return _may_explore(cfg_row(hs), q) and random_below(h, _EXPLORE) == 0
+    return random_below(h, _LEAVE) == 0
+
+
+@inner
+def on_timeout(hs: Any, i: int, q: Any, now: int) -> None:
+    """Nothing comes back at all: REPS freezes what it has (arXiv 2407.21625, section 3.3)."""
+    if q.mode == MODE_REPS:
+        q.short_time = now + cfg_row(hs).spray_dead_ps

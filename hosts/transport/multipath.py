@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LERP over many paths at once: what ACKs and silence say when every packet has a path of its own (`paths.spray`).
+
+`lerp` finds losses by order: what was sent before a packet that has arrived, on the same path, is lost. That holds for
+each path by itself. So packets in flight are kept in one list per path (`flight`), and nothing is declared lost because
+another path is faster. Data goes to its place in memory in any order, so nobody waits for what is late.
+
+* An ACK is about the transmission that caused it: its path is heard of, and what was sent there before is lost, unless
+  the ACK's bitmap says that only its answer was.
+* A path of which nothing is heard for twice its last round trip, and for longer than any recent one of the QP, while
+  packets that were sent later by other paths have been answered, is in doubt: its first packet in flight is sent again
+  by another path, a PTM asks, and no packet takes it. An answer within as long again ends the doubt. None: the path is
+  dead, all that is in flight there is sent again, and it is asked once more after `spray_dead_ps`, then after twice as
+  long, and so on. So a dead path costs two round trips, without a timeout, and no data packet finds out whether it is
+  back. A path that has never answered gets a timeout's time.
+* If no later packet has been answered by any path, the oldest one is sent again as a tail-loss probe (RFC 8985, 7), and
+  the retransmission timeout says that all is lost.
+
+One window and one estimate of the round trip serve all paths; a path that is left alone takes nothing from the window.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from detour.base.jit import njit
+from detour.hosts import cc
+from detour.hosts.frames.wire import SACK_BITS, unwrap
+from detour.hosts.jit import inner
+from detour.hosts.nic import activate
+from detour.hosts.paths import paths, spray
+from detour.hosts.rows import candidate_row, cfg_row, qp_row, slot_row
+from detour.hosts.state import MAX_TIME, NIL
+from detour.hosts.transport import evidence, flight, rtt, timers
+from detour.hosts.transport.progress import acked, slide
+
+_DOUBLINGS = 6
+"""of the time after which a dead path is asked again"""
+
+
+@inner
+def on_positive(hs: Any, i: int, q: Any, f: Any, now: int) -> None:
+    """The ACK in `f` came in."""
+    q.st_ecn_marked += f.ce
+    cand = _on_trigger(hs, i, q, f, now)
+    for seq in range(q.snd_una, unwrap(f.psn, q.snd_una) + 1):
+        acked(hs, i, q, seq, np.int64(-1), now)
+    if cand != NIL:
+        _lose_overtaken(hs, i, q, f, cand, now)
+    slide(hs, i, q)
+
+
+@inner
+def _first_known(hs: Any, q: Any) -> int:
+    """The first sequence number of which the slot has not been used again."""
+    sent = q.st_packets - q.st_retransmitted
+    return q.snd_nxt - min(sent, cfg_row(hs).window)
+
+
+@inner
+def _on_trigger(hs: Any, i: int, q: Any, f: Any, now: int) -> Any:
+    """The transmission that caused the ACK, even if another ACK has acknowledged the packet before. Returns its
+    candidate, `NIL` if it was not the packet's last transmission."""
+    seq = unwrap(f.trigger, q.snd_una)
+    if seq < _first_known(hs, q) or seq >= q.snd_nxt:
+        return np.int64(NIL)
+    s = slot_row(hs, i, seq & (cfg_row(hs).window - 1))
+    if s.count != f.count:
+        acked(hs, i, q, seq, f.count, now)
+        return np.int64(NIL)
+    cand = np.int64(s.cand)
+    _hear(hs, i, q, cand, s, f, now)
+    if f.ce:
+        cc.on_ecn(cfg_row(hs), q, s.size, s.txn, now)
+    if seq >= q.snd_una:
+        acked(hs, i, q, seq, f.count, now)
+    spray.on_answer(hs, i, q, cand, f, now)
+    return cand
+
+
+@inner
+def _hear(hs: Any, i: int, q: Any, cand: int, s: Any, f: Any, now: int) -> None:
+    """The path of the packet in slot `s` lives, and this is what it is like."""
+    c = candidate_row(hs, i, cand)
+    c.silent = 0
+    if s.sent >= c.newest:
+        c.newest = s.sent
+        c.rtt = now - s.sent
+    rtt.on_sample(q, now - s.sent)
+    q.newest_sent = max(q.newest_sent, s.sent)
+    q.last_progress = now
+    _look_sooner(hs, i, q, now + _patience(cfg_row(hs), q, c))
+    if not f.has_delay:
+        return
+    c.delay = f.delay
+    q.delay = f.delay
+    if f.ce:
+        evidence.note_mark(q, f)
+    if q.st_delay_samples == 0 or f.delay < q.st_delay_min:
+        q.st_delay_min = f.delay
+    q.st_delay_max = max(q.st_delay_max, f.delay)
+    q.st_delay_sum += f.delay
+    q.st_delay_samples += 1
+
+
+@inner
+def _has_arrived(q: Any, f: Any, seq: int) -> bool:
+    """Whether the bitmap of the ACK in `f` names packet `seq`."""
+    place = seq - unwrap(f.base, q.snd_una)
+    return f.bitmap != 0 and 0 <= place < SACK_BITS and (f.bitmap >> place) & 1 != 0
+
+
+@inner
+def _lose_overtaken(hs: Any, i: int, q: Any, f: Any, cand: int, now: int) -> None:
+    """What was sent by candidate `cand` before the newest packet that has arrived there, by as much as packets are late
+    at least, is lost or has arrived."""
+    cfg, c = cfg_row(hs), candidate_row(hs, i, cand)
+    while c.head != NIL:
+        index = c.head
+        s = slot_row(hs, i, index)
+        if s.sent >= c.newest - q.reorder_ps:
+            return
+        seq = flight.seq_of(hs, q, index)
+        if _has_arrived(q, f, seq):
+            acked(hs, i, q, seq, np.int64(-1), now)
+            continue
+        txn = s.txn
+        flight.lose(hs, i, q, index)
+        evidence.note_loss(q, txn)
+        cc.on_lost(cfg, q, txn, evidence.is_congestion(cfg, q, f), now)
+        spray.on_loss(hs, i, q, cand, now)
+
+
+# -- time ---------------------------------------------------------------------------------------------------
+
+
+@inner
+def on_sent(hs: Any, i: int, q: Any, now: int) -> None:
+    """A packet went out."""
+    if q.silence_due == MAX_TIME:
+        q.silence_due = now + _patience(cfg_row(hs), q, candidate_row(hs, i, q.cand))
+
+
+@inner
+def _look_sooner(hs: Any, i: int, q: Any, when: int) -> None:
+    """Round trips turn out to be shorter than was thought."""
+    if when < q.silence_due:
+        q.silence_due = when
+        timers.advance(hs, i, q, when)
+
+
+@inner
+def deadline(q: Any) -> int:
+    """When to look for silent paths: a bound, made exact when it passes."""
+    return q.silence_due if q.inflight > 0 else MAX_TIME
+
+
+@inner
+def _patience(cfg: Any, q: Any, c: Any) -> int:
+    """How long candidate `c` may be silent."""
+    limit = rtt.timeout(cfg, q)
+    longest = q.rtt_peak + q.rtt_peak // 8
+    return min(max(2 * c.rtt, longest, 2 * cfg.min_silence_ps), limit) if c.rtt > 0 else limit
+
+
+@inner
+def look(hs: Any, i: int, q: Any, now: int) -> int:
+    """Gives up what is in flight on paths that are silent while others answer, and says when to look again. Returns
+    since when nothing at all has been heard of packets, or `MAX_TIME` if there are none older than that."""
+    quiet, due = MAX_TIME, MAX_TIME
+    for cand in range(q.n_cand):
+        c = candidate_row(hs, i, cand)
+        patience = _patience(cfg_row(hs), q, c)
+        while c.head != NIL:
+            sent = slot_row(hs, i, c.head).sent
+            if sent + patience > now:
+                due = min(due, sent + patience)
+                break
+            if sent >= q.newest_sent:
+                quiet = min(quiet, max(sent, q.last_progress))
+                break
+            flight.lose(hs, i, q, c.head)
+            if c.silent == 0:
+                _ask(hs, i, q, cand, patience, now)
+        if c.silent > 0:
+            if c.ask_next <= now:
+                _give_up(hs, i, q, cand, now)
+            due = min(due, c.ask_next)
+    q.silence_due = due
+    return quiet
+
+
+@inner
+def _ask(hs: Any, i: int, q: Any, cand: int, wait: int, now: int) -> None:
+    """Asks whether candidate `cand` lives; for so long, at least, nothing takes it."""
+    c = candidate_row(hs, i, cand)
+    c.silent += 1
+    c.ask_next = now + wait
+    paths.send_ptm(hs, i, q, cand)
+    activate(hs, i, q)
+
+
+@inner
+def _give_up(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
+    """Candidate `cand` was asked and has not answered."""
+    c = candidate_row(hs, i, cand)
+    if c.silent == 1:
+        q.st_failovers += 1
+    while c.head != NIL:
+        flight.lose(hs, i, q, c.head)
+    _ask(hs, i, q, cand, cfg_row(hs).spray_dead_ps << min(c.silent - 1, _DOUBLINGS), now)
+
+
+@inner
+def lose_all(hs: Any, i: int, q: Any) -> int:
+    """All that is in flight counts as lost, whatever its path; returns how many packets."""
+    lost = 0
+    for cand in range(q.n_cand):
+        c = candidate_row(hs, i, cand)
+        while c.head != NIL:
+            flight.lose(hs, i, q, c.head)
+            lost += 1
+    return lost
+
+
+@inner
+def oldest(hs: Any, i: int, q: Any) -> int:
+    """Slot of the packet that has been in flight for longest, or `NIL`."""
+    found = NIL
+    for cand in range(q.n_cand):
+        head = candidate_row(hs, i, cand).head
+        if head != NIL and (found == NIL or slot_row(hs, i, head).sent < slot_row(hs, i, found).sent):
+            found = head
+    return found
+
+
+@njit
+def abandon(hs: Any, i: int) -> None:
+    """The candidates of QP `i` are about to be others: what is in flight is sent again by those."""
+    lose_all(hs, i, qp_row(hs, i))
