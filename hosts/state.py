@@ -174,9 +174,8 @@ CANDIDATE = np.dtype(
     _ints(
         "sport dst_hi dst_lo final_hi delay packets asked answered better "
         # spraying: packets in flight on it (first, last), when the newest of those that have arrived was sent and how
-        # long its round trip was (0: none has), questions in a row that were not answered and when to ask again, until
-        # when it is barred (MRC's rule)
-        "head tail newest rtt silent ask_next barred_until"
+        # long its round trip was (0: none has), questions in a row that were not answered and when to ask again
+        "head tail newest rtt silent ask_next"
     )
 )
 """one row a candidate path: UDP source port, uSID list as address (0: plain), last known delay (-1: none),
@@ -247,7 +246,10 @@ def _apart(columns: int, itemsize: int) -> int:
     """Entries of a row of a table with a row a host or QP, with what is left free at its end.
 
     Rows of a power of two would begin in the same few sets of the processor's cache, and beginnings are used most.
+    With entries of an even number of cache lines nothing can be done about it.
     """
+    if itemsize % (2 * _CACHE_LINE) == 0:
+        return columns
     while columns * itemsize >= _CACHE_LINE and columns * itemsize // _CACHE_LINE % 2 == 0:
         columns += 1
     return columns

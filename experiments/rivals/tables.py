@@ -89,7 +89,7 @@ def _recovery(cells: Sequence[RivalCell]) -> Table[RivalCell]:
 
 
 @dataclass(frozen=True)
-class Goal:
+class SprayGoal:
     """What SprayLERP should reach, in how many cells it does, and the cells where it does not, with figures."""
 
     text: str
@@ -101,7 +101,7 @@ class Goal:
 Group = list[RivalCell]
 
 
-def goals(found: RivalFindings) -> list[Goal]:
+def goals(found: RivalFindings) -> list[SprayGoal]:
     """The goals that were set before anything was measured, against the cells that there are."""
     groups: dict[tuple[object, ...], Group] = {}
     for cell in found.cells:
@@ -115,7 +115,9 @@ def goals(found: RivalFindings) -> list[Goal]:
     ]
 
 
-def _goal(text: str, groups: Iterable[Group], judge: Callable[[RivalCell, Group], tuple[bool, str] | None]) -> Goal:
+def _goal(
+    text: str, groups: Iterable[Group], judge: Callable[[RivalCell, Group], tuple[bool, str] | None]
+) -> SprayGoal:
     verdicts = []
     for group in groups:
         ours = next((cell for cell in group if cell.scheme == SPRAY_LERP.name), None)
@@ -125,7 +127,7 @@ def _goal(text: str, groups: Iterable[Group], judge: Callable[[RivalCell, Group]
             size = f" {size_text(ours.message_bytes)}" if ours.message_bytes else ""
             verdicts.append((found[0], f"{ours.topology} {_workload(ours)}{size}: {found[1]}"))
     missed = [text for met, text in verdicts if not met]
-    return Goal(text, len(verdicts) - len(missed), len(verdicts), missed)
+    return SprayGoal(text, len(verdicts) - len(missed), len(verdicts), missed)
 
 
 def _throughput_gap(ours: RivalCell, others: Group) -> tuple[bool, str] | None:
@@ -170,7 +172,7 @@ def _recovery_gap(ours: RivalCell, others: Group) -> tuple[bool, str] | None:
     return ours.recovery_us <= 3 * ours.rtt_us, f"{ours.recovery_us:.0f} us, {ours.recovery_us / ours.rtt_us:.1f}"
 
 
-def goals_table(found: RivalFindings) -> Table[Goal]:
+def goals_table(found: RivalFindings) -> Table[SprayGoal]:
     """The goals, met or not."""
     columns = [
         left("goal for SprayLERP", lambda goal: goal.text),

@@ -94,7 +94,7 @@ def forget_tokens(q: Any) -> None:
 def is_alive(hs: Any, i: int, cand: int, now: int) -> bool:
     """Whether a candidate answers, as far as is known, and is not barred."""
     c = candidate_row(hs, i, cand)
-    return c.silent == 0 and c.barred_until <= now
+    return c.silent == 0 and c.answered <= now  # until when it is barred
 
 
 @inner
@@ -248,7 +248,7 @@ def _swap(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
 def on_loss(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
     """A packet was overtaken on its path by a later one."""
     if q.mode == MODE_SWAP:
-        candidate_row(hs, i, cand).barred_until = now + cfg_row(hs).spray_dead_ps
+        candidate_row(hs, i, cand).answered = now + cfg_row(hs).spray_dead_ps
         _swap(hs, i, q, cand, now)
 
 

@@ -74,11 +74,19 @@ class Sent:
         return Counter(self.sports[first:])[1] / len(self.sports[first:])
 
 
-def test_on_an_idle_fabric_no_packet_takes_a_detour() -> None:
+def test_on_an_idle_fabric_a_short_message_takes_no_detour() -> None:
     sent = Sent()
-    stats = finish(*begin(Weather(), keep=sent))
+    stats = finish(*begin(Weather(), keep=sent, packets=64), packets=64)
     assert set(sent.sports) == {1}
     assert (stats["retransmitted"], stats["lost"], stats["ptms"]) == (0, 0, 0)
+
+
+def test_a_long_message_begins_on_both_and_comes_back() -> None:
+    """Before anything has come back nobody knows whether the shortest path is crowded."""
+    sent = Sent()
+    finish(*begin(Weather(), keep=sent))
+    assert 0.2 < Counter(sent.sports[:WINDOW])[1] / WINDOW < 0.8
+    assert sent.share(PACKETS * 3 // 4) > 0.9
 
 
 def test_a_crowded_shortest_path_is_left_for_detours_and_taken_again() -> None:
