@@ -30,7 +30,7 @@ from detour.experiments.steady import draws_of, spread
 from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
 from detour.fabric.footings.virtual.scheme import (
     BENCHMARK_DCTCP,
-    RIVALS,
+    RIVAL_SCHEMES,
     SPRAY_LERP,
     TELEMETRY_LERP,
     LinkSettings,
@@ -39,7 +39,7 @@ from detour.fabric.footings.virtual.scheme import (
 from detour.topo import Topology
 from detour.topo.topology import HostPair
 
-COMPARED = (SPRAY_LERP.name, TELEMETRY_LERP.name, BENCHMARK_DCTCP.name, *(rival.name for rival in RIVALS))
+COMPARED = (SPRAY_LERP.name, TELEMETRY_LERP.name, BENCHMARK_DCTCP.name, *(rival.name for rival in RIVAL_SCHEMES))
 SIZES = (0, 64_000, 1_000_000, 100_000_000)
 """bytes of a message; 0: connections that send without end"""
 TUNED_TOPOLOGY, TUNED = "D1", ("unf", "adv1", "adv2", "advc", "permutation")

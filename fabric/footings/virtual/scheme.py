@@ -234,11 +234,11 @@ PLB = replace(FLOWBENDER, name="PLB", hosts=(*FLOWBENDER.hosts, ("bend_share", 0
 """Qureshi et al., SIGCOMM 2022; Linux' defaults"""
 TELEMETRY_LERP_EVIDENCE = replace(TELEMETRY_LERP, name="TelemetryLERP-evidence", hosts=(*STEADY, *EVIDENCE))
 """with the loss recovery that hosts have by default, instead of the paper's"""
-RIVALS = (TELEMETRY_LERP_EVIDENCE, SHORTEST_LERP, OBLIVIOUS, VALIANT, REPS, MRC_LIKE, FLOWBENDER, PLB)
+RIVAL_SCHEMES = (TELEMETRY_LERP_EVIDENCE, SHORTEST_LERP, OBLIVIOUS, VALIANT, REPS, MRC_LIKE, FLOWBENDER, PLB)
 
 SCHEMES = {s.name: s for s in (TELEMETRY_LERP, TELEMETRY_GBN, BENCHMARK, SHORTEST_PATH)}
 """the four schemes that section IV compares"""
-OTHERS = (TELEMETRY_GBN_DCTCP, TELEMETRY_LERP_LITERAL, BENCHMARK_DCTCP, SPRAY_LERP, *RIVALS)
+OTHERS = (TELEMETRY_GBN_DCTCP, TELEMETRY_LERP_LITERAL, BENCHMARK_DCTCP, SPRAY_LERP, *RIVAL_SCHEMES)
 """for comparison, by name only"""
 _ALIASES = {"telemetrygbn-dcqcn": TELEMETRY_GBN}
 """names that were given before"""
