@@ -33,6 +33,7 @@ from detour.fabric.footings.virtual.scheme import (
     RIVAL_SCHEMES,
     SPRAY_LERP,
     TELEMETRY_LERP,
+    TELEMETRY_LERP_EVIDENCE,
     LinkSettings,
     scheme,
 )
@@ -207,8 +208,9 @@ def run(point: RivalPoint) -> RivalRun:
     """Computes a point."""
     topology = find_topology(point.topology)[1]
     one = scheme(point.scheme)
-    if one.name in chosen_settings.CANDIDATES:
-        one = chosen_settings.chosen(topology, one).of(one)
+    tuned = TELEMETRY_LERP if one is TELEMETRY_LERP_EVIDENCE else one
+    if tuned.name in chosen_settings.CANDIDATES:
+        one = chosen_settings.chosen(topology, tuned).of(one)
     pairs = draw(topology, point.pattern, point.load, point.seed)
     settings = running.settings(len(pairs), point.seed)
     with running.open_fabric(topology, one, pairs, settings) as fabric:

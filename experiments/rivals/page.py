@@ -14,7 +14,7 @@ _HEAD = """# SprayLERP and its rivals
 Written by `detour reproduce rivals{options} --write docs/rivals.md`; do not edit it by hand.
 
 Every packet of a SprayLERP connection takes a path of its own, chosen by the queuing delays that answers bring
-([transports.md](transports.md#sprayLERP) has the rules). Here it stands beside the non-shortest-path paper's schemes
+([transports.md](transports.md#spraylerp) has the rules). Here it stands beside the non-shortest-path paper's schemes
 and beside published ways to choose paths, on the same fabric, with the same pairs and the same time for all.
 
 - **TelemetryLERP**, **Benchmark-DCTCP**: as in [results.md](results.md), with the settings that were best there.
