@@ -228,7 +228,7 @@ def test_many_connections_share_a_host_in_both_directions(plan: Plan, count: int
 def test_same_seed_gives_the_same_run() -> None:
     def once() -> tuple[list[str], int]:
         weather = Weather(loss=0.2, duplicate=0.1, corrupt=0.1, reorder=0.1, mark=0.1)
-        plan = Plan(5, weather, [20_000] * 4, [PathChoice.PROBING] * 4, 3, True, (50 * US, 0))
+        plan = Plan(5, weather, [20_000] * 4, [True] * 4, 3, PathChoice.PROBING, (50 * US, 0))
         pair, net = start(plan)
         post_all(pair, plan)
         assert run_with_moves(pair, net, plan, [])

@@ -145,7 +145,7 @@ def test_random_pauses_are_harmless(receiver: tuple[Transport, bool], control: C
     kind = Kind(*receiver, control, PATIENT)
     for seed in range(3):
         weather = Weather(loss=0.02, duplicate=0.02, reorder=0.02, mark=0.1)
-        plan = Plan(seed, weather, [20_000] * 4, [PathChoice.PROBING] * 4, 3, True, None)
+        plan = Plan(seed, weather, [20_000] * 4, [True] * 4, 3, PathChoice.PROBING, None)
         pair, net = start(plan, kind)
         post_all(pair, plan)
         assert run_with_pauses(pair, net) == [0, 1, 2, 3], f"{kind}; {net.schedule()}"
