@@ -69,7 +69,8 @@ def _crossings(network: PlacementNetwork, source: Int32Array, target: Int32Array
     groups = [Crossings(count, links) for count in at_group]
     if network.tiers:
         return [switches + groups if network.tiers == 3 else switches]
-    return [switches, groups] if at_group.any() else [switches]
+    # A link between two switches with hosts leads out of one and into the other.
+    return [[one] for one in (*switches, *(groups if at_group.any() else ()))]
 
 
 @njit
