@@ -21,7 +21,7 @@ from detour.cli.parser import Parser
 
 _GROUPS = (
     "lifecycle", "status", "tables", "paths", "traffic", "place", "metrics", "fors", "demo", "bench", "reproduce",
-    "fcplus",
+    "fcplus", "shell_completion",
 )  # fmt: skip
 
 # Commands with a command line of their own, which argparse could not describe: module and help.
