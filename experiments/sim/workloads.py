@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `--workload` may be: a pattern by name, or a flow file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from detour.base.errors import DetourError
+from detour.experiments.sim.patterns import NAMED_WORKLOADS, flows_of_pattern
+from detour.fabric.workloads.flow_files import read_flow_file
+from detour.fabric.workloads.flow_table import FlowTable, check_flows
+from detour.topo import Topology
+
+
+def flows_from(text: str, topology: Topology, rate_bps: int, seed: int) -> FlowTable:
+    """The flows that a text names. `rate_bps`: of hosts' links, by which loads are reckoned.
+
+    Raises:
+        DetourError: there is no such pattern or file, or what is wrong with it.
+    """
+    name = text.partition(":")[0].strip().lower()
+    if name in NAMED_WORKLOADS or not _is_path(text):
+        return flows_of_pattern(text, topology, rate_bps, seed)
+    file = Path(text)
+    flows = read_flow_file(file, len(topology.hosts))
+    check_flows(flows, len(topology.hosts), text)
+    return flows
+
+
+def _is_path(text: str) -> bool:
+    """Whether a text that names no pattern means a file."""
+    if Path(text).is_dir():
+        raise DetourError(f"workload {text!r} is a folder; wanted is a file, or one of {', '.join(NAMED_WORKLOADS)}")
+    return Path(text).exists() or "/" in text or Path(text).suffix != ""
