@@ -31,8 +31,8 @@ class FlowOutcome:
     """What became of flows, (flows,) each.
 
     `done_ps`: when the sender had the last answer, 0: it never had. `delivered`: bytes in the receiver's memory, each
-    counted once. `packets` that were sent, `received` for the first time, `duplicates` that came again. `held_peak`: the
-    most packets that the receiver held at a time because others before them were missing. `delay_ps`: mean queuing
+    counted once. `packets` that were sent, `received` for the first time, `duplicates` that came again. `held_peak`:
+    the most packets that the receiver held at a time because others before them were missing. `delay_ps`: mean queuing
     delay of the flow's packets. `ideal_ps`: its completion time in an empty fabric."""
 
     done_ps: Int64Array
