@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hosts are to send, read from files or drawn: pure, without a fabric."""
+"""What a fabric in virtual time is to carry: messages and computations that wait for each other."""
