@@ -65,9 +65,9 @@ def _sim(options: argparse.Namespace) -> None:
     from detour.control.graph_files import topology_from
     from detour.experiments.sim import report
     from detour.experiments.sim.results import by_size, result_of
-    from detour.experiments.sim.run import run_flows
+    from detour.experiments.sim.run import run_graph
     from detour.experiments.sim.settings import SimOptions, settings_of
-    from detour.experiments.sim.workloads import flows_from
+    from detour.experiments.sim.workloads import workload_from
     from detour.fabric.footings.virtual.scheme import scheme
 
     said = SimOptions(
@@ -79,9 +79,9 @@ def _sim(options: argparse.Namespace) -> None:
     report.check_plot(options.plot)
     topology = topology_from(options.topo)
     settings = settings_of(topology, scheme(options.scheme or _SCHEME), said)
-    flows = flows_from(options.workload, topology, settings.links.rate_bps, settings.seed)
+    graph = workload_from(options.workload, topology, settings.links.rate_bps, settings.seed)
     with timed_bar("sim", options.json) as update:
-        run = run_flows(topology, flows, settings, _meter(update, int(flows["bytes"].sum()), settings.duration_ps))
+        run = run_graph(topology, graph, settings, _meter(update, graph.message_bytes, settings.duration_ps))
     result, bins = result_of(run), by_size(run)
     if options.out:
         report.write(options.out, run, options.workload)
@@ -98,7 +98,7 @@ def _meter(
 
     def report(arrived: float, seconds: float) -> None:
         passed = max(time.monotonic() - begun, 1e-9)
-        fraction = arrived / total
+        fraction = arrived / max(total, 1)
         if duration_ps is not None:
             fraction = max(fraction, seconds * 1e12 / duration_ps)
         update(fraction, 1.0, f"{arrived / passed / 1e6:.0f} MB/s, {seconds * 1e6:.0f} us")
@@ -122,7 +122,7 @@ def show_sim(page: Page, run: SimRun, result: SimResult, bins: list[SizeBin]) ->
     )
     page.print(
         f"{result.wire_gbps:.1f} Gb/s of data frames at the hosts, {result.drops} frames lost, "
-        f"{int(run.outcome.retransmitted.sum())} sent again"
+        f"{int(run.counts.retransmitted.sum())} sent again"
     )
     if run.stuck:
         page.print(run.stuck)

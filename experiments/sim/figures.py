@@ -45,8 +45,8 @@ def _completion(axis: Any, run: SimRun) -> None:
     axis.set(xlabel="completion time, us", ylabel="fraction of flows", ylim=(0, 1.02), title="Completion times")
     if not len(times):
         return _said(axis, _NONE)
-    ideal = run.outcome.ideal_ps / US
-    _distribution(axis, times, len(run.flows), color=_BLUE, linewidth=1.8, label="measured")
+    ideal = run.ideal.task_ps[run.graph.is_message] / US
+    _distribution(axis, times, len(ideal), color=_BLUE, linewidth=1.8, label="measured")
     _distribution(axis, ideal, len(ideal), color=_ORANGE, linewidth=1.5, linestyle="--", label="empty fabric")
     if times.max() > 20 * ideal.min():
         axis.set_xscale("log")
@@ -107,19 +107,19 @@ def _rounded(count: int) -> int:
 
 
 def _delays(axis: Any, run: SimRun) -> None:
-    """Packets by the mean queuing delay of their flow."""
-    delays = run.outcome.delay_ps / US
-    axis.set(xlabel="mean queuing delay of a flow, us", ylabel="share of packets", title="Queuing delay")
-    if not run.outcome.received.sum():
+    """Packets by the mean queuing delay of their connection."""
+    delays = run.counts.delay_ps / US
+    axis.set(xlabel="mean queuing delay of a connection, us", ylabel="share of packets", title="Queuing delay")
+    if not run.counts.received.sum():
         return _said(axis, "no packet has arrived")
-    axis.hist(delays, bins=30, weights=run.outcome.received / run.outcome.received.sum(), color=_GREEN)
+    axis.hist(delays, bins=30, weights=run.counts.received / run.counts.received.sum(), color=_GREEN)
     return None
 
 
 def _reordering(axis: Any, run: SimRun) -> None:
-    """Flows by the most packets that their receiver held."""
-    held = run.outcome.held_peak
-    axis.set(xlabel="most packets held at a time", ylabel="flows", title="Reordering")
+    """Connections by the most packets that their receiver held."""
+    held = run.counts.held_peak
+    axis.set(xlabel="most packets held at a time", ylabel="connections", title="Reordering")
     if not held.any():
         return _said(axis, "every packet came in order")
     axis.hist(held, bins=min(30, int(held.max()) + 1), color=_ORANGE)

@@ -90,18 +90,36 @@ def plot(file: Path, run: SimRun) -> None:
 
 
 def flow_columns(run: SimRun) -> dict[str, np.ndarray]:
-    """Columns of flows.csv, (flows,) each; times of flows that are not complete are not a number."""
+    """Columns of flows.csv, (messages,) each; what did not happen is not a number. Where messages share connections,
+    what connections count is left out."""
     complete, times, slowdowns = flow_times(run)
-    fct, slowdown = np.full(len(run.flows), np.nan), np.full(len(run.flows), np.nan)
-    fct[complete], slowdown[complete] = times, slowdowns
-    found = run.outcome
-    return {
-        "source": run.flows["source"], "target": run.flows["target"], "bytes": run.flows["bytes"],
-        "start_us": run.flows["start_ps"] / US, "fct_us": fct, "ideal_us": found.ideal_ps / US, "slowdown": slowdown,
-        "delivered_bytes": found.delivered, "packets": found.packets, "retransmitted": found.retransmitted,
-        "duplicates": found.duplicates, "marked": found.marked, "held_packets_peak": found.held_peak,
-        "mean_queuing_us": found.delay_ps / US,
-    }  # fmt: skip
+    message, graph = np.flatnonzero(run.graph.is_message), run.graph
+    found = {
+        "source": graph.tasks["source"][message],
+        "target": graph.tasks["destination"][message],
+        "bytes": graph.tasks["bytes"][message],
+        "start_us": _times_us(run.tasks.sent_ps[message]),
+        "fct_us": _spread(len(graph), complete, times)[message],
+        "ideal_us": run.ideal.task_ps[message] / US,
+        "slowdown": _spread(len(graph), complete, slowdowns)[message],
+    }
+    if not run.is_flows:
+        names = np.array([*graph.steps, ""])
+        return {"step": names[graph.tasks["step"][message]], **found}
+    lane, counts = run.tasks.lane[message], run.counts
+    for name in ("delivered", "packets", "retransmitted", "duplicates", "marked", "held_peak"):
+        found[name] = np.where(lane >= 0, getattr(counts, name)[lane], 0)
+    return found | {"mean_queuing_us": np.where(lane >= 0, counts.delay_ps[lane] / US, np.nan)}
+
+
+def _times_us(ps: np.ndarray) -> np.ndarray:
+    return np.where(ps >= 0, ps / US, np.nan)
+
+
+def _spread(count: int, which: np.ndarray, values: np.ndarray) -> np.ndarray:
+    found = np.full(count, np.nan)
+    found[which] = values
+    return found
 
 
 def _write_csv(file: Path, columns: dict[str, np.ndarray]) -> None:
@@ -112,8 +130,8 @@ def _write_csv(file: Path, columns: dict[str, np.ndarray]) -> None:
         writer.writerows(zip(*texts, strict=True))
 
 
-def _cell(value: float) -> str:
-    if isinstance(value, int):
+def _cell(value: float | str) -> str:
+    if not isinstance(value, float):
         return str(value)
     return "" if value != value else f"{value:.6f}".rstrip("0").rstrip(".")
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 
 from detour.base.times import US
 from detour.experiments.sim.run import SimRun
-from detour.hosts.frames.wire import DATA_OVERHEAD
 
 SIZE_BINS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
 """upper ends in bytes; what is larger is in one bin more"""
 _DIGITS = 3
-_PAD = 4
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,8 @@ class SimStep:
 @dataclass(frozen=True)
 class SimResult:
     """The JSON of `detour sim`. `bytes`: of all flows; `delivered_bytes`: in receivers' memory, each counted once;
-    `fct_us`: from a flow's beginning to its last answer; `slowdown`: that over an empty fabric's; `wire_gbps`: whole
+    `fct_us`: from when a message is handed to its host until all of it is in the receiver's memory; `slowdown`: that
+    over an empty fabric's; `wire_gbps`: whole
     data frames that came to hosts, over `seconds`; `drops`: frames that were lost anywhere; `seconds`: virtual time
     from the beginning to the last completion, or to the end of the run where flows are left."""
 
@@ -79,48 +78,46 @@ def percentiles(values: NDArray[np.float64]) -> SimPercentiles:
     return SimPercentiles(*(round(float(value), _DIGITS) for value in (values.mean(), *found)))
 
 
-def flow_times(run: SimRun) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]:
-    """((flows,) which are complete, completion times in us and slowdowns of those)."""
-    complete = run.outcome.done_ps > 0
-    taken = (run.outcome.done_ps - run.flows["start_ps"])[complete]
-    return complete, taken / US, taken / run.outcome.ideal_ps[complete]
+def flow_times(run: SimRun) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """((complete,) messages that are complete, as tasks; their completion times in us, and slowdowns)."""
+    complete = np.flatnonzero(run.graph.is_message & run.tasks.finished)
+    taken = run.tasks.flow_completion_ps()[complete]
+    return complete, taken / US, taken / run.ideal.task_ps[complete]
 
 
-def result_of(run: SimRun, steps: Sequence[SimStep] = ()) -> SimResult:
+def result_of(run: SimRun) -> SimResult:
     """What is said of a run."""
     complete, times, slowdowns = flow_times(run)
     seconds = run.end_ps / 1e12
     return SimResult(
-        flows=len(run.flows),
-        completed=int(complete.sum()),
-        bytes=int(run.flows["bytes"].sum()),
-        delivered_bytes=int(run.outcome.delivered.sum()),
+        flows=int(run.graph.is_message.sum()),
+        completed=len(complete),
+        bytes=run.graph.message_bytes,
+        delivered_bytes=int(run.counts.delivered.sum()),
         fct_us=percentiles(times),
         slowdown=percentiles(slowdowns),
-        steps=tuple(steps),
-        wire_gbps=round(wire_bytes(run) * 8e-9 / seconds, _DIGITS) if seconds else 0.0,
+        steps=tuple(_steps(run)),
+        wire_gbps=round(run.wire_bytes * 8e-9 / seconds, _DIGITS) if seconds else 0.0,
         drops=run.drops,
         seconds=seconds,
     )
 
 
-def wire_bytes(run: SimRun) -> int:
-    """Data frames that came to hosts, those that came again included, which are counted as whole ones."""
-    size = np.minimum(run.flows["bytes"], run.settings.of_run(1).host_config(run.settings.scheme).payload)
-    overhead = DATA_OVERHEAD + run.settings.links.overhead_bytes
-    arrived = run.outcome.received * overhead + run.outcome.delivered
-    padded = np.where(run.outcome.done_ps > 0, -run.flows["bytes"] % _PAD, 0)
-    return int((arrived + padded + run.outcome.duplicates * (overhead + size)).sum())
+def _steps(run: SimRun) -> Iterator[SimStep]:
+    spans = run.tasks.step_spans_ps()
+    for name, (begin, end), ideal in zip(run.graph.steps, spans.tolist(), run.ideal.step_ps.tolist(), strict=True):
+        taken = None if min(begin, end) < 0 else round((end - begin) / US, _DIGITS)
+        yield SimStep(name, taken, round(ideal / US, _DIGITS))
 
 
 def by_size(run: SimRun) -> list[SizeBin]:
     """Bins of sizes that have flows."""
     complete, times, slowdowns = flow_times(run)
-    sizes = run.flows["bytes"]
+    sizes = run.graph.tasks["bytes"]
     edges = (0, *SIZE_BINS, None)
     found = []
     for low, high in pairwise(edges):
-        inside = (sizes > (low or 0)) & ((sizes <= high) if high is not None else True)
+        inside = run.graph.is_message & (sizes > (low or 0)) & ((sizes <= high) if high is not None else True)
         if inside.any():
             done = inside[complete]
             found.append(

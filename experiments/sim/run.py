@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run of `detour sim`: a fabric in virtual time, a connection for every flow, and failures at their times.
+"""A run of `detour sim`: a fabric in virtual time that executes a graph of tasks, and failures at their times.
 
-The same topology, flows, settings and seed give the same run, to the picosecond.
+Flows are a graph in which nothing waits: each gets a connection of its own, as in ns-3's RDMA models. Messages of jobs
+keep the connections of their two hosts. The same topology, workload, settings and seed give the same run, to the
+picosecond.
 """
 
 from __future__ import annotations
@@ -13,168 +15,153 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.arrays import Int64Array
-from detour.experiments.sim.ideal import ideal_ps
+from detour.base.errors import DetourError
 from detour.experiments.sim.sampling import LinkSeries, Sampler
 from detour.experiments.sim.settings import SimSettings, TimedFailure
 from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.workloads.flow_table import FlowTable
-from detour.hosts.state import QPS_ERR
+from detour.fabric.traffic.tasks import LANES, TaskResult, TaskRun, connections_of
+from detour.fabric.workloads.ideal import IdealTimes, ideal_ps, wire_terms
+from detour.fabric.workloads.tasks import TaskGraph
+from detour.hosts.frames.wire import DATA_OVERHEAD
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
+
+MOST_CONNECTIONS = 400_000
+"""of one run: each has some 20 kB of state"""
 
 SimProgress = Callable[[float, float], None]
 """told (bytes that have arrived, virtual time in s) now and then"""
 
 
 @dataclass(frozen=True)
-class FlowOutcome:
-    """What became of flows, (flows,) each.
+class ConnectionCounts:
+    """What connections counted, (connections,) each. `delivered`: bytes in the receiver's memory, each counted once.
+    `packets` that were sent, `received` for the first time, `duplicates` that came again. `held_peak`: the most packets
+    that the receiver held at a time because others before them were missing. `delay_ps`: mean queuing delay of the
+    packets that arrived."""
 
-    `done_ps`: when the sender had the last answer, 0: it never had. `delivered`: bytes in the receiver's memory, each
-    counted once. `packets` that were sent, `received` for the first time, `duplicates` that came again. `held_peak`:
-    the most packets that the receiver held at a time because others before them were missing. `delay_ps`: mean queuing
-    delay of the flow's packets. `ideal_ps`: its completion time in an empty fabric."""
-
-    done_ps: Int64Array
     delivered: Int64Array
     packets: Int64Array
-    received: Int64Array
     retransmitted: Int64Array
+    received: Int64Array
     duplicates: Int64Array
     marked: Int64Array
     held_peak: Int64Array
     delay_ps: NDArray[np.float64]
-    ideal_ps: Int64Array
 
 
 @dataclass(frozen=True)
 class SimRun:
-    """One run. `queues`: `Sampler.queues`; `drops`: frames that switches dropped or links lost; `stuck`: a deadlock of
-    PFC, in words."""
+    """One run. `wire_bytes`: of data frames that came to hosts; `queues`: `Sampler.queues`; `drops`: frames that
+    switches dropped or links lost; `stuck`: a deadlock of PFC, in words."""
 
     topology: Topology
     settings: SimSettings
-    flows: FlowTable
-    outcome: FlowOutcome
+    graph: TaskGraph
+    tasks: TaskResult
+    ideal: IdealTimes
+    counts: ConnectionCounts
     end_ps: int
+    wire_bytes: int
     drops: int
     links: LinkSeries
     queues: NDArray[np.float64]
     stuck: str | None
 
+    @property
+    def is_flows(self) -> bool:
+        """Whether every message has a connection of its own."""
+        return not len(self.graph.dependencies) and bool(self.graph.is_message.all())
 
-def run_flows(
+
+def run_graph(
     topology: Topology,
-    flows: FlowTable,
+    graph: TaskGraph,
     settings: SimSettings,
     progress: SimProgress = lambda arrived, seconds: None,
 ) -> SimRun:
-    """Runs flows until all are complete, nothing can move any more, or the time of the run is over.
+    """Runs tasks until all are over, nothing can move any more, or the time of the run has passed.
 
     Raises:
-        DetourError: the scheme does not fit the topology, or a parameter is out of range.
+        DetourError: the scheme does not fit the topology, a parameter is out of range, or there are too many
+            connections.
     """
-    chosen = settings.of_run(len(flows))
-    with VirtualFabric(topology, settings.scheme, chosen, queue_pairs=len(flows)) as fabric:
-        fabric.connect(list(zip(flows["source"].tolist(), flows["target"].tolist(), strict=True)))
-        going = _Going(fabric, flows, settings)
-        going.run(progress)
-        return SimRun(
-            topology,
-            settings,
-            flows,
-            going.outcome(),
-            going.end_ps,
-            going.drops(),
-            going.sampler.series(),
-            going.sampler.queues,
-            None if fabric.deadlock_found is None else str(fabric.deadlock_found),
-        )
+    lanes = LANES if len(graph.dependencies) else max(LANES, len(graph))
+    connections = connections_of(graph, lanes)
+    if connections > MOST_CONNECTIONS:
+        raise DetourError(f"the workload needs {connections} connections; at most {MOST_CONNECTIONS} are possible")
+    with VirtualFabric(
+        topology, settings.scheme, settings.of_run(connections), queue_pairs=max(connections, 1)
+    ) as fabric:
+        tasks = TaskRun(fabric, graph, lanes=lanes)
+        sampler = Sampler(fabric)
+        _go(fabric, tasks, sampler, Faults(fabric, settings), settings.until_ps, progress)
+        return _found(fabric, tasks.result(), sampler, settings)
 
 
-class _Going:
-    """A run while it goes on."""
+def _go(
+    fabric: VirtualFabric, tasks: TaskRun, sampler: Sampler, faults: Faults, until_ps: int, progress: SimProgress
+) -> None:
+    """To the end."""
+    while not tasks.over and fabric.now_ps < until_ps and fabric.deadlock_found is None:
+        faults.act()
+        fabric.run(min(until_ps, faults.due_ps, sampler.due_ps))
+        if fabric.now_ps >= sampler.due_ps:
+            sampler.look()
+            progress(float(fabric.column("st_rx_bytes").sum()), fabric.now_ps / 1e12)
+    sampler.look()
 
-    def __init__(self, fabric: VirtualFabric, flows: FlowTable, settings: SimSettings) -> None:
-        self._fabric, self._flows, self._settings = fabric, flows, settings
-        self.sampler = Sampler(fabric)
-        self._faults = Faults(fabric, settings)
-        self._starts = flows["start_ps"]
-        self._begun = 0
-        self._sent = np.zeros(len(flows), np.bool_)
 
-    def run(self, progress: SimProgress) -> None:
-        """To the end."""
-        until = self._settings.until_ps
-        while True:
-            self._begin()
-            self._faults.act()
-            if self._fabric.now_ps >= self.sampler.due_ps:
-                self.sampler.look()
-                progress(float(self._column("st_rx_bytes").sum()), self._fabric.now_ps / 1e12)
-                if self._over():
-                    break
-            if self._fabric.now_ps >= until:
-                break
-            self._fabric.run(min(until, self._next_start(), self._faults.due_ps, self.sampler.due_ps))
-        self.sampler.look()
+def _found(fabric: VirtualFabric, tasks: TaskResult, sampler: Sampler, settings: SimSettings) -> SimRun:
+    counts = _counts(fabric)
+    finish = tasks.finish_ps
+    return SimRun(
+        topology=fabric.topology,
+        settings=settings,
+        graph=tasks.graph,
+        tasks=tasks,
+        ideal=ideal_ps(tasks.graph, wire_terms(fabric.topology, settings.links)),
+        counts=counts,
+        end_ps=int(finish.max()) if tasks.completed else fabric.now_ps,
+        wire_bytes=_wire_bytes(fabric, tasks, counts),
+        drops=_drops(fabric),
+        links=sampler.series(),
+        queues=sampler.queues,
+        stuck=None if fabric.deadlock_found is None else str(fabric.deadlock_found),
+    )
 
-    def _next_start(self) -> int:
-        return int(self._starts[self._begun]) if self._begun < len(self._starts) else self._settings.until_ps
 
-    def _begin(self) -> None:
-        """Flows whose time has come begin."""
-        last = int(np.searchsorted(self._starts, self._fabric.now_ps, side="right"))
-        if last > self._begun:
-            which = np.arange(self._begun, last)
-            self._fabric.send(self._flows["bytes"][which], which)
-            self._sent[which] = True
-            self._begun = last
+def _counts(fabric: VirtualFabric) -> ConnectionCounts:
+    column = fabric.column
+    samples = np.maximum(column("st_rx_delay_samples"), 1)
+    return ConnectionCounts(
+        delivered=column("st_rx_bytes"),
+        packets=column("st_packets"),
+        retransmitted=column("st_retransmitted"),
+        received=column("st_rx_packets"),
+        duplicates=column("st_rx_duplicates"),
+        marked=column("st_rx_ecn_marked"),
+        held_peak=column("st_rx_held_peak"),
+        delay_ps=column("st_rx_delay_sum") * float(fabric.config.tick_ps) / samples,
+    )
 
-    def _column(self, name: str) -> np.ndarray:
-        return self._fabric.column(name)
 
-    def _complete(self) -> NDArray[np.bool_]:
-        return self._sent & (self._column("sq_una") == self._column("sq_end")) & (self._column("state") != QPS_ERR)
+def _wire_bytes(fabric: VirtualFabric, tasks: TaskResult, counts: ConnectionCounts) -> int:
+    """Data frames that came to hosts; those that came again count as full ones, if the message fills one."""
+    overhead = DATA_OVERHEAD + fabric.settings.links.overhead_bytes
+    sizes = tasks.graph.tasks["bytes"]
+    padding = int((-sizes % 4)[tasks.finished & tasks.graph.is_message].sum())
+    again = min(fabric.config.payload, int(sizes.max())) + overhead
+    arrived = counts.received.sum() * overhead + counts.delivered.sum()
+    return int(arrived + padding + counts.duplicates.sum() * again)
 
-    def _over(self) -> bool:
-        """Whether nothing more will come of it."""
-        if self._fabric.deadlock_found is not None:
-            return True
-        return bool((self._complete() | (self._column("state") == QPS_ERR)).all())
 
-    @property
-    def end_ps(self) -> int:
-        """The last completion if there was one for each flow, else now."""
-        done = self._done()
-        return int(done.max()) if (done > 0).all() else self._fabric.now_ps
-
-    def _done(self) -> Int64Array:
-        return np.where(self._complete(), self._column("st_last_done_ps"), 0)
-
-    def drops(self) -> int:
-        """Frames that were lost anywhere."""
-        ports = self._fabric.network.port_stats()
-        lost = sum(int(ports[name].sum()) for name in ("queue_drops", "link_drops"))
-        stats = (self._fabric.network.buffer_stats(s.device_id) for s in self._fabric.topology.switches)
-        return lost + sum(one["headroom_drops"] for one in stats)
-
-    def outcome(self) -> FlowOutcome:
-        """What is known of every flow."""
-        samples = np.maximum(self._column("st_rx_delay_samples"), 1)
-        tick = float(self._fabric.config.tick_ps)
-        return FlowOutcome(
-            done_ps=self._done(),
-            delivered=self._column("st_rx_bytes"),
-            packets=self._column("st_packets"),
-            received=self._column("st_rx_packets"),
-            retransmitted=self._column("st_retransmitted"),
-            duplicates=self._column("st_rx_duplicates"),
-            marked=self._column("st_rx_ecn_marked"),
-            held_peak=self._column("st_rx_held_peak"),
-            delay_ps=self._column("st_rx_delay_sum") * tick / samples,
-            ideal_ps=ideal_ps(self._fabric.topology, self._settings.links, self._flows),
-        )
+def _drops(fabric: VirtualFabric) -> int:
+    """Frames that were lost anywhere."""
+    ports = fabric.network.port_stats()
+    lost = sum(int(ports[name].sum()) for name in ("queue_drops", "link_drops"))
+    stats = (fabric.network.buffer_stats(switch.device_id) for switch in fabric.topology.switches)
+    return lost + sum(one["headroom_drops"] for one in stats)
 
 
 class Faults:

@@ -9,22 +9,28 @@ from detour.base.errors import DetourError
 from detour.experiments.sim.patterns import NAMED_WORKLOADS, flows_of_pattern
 from detour.fabric.workloads.flow_files import read_flow_file
 from detour.fabric.workloads.flow_table import FlowTable, check_flows
+from detour.fabric.workloads.tasks import TaskGraph, flow_graph
 from detour.topo import Topology
 
 
-def flows_from(text: str, topology: Topology, rate_bps: int, seed: int) -> FlowTable:
-    """The flows that a text names. `rate_bps`: of hosts' links, by which loads are reckoned.
+def workload_from(text: str, topology: Topology, rate_bps: int, seed: int) -> TaskGraph:
+    """What a text names. `rate_bps`: of hosts' links, by which loads are reckoned.
 
     Raises:
         DetourError: there is no such pattern or file, or what is wrong with it.
     """
     name = text.partition(":")[0].strip().lower()
     if name in NAMED_WORKLOADS or not _is_path(text):
-        return flows_of_pattern(text, topology, rate_bps, seed)
+        return _graph(flows_of_pattern(text, topology, rate_bps, seed), topology)
     file = Path(text)
     flows = read_flow_file(file, len(topology.hosts))
     check_flows(flows, len(topology.hosts), text)
-    return flows
+    return _graph(flows, topology)
+
+
+def _graph(flows: FlowTable, topology: Topology) -> TaskGraph:
+    """Flows as tasks of which none waits for another one."""
+    return flow_graph(len(topology.hosts), flows["source"], flows["target"], flows["bytes"], flows["start_ps"])
 
 
 def _is_path(text: str) -> bool:
