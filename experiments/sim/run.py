@@ -95,12 +95,12 @@ def run_graph(
     ) as fabric:
         tasks = TaskRun(fabric, graph, lanes=lanes)
         sampler = Sampler(fabric)
-        _go(fabric, tasks, sampler, Faults(fabric, settings), settings.until_ps, progress)
+        _go(fabric, tasks, sampler, TimedFaults(fabric, settings), settings.until_ps, progress)
         return _found(fabric, tasks.result(), sampler, settings)
 
 
 def _go(
-    fabric: VirtualFabric, tasks: TaskRun, sampler: Sampler, faults: Faults, until_ps: int, progress: SimProgress
+    fabric: VirtualFabric, tasks: TaskRun, sampler: Sampler, faults: TimedFaults, until_ps: int, progress: SimProgress
 ) -> None:
     """To the end."""
     while not tasks.over and fabric.now_ps < until_ps and fabric.deadlock_found is None:
@@ -164,7 +164,7 @@ def _drops(fabric: VirtualFabric) -> int:
     return lost + sum(one["headroom_drops"] for one in stats)
 
 
-class Faults:
+class TimedFaults:
     """Links and switches that go down at their times, and the controller that writes routes around them."""
 
     def __init__(self, fabric: VirtualFabric, settings: SimSettings) -> None:
