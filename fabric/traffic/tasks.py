@@ -171,6 +171,35 @@ class TaskRun:
             fabric.network.kick_host(host)
 
     @property
+    def connections(self) -> Int64Array:
+        """(connections, 2) their hosts, in the order of the fabric's `flows`."""
+        pairs = self._pairs
+        ends = np.stack([pairs.source, pairs.destination], axis=1)
+        return np.repeat(ends, pairs.lanes, axis=0)
+
+    def index(self, source: int, destination: int, number: int) -> int:
+        """Which one of `connections` is that of two hosts with this number.
+
+        Raises:
+            DetourError: there is none.
+        """
+        pair = np.flatnonzero((self._pairs.source == source) & (self._pairs.destination == destination))
+        if not len(pair) or not 0 <= number < self._pairs.lanes[pair[0]]:
+            raise DetourError(f"the workload has no connection {number} from h{source} to h{destination}")
+        return int(self._first_lane[pair[0]]) + number
+
+    def connection_bytes(self) -> Int64Array:
+        """(connections,) what each is to carry; messages that may take any of several count in equal parts."""
+        given, pair, sent = self.graph.tasks, self._pairs.of_task, self.graph.is_message
+        total = np.zeros(len(self._first_lane) - 1, np.int64)
+        named = sent & (given["connection"] >= 0)
+        free = sent & ~named
+        np.add.at(total, pair[free], given["bytes"][free])
+        carried = np.repeat(-(-total // np.maximum(self._pairs.lanes, 1)), self._pairs.lanes)
+        np.add.at(carried, self._first_lane[pair[named]] + given["connection"][named], given["bytes"][named])
+        return np.maximum(carried, 1)
+
+    @property
     def over(self) -> bool:
         """Whether all tasks are over, or have failed."""
         return self.share == 1 or bool(((self._task["done"] >= 0) | (self._task["state"] == TASK_FAILED)).all())
@@ -183,21 +212,20 @@ class TaskRun:
     def result(self) -> TaskResult:
         """What has happened by now."""
         rows = self._task
-        times = [rows[name].copy() for name in ("ready", "began", "sent", "done", "acked")]
-        lane = np.where(rows["sent"] >= 0, rows["on"], -1)
-        return TaskResult(self.graph, *times, rows["state"] == TASK_FAILED, lane, self.fabric.now_ps)
+        ready, began, sent, done, acked = (rows[name].copy() for name in ("ready", "began", "sent", "done", "acked"))
+        lane = np.where(sent >= 0, rows["on"], -1)
+        failed = rows["state"] == TASK_FAILED
+        return TaskResult(self.graph, ready, began, sent, done, acked, failed, lane, self.fabric.now_ps)
 
     @property
     def _task(self) -> NDArray[np.void]:
         return self._hs.task
 
     def _connect(self) -> None:
-        pairs = self._pairs
-        source, destination = (np.repeat(ends, pairs.lanes) for ends in (pairs.source, pairs.destination))
-        room = len(self.fabric.hs.qp) // 2
-        if len(source) > room:
-            raise DetourError(f"the workload needs {len(source)} connections; the fabric was made for {room}")
-        self.fabric.connect(list(zip(source.tolist(), destination.tolist(), strict=True)))
+        ends, room = self.connections, len(self.fabric.hs.qp) // 2
+        if len(ends) > room:
+            raise DetourError(f"the workload needs {len(ends)} connections; the fabric was made for {room}")
+        self.fabric.connect([(source, destination) for source, destination in ends.tolist()])
 
     def _install(self) -> None:
         """Writes the tables of tasks, and every host's agenda: what waits for its time only."""

@@ -136,7 +136,7 @@ class TaskGraph:
         pairs, n = self.dependencies, len(self.tasks)
         if pairs.ndim != 2 or pairs.shape[1] != 2 or self.starts.shape != (len(pairs),):
             raise DetourError(f"dependencies have shape {pairs.shape}; wanted are pairs, and a flag for each")
-        if (k := self._first(((pairs < 0) | (pairs >= n)).any(axis=1))) is not None:
+        if (k := self._first((pairs.min(axis=1) < 0) | (pairs.max(axis=1) >= n))) is not None:
             raise DetourError(f"task {pairs[k, 1]} would wait for task {pairs[k, 0]}; there are tasks 0 to {n - 1}")
         first, then = self.tasks[pairs[:, 0]], self.tasks[pairs[:, 1]]
         known = then["source"] == first["source"]
