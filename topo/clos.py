@@ -8,8 +8,9 @@ from detour.topo.builder import Builder, check_limits
 from detour.topo.topology import Topology
 
 
-def leaf_spine(leaves: int, spines: int, hosts: int, cables: int = 1) -> Topology:
-    """Every leaf joined to every spine by `cables` parallel links, `hosts` hosts a leaf; one group, leaves first.
+def leaf_spine(leaves: int, spines: int, hosts: int, cables: int = 1, speed: float = 1.0) -> Topology:
+    """Every leaf joined to every spine by `cables` parallel links, each `speed` times as fast as a host's; `hosts`
+    hosts a leaf; one group, leaves first.
 
     Raises:
         DetourError: the rule that the parameters break.
@@ -18,6 +19,7 @@ def leaf_spine(leaves: int, spines: int, hosts: int, cables: int = 1) -> Topolog
         if value < 1:
             raise DetourError(f"leaf-spine: {name}={value} is less than 1")
     spec = f"leaf-spine:leaves={leaves},spines={spines},hosts={hosts}" + (f",cables={cables}" if cables != 1 else "")
+    spec += f",speed={speed!r}" if speed != 1 else ""
     check_limits(spec, leaves + spines, leaves * hosts, ports=max(hosts + spines * cables, leaves * cables))
     builder = Builder("leaf-spine", spec)
     for leaf in range(leaves):
@@ -29,7 +31,7 @@ def leaf_spine(leaves: int, spines: int, hosts: int, cables: int = 1) -> Topolog
         for spine in range(spines):
             for cable in range(cables):
                 up, down = hosts + 1 + spine * cables + cable, leaf * cables + cable + 1
-                builder.connect("local", (leaf, up), (leaves + spine, down))
+                builder.connect("local", (leaf, up), (leaves + spine, down), speed)
     return builder.build(groups=1)
 
 

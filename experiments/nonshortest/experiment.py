@@ -19,6 +19,7 @@ from detour.base.errors import DetourError
 from detour.base.records import extended, from_json, given
 from detour.base.times import US
 from detour.control.routes.adaptive import check_routing
+from detour.control.topology_files import open_topology
 from detour.experiments import running
 from detour.experiments.measure import RunTimes
 from detour.experiments.nonshortest import paper
@@ -182,9 +183,18 @@ def decode(value: Any) -> NonshortestRun:
 
 
 def find_topology(name: str) -> tuple[str, Topology]:
-    """(D1, D2, D3 or the text itself, topology)"""
+    """(D1, D2, D3 or the text itself, topology). Of a file or of code of one's own the text says in which state.
+
+    Raises:
+        DetourError: there is no such topology, or its links have rates of their own, which ceilings do not count.
+    """
     known = paper.TOPOLOGIES.get(name.upper())
-    return (name.upper(), parse_topology(known)) if known else (name, parse_topology(name))
+    if known:
+        return name.upper(), parse_topology(known)
+    topology = open_topology(name)
+    if topology.rate_bps or any(link.speed != 1 or link.delay_ps is not None for link in topology.links):
+        raise DetourError(f"{name}: its links have rates or delays of their own; here all links are alike")
+    return (topology.spec if "#" in topology.spec else name), topology
 
 
 def default_pairs(topology: str, pattern: str) -> tuple[int, ...]:

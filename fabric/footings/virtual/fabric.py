@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -27,7 +28,7 @@ from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
 from detour.control import schema
 from detour.control.entries import Plan, difference
-from detour.control.planner import plan
+from detour.control.planner import planner
 from detour.control.routes.adaptive import group_links
 from detour.control.routes.hashes import DETOUR_BIT, PATHS, probe_ports
 from detour.engine.clock import Virtual
@@ -111,7 +112,8 @@ class VirtualFabric(NetworkFabric):
         Raises:
             DetourError: the scheme does not fit the topology, or a parameter is out of range.
         """
-        self.scheme, self.settings = scheme, settings or RunSettings()
+        settings = settings or RunSettings()
+        self.scheme, self.settings = scheme, replace(settings, links=settings.links.of(topology))
         self.config = self.settings.host_config(scheme)
         terms = FabricTerms(scheme.policy, self.config, self.settings.links.rate_bps, self.settings.seed)
         hs = _make_hosts(topology, self.config, self.settings, queue_pairs)
@@ -163,12 +165,10 @@ class VirtualFabric(NetworkFabric):
     def _plan(self) -> tuple[str, Plan]:
         """The P4 program of all switches, and their entries."""
         policy = self.scheme.policy
-        return policy.program, plan(self.topology, policy)
+        return policy.program, planner(self.scheme.planner)(self.topology, policy, NONE)
 
     def _cable(self, link: Link) -> CableTerms:
-        links = self.settings.links
-        delay = links.delay_ps(link.kind) if link.delay_ps is None else link.delay_ps
-        return round(links.speed_bps(link.kind) * link.speed), delay
+        return self.settings.links.rate_of(link), self.settings.links.delay_of(link)
 
     def _add_loss(self) -> None:
         for link in self.topology.links:
@@ -233,6 +233,7 @@ class VirtualFabric(NetworkFabric):
     def replan(self, failures: Failures) -> int:
         """Routes around failures, straight in the tables of all switches; returns the entries written. Links do not
         change (`apply_failures`)."""
+        plan = planner(self.scheme.planner)
         if self._held is None:
             self._held = plan(self.topology, self.scheme.policy, self.failures)
         wanted = plan(self.topology, self.scheme.policy, failures)
