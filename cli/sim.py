@@ -14,17 +14,26 @@ from detour.cli.output import Page, present, timed_bar
 from detour.cli.parser import Parser, command
 
 if TYPE_CHECKING:
-    from detour.experiments.sim.results import SimResult, SizeBin
-    from detour.experiments.sim.run import SimRun
+    from detour.experiments.sim.plan import SimPlan
+    from detour.experiments.sim.results import SimResult
+    from detour.experiments.sim.run import SimProgress, SimRun
+    from detour.experiments.sim.settings import SimOptions
 
-_SCHEME = "SprayLERP"
+_SHOWN_STEPS = 16
 
 
 def register(commands: Any) -> None:
     """Adds this command."""
-    sim = command(commands, "sim", "run a workload on any topology in virtual time: completion times, slowdown", _sim)
+    text = "run a workload on any topology in virtual time: completion times, slowdown, use of links"
+    sim = command(commands, "sim", text, _sim)
+    sim.add_argument(
+        "scenario", nargs="?", type=Path, metavar="SCENARIO", help="a YAML file that says it all (docs/sim.md)"
+    )
     _what(sim)
     _fabric(sim)
+    sim.add_argument(
+        "--place", action="store_true", help="twice, with a placement's paths and with ECMP's: how much faster it is"
+    )
     sim.add_argument(
         "--plot", type=Path, nargs="?", const=Path("sim.png"), metavar="FILE", help="draw it all (sim.png; .svg, .pdf)"
     )
@@ -32,16 +41,24 @@ def register(commands: Any) -> None:
 
 
 def _what(sim: Parser) -> None:
-    sim.add_argument("--topo", metavar="T", help="like leaf-spine:leaves=4,spines=4,hosts=8, d1, fat-tree:k=8")
+    sim.add_argument("--topo", metavar="T", help="like leaf-spine:leaves=4,spines=4,hosts=8, d1, a file, FILE.py:NAME")
     sim.add_argument(
-        "--workload", metavar="W", help="a pattern like permutation:bytes=1e6,seed=3, or a flow file of ns-3's"
+        "--workload",
+        metavar="W",
+        help="a pattern (permutation:bytes=1e6), a collective (ring:bytes=1e8), a job file, a flow file, FILE.py:NAME",
     )
-    sim.add_argument("--scheme", metavar="S", help=f"transport, choice of paths, congestion control ({_SCHEME})")
+    sim.add_argument("--scheme", metavar="S", help="transport, choice of paths, congestion control (SprayLERP)")
     sim.add_argument("--cc", metavar="C", help="another congestion control than the scheme's: dctcp, dcqcn, fixed")
+    sim.add_argument("--program", metavar="P4INFO,JSON", help="a P4 program of your own in all switches")
+    sim.add_argument(
+        "--connections",
+        metavar="N",
+        help="of two hosts at most, for messages of jobs (1); flows have their own",
+    )
     sim.add_argument(
         "--duration", metavar="TIME", help="virtual time after which the run ends, like 2ms (when all is delivered)"
     )
-    sim.add_argument("--seed", type=int, default=1, metavar="N", help="of all that is random (1)")
+    sim.add_argument("--seed", metavar="N", help="of all that is random (1)")
 
 
 def _fabric(sim: Parser) -> None:
@@ -59,46 +76,76 @@ def _fabric(sim: Parser) -> None:
 
 
 def _sim(options: argparse.Namespace) -> None:
-    for name in ("topo", "workload"):
-        if getattr(options, name) is None:
-            raise DetourError(f"sim needs --{name} (try `detour sim --help`)")
-    from detour.control.graph_files import topology_from
     from detour.experiments.sim import report
     from detour.experiments.sim.results import by_size, result_of
-    from detour.experiments.sim.run import run_graph
-    from detour.experiments.sim.settings import SimOptions, settings_of
-    from detour.experiments.sim.workloads import workload_from
-    from detour.fabric.footings.virtual.scheme import scheme
+    from detour.experiments.sim.run import run_workload
 
-    said = SimOptions(
-        rate=options.rate, delay=options.delay, buffer=options.buffer, loss=options.loss, ecn=options.ecn,
-        fail=options.fail, reroute_after=options.reroute_after, duration=options.duration, seed=options.seed,
-        cc=options.cc,
-    )  # fmt: skip
     report.check_folder(options.out)
     report.check_plot(options.plot)
-    topology = topology_from(options.topo)
-    settings = settings_of(topology, scheme(options.scheme or _SCHEME), said)
-    graph = workload_from(options.workload, topology, settings.links.rate_bps, settings.seed)
+    plan = _plan(options)
+    if options.place:
+        _place(options, plan)
+        return
     with timed_bar("sim", options.json) as update:
-        run = run_graph(topology, graph, settings, _meter(update, graph.message_bytes, settings.duration_ps))
-    result, bins = result_of(run), by_size(run)
+        run = run_workload(plan.topology, plan.workload, plan.settings, _meter(update, plan))
+    _files(options, run)
+    result = result_of(run)
+    present(result, options, lambda page: show_sim(page, run, result, by_size(run)))
+
+
+def _plan(options: argparse.Namespace) -> SimPlan:
+    from dataclasses import fields
+
+    from detour.experiments.sim.placed import PLACED_SCHEME
+    from detour.experiments.sim.plan import plan_of
+    from detour.experiments.sim.scenario import read_scenario
+    from detour.experiments.sim.settings import SimOptions
+
+    said = {each.name: getattr(options, each.name) for each in fields(SimOptions)}
+    given = SimOptions(**(said | {"fail": tuple(options.fail)}))
+    if options.scenario is None:
+        return plan_of(_named(given, options, PLACED_SCHEME))
+    scenario = read_scenario(options.scenario)
+    with scenario.blaming(given):
+        return plan_of(_named(scenario.under(given), options, PLACED_SCHEME))
+
+
+def _named(said: SimOptions, options: argparse.Namespace, scheme: str) -> SimOptions:
+    """With the scheme that placements need, if none is named."""
+    from dataclasses import replace
+
+    return replace(said, scheme=scheme) if options.place and said.scheme is None else said
+
+
+def _place(options: argparse.Namespace, plan: SimPlan) -> None:
+    from detour.experiments.sim.placed import placed_result, run_both
+
+    if plan.settings.failures:
+        raise DetourError("--place is for whole fabrics: nobody places again when a link fails; leave --fail out")
+    with timed_bar("sim", options.json) as update:
+        ecmp, placed = run_both(plan, _meter(update, plan))
+    _files(options, placed)
+    result = placed_result(ecmp, placed)
+    present(result, options, lambda page: _show_placed(page, ecmp, placed))
+
+
+def _files(options: argparse.Namespace, run: SimRun) -> None:
+    from detour.experiments.sim import report
+
     if options.out:
-        report.write(options.out, run, options.workload)
+        report.write(options.out, run)
     if options.plot:
         report.plot(options.plot, run)
-    present(result, options, lambda page: show_sim(page, run, result, bins))
 
 
-def _meter(
-    update: Callable[[float, float, str], None], total: int, duration_ps: int | None
-) -> Callable[[float, float], None]:
+def _meter(update: Callable[[float, float, str], None], plan: SimPlan) -> SimProgress:
     """How far a run is: by bytes, or by time where that is further."""
-    begun = time.monotonic()
+    begun, total = time.monotonic(), max(plan.workload.graph.message_bytes, 1)
+    duration_ps = plan.settings.duration_ps
 
     def report(arrived: float, seconds: float) -> None:
         passed = max(time.monotonic() - begun, 1e-9)
-        fraction = arrived / max(total, 1)
+        fraction = arrived / total
         if duration_ps is not None:
             fraction = max(fraction, seconds * 1e12 / duration_ps)
         update(fraction, 1.0, f"{arrived / passed / 1e6:.0f} MB/s, {seconds * 1e6:.0f} us")
@@ -106,18 +153,23 @@ def _meter(
     return report
 
 
-def show_sim(page: Page, run: SimRun, result: SimResult, bins: list[SizeBin]) -> None:
+def _head(page: Page, run: SimRun) -> None:
+    page.print(f"{run.workload.text} on {run.topology.spec}")
+    page.print(f"{run.settings.scheme.name}, {run.settings.links.rate_bps / 1e9:g} Gb/s")
+
+
+def show_sim(page: Page, run: SimRun, result: SimResult, bins: list[Any]) -> None:
     """Tables, and what happened in sentences."""
     from detour.base.quantities import time_text
     from detour.cli.output import bytes_text
     from detour.experiments.sim.tables import sim_tables
 
-    page.print(f"{run.topology.spec}, {run.settings.scheme.name}, {run.settings.links.rate_bps / 1e9:g} Gb/s")
-    page.tables(sim_tables(result, bins))
+    _head(page, run)
+    page.tables(sim_tables(result, bins, _SHOWN_STEPS))
     missing = result.bytes - result.delivered_bytes
     page.print(
         f"{result.completed} of {result.flows} flows complete, {bytes_text(result.delivered_bytes)} delivered"
-        + (f", {bytes_text(missing)} missing" if missing else "")
+        + (f", {bytes_text(missing)} missing," if missing else "")
         + f" in {time_text(run.end_ps)} of virtual time"
     )
     page.print(
@@ -126,3 +178,19 @@ def show_sim(page: Page, run: SimRun, result: SimResult, bins: list[SizeBin]) ->
     )
     if run.stuck:
         page.print(run.stuck)
+
+
+def _show_placed(page: Page, ecmp: SimRun, placed: SimRun) -> None:
+    """Steps both ways, and all of it."""
+    from detour.experiments.sim.placed import all_of_it, compared_steps
+    from detour.experiments.sim.results import result_of
+    from detour.experiments.sim.tables import placed_table
+
+    _head(page, placed)
+    steps = compared_steps(result_of(ecmp).steps, result_of(placed).steps)
+    whole = all_of_it(ecmp, placed)
+    page.table(placed_table([*steps[:_SHOWN_STEPS], whole]))
+    if len(steps) > _SHOWN_STEPS:
+        page.print(f"the first {_SHOWN_STEPS} of {len(steps)} steps; --json has all")
+    if whole.faster is not None:
+        page.print(f"a placement makes it {whole.faster:.2f} times as fast as ECMP's hashes do")

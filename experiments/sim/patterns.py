@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads by name: `permutation:bytes=1e6,seed=3`. One registry says which there are and what each can be told.
+"""Patterns by name: `permutation:bytes=1e6,seed=3`. One table says which there are and what each can be told.
 
 Pairs are those of `nonshortest.workloads` and of `rivals.workloads`; here every pair gets one message, all at once or
 spread at random over a time, and `poisson` flows that come whatever became of those before them (open loop).
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from detour.base.errors import DetourError
 from detour.base.quantities import bytes_of, fraction_of, time_ps_of
 from detour.base.times import MS
 from detour.experiments.nonshortest import workloads as published
-from detour.fabric.workloads.flow_table import FLOW, MOST_FLOWS, FlowTable, check_flows, in_order
+from detour.fabric.workloads.flow_table import FLOW, MOST_FLOWS, FlowTable, in_order
 from detour.fabric.workloads.sizes import SYNTHETIC, SizeDistribution, poisson_starts, read_sizes
 from detour.topo import Topology
 from detour.topo.keyvalues import check_keys, split_spec, whole_number
@@ -54,21 +54,16 @@ class PatternKind:
     takes: Mapping[str, str]
 
 
-def flows_of_pattern(text: str, topology: Topology, rate_bps: int, seed: int) -> FlowTable:
-    """The flows of `name:parameter=value,...`. `seed`: of the run, where the text gives none.
+def flows_of_pattern(kind: PatternKind, text: str, of: DrawnFor) -> FlowTable:
+    """The flows of `name:parameter=value,...`, the name of which is that of `kind`.
 
     Raises:
-        DetourError: there is no such name or parameter, a value is none, or the topology has no such pattern.
+        DetourError: there is no such parameter, a value is none, or the topology has no such pattern.
     """
-    name, given = split_spec(text)
-    kind = NAMED_WORKLOADS.get(name.lower())
-    if kind is None:
-        raise DetourError(f"workload {text!r}: there is no {name!r}; allowed: {', '.join(NAMED_WORKLOADS)}, or a file")
+    _, given = split_spec(text)
     check_keys(text, given, (), tuple(kind.takes))
     values = {key: _read(text, key, value) for key, value in given.items()}
-    table = in_order(kind.draw(DrawnFor(topology, rate_bps, values.get("seed", seed)), values))
-    check_flows(table, len(topology.hosts), f"workload {text!r}")
-    return table
+    return in_order(kind.draw(replace(of, seed=values.get("seed", of.seed)), values))
 
 
 def _read(text: str, key: str, value: str) -> Any:
@@ -161,18 +156,6 @@ def _permutation(of: DrawnFor, values: PatternValues) -> FlowTable:
     return _messages([*zip(order, order[1:] + order[:1], strict=True)], of, values)
 
 
-def _ring(of: DrawnFor, values: PatternValues) -> FlowTable:
-    hosts = len(of.topology.hosts)
-    return _messages([(host, (host + 1) % hosts) for host in range(hosts)], of, values)
-
-
-def _all_to_all(of: DrawnFor, values: PatternValues) -> FlowTable:
-    hosts = len(of.topology.hosts)
-    if hosts * (hosts - 1) > MOST_FLOWS:
-        raise DetourError(f"all-to-all of {hosts} hosts has {hosts * (hosts - 1)} flows; at most {MOST_FLOWS}")
-    return _messages([(a, b) for a in range(hosts) for b in range(hosts) if a != b], of, values)
-
-
 def _incast(of: DrawnFor, values: PatternValues) -> FlowTable:
     """`senders` hosts send to one; `receivers` such groups, of different hosts."""
     hosts = len(of.topology.hosts)
@@ -230,8 +213,6 @@ NAMED_WORKLOADS: dict[str, PatternKind] = {
     "advc": PatternKind(_part("advc"), "from every group to the ones that follow it", _SOME),
     "two-jobs": PatternKind(_part("two-jobs"), "hosts of two random jobs, each among its own", _SOME),
     "bit-reverse": PatternKind(_whole("bit-reverse"), "to the host whose number has its bits reversed", _MESSAGES),
-    "ring": PatternKind(_ring, "every host to the next one", _MESSAGES),
-    "all-to-all": PatternKind(_all_to_all, "every host to every other one", _MESSAGES),
     "incast": PatternKind(
         _incast,
         "many to one",

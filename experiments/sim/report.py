@@ -62,7 +62,7 @@ def _needs_matplotlib(option: str) -> None:
         raise DetourError(f"{option} needs matplotlib: pip install 'detour-fabric[plot]'")
 
 
-def write(folder: Path, run: SimRun, workload: str) -> None:
+def write(folder: Path, run: SimRun) -> None:
     """Writes all files.
 
     Raises:
@@ -74,8 +74,8 @@ def write(folder: Path, run: SimRun, workload: str) -> None:
         _write_csv(folder / "flows.csv", columns)
         if importlib.util.find_spec("pyarrow") is not None:
             _write_parquet(folder / "flows.parquet", columns)
-        (folder / "result.json").write_text(json.dumps(document(run, workload), indent=1) + "\n")
-        (folder / "report.html").write_text(page(run, document(run, workload)))
+        (folder / "result.json").write_text(json.dumps(document(run), indent=1) + "\n")
+        (folder / "report.html").write_text(page(run, document(run)))
     except OSError as error:
         raise DetourError(f"{error.filename}: {error.strerror}") from None
 
@@ -103,7 +103,7 @@ def flow_columns(run: SimRun) -> dict[str, np.ndarray]:
         "ideal_us": run.ideal.task_ps[message] / US,
         "slowdown": _spread(len(graph), complete, slowdowns)[message],
     }
-    if not run.is_flows:
+    if not run.workload.flows:
         names = np.array([*graph.steps, ""])
         return {"step": names[graph.tasks["step"][message]], **found}
     lane, counts = run.tasks.lane[message], run.counts
@@ -143,12 +143,12 @@ def _write_parquet(file: Path, columns: dict[str, np.ndarray]) -> None:
     pyarrow.parquet.write_table(pyarrow.table(columns), file)
 
 
-def document(run: SimRun, workload: str) -> dict[str, Any]:
+def document(run: SimRun) -> dict[str, Any]:
     """result.json: what `--json` prints, what was run, and slowdowns by size."""
     settings = run.settings
     return as_json(result_of(run)) | {
         "topology": run.topology.spec,
-        "workload": workload,
+        "workload": run.workload.text,
         "scheme": settings.scheme.name,
         "congestion_control": settings.scheme.control,
         "seed": settings.seed,

@@ -18,8 +18,10 @@ from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.experiments.sim.sampling import LinkSeries, Sampler
 from detour.experiments.sim.settings import SimSettings, TimedFailure
+from detour.experiments.sim.workloads import SimWorkload
 from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.traffic.tasks import LANES, TaskResult, TaskRun, connections_of
+from detour.fabric.traffic.steered import steer
+from detour.fabric.traffic.tasks import TaskResult, TaskRun, connections_of
 from detour.fabric.workloads.ideal import IdealTimes, ideal_ps, wire_terms
 from detour.fabric.workloads.tasks import TaskGraph
 from detour.hosts.frames.wire import DATA_OVERHEAD
@@ -57,7 +59,7 @@ class SimRun:
 
     topology: Topology
     settings: SimSettings
-    graph: TaskGraph
+    workload: SimWorkload
     tasks: TaskResult
     ideal: IdealTimes
     counts: ConnectionCounts
@@ -69,34 +71,39 @@ class SimRun:
     stuck: str | None
 
     @property
-    def is_flows(self) -> bool:
-        """Whether every message has a connection of its own."""
-        return not len(self.graph.dependencies) and bool(self.graph.is_message.all())
+    def graph(self) -> TaskGraph:
+        """Of the workload."""
+        return self.workload.graph
 
 
-def run_graph(
+def run_workload(
     topology: Topology,
-    graph: TaskGraph,
+    workload: SimWorkload,
     settings: SimSettings,
     progress: SimProgress = lambda arrived, seconds: None,
+    *,
+    placed: bool = False,
 ) -> SimRun:
-    """Runs tasks until all are over, nothing can move any more, or the time of the run has passed.
+    """Runs a workload until all is over, nothing can move any more, or the time of the run has passed. `placed`: on
+    the paths of a placement, instead of those that hashes pick.
 
     Raises:
         DetourError: the scheme does not fit the topology, a parameter is out of range, or there are too many
             connections.
     """
-    lanes = LANES if len(graph.dependencies) else max(LANES, len(graph))
-    connections = connections_of(graph, lanes)
+    lanes = len(workload.graph) if workload.flows else settings.connections
+    connections = connections_of(workload.graph, lanes)
     if connections > MOST_CONNECTIONS:
         raise DetourError(f"the workload needs {connections} connections; at most {MOST_CONNECTIONS} are possible")
     with VirtualFabric(
         topology, settings.scheme, settings.of_run(connections), queue_pairs=max(connections, 1)
     ) as fabric:
-        tasks = TaskRun(fabric, graph, lanes=lanes)
+        tasks = TaskRun(fabric, workload.graph, lanes=lanes)
+        if placed:
+            steer(tasks, workload.pinned)
         sampler = Sampler(fabric)
         _go(fabric, tasks, sampler, TimedFaults(fabric, settings), settings.until_ps, progress)
-        return _found(fabric, tasks.result(), sampler, settings)
+        return _found(fabric, workload, tasks.result(), sampler, settings)
 
 
 def _go(
@@ -112,13 +119,15 @@ def _go(
     sampler.look()
 
 
-def _found(fabric: VirtualFabric, tasks: TaskResult, sampler: Sampler, settings: SimSettings) -> SimRun:
+def _found(
+    fabric: VirtualFabric, workload: SimWorkload, tasks: TaskResult, sampler: Sampler, settings: SimSettings
+) -> SimRun:
     counts = _counts(fabric)
     finish = tasks.finish_ps
     return SimRun(
         topology=fabric.topology,
         settings=settings,
-        graph=tasks.graph,
+        workload=workload,
         tasks=tasks,
         ideal=ideal_ps(tasks.graph, wire_terms(fabric.topology, settings.links)),
         counts=counts,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from detour.base.tables import Table, fixed, left, right
+from detour.experiments.sim.placed import ComparedStep
 from detour.experiments.sim.results import SimPercentiles, SimResult, SimStep, SizeBin
 
 
@@ -44,8 +45,8 @@ def bin_text(one: SizeBin) -> str:
     return f"{size_text(one.above_bytes)} to {size_text(one.up_to_bytes)}"
 
 
-def sim_tables(result: SimResult, bins: Sequence[SizeBin]) -> list[Table[Any]]:
-    """Completion times, slowdowns, slowdowns by size (where sizes differ), steps."""
+def sim_tables(result: SimResult, bins: Sequence[SizeBin], steps: int | None = None) -> list[Table[Any]]:
+    """Completion times, slowdowns, slowdowns by size (where sizes differ), the first so many steps."""
     rows = [SimRow("completion time, us", result.fct_us, 1), SimRow("slowdown", result.slowdown, 3)]
     main = Table((left("of flows", lambda row: row.what), *_percentile_columns(2)), rows)
     sizes = (
@@ -57,15 +58,27 @@ def sim_tables(result: SimResult, bins: Sequence[SizeBin]) -> list[Table[Any]]:
     if len(bins) > 1:
         found.append(Table(sizes, bins, "slowdown by size"))
     if result.steps:
-        found.append(_steps(result.steps))
+        found.append(_steps(result.steps[:steps], len(result.steps)))
     return found
 
 
-def _steps(steps: Sequence[SimStep]) -> Table[SimStep]:
+def _steps(steps: Sequence[SimStep], count: int) -> Table[SimStep]:
     columns = (
         left("step", lambda row: row.name),
         right("us", lambda row: fixed(row.us, 1)),
         right("ideal us", lambda row: fixed(row.ideal_us, 1), means="in an empty fabric"),
         right("slowdown", lambda row: fixed(row.us / row.ideal_us, 2) if row.us and row.ideal_us else None),
     )
-    return Table(columns, steps, "steps")
+    return Table(columns, steps, "steps" if len(steps) == count else f"the first {len(steps)} of {count} steps")
+
+
+def placed_table(rows: Sequence[ComparedStep]) -> Table[ComparedStep]:
+    """Steps by ECMP and placed."""
+    columns = (
+        left("step", lambda row: row.name),
+        right("ECMP us", lambda row: fixed(row.ecmp_us, 1)),
+        right("placed us", lambda row: fixed(row.placed_us, 1)),
+        right("ideal us", lambda row: fixed(row.ideal_us, 1), means="in an empty fabric"),
+        right("faster", lambda row: None if row.faster is None else f"{row.faster:.2f}x"),
+    )
+    return Table(columns, rows)
