@@ -101,8 +101,9 @@ def _plan(options: argparse.Namespace) -> SimPlan:
     from detour.experiments.sim.scenario import read_scenario
     from detour.experiments.sim.settings import SimOptions
 
-    said = {each.name: getattr(options, each.name) for each in fields(SimOptions)}
-    given = SimOptions(**(said | {"fail": tuple(options.fail)}))
+    said: dict[str, Any] = {each.name: getattr(options, each.name) for each in fields(SimOptions)}
+    said["fail"] = tuple(options.fail)
+    given = SimOptions(**said)
     if options.scenario is None:
         return plan_of(_named(given, options, PLACED_SCHEME))
     scenario = read_scenario(options.scenario)

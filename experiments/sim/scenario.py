@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -72,12 +73,12 @@ def read_scenario(file: Path) -> Scenario:
         raise DetourError(f"{file}: this is not YAML: {str(error).splitlines()[0]}") from None
     if not isinstance(root, yaml.MappingNode):
         raise DetourError(f"{file}: wanted are lines `key: value`, like `topo: d1`")
-    values: dict[str, str | tuple[str, ...]] = {}
+    values: dict[str, Any] = {}
     lines: dict[str, int] = {}
     for key, node in root.value:
         name = _name(file, key, values)
         values[name], lines[name] = _value(file, name, node), key.start_mark.line + 1
-    return Scenario(file, SimOptions(**values), lines)  # type: ignore[arg-type]
+    return Scenario(file, SimOptions(**values), lines)
 
 
 def _name(file: Path, key: yaml.Node, before: Mapping[str, object]) -> str:
