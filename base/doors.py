@@ -241,6 +241,17 @@ def _files() -> set[str]:
     return {str(module.__file__) for name, module in list(sys.modules.items()) if name.startswith(_PREFIX)}
 
 
+def function_of(name: str, found: Any, of: str) -> Callable[..., Any]:
+    """What is found, if it can be called. `of`: what it is to take, in words.
+
+    Raises:
+        DetourError: it cannot.
+    """
+    if not callable(found):
+        raise DetourError(f"{name} is a {type(found).__name__}, and not a function of {of}")
+    return found
+
+
 def call(what: str, function: Callable[..., Any], **values: Any) -> Any:
     """Calls what others have written, with values that its signature takes.
 

@@ -139,6 +139,8 @@ QP_RECORD = np.dtype(
         # and have not been used again (a byte each, the oldest in the lowest) and how many, what waits on shortest
         # paths (ticks; -1: not known) as of when (ps), mean of detours, when to look for silent paths (ps)
         "n_short tokens n_tokens short_wait short_time detour_wait silence_due "
+        # congestion control that is plugged in: address of what the QP has of it (`cc.own`)
+        "cc_own "
     )
 )
 """one row a queue pair"""
@@ -187,13 +189,13 @@ CQE = np.dtype(_ints("wr_id status opcode length imm qpn flags posted done"))
 MR_RECORD = np.dtype(_ints("used host pd base length access key registrations variation"))
 """one row a memory region; the last two are for its keys (`next_key`) and outlive it"""
 
-CTL = np.dtype(_ints("kind qp psn count ce has_delay delay syndrome dst_hi dst_lo final_hi sport qpn cand"))
+CTL = np.dtype(_ints("kind qp psn count ce has_delay delay syndrome dst_hi dst_lo final_hi sport qpn cand hops"))
 """one row a control message that waits to be sent"""
 
 FRAME = np.dtype(
     _ints(
         "src_hi src_lo dst_hi dst_lo ce sport has_delay delay qpn psn opcode solicited count "
-        "va rkey dma_length imm payload length syndrome msn trigger base bitmap reflected cand end ack_request"
+        "va rkey dma_length imm payload length syndrome msn trigger base bitmap reflected cand end ack_request hops"
     )
 )
 """what the parser found in the frame that just came in"""
