@@ -156,7 +156,9 @@ def load(text: str, what: str = "what is named") -> Any:
 
 def _is_its_own(module: ModuleType, key: str) -> bool:
     value = getattr(module, key)
-    return not inspect.ismodule(value) and getattr(value, "__module__", module.__name__) == module.__name__
+    if inspect.isclass(value) or callable(value):
+        return getattr(value, "__module__", None) == module.__name__
+    return not inspect.ismodule(value) and type(value).__module__ != "__future__"
 
 
 def pinned(text: str) -> str:

@@ -200,7 +200,7 @@ def test_swift_aims_at_its_delay() -> None:
     after = 10.1 * (1 - 0.8 * (24 - 18) / 24)
     assert acked(hosts, now=100 * US, rtt=24 * US, has_delay=1, hops=4) == pytest.approx(after)
     assert acked(hosts, now=110 * US, rtt=24 * US, has_delay=1, hops=4) == pytest.approx(after)  # once a round trip
-    assert acked(hosts, now=130 * US, rtt=400 * US, has_delay=1, hops=4) == pytest.approx(after / 2)  # max_mdf
+    assert acked(hosts, now=600 * US, rtt=400 * US, has_delay=1, hops=4) == pytest.approx(after / 2)  # max_mdf
 
 
 def test_swift_paces_windows_below_a_packet() -> None:
