@@ -156,7 +156,9 @@ def load(text: str, what: str = "what is named") -> Any:
 
 def _is_its_own(module: ModuleType, key: str) -> bool:
     value = getattr(module, key)
-    return not inspect.ismodule(value) and getattr(value, "__module__", module.__name__) == module.__name__
+    if inspect.isclass(value) or callable(value):
+        return getattr(value, "__module__", None) == module.__name__
+    return not inspect.ismodule(value) and type(value).__module__ != "__future__"
 
 
 def pinned(text: str) -> str:
@@ -239,6 +241,17 @@ def _line(error: BaseException) -> str:
 
 def _files() -> set[str]:
     return {str(module.__file__) for name, module in list(sys.modules.items()) if name.startswith(_PREFIX)}
+
+
+def function_of(name: str, found: Any, of: str) -> Callable[..., Any]:
+    """What is found, if it can be called. `of`: what it is to take, in words.
+
+    Raises:
+        DetourError: it cannot.
+    """
+    if not callable(found):
+        raise DetourError(f"{name} is a {type(found).__name__}, and not a function of {of}")
+    return found
 
 
 def call(what: str, function: Callable[..., Any], **values: Any) -> Any:

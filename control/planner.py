@@ -84,9 +84,7 @@ def _check_sizes(switch: Switch, entities: list[Entity]) -> None:
 
 
 def _adopt(name: str, found: Any) -> EntryPlanner:
-    function: Any = found
-    if not callable(function):
-        raise DetourError(f"{name} is a {type(found).__name__}, and not a function of topology, policy and failures")
+    function = doors.function_of(name, found, "topology, policy and failures")
 
     def guarded_plan(topology: Topology, policy: Policy, failures: Failures) -> Plan:
         with doors.blaming(name):

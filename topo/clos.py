@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clos networks: two-level leaf-spine and three-level fat-tree (Al-Fares et al., SIGCOMM 2008)."""
+"""Clos networks: two-level leaf-spine, three-level fat-tree (Al-Fares et al., SIGCOMM 2008), and one with a plane for
+every rail of GPU servers."""
 
 from __future__ import annotations
 
@@ -70,3 +71,38 @@ def fat_tree(k: int, blocking: int = 1) -> Topology:
                 core = k * k + up * half + i
                 builder.connect("global", (first + half + up, half + 1 + i), (core, pod + 1))
     return builder.build(groups=k)
+
+
+def rail_clos(pods: int, rails: int, servers: int, spines: int, cores: int = 1) -> Topology:
+    """Rail-optimised and multi-plane: `servers` servers a pod have a NIC for each of `rails` rails, and a host here is
+    such a NIC. The NICs of a rail and a pod share a leaf; the leaves of a rail share a plane of `spines` spines. Planes
+    meet in `cores` cores, of which each is joined to one spine of every plane.
+
+    Inside a rail a packet passes at most three switches, between rails five. All are one group; leaves come first, pod
+    by pod, so the NIC of rail r of server s of pod p is host (p * rails + r) * servers + s.
+
+    Raises:
+        DetourError: the rule that the parameters break.
+    """
+    given = {"pods": pods, "rails": rails, "servers": servers, "spines": spines, "cores": cores}
+    for name, value in given.items():
+        if value < 1:
+            raise DetourError(f"rail-clos: {name}={value} is less than 1")
+    spec = "rail-clos:" + ",".join(f"{name}={value}" for name, value in given.items())
+    leaves, above = pods * rails, rails * spines
+    ports = max(servers + spines, pods + -(-cores // spines), rails)
+    check_limits(spec, leaves + above + cores, leaves * servers, ports)
+    builder = Builder("rail-clos", spec)
+    for index in range(leaves + above + cores):
+        builder.add_switch(group=0, position=index, tier=(index >= leaves) + (index >= leaves + above))
+        builder.add_hosts(index, servers if index < leaves else 0)
+    for leaf in range(leaves):
+        pod, rail = divmod(leaf, rails)
+        for spine in range(spines):
+            builder.connect("local", (leaf, servers + 1 + spine), (leaves + rail * spines + spine, pod + 1))
+    for core in range(cores):
+        turn, spine = divmod(core, spines)
+        for rail in range(rails):
+            up = leaves + rail * spines + spine
+            builder.connect("local", (up, pods + 1 + turn), (leaves + above + core, rail + 1))
+    return builder.build(groups=1)

@@ -17,9 +17,10 @@ from typing import Any
 
 from detour.base import doors
 from detour.base.errors import DetourError
-from detour.topo.clos import fat_tree, leaf_spine
+from detour.topo.clos import fat_tree, leaf_spine, rail_clos
 from detour.topo.dragonfly import dragonfly
 from detour.topo.expander import booted
+from detour.topo.grids import hyperx, torus
 from detour.topo.keyvalues import check_keys, split_spec, whole_number
 from detour.topo.listed import topology_of_graph
 from detour.topo.topology import Topology
@@ -46,6 +47,9 @@ FAMILIES: dict[str, Family | str] = {
     "dragonfly": Family(dragonfly, ("p", "a", "h"), ("g", "wiring"), ("wiring",)),
     "leaf-spine": Family(leaf_spine, ("leaves", "spines", "hosts")),
     "fat-tree": Family(fat_tree, ("k",), ("blocking",)),
+    "rail-clos": Family(rail_clos, ("pods", "rails", "servers", "spines"), ("cores",)),
+    "torus": Family(torus, ("dims",), ("hosts",), ("dims",)),
+    "hyperx": Family(hyperx, ("dims",), ("hosts",), ("dims",)),
     "fcplus": Family(booted.fcplus, ("n", "s"), ("v", "hosts", "p", "seed", "grown")),
     "fc": Family(booted.fc, ("n", "s", "k"), ("hosts", "p", "seed", "grown")),
     "jellyfish": Family(booted.jellyfish, ("n", "s"), ("hosts", "p", "seed", "grown")),

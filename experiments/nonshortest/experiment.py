@@ -67,7 +67,7 @@ class NonshortestSelection:
     `message_bytes`: 0: endless connections; else one message each and completion times. `loss`: probability with which
     a link between switches loses a frame. `hosts`: changes to `HostConfig` on top of a scheme's own (`host_changes`).
     `step_bytes`: K of the schemes that mark by steps, `None`: theirs. `overhead_bytes`: what a frame takes on a link
-    beside its own bytes."""
+    beside its own bytes. `control`: another congestion control for all schemes (`hosts.cc.pinned`)."""
 
     topology: str
     pattern: str
@@ -86,6 +86,7 @@ class NonshortestSelection:
     settings: tuple[tuple[str, Setting], ...] = ()
     without: str | None = None
     first_seed: int = 1
+    control: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,7 +277,7 @@ def _point(name: str, topology: Topology, what: NonshortestSelection, one: Schem
         pairs=what.pairs[0],
         seed=what.first_seed,
         threshold=setting.threshold,
-        control=setting.control,
+        control=what.control or setting.control,
         ecn_bytes=setting.ecn_bytes,
         pmax=setting.pmax,
         delays_us=what.delays_us,

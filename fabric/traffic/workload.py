@@ -53,9 +53,7 @@ def _between_groups(name: str) -> Pattern:
 
 
 def _adopt(name: str, found: Any) -> Pattern:
-    function: Any = found
-    if not callable(function):
-        raise DetourError(f"{name} is a {type(found).__name__}, and not a function of topology and generator")
+    function = doors.function_of(name, found, "topology and generator")
 
     def pairs(topology: Topology, rng: random.Random) -> list[HostPair]:
         with doors.blaming(name):

@@ -42,10 +42,11 @@ from detour.fabric.footings.settings import FabricTerms
 from detour.fabric.footings.virtual.load import install, read_back, rewrite
 from detour.fabric.footings.virtual.scheme import RunSettings, Scheme
 from detour.fabric.footings.virtual.watch import DeadlockFound, DeadlockWatch
+from detour.hosts.cc import algorithm
 from detour.hosts.config import HostConfig
 from detour.hosts.state import Hosts, make_hosts
 from detour.hosts.verbs.bulk import Flows, connect_many, path_packets, post_many
-from detour.hosts.verbs.verbs import CongestionControl, Device, PathChoice, Transport
+from detour.hosts.verbs.verbs import Device, PathChoice, Transport
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
 from detour.topo.topology import Link
@@ -78,11 +79,6 @@ _CHOICE = {
     "reps": PathChoice.REPS,
     "swap": PathChoice.SWAPPING,
     "bend": PathChoice.BENDING,
-}
-_CONTROL = {
-    "dctcp": CongestionControl.DCTCP,
-    "dcqcn": CongestionControl.DCQCN,
-    "fixed": CongestionControl.FIXED,
 }
 
 
@@ -261,7 +257,7 @@ class VirtualFabric(NetworkFabric):
             ends[:, 0],
             ends[:, 1],
             transport=_TRANSPORT[self.scheme.transport],
-            congestion_control=_CONTROL[self.scheme.control],
+            congestion_control=algorithm(self.scheme.control),
             reordering=self.scheme.reorder,
             ports=ports,
             auto=self.scheme.paths in _CHOICE,

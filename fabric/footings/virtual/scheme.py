@@ -19,11 +19,13 @@ from detour.base.times import US
 from detour.control.planner import SHORTEST_PATHS
 from detour.control.policy import MAX_LOSSLESS, Amount, Ecn, Policy, RedMarking, Routing, StepMarking
 from detour.engine.buffers import Buffers, headroom
+from detour.hosts import cc
 from detour.hosts.config import LITERAL_LOSS, HostConfig
 from detour.topo.topology import Link, Topology
 
 TransportName: TypeAlias = Literal["lerp", "gbn"]
-Control: TypeAlias = Literal["dctcp", "dcqcn", "fixed"]
+Control: TypeAlias = str
+"""what `hosts.cc.algorithm` knows: `dctcp`, `dcqcn`, `fixed`, or one of one's own"""
 PathControl: TypeAlias = Literal[
     "telemetry", "shortest", "detour", "pinned", "spray", "oblivious", "valiant", "reps", "swap", "bend"
 ]
@@ -152,6 +154,14 @@ class Scheme:
             threshold=self.threshold if self.routing == "adaptive" else 0,
             channels=self.channels if self.channels > 1 or self.guarded else 0,
         )
+
+    def with_control(self, text: str) -> Scheme:
+        """The same with another congestion control (`hosts.cc.algorithm`).
+
+        Raises:
+            DetourError: there is none of that name.
+        """
+        return replace(self, control=cc.pinned(text))
 
     def with_threshold(self, packets: int) -> Scheme:
         """The same with another T."""
