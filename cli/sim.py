@@ -48,7 +48,9 @@ def _what(sim: Parser) -> None:
         help="a pattern (permutation:bytes=1e6), a collective (ring:bytes=1e8), a job file, a flow file, FILE.py:NAME",
     )
     sim.add_argument("--scheme", metavar="S", help="transport, choice of paths, congestion control (SprayLERP)")
-    sim.add_argument("--cc", metavar="C", help="another congestion control than the scheme's: dctcp, dcqcn, fixed")
+    sim.add_argument(
+        "--cc", metavar="C", help="another congestion control than the scheme's: dctcp, dcqcn, fixed, FILE.py:NAME"
+    )
     sim.add_argument("--program", metavar="P4INFO,JSON", help="a P4 program of your own in all switches")
     sim.add_argument(
         "--connections",

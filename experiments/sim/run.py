@@ -95,8 +95,9 @@ def run_workload(
     connections = connections_of(workload.graph, lanes)
     if connections > MOST_CONNECTIONS:
         raise DetourError(f"the workload needs {connections} connections; at most {MOST_CONNECTIONS} are possible")
+    chosen = settings.of_run(connections)
     with VirtualFabric(
-        topology, settings.scheme, settings.of_run(connections), queue_pairs=max(connections, 1)
+        topology, settings.scheme, chosen, queue_pairs=max(connections, 1), own=settings.program
     ) as fabric:
         tasks = TaskRun(fabric, workload.graph, lanes=lanes)
         if placed:

@@ -14,6 +14,7 @@ from detour.base.quantities import bytes_of, fraction_of, rate_bps_of, time_ps_o
 from detour.base.times import MS, US
 from detour.control.policy import Amount, NoMarking, RedMarking, StepMarking
 from detour.experiments.running import window
+from detour.fabric.footings.virtual.own_program import OwnProgram, read_program
 from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory, scheme
 from detour.topo import Topology, parse_failure
 from detour.topo.failures import Failure, failure_name
@@ -75,6 +76,7 @@ class SimSettings:
     jobs share them; flows have one each."""
 
     scheme: Scheme
+    program: OwnProgram | None = None
     links: LinkSettings = field(default_factory=LinkSettings)
     memory: SwitchMemory = field(default_factory=SwitchMemory)
     loss: float = 0.0
@@ -102,12 +104,13 @@ def settings_of(topology: Topology, said: SimOptions) -> SimSettings:
     """
     chosen = read_option("scheme", said.scheme or DEFAULT_SCHEME, scheme)
     if said.cc is not None:
-        chosen = read_option("cc", said.cc, partial(_with_control, chosen))
+        chosen = read_option("cc", said.cc, chosen.with_control)
     if said.ecn is not None:
         chosen = read_option("ecn", said.ecn, partial(_with_ecn, chosen))
     port_bytes = SwitchMemory().port_bytes if said.buffer is None else read_option("buffer", said.buffer, _buffer)
     return SimSettings(
         scheme=chosen,
+        program=None if said.program is None else read_option("program", said.program, read_program),
         links=links_of(said).of(topology),
         memory=SwitchMemory(port_bytes=port_bytes),
         loss=0.0 if said.loss is None else read_option("loss", said.loss, _loss),
@@ -200,13 +203,6 @@ def _failure(topology: Topology, text: str) -> TimedFailure:
 def failure_text(topology: Topology, one: TimedFailure) -> str:
     """What `_failure` understands."""
     return f"{failure_name(topology, one.failure)}@{one.at_ps / US:g}us"
-
-
-def _with_control(scheme: Scheme, name: str) -> Scheme:
-    known = {"dctcp": "dctcp", "dcqcn": "dcqcn", "fixed": "fixed"}
-    if name.lower() not in known:
-        raise DetourError(f"there is no congestion control {name!r}; allowed: {', '.join(known)}")
-    return replace(scheme, control=known[name.lower()])  # type: ignore[arg-type]
 
 
 def _with_ecn(scheme: Scheme, text: str) -> Scheme:

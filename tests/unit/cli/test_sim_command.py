@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from detour.base.p4build import BUILD
 from detour.cli import main
 
 SMALL = ["--topo", "leaf-spine:leaves=2,spines=2,hosts=2"]
@@ -160,3 +161,31 @@ def test_a_workload_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[st
         "absent": "has no 'absent'",
     }.items():
         assert says in refused(capsys, *SMALL, "--workload", f"{file}:{name}")
+
+
+def written(folder: Path, name: str, change: tuple[str, str] = ("", "")) -> str:
+    """A program of ours under another name, with a word exchanged: `P4INFO,JSON`."""
+    info, json_ = folder / "mine.p4info.txtpb", folder / "mine.json"
+    for file, source in ((info, f"{name}.p4info.txtpb"), (json_, f"{name}.json")):
+        text = (BUILD / source).read_text()
+        file.write_text(text.replace(*change) if change[0] else text)
+    return f"{info},{json_}"
+
+
+def test_a_program_of_ones_own_carries_the_hosts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flows = [*SMALL, "--workload", "permutation:bytes=20k"]
+    assert document(capsys, *flows, "--program", written(tmp_path, "fabric")) == document(capsys, *flows)
+
+
+def test_a_program_that_lacks_something_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flows = [*SMALL, "--workload", "permutation:bytes=20k", "--program"]
+    without = written(tmp_path, "fabric", (".router.route", ".router.elsewhere"))
+    assert "cannot carry detour's hosts: it has no table FabricIngress.router.route" in refused(capsys, *flows, without)
+    info, json_ = written(tmp_path, "fabric").split(",")
+    assert "is not P4INFO,JSON" in refused(capsys, *flows, info)
+    assert "no.json: No such file or directory" in refused(capsys, *flows, f"{info},no.json")
+    assert f"{json_} is not a P4Info text" in refused(capsys, *flows, f"{json_},{json_}")
+    other = BUILD / "adaptive.p4info.txtpb"
+    assert f"{other} and {json_}: P4Info" in refused(capsys, *flows, f"{other},{json_}")
+    dragonfly = ["--topo", "d1", "--workload", "adv1", "--scheme", "Benchmark", "--program"]
+    assert "the scheme runs adaptive.p4" in refused(capsys, *dragonfly, f"{info},{json_}")
