@@ -46,7 +46,10 @@ def add_fabric_options(parser: argparse.ArgumentParser) -> None:
         help="the embedded engine, or BMv2's processes (root); auto: BMv2 where it can run (default)",
     )
     parser.add_argument(
-        "--topo", default="d1", metavar="SPEC", help="topology, like dragonfly:p=2,a=4,h=2 or graph:FILE (default d1)"
+        "--topo",
+        default="d1",
+        metavar="SPEC",
+        help="like dragonfly:p=2,a=4,h=2, net.graphml, .json, .csv, FILE.py:NAME (default d1)",
     )
     parser.add_argument("--pcap", metavar="DIR", help="write a pcapng file a port into DIR")
     parser.add_argument("--rate", type=bit_rate, metavar="R", help="of every link, like 100M (bits a second)")
@@ -95,8 +98,8 @@ def _grpc_tls(options: argparse.Namespace) -> dict[str, str] | None:
 
 def up_options(options: argparse.Namespace) -> UpOptions:
     """What the options say."""
-    from detour.control.graph_files import absolute
     from detour.control.p4runtime.pipeline import PipelineConfig
+    from detour.control.topology_files import absolute
     from detour.fabric.daemon.daemon import UpOptions
 
     pcap, topology = None if options.pcap is None else os.path.abspath(options.pcap), absolute(options.topo)

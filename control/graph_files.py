@@ -22,7 +22,6 @@ from detour.topo.expander.given import expander_of_graph
 from detour.topo.expander.network import Expander
 from detour.topo.keyvalues import whole_number
 from detour.topo.spec import parse_topology
-from detour.topo.topology import Topology
 
 if TYPE_CHECKING:
     import networkx
@@ -36,20 +35,11 @@ def is_graph(text: str) -> bool:
     return text.strip().lower().startswith(_PREFIX)
 
 
-def topology_from(text: str) -> Topology:
-    """The topology that a text describes, be it of a family or in a file.
-
-    Raises:
-        DetourError: see `parse_topology` and `read_graph`.
-    """
-    return read_graph(text).topology if is_graph(text) else parse_topology(text)
-
-
 def network_from(text: str) -> Expander:
     """The network of switches that a text describes: an expander, or what is in a file.
 
     Raises:
-        DetourError: it is neither, or see `topology_from`.
+        DetourError: it is neither, or see `parse_topology` and `read_graph`.
     """
     if is_graph(text):
         return read_graph(text)
@@ -86,14 +76,19 @@ def read_graph(text: str) -> Expander:
             raise DetourError(f"{text!r}: hosts={hosts} is less than 0")
     if not file:
         raise DetourError(f"{text!r}: a file is missing, like {_PREFIX}network.graphml")
-    content = _content(Path(file))
+    content = content_of(Path(file))
     digest = hashlib.sha256(content).hexdigest()[:16]
     if found["digest"] not in (None, digest):
         raise DetourError(f"{file} has changed since {text!r} was read from it")
     return expander_of_graph(_parsed(Path(file), content), f"{_PREFIX}{file}{found['values']}#{digest}", hosts)
 
 
-def _content(path: Path) -> bytes:
+def content_of(path: Path) -> bytes:
+    """What is in a file.
+
+    Raises:
+        DetourError: it cannot be read.
+    """
     try:
         return path.read_bytes()
     except (OSError, ValueError) as error:

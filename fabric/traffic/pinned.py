@@ -73,15 +73,13 @@ class Tuning:
         marking = StepMarking(Amount(self.mark_packets))
         return Scheme("pinned", "lerp", "dctcp", "shortest", marking, hosts=tuple(hosts.items()))
 
-    def settings(self, speed: Fraction = Fraction(1)) -> RunSettings:
-        """Links (those between switches `speed` times as fast as hosts'), buffers, sizes and seed."""
-        links = LinkSettings(
-            self.rate_bps,
-            self.host_delay_ps,
-            self.local_delay_ps,
-            self.local_delay_ps,
-            switch_rate_bps=int(self.rate_bps * speed),
-        )
+    def speed(self, speed: Fraction) -> float:
+        """Of links between switches, so that they carry whole bits a second."""
+        return int(self.rate_bps * speed) / self.rate_bps
+
+    def settings(self) -> RunSettings:
+        """Links, buffers, sizes and seed."""
+        links = LinkSettings(self.rate_bps, self.host_delay_ps, self.local_delay_ps, self.local_delay_ps)
         return RunSettings(links, window=self.window, seed=self.seed)
 
 
@@ -95,8 +93,9 @@ class PinnedFabric(VirtualFabric):
             DetourError: the tree is not possible.
         """
         tuning = tuning or Tuning()
-        topology = leaf_spine(leaves=tree.leaves, spines=tree.spines, hosts=tree.hosts, cables=tree.cables)
-        super().__init__(topology, tuning.scheme(), tuning.settings(tree.speed), queue_pairs=connections)
+        speed = tuning.speed(tree.speed)
+        topology = leaf_spine(tree.leaves, tree.spines, tree.hosts, tree.cables, speed)
+        super().__init__(topology, tuning.scheme(), tuning.settings(), queue_pairs=connections)
         self.tree, self.tuning = tree, tuning
         for leaf, uplink in sorted(tree.failed):
             self.cut(leaf, uplink)

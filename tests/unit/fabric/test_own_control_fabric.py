@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Congestion control of a file on a fabric: delay-based senders keep queues short and links full."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from detour.base.errors import DetourError
+from detour.base.times import US
+from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
+from detour.fabric.footings.virtual.scheme import SHORTEST_LERP, TELEMETRY_GBN, Scheme
+from detour.topo import parse_topology
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
+TREE = parse_topology("leaf-spine:leaves=3,spines=2,hosts=4")
+PAIRS = [(host, 0) for host in range(4, 12)]
+
+
+def incast(scheme: Scheme) -> tuple[float, float]:
+    """Share of a link's payload that eight senders to one get in the second millisecond, and the mean delay of their
+    packets, us."""
+    with VirtualFabric(TREE, scheme, queue_pairs=len(PAIRS)) as fabric:
+        fabric.connect(PAIRS)
+        fabric.send(ENDLESS)
+        fabric.run(1000 * US)
+        before = [fabric.column(name).sum() for name in ("st_rx_bytes", "st_delay_sum", "st_delay_samples")]
+        fabric.run(2000 * US)
+        after = [fabric.column(name).sum() for name in ("st_rx_bytes", "st_delay_sum", "st_delay_samples")]
+    received, delay, samples = np.subtract(after, before)
+    return received * 8 / 1e-3 / 100e9, delay / samples / 1000
+
+
+@pytest.mark.parametrize("name", ["swift.py:SWIFT", "hpcc_delay.py:HPCC_DELAY"])
+def test_an_incast_fills_the_link_with_a_shorter_queue_than_dctcp(name: str) -> None:
+    share, delay = incast(SHORTEST_LERP.with_control(f"{EXAMPLES}/{name}"))
+    usual, longer = incast(SHORTEST_LERP)
+    assert share > 0.8 * usual
+    assert delay < 0.8 * longer
+
+
+def test_it_works_with_go_back_n() -> None:
+    scheme = replace(TELEMETRY_GBN, paths="shortest").with_control(f"{EXAMPLES}/swift.py:SWIFT")
+    share, delay = incast(scheme)
+    assert share > 0.7
+    assert delay < 20
+
+
+def test_what_is_no_congestion_control_is_told_before_anything_is_built() -> None:
+    with pytest.raises(DetourError, match="there is no congestion control 'cubic'"):
+        SHORTEST_LERP.with_control("cubic")
