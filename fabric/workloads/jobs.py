@@ -80,7 +80,7 @@ class _Course:
 
     def run(self, tasks: TaskList, ranks: Ranks, once: Callable[[TaskList, Ranks], Waits]) -> None:
         """Adds all iterations."""
-        name, waits = ranks.step or "job", ranks.done()
+        name, waits, had = ranks.step or "job", ranks.done(), len(tasks)
         for iteration in range(self.iterations):
             step = name if self.iterations == 1 else f"{name} #{iteration + 1}"
             now = ranks.then(waits, step)
@@ -92,6 +92,8 @@ class _Course:
                 ]
                 now = now.then(computed, step)
             waits = once(tasks, now)
+            if not iteration:
+                collectives.check_room(tasks, (len(tasks) - had) * (self.iterations - 1))
 
 
 # -- by name ------------------------------------------------------------------------------------------------
