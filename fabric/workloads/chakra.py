@@ -14,8 +14,8 @@ What nodes become:
 - METADATA_NODE, and communication of a processor (`is_cpu_op`, the call of what the accelerator then does): the time
   that they took.
 
-A node waits for all nodes that it names in `ctrl_deps` and `data_deps`. Memory nodes need a model of memory, and GATHER
-and SCATTER are not there yet: they are refused.
+A node waits for all nodes that it names in `data_deps`; `ctrl_deps` name the operator that called it. Memory nodes need
+a model of memory, and GATHER and SCATTER are not there: they are refused.
 """
 
 from __future__ import annotations

@@ -42,7 +42,8 @@ _MOST_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class ChakraNode:
-    """A node; `attributes` by name: numbers, texts, and lists of truth values. `place`: which of the file's it is."""
+    """A node. `after`: those of `data_deps`; `ctrl_deps` name the operator that called it, which is over later.
+    `attributes` by name: numbers, texts, and lists of truth values. `place`: which of the file's it is."""
 
     number: int
     name: str
@@ -87,7 +88,6 @@ def _messages() -> tuple[Any, Any]:
     put(node, "id", 1, kinds.TYPE_UINT64)
     put(node, "name", 2, kinds.TYPE_STRING)
     put(node, "type", 3, kinds.TYPE_INT32)
-    put(node, "ctrl_deps", 4, kinds.TYPE_UINT64, repeated=True)
     put(node, "data_deps", 5, kinds.TYPE_UINT64, repeated=True)
     put(node, "duration_micros", 7, kinds.TYPE_UINT64)
     put(node, "attr", 10, kinds.TYPE_MESSAGE, repeated=True, of="Attribute")
@@ -152,7 +152,7 @@ def _from_protobuf(data: bytes) -> Iterator[ChakraNode]:
         if place >= 0:
             kind = NODE_TYPES[decoded.type] if 0 <= decoded.type < len(NODE_TYPES) else str(decoded.type)
             attributes = {attribute.name: _value(attribute) for attribute in decoded.attr}
-            after = (*decoded.ctrl_deps, *decoded.data_deps)
+            after = tuple(decoded.data_deps)
             yield ChakraNode(decoded.id, decoded.name, kind, after, decoded.duration_micros, attributes, place)
         place += 1
 
@@ -211,7 +211,7 @@ def _dumped(entry: dict[str, Any], place: int) -> ChakraNode:
     """As protobuf writes it: large numbers as texts, what is 0 is not there."""
     attributes = {one["name"]: _dumped_value(one) for one in entry.get("attr", ())}
     kind = entry.get("type", NODE_TYPES[0])
-    after = [int(number) for name in ("ctrlDeps", "dataDeps") for number in entry.get(name, ())]
+    after = [int(number) for number in entry.get("dataDeps", ())]
     micros = int(entry.get("durationMicros", 0))
     return ChakraNode(
         int(entry.get("id", 0)), str(entry.get("name", "")), str(kind), tuple(after), micros, attributes, place
@@ -237,7 +237,7 @@ def _fed(entry: dict[str, Any], place: int) -> ChakraNode:
     kind = entry["NodeType"]
     known = {"Id", "Name", "NodeType", "runtime", "data_deps", "ctrlDeps"}
     attributes = {key: value for key, value in entry.items() if key not in known}
-    after = (*map(int, entry.get("ctrlDeps", ())), *map(int, entry.get("data_deps", ())))
+    after = tuple(map(int, entry.get("data_deps", ())))
     name = NODE_TYPES[kind] if 0 <= int(kind) < len(NODE_TYPES) else str(kind)
     return ChakraNode(
         int(entry["Id"]), str(entry["Name"]), name, after, int(entry.get("runtime", 0)), attributes, place
