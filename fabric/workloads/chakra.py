@@ -29,7 +29,7 @@ from detour.base.errors import DetourError
 from detour.base.times import US
 from detour.fabric.workloads import collectives
 from detour.fabric.workloads.chakra_nodes import COLLECTIVE_TYPES, ChakraNode, read_nodes
-from detour.fabric.workloads.collectives import Ranks, Waits
+from detour.fabric.workloads.collectives import Ranks, RankWaits
 from detour.fabric.workloads.tasks import MAX_MESSAGE, TaskGraph, TaskList
 
 ACCELERATOR, PROCESSOR = 0, 1
@@ -41,7 +41,7 @@ _MOST_STEPS = 64
 _Key = tuple[int, int]
 """NPU and number of a node"""
 
-_BY_TYPE: dict[str, Callable[[TaskList, Ranks, int], Waits]] = {
+_BY_TYPE: dict[str, Callable[[TaskList, Ranks, int], RankWaits]] = {
     "ALL_REDUCE": collectives.ring_all_reduce,
     "ALL_GATHER": lambda tasks, ranks, size: collectives.all_gather(tasks, ranks, size * len(ranks)),
     "REDUCE_SCATTER": collectives.reduce_scatter,
