@@ -156,8 +156,18 @@ def bar(text: str, as_json: bool) -> Iterator[Callable[..., None]]:
     from rich import progress as rich
     from rich.console import Console
 
-    columns = rich.TextColumn("{task.description}"), rich.BarColumn(), rich.MofNCompleteColumn()
-    with rich.Progress(*columns, rich.TimeElapsedColumn(), console=Console(stderr=True)) as shown:
+    class Rate(rich.ProgressColumn):
+        """How many a second, or how long one takes."""
+
+        def render(self, task: rich.Task) -> str:
+            speed = task.finished_speed or task.speed
+            if not speed:
+                return ""
+            return f"{speed:.1f}/s" if speed >= 1 else f"{1 / speed:.1f} s each"
+
+    columns = (rich.TextColumn("{task.description}"), rich.BarColumn(), rich.MofNCompleteColumn(), Rate())
+    times = rich.TimeElapsedColumn(), rich.TextColumn("left"), rich.TimeRemainingColumn()
+    with rich.Progress(*columns, *times, console=Console(stderr=True)) as shown:
         task = shown.add_task(text, total=None)
         yield lambda done, total, text=text: shown.update(task, completed=done, total=total, description=text)
 

@@ -112,6 +112,11 @@ def lane_row(hs: Any, lane: int) -> Any:
     return as_record(hs.lane[lane])
 
 
+def unit_row(hs: Any, unit: int) -> Any:
+    """A unit of a host that computes."""
+    return as_record(hs.unit[unit])
+
+
 def agenda_row(hs: Any, place: int) -> Any:
     """A place in the agenda of all hosts."""
     return as_record(hs.agenda[place])
@@ -190,6 +195,7 @@ for _pure, _table, _arguments in (
     (task_row, "task", 2),
     (successor_row, "successor", 2),
     (lane_row, "lane", 2),
+    (unit_row, "unit", 2),
     (agenda_row, "agenda", 2),
 ):
     _native_row(_pure, _table, _arguments)

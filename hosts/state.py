@@ -71,8 +71,8 @@ HOST = np.dtype(
         # mask of priorities that must not be sent; time of the last call, ps; 1: an open-loop source (`openloop.py`)
         *_ints("paused now open_loop "),
         # tasks (`agenda.py`): where its part of the agenda begins, entries there, when the first one is due (MAX_TIME:
-        # never), 1: it computes one thing at a time, until when it computes, tasks of its that are not over
-        *_ints("agenda_at agenda_size agenda_when serial busy_until tasks_left "),
+        # never), tasks of its that are not over
+        *_ints("agenda_at agenda_size agenda_when tasks_left "),
         *_ints(HOST_COUNTERS),
         *_ints("unused"),  # else a row has 256 bytes, a power of two (`_apart`)
     ]
@@ -221,8 +221,9 @@ SOURCE = np.dtype(
 
 TASK = np.dtype(
     _ints(
-        # at which host, with which message (0: none) to whom; not before, and after how much computing
-        "host bytes to start compute "
+        # at which host, with a message of how many bytes (0: none); not before, and after how much computing by which
+        # unit (NIL: one of its own)
+        "host bytes start compute unit "
         # lanes of its two hosts: the first one that it may take, and how many
         "lane lanes "
         # what it still waits for; who waits for it: a range of the table of successors
@@ -243,6 +244,9 @@ ON_BEGIN, ON_DONE, ON_ACKED = 0, 1, 2
 LANE = np.dtype(_ints("qp rkey head tail waiting turn"))
 """one row a connection that takes messages of tasks: its sender, the key of the receiver's memory, tasks that found its
 send queue full (first, last, how many), and, in the first lane of two hosts, who is next"""
+
+UNIT = np.dtype(_ints("busy_until"))
+"""one row a unit of a host that computes one thing at a time"""
 
 AGENDA = np.dtype(_ints("when task"))
 """one row a task that something is to happen to at a time; a heap a host"""
@@ -269,6 +273,7 @@ TABLES = {
     "task": TASK,
     "successor": SUCCESSOR,
     "lane": LANE,
+    "unit": UNIT,
     "agenda": AGENDA,
     "memory": np.dtype(np.uint8),
 }
@@ -343,6 +348,7 @@ class Hosts(_Handle):
     task: Any
     successor: Any
     lane: Any
+    unit: Any
     agenda: Any
     memory: Any
 
@@ -462,7 +468,7 @@ def make_hosts(
     shapes |= {"wqe": (n_qps, sq_depth), "candidate": (n_qps, max_candidates), "cqe": (n_cqs, cq_depth)}
     shapes |= {"ctl": (n_hosts, control_depth), "ptm": (n_hosts, control_depth)}
     shapes |= {"heap": (n_hosts, min(n_qps, qps_per_host or n_qps)), "source": (n_hosts,)}
-    shapes |= {"task": (1,), "successor": (1,), "lane": (1,), "agenda": (1,)}
+    shapes |= {"task": (1,), "successor": (1,), "lane": (1,), "unit": (1,), "agenda": (1,)}
     shapes |= {"memory": (0 if config.elide_payload else arena_bytes,)}
     hs = Hosts(shapes)
     for name, value in sizes.items():

@@ -16,7 +16,7 @@ import numpy as np
 
 from detour.hosts import agenda
 from detour.hosts.jit import inner
-from detour.hosts.rows import cfg_row, host_row, lane_row, qp_row, task_row
+from detour.hosts.rows import cfg_row, host_row, lane_row, qp_row, task_row, unit_row
 from detour.hosts.state import (
     NIL,
     ON_BEGIN,
@@ -55,12 +55,13 @@ def perform(hs: Any, host: int, now: int) -> None:
 
 @inner
 def _get_ready(hs: Any, h: Any, task: Any, number: int, now: int) -> None:
-    """The task waits for nothing but the host, if that computes one thing at a time."""
-    if not h.serial or task.compute == 0:
+    """The task waits for nothing but the unit that computes it, one thing at a time."""
+    if task.unit == NIL or task.compute == 0:
         _begin(hs, h, task, number, now)
         return
-    begin = max(now, h.busy_until)
-    h.busy_until = begin + task.compute
+    unit = unit_row(hs, task.unit)
+    begin = max(now, unit.busy_until)
+    unit.busy_until = begin + task.compute
     if begin == now:
         _begin(hs, h, task, number, now)
     else:

@@ -37,6 +37,7 @@ from detour.hosts.state import (
     TASK_FAILED,
     TASK_OPEN,
     TASK_READY,
+    UNIT,
 )
 
 LANES = 4
@@ -48,8 +49,8 @@ Observer = Callable[[int, float], None]
 
 
 def connections_of(graph: TaskGraph, lanes: int = LANES) -> int:
-    """Connections that a graph needs: what a fabric's `queue_pairs` must be at least."""
-    return int(_pairs_of(graph, lanes).lanes.sum())
+    """Connections that a graph needs, 1 at least: what a fabric's `queue_pairs` must be."""
+    return max(int(_pairs_of(graph, lanes).lanes.sum()), 1)
 
 
 @dataclass(frozen=True)
@@ -225,15 +226,19 @@ class TaskRun:
         ends, room = self.connections, len(self.fabric.hs.qp) // 2
         if len(ends) > room:
             raise DetourError(f"the workload needs {len(ends)} connections; the fabric was made for {room}")
+        if not len(ends):
+            return  # all tasks only compute
         self.fabric.connect([(source, destination) for source, destination in ends.tolist()])
 
     def _install(self) -> None:
         """Writes the tables of tasks, and every host's agenda: what waits for its time only."""
-        graph, hs, flows = self.graph, self._hs, self.fabric.flows
-        lane = np.zeros(max(len(flows), 1), LANE)
-        lane["qp"][: len(flows)], lane["rkey"][: len(flows)] = flows.sender, flows.rkey
+        graph, hs, count = self.graph, self._hs, int(self._first_lane[-1])
+        lane = np.zeros(max(count, 1), LANE)
         lane["head"] = lane["tail"] = NIL
-        hs.qp["tasks_of"][flows.receiver] = flows.sender + 1
+        if count:
+            flows = self.fabric.flows
+            lane["qp"], lane["rkey"] = flows.sender, flows.rkey
+            hs.qp["tasks_of"][flows.receiver] = flows.sender + 1
         task = self._tasks()
         at_end = (graph.tasks["source"][graph.dependencies[:, 1]]) == graph.tasks["source"][graph.dependencies[:, 0]]
         sent = graph.is_message[graph.dependencies[:, 0]]
@@ -242,8 +247,11 @@ class TaskRun:
         task["first"], task["last"] = first[:-1], first[1:]
         successor = np.zeros(max(len(order), 1), SUCCESSOR)
         successor["task"][: len(order)], successor["on"][: len(order)] = graph.dependencies[order, 1], on[order]
-        for name, table in (("task", task), ("successor", successor), ("lane", lane), ("agenda", self._agenda(task))):
-            hs.replace(name, table)
+        hs.replace("task", task)
+        hs.replace("successor", successor)
+        hs.replace("lane", lane)
+        hs.replace("unit", np.full(int(task["unit"].max()) + 2, (self.fabric.now_ps,), UNIT))
+        hs.replace("agenda", self._agenda(task))
 
     def _tasks(self) -> NDArray[np.void]:
         graph, given = self.graph, self.graph.tasks
@@ -259,6 +267,10 @@ class TaskRun:
         task["open"] = np.bincount(graph.dependencies[:, 1], minlength=len(graph))
         task["state"] = np.where(task["open"] == 0, TASK_READY, TASK_OPEN)
         task["next"] = NIL
+        serial = given["unit"] >= 0
+        task["unit"] = NIL
+        names = given["source"].astype(np.int64) << 16 | given["unit"]
+        task["unit"][serial] = np.unique(names[serial], return_inverse=True)[1]
         for name in ("ready", "began", "sent", "done", "acked"):
             task[name] = -1
         return task
@@ -277,5 +289,4 @@ class TaskRun:
         agenda["when"][place], agenda["task"][place] = task["ready"][order], order
         hosts["agenda_at"], hosts["agenda_size"], hosts["tasks_left"] = begin, count, owned
         hosts["agenda_when"] = np.where(count > 0, agenda["when"][np.minimum(begin, len(task) - 1)], MAX_TIME)
-        hosts["serial"], hosts["busy_until"] = int(self.graph.serial), now
         return agenda

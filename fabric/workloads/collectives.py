@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from detour.base.errors import DetourError
 from detour.fabric.workloads.tasks import TaskList
 
-Waits = list[list[int]]
+RankWaits = list[list[int]]
 """tasks that every rank waits for"""
 
 MAX_TASKS = 4_000_000
@@ -48,7 +48,7 @@ class Ranks:
         """Ranks that wait for nothing."""
         return Ranks(tuple(hosts), ((),) * len(hosts), step, reduce_ps)
 
-    def then(self, waits: Waits, step: str | None = None) -> Ranks:
+    def then(self, waits: RankWaits, step: str | None = None) -> Ranks:
         """The same ranks after something."""
         return replace(self, after=tuple(map(tuple, waits)), step=step or self.step)
 
@@ -73,7 +73,7 @@ class Ranks:
             label=self.label,
         )
 
-    def done(self, waits: Sequence[Sequence[int]] = ()) -> Waits:
+    def done(self, waits: Sequence[Sequence[int]] = ()) -> RankWaits:
         """What they wait for when a part of the collective is over for each after `waits`: for what they waited for
         before as well, since what comes from others may come before they have begun."""
         return [list(dict.fromkeys((*own, *more))) for own, more in zip(self.after, waits or self.after, strict=True)]
@@ -94,7 +94,7 @@ def check_room(tasks: TaskList, more: int) -> None:
         raise DetourError(f"{len(tasks) + more} tasks; a workload can have at most {MAX_TASKS}")
 
 
-def _ring(tasks: TaskList, ranks: Ranks, size: list[int], steps: int, first: int, reduces: bool) -> Waits:
+def _ring(tasks: TaskList, ranks: Ranks, size: list[int], steps: int, first: int, reduces: bool) -> RankWaits:
     """Steps around the ring; in step s rank r passes part r + `first` - s on."""
     n = len(ranks)
     check_room(tasks, n * steps)
@@ -116,7 +116,7 @@ def _ring(tasks: TaskList, ranks: Ranks, size: list[int], steps: int, first: int
     return waits
 
 
-def _reduced(tasks: TaskList, ranks: Ranks, waits: Waits) -> Waits:
+def _reduced(tasks: TaskList, ranks: Ranks, waits: RankWaits) -> RankWaits:
     """The last reduction, if it takes time: a task of its own."""
     if not ranks.reduce_ps:
         return waits
@@ -126,7 +126,7 @@ def _reduced(tasks: TaskList, ranks: Ranks, waits: Waits) -> Waits:
     ]
 
 
-def reduce_scatter(tasks: TaskList, ranks: Ranks, size: int) -> Waits:
+def reduce_scatter(tasks: TaskList, ranks: Ranks, size: int) -> RankWaits:
     """Each rank has `size` bytes, and gets its part of their sum: n - 1 steps around a ring."""
     if len(ranks) == 1:
         return ranks.done()
@@ -134,30 +134,30 @@ def reduce_scatter(tasks: TaskList, ranks: Ranks, size: int) -> Waits:
     return ranks.done(_reduced(tasks, ranks, waits))
 
 
-def all_gather(tasks: TaskList, ranks: Ranks, size: int) -> Waits:
+def all_gather(tasks: TaskList, ranks: Ranks, size: int) -> RankWaits:
     """Each rank has a part, and gets all `size` bytes: n - 1 steps around a ring."""
     if len(ranks) == 1:
         return ranks.done()
     return ranks.done(_ring(tasks, ranks, parts(size, len(ranks)), len(ranks) - 1, 1, False))
 
 
-def ring_all_reduce(tasks: TaskList, ranks: Ranks, size: int) -> Waits:
+def ring_all_reduce(tasks: TaskList, ranks: Ranks, size: int) -> RankWaits:
     """Each rank has `size` bytes, and gets their sum: reduce-scatter, then all-gather."""
     return all_gather(tasks, ranks.then(reduce_scatter(tasks, ranks, size)), size)
 
 
-def broadcast(tasks: TaskList, ranks: Ranks, size: int, *, chunks: int = 1) -> Waits:
+def broadcast(tasks: TaskList, ranks: Ranks, size: int, *, chunks: int = 1) -> RankWaits:
     """`size` bytes from rank 0 down a binary tree, in chunks that follow each other."""
     return _down(tasks, ranks, parts(size, chunks), [list(ranks.after[0])] * chunks)
 
 
-def tree_all_reduce(tasks: TaskList, ranks: Ranks, size: int, *, chunks: int = 1) -> Waits:
+def tree_all_reduce(tasks: TaskList, ranks: Ranks, size: int, *, chunks: int = 1) -> RankWaits:
     """Each rank has `size` bytes, and gets their sum: up a binary tree to rank 0, and down again."""
     sizes = parts(size, chunks)
     return _down(tasks, ranks, sizes, _up(tasks, ranks, sizes))
 
 
-def reduce(tasks: TaskList, ranks: Ranks, size: int, *, chunks: int = 1) -> Waits:
+def reduce(tasks: TaskList, ranks: Ranks, size: int, *, chunks: int = 1) -> RankWaits:
     """Rank 0 gets the sum, up a binary tree; the others are done when they have sent."""
     waits = ranks.done()
     sum_of = _up(tasks, ranks, parts(size, chunks))
@@ -165,10 +165,10 @@ def reduce(tasks: TaskList, ranks: Ranks, size: int, *, chunks: int = 1) -> Wait
     return ranks.done(waits)
 
 
-def _up(tasks: TaskList, ranks: Ranks, sizes: list[int]) -> Waits:
+def _up(tasks: TaskList, ranks: Ranks, sizes: list[int]) -> RankWaits:
     """The sum of every chunk at rank 0: what that waits for, by chunk."""
     check_room(tasks, 2 * len(ranks) * len(sizes))
-    found: Waits = []
+    found: RankWaits = []
     for size in sizes:
         arrived: dict[int, list[int]] = {}
         for rank in reversed(range(len(ranks))):
@@ -183,10 +183,10 @@ def _up(tasks: TaskList, ranks: Ranks, sizes: list[int]) -> Waits:
     return found
 
 
-def _down(tasks: TaskList, ranks: Ranks, sizes: list[int], root: Waits) -> Waits:
+def _down(tasks: TaskList, ranks: Ranks, sizes: list[int], root: RankWaits) -> RankWaits:
     """Chunks from rank 0, which has each after what `root` says of it, to all."""
     check_room(tasks, len(ranks) * len(sizes))
-    done: Waits = [[] for _ in ranks.hosts]
+    done: RankWaits = [[] for _ in ranks.hosts]
     for size, has in zip(sizes, root, strict=True):
         got: dict[int, list[int]] = {0: has}
         done[0] += has
@@ -199,13 +199,13 @@ def _down(tasks: TaskList, ranks: Ranks, sizes: list[int], root: Waits) -> Waits
     return ranks.done(done)
 
 
-def all_to_all(tasks: TaskList, ranks: Ranks, size: int, *, at_once: int = 0) -> Waits:
+def all_to_all(tasks: TaskList, ranks: Ranks, size: int, *, at_once: int = 0) -> RankWaits:
     """Each rank has `size` bytes, and a part of it for every other one, and one for itself. It begins with the rank
     behind it; `at_once`: parts that it has under way at most (0: all)."""
     n = len(ranks)
     check_room(tasks, n * (n - 1))
     sizes = parts(size, n)
-    waits: Waits = [[] for _ in range(n)]
+    waits: RankWaits = [[] for _ in range(n)]
     for rank in range(n):
         mine: list[int] = []
         for turn in range(1, n):
@@ -217,7 +217,7 @@ def all_to_all(tasks: TaskList, ranks: Ranks, size: int, *, at_once: int = 0) ->
     return ranks.done(waits)
 
 
-def hierarchical(tasks: TaskList, ranks: Ranks, size: int, *, group: int) -> Waits:
+def hierarchical(tasks: TaskList, ranks: Ranks, size: int, *, group: int) -> RankWaits:
     """All-reduce of ranks in groups of `group` that follow each other: reduce-scatter inside, all-reduce of each part
     among the ranks of its place, all-gather inside. Its steps are called after these.
 

@@ -218,7 +218,8 @@ def _busiest(graph: TaskGraph, wire: WireTerms, among: NDArray[np.bool_]) -> int
     for end in ("source", "destination"):
         load = np.bincount(tasks[end][sent], weights=on_wire[sent], minlength=hosts)
         longest = max(longest, float((load * _PS_OF_BYTE_AT_1_BPS / rates).max(initial=0)))
-    if graph.serial:
-        computing = np.bincount(tasks["source"], weights=tasks["compute_ps"], minlength=hosts)
-        longest = max(longest, float(computing.max(initial=0)))
+    serial = tasks["unit"] >= 0
+    if serial.any():
+        _, unit = np.unique(tasks["source"][serial].astype(np.int64) << 16 | tasks["unit"][serial], return_inverse=True)
+        longest = max(longest, float(np.bincount(unit, weights=tasks["compute_ps"][serial]).max()))
     return int(longest)

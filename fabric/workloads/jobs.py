@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from detour.base.errors import DetourError
 from detour.control.placement.jobs import POINT_TO_POINT, FlowSet, job_documents, read_jobs
 from detour.fabric.workloads import collectives
-from detour.fabric.workloads.collectives import Ranks, Waits
+from detour.fabric.workloads.collectives import Ranks, RankWaits
 from detour.fabric.workloads.quantities import duration_ps, whole_bytes
 from detour.fabric.workloads.tasks import MAX_MESSAGE, TaskGraph, TaskList
 from detour.topo import Topology
@@ -37,7 +37,7 @@ from detour.topo.paths import SwitchPath
 
 MAX_ITERATIONS = 10_000
 
-_Collective = Callable[[TaskList, Ranks, int], Waits]
+_Collective = Callable[[TaskList, Ranks, int], RankWaits]
 _NAMES: dict[str, str] = {
     "ring": "",
     "tree": "chunks",
@@ -78,9 +78,9 @@ class _Course:
         count = whole_bytes(values.get("iterations", 1), f"{where}: iterations", MAX_ITERATIONS)
         return _Course(iterations=count, **times)
 
-    def run(self, tasks: TaskList, ranks: Ranks, once: Callable[[TaskList, Ranks], Waits]) -> None:
+    def run(self, tasks: TaskList, ranks: Ranks, once: Callable[[TaskList, Ranks], RankWaits]) -> None:
         """Adds all iterations."""
-        name, waits = ranks.step or "job", ranks.done()
+        name, waits, had = ranks.step or "job", ranks.done(), len(tasks)
         for iteration in range(self.iterations):
             step = name if self.iterations == 1 else f"{name} #{iteration + 1}"
             now = ranks.then(waits, step)
@@ -92,6 +92,8 @@ class _Course:
                 ]
                 now = now.then(computed, step)
             waits = once(tasks, now)
+            if not iteration:
+                collectives.check_room(tasks, (len(tasks) - had) * (self.iterations - 1))
 
 
 # -- by name ------------------------------------------------------------------------------------------------
@@ -239,8 +241,8 @@ class _FileJob:
         size_of, collective = _FILES[kind]
         size = size_of(int(self.flows.size[self.mine[0]]), len(hosts))
 
-        def once(tasks: TaskList, ranks: Ranks) -> Waits:
-            waits: Waits = [[] for _ in hosts]
+        def once(tasks: TaskList, ranks: Ranks) -> RankWaits:
+            waits: RankWaits = [[] for _ in hosts]
             for turn in range(self.times):
                 turned = replace(ranks, over=lambda a, b, turn=turn: int(self.connection[flow_of[a, b] + turn]))
                 for rank, more in enumerate(collective(tasks, turned, size)):
@@ -249,10 +251,10 @@ class _FileJob:
 
         course.run(tasks, Ranks.fresh(hosts, self.name, course.reduce_ps), once)
 
-    def _elephants(self, tasks: TaskList, ranks: Ranks) -> Waits:
+    def _elephants(self, tasks: TaskList, ranks: Ranks) -> RankWaits:
         """Messages between pairs; a host is done when it has got what is for it."""
         place = {host: rank for rank, host in enumerate(ranks.hosts)}
-        waits: Waits = [[] for _ in ranks.hosts]
+        waits: RankWaits = [[] for _ in ranks.hosts]
         for flow in self.mine.tolist():
             a, b = (place[int(end[flow])] for end in (self.flows.source, self.flows.target))
             over = replace(ranks, over=lambda a, b, flow=flow: int(self.connection[flow]))

@@ -36,25 +36,28 @@ TASK_FIELDS = np.dtype(
         ("compute_ps", np.int64),
         ("step", np.int32),
         ("connection", np.int32),
+        ("unit", np.int32),
     ],
     align=True,
 )
 """A task: `destination` -1: it only computes; `bytes` of the message (0 without one); `start_ps`: not before; what
 passes at `source` from when nothing is waited for any more until the message is sent, or, without a message, until the
 task is over; `step` of the graph's `steps`, -1: none; `connection`: which of those of the two hosts takes the message,
--1: any that is idle."""
+-1: any that is idle; `unit`: which
+unit of the source computes, one thing at a time in the order in which things became ready, -1: one of its own."""
 
 MAX_MESSAGE = 1 << 40
 """bytes"""
+MAX_NUMBER = 1 << 16
+"""connections of two hosts, and units of a host"""
 _CYCLE_SHOWN = 12
 
 
 @dataclass(frozen=True)
 class TaskGraph:
     """`tasks`: (n,) of `TASK_FIELDS`. `dependencies`: (m, 2), the second task waits for the first one. `on_start`: (m,)
-    bool, it waits only for the first one's beginning (None: nobody does). `steps`: what steps are called. `serial`: a
-    host computes one thing at a time, in the order in which things became ready. `labels`: what tasks are called in
-    errors (None: by number).
+    bool, it waits only for the first one's beginning (None: nobody does). `steps`: what steps are called. `labels`:
+    what tasks are called in errors (None: by number).
 
     Raises:
         DetourError: unknown hosts or steps, messages of no bytes or to oneself, negative times, dependencies on what
@@ -66,7 +69,6 @@ class TaskGraph:
     dependencies: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 2), np.int32))
     on_start: NDArray[np.bool_] | None = None
     steps: tuple[str, ...] = ()
-    serial: bool = False
     labels: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -129,8 +131,9 @@ class TaskGraph:
                 raise DetourError(f"{self.label(k)}: {name} is {tasks[name][k]}; it must be a time, 0 or more")
         if (k := self._first((tasks["step"] < -1) | (tasks["step"] >= len(self.steps)))) is not None:
             raise DetourError(f"{self.label(k)}: there is no step {tasks['step'][k]}; there are {len(self.steps)}")
-        if (k := self._first(tasks["connection"] < -1)) is not None:
-            raise DetourError(f"{self.label(k)}: there is no connection {tasks['connection'][k]}")
+        for name in ("connection", "unit"):
+            if (k := self._first((tasks[name] < -1) | (tasks[name] >= MAX_NUMBER))) is not None:
+                raise DetourError(f"{self.label(k)}: there is no {name} {tasks[name][k]}")
 
     def _check_dependencies(self) -> None:
         pairs, n = self.dependencies, len(self.tasks)
@@ -205,12 +208,16 @@ def _circle(dependencies: NDArray[np.int32], left: Int64Array) -> list[int]:
 # -- making them --------------------------------------------------------------------------------------------
 
 
+_Row = tuple[int, int, int, int, int, int, int, int]
+
+
 class TaskList:
-    """Collects tasks one by one. Numbers of tasks are what `message` and `compute` return."""
+    """Collects tasks one by one. Numbers of tasks are what `message` and `compute` return. `serial`: hosts compute one
+    thing at a time, unless a task says by which unit."""
 
     def __init__(self, hosts: int, *, serial: bool = False) -> None:
-        self._hosts, self._serial = hosts, serial
-        self._rows: list[tuple[int, int, int, int, int, int, int]] = []
+        self._hosts, self._unit = hosts, 0 if serial else -1
+        self._rows: list[_Row] = []
         self._first: list[int] = []
         self._then: list[int] = []
         self._on_start: list[bool] = []
@@ -231,10 +238,12 @@ class TaskList:
         start_ps: int = 0,
         step: str | None = None,
         connection: int = -1,
+        unit: int | None = None,
         label: str | None = None,
     ) -> int:
         """A message of `size` bytes, `compute_ps` after all of `after` are over."""
-        row = (source, destination, size, start_ps, compute_ps, self._step(step), connection)
+        unit = self._unit if unit is None else unit
+        row = (source, destination, size, start_ps, compute_ps, self._step(step), connection, unit)
         return self._add(row, after, label)
 
     def compute(
@@ -245,10 +254,12 @@ class TaskList:
         after: Iterable[int] = (),
         start_ps: int = 0,
         step: str | None = None,
+        unit: int | None = None,
         label: str | None = None,
     ) -> int:
         """A computation; of no time it is a point that others wait for."""
-        return self._add((source, -1, 0, start_ps, duration_ps, self._step(step), -1), after, label)
+        unit = self._unit if unit is None else unit
+        return self._add((source, -1, 0, start_ps, duration_ps, self._step(step), -1, unit), after, label)
 
     def wait(self, task: int, for_: int, *, on_start: bool = False) -> None:
         """`task` waits for `for_`, or only for its beginning."""
@@ -276,14 +287,13 @@ class TaskList:
             np.ascontiguousarray(pairs),
             np.array(self._on_start, np.bool_),
             tuple(self._steps),
-            self._serial,
             labels,
         )
 
     def _step(self, name: str | None) -> int:
         return -1 if name is None else self._steps.setdefault(name, len(self._steps))
 
-    def _add(self, row: tuple[int, int, int, int, int, int, int], after: Iterable[int], label: str | None) -> int:
+    def _add(self, row: _Row, after: Iterable[int], label: str | None) -> int:
         number = len(self._rows)
         self._rows.append(row)
         for earlier in after:
@@ -313,5 +323,6 @@ def flow_graph(
         # What does not fit must not become another host's number.
         limits = np.iinfo(TASK_FIELDS[name])
         tasks[name] = np.clip(values, limits.min, limits.max)
-    tasks["step"] = tasks["connection"] = -1
+    for name in ("step", "connection", "unit"):
+        tasks[name] = -1
     return TaskGraph(hosts, tasks, labels=None if labels is None else tuple(labels))

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes of Chakra execution traces, from files of one NPU: protobuf (`trace.0.et`) and its dump as JSON.
+
+A protobuf file, packed by gzip or not, is a stream of messages, each behind its length as a varint: one
+`GlobalMetadata`, then a `Node` each (MLCommons Chakra, et_def.proto). What is not needed here is not decoded. A JSON
+file has the same messages one behind the other, as protobuf's own dump writes them, or is an object with a list
+`workload_graph`, as Chakra's JSON feeder reads it.
+
+Sridharan et al., "Chakra: Advancing Performance Benchmarking and Co-design using Standardized Execution Traces", 2023.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from detour.base.errors import DetourError
+
+NODE_TYPES = (
+    "INVALID_NODE", "METADATA_NODE", "MEM_LOAD_NODE", "MEM_STORE_NODE", "COMP_NODE", "COMM_SEND_NODE",
+    "COMM_RECV_NODE", "COMM_COLL_NODE",
+)  # fmt: skip
+COLLECTIVE_TYPES = (
+    "ALL_REDUCE", "REDUCE", "ALL_GATHER", "GATHER", "SCATTER", "BROADCAST", "ALL_TO_ALL", "REDUCE_SCATTER",
+    "REDUCE_SCATTER_BLOCK", "BARRIER",
+)  # fmt: skip
+"""both by their numbers in the schema"""
+
+_NUMBERS = {
+    "double_val": 3, "float_val": 5, "int32_val": 7, "int64_val": 9, "uint32_val": 11, "uint64_val": 13,
+    "sint32_val": 15, "sint64_val": 17, "fixed32_val": 19, "fixed64_val": 21, "sfixed32_val": 23, "sfixed64_val": 25,
+    "bool_val": 27, "string_val": 29,
+}  # fmt: skip
+_LISTS = {"bool_list": 28}
+_MOST_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class ChakraNode:
+    """A node. `after`: those of `data_deps`; `ctrl_deps` name the operator that called it, which is over later.
+    `attributes` by name: numbers, texts, and lists of truth values. `place`: which of the file's it is."""
+
+    number: int
+    name: str
+    kind: str
+    after: tuple[int, ...]
+    micros: int
+    attributes: dict[str, Any]
+    place: int
+
+
+@cache
+def _messages() -> tuple[Any, Any]:
+    """The classes of `GlobalMetadata` and `Node`, made of a description: no generated code, and a pool of their own."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    kinds = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="detour/chakra.proto", package="detour.chakra", syntax="proto3")
+
+    def message(name: str) -> Any:
+        return file.message_type.add(name=name)
+
+    def put(into: Any, name: str, number: int, kind: int, *, repeated: bool = False, of: str = "") -> None:
+        label = kinds.LABEL_REPEATED if repeated else kinds.LABEL_OPTIONAL
+        added = into.field.add(name=name, number=number, type=kind, label=label)
+        if of:
+            added.type_name = f".detour.chakra.{of}"
+        if into.name == "Attribute" and number > 2:
+            added.oneof_index = 0
+
+    flags = message("Flags")
+    put(flags, "values", 1, kinds.TYPE_BOOL, repeated=True)
+    attribute = message("Attribute")
+    attribute.oneof_decl.add(name="value")
+    put(attribute, "name", 1, kinds.TYPE_STRING)
+    for name, number in _NUMBERS.items():
+        put(attribute, name, number, getattr(kinds, f"TYPE_{name.removesuffix('_val').upper()}"))
+    for name, number in _LISTS.items():
+        put(attribute, name, number, kinds.TYPE_MESSAGE, of="Flags")
+    metadata = message("Metadata")
+    put(metadata, "version", 1, kinds.TYPE_STRING)
+    node = message("Node")
+    put(node, "id", 1, kinds.TYPE_UINT64)
+    put(node, "name", 2, kinds.TYPE_STRING)
+    put(node, "type", 3, kinds.TYPE_INT32)
+    put(node, "data_deps", 5, kinds.TYPE_UINT64, repeated=True)
+    put(node, "duration_micros", 7, kinds.TYPE_UINT64)
+    put(node, "attr", 10, kinds.TYPE_MESSAGE, repeated=True, of="Attribute")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    found = [pool.FindMessageTypeByName(f"detour.chakra.{name}") for name in ("Metadata", "Node")]
+    metadata_class, node_class = map(message_factory.GetMessageClass, found)
+    return metadata_class, node_class
+
+
+def read_nodes(file: Path) -> list[ChakraNode]:
+    """All nodes of a file, in its order.
+
+    Raises:
+        DetourError: the file cannot be read, or is no trace; with the node.
+    """
+    try:
+        data = file.read_bytes()
+        if data.startswith(b"\x1f\x8b"):
+            with gzip.open(file) as packed:
+                data = packed.read(_MOST_BYTES)
+    except (OSError, EOFError) as error:
+        raise DetourError(f"Chakra trace {file}: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        found = _from_json(data) if data.lstrip()[:1] == b"{" else _from_protobuf(data)
+        nodes = [_checked(node) for node in found]
+    except DetourError as error:
+        raise DetourError(f"Chakra trace {file}: {error}") from None
+    if not nodes:
+        raise DetourError(f"Chakra trace {file}: there is no node in it")
+    numbers = [node.number for node in nodes]
+    if len(set(numbers)) < len(numbers):
+        twice = next(k for place, k in enumerate(numbers) if k in set(numbers[:place]))
+        raise DetourError(f"Chakra trace {file}: node {twice} is there twice")
+    return nodes
+
+
+def _checked(node: ChakraNode) -> ChakraNode:
+    if node.kind not in NODE_TYPES[1:]:
+        raise DetourError(f"node {node.number} ({node.name:.60}): there is no node type {node.kind}")
+    return node
+
+
+# -- protobuf -----------------------------------------------------------------------------------------------
+
+
+def _from_protobuf(data: bytes) -> Iterator[ChakraNode]:
+    from google.protobuf.message import DecodeError
+
+    metadata, node = _messages()
+    at, place = 0, -1
+    while at < len(data):
+        what = "its metadata" if place < 0 else f"node number {place + 1}"
+        size, begin = _varint(data, at)
+        at = begin + size
+        if begin < 0 or at > len(data):
+            raise DetourError(f"{what} is cut off")
+        try:
+            decoded = (metadata if place < 0 else node).FromString(data[begin:at])
+        except DecodeError:
+            raise DetourError(f"{what} is no protobuf message of its schema") from None
+        if place >= 0:
+            kind = NODE_TYPES[decoded.type] if 0 <= decoded.type < len(NODE_TYPES) else str(decoded.type)
+            attributes = {attribute.name: _value(attribute) for attribute in decoded.attr}
+            after = tuple(decoded.data_deps)
+            yield ChakraNode(decoded.id, decoded.name, kind, after, decoded.duration_micros, attributes, place)
+        place += 1
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number and where it ends; -1 if it does not."""
+    value = 0
+    for k, byte in enumerate(data[at : at + 10]):
+        value |= (byte & 0x7F) << 7 * k
+        if byte < 0x80:
+            return value, at + k + 1
+    return 0, -1
+
+
+def _value(attribute: Any) -> Any:
+    """None: of a type that nothing here asks for."""
+    which = attribute.WhichOneof("value")
+    if which is None:
+        return None
+    value = getattr(attribute, which)
+    return list(value.values) if which in _LISTS else value
+
+
+# -- JSON ---------------------------------------------------------------------------------------------------
+
+
+def _from_json(data: bytes) -> Iterator[ChakraNode]:
+    try:
+        objects = list(_objects(data.decode()))
+    except json.JSONDecodeError as error:
+        raise DetourError(f"line {error.lineno}: {error.msg}") from None
+    except (UnicodeDecodeError, RecursionError):
+        raise DetourError("it is no JSON") from None
+    graph = objects[0].get("workload_graph") if isinstance(objects[0], dict) else None
+    entries = graph if isinstance(graph, list) else objects[1:]
+    for place, entry in enumerate(entries):
+        try:
+            yield _fed(entry, place) if entries is graph else _dumped(entry, place)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+            raise DetourError(f"node number {place + 1} is not of the schema") from None
+
+
+def _objects(text: str) -> Iterator[Any]:
+    """JSON values one behind the other."""
+    decoder, at = json.JSONDecoder(), 0
+    while True:
+        while at < len(text) and text[at] in " \t\r\n":
+            at += 1
+        if at == len(text):
+            return
+        value, at = decoder.raw_decode(text, at)
+        yield value
+
+
+def _dumped(entry: dict[str, Any], place: int) -> ChakraNode:
+    """As protobuf writes it: large numbers as texts, what is 0 is not there."""
+    attributes = {one["name"]: _dumped_value(one) for one in entry.get("attr", ())}
+    kind = entry.get("type", NODE_TYPES[0])
+    after = [int(number) for number in entry.get("dataDeps", ())]
+    micros = int(entry.get("durationMicros", 0))
+    return ChakraNode(
+        int(entry.get("id", 0)), str(entry.get("name", "")), str(kind), tuple(after), micros, attributes, place
+    )
+
+
+def _dumped_value(attribute: dict[str, Any]) -> Any:
+    key, value = next(
+        ((key, value) for key, value in attribute.items() if key not in ("name", "docString")), ("", None)
+    )
+    match key:
+        case "boolList":
+            return list(value["values"]) if value else []
+        case "boolVal" | "stringVal":
+            return value
+        case "doubleVal" | "floatVal":
+            return float(value or 0)
+    return int(value) if isinstance(value, (int, str)) else None
+
+
+def _fed(entry: dict[str, Any], place: int) -> ChakraNode:
+    """As Chakra's JSON feeder takes it: attributes are keys."""
+    kind = entry["NodeType"]
+    known = {"Id", "Name", "NodeType", "runtime", "data_deps", "ctrlDeps"}
+    attributes = {key: value for key, value in entry.items() if key not in known}
+    after = tuple(map(int, entry.get("data_deps", ())))
+    name = NODE_TYPES[kind] if 0 <= int(kind) < len(NODE_TYPES) else str(kind)
+    return ChakraNode(
+        int(entry["Id"]), str(entry["Name"]), name, after, int(entry.get("runtime", 0)), attributes, place
+    )
