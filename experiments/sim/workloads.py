@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `--workload` may be: a pattern or a collective by name, a job file, a flow file, or code of one's own.
+"""What `--workload` may be: a pattern or a collective by name, a file (jobs, flows, a GOAL schedule, a Chakra trace),
+or code of one's own.
 
 One's own is a function `f(topology, ...)` that returns rows of source, destination, bytes and, if not all begin at
 once, seconds; or a `TaskGraph`. What follows its name is handed in by keyword, `seed` too if it takes one. It is found
@@ -19,8 +20,10 @@ from detour.base import doors
 from detour.base.errors import DetourError
 from detour.experiments.sim.patterns import NAMED_WORKLOADS, DrawnFor, PatternKind, flows_of_pattern
 from detour.fabric.traffic.steered import ConnectionName
-from detour.fabric.workloads.flow_files import read_flow_file
+from detour.fabric.workloads.chakra import read_chakra
+from detour.fabric.workloads.flow_files import read_flow_file, text_of
 from detour.fabric.workloads.flow_table import FlowTable, check_flows, flow_table
+from detour.fabric.workloads.goal import is_goal, read_goal
 from detour.fabric.workloads.jobs import JOB_NAMES, job_by_name, read_job_run
 from detour.fabric.workloads.tasks import TaskGraph, flow_graph
 from detour.topo import Topology
@@ -28,6 +31,8 @@ from detour.topo.paths import SwitchPath
 
 _JOB_FILES = (".yaml", ".yml", ".json")
 _S = 1e12
+_BEGINNING = 4_000
+"""characters of a file that say whether it is a schedule"""
 
 
 @dataclass(frozen=True)
@@ -54,18 +59,32 @@ def open_workload(text: str, topology: Topology, rate_bps: int, seed: int) -> Si
     name, rest = doors.split(text)
     if WORKLOAD_REGISTRY.knows(name) or not _is_path(text):
         return WORKLOAD_REGISTRY.find(name)(text, rest, DrawnFor(topology, rate_bps, seed))
-    file = Path(text)
+    return _of_file(text, Path(text), topology)
+
+
+def _of_file(text: str, file: Path, topology: Topology) -> SimWorkload:
+    """A trace by the names of its files, a schedule by its first line, a job file by its ending; else a flow file."""
+    hosts = len(topology.hosts)
+    if _is_trace(file):
+        return SimWorkload(text, read_chakra(file, hosts), False)
     if file.suffix.lower() in _JOB_FILES:
         run = read_job_run(file, topology)
         return SimWorkload(text, run.graph, False, run.pinned)
-    return _of_flows(text, read_flow_file(file, len(topology.hosts)), topology)
+    if file.suffix.lower() == ".goal" or is_goal(text_of(file)[:_BEGINNING]):
+        return SimWorkload(text, read_goal(file, hosts), False)
+    return _of_flows(text, read_flow_file(file, hosts), topology)
+
+
+def _is_trace(file: Path) -> bool:
+    """Whether a name is that of a Chakra trace, or of the file of its first NPU."""
+    return file.suffix == ".et" or file.name.endswith(".0.json") or file.with_name(f"{file.name}.0.et").exists()
 
 
 def _is_path(text: str) -> bool:
     """Whether a text that is no name means a file."""
     if Path(text).is_dir():
         raise DetourError(f"workload {text!r} is a folder; wanted is a file or a name")
-    return Path(text).exists() or "/" in text or Path(text).suffix != ""
+    return Path(text).exists() or _is_trace(Path(text)) or "/" in text or Path(text).suffix != ""
 
 
 def _of_flows(text: str, flows: FlowTable, topology: Topology) -> SimWorkload:

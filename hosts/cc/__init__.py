@@ -62,7 +62,7 @@ def on_path(cfg: Any, q: Any, window: float, now: int) -> None:
     elif q.cc == CC_DCQCN:
         dcqcn.on_path(cfg, q, now)
     elif q.cc == CC_OWN:
-        own.call(q, own.ON_PATH, now)
+        own.call(q, own.HOOK_PATH, now)
 
 
 @njit
@@ -85,7 +85,7 @@ def on_idle(cfg: Any, q: Any, now: int) -> None:
     if q.cc == CC_DCTCP:
         dctcp.on_idle(cfg, q)
     elif q.cc == CC_OWN:
-        own.call(q, own.ON_IDLE, now)
+        own.call(q, own.HOOK_IDLE, now)
 
 
 @njit
@@ -97,7 +97,7 @@ def on_sent(cfg: Any, q: Any, length: int, txn: int, now: int) -> None:
         packet = own.packet_of(q)
         packet.bytes = length
         packet.txn = txn
-        own.call(q, own.ON_SENT, now)
+        own.call(q, own.HOOK_SENT, now)
 
 
 @njit
@@ -110,7 +110,7 @@ def on_acked(cfg: Any, q: Any, nbytes: int, txn: int, empty: bool, now: int) -> 
         packet = own.packet_of(q)
         packet.bytes = nbytes
         packet.txn = txn
-        own.call(q, own.ON_ACKED, now)
+        own.call(q, own.HOOK_ACKED, now)
 
 
 @njit
@@ -131,7 +131,7 @@ def on_lost(cfg: Any, q: Any, txn: int, congested: bool, now: int) -> None:
         packet = own.packet_of(q)
         packet.txn = txn
         packet.congested = congested
-        own.call(q, own.ON_LOST, now)
+        own.call(q, own.HOOK_LOST, now)
 
 
 @njit
@@ -140,7 +140,7 @@ def on_spurious(cfg: Any, q: Any, now: int = 0) -> None:
     if q.cc == CC_DCTCP:
         dctcp.on_spurious(cfg, q)
     elif q.cc == CC_OWN:
-        own.call(q, own.ON_SPURIOUS, now)
+        own.call(q, own.HOOK_SPURIOUS, now)
 
 
 @njit
@@ -150,7 +150,7 @@ def on_rto(cfg: Any, q: Any, lost: int, now: int) -> None:
         dctcp.on_rto(cfg, q, lost)
     elif q.cc == CC_OWN:
         own.packet_of(q).lost = lost
-        own.call(q, own.ON_RTO, now)
+        own.call(q, own.HOOK_RTO, now)
 
 
 @njit
@@ -165,7 +165,7 @@ def on_timer(cfg: Any, q: Any, now: int) -> None:
     """`q.cc_timer` has passed."""
     q.cc_timer = MAX_TIME
     if q.cc == CC_OWN:
-        own.call(q, own.ON_TIMER, now)
+        own.call(q, own.HOOK_TIMER, now)
 
 
 @njit

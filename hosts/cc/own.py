@@ -38,7 +38,7 @@ from detour.base.jit import as_record
 from detour.hosts.jit import inner
 
 HOOKS = ("on_path", "on_idle", "on_sent", "on_acked", "on_lost", "on_spurious", "on_rto", "on_timer")
-ON_PATH, ON_IDLE, ON_SENT, ON_ACKED, ON_LOST, ON_SPURIOUS, ON_RTO, ON_TIMER = range(len(HOOKS))
+HOOK_PATH, HOOK_IDLE, HOOK_SENT, HOOK_ACKED, HOOK_LOST, HOOK_SPURIOUS, HOOK_RTO, HOOK_TIMER = range(len(HOOKS))
 
 PACKET = np.dtype(
     [

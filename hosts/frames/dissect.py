@@ -225,8 +225,8 @@ def _probe(f: Any, buf: Any, at: int, size: int) -> int:
 # -- for Python ---------------------------------------------------------------------------------------------
 
 _FIELDS = {
-    IS_DATA: "opcode solicited qpn psn count va rkey length imm has_delay delay ce sport",
-    IS_ACK: "opcode qpn psn syndrome msn trigger count base bitmap has_delay delay ce sport",
+    IS_DATA: "opcode solicited qpn psn count va rkey length imm has_delay delay ce hops sport",
+    IS_ACK: "opcode qpn psn syndrome msn trigger count base bitmap has_delay delay ce hops sport",
     IS_PTM: "qpn psn cand has_delay delay ce sport",
     IS_PTR: "qpn psn cand reflected has_delay delay ce sport",
     IS_CNP: "opcode qpn ce sport",

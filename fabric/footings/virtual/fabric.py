@@ -40,7 +40,7 @@ from detour.fabric.footings.clock import VirtualClock
 from detour.fabric.footings.network import CableTerms, NetworkFabric, lay_cables
 from detour.fabric.footings.settings import FabricTerms
 from detour.fabric.footings.virtual.load import install, read_back, rewrite
-from detour.fabric.footings.virtual.own_program import OwnProgram, check_carries
+from detour.fabric.footings.virtual.own_program import OwnProgram
 from detour.fabric.footings.virtual.scheme import RunSettings, Scheme
 from detour.fabric.footings.virtual.watch import DeadlockFound, DeadlockWatch
 from detour.hosts.cc import algorithm
@@ -177,8 +177,8 @@ class VirtualFabric(NetworkFabric):
     def _checked(own: OwnProgram, name: str, entities: Plan) -> Program:
         """The code of a program that is not ours, if it can hold the entries."""
         if name != "fabric":
-            raise DetourError(f"the scheme runs {name}.p4, of which {own.json} is no variant; take one of fabric.p4's")
-        check_carries(own, (entity for some in entities.values() for entity in some))
+            raise DetourError(f"the scheme runs {name}.p4; a program of one's own needs a scheme that runs fabric.p4")
+        own.files.require(entities)
         return own.code
 
     def _cable(self, link: Link) -> CableTerms:

@@ -34,7 +34,7 @@ def incast(scheme: Scheme) -> tuple[float, float]:
     return received * 8 / 1e-3 / 100e9, delay / samples / 1000
 
 
-@pytest.mark.parametrize("name", ["swift.py:SWIFT", "hpcc_delay.py:HPCC_DELAY"])
+@pytest.mark.parametrize("name", ["swift.py:SWIFT:base_target_us=10", "hpcc_delay.py:HPCC_DELAY"])
 def test_an_incast_fills_the_link_with_a_shorter_queue_than_dctcp(name: str) -> None:
     share, delay = incast(SHORTEST_LERP.with_control(f"{EXAMPLES}/{name}"))
     usual, longer = incast(SHORTEST_LERP)
@@ -52,3 +52,51 @@ def test_it_works_with_go_back_n() -> None:
 def test_what_is_no_congestion_control_is_told_before_anything_is_built() -> None:
     with pytest.raises(DetourError, match="there is no congestion control 'cubic'"):
         SHORTEST_LERP.with_control("cubic")
+
+
+WITNESS = """
+from dataclasses import dataclass
+from detour.hosts.cc.own import CongestionAlgorithm, hook
+
+@dataclass(frozen=True)
+class Nothing:
+    unused: int = 0
+
+@hook
+def on_sent(p, s, q, packet, now):
+    s.sent += 1
+
+@hook
+def on_acked(p, s, q, packet, now):
+    s.acked += 1
+    if packet.rtt >= 0:
+        s.least_hops = packet.hops if s.known == 0 else min(s.least_hops, packet.hops)
+        s.most_hops = max(s.most_hops, packet.hops)
+        s.least_rtt = packet.rtt if s.known == 0 else min(s.least_rtt, packet.rtt)
+        s.most_delay = max(s.most_delay, packet.delay)
+        s.marked += packet.marked
+        s.known += 1
+
+NAMES = "sent acked known least_hops most_hops least_rtt most_delay marked".split()
+WITNESS = CongestionAlgorithm(Nothing(), dict.fromkeys(NAMES, int), (on_sent, on_acked))
+"""
+
+
+def test_packets_tell_hops_round_trips_delays_and_marks(tmp_path: Path) -> None:
+    """Leaf, spine, leaf: three switches and four cables of 1 us each way. Eight windows of 128 packets make a queue."""
+    (tmp_path / "witness.py").write_text(WITNESS)
+    with VirtualFabric(TREE, SHORTEST_LERP.with_control(f"{tmp_path}/witness.py:WITNESS"), queue_pairs=8) as fabric:
+        fabric.connect(PAIRS)
+        fabric.send(400_000)
+        fabric.run(2000 * US)
+        assert fabric.unfinished() == 0
+        marked = fabric.column("st_ecn_marked").sum()
+        packets = fabric.column("st_packets").sum()
+        rows = fabric.hs.__dict__["_algorithms"][0].kept[0][: len(PAIRS)]
+    assert rows["sent"].sum() == packets
+    assert (rows["acked"] == 400).all()
+    assert (rows["known"] > 0).all()
+    assert set(rows["least_hops"]) == set(rows["most_hops"]) == {3}
+    assert (rows["least_rtt"] >= 8 * US).all()
+    assert (rows["most_delay"] > 8 * US).all()
+    assert 0 < rows["marked"].sum() <= marked
