@@ -20,8 +20,8 @@ from detour.base.reports import need_address_space, report
 from detour.cli.parser import Parser
 
 _GROUPS = (
-    "lifecycle", "status", "tables", "paths", "traffic", "place", "metrics", "fors", "demo", "bench", "reproduce",
-    "fcplus",
+    "lifecycle", "status", "tables", "paths", "traffic", "sim", "place", "metrics", "fors", "demo", "bench",
+    "reproduce", "fcplus", "shell_completion",
 )  # fmt: skip
 
 # Commands with a command line of their own, which argparse could not describe: module and help.
@@ -55,6 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         need_address_space(_ADDRESS_SPACE)
         COMPILING.progress = lambda text: print(f"detour: {text}", file=sys.stderr, flush=True)
         options = make_parser().parse_args(arguments)
+        if getattr(options, "name", None) is not None:
+            os.environ["DETOUR_FABRIC"] = options.name  # `fabric.daemon.state_dir`; what is started inherits it
         return options.run(options) or 0
     except DetourError as error:
         print(f"detour: {error}", file=sys.stderr)

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from detour.base.tables import Table, left, right
 from detour.cli.asking import running
 from detour.cli.output import Page, present, shown_progress
-from detour.cli.parser import command
+from detour.cli.parser import add_name_option, bit_rate, command, duration_ps, loss_fraction, packet_count
 from detour.cli.status import show_status
 
 if TYPE_CHECKING:
@@ -22,11 +24,15 @@ def register(commands: Any) -> None:
     up = command(commands, "up", "boot a fabric, provision it and keep it up", _up)
     up.add_argument("--detach", action="store_true", help="return when it is up; `detour down` ends it")
     add_fabric_options(up)
+    up.add_argument("--load", metavar="PATTERN", help="keep traffic going, like adv1 or unf:pairs=100 (`detour load`)")
+    add_name_option(up)
     _add_grpc_options(up)
-    command(commands, "down", "end the fabric that is up", _down)
+    add_name_option(command(commands, "down", "end the fabric that is up", _down))
+    command(commands, "fabrics", "the fabrics of yours that are up", _fabrics)
     shell = command(commands, "shell", "p4runtime-shell on one switch", _shell, json=False)
     shell.add_argument("switch", metavar="SWITCH", help="like s3")
     shell.add_argument("--primary", action="store_true", help="take over from detour's controller, to write as well")
+    add_name_option(shell)
     shell.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARG", help="passed on to p4runtime-shell")
     command(commands, "warm", "compile all native code now instead of on first use", _warm, json=False)
 
@@ -46,6 +52,13 @@ def add_fabric_options(parser: argparse.ArgumentParser) -> None:
         help="like dragonfly:p=2,a=4,h=2, net.graphml, .json, .csv, FILE.py:NAME (default d1)",
     )
     parser.add_argument("--pcap", metavar="DIR", help="write a pcapng file a port into DIR")
+    parser.add_argument("--rate", type=bit_rate, metavar="R", help="of every link, like 100M (bits a second)")
+    parser.add_argument("--delay", type=duration_ps, metavar="T", help="of every link, like 5us")
+    parser.add_argument("--queue", type=packet_count, metavar="N", help="packets in each of a port's queues")
+    parser.add_argument("--loss", type=loss_fraction, metavar="F", help="of frames between switches, like 0.001")
+    parser.add_argument(
+        "--program", metavar="P4INFO,JSON", help="what p4c made of a P4 program that has fabric.p4's tables"
+    )
 
 
 def _add_grpc_options(up: argparse.ArgumentParser) -> None:
@@ -85,13 +98,28 @@ def _grpc_tls(options: argparse.Namespace) -> dict[str, str] | None:
 
 def up_options(options: argparse.Namespace) -> UpOptions:
     """What the options say."""
+    from detour.control.p4runtime.pipeline import PipelineConfig
     from detour.control.topology_files import absolute
     from detour.fabric.daemon.daemon import UpOptions
 
     pcap, topology = None if options.pcap is None else os.path.abspath(options.pcap), absolute(options.topo)
+    program = None
+    if options.program is not None:
+        given = PipelineConfig.given(options.program)
+        program = f"{given.p4info},{given.blob}"
+    found = UpOptions(
+        options.target,
+        topology,
+        pcap,
+        rate_bps=options.rate,
+        delay_ps=options.delay,
+        queue_packets=options.queue,
+        loss=options.loss,
+        program=program,
+    )
     if "grpc" not in options:
-        return UpOptions(options.target, topology, pcap)
-    return UpOptions(options.target, topology, pcap, options.grpc, _grpc_tls(options))
+        return found
+    return replace(found, grpc=options.grpc, grpc_tls=_grpc_tls(options), load=options.load)
 
 
 def _up(options: argparse.Namespace) -> None:
@@ -121,6 +149,26 @@ def _down(options: argparse.Namespace) -> None:
         progress("ending the fabric")
         ended = daemon.down()
     present({"down": ended}, options, lambda page: page.print("down" if ended else "no fabric was up"))
+
+
+def _fabrics(options: argparse.Namespace) -> None:
+    from detour.fabric.daemon.state_dir import all_fabrics
+
+    found = [{"name": name, **state.known()} for name, state in all_fabrics().items()]
+
+    def render(page: Page) -> None:
+        if not found:
+            page.print("no fabric is up")
+            return
+        columns = (
+            left("name", lambda row: row["name"] or "(none)"),
+            left("topology", lambda row: row.get("topology", "?")),
+            left("target", lambda row: row.get("target", "?")),
+            right("process", lambda row: row.get("pid", "?")),
+        )
+        page.table(Table(columns, found))
+
+    present({"fabrics": found}, options, render)
 
 
 def _shell(options: argparse.Namespace) -> int:

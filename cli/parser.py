@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -43,7 +44,14 @@ def command(
 
 def operation(commands: Any, name: str, run: CommandFunction, *, wide: bool = False) -> Parser:
     """Adds a command that asks a running fabric for the operation of that name."""
-    return command(commands, name, OPERATIONS[name].text, run, wide=wide)
+    parser = command(commands, name, OPERATIONS[name].text, run, wide=wide)
+    add_name_option(parser)
+    return parser
+
+
+def add_name_option(parser: argparse.ArgumentParser) -> None:
+    """`--name`, for commands that are about one fabric of several."""
+    parser.add_argument("--name", metavar="NAME", help="of the fabric, if several are up (or $DETOUR_FABRIC)")
 
 
 def source_port(text: str) -> int:
@@ -55,6 +63,41 @@ def byte_count(text: str) -> int:
     """A number of bytes; k, M and G stand for thousands, millions and milliards."""
     factor = {"k": 10**3, "M": 10**6, "G": 10**9}.get(text[-1:], 1)
     return factor * _number(text[:-1] if factor > 1 else text, 1, 10**12 // factor, "a number of bytes")
+
+
+def bit_rate(text: str) -> int:
+    """Bits a second; k, M and G stand for thousands, millions and milliards."""
+    try:
+        value = float(text[:-1]) * {"k": 1e3, "M": 1e6, "G": 1e9}[text[-1:]]
+    except (KeyError, ValueError):
+        value = float(text) if text.isdigit() else 0.0
+    if not 1e3 <= value <= 1e12:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a rate from 1k to 1000G, like 100M")
+    return round(value)
+
+
+def duration_ps(text: str) -> int:
+    """A time with its unit, in ps: `500ns`, `5us`, `1ms` or `0.1s`."""
+    found = re.fullmatch(r"(\d+(?:\.\d*)?)(ns|us|ms|s)", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time with its unit, like 5us")
+    value = float(found[1]) * {"ns": 1e3, "us": 1e6, "ms": 1e9, "s": 1e12}[found[2]]
+    if value > 10e12:
+        raise argparse.ArgumentTypeError(f"{text!r} is longer than 10 seconds")
+    return round(value)
+
+
+def packet_count(text: str) -> int:
+    """A number of packets."""
+    return _number(text, 2, 1_000_000, "a number of packets")
+
+
+def loss_fraction(text: str) -> float:
+    """A fraction from 0 to below 1."""
+    found = floats(text)
+    if len(found) != 1 or not 0 <= found[0] < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a fraction from 0 to below 1, like 0.001")
+    return found[0]
 
 
 def draws(text: str) -> int:

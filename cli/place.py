@@ -18,7 +18,7 @@ from detour.cli.output import Page, present, shown_progress
 from detour.cli.parser import draws, operation
 
 if TYPE_CHECKING:
-    from detour.control.placement.place import Assignment
+    from detour.control.placement.placement import Assignment
     from detour.control.placement.report import PlacementReport
 
 _SHOWN = 16

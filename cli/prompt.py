@@ -77,6 +77,8 @@ class Prompt:
                 self._help(words[1:])
             elif words:
                 options = self._parser.parse_args(words)
+                if getattr(options, "name", None) is not None:
+                    raise DetourError("--name is not for here: this prompt asks the fabric that it belongs to")
                 with ANSWERED_BY.set_to(self._session), PRINTED_TO.set_to(self._console):
                     options.run(options)
         except _Help as text:

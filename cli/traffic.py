@@ -30,6 +30,15 @@ def register(commands: Any) -> None:
     send.add_argument("--store", metavar="OUT", help="where the receiver stores the file")
     add_path_options(send)
     send.add_argument("--spray", action="store_true", help="every packet takes a path of its own (docs/transports.md)")
+    load = operation(commands, "load", _load)
+    load.add_argument(
+        "pattern", nargs="?", metavar="PATTERN", help="adv1, adv2, unf or permutation, like unf:pairs=100,seed=2"
+    )
+    load.add_argument("--stop", action="store_true", help="end it")
+    capture = operation(commands, "capture", _capture)
+    capture.add_argument("folder", nargs="?", metavar="DIR", help="where the files go")
+    capture.add_argument("where", nargs="*", metavar="LINK|SWITCH", help="whose ports, like s3 s0-s4 h7 (default all)")
+    capture.add_argument("--stop", action="store_true", help="complete the files")
     probe = operation(commands, "probe", _probe)
     probe.add_argument("source", metavar="SRC", help="host, like h0")
     probe.add_argument("target", metavar="DST", help="host, like h71")
@@ -98,3 +107,32 @@ def show_probe(page: Page, result: ProbedPaths) -> None:
         left("switches", lambda row: " ".join(row.switches)),
     )
     page.table(Table(columns, result.paths))
+
+
+def _load(options: argparse.Namespace) -> None:
+    result = running().load(options.pattern, options.stop)
+
+    def render(page: Page) -> None:
+        wrong = f", {bytes_text(result.bytes_wrong)} NOT" if result.bytes_wrong else ""
+        again = f"; {result.reopened} connections failed and were made anew" if result.reopened else ""
+        state = "has ended" if options.stop else "is on"
+        page.print(
+            f"{result.pattern} {state}: {result.pairs} connections, "
+            f"{bytes_text(result.bytes_ok)} arrived as sent{wrong} in {result.seconds:.1f} s{again}"
+        )
+
+    present(result, options, render)
+
+
+def _capture(options: argparse.Namespace) -> None:
+    folder = None if options.folder is None else os.path.abspath(options.folder)
+    result = running().capture(folder, options.where or None, options.stop)
+
+    def render(page: Page) -> None:
+        if result.folder is None:
+            page.print("no captures are being written")
+        else:
+            state = "complete" if options.stop else "being written"
+            page.print(f"{len(result.files)} pcapng files in {result.folder}, {state}")
+
+    present(result, options, render)

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Captures: one pcapng file a port, written by a thread from what the loop took down.
 
+Who looks while it goes on sees what is older than a second; after `close` every file is complete.
 The loop waits when the writer is far behind, so a capture has no holes; `Network.lag_ps` shows what that costs.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Container
 from pathlib import Path
 
 from detour.base.errors import DetourError
@@ -16,6 +18,7 @@ from detour.engine.loop.layout import UP_SENT
 from detour.engine.records import records
 
 _FLUSH_BYTES = 1 << 18
+_FLUSH_S = 1.0
 _MAX_PENDING_BYTES = 256 << 20
 
 
@@ -26,7 +29,14 @@ class Capture:
     files. Every file is complete after `close`.
     """
 
-    def __init__(self, folder: Path, name_of: Callable[[int], str]) -> None:
+    def __init__(
+        self, folder: Path, name_of: Callable[[int], str], epoch_ns: int = 0, only: Container[str] | None = None
+    ) -> None:
+        """`epoch_ns`: what stamps count from, ns since 1970, when the loop's time is 0. `only`: names of ports that are
+        wanted (None: all)."""
+        self._epoch_ns, self._only = epoch_ns, only
+        self._open: set[int] = set()
+        self._flushed = 0.0
         self._folder = folder
         self._name_of = name_of
         self._buffers: dict[int, bytearray] = {}
@@ -43,7 +53,11 @@ class Capture:
         self._thread.start()
 
     def open_port(self, port: int) -> None:
-        """Makes the file of a port (also if it never sees a frame). Before frames of that port are put."""
+        """Makes the file of a port (also if it never sees a frame), if that is wanted. Before frames of that port are
+        put."""
+        if self._only is not None and self._name_of(port) not in self._only:
+            return
+        self._open.add(port)
         path = self._path(port)
         try:
             path.write_bytes(pcapng.header(self._name_of(port)))
@@ -86,8 +100,9 @@ class Capture:
                     with self._changed:
                         self._pending -= len(chunk)
                         self._changed.notify_all()
-            for port in self._buffers:
-                self._flush(port)
+                if time.monotonic() - self._flushed > _FLUSH_S:
+                    self._flush_all()
+            self._flush_all()
         except OSError as error:
             with self._changed:
                 self._error = error
@@ -95,11 +110,19 @@ class Capture:
 
     def _collect(self, chunk: bytes) -> None:
         for record in records(chunk):
+            if record.index not in self._open:
+                continue
             buffer = self._buffers.setdefault(record.index, bytearray())
             direction = pcapng.OUTBOUND if record.kind == UP_SENT else pcapng.INBOUND
-            buffer += pcapng.packet(record.time_ps // 1000, direction, record.data, record.wire)
+            buffer += pcapng.packet(self._epoch_ns + record.time_ps // 1000, direction, record.data, record.wire)
             if len(buffer) > _FLUSH_BYTES:
                 self._flush(record.index)
+
+    def _flush_all(self) -> None:
+        for port, buffer in self._buffers.items():
+            if buffer:
+                self._flush(port)
+        self._flushed = time.monotonic()
 
     def _flush(self, port: int) -> None:
         with self._path(port).open("ab") as file:

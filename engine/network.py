@@ -9,7 +9,7 @@ loop's thread (`Network.call`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -517,10 +517,11 @@ class Network:
         """Numbers of the loop itself: `events`, packets in flight (`used`, `used_peak`), `pool_drops`, ..."""
         return stats.loop_stats(self._memory) | {"upcall_drops": self._upcalls.drops}
 
-    def capture(self, folder: str | Path | MakeCapture | None) -> None:
+    def capture(self, folder: str | Path | MakeCapture | None, only: Container[str] | None = None) -> None:
         """Writes a pcapng file a port, `<switch name>-<port>.pcapng`, from now on (None: stops and completes them).
 
-        In place of the folder: a function that makes some other `Capture`."""
+        In place of the folder: a function that makes some other `Capture`. `only`: the ports that are wanted, by these
+        names. In real time stamps are those of the wall clock, in virtual time they begin at 0."""
 
         def change() -> Capture | None:
             self._take_logs()
@@ -529,7 +530,9 @@ class Network:
             if folder is None:
                 self._capture = None
             else:
-                self._capture = folder(name_of) if callable(folder) else Capture(Path(folder), name_of)
+                self._capture = (
+                    folder(name_of) if callable(folder) else Capture(Path(folder), name_of, self._epoch_ns(), only)
+                )
                 for index in self._wiring.names:
                     self._capture.open_port(index)
             self._memory.g["capturing"] = int(self._capture is not None)
@@ -537,6 +540,10 @@ class Network:
 
         if (before := self.call(change)) is not None:
             before.close()
+
+    def _epoch_ns(self) -> int:
+        """When loop time was 0, ns since 1970; 0 in virtual time."""
+        return 0 if self._virtual else time.time_ns() - self.now_ps // 1000
 
     def kick_host(self, host: int) -> None:
         """Native host `host` may have something to send: asks it. After posting work from Python."""

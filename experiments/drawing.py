@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What figures of experiments share: a canvas without a display, and files that are the same for the same numbers."""
+"""What figures of experiments share: a canvas without a display, colours that the colour-blind tell apart, legends that
+lie over no data, and files that are the same for the same numbers."""
 
 from __future__ import annotations
 
@@ -7,6 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
+
+BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE, YELLOW, GRAY, BLACK = (
+    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#C8B400", "#7F7F7F", "#000000",
+)  # fmt: skip
+"""the palette of Okabe and Ito (2008), its yellow darker, and a gray"""
+ENOUGH = 3
+"""points that a line may be drawn through; fewer are drawn as what they are"""
+_LOOKS = {
+    "font.size": 10, "axes.titlesize": 11, "axes.labelsize": 10, "xtick.labelsize": 10, "ytick.labelsize": 10,
+    "legend.fontsize": 10, "legend.frameon": False, "axes.spines.top": False, "axes.spines.right": False,
+    "axes.grid": True, "grid.alpha": 0.3, "axes.axisbelow": True, "lines.markersize": 6, "svg.hashsalt": "detour",
+}  # fmt: skip
 
 
 def canvas(rows: int, columns: int, width: float = 4.3, height: float = 3.4) -> tuple[Any, Any, Any]:
@@ -21,7 +34,10 @@ def canvas(rows: int, columns: int, width: float = 4.3, height: float = 3.4) -> 
         raise DetourError("plots need matplotlib: pip install 'detour-fabric[plot]'") from None
     mpl.use("Agg")
     import matplotlib.pyplot as plt
+    from cycler import cycler
 
+    plt.rcParams.update(_LOOKS)
+    plt.rcParams["axes.prop_cycle"] = cycler(color=(BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, YELLOW, GRAY))
     size = width * columns, height * rows
     return plt, *plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
 
@@ -36,6 +52,38 @@ def row(columns: int, width: float = 4.3) -> tuple[Any, Any, Any]:
     return plt, figure, axes[0]
 
 
+def legend(figure: Any, axes: Any, columns: int = 4) -> None:
+    """One legend for all axes of a figure, below them, each label once."""
+    found: dict[str, Any] = {}
+    for axis in axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    if found:
+        figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=min(columns, len(found)))
+
+
+def line_of(points: int, style: str) -> str:
+    """The style of a line through so many points: none through fewer than `ENOUGH`."""
+    return style if points >= ENOUGH else "none"
+
+
+def bars(axis: Any, rows: Any, label: str) -> None:
+    """Horizontal bars from the top down, with their values behind them. `rows`: (name, value, least, most, colour)."""
+    names, values, least, most, colours = zip(*rows, strict=True)
+    below = [value - low for value, low in zip(values, least, strict=True)]
+    above = [high - value for value, high in zip(values, most, strict=True)]
+    at = range(len(names))
+    axis.barh(at, values, 0.65, xerr=[below, above], color=colours, error_kw={"linewidth": 0.8, "capsize": 2})
+    room = 0.015 * max(most)
+    for place, value, end in zip(at, values, most, strict=True):
+        behind = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+        axis.text(end + room, place, f"{value:,.0f}", va="center", bbox=behind)
+    axis.set_yticks(at, names)
+    axis.set(xlabel=label, xlim=(0, 1.18 * max(most)))
+    axis.invert_yaxis()
+    axis.grid(visible=False, axis="y")
+
+
 def save(plt: Any, figure: Any, file: Path) -> None:
     """Writes a figure and closes it.
 
@@ -46,8 +94,7 @@ def save(plt: Any, figure: Any, file: Path) -> None:
         raise DetourError(f"{file}: plots are written as .png, .svg or .pdf")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        # No dates and fixed names inside: the same numbers give the same file.
-        plt.rcParams["svg.hashsalt"] = "detour"
+        # No dates and fixed names inside (`svg.hashsalt`): the same numbers give the same file.
         metadata = {"Date": None} if file.suffix == ".svg" else {}
         figure.savefig(file, dpi=110, metadata=metadata)
     except OSError as error:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from detour.base.jit import njit
-from detour.hosts import cc, nic, openloop
+from detour.hosts import cc, nic, openloop, tasks
 from detour.hosts.config import MAX_PAYLOAD
 from detour.hosts.frames import dissect, wire
 from detour.hosts.jit import inner
@@ -60,6 +60,8 @@ def receive(hs: Any, host: int, buf: Any, offset: int, length: int, now: int) ->
             responder.on_data(hs, i, buf, now)
         else:
             _feedback(hs, i, qp_row(hs, i), kind, now)
+    if h.agenda_when <= now:
+        tasks.perform(hs, host, now)
 
 
 @inner
@@ -174,6 +176,12 @@ def deadline(hs: Any, host: int) -> int:
     """When `expire` wants to be called, ps; `MAX_TIME`: never."""
     if host_row(hs, host).open_loop:
         return openloop.due(hs, host)
+    return min(host_row(hs, host).agenda_when, _first_deadline(hs, host))
+
+
+@inner
+def _first_deadline(hs: Any, host: int) -> int:
+    """Of all QPs."""
     while True:
         i = timers.top(hs, host)
         if i == NIL:
@@ -193,7 +201,7 @@ def not_before(hs: Any, host: int) -> int:
     """A time before which no deadline is, ps: `deadline` may be later, but to know that takes looking at a QP."""
     if host_row(hs, host).open_loop:
         return openloop.due(hs, host)
-    return timers.first_key(hs, host)
+    return min(host_row(hs, host).agenda_when, timers.first_key(hs, host))
 
 
 @njit
@@ -202,7 +210,9 @@ def expire(hs: Any, host: int, now: int) -> None:
     host_row(hs, host).now = now
     if host_row(hs, host).open_loop:
         return  # `transmit` follows
-    while deadline(hs, host) <= now:
+    if host_row(hs, host).agenda_when <= now:
+        tasks.perform(hs, host, now)
+    while _first_deadline(hs, host) <= now:
         i = timers.top(hs, host)
         sender.on_deadline(hs, i, now)
         if timers.top(hs, host) == i:

@@ -97,6 +97,26 @@ def source_row(hs: Any, host: int) -> Any:
     return as_record(hs.source[host])
 
 
+def task_row(hs: Any, task: int) -> Any:
+    """A task."""
+    return as_record(hs.task[task])
+
+
+def successor_row(hs: Any, index: int) -> Any:
+    """A dependency."""
+    return as_record(hs.successor[index])
+
+
+def lane_row(hs: Any, lane: int) -> Any:
+    """A connection for messages of tasks."""
+    return as_record(hs.lane[lane])
+
+
+def agenda_row(hs: Any, place: int) -> Any:
+    """A place in the agenda of all hosts."""
+    return as_record(hs.agenda[place])
+
+
 def memory_to_frame(hs: Any, buf: Any, at: int, address: int, size: int) -> None:
     """Copies `size` bytes of the arena to `buf[at:]`."""
     buf[at : at + size] = hs.memory[address : address + size]
@@ -167,6 +187,10 @@ for _pure, _table, _arguments in (
     (ptm_row, "ptm", 3),
     (heap_row, "heap", 3),
     (source_row, "source", 2),
+    (task_row, "task", 2),
+    (successor_row, "successor", 2),
+    (lane_row, "lane", 2),
+    (agenda_row, "agenda", 2),
 ):
     _native_row(_pure, _table, _arguments)
 

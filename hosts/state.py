@@ -70,6 +70,9 @@ HOST = np.dtype(
         ("ptm", RING),
         # mask of priorities that must not be sent; time of the last call, ps; 1: an open-loop source (`openloop.py`)
         *_ints("paused now open_loop "),
+        # tasks (`agenda.py`): where its part of the agenda begins, entries there, when the first one is due (MAX_TIME:
+        # never), 1: it computes one thing at a time, until when it computes, tasks of its that are not over
+        *_ints("agenda_at agenda_size agenda_when serial busy_until tasks_left "),
         *_ints(HOST_COUNTERS),
         *_ints("unused"),  # else a row has 256 bytes, a power of two (`_apart`)
     ]
@@ -139,6 +142,8 @@ QP_RECORD = np.dtype(
         # and have not been used again (a byte each, the oldest in the lowest) and how many, what waits on shortest
         # paths (ticks; -1: not known) as of when (ps), mean of detours, when to look for silent paths (ps)
         "n_short tokens n_tokens short_wait short_time detour_wait silence_due "
+        # tasks: the peer's row and 1 if it sends messages of tasks, else 0
+        "tasks_of "
         # congestion control that is plugged in: address of what the QP has of it (`cc.own`)
         "cc_own "
     )
@@ -170,7 +175,8 @@ ARRIVED, ARRIVED_LAST, ARRIVED_IMM = 1, 2, 4
 
 WQE = np.dtype(_ints("wr_id first packets local remote rkey length flags imm posted"))
 """one row a posted work request; `posted`: when, ps"""
-WQE_SIGNALED, WQE_IMM = 1, 2
+WQE_SIGNALED, WQE_IMM, WQE_TASK = 1, 2, 4
+"""WQE_TASK: `wr_id` is the number of a task"""
 
 CANDIDATE = np.dtype(
     _ints(
@@ -213,6 +219,34 @@ SOURCE = np.dtype(
 )
 """one row a host: its open-loop source"""
 
+TASK = np.dtype(
+    _ints(
+        # at which host, with which message (0: none) to whom; not before, and after how much computing
+        "host bytes to start compute "
+        # lanes of its two hosts: the first one that it may take, and how many
+        "lane lanes "
+        # what it still waits for; who waits for it: a range of the table of successors
+        "open first last "
+        # its state, its lane, the next one that waits for the lane
+        "state on next "
+        # ps, -1: not yet: nothing is waited for; begun; message handed over; over; acknowledged
+        "ready began sent done acked"
+    )
+)
+"""one row a task (`fabric.workloads`)"""
+TASK_OPEN, TASK_READY, TASK_BOOKED, TASK_COMPUTING, TASK_QUEUED, TASK_SENT, TASK_OVER, TASK_FAILED = range(8)
+
+SUCCESSOR = np.dtype([("task", np.int32), ("on", np.int32)])
+"""one row a dependency: who waits, and for what"""
+ON_BEGIN, ON_DONE, ON_ACKED = 0, 1, 2
+
+LANE = np.dtype(_ints("qp rkey head tail waiting turn"))
+"""one row a connection that takes messages of tasks: its sender, the key of the receiver's memory, tasks that found its
+send queue full (first, last, how many), and, in the first lane of two hosts, who is next"""
+
+AGENDA = np.dtype(_ints("when task"))
+"""one row a task that something is to happen to at a time; a heap a host"""
+
 HEAP = np.dtype([("qp", np.int32)])
 """one row a place in a host's heap of deadlines"""
 
@@ -232,6 +266,10 @@ TABLES = {
     "ptm": CTL,
     "heap": HEAP,
     "source": SOURCE,
+    "task": TASK,
+    "successor": SUCCESSOR,
+    "lane": LANE,
+    "agenda": AGENDA,
     "memory": np.dtype(np.uint8),
 }
 """all tables with the types of their rows"""
@@ -302,6 +340,10 @@ class Hosts(_Handle):
     ptm: Any
     heap: Any
     source: Any
+    task: Any
+    successor: Any
+    lane: Any
+    agenda: Any
     memory: Any
 
     def __new__(cls, shapes: dict[str, tuple[int, ...]]) -> Hosts:
@@ -313,8 +355,16 @@ class Hosts(_Handle):
             np.int64,
         )
         self = super().__new__(cls, listing.ctypes.data)
-        self.__dict__.update(tables, _keep=listing)
+        self.__dict__.update(tables, _listing=listing)
         return self
+
+    def replace(self, name: str, table: np.ndarray) -> None:
+        """Another table of the same type, contiguous, of one dimension; only while nothing runs."""
+        assert table.dtype == TABLES[name]
+        assert table.ndim == 1
+        assert table.flags.c_contiguous
+        self.__dict__[name] = table
+        self.__dict__["_listing"][list(TABLES).index(name)] = table.ctypes.data
 
 
 def set_host(
@@ -412,6 +462,7 @@ def make_hosts(
     shapes |= {"wqe": (n_qps, sq_depth), "candidate": (n_qps, max_candidates), "cqe": (n_cqs, cq_depth)}
     shapes |= {"ctl": (n_hosts, control_depth), "ptm": (n_hosts, control_depth)}
     shapes |= {"heap": (n_hosts, min(n_qps, qps_per_host or n_qps)), "source": (n_hosts,)}
+    shapes |= {"task": (1,), "successor": (1,), "lane": (1,), "agenda": (1,)}
     shapes |= {"memory": (0 if config.elide_payload else arena_bytes,)}
     hs = Hosts(shapes)
     for name, value in sizes.items():
@@ -422,6 +473,7 @@ def make_hosts(
         hs.cfg[0][field.name] = getattr(config, field.name)
     hs.host["active_head"] = NIL
     hs.host["active_tail"] = NIL
+    hs.host["agenda_when"] = MAX_TIME
     hs.qp["heap_pos"] = NIL
     hs.host["rng"] = np.random.SeedSequence(seed).generate_state(n_hosts, np.uint64).view(np.int64) | 1
     return hs

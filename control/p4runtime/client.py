@@ -14,7 +14,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import finsy
@@ -22,9 +21,9 @@ import finsy.p4client
 from finsy.proto import p4r
 
 from detour.base.errors import DetourError
-from detour.base.p4build import BUILD
 from detour.control.entries import Entity, Plan
 from detour.control.p4runtime.codec import Codec
+from detour.control.p4runtime.pipeline import PipelineConfig
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -38,24 +37,6 @@ ELECTION_ID = 10
 
 PacketIn = Callable[["SwitchClient", bytes, dict[str, int]], Awaitable[None]]
 """called with the switch, the frame without controller header, and the header's fields"""
-
-
-@dataclass(frozen=True)
-class PipelineConfig:
-    """A P4 program for a switch: P4Info and what p4c made for the target."""
-
-    p4info: Path
-    blob: Path
-
-    @staticmethod
-    def fabric() -> PipelineConfig:
-        """`p4src/fabric.p4` as checked in."""
-        return PipelineConfig.of("fabric")
-
-    @staticmethod
-    def of(program: str) -> PipelineConfig:
-        """A program of `p4src/` as checked in, by its name (`Policy.program`)."""
-        return PipelineConfig(BUILD / f"{program}.p4info.txtpb", BUILD / f"{program}.json")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@
         connections: 2               # queue pairs for each pair of hosts (default 1)
         bytes: 64000000              # that each of its flows carries; all jobs give this or none
         shuffle: 7                   # the hosts in a random order with this seed, as a busy cluster allots them
+        compute: 2ms                 # this and `reduce`, `iterations`, `start`: for a run, not for a placement
       - name: checkpoint
         collective: point-to-point
         pairs:
@@ -41,7 +42,7 @@ MAX_FLOWS = 4_000_000
 MAX_BYTES = 10**12
 """of a flow"""
 
-_COMMON = {"name", "collective", "connections", "bytes"}
+_COMMON = {"name", "collective", "connections", "bytes", "compute", "reduce", "iterations", "start"}
 
 
 @dataclass(frozen=True)
@@ -117,15 +118,29 @@ def read_jobs(file: File, topology: Topology) -> FlowSet:
     Raises:
         DetourError: it cannot be read, is malformed, or names hosts or paths that the topology does not have.
     """
-    try:
-        text = file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise DetourError(f"job file {file}: {reason}") from None
+    text = _text_of(file)
     try:
         return flows_of(parse_text(text), topology)
     except DetourError as error:
         raise DetourError(f"job file {file}: {error}") from None
+
+
+def job_documents(file: File) -> list[dict[str, Any]]:
+    """The jobs of a file that `read_jobs` has accepted, as they are written, in its order.
+
+    Raises:
+        DetourError: it cannot be read any more.
+    """
+    document = parse_text(_text_of(file))
+    return document["jobs"] if isinstance(document, dict) else document
+
+
+def _text_of(file: File) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise DetourError(f"job file {file}: {reason}") from None
 
 
 def parse_text(text: str) -> Any:

@@ -10,7 +10,7 @@ take. Then, for each aggregation switch whose links to cores are still too busy,
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +19,9 @@ from detour.base.arrays import Int32Array, Int64Array
 from detour.base.jit import njit
 from detour.control.placement import search
 from detour.control.placement.network import PlacementNetwork, loads, widened
-from detour.control.placement.search import Walked
+from detour.control.placement.placement import Placement
+from detour.control.placement.settling import settled
 from detour.control.placement.trails import Coloured, balance, without_groups
-
-_Placement = Any
-"""`place.Placement`, whose module imports this one"""
-
-
-class Settle(Protocol):
-    """`place.settled`."""
-
-    def __call__(
-        self, old: _Placement, free: NDArray[np.integer[Any]], *, move: bool = True, walk: Walked | None = None
-    ) -> _Placement: ...
 
 
 class _Pods(NamedTuple):
@@ -73,7 +63,7 @@ def _pods_of(network: PlacementNetwork) -> _Pods:
     )
 
 
-def rebalanced(old: _Placement, free: NDArray[np.integer[Any]], before: Int32Array, settle: Settle) -> _Placement:
+def rebalanced(old: Placement, free: NDArray[np.integer], before: Int32Array) -> Placement:
     """The placement with a less busy busiest link if flows of `free` that exchange their ways lead to one; else the
     same.
 
@@ -82,7 +72,6 @@ def rebalanced(old: _Placement, free: NDArray[np.integer[Any]], before: Int32Arr
         free: flows that may move.
         before: (flows, switches) path rows of before the damage. Where exchanging from `old` on does not lead to the
             bound, it is tried from these: what uses links that are down has not been pressed in anywhere there.
-        settle: finds a path for flows that this leaves without one.
     """
     size = old.flows.size
     if not old.network.tiers or not len(free) or (one := int(size[0])) != size.max() or one != size.min():
@@ -92,14 +81,12 @@ def rebalanced(old: _Placement, free: NDArray[np.integer[Any]], before: Int32Arr
     best, least = old, old.cut_bound
     for path_rows in (old.path_rows, before):
         if best.busiest > least:
-            found = exchanged(old, movable, path_rows, least // one, settle)
+            found = exchanged(old, movable, path_rows, least // one)
             best = min(best, found, key=lambda placement: placement.busiest)
     return best
 
 
-def exchanged(
-    old: _Placement, movable: NDArray[np.bool_], before: Int32Array, limit: int, settle: Settle
-) -> _Placement:
+def exchanged(old: Placement, movable: NDArray[np.bool_], before: Int32Array, limit: int) -> Placement:
     """The placement after all that `movable` flows can do, from `before` on, so that no link has more than `limit`."""
     now = widened(old.path_rows, before.shape[1])
     path_rows = widened(before, now.shape[1]).copy()
@@ -111,7 +98,7 @@ def exchanged(
     if not left:
         return found
     walk = search.walked(network, path_rows)
-    return settle(found, np.flatnonzero(search.broken(walk) & movable), move=False, walk=walk)
+    return settled(found, np.flatnonzero(search.broken(walk) & movable), move=False, walk=walk)
 
 
 @njit

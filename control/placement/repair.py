@@ -12,9 +12,11 @@ from detour.base.arrays import Int32Array
 from detour.control.placement import search
 from detour.control.placement.jobs import FlowSet
 from detour.control.placement.network import PlacementNetwork, widened
-from detour.control.placement.place import Placement, place, settled
+from detour.control.placement.place import place
+from detour.control.placement.placement import Placement
 from detour.control.placement.rebalance import rebalanced
 from detour.control.placement.search import Walked
+from detour.control.placement.settling import settled
 from detour.topo.failures import Failures
 
 CLOSE = 1
@@ -62,7 +64,7 @@ def repair(old: Placement, failures: Failures) -> Repair:
         return _compared(old, found)
     least = found.cut_bound
     if found.busiest > least * (1 + WORTH):
-        found = rebalanced(found, others, old.path_rows, settled)
+        found = rebalanced(found, others, old.path_rows)
     if found.busiest > least + CLOSE * int(found.flows.size.max(initial=1)):
         found = settled(found, others)
     return _compared(old, found)

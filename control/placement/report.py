@@ -13,7 +13,8 @@ from detour.base.errors import DetourError
 from detour.control.placement.ecmp import hashed
 from detour.control.placement.jobs import FlowSet
 from detour.control.placement.network import colliding
-from detour.control.placement.place import Assignment, Placement, place
+from detour.control.placement.place import place
+from detour.control.placement.placement import Assignment, Placement
 from detour.control.placement.repair import repair
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures

@@ -9,7 +9,7 @@ from detour.base.progress import silent
 from detour.control.placement.ecmp import hashed
 from detour.control.placement.jobs import flows_of
 from detour.control.placement.network import PlacementNetwork
-from detour.control.placement.place import place, settled
+from detour.control.placement.place import place
 from detour.control.placement.rebalance import exchanged
 from detour.control.placement.repair import repair
 from detour.topo import parse_failure, parse_topology
@@ -24,5 +24,5 @@ def warm() -> None:
         flows = flows_of(_JOBS, topology)
         found = repair(place(topology, flows), frozenset({parse_failure(topology, down)})).placement
         assert found.lower_bound
-        exchanged(found, np.ones(len(flows), np.bool_), found.path_rows, 1, settled)
+        exchanged(found, np.ones(len(flows), np.bool_), found.path_rows, 1)
     hashed(PlacementNetwork(topology), flows, 1, silent)

@@ -32,13 +32,12 @@ class InterfaceCapture(Capture):
         self._interfaces, self._dump, self._log = dict(interfaces), dump, log
         self._ports: dict[int, int] = {}
         self._files: dict[tuple[int, bool], BinaryIO] = {}
-        # A frame belongs to the moment at which it passed, not to that at which it is written.
-        self._epoch_ns = time.time_ns() - now_ps() // 1000
         if folder is not None:
             for port, name in self._interfaces.items():
                 for sent, ending in ((False, "in"), (True, "out")):
                     self._files[port, sent] = create(folder / f"{name}_{ending}.pcap")
-        super().__init__(folder or Path("."), name_of)
+        # A frame belongs to the moment at which it passed, not to that at which it is written.
+        super().__init__(folder or Path("."), name_of, time.time_ns() - now_ps() // 1000)
 
     def open_port(self, port: int) -> None:
         """Notes which port the loop means; files are there already."""

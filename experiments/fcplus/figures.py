@@ -14,11 +14,11 @@ from detour.experiments.fcplus.paper import TABLE_8_FCT
 from detour.experiments.fcplus.results import FcplusResult, FlowResult, LengthResult, PacketsResult, flows
 
 _STYLES = {
-    "FC+ 2L": ("tab:blue", "o", "-"),
-    "FC+ 1L": ("tab:cyan", "x", "-"),
-    "KSP": ("tab:red", "s", "--"),
-    "FC": ("tab:green", "^", "-"),
-    "Clos": ("tab:gray", "", ":"),
+    "FC+ 2L": (drawing.BLUE, "o", "-"),
+    "FC+ 1L": (drawing.SKY, "X", "-"),
+    "KSP": (drawing.VERMILION, "s", "--"),
+    "FC": (drawing.GREEN, "^", "-"),
+    "Clos": (drawing.GRAY, "v", ":"),
 }
 FigurePoints = Sequence[FcplusResult]
 
@@ -51,10 +51,16 @@ def draw(points: FigurePoints, file: Path) -> None:
     for axis, picture in zip(axes.ravel(), pictures, strict=False):
         picture(points, axis)
         if axis.get_xscale() == "linear":
-            axis.set_ylim(0, None)
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize="x-small")
+            axis.set_ylim(0, 1.08 * axis.dataLim.y1)
+    drawing.legend(figure, axes.ravel(), 6)
     drawing.save(plt, figure, file)
+
+
+def _plot(axis: Any, x: Sequence[float], y: Sequence[float], style: tuple[str, str, str], name: str) -> None:
+    """A network's points, if there are any, with a line if there are enough."""
+    colour, marker, dash = style
+    if x:
+        axis.plot(x, y, color=colour, marker=marker, linestyle=drawing.line_of(len(x), dash), label=name)
 
 
 def _flows(points: FigurePoints, **values: int | str | None) -> list[FlowResult]:
@@ -88,15 +94,10 @@ def _throughput_of(s: int, pattern: str, k: int) -> Any:
                 line = [p for p in mine if p.network == name]
                 colour, marker, dash = _STYLES[name]
                 x, y = [p.n * (32 - s) for p in line], [p.theta for p in line]
-                axis.plot(x, y, color=colour, marker=marker, linestyle=dash, label=name)
+                _plot(axis, x, y, (colour, marker, dash), name)
             bound = [p for p in mine if p.network == "KSP"]
-            axis.plot(
-                [p.n * (32 - s) for p in bound],
-                [p.upper_bound for p in bound],
-                color="black",
-                linewidth=0.7,
-                label="upper bound",
-            )
+            x, y = [p.n * (32 - s) for p in bound], [p.upper_bound for p in bound]
+            _plot(axis, x, y, (drawing.BLACK, "_", "-"), "upper bound")
             figure = "6a" if s == 22 else {"all-to-all": "4a", "uniform": "4b", "near-worst": "4c"}[pattern]
             axis.set(title=f"Fig. {figure}: {pattern}, s = {s}, K = {k}", xlabel="servers", ylabel="throughput")
         return bool(mine)
@@ -107,7 +108,7 @@ def _throughput_of(s: int, pattern: str, k: int) -> Any:
 def _figure_5(points: FigurePoints, axis: Any) -> bool:
     """Near-worst throughput with more paths, against the upper bound."""
     drawn = False
-    for name, colour in (("FC+ 2L", "tab:blue"), ("KSP", "tab:red")):
+    for name, colour in (("FC+ 2L", drawing.BLUE), ("KSP", drawing.VERMILION)):
         for k, dash in ((32, ":"), (64, "--"), (128, "-")):
             line = _flows(points, s=18, network=name, pattern="near-worst", k=k, ties="diverse", v=None, seed=1)
             drawn |= k > 32 and bool(line)
@@ -131,7 +132,7 @@ def _length_of(s: int) -> Any:
                 line = [p for p in mine if p.network == name]
                 colour, marker, dash = _STYLES[name]
                 x, y = [p.n * (32 - s) for p in line], [p.mean_length for p in line]
-                axis.plot(x, y, color=colour, marker=marker, linestyle=dash, label=name)
+                _plot(axis, x, y, (colour, marker, dash), name)
             axis.set(
                 title=f"Fig. 6{'b' if s == 18 else 'c'}: length of paths, s = {s}", xlabel="servers", ylabel="hops"
             )

@@ -11,10 +11,10 @@ from detour.experiments import drawing
 from detour.experiments.placement.experiment import PathRun
 
 _REROUTING = {
-    "uncongested": ("tab:gray", ":", "link not throttled"),
-    "none": ("tab:blue", "-", "congestion control only"),
-    "controller": ("tab:orange", "-", "controller reroutes"),
-    "nic": ("tab:green", "--", "NIC reroutes"),
+    "uncongested": (drawing.GRAY, ":", "link not throttled"),
+    "none": (drawing.BLUE, "-", "congestion control only"),
+    "controller": (drawing.ORANGE, "-", "controller reroutes"),
+    "nic": (drawing.GREEN, "--", "NIC reroutes"),
 }
 
 
@@ -32,11 +32,10 @@ def rerouting(runs: Sequence[PathRun], file: Path) -> None:
         colour, line, label = _REROUTING[run.mode]
         times = [scale * when for when in run.series.seconds]
         rates = [rate / 1e3 if large else rate for rate in run.series.mbps]
-        axis.plot(times, rates, line, color=colour, linewidth=1.2, label=label)
+        axis.plot(times, rates, line, color=colour, linewidth=1.5, label=label)
     onset = next((run.onset_s for run in runs if run.onset_s is not None), None)
     if onset is not None:
-        axis.axvline(scale * onset, color="black", linewidth=0.7, linestyle="--")
+        axis.axvline(scale * onset, color=drawing.BLACK, linewidth=1, linestyle="--", label="throttled from here on")
     axis.set(xlabel=unit, ylabel=f"payload that arrives, {'Gb/s' if large else 'Mb/s'}", ylim=(0, None))
-    axis.grid(alpha=0.3)
-    axis.legend(fontsize="x-small", loc="lower right")
+    drawing.legend(figure, axes, 3)
     drawing.save(plt, figure, file)

@@ -12,14 +12,14 @@ from detour.experiments import drawing
 from detour.experiments.qcn.experiment import QcnFindings, QcnInjection, QcnLoad
 
 _STYLES = {
-    "MIN": ("tab:gray", "^", ":"),
-    "VAL": ("black", "v", ":"),
-    "PB": ("tab:green", "s", "--"),
-    "Conditional-OpenFlow": ("tab:brown", "P", "-"),
-    "QCN-Switch-base": ("tab:orange", "+", "-"),
-    "QCN-Switch-source": ("tab:purple", "o", "-"),
-    "QCN-Switch-comparison": ("tab:red", "x", "-"),
-    "QCN-Switch-complete": ("tab:blue", "D", "-"),
+    "MIN": (drawing.GRAY, "^", ":"),
+    "VAL": (drawing.BLACK, "v", ":"),
+    "PB": (drawing.GREEN, "s", "--"),
+    "Conditional-OpenFlow": (drawing.YELLOW, "P", "-"),
+    "QCN-Switch-base": (drawing.ORANGE, "+", "-"),
+    "QCN-Switch-source": (drawing.PURPLE, "o", "-"),
+    "QCN-Switch-comparison": (drawing.VERMILION, "x", "-"),
+    "QCN-Switch-complete": (drawing.BLUE, "D", "-"),
 }
 _MOST_US = 40.0
 """where the axis of latency ends: beyond saturation latency grows as long as one measures"""
@@ -38,25 +38,33 @@ def curves(found: QcnFindings, file: Path) -> None:
     plt, figure, axes = drawing.canvas(rows, 2, 5.2)
     for (left, right), pattern in zip(axes, patterns, strict=False):
         _pattern(left, right, [one for one in found.curves if one.pattern == pattern], pattern)
-    axes[0][0].legend(fontsize="x-small")
     if found.fairness:
         _fairness(axes[-1][0], found.fairness)
         axes[-1][1].axis("off")
+    drawing.legend(figure, axes.ravel())
     drawing.save(plt, figure, file)
 
 
 def _pattern(left: Any, right: Any, points: Sequence[QcnLoad], pattern: str) -> None:
-    for name, (colour, marker, line) in _STYLES.items():
+    for place, (name, (colour, marker, line)) in enumerate(_STYLES.items()):
         mine = sorted((one for one in points if one.routing == name), key=lambda one: one.load)
-        loads = [one.load for one in mine]
-        style = {"color": colour, "marker": marker, "linestyle": line, "markersize": 4, "linewidth": 1, "label": name}
+        # Without lines, points that are the same stand beside each other.
+        apart = 0.004 * (place - len(_STYLES) / 2) if len(mine) < drawing.ENOUGH else 0.0
+        loads = [one.load + apart for one in mine]
+        style = {
+            "color": colour,
+            "marker": marker,
+            "linestyle": drawing.line_of(len(mine), line),
+            "markersize": 4,
+            "linewidth": 1,
+            "label": name,
+        }
         left.plot(loads, [one.latency_ns / 1e3 for one in mine], **style)
         right.plot(loads, [one.accepted for one in mine], **style)
     left.set(ylabel="mean latency, us", ylim=(0, _MOST_US), title=f"{pattern}: latency")
     right.set(ylabel="accepted, share of the hosts' links", ylim=(0, None), title=f"{pattern}: throughput")
     for axis in (left, right):
         axis.set_xlabel("offered load")
-        axis.grid(alpha=0.3)
 
 
 def _fairness(axis: Any, rows: Sequence[QcnInjection]) -> None:
@@ -69,4 +77,4 @@ def _fairness(axis: Any, rows: Sequence[QcnInjection]) -> None:
         axis.bar(at, values, width, color=_STYLES[name][0], label=name)
     axis.set_xticks(range(len(switches)), switches)
     axis.set(ylabel="injected, share of the hosts' links", title="ADV at load 0.4: switches of group 0")
-    axis.grid(alpha=0.3, axis="y")
+    axis.grid(visible=False, axis="x")

@@ -25,14 +25,18 @@ from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.base.records import as_json, from_json
 from detour.base.reports import need_address_space, report
+from detour.control.p4runtime.pipeline import PipelineConfig
+from detour.control.planner import plan
 from detour.control.topology_files import open_topology
 from detour.fabric.daemon import log
 from detour.fabric.daemon.control_socket import ControlServer, call
 from detour.fabric.daemon.state_dir import StateDir
+from detour.fabric.footings.settings import FootingChanges
 from detour.fabric.footings.targets import make_fabric
 from detour.fabric.operations.registry import LIMIT_S, OPERATIONS
 from detour.fabric.operations.results import Status
 from detour.fabric.operations.session import Session
+from detour.fabric.traffic.workload import load_pairs
 
 DOWN_SECONDS = 30.0
 _ASKED_S = 10.0  # to answer `down`; then it is told by signals
@@ -50,6 +54,25 @@ class UpOptions:
     grpc: str | None = None
     grpc_tls: dict[str, str] | None = None
     """see `make_fabric`"""
+    rate_bps: int | None = None
+    delay_ps: int | None = None
+    queue_packets: int | None = None
+    loss: float | None = None
+    """see `FootingChanges`"""
+    program: str | None = None
+    """see `PipelineConfig.given`"""
+    load: str | None = None
+    """see `Operations.load`"""
+
+    @property
+    def changes(self) -> FootingChanges:
+        """What is to be otherwise than the footing has it.
+
+        Raises:
+            DetourError: the program is not there.
+        """
+        pipeline = None if self.program is None else PipelineConfig.given(self.program)
+        return FootingChanges(self.rate_bps, self.delay_ps, self.queue_packets, self.loss, pipeline)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -82,8 +105,17 @@ def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None =
     """
     topology = open_topology(options.topology)
     fabric = make_fabric(
-        options.target, topology, scratch=scratch, grpc_address=options.grpc, grpc_tls=options.grpc_tls
+        options.target,
+        topology,
+        scratch=scratch,
+        grpc_address=options.grpc,
+        grpc_tls=options.grpc_tls,
+        changes=options.changes,
     )
+    if options.load is not None:
+        load_pairs(topology, options.load, fabric.terms.seed)  # what is wrong with it is told before anything is up
+    if options.program is not None:
+        fabric.terms.pipeline.require(plan(topology, fabric.terms.policy))
     fabric.start(progress)
     session = Session(fabric)
     try:
@@ -93,6 +125,8 @@ def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None =
         session.connect()
         progress("writing tables")
         session.provision()
+        if options.load is not None:
+            session.load(options.load)
     except BaseException:
         session.close()
         raise

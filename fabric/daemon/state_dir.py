@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder in which a running fabric is found: `$XDG_RUNTIME_DIR/detour`, else `/tmp/detour-<uid>`.
+"""The folder in which a running fabric is found: `$XDG_RUNTIME_DIR/detour`, else `/tmp/detour-<uid>`; of a fabric that
+has a name (`$DETOUR_FABRIC`, which `--name` sets) with `-<name>` behind it.
 
 Whoever runs a fabric holds a lock on the folder; the kernel releases it when the process ends, however it ends. So
 whatever lies in an unlocked folder is left over from a dead fabric and is removed, but for the log of a detached one,
@@ -12,6 +13,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -24,6 +26,8 @@ from detour.base.cache import without
 from detour.base.errors import DetourError
 from detour.base.private import make_folders
 
+NAME_VARIABLE = "DETOUR_FABRIC"
+_NAME = re.compile("[A-Za-z0-9_-]{1,32}")
 _SOCKET = "control.sock"
 _RECORD = "fabric.json"
 _LOG = "daemon.log"
@@ -34,7 +38,30 @@ _POLL_SECONDS = 0.02
 
 
 def default_path() -> Path:
-    """Where the folder is."""
+    """Where the folder is.
+
+    Raises:
+        DetourError: `$DETOUR_FABRIC` is no name.
+    """
+    path, name = _nameless(), os.environ.get(NAME_VARIABLE, "")
+    if not name:
+        return path
+    if not _NAME.fullmatch(name):
+        raise DetourError(f"a fabric cannot be called {name!r}: at most 32 letters, digits, - and _")
+    return path.with_name(f"{path.name}-{name}")
+
+
+def all_fabrics() -> dict[str, StateDir]:
+    """Folders of all fabrics of this user that are up, by name; the one without a name is called `""`."""
+    path = _nameless()
+    names = {"": path} | {
+        found.name.removeprefix(f"{path.name}-"): found for found in sorted(path.parent.glob(f"{path.name}-*"))
+    }
+    states = {name: StateDir(found) for name, found in names.items() if not name or _NAME.fullmatch(name)}
+    return {name: state for name, state in states.items() if state.path.is_dir() and state.is_alive()}
+
+
+def _nameless() -> Path:
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     return Path(runtime) / "detour" if runtime else Path(f"/tmp/detour-{os.getuid()}")
 
@@ -146,12 +173,18 @@ class StateDir:
                 return line, path
         return None
 
+    def known(self) -> dict[str, Any]:
+        """What the fabric has noted of itself (`record`), as far as it can be read."""
+        try:
+            found = json.loads((self.path / _RECORD).read_text())
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
     def process(self) -> int | None:
         """The process that has noted itself here, None if nothing can be read."""
-        try:
-            return int(json.loads((self.path / _RECORD).read_text())["pid"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+        found = self.known().get("pid")
+        return found if isinstance(found, int) else None
 
     def signal(self, process: int, number: int) -> None:
         """Sends a signal to the process that holds the lock, if it still does: numbers of processes come again."""
@@ -216,11 +249,10 @@ class StateDir:
                 path.unlink()
 
     def _who(self) -> str:
-        try:
-            found = json.loads((self.path / _RECORD).read_text())
-            return f" ({found['target']}, {found['topology']}, process {found['pid']})"
-        except (OSError, ValueError, KeyError):
+        found = self.known()
+        if not found.keys() >= {"target", "topology", "pid"}:
             return ""
+        return f" ({found['target']}, {found['topology']}, process {found['pid']})"
 
 
 def _check_parent(parent: Path) -> None:

@@ -8,6 +8,7 @@ footing it is: BMv2, or the engine in real time or in virtual time.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -100,8 +101,9 @@ class Fabric(ABC):
         return self.clock.now_ps
 
     @abstractmethod
-    def capture(self, folder: Path | None) -> None:
-        """Writes a pcapng file a port from now on (None: stops and completes them)."""
+    def capture(self, folder: Path | None, only: Container[str] | None = None) -> None:
+        """Writes a pcapng file a port from now on (None: stops and completes them). `only`: of ports by these names,
+        like `s3-1`; default all."""
 
     def check(self) -> None:  # noqa: B027  (most targets have nothing to look at)
         """Raises DetourError if the fabric cannot forward any more."""

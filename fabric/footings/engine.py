@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from pathlib import Path
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
-from detour.control.p4runtime.client import PipelineConfig
 from detour.engine import warm
 from detour.engine.clock import RealTime
 from detour.engine.endpoint import Tls
@@ -63,7 +63,7 @@ class EngineFabric(NetworkFabric):
             self.serving.listen(progress)
             warm.ensure(progress)
             progress("loading the P4 program")
-            compile_program(PipelineConfig.fabric().blob.read_bytes())  # switches find it in the cache
+            compile_program(self.terms.pipeline.blob.read_bytes())  # switches find it in the cache
             self._build()
             progress(f"starting {len(self.topology.switches)} switches")
             self.network.start()
@@ -84,6 +84,10 @@ class EngineFabric(NetworkFabric):
             return round(settings.rate_bps * link.speed), delay, settings.queue_packets
 
         lay_cables(network, self.topology, cable)
+        if settings.loss:
+            for link in self.topology.links:
+                if link.kind != "host":
+                    self.set_loss(link.index, settings.loss)
 
     def close(self) -> None:
         self.serving.close()
@@ -91,6 +95,6 @@ class EngineFabric(NetworkFabric):
             self._network.stop()
             self._network = None
 
-    def capture(self, folder: Path | None) -> None:
+    def capture(self, folder: Path | None, only: Container[str] | None = None) -> None:
         if self._network is not None:
-            super().capture(folder)
+            super().capture(folder, only)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,8 +93,8 @@ class NetworkFabric(Fabric):
         known = {(device, port): PortState(bool(up), *rest) for device, port, up, *rest in rows}
         return {end: known[end] for link in self.topology.links for end in self.link_ends(link.index)}
 
-    def capture(self, folder: Path | None) -> None:
-        self.network.capture(folder)
+    def capture(self, folder: Path | None, only: Container[str] | None = None) -> None:
+        self.network.capture(folder, only)
 
     def check(self) -> None:
         self.network.check()

@@ -8,12 +8,13 @@ a queue of a hundred would hold seconds; there the counts are scaled down as wel
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
 from detour.base.times import MS
+from detour.control.p4runtime.pipeline import PipelineConfig
 from detour.control.policy import Amount, Policy, StepMarking
 from detour.hosts.config import HostConfig
 from detour.hosts.state import Hosts, make_hosts
@@ -32,12 +33,14 @@ PROBE_EVERY = 100
 
 @dataclass(frozen=True)
 class FabricTerms:
-    """What control plane and traffic have to know of a fabric, whatever it runs on. `rate_bps`: of every link."""
+    """What control plane and traffic have to know of a fabric, whatever it runs on. `rate_bps`: of every link.
+    `pipeline`: what all switches run."""
 
     policy: Policy
     hosts: HostConfig
     rate_bps: int
     seed: int
+    pipeline: PipelineConfig = field(default_factory=PipelineConfig.fabric)
 
     @property
     def packet_s(self) -> float:
@@ -73,12 +76,22 @@ class FootingSettings:
     queue_pairs: int = 2048
     priorities: int = 8
     seed: int = 1
+    scale: int = 1
+    """divides what is counted in packets (`real_time`)"""
+    loss: float = 0.0
+    """fraction of frames that links between switches lose"""
+    pipeline: PipelineConfig = field(default_factory=PipelineConfig.fabric)
+    """what all switches run"""
 
     def __post_init__(self) -> None:
         if self.rate_bps < PACKET_BYTES * 8:
             raise DetourError(f"a link rate of {self.rate_bps} bit/s is less than a packet a second")
         if self.queue_packets <= self.ecn_packets:
             raise DetourError(f"a queue of {self.queue_packets} packets never passes K = {self.ecn_packets}")
+        if self.delay_ps < 0:
+            raise DetourError(f"a link's delay of {self.delay_ps} ps is negative")
+        if not 0 <= self.loss < 1:
+            raise DetourError(f"links cannot lose {self.loss:g} of their frames; from 0 to below 1")
 
     @property
     def rate_pps(self) -> int:
@@ -87,7 +100,7 @@ class FootingSettings:
 
     def terms(self, topology: Topology) -> FabricTerms:
         """What everybody else has to know of this."""
-        return FabricTerms(self.policy(topology), self.hosts, self.rate_bps, self.seed)
+        return FabricTerms(self.policy(topology), self.hosts, self.rate_bps, self.seed, self.pipeline)
 
     def host_arrays(self, topology: Topology) -> Hosts:
         """Arrays for all hosts of a topology."""
@@ -110,9 +123,45 @@ class FootingSettings:
         return Policy(ecn=marking, packet_bytes=PACKET_BYTES)
 
 
-def real_time(rate_bps: int, scale: int = 1, **changes: Any) -> FootingSettings:
+@dataclass(frozen=True)
+class FootingChanges:
+    """What is to be otherwise than a footing has it. None: as it is there. Units as in `FootingSettings`."""
+
+    rate_bps: int | None = None
+    delay_ps: int | None = None
+    queue_packets: int | None = None
+    loss: float | None = None
+    pipeline: PipelineConfig | None = None
+
+    def applied(self, settings: FootingSettings) -> FootingSettings:
+        """The settings of a footing, changed. Timeouts follow rate and queue; K is a smaller part of a smaller queue,
+        and stays what it is in a longer one.
+
+        Raises:
+            DetourError: there is no such link.
+        """
+        rate = settings.rate_bps if self.rate_bps is None else self.rate_bps
+        found = settings
+        if self.rate_bps is not None or self.queue_packets is not None:
+            queue = settings.queue_packets if self.queue_packets is None else self.queue_packets
+            made = real_time(rate, settings.scale, queue)
+            found = replace(
+                settings,
+                rate_bps=rate,
+                hosts=made.hosts,
+                queue_packets=queue,
+                ecn_packets=min(settings.ecn_packets, max(1, queue * ECN_PACKETS // QUEUE_PACKETS)),
+            )
+        if self.delay_ps is not None:
+            found = replace(found, delay_ps=self.delay_ps)
+        if self.pipeline is not None:
+            found = replace(found, pipeline=self.pipeline)
+        return found if self.loss is None else replace(found, loss=self.loss)
+
+
+def real_time(rate_bps: int, scale: int = 1, queue_packets: int | None = None, **changes: Any) -> FootingSettings:
     """Settings for the wall clock at a link rate; `scale` divides what is counted in packets."""
-    queue = QUEUE_PACKETS // scale
+    queue = QUEUE_PACKETS // scale if queue_packets is None else queue_packets
     # A packet that waits in a full queue must not look lost.
     full_queue_ps = queue * PACKET_BYTES * 8 * 1_000_000_000_000 // rate_bps
     hosts = HostConfig.real_time(
@@ -127,7 +176,8 @@ def real_time(rate_bps: int, scale: int = 1, **changes: Any) -> FootingSettings:
     values: dict[str, Any] = {
         "delay_ps": 1_000_000,
         "queue_packets": queue,
-        "ecn_packets": ECN_PACKETS // scale,
+        "ecn_packets": min(ECN_PACKETS // scale, max(1, queue * ECN_PACKETS // QUEUE_PACKETS)),
+        "scale": scale,
     } | changes
     return FootingSettings(rate_bps=rate_bps, hosts=hosts, **values)
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from detour.base.errors import DetourError
 from detour.fabric.footings.base import Fabric
+from detour.fabric.footings.settings import BMV2, ENGINE, FootingChanges
 from detour.topo import Topology
 
+AS_IT_IS = FootingChanges()
 TARGETS = ("auto", "engine", "bmv2")
 
 
@@ -35,9 +37,10 @@ def make_fabric(
     scratch: Path | None = None,
     grpc_address: str | None = None,
     grpc_tls: Mapping[str, str] | None = None,
+    changes: FootingChanges = AS_IT_IS,
 ) -> Fabric:
     """A fabric that is not started yet. `scratch`: a missing folder for what it needs while it runs.
-    `grpc_tls`: files for `engine.endpoint.Tls`, by the names of its fields.
+    `grpc_tls`: files for `engine.endpoint.Tls`, by the names of its fields. `changes`: what is to be otherwise.
 
     Raises:
         DetourError: there is no such target, or an option does not apply to it.
@@ -47,9 +50,12 @@ def make_fabric(
 
         if grpc_address is not None:
             raise DetourError("--grpc names the engine's one endpoint; BMv2 has one a switch, on UNIX sockets")
-        return Bmv2Fabric(topology, scratch=scratch)
+        for name, value in (("--delay", changes.delay_ps), ("--loss", changes.loss)):
+            if value is not None:
+                raise DetourError(f"{name}: BMv2's links are veth pairs, which have none; the engine's links do")
+        return Bmv2Fabric(topology, changes.applied(BMV2), scratch=scratch)
     from detour.engine.endpoint import Tls
     from detour.fabric.footings.engine import EngineFabric
 
     tls = None if grpc_tls is None else Tls(**{name: Path(file) for name, file in grpc_tls.items()})
-    return EngineFabric(topology, grpc_address=grpc_address, tls=tls, scratch=scratch)
+    return EngineFabric(topology, changes.applied(ENGINE), grpc_address=grpc_address, tls=tls, scratch=scratch)

@@ -55,7 +55,7 @@ class ControlPlane:
         Raises:
             DetourError: a switch does not answer or has another controller.
         """
-        client = FabricClient(self._fabric.targets(), on_packet_in=self.responder)
+        client = FabricClient(self._fabric.targets(), self._fabric.terms.pipeline, on_packet_in=self.responder)
         self._loop.run(client.__aenter__())
         self._keeper = self._loop.run(self._keep(client))
         self._client = client

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from detour.control.placement.jobs import FlowSet
 from detour.control.placement.network import widened
-from detour.control.placement.place import Placement, place
+from detour.control.placement.place import place
+from detour.control.placement.placement import Placement
 from detour.control.placement.repair import Repair, repair
 from detour.fabric.operations.results import PlacementTotals
 from detour.hosts.verbs.verbs import Path

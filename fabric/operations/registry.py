@@ -18,12 +18,14 @@ from detour.base.progress import Progress, silent
 
 if TYPE_CHECKING:
     from detour.fabric.operations.results import (
+        Captured,
         EntryRow,
         FabricMetrics,
         Failed,
         FlowRows,
         Healed,
         LinkUses,
+        Loaded,
         PlacedFlows,
         PlacementState,
         ProbedPaths,
@@ -179,3 +181,9 @@ class Operations(Protocol):
 
     @_operation("flows and ports of the fabric in Prometheus' text format", QUICK_S)
     def metrics(self) -> FabricMetrics: ...
+
+    @_operation("begin or end traffic that goes on between pairs of hosts, or say what it has done", QUICK_S)
+    def load(self, pattern: str | None = None, stop: bool = False) -> Loaded: ...
+
+    @_operation("begin or end to write what passes ports into pcapng files, or say what is being written", QUICK_S)
+    def capture(self, folder: str | None = None, where: list[str] | None = None, stop: bool = False) -> Captured: ...

@@ -365,3 +365,27 @@ class ReroutedFlow:
     flow: str
     path: str
     switches: list[str]
+
+
+# -- traffic that goes on, and captures ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A load since it began: `bytes_ok` have arrived as they were sent, `bytes_wrong` otherwise; `reopened`:
+    connections that failed and were made anew."""
+
+    pattern: str
+    pairs: int
+    bytes_ok: int
+    bytes_wrong: int
+    reopened: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What is being written, or has just ended: `files` in `folder`; None: nothing is."""
+
+    folder: str | None
+    files: list[str]

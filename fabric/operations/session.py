@@ -14,10 +14,12 @@ from detour.control.entries import Plan
 from detour.control.p4runtime.client import FabricClient
 from detour.fabric.footings.base import Fabric
 from detour.fabric.monitoring.windows import KEPT
+from detour.fabric.operations.capturing import Capturing
 from detour.fabric.operations.control_plane import ControlPlane
 from detour.fabric.operations.counting import Counting
 from detour.fabric.operations.failing import Failing
 from detour.fabric.operations.live_flows import WINDOW_S, LiveFlows, WatchedFlows
+from detour.fabric.operations.loading import Loading
 from detour.fabric.operations.paths import Paths
 from detour.fabric.operations.proving import Proving
 from detour.fabric.operations.relisting import Relisting
@@ -53,6 +55,8 @@ class Session:
         self.path, self.flows, self.watch_flows = self.paths.path, watched.flows, watched.watch_flows
         transfers = Transfers(fabric, self.pump, self.paths, steering, relisting, watched)
         self.send, self.probe = transfers.send, transfers.probe
+        self.loading = loading = Loading(fabric, self.pump, relisting, watched)
+        self.load, self.capture = loading.load, Capturing(fabric).capture
         self.place, self.placement, self.reroute = steering.place, steering.placement, steering.reroute
 
     def _watched_plan(self) -> Plan:
@@ -70,6 +74,7 @@ class Session:
 
     def close(self) -> None:
         """Ends connections and fabric. May be called twice."""
+        self.loading.close()
         self.live.stop()
         self.counting.ports.stop()
         self.watched.switches.stop()

@@ -18,6 +18,7 @@ from detour.fabric.traffic.flows import Choice, Flow, Pump
 from detour.fabric.traffic.streams import PatternSink, PatternSource
 from detour.hosts.verbs.verbs import Path
 from detour.topo import Host, Topology
+from detour.topo.keyvalues import check_keys, split_spec, whole_number
 from detour.topo.topology import HostPair
 
 _Counts: TypeAlias = tuple[float, int, int, int]
@@ -88,6 +89,30 @@ def pairs_of(topology: Topology, pattern: str, seed: int = 0, count: int | None 
     if not 0 < count <= len(found):
         raise DetourError(f"pattern {pattern} has 1 to {len(found)} pairs in {topology.spec}; {count} are asked for")
     return rng.sample(found, count)
+
+
+def load_pairs(topology: Topology, text: str, seed: int) -> list[HostPair]:
+    """Pairs of a pattern with parameters, `adv1`, `unf:pairs=100` or `permutation:seed=3`: one of `WORKLOAD_PATTERNS`,
+    or `permutation` (every host sends to one, and receives from one). `pairs`: drawn from those of the pattern, as many
+    as there are hosts if nothing is said.
+
+    Raises:
+        DetourError: no such pattern or parameter, or more pairs than there are.
+    """
+    name, values = split_spec(text)
+    check_keys(text, values, (), ("pairs", "seed"))
+    numbers = {key: whole_number(text, key, value) for key, value in values.items()}
+    seed = numbers.get("seed", seed)
+    hosts = len(topology.hosts)
+    if name != "permutation":
+        there = pairs_of(topology, name, seed)
+        return pairs_of(topology, name, seed, numbers.get("pairs", min(hosts, len(there))))
+    rng = random.Random(f"permutation {seed}")
+    order = rng.sample(range(hosts), hosts)
+    ring = list(zip(order, order[1:] + order[:1], strict=True))
+    if not 0 < (count := numbers.get("pairs", hosts)) <= hosts:
+        raise DetourError(f"{text!r}: a permutation has 1 to {hosts} pairs")
+    return ring[:count]
 
 
 def shortest_choice(rng: random.Random) -> Choice:

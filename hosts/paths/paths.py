@@ -34,7 +34,7 @@ from detour.hosts.jit import inner
 from detour.hosts.nic import CTL_PTM, CTL_PTR, activate, push_control, push_ptm, random_below
 from detour.hosts.paths import delays, spray
 from detour.hosts.rows import candidate_row, cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row, slot_row
-from detour.hosts.state import MAX_TIME, MODE_AUTO, MODE_SPRAY, NIL, QPS_RTS
+from detour.hosts.state import MAX_TIME, MODE_AUTO, NIL, QPS_RTS
 from detour.hosts.transport import rtt, timers
 
 ROUND_NONE, ROUND_FIRST, ROUND_ALL = 0, 1, 2
@@ -84,7 +84,7 @@ def move(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
 def before_data(hs: Any, i: int, q: Any, now: int) -> None:
     """A new data packet is about to go out."""
     cfg = cfg_row(hs)
-    idle = q.inflight == 0 if q.mode >= MODE_SPRAY else q.flight_head == NIL
+    idle = q.inflight == 0 if spray.is_spraying(q) else q.flight_head == NIL
     if idle and q.n_lost == 0 and now - q.last_sent > rtt.timeout(cfg, q):
         cc.on_idle(cfg, q, now)
         q.probed = 0
@@ -248,7 +248,7 @@ def on_ptr(hs: Any, i: int, now: int) -> bool:
     c.asked = NIL
     c.delay = f.reflected
     q.st_ptrs += 1
-    if q.mode >= MODE_SPRAY:
+    if spray.is_spraying(q):
         c.silent = 0
         return True
     if f.cand == q.cand:

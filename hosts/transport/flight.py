@@ -12,8 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 from detour.hosts.jit import inner
+from detour.hosts.paths import spray
 from detour.hosts.rows import candidate_row, cfg_row, slot_row
-from detour.hosts.state import MODE_SPRAY, NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_LOST
+from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_LOST
 
 
 @inner
@@ -42,7 +43,7 @@ def append(hs: Any, i: int, q: Any, index: int, now: int) -> None:
     s.cand = q.cand
     q.next_txn += 1
     q.inflight += 1
-    if q.mode >= MODE_SPRAY:
+    if spray.is_spraying(q):
         c = candidate_row(hs, i, q.cand)
         _link(hs, i, index, c.tail)
         if c.tail == NIL:
@@ -58,54 +59,46 @@ def append(hs: Any, i: int, q: Any, index: int, now: int) -> None:
 
 
 @inner
-def _take_from_path(hs: Any, i: int, c: Any, index: int) -> None:
-    """Off the list of candidate `c`."""
+def _unlink(hs: Any, i: int, index: int) -> tuple[int, int]:
+    """Joins the neighbours of a slot on its list, and returns them; at an end of the list one is NIL."""
     s = slot_row(hs, i, index)
     before, after = s.prev, s.next
-    if before == NIL:
-        c.head = after
-    else:
+    if before != NIL:
         slot_row(hs, i, before).next = after
-    if after == NIL:
-        c.tail = before
-    else:
+    if after != NIL:
         slot_row(hs, i, after).prev = before
+    return before, after
 
 
 @inner
 def _take_from_flight(hs: Any, i: int, q: Any, index: int) -> None:
     s = slot_row(hs, i, index)
-    if q.mode >= MODE_SPRAY:
-        _take_from_path(hs, i, candidate_row(hs, i, s.cand), index)
+    before, after = _unlink(hs, i, index)
+    if spray.is_spraying(q):
+        c = candidate_row(hs, i, s.cand)
+        if before == NIL:
+            c.head = after
+        if after == NIL:
+            c.tail = before
         q.inflight -= 1
         return
-    before, after = s.prev, s.next
     if q.epoch_head == index:
         q.epoch_head = after
     if before == NIL:
         q.flight_head = after
-    else:
-        slot_row(hs, i, before).next = after
     if after == NIL:
         q.flight_tail = before
-    else:
-        slot_row(hs, i, after).prev = before
     if s.epoch == q.epoch:
         q.inflight -= 1
 
 
 @inner
 def _take_from_lost(hs: Any, i: int, q: Any, index: int) -> None:
-    s = slot_row(hs, i, index)
-    before, after = s.prev, s.next
+    before, after = _unlink(hs, i, index)
     if before == NIL:
         q.lost_head = after
-    else:
-        slot_row(hs, i, before).next = after
     if after == NIL:
         q.lost_tail = before
-    else:
-        slot_row(hs, i, after).prev = before
     q.n_lost -= 1
 
 

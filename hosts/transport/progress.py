@@ -10,9 +10,9 @@ import numpy as np
 from detour.hosts import cc
 from detour.hosts.frames.wire import unwrap
 from detour.hosts.jit import inner
-from detour.hosts.paths import delays
+from detour.hosts.paths import delays, spray
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, slot_row, wqe_row
-from detour.hosts.state import MODE_SPRAY, NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_FREE, SLOT_LOST, TR_LERP, WC_SUCCESS
+from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_FREE, SLOT_LOST, TR_LERP, WC_SUCCESS
 from detour.hosts.transport import evidence, flight, rtt
 from detour.hosts.verbs.queues import complete
 
@@ -85,7 +85,7 @@ def _was_late(hs: Any, i: int, q: Any, s: Any, in_flight: bool, count: int, now:
     sent again since."""
     cfg = cfg_row(hs)
     cc.on_spurious(cfg, q, now)
-    newest = candidate_row(hs, i, s.cand).newest if q.mode >= MODE_SPRAY else q.newest_sent
+    newest = candidate_row(hs, i, s.cand).newest if spray.is_spraying(q) else q.newest_sent
     if not in_flight:
         evidence.note_late(cfg, q, s.sent, newest)
     elif count == 0 and s.first >= 0:

@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from detour.hosts import agenda
 from detour.hosts.cc import CC_DCQCN
 from detour.hosts.frames import wire
 from detour.hosts.frames.wire import (
@@ -211,6 +212,8 @@ def _in_order(hs: Any, i: int, q: Any, flags: int, length: int, imm: int) -> Non
             np.int64(0),
         )
     if flags & ARRIVED_LAST:
+        if q.tasks_of:
+            agenda.delivered(hs, q, host_row(hs, q.host).now)
         q.rcv_msn = (q.rcv_msn + 1) & 0xFFFFFF
         q.rcv_length = 0
 

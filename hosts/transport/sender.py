@@ -23,7 +23,6 @@ from detour.hosts.rows import candidate_row, cfg_row, frame_row, host_row, qp_ro
 from detour.hosts.state import (
     MAX_TIME,
     MODE_BEND,
-    MODE_SPRAY,
     NIL,
     QPS_RTS,
     TR_LERP,
@@ -98,7 +97,7 @@ def _repeat(hs: Any, i: int, q: Any, index: int, buf: Any, o: int, now: int) -> 
     seq = flight.seq_of(hs, q, index)
     flight.take(hs, i, q, index)
     s.count = (s.count + 1) & wire.COUNT_MASK
-    if s.epoch != q.epoch or q.mode >= MODE_SPRAY:
+    if s.epoch != q.epoch or spray.is_spraying(q):
         s.first = NIL
     q.st_retransmitted += 1
     return _emit(hs, i, q, index, seq, buf, o, now)
@@ -107,7 +106,7 @@ def _repeat(hs: Any, i: int, q: Any, index: int, buf: Any, o: int, now: int) -> 
 @inner
 def _repeat_last(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
     """The tail-loss probe when there is nothing new: the last packet, whose ACK shows what is missing."""
-    last = multipath.oldest(hs, i, q) if q.mode >= MODE_SPRAY else q.flight_tail
+    last = multipath.oldest(hs, i, q) if spray.is_spraying(q) else q.flight_tail
     if last == NIL:
         return 0
     return _repeat(hs, i, q, last, buf, o, now)
@@ -117,7 +116,7 @@ def _repeat_last(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
 def _emit(hs: Any, i: int, q: Any, index: int, seq: int, buf: Any, o: int, now: int) -> int:
     cfg = cfg_row(hs)
     s = slot_row(hs, i, index)
-    if q.mode >= MODE_SPRAY:
+    if spray.is_spraying(q):
         q.cand = spray.choose(hs, i, q, now)
         multipath.on_sent(hs, i, q, now)
     flight.append(hs, i, q, index, now)
@@ -168,7 +167,7 @@ def on_ack(hs: Any, i: int, now: int) -> None:
         q.st_answers_dropped += 1
         return
     if f.syndrome == SYNDROME_ACK:
-        if q.mode >= MODE_SPRAY:
+        if spray.is_spraying(q):
             multipath.on_positive(hs, i, q, f, now)
         elif q.transport == TR_LERP:
             lerp.on_positive(hs, i, q, f, now)
@@ -206,7 +205,7 @@ def _deadline_of_timers(hs: Any, i: int, q: Any) -> int:
 
 @inner
 def _loss_deadline(hs: Any, i: int, q: Any) -> int:
-    if q.mode >= MODE_SPRAY:
+    if spray.is_spraying(q):
         return multipath.deadline(q)
     if q.flight_head == NIL:
         return MAX_TIME
@@ -260,7 +259,7 @@ def _on_silence(hs: Any, i: int, q: Any, now: int) -> None:
 
 @inner
 def _on_loss_deadline(hs: Any, i: int, q: Any, now: int) -> None:
-    if q.mode >= MODE_SPRAY:
+    if spray.is_spraying(q):
         _on_silence(hs, i, q, now)
         return
     index = q.flight_head
@@ -297,13 +296,13 @@ def _on_rto(hs: Any, i: int, q: Any, quiet: int, now: int) -> None:
         return
     if q.transport != TR_LERP:
         flight.rewind(hs, i, q)
-    lost = multipath.lose_all(hs, i, q) if q.mode >= MODE_SPRAY else 0
+    lost = multipath.lose_all(hs, i, q) if spray.is_spraying(q) else 0
     while q.epoch_head != NIL:
         flight.lose(hs, i, q, q.epoch_head)
         lost += 1
     q.tail_probe = PROBE_SENT
     cc.on_rto(cfg, q, lost, now)
-    if q.mode >= MODE_SPRAY:
+    if spray.is_spraying(q):
         spray.on_timeout(hs, i, q, now)
     elif q.mode == MODE_BEND:
         bend.on_timeout(hs, i, q, now)

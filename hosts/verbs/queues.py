@@ -3,7 +3,8 @@
 
 A completion queue is a ring with one producer (the host) and one consumer (`verbs.CQ.poll`), which may be different
 threads: an entry is complete before the tail says that it is there. Room is reserved before it is needed: a posted work
-request holds one entry until it completes without one or its completion is polled, so no completion is ever lost.
+request holds one entry until it completes without one or its completion is polled, so no completion is ever lost. Work
+requests of tasks complete on the host's agenda instead (`hosts.agenda`) and hold none.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from detour.base.jit import njit
+from detour.hosts import agenda
 from detour.hosts.jit import inner
 from detour.hosts.nic import activate
 from detour.hosts.paths import paths
@@ -25,6 +27,7 @@ from detour.hosts.state import (
     WC_SUCCESS,
     WC_WR_FLUSH_ERR,
     WQE_SIGNALED,
+    WQE_TASK,
 )
 from detour.hosts.transport import flight, timers
 
@@ -82,14 +85,18 @@ def complete(hs: Any, i: int, q: Any, status: int) -> None:
     """Completes the oldest work request."""
     w = wqe_row(hs, i, q.sq_una & (cfg_row(hs).sq_depth - 1))
     q.sq_una += 1
+    if w.flags & WQE_TASK:
+        agenda.acknowledged(hs, w.wr_id, status, host_row(hs, q.host).now)
     if status == WC_SUCCESS:
         q.st_bytes += w.length
         q.st_last_done_ps = host_row(hs, q.host).now
         if q.st_first_done_ps == 0:
             q.st_first_done_ps = q.st_last_done_ps
-        if not w.flags & WQE_SIGNALED:
+        if not w.flags & (WQE_SIGNALED | WQE_TASK):
             _release(hs, q.send_cq)
             return
+    if w.flags & WQE_TASK:
+        return
     push_completion(
         hs,
         q.send_cq,
@@ -136,7 +143,7 @@ def post_write(
         return NOT_CONNECTED
     if q.sq_end - q.sq_una >= depth:
         return SEND_QUEUE_FULL
-    if not reserve(hs, q.send_cq):
+    if not flags & WQE_TASK and not reserve(hs, q.send_cq):
         return CQ_FULL
     w = wqe_row(hs, i, q.sq_end & (depth - 1))
     payload = cfg_row(hs).payload

@@ -15,7 +15,8 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from detour.control.placement import exact
 from detour.control.placement.jobs import FlowSet
 from detour.control.placement.network import PlacementNetwork
-from detour.control.placement.place import Placement, place
+from detour.control.placement.place import place
+from detour.control.placement.placement import Placement
 from detour.control.placement.repair import repair
 from detour.topo import Topology, parse_topology
 from detour.topo.failures import Failure, Failures

@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Container
 from contextlib import suppress
 from pathlib import Path
 
@@ -234,13 +235,15 @@ class Bmv2Fabric(Fabric):
             raise DetourError("the fabric is going down")
         return self._driver.now_ps
 
-    def capture(self, folder: Path | None) -> None:
+    def capture(self, folder: Path | None, only: Container[str] | None = None) -> None:
         before, self._sniffer = self._sniffer, None
         if before is not None:
             before.close()
         if folder is not None:
             assert self._namespace is not None
             names = {f"s{index}-{port}": name for (index, port), name in self._interfaces().items()}
+            if only is not None:
+                names = {name: interface for name, interface in names.items() if name in only}
             self._sniffer = Sniffer(self._namespace, names, folder)
 
     def details(self) -> FootingDetails:

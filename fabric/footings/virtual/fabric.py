@@ -40,6 +40,7 @@ from detour.fabric.footings.clock import VirtualClock
 from detour.fabric.footings.network import CableTerms, NetworkFabric, lay_cables
 from detour.fabric.footings.settings import FabricTerms
 from detour.fabric.footings.virtual.load import install, read_back, rewrite
+from detour.fabric.footings.virtual.own_program import OwnProgram, check_carries
 from detour.fabric.footings.virtual.scheme import RunSettings, Scheme
 from detour.fabric.footings.virtual.watch import DeadlockFound, DeadlockWatch
 from detour.hosts.cc import algorithm
@@ -101,13 +102,22 @@ class VirtualFabric(NetworkFabric):
     target = "virtual"
 
     def __init__(
-        self, topology: Topology, scheme: Scheme, settings: RunSettings | None = None, *, queue_pairs: int = 64
+        self,
+        topology: Topology,
+        scheme: Scheme,
+        settings: RunSettings | None = None,
+        *,
+        queue_pairs: int = 64,
+        own: OwnProgram | None = None,
     ) -> None:
-        """`queue_pairs`: connections that will be made at most.
+        """`queue_pairs`: connections that will be made at most. `own`: the program of all switches, in place of
+        fabric.p4.
 
         Raises:
-            DetourError: the scheme does not fit the topology, or a parameter is out of range.
+            DetourError: the scheme does not fit the topology, a parameter is out of range, or the program lacks what
+                planners write.
         """
+        self._own = own
         settings = settings or RunSettings()
         self.scheme, self.settings = scheme, replace(settings, links=settings.links.of(topology))
         self.config = self.settings.host_config(scheme)
@@ -144,7 +154,7 @@ class VirtualFabric(NetworkFabric):
 
     def _add_switches(self) -> None:
         name, entities = self._plan()
-        code = program(name)
+        code = program(name) if self._own is None else self._checked(self._own, name, entities)
         for switch in self.topology.switches:
             # Switches that share a register must not run apart from each other.
             domain = switch.group if self.scheme.routing == "adaptive" else -1
@@ -162,6 +172,14 @@ class VirtualFabric(NetworkFabric):
         """The P4 program of all switches, and their entries."""
         policy = self.scheme.policy
         return policy.program, planner(self.scheme.planner)(self.topology, policy, NONE)
+
+    @staticmethod
+    def _checked(own: OwnProgram, name: str, entities: Plan) -> Program:
+        """The code of a program that is not ours, if it can hold the entries."""
+        if name != "fabric":
+            raise DetourError(f"the scheme runs {name}.p4, of which {own.json} is no variant; take one of fabric.p4's")
+        check_carries(own, (entity for some in entities.values() for entity in some))
+        return own.code
 
     def _cable(self, link: Link) -> CableTerms:
         return self.settings.links.rate_of(link), self.settings.links.delay_of(link)

@@ -56,8 +56,17 @@ ANSWERS: dict[str, Any] = {
         "failed": {"acyclic": True, "channels": 9, "dependencies": 9, "links": ["s0-s1"], "unrouted": 2},
         "seconds": 1.0,
     },
+    "load": {"pattern": "adv1", "pairs": 2, "bytes_ok": 1000, "bytes_wrong": 0, "reopened": 0, "seconds": 1.5},
+    "capture": {"folder": "/tmp/x", "files": ["s0-1.pcapng"]},
     "reroute": {"flow": "h0-h9", "path": "usid:s9,s3", "switches": ["s0", "s9", "s3"]},
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _nameless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What `--name` sets does not outlive a test, nor is a fabric of the user's asked."""
+    monkeypatch.setenv("DETOUR_FABRIC", "")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
 
 
 @pytest.fixture
@@ -93,6 +102,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
         ("send h0 h1 --bytes 1k --spray", "send", {"source": "h0", "target": "h1", "length": 1000, "spray": True}),
         ("probe h0 h1", "probe", {"source": "h0", "target": "h1"}),
         ("fcplus prove --running --k 4", "prove", {"k": 4}),
+        ("load adv1", "load", {"pattern": "adv1", "stop": False}),
+        ("load --stop", "load", {"stop": True}),
+        ("capture /tmp/x s3 s0-s4", "capture", {"folder": "/tmp/x", "where": ["s3", "s0-s4"], "stop": False}),
+        ("capture --stop --name lab", "capture", {"stop": True}),
     ],
 )
 def test_commands_ask_and_print(
@@ -127,6 +140,15 @@ def test_commands_ask_and_print(
         ("watch --interval 0", "'0' is not a time in seconds"),
         ("up --target moon", "invalid choice: 'moon'"),
         ("demo --target moon", "invalid choice: 'moon'"),
+        ("up --rate fast", "'fast' is not a rate"),
+        ("up --delay 5", "'5' is not a time with its unit"),
+        ("up --queue 1", "'1' is not a number of packets, 2 to"),
+        ("up --loss 1", "'1' is not a fraction from 0 to below 1"),
+        ("up --target engine --program x", "'x' is not a P4Info and a BMv2 JSON"),
+        ("up --target engine --program /no,/where", "/no: there is no such file"),
+        ("up --target engine --load adv7", "there is no traffic pattern 'adv7'"),
+        ("up --target engine --load unf:pairs=0", "pattern unf has 1 to"),
+        ("status --name a/b", "a fabric cannot be called 'a/b'"),
         ("path h0", "required: DST"),
         ("fail", "required: LINK|SWITCH"),
         ("fcplus prove --running --n 12", "--n is not for --running"),

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from detour.cli import demo, metrics, paths, place, status, tables, traffic
 from detour.cli.output import Page
-from detour.control.placement.place import Assignment
+from detour.control.placement.placement import Assignment
 from detour.control.placement.report import PlacedLink, PlacementReport
 from detour.fabric.demo import DemoResult
 from detour.fabric.footings.details import ServedAt

@@ -10,8 +10,9 @@ import pytest
 from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Action, ActionSet, DefaultAction, Entity, Lpm, MeterConfig, Plan, TableEntry
-from detour.control.p4runtime.client import FabricClient, PipelineConfig, SwitchClient, SwitchTarget
+from detour.control.p4runtime.client import FabricClient, SwitchClient, SwitchTarget
 from detour.control.p4runtime.monitor import Monitor
+from detour.control.p4runtime.pipeline import PipelineConfig
 from detour.control.p4runtime.reconcile import Written, reconcile
 from detour.engine.network import Network
 from detour.engine.p4runtime.server import P4RuntimeServer

@@ -20,8 +20,8 @@ from detour.control.entries import (
     TableEntry,
     Ternary,
 )
-from detour.control.p4runtime.client import PipelineConfig
 from detour.control.p4runtime.codec import Codec, to_bytes
+from detour.control.p4runtime.pipeline import PipelineConfig
 
 RULES = "FabricIngress.acl.rules"
 FORWARD = [Action.of(schema.FORWARD, port=port) for port in (3, 1, 511)]

@@ -23,7 +23,8 @@ from detour.control.placement.bound import lower_bound
 from detour.control.placement.colouring import balanced
 from detour.control.placement.jobs import FlowSet, flows_of, read_jobs
 from detour.control.placement.network import PlacementNetwork, collisions, loads
-from detour.control.placement.place import Placement, place
+from detour.control.placement.place import place
+from detour.control.placement.placement import Placement
 from detour.control.placement.repair import repair
 from detour.control.placement.report import compare
 from detour.control.planner import plan

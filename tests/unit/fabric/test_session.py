@@ -5,6 +5,7 @@ import inspect
 import itertools
 import json
 import threading
+import time
 from collections.abc import Iterator
 from ipaddress import IPv6Address
 from pathlib import Path
@@ -242,6 +243,51 @@ def test_a_hop_limit_that_ends_is_answered(session: Session, tmp_path: Path) -> 
     assert answers[0][IPv6].dst == "fd00::1"
     assert answers[0][IPv6].src != target
     assert b"hello" in bytes(answers[0])
+
+
+def test_a_load_goes_on_until_it_is_ended(session: Session) -> None:
+    with pytest.raises(DetourError, match="no load is on"):
+        session.load()
+    with pytest.raises(DetourError, match="there is no traffic pattern 'adv9'"):
+        session.load("adv9")
+    assert session.load("permutation:pairs=2,seed=3").pairs == 2
+    with pytest.raises(DetourError, match="the load permutation:pairs=2,seed=3 is on"):
+        session.load("unf")
+    assert len(session.flows().flows) == 2
+
+    def moves() -> bool:
+        session.fabric.clock.wait_seconds(1e-3)
+        return session.load().bytes_ok > 100_000
+
+    until(moves)
+    assert session.send("h0", "h5", 5_000).bytes_ok == 5_000, "others may send meanwhile"
+    ended = session.load(stop=True)
+    assert (ended.bytes_wrong, ended.reopened) == (0, 0)
+    assert session.flows().flows == []
+
+
+def test_captures_of_some_ports_on_a_fabric_that_runs(session: Session, tmp_path: Path) -> None:
+    with pytest.raises(DetourError, match="no captures are being written"):
+        session.capture(stop=True)
+    with pytest.raises(DetourError, match="s99"):
+        session.capture(str(tmp_path), ["s99"])
+    link = session.topology.links[-1]
+    begun = session.capture(str(tmp_path), ["h0", link.name])
+    assert session.capture() == begun
+    with pytest.raises(DetourError, match="captures are being written"):
+        session.capture(str(tmp_path / "more"))
+    before = time.time()
+    session.send("h0", "h2", 10_000)
+    assert session.capture(stop=True) == begun
+    names = sorted(path.name for path in tmp_path.iterdir())
+    ends = [f"s{switch}-{port}.pcapng" for switch, port in (link.a, link.b)]
+    assert names == sorted(begun.files) == sorted(["s0-1.pcapng", *ends])
+    stamps = [float(packet.time) for packet in PcapNgReader(str(tmp_path / "s0-1.pcapng"))]
+    assert len(stamps) >= 10
+    if session.fabric.target == "virtual":
+        assert max(stamps) < 1000, "virtual time begins at 0"
+    else:
+        assert before - 1 < min(stamps) <= max(stamps) < time.time() + 1
 
 
 def inject(session: Session, frame: bytes) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from detour.base.errors import DetourError
-from detour.fabric.daemon.state_dir import StateDir, default_path
+from detour.fabric.daemon.state_dir import NAME_VARIABLE, StateDir, all_fabrics, default_path
 
 
 @pytest.fixture
@@ -22,6 +22,28 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_path() == Path("/run/user/7/detour")
     monkeypatch.delenv("XDG_RUNTIME_DIR")
     assert default_path() == Path(f"/tmp/detour-{os.getuid()}")
+
+
+def test_fabrics_with_names_are_side_by_side(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    states = []
+    for name in ("", "lab-2"):
+        monkeypatch.setenv(NAME_VARIABLE, name)
+        states.append(StateDir())
+        states[-1].lock()
+        states[-1].record({"target": "engine", "topology": name or "d1"})
+    assert [state.path.name for state in states] == ["detour", "detour-lab-2"]
+    assert {name: state.known()["topology"] for name, state in all_fabrics().items()} == {"": "d1", "lab-2": "lab-2"}
+    for state in states:
+        state.release()
+    assert all_fabrics() == {}
+
+
+@pytest.mark.parametrize("name", ["a b", "../x", "x" * 33, "last.log"])
+def test_what_is_no_name(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(NAME_VARIABLE, name)
+    with pytest.raises(DetourError, match="cannot be called"):
+        default_path()
 
 
 def test_nobody_is_there_at_first(state: StateDir) -> None:

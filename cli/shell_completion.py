@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`completion`: what a shell offers for commands and options."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from detour.cli.parser import command
+
+SHELLS = ("bash", "zsh", "tcsh")
+
+
+def register(commands: Any) -> None:
+    """Adds this command."""
+    parser = command(
+        commands,
+        "completion",
+        'print what a shell needs to complete commands and options, like eval "$(detour completion bash)"',
+        _completion,
+        json=False,
+    )
+    parser.add_argument("shell", choices=SHELLS)
+
+
+def _completion(options: argparse.Namespace) -> None:
+    import shtab
+
+    from detour.cli import make_parser
+
+    print(shtab.complete(make_parser(), options.shell))

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which P4 program switches run: the files that p4c makes of it. Loads no gRPC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from detour.base.errors import DetourError
+from detour.base.places import BUILD
+from detour.control.entries import Plan
+
+
+@dataclass(frozen=True)
+class PipelineConfig:
+    """A P4 program for a switch: P4Info and what p4c made for the target."""
+
+    p4info: Path
+    blob: Path
+
+    @staticmethod
+    def fabric() -> PipelineConfig:
+        """`p4src/fabric.p4` as checked in."""
+        return PipelineConfig.of("fabric")
+
+    @staticmethod
+    def of(program: str) -> PipelineConfig:
+        """A program of `p4src/` as checked in, by its name (`Policy.program`)."""
+        return PipelineConfig(BUILD / f"{program}.p4info.txtpb", BUILD / f"{program}.json")
+
+    @staticmethod
+    def given(text: str) -> PipelineConfig:
+        """Files that somebody names, `P4INFO,JSON`.
+
+        Raises:
+            DetourError: it is not two names, or one is no file.
+        """
+        parts = [part.strip() for part in text.split(",")]
+        if len(parts) != 2 or not all(parts):
+            raise DetourError(f"{text!r} is not a P4Info and a BMv2 JSON, like build/my.p4info.txtpb,build/my.json")
+        for part in parts:
+            if not Path(part).is_file():
+                raise DetourError(f"{part}: there is no such file")
+        return PipelineConfig(*(Path(part).absolute() for part in parts))
+
+    @property
+    def own(self) -> bool:
+        """Whether it is not one of ours."""
+        return self.blob.parent != BUILD
+
+    def require(self, wanted: Plan) -> None:
+        """Sees that switches with this program can hold entries.
+
+        Raises:
+            DetourError: the P4Info is none, or lacks a table, a field, an action or a meter, which is named.
+        """
+        from finsy.proto import p4i
+        from google.protobuf import text_format
+
+        from detour.control.p4runtime.codec import Codec
+
+        try:
+            codec = Codec(text_format.Parse(self.p4info.read_bytes(), p4i.P4Info()))
+        except (text_format.ParseError, UnicodeDecodeError, OSError) as error:
+            raise DetourError(f"{self.p4info} is not P4Info in text format: {error}") from None
+        for entities in wanted.values():
+            for entity in entities:
+                try:
+                    codec.encode(entity)
+                except DetourError as error:
+                    raise DetourError(
+                        f"{self.p4info}: {error}; a fabric runs fabric.p4 or what has its tables (`detour switch` runs "
+                        "any program)"
+                    ) from None

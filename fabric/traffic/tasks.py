@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executes a graph of tasks (`fabric.workloads.tasks`) on a fabric in virtual time, wholly in native code.
+
+    graph = flow_graph(16, sources, destinations, sizes, starts)
+    with VirtualFabric(topology, scheme, settings, queue_pairs=connections_of(graph)) as fabric:
+        result = run_tasks(fabric, graph, until_ps=10 * MS)
+        print(result.flow_completion_ps())
+
+Every task begins at the very moment at which the last thing that it waits for happens; nothing polls. Hosts keep their
+connections: a message takes an idle one of its two hosts, or waits behind others (`hosts.tasks`), and what a connection
+has learnt of its path (window, round trip, the path itself) is there when the next message begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.arrays import Int64Array
+from detour.base.errors import DetourError
+from detour.base.times import US
+from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.fabric.workloads.tasks import TaskGraph, successors
+from detour.hosts.state import (
+    AGENDA,
+    LANE,
+    MAX_TIME,
+    NIL,
+    ON_ACKED,
+    ON_BEGIN,
+    ON_DONE,
+    SUCCESSOR,
+    TASK,
+    TASK_FAILED,
+    TASK_OPEN,
+    TASK_READY,
+)
+
+LANES = 4
+"""connections of two hosts at most, if tasks do not say which one they take"""
+_FIRST_SLICE_PS, _SLICES = 10 * US, 32
+
+Observer = Callable[[int, float], None]
+"""is called with the time, ps, and the share of tasks that are over"""
+
+
+def connections_of(graph: TaskGraph, lanes: int = LANES) -> int:
+    """Connections that a graph needs: what a fabric's `queue_pairs` must be at least."""
+    return int(_pairs_of(graph, lanes).lanes.sum())
+
+
+@dataclass(frozen=True)
+class _TaskPairs:
+    """Pairs of hosts that exchange messages: (pairs,) each, and the pair of every task (-1: none), (tasks,)."""
+
+    source: Int64Array
+    destination: Int64Array
+    lanes: Int64Array
+    of_task: Int64Array
+
+
+def _pairs_of(graph: TaskGraph, lanes: int) -> _TaskPairs:
+    """Connections are as many as the messages of two hosts, at most `lanes`, and as those that tasks name."""
+    if lanes < 1:
+        raise DetourError(f"{lanes} connections for two hosts; there must be one at least")
+    sent, tasks = graph.is_message, graph.tasks
+    keys = tasks["source"][sent].astype(np.int64) * graph.hosts + tasks["destination"][sent]
+    found, inverse, count = np.unique(keys, return_inverse=True, return_counts=True)
+    wanted = np.minimum(count, lanes)
+    named = np.zeros(len(found), np.int64)
+    np.maximum.at(named, inverse, tasks["connection"][sent].astype(np.int64) + 1)
+    of_task = np.full(len(graph), -1, np.int64)
+    of_task[sent] = inverse
+    # Where tasks name connections, those are all that there are.
+    return _TaskPairs(found // graph.hosts, found % graph.hosts, np.where(named > 0, named, wanted), of_task)
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """Times of tasks, (n,) int64 of ps, -1: did not happen. `ready_ps`: it waited for nothing more. `start_ps`: it
+    began to compute or, without computing, was sent. `sent_ps`: its message was handed to the host. `finish_ps`: all
+    bytes are in the receiver's memory, or the computation is over. `acked_ps`: the sender knows it. `failed`: (n,),
+    the connection gave up. `end_ps`: when the fabric stopped. `lane`: (n,) connection that took the message, an index
+    of the fabric's `flows`."""
+
+    graph: TaskGraph
+    ready_ps: Int64Array
+    start_ps: Int64Array
+    sent_ps: Int64Array
+    finish_ps: Int64Array
+    acked_ps: Int64Array
+    failed: NDArray[np.bool_]
+    lane: Int64Array
+    end_ps: int
+
+    @property
+    def finished(self) -> NDArray[np.bool_]:
+        """(n,) tasks that are over."""
+        return self.finish_ps >= 0
+
+    @property
+    def completed(self) -> bool:
+        """Whether all are."""
+        return bool(self.finished.all())
+
+    def flow_completion_ps(self) -> Int64Array:
+        """(n,) from the moment at which a message was handed to its host to its last byte in the receiver's memory; -1:
+        no message, or not finished."""
+        over = self.graph.is_message & self.finished
+        return np.where(over, self.finish_ps - self.sent_ps, -1)
+
+    def step_spans_ps(self) -> Int64Array:
+        """(steps, 2): when the first task of every step became ready and when the last one was over; -1 where it was
+        not, or where a step has no task."""
+        step = self.graph.tasks["step"]
+        spans = np.full((len(self.graph.steps), 2), -1, np.int64)
+        first = np.full(len(spans), MAX_TIME, np.int64)
+        among, ready = step >= 0, self.ready_ps >= 0
+        np.minimum.at(first, step[among & ready], self.ready_ps[among & ready])
+        spans[first < MAX_TIME, 0] = first[first < MAX_TIME]
+        np.maximum.at(spans[:, 1], step[among], self.finish_ps[among])
+        spans[step[among & ~self.finished], 1] = -1
+        return spans
+
+
+def run_tasks(
+    fabric: VirtualFabric,
+    graph: TaskGraph,
+    until_ps: int,
+    *,
+    lanes: int = LANES,
+    observe: Observer | None = None,
+    every_ps: int = 0,
+) -> TaskResult:
+    """Executes tasks until all are over, at most until `until_ps`.
+
+    `lanes`: connections of two hosts at most, see `connections_of`. `observe` is called from time to time, the same
+    times in every run; `every_ps`: so often. A fabric takes one graph, and no other connections.
+
+    Raises:
+        DetourError: the fabric has other hosts than the graph, room for fewer connections, or connections already.
+    """
+    run = TaskRun(fabric, graph, lanes=lanes)
+    while not run.over and fabric.now_ps < until_ps:
+        # Steps in proportion to the time so far, so that what is short is not run far beyond its end.
+        step = every_ps or max(_FIRST_SLICE_PS, fabric.now_ps // _SLICES)
+        fabric.run(min(until_ps, fabric.now_ps + step))
+        if observe is not None:
+            observe(fabric.now_ps, run.share)
+    return run.result()
+
+
+class TaskRun:
+    """A graph on a fabric, ready to go: `fabric.run` executes it as far as one likes."""
+
+    def __init__(self, fabric: VirtualFabric, graph: TaskGraph, *, lanes: int = LANES) -> None:
+        """See `run_tasks`."""
+        hosts = len(fabric.topology.hosts)
+        if graph.hosts > hosts:
+            raise DetourError(f"the workload has {graph.hosts} hosts, but {fabric.topology.spec} has {hosts}")
+        self.fabric, self.graph = fabric, graph
+        self._pairs = _pairs_of(graph, lanes)
+        self._first_lane = np.concatenate([[0], np.cumsum(self._pairs.lanes)]).astype(np.int64)
+        self._connect()
+        self._hs = fabric.hs
+        fabric.network.call(self._install)
+        for host in np.unique(graph.tasks["source"]).tolist():
+            fabric.network.kick_host(host)
+
+    @property
+    def connections(self) -> Int64Array:
+        """(connections, 2) their hosts, in the order of the fabric's `flows`."""
+        pairs = self._pairs
+        ends = np.stack([pairs.source, pairs.destination], axis=1)
+        return np.repeat(ends, pairs.lanes, axis=0)
+
+    def index(self, source: int, destination: int, number: int) -> int:
+        """Which one of `connections` is that of two hosts with this number.
+
+        Raises:
+            DetourError: there is none.
+        """
+        pair = np.flatnonzero((self._pairs.source == source) & (self._pairs.destination == destination))
+        if not len(pair) or not 0 <= number < self._pairs.lanes[pair[0]]:
+            raise DetourError(f"the workload has no connection {number} from h{source} to h{destination}")
+        return int(self._first_lane[pair[0]]) + number
+
+    def connection_bytes(self) -> Int64Array:
+        """(connections,) what each is to carry; messages that may take any of several count in equal parts."""
+        given, pair, sent = self.graph.tasks, self._pairs.of_task, self.graph.is_message
+        total = np.zeros(len(self._first_lane) - 1, np.int64)
+        named = sent & (given["connection"] >= 0)
+        free = sent & ~named
+        np.add.at(total, pair[free], given["bytes"][free])
+        carried = np.repeat(-(-total // np.maximum(self._pairs.lanes, 1)), self._pairs.lanes)
+        np.add.at(carried, self._first_lane[pair[named]] + given["connection"][named], given["bytes"][named])
+        return np.maximum(carried, 1)
+
+    @property
+    def over(self) -> bool:
+        """Whether all tasks are over, or have failed."""
+        return self.share == 1 or bool(((self._task["done"] >= 0) | (self._task["state"] == TASK_FAILED)).all())
+
+    @property
+    def share(self) -> float:
+        """Of the tasks that are over."""
+        return 1 - int(self._hs.host["tasks_left"].sum()) / len(self.graph)
+
+    def result(self) -> TaskResult:
+        """What has happened by now."""
+        rows = self._task
+        ready, began, sent, done, acked = (rows[name].copy() for name in ("ready", "began", "sent", "done", "acked"))
+        lane = np.where(sent >= 0, rows["on"], -1)
+        failed = rows["state"] == TASK_FAILED
+        return TaskResult(self.graph, ready, began, sent, done, acked, failed, lane, self.fabric.now_ps)
+
+    @property
+    def _task(self) -> NDArray[np.void]:
+        return self._hs.task
+
+    def _connect(self) -> None:
+        ends, room = self.connections, len(self.fabric.hs.qp) // 2
+        if len(ends) > room:
+            raise DetourError(f"the workload needs {len(ends)} connections; the fabric was made for {room}")
+        self.fabric.connect([(source, destination) for source, destination in ends.tolist()])
+
+    def _install(self) -> None:
+        """Writes the tables of tasks, and every host's agenda: what waits for its time only."""
+        graph, hs, flows = self.graph, self._hs, self.fabric.flows
+        lane = np.zeros(max(len(flows), 1), LANE)
+        lane["qp"][: len(flows)], lane["rkey"][: len(flows)] = flows.sender, flows.rkey
+        lane["head"] = lane["tail"] = NIL
+        hs.qp["tasks_of"][flows.receiver] = flows.sender + 1
+        task = self._tasks()
+        at_end = (graph.tasks["source"][graph.dependencies[:, 1]]) == graph.tasks["source"][graph.dependencies[:, 0]]
+        sent = graph.is_message[graph.dependencies[:, 0]]
+        on = np.where(graph.starts, ON_BEGIN, np.where(at_end & sent, ON_ACKED, ON_DONE))
+        first, order = successors(len(graph), graph.dependencies)
+        task["first"], task["last"] = first[:-1], first[1:]
+        successor = np.zeros(max(len(order), 1), SUCCESSOR)
+        successor["task"][: len(order)], successor["on"][: len(order)] = graph.dependencies[order, 1], on[order]
+        for name, table in (("task", task), ("successor", successor), ("lane", lane), ("agenda", self._agenda(task))):
+            hs.replace(name, table)
+
+    def _tasks(self) -> NDArray[np.void]:
+        graph, given = self.graph, self.graph.tasks
+        task = np.zeros(len(graph), TASK)
+        for name, field in (("host", "source"), ("bytes", "bytes"), ("start", "start_ps"), ("compute", "compute_ps")):
+            task[name] = given[field]
+        pair, sent = self._pairs.of_task, graph.is_message
+        named = sent & (given["connection"] >= 0)
+        task["lane"][sent] = self._first_lane[pair[sent]]
+        task["lanes"][sent] = self._pairs.lanes[pair[sent]]
+        task["lane"][named] += given["connection"][named]
+        task["lanes"][named] = 1
+        task["open"] = np.bincount(graph.dependencies[:, 1], minlength=len(graph))
+        task["state"] = np.where(task["open"] == 0, TASK_READY, TASK_OPEN)
+        task["next"] = NIL
+        for name in ("ready", "began", "sent", "done", "acked"):
+            task[name] = -1
+        return task
+
+    def _agenda(self, task: NDArray[np.void]) -> NDArray[np.void]:
+        """Tasks that wait for no other one by host and time: what is in order is a heap."""
+        hosts, now = self._hs.host, self.fabric.now_ps
+        ready = np.flatnonzero(task["open"] == 0)
+        task["ready"][ready] = np.maximum(task["start"][ready], now)
+        order = ready[np.lexsort((ready, task["ready"][ready], task["host"][ready]))]
+        owned = np.bincount(task["host"], minlength=len(hosts))
+        begin = np.concatenate([[0], np.cumsum(owned)[:-1]])
+        count = np.bincount(task["host"][order], minlength=len(hosts))
+        place = begin[task["host"][order]] + np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
+        agenda = np.zeros(len(task), AGENDA)
+        agenda["when"][place], agenda["task"][place] = task["ready"][order], order
+        hosts["agenda_at"], hosts["agenda_size"], hosts["tasks_left"] = begin, count, owned
+        hosts["agenda_when"] = np.where(count > 0, agenda["when"][np.minimum(begin, len(task) - 1)], MAX_TIME)
+        hosts["serial"], hosts["busy_until"] = int(self.graph.serial), now
+        return agenda

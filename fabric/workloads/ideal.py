@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long tasks take at best: on a fabric that nobody else uses, at the rate of its links.
+
+What slowdown is measured against. A message alone takes the time of its frames on the slowest link of the way and what
+the last one takes on all others: every switch passes a frame on when it has all of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.arrays import Int64Array
+from detour.base.dataplane import PAYLOAD
+from detour.base.errors import DetourError
+from detour.fabric.footings.virtual.scheme import LinkSettings
+from detour.fabric.workloads.tasks import TaskGraph, topological
+from detour.hosts.frames.wire import DATA_OVERHEAD
+from detour.topo import Topology
+from detour.topo.topology import Link
+
+_PS_OF_BYTE_AT_1_BPS = 8 * 10**12
+_PADDING = 4
+"""payloads are filled up to a multiple of it on the wire (IBTA 9.2)"""
+
+_Way: TypeAlias = tuple[tuple[int, int], ...]
+"""rate (bit/s) and delay (ps) of every link from host to host"""
+
+
+@dataclass(frozen=True)
+class WireTerms:
+    """What links and frames of a fabric are like. `rate_bps`, `delay_ps`: (links,) in the order of the topology's.
+    `payload`: bytes of the longest packet's; `overhead`: headers, and what a frame takes on a link beside them."""
+
+    topology: Topology
+    rate_bps: Int64Array
+    delay_ps: Int64Array
+    payload: int
+    overhead: int
+
+
+def wire_terms(topology: Topology, links: LinkSettings, payload: int = PAYLOAD) -> WireTerms:
+    """Of a fabric with these links (`RunSettings.links`), whose hosts send packets of `payload` bytes at most."""
+    links = links.of(topology)
+    rate = [links.rate_of(link) for link in topology.links]
+    delay = [links.delay_of(link) for link in topology.links]
+    overhead = DATA_OVERHEAD + links.overhead_bytes
+    return WireTerms(topology, np.array(rate, np.int64), np.array(delay, np.int64), payload, overhead)
+
+
+@dataclass(frozen=True)
+class IdealTimes:
+    """`task_ps`: (n,) of each task alone, from when its message is sent, or it begins to compute, to its end.
+    `step_ps`: (steps,) of each step alone, as `TaskResult.step_spans_ps` measures it. `total_ps`: of all. Nothing can
+    be faster, if ways are shortest ones: of steps and all it is the longest chain of tasks that wait for each other,
+    or what the busiest host has to send or to get, or to compute, whichever takes longer."""
+
+    task_ps: Int64Array
+    step_ps: Int64Array
+    total_ps: int
+
+
+def ideal_ps(graph: TaskGraph, wire: WireTerms) -> IdealTimes:
+    """Times on an empty fabric.
+
+    Raises:
+        DetourError: a message between hosts that are not connected.
+    """
+    ways = _Ways(wire)
+    alone, back = ways.messages(graph)
+    task = np.where(graph.is_message, alone, graph.tasks["compute_ps"])
+    everybody = np.ones(len(graph), np.bool_)
+    steps = [_span(graph, wire, graph.tasks["step"] == k, alone, back, False) for k in range(len(graph.steps))]
+    total = _span(graph, wire, everybody, alone, back, True)
+    return IdealTimes(task, np.array(steps, np.int64), total)
+
+
+class _Ways:
+    """The way of the least latency between two hosts, as rates and delays of its links."""
+
+    def __init__(self, wire: WireTerms) -> None:
+        self._wire = wire
+        self._terms = list(zip(wire.rate_bps.tolist(), wire.delay_ps.tolist(), strict=True))
+        self._of_pair: dict[tuple[int, int], _Way] = {}
+        self._links: dict[tuple[int, int], Link] = {}
+        self._host_link = {link.b[0]: link.index for link in wire.topology.links if link.kind == "host"}
+        self._weight = wire.delay_ps + self._frame_ps(wire.payload)
+        for link in wire.topology.links:
+            if link.kind == "host":
+                continue
+            for ends in ((link.a[0], link.b[0]), (link.b[0], link.a[0])):
+                known = self._links.get(ends)
+                if known is None or self._weight[link.index] < self._weight[known.index]:
+                    self._links[ends] = link
+        self._before: dict[int, NDArray[np.int32]] = {}
+
+    def _frame_ps(self, payload: int) -> Int64Array:
+        """(links,) of a frame."""
+        return (payload + self._wire.overhead) * _PS_OF_BYTE_AT_1_BPS // self._wire.rate_bps
+
+    def _predecessors(self, source: int) -> NDArray[np.int32]:
+        """(switches,) the one before each on the way from `source`, negative: none."""
+        if source not in self._before:
+            from scipy.sparse import csr_array
+            from scipy.sparse.csgraph import dijkstra
+
+            n = len(self._wire.topology.switches)
+            ends = np.array(list(self._links), np.int64).reshape(-1, 2)
+            weight = np.array([self._weight[link.index] for link in self._links.values()], np.float64)
+            graph = csr_array((weight, (ends[:, 0], ends[:, 1])), shape=(n, n))
+            self._before[source] = dijkstra(graph, indices=source, return_predecessors=True)[1]
+        return self._before[source]
+
+    def _between(self, a: int, b: int) -> _Way:
+        """From switch to switch."""
+        if (a, b) not in self._of_pair:
+            before, found, at = self._predecessors(a), list[tuple[int, int]](), b
+            while at != a:
+                last = int(before[at])
+                if last < 0:
+                    raise DetourError(f"there is no way from s{a} to s{b}")
+                found.append(self._terms[self._links[last, at].index])
+                at = last
+            self._of_pair[a, b] = tuple(found[::-1])
+        return self._of_pair[a, b]
+
+    def messages(self, graph: TaskGraph) -> tuple[Int64Array, Int64Array]:
+        """(n,) times to the last byte in memory, and what an acknowledgement takes from there on at least, 0 for what
+        is no message."""
+        tasks = graph.tasks
+        alone, back = np.zeros(len(graph), np.int64), np.zeros(len(graph), np.int64)
+        sent = np.flatnonzero(graph.is_message)
+        ends = tasks["source"][sent].astype(np.int64) << 32 | tasks["destination"][sent]
+        pairs, pair_of = np.unique(ends, return_inverse=True)
+        kinds: dict[_Way, int] = {}
+        kind = [kinds.setdefault(self._way(pair >> 32, pair & 0xFFFFFFFF), len(kinds)) for pair in pairs.tolist()]
+        of_task = np.array(kind, np.int64)[pair_of]
+        order = np.argsort(of_task, kind="stable")
+        bounds = np.searchsorted(of_task[order], np.arange(len(kinds) + 1))
+        for way, number in kinds.items():
+            group = sent[order[bounds[number] : bounds[number + 1]]]
+            alone[group] = self._time(way, tasks["bytes"][group])
+            back[group] = sum(delay for _, delay in way)
+        return alone, back
+
+    def _way(self, source: int, destination: int) -> _Way:
+        """From host to host."""
+        hosts = self._wire.topology.hosts
+        a, b = hosts[source].switch, hosts[destination].switch
+        return (self._terms[self._host_link[source]], *self._between(a, b), self._terms[self._host_link[destination]])
+
+    def _time(self, way: _Way, size: Int64Array) -> Int64Array:
+        """Of messages over links: all packets but the last are equal, and it waits at every link for the one before."""
+        wire = self._wire
+        packets = -(-size // wire.payload)
+        last = size - (packets - 1) * wire.payload
+        last += -last % _PADDING
+        at, before, slowest = np.zeros_like(size), np.zeros_like(size), np.zeros_like(size)
+        for rate, delay in way:
+            full = (wire.payload + wire.overhead) * _PS_OF_BYTE_AT_1_BPS // rate
+            own = (last + wire.overhead) * _PS_OF_BYTE_AT_1_BPS // rate
+            slowest = np.maximum(slowest, full)
+            # `before`: when the first packet leaves; the one before the last leaves (packets - 2) slots later.
+            before = before + full
+            previous = np.where(packets > 1, before + (packets - 2) * slowest, 0)
+            at = np.maximum(at, previous) + own + delay
+            before = before + delay
+        return at
+
+
+def _span(
+    graph: TaskGraph, wire: WireTerms, among: NDArray[np.bool_], alone: Int64Array, back: Int64Array, timed: bool
+) -> int:
+    """The least time of some tasks that begin at once (`timed`: not before their time)."""
+    if not among.any():
+        return 0
+    return max(_chain(graph, among, alone, back, timed), _busiest(graph, wire, among))
+
+
+def _chain(graph: TaskGraph, among: NDArray[np.bool_], alone: Int64Array, back: Int64Array, timed: bool) -> int:
+    """The longest chain of tasks among some that wait for each other."""
+    tasks = graph.tasks
+    start = np.where(timed, tasks["start_ps"], 0).astype(np.int64)
+    pairs = graph.dependencies
+    kept = among[pairs[:, 0]] & among[pairs[:, 1]]
+    length = tasks["compute_ps"] + alone
+    if not kept.any():
+        return int((start + length)[among].max() - start[among].min())
+    pairs, starts = pairs[kept], graph.starts[kept]
+    known = graph.is_message & (length > 0)
+    same = tasks["source"][pairs[:, 0]] == tasks["source"][pairs[:, 1]]
+    lag = np.where(starts, 0, length[pairs[:, 0]] + np.where(same & known[pairs[:, 0]], back[pairs[:, 0]], 0))
+    begin = start.tolist()
+    waits: dict[int, list[tuple[int, int]]] = {}
+    for (first, then), late in zip(pairs.tolist(), lag.tolist(), strict=True):
+        waits.setdefault(first, []).append((then, late))
+    for task in topological(len(graph), pairs):
+        for then, late in waits.get(task, ()):
+            begin[then] = max(begin[then], begin[task] + late)
+    begun = np.array(begin, np.int64)
+    return int((begun + length)[among].max() - begun[among].min())
+
+
+def _busiest(graph: TaskGraph, wire: WireTerms, among: NDArray[np.bool_]) -> int:
+    """What the host with most to send, to get or, one thing after the other, to compute needs for that alone."""
+    tasks, hosts = graph.tasks[among], len(wire.topology.hosts)
+    packets = -(-tasks["bytes"] // wire.payload)
+    on_wire = (tasks["bytes"] + packets * wire.overhead).astype(np.float64)
+    rates = np.zeros(hosts)
+    for link in wire.topology.links:
+        if link.kind == "host":
+            rates[link.b[0]] = wire.rate_bps[link.index]
+    sent = tasks["destination"] >= 0
+    longest = 0.0
+    for end in ("source", "destination"):
+        load = np.bincount(tasks[end][sent], weights=on_wire[sent], minlength=hosts)
+        longest = max(longest, float((load * _PS_OF_BYTE_AT_1_BPS / rates).max(initial=0)))
+    if graph.serial:
+        computing = np.bincount(tasks["source"], weights=tasks["compute_ps"], minlength=hosts)
+        longest = max(longest, float(computing.max(initial=0)))
+    return int(longest)

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training jobs that run: collectives by name, and the job files of `detour place`, as tasks.
+
+    ring:bytes=1e8,ranks=16,reduce=5us,iterations=3,compute=100us
+    hierarchical:bytes=1e8,ranks=32,group=8
+    docs/jobs/sizes.yaml
+
+By name, `bytes` are what each rank reduces or exchanges, and ranks are the first hosts of the topology, or as many of
+all hosts as `ranks` says in a random order (`shuffle`, a seed). In a file `bytes` are what each flow carries, as a
+placement counts them: a collective of s steps sends an s-th of them in each. What a placement ignores is for the run:
+`compute`, `iterations`, `reduce` and `start`.
+
+An iteration is a computation of every rank, then the collective; a rank goes on when its part is over. Iterations are
+the graph's steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.errors import DetourError
+from detour.control.placement.jobs import POINT_TO_POINT, FlowSet, job_documents, read_jobs
+from detour.fabric.workloads import collectives
+from detour.fabric.workloads.collectives import Ranks, Waits
+from detour.fabric.workloads.quantities import duration_ps, whole_bytes
+from detour.fabric.workloads.tasks import MAX_MESSAGE, TaskGraph, TaskList
+from detour.topo import Topology
+from detour.topo.keyvalues import check_keys, split_spec, whole_number
+from detour.topo.paths import SwitchPath
+
+MAX_ITERATIONS = 10_000
+
+_Collective = Callable[[TaskList, Ranks, int], Waits]
+_NAMES: dict[str, str] = {
+    "ring": "",
+    "tree": "chunks",
+    "all-to-all": "at_once",
+    "all-gather": "",
+    "reduce-scatter": "",
+    "broadcast": "chunks",
+    "hierarchical": "group",
+}
+JOB_NAMES = tuple(_NAMES)
+"""collectives that are known by name"""
+_SIMPLE: dict[str, _Collective] = {
+    "ring": collectives.ring_all_reduce,
+    "all-gather": collectives.all_gather,
+    "reduce-scatter": collectives.reduce_scatter,
+}
+
+
+@dataclass(frozen=True)
+class _Course:
+    """How a job goes on in time: `compute_ps` of every rank before each of `iterations` collectives, the first one not
+    before `start_ps`; `reduce_ps`: what a rank computes between steps."""
+
+    compute_ps: int = 0
+    iterations: int = 1
+    reduce_ps: int = 0
+    start_ps: int = 0
+
+    @staticmethod
+    def of(values: dict[str, Any], where: str) -> _Course:
+        """From values of a name or a file.
+
+        Raises:
+            DetourError: one of them is no time, or there are too many iterations.
+        """
+        names = ("compute", "reduce", "start")
+        times = {f"{name}_ps": duration_ps(values.get(name, 0), f"{where}: {name}") for name in names}
+        count = whole_bytes(values.get("iterations", 1), f"{where}: iterations", MAX_ITERATIONS)
+        return _Course(iterations=count, **times)
+
+    def run(self, tasks: TaskList, ranks: Ranks, once: Callable[[TaskList, Ranks], Waits]) -> None:
+        """Adds all iterations."""
+        name, waits = ranks.step or "job", ranks.done()
+        for iteration in range(self.iterations):
+            step = name if self.iterations == 1 else f"{name} #{iteration + 1}"
+            now = ranks.then(waits, step)
+            if self.compute_ps or (self.start_ps and not iteration):
+                start_ps = 0 if iteration else self.start_ps
+                computed = [
+                    [tasks.compute(host, self.compute_ps, after=after, start_ps=start_ps, step=step)]
+                    for host, after in zip(now.hosts, now.after, strict=True)
+                ]
+                now = now.then(computed, step)
+            waits = once(tasks, now)
+
+
+# -- by name ------------------------------------------------------------------------------------------------
+
+
+def job_by_name(text: str, topology: Topology) -> TaskGraph:
+    """The tasks of a collective that is given by name and parameters.
+
+    Raises:
+        DetourError: there is no such collective or parameter, or it does not fit the topology.
+    """
+    name, values = split_spec(text)
+    if name not in _NAMES:
+        raise DetourError(f"{text!r}: there is no collective {name!r}; allowed: {', '.join(JOB_NAMES)}")
+    own = _NAMES[name]
+    optional = ("ranks", "shuffle", "compute", "reduce", "iterations", "start", *([own] if own else []))
+    check_keys(text, values, ("bytes",), optional)
+    hosts = _hosts(text, values, topology)
+    size = whole_bytes(values["bytes"], f"{text!r}: bytes", MAX_MESSAGE)
+    course = _Course.of(values, repr(text))
+    once = _named(text, name, values, topology, len(hosts))
+    tasks = TaskList(len(topology.hosts), serial=True)
+    course.run(tasks, Ranks.fresh(hosts, name, course.reduce_ps), lambda tasks, ranks: once(tasks, ranks, size))
+    return tasks.graph()
+
+
+def _named(text: str, name: str, values: dict[str, str], topology: Topology, ranks: int) -> _Collective:
+    def number(key: str, default: int, least: int) -> int:
+        found = whole_number(text, key, values[key]) if key in values else default
+        if found < least:
+            raise DetourError(f"{text!r}: {key}={found}; it must be at least {least}")
+        return found
+
+    match name:
+        case "tree":
+            return partial(collectives.tree_all_reduce, chunks=number("chunks", 1, 1))
+        case "broadcast":
+            return partial(collectives.broadcast, chunks=number("chunks", 1, 1))
+        case "all-to-all":
+            return partial(collectives.all_to_all, at_once=number("at_once", 0, 0))
+        case "hierarchical":
+            group = number("group", len(topology.hosts_of[topology.hosts[0].switch]), 1)
+            if ranks % group:
+                raise DetourError(f"{text!r}: {ranks} ranks do not make up whole groups of {group}; give group=")
+            return partial(collectives.hierarchical, group=group)
+    return _SIMPLE[name]
+
+
+def _hosts(text: str, values: dict[str, str], topology: Topology) -> list[int]:
+    """Where the ranks are."""
+    have = len(topology.hosts)
+    ranks = whole_number(text, "ranks", values["ranks"]) if "ranks" in values else have
+    if not 2 <= ranks <= have:
+        raise DetourError(f"{text!r}: {ranks} ranks; {topology.spec} has {have} hosts, and two are needed")
+    if "shuffle" not in values:
+        return list(range(ranks))
+    seed = whole_number(text, "shuffle", values["shuffle"])
+    if seed < 0:
+        raise DetourError(f"{text!r}: shuffle={seed}; it must be a whole number from 0 on, a seed")
+    return np.random.default_rng(seed).permutation(have)[:ranks].tolist()
+
+
+# -- job files ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class JobRun:
+    """A job file that runs: its tasks, and the paths that it demands, by source, destination and connection."""
+
+    graph: TaskGraph
+    pinned: dict[tuple[int, int, int], SwitchPath]
+
+
+def read_job_run(file: Path, topology: Topology) -> JobRun:
+    """The tasks of a job file of `detour place`.
+
+    Raises:
+        DetourError: it is malformed, does not fit the topology, or does not say how much flows carry.
+    """
+    flows = read_jobs(file, topology)
+    if flows.bytes is None:
+        raise DetourError(f"job file {file}: jobs that run need `bytes`, what each of their flows carries")
+    connection = _connections(flows)
+    tasks = TaskList(len(topology.hosts), serial=True)
+    for number, job in enumerate(job_documents(file)):
+        name = flows.names[number]
+        course = _Course.of(job, f"job file {file}: job {name}")
+        mine = np.flatnonzero(flows.job == number)
+        collectives.check_room(tasks, course.iterations * len(mine))
+        _FileJob(name, flows, mine, connection, job.get("connections", 1)).run(tasks, job["collective"], course)
+    names = zip(flows.source.tolist(), flows.target.tolist(), connection.tolist(), strict=True)
+    pinned = {name: flows.pinned[flow] for flow, name in enumerate(names) if flow in flows.pinned}
+    return JobRun(tasks.graph(), pinned)
+
+
+def _connections(flows: FlowSet) -> NDArray[np.int64]:
+    """(flows,) which connection of its two hosts each flow is: they are counted in the flows' order."""
+    keys = flows.source.astype(np.int64) << 32 | flows.target
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(keys[order]) != 0]))
+    number = np.empty(len(keys), np.int64)
+    number[order] = np.arange(len(keys)) - np.repeat(starts, np.diff(starts, append=len(keys)))
+    return number
+
+
+def _flow_of_ring(size: int, ranks: int) -> int:
+    return max(1, size * ranks // (ranks - 1))
+
+
+# What each rank must have so that each flow carries `bytes`, and the collective.
+_FILES: dict[str, tuple[Callable[[int, int], int], _Collective]] = {
+    "ring-all-reduce": (lambda size, n: max(1, size * n // (2 * (n - 1))), collectives.ring_all_reduce),
+    "tree": (lambda size, n: size, collectives.tree_all_reduce),
+    "all-to-all": (lambda size, n: size * n, collectives.all_to_all),
+    "all-gather": (_flow_of_ring, collectives.all_gather),
+    "reduce-scatter": (_flow_of_ring, collectives.reduce_scatter),
+}
+
+
+@dataclass(frozen=True)
+class _FileJob:
+    """The flows of one job, by number: `times` connections in parallel for each pair of hosts, one after the other."""
+
+    name: str
+    flows: FlowSet
+    mine: NDArray[np.int64]
+    connection: NDArray[np.int64]
+    times: int
+
+    def run(self, tasks: TaskList, kind: str, course: _Course) -> None:
+        """Adds the job's tasks. Parallel connections carry shares of their own: they are as many collectives."""
+        source, target = self.flows.source[self.mine], self.flows.target[self.mine]
+        if kind == POINT_TO_POINT:
+            hosts = np.unique(np.concatenate([source, target])).tolist()
+            course.run(tasks, Ranks.fresh(hosts, self.name, course.reduce_ps), self._elephants)
+            return
+        first = slice(None, None, self.times)
+        if kind == "tree":
+            # The children come first, in order, and the first one's parent is the root.
+            hosts = [int(target[0]), *source[first][: len(source[first]) // 2].tolist()]
+        else:
+            hosts = list(dict.fromkeys(source[first].tolist()))
+        pairs = zip(source[first].tolist(), target[first].tolist(), strict=True)
+        flow_of = dict(zip(pairs, self.mine[first].tolist(), strict=True))
+        size_of, collective = _FILES[kind]
+        size = size_of(int(self.flows.size[self.mine[0]]), len(hosts))
+
+        def once(tasks: TaskList, ranks: Ranks) -> Waits:
+            waits: Waits = [[] for _ in hosts]
+            for turn in range(self.times):
+                turned = replace(ranks, over=lambda a, b, turn=turn: int(self.connection[flow_of[a, b] + turn]))
+                for rank, more in enumerate(collective(tasks, turned, size)):
+                    waits[rank] += more
+            return waits
+
+        course.run(tasks, Ranks.fresh(hosts, self.name, course.reduce_ps), once)
+
+    def _elephants(self, tasks: TaskList, ranks: Ranks) -> Waits:
+        """Messages between pairs; a host is done when it has got what is for it."""
+        place = {host: rank for rank, host in enumerate(ranks.hosts)}
+        waits: Waits = [[] for _ in ranks.hosts]
+        for flow in self.mine.tolist():
+            a, b = (place[int(end[flow])] for end in (self.flows.source, self.flows.target))
+            over = replace(ranks, over=lambda a, b, flow=flow: int(self.connection[flow]))
+            sent = over.send(tasks, a, b, int(self.flows.size[flow]), ranks.after[a])
+            waits[b].append(sent)
+            waits[a].append(sent)
+        return ranks.done(waits)

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workloads as graphs of tasks: messages between hosts and computations at hosts, and who waits for whom.
+
+    tasks = TaskList(hosts=16)
+    first = tasks.message(0, 1, 1_000_000, step="ring 0")
+    tasks.message(1, 2, 1_000_000, after=[first], compute_ps=5 * US, step="ring 1")
+    graph = tasks.graph()
+
+A list of flows is a graph without dependencies (`flow_graph`). What a host waits for is something that it did itself or
+something that came to it: a message is over for its source when it is acknowledged, for its destination when all of its
+bytes are in memory. So every dependency is met where it is waited for, and no host knows what happens elsewhere.
+
+`fabric.traffic.tasks` executes graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from detour.base.arrays import Int64Array
+from detour.base.errors import DetourError
+from detour.base.times import MAX_TIME
+
+TASK_FIELDS = np.dtype(
+    [
+        ("source", np.int32),
+        ("destination", np.int32),
+        ("bytes", np.int64),
+        ("start_ps", np.int64),
+        ("compute_ps", np.int64),
+        ("step", np.int32),
+        ("connection", np.int32),
+    ],
+    align=True,
+)
+"""A task: `destination` -1: it only computes; `bytes` of the message (0 without one); `start_ps`: not before; what
+passes at `source` from when nothing is waited for any more until the message is sent, or, without a message, until the
+task is over; `step` of the graph's `steps`, -1: none; `connection`: which of those of the two hosts takes the message,
+-1: any that is idle."""
+
+MAX_MESSAGE = 1 << 40
+"""bytes"""
+_CYCLE_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class TaskGraph:
+    """`tasks`: (n,) of `TASK_FIELDS`. `dependencies`: (m, 2), the second task waits for the first one. `on_start`: (m,)
+    bool, it waits only for the first one's beginning (None: nobody does). `steps`: what steps are called. `serial`: a
+    host computes one thing at a time, in the order in which things became ready. `labels`: what tasks are called in
+    errors (None: by number).
+
+    Raises:
+        DetourError: unknown hosts or steps, messages of no bytes or to oneself, negative times, dependencies on what
+            the host that waits does not learn, or a circle of dependencies; none of it is ever executed.
+    """
+
+    hosts: int
+    tasks: NDArray[Any]
+    dependencies: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 2), np.int32))
+    on_start: NDArray[np.bool_] | None = None
+    steps: tuple[str, ...] = ()
+    serial: bool = False
+    labels: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.tasks.dtype != TASK_FIELDS or self.tasks.ndim != 1:
+            raise DetourError(f"tasks are a {self.tasks.ndim}-dimensional array of another type than TASK_FIELDS")
+        if not len(self.tasks):
+            raise DetourError("there is no task")
+        self._check_ends()
+        self._check_sizes()
+        self._check_dependencies()
+        self._check_circles()
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def label(self, task: int) -> str:
+        """What errors call a task."""
+        return f"task {task}" if self.labels is None else self.labels[task]
+
+    @cached_property
+    def is_message(self) -> NDArray[np.bool_]:
+        """(n,) which tasks send something."""
+        return self.tasks["destination"] >= 0
+
+    @cached_property
+    def starts(self) -> NDArray[np.bool_]:
+        """(m,) which dependencies are met when the first task begins."""
+        return np.zeros(len(self.dependencies), np.bool_) if self.on_start is None else self.on_start
+
+    @property
+    def message_bytes(self) -> int:
+        """Of all messages together."""
+        return int(self.tasks["bytes"].sum())
+
+    # -- checks -----------------------------------------------------------------------------------------
+
+    def _first(self, wrong: NDArray[np.bool_]) -> int | None:
+        return int(wrong.argmax()) if wrong.any() else None
+
+    def _check_ends(self) -> None:
+        source, destination = self.tasks["source"], self.tasks["destination"]
+        if (k := self._first((source < 0) | (source >= self.hosts))) is not None:
+            raise DetourError(f"{self.label(k)}: there is no host h{source[k]}; there are h0 to h{self.hosts - 1}")
+        if (k := self._first((destination < -1) | (destination >= self.hosts))) is not None:
+            raise DetourError(f"{self.label(k)}: there is no host h{destination[k]}; there are h0 to h{self.hosts - 1}")
+        if (k := self._first(source == destination)) is not None:
+            raise DetourError(f"{self.label(k)}: h{source[k]} would send to itself")
+
+    def _check_sizes(self) -> None:
+        tasks = self.tasks
+        sent = self.is_message
+        if (k := self._first(sent & (tasks["bytes"] <= 0))) is not None:
+            raise DetourError(f"{self.label(k)}: a message of {tasks['bytes'][k]} bytes; it must have at least one")
+        if (k := self._first(tasks["bytes"] > MAX_MESSAGE)) is not None:
+            raise DetourError(f"{self.label(k)}: a message of {tasks['bytes'][k]} bytes; at most 2**40 are possible")
+        if (k := self._first(~sent & (tasks["bytes"] != 0))) is not None:
+            raise DetourError(f"{self.label(k)}: {tasks['bytes'][k]} bytes, but no destination")
+        for name in ("start_ps", "compute_ps"):
+            if (k := self._first((tasks[name] < 0) | (tasks[name] >= MAX_TIME))) is not None:
+                raise DetourError(f"{self.label(k)}: {name} is {tasks[name][k]}; it must be a time, 0 or more")
+        if (k := self._first((tasks["step"] < -1) | (tasks["step"] >= len(self.steps)))) is not None:
+            raise DetourError(f"{self.label(k)}: there is no step {tasks['step'][k]}; there are {len(self.steps)}")
+        if (k := self._first(tasks["connection"] < -1)) is not None:
+            raise DetourError(f"{self.label(k)}: there is no connection {tasks['connection'][k]}")
+
+    def _check_dependencies(self) -> None:
+        pairs, n = self.dependencies, len(self.tasks)
+        if pairs.ndim != 2 or pairs.shape[1] != 2 or self.starts.shape != (len(pairs),):
+            raise DetourError(f"dependencies have shape {pairs.shape}; wanted are pairs, and a flag for each")
+        if (k := self._first((pairs.min(axis=1) < 0) | (pairs.max(axis=1) >= n))) is not None:
+            raise DetourError(f"task {pairs[k, 1]} would wait for task {pairs[k, 0]}; there are tasks 0 to {n - 1}")
+        first, then = self.tasks[pairs[:, 0]], self.tasks[pairs[:, 1]]
+        known = then["source"] == first["source"]
+        known |= ~self.starts & (then["source"] == first["destination"])
+        if (k := self._first(~known)) is not None:
+            a, b = (int(task) for task in pairs[k])
+            raise DetourError(
+                f"{self.label(b)} at h{then['source'][k]} waits for {self.label(a)}, of which that host learns "
+                "nothing: hosts wait for what they did and for messages that come to them"
+            )
+
+    def _check_circles(self) -> None:
+        left = _unordered(len(self.tasks), self.dependencies)
+        if not len(left):
+            return
+        circle = [self.label(task) for task in _circle(self.dependencies, left)]
+        shown = circle if len(circle) <= _CYCLE_SHOWN else [*circle[: _CYCLE_SHOWN - 1], "...", circle[-1]]
+        raise DetourError(f"tasks wait for each other in a circle: {' -> '.join(shown)}")
+
+
+def successors(n: int, dependencies: NDArray[np.int32]) -> tuple[Int64Array, Int64Array]:
+    """Dependencies by their first task: (n + 1,) where those of a task begin, and (m,) their indices in order."""
+    order = np.argsort(dependencies[:, 0], kind="stable")
+    first = np.zeros(n + 1, np.int64)
+    np.cumsum(np.bincount(dependencies[:, 0], minlength=n), out=first[1:])
+    return first, order.astype(np.int64)
+
+
+def topological(n: int, dependencies: NDArray[np.int32]) -> list[int]:
+    """Tasks in an order in which everyone comes after those that it waits for; those in circles and behind them are
+    left out (Kahn, 1962)."""
+    if not len(dependencies):
+        return list(range(n))
+    first, order = successors(n, dependencies)
+    begin, then = first.tolist(), dependencies[order, 1].tolist()
+    open_ = np.bincount(dependencies[:, 1], minlength=n).tolist()
+    found = [task for task in range(n) if not open_[task]]
+    for task in found:  # grows while it is gone through
+        for later in then[begin[task] : begin[task + 1]]:
+            open_[later] -= 1
+            if not open_[later]:
+                found.append(later)
+    return found
+
+
+def _unordered(n: int, dependencies: NDArray[np.int32]) -> Int64Array:
+    """Tasks in circles, or behind them."""
+    left = np.ones(n, np.bool_)
+    left[topological(n, dependencies)] = False
+    return np.flatnonzero(left)
+
+
+def _circle(dependencies: NDArray[np.int32], left: Int64Array) -> list[int]:
+    """Tasks of one circle, each waited for by the next one; the first is named again at the end."""
+    among = set(left.tolist())
+    before = {b: a for a, b in dependencies.tolist() if a in among and b in among}
+    # Every task that is left waits for one that is left: going back leads into a circle.
+    at, seen = int(left[0]), dict[int, None]()
+    while at not in seen:
+        seen[at] = None
+        at = before[at]
+    trail = list(seen)
+    return [at, *reversed(trail[trail.index(at) :])]
+
+
+# -- making them --------------------------------------------------------------------------------------------
+
+
+class TaskList:
+    """Collects tasks one by one. Numbers of tasks are what `message` and `compute` return."""
+
+    def __init__(self, hosts: int, *, serial: bool = False) -> None:
+        self._hosts, self._serial = hosts, serial
+        self._rows: list[tuple[int, int, int, int, int, int, int]] = []
+        self._first: list[int] = []
+        self._then: list[int] = []
+        self._on_start: list[bool] = []
+        self._steps: dict[str, int] = {}
+        self._labels: dict[int, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def message(
+        self,
+        source: int,
+        destination: int,
+        size: int,
+        *,
+        after: Iterable[int] = (),
+        compute_ps: int = 0,
+        start_ps: int = 0,
+        step: str | None = None,
+        connection: int = -1,
+        label: str | None = None,
+    ) -> int:
+        """A message of `size` bytes, `compute_ps` after all of `after` are over."""
+        row = (source, destination, size, start_ps, compute_ps, self._step(step), connection)
+        return self._add(row, after, label)
+
+    def compute(
+        self,
+        source: int,
+        duration_ps: int,
+        *,
+        after: Iterable[int] = (),
+        start_ps: int = 0,
+        step: str | None = None,
+        label: str | None = None,
+    ) -> int:
+        """A computation; of no time it is a point that others wait for."""
+        return self._add((source, -1, 0, start_ps, duration_ps, self._step(step), -1), after, label)
+
+    def wait(self, task: int, for_: int, *, on_start: bool = False) -> None:
+        """`task` waits for `for_`, or only for its beginning."""
+        self._first.append(for_)
+        self._then.append(task)
+        self._on_start.append(on_start)
+
+    def graph(self) -> TaskGraph:
+        """What was collected.
+
+        Raises:
+            DetourError: see `TaskGraph`.
+        """
+        pairs = np.array([self._first, self._then], np.int32).T.reshape(-1, 2)
+        labels = None
+        if self._labels:
+            labels = tuple(self._labels.get(k, f"task {k}") for k in range(len(self._rows)))
+        try:
+            tasks = np.array(self._rows, TASK_FIELDS)
+        except OverflowError:
+            raise DetourError("a task has a number beyond 64 bits") from None
+        return TaskGraph(
+            self._hosts,
+            tasks,
+            np.ascontiguousarray(pairs),
+            np.array(self._on_start, np.bool_),
+            tuple(self._steps),
+            self._serial,
+            labels,
+        )
+
+    def _step(self, name: str | None) -> int:
+        return -1 if name is None else self._steps.setdefault(name, len(self._steps))
+
+    def _add(self, row: tuple[int, int, int, int, int, int, int], after: Iterable[int], label: str | None) -> int:
+        number = len(self._rows)
+        self._rows.append(row)
+        for earlier in after:
+            self.wait(number, earlier)
+        if label is not None:
+            self._labels[number] = label
+        return number
+
+
+def flow_graph(
+    hosts: int,
+    source: ArrayLike,
+    destination: ArrayLike,
+    size: ArrayLike,
+    start_ps: ArrayLike = 0,
+    *,
+    labels: Sequence[str] | None = None,
+) -> TaskGraph:
+    """Messages that wait for nothing but their time; (n,) each, or one number for all.
+
+    Raises:
+        DetourError: see `TaskGraph`.
+    """
+    columns = np.broadcast_arrays(*(np.atleast_1d(value) for value in (source, destination, size, start_ps)))
+    tasks = np.zeros(len(columns[0]), TASK_FIELDS)
+    for name, values in zip(("source", "destination", "bytes", "start_ps"), columns, strict=True):
+        # What does not fit must not become another host's number.
+        limits = np.iinfo(TASK_FIELDS[name])
+        tasks[name] = np.clip(values, limits.min, limits.max)
+    tasks["step"] = tasks["connection"] = -1
+    return TaskGraph(hosts, tasks, labels=None if labels is None else tuple(labels))

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agendas: for each host a binary heap of tasks and when something is to happen to them.
+
+A host's heap is a part of one table, as long as the number of its tasks, each of which is in it once at most. Of the
+same time the task of the lowest number comes first, whatever came into the heap first.
+
+Here is also what a task that is over, for its source or for its destination, means to those that wait for it
+(`successors_of`): it needs no more than rows, so that both halves of a transport can tell it. What is due is done in
+`tasks`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detour.hosts.jit import inner
+from detour.hosts.rows import agenda_row, cfg_row, host_row, lane_row, successor_row, task_row, wqe_row
+from detour.hosts.state import (
+    MAX_TIME,
+    NIL,
+    ON_ACKED,
+    ON_DONE,
+    TASK_FAILED,
+    TASK_OVER,
+    TASK_QUEUED,
+    TASK_READY,
+    WC_SUCCESS,
+    WQE_TASK,
+)
+
+
+@inner
+def _earlier(a: Any, b: Any) -> bool:
+    return a.when < b.when or (a.when == b.when and a.task < b.task)
+
+
+@inner
+def _swap(a: Any, b: Any) -> None:
+    when, task = a.when, a.task
+    a.when, a.task = b.when, b.task
+    b.when, b.task = when, task
+
+
+@inner
+def push(hs: Any, h: Any, when: int, task: int) -> None:
+    """Something happens to a task of host `h` at that time."""
+    place = h.agenda_size
+    h.agenda_size = place + 1
+    entry = agenda_row(hs, h.agenda_at + place)
+    entry.when = when
+    entry.task = task
+    while place > 0:
+        parent = (place - 1) >> 1
+        entry, above = agenda_row(hs, h.agenda_at + place), agenda_row(hs, h.agenda_at + parent)
+        if not _earlier(entry, above):
+            break
+        _swap(entry, above)
+        place = parent
+    h.agenda_when = agenda_row(hs, h.agenda_at).when
+
+
+@inner
+def pop(hs: Any, h: Any) -> int:
+    """Removes the first entry, of which there must be one; returns its task."""
+    first = agenda_row(hs, h.agenda_at)
+    task = first.task
+    size = h.agenda_size - 1
+    h.agenda_size = size
+    _swap(first, agenda_row(hs, h.agenda_at + size))
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        least = agenda_row(hs, h.agenda_at + child)
+        if child + 1 < size:
+            right = agenda_row(hs, h.agenda_at + child + 1)
+            if _earlier(right, least):
+                child += 1
+                least = right
+        entry = agenda_row(hs, h.agenda_at + place)
+        if not _earlier(least, entry):
+            break
+        _swap(least, entry)
+        place = child
+    h.agenda_when = agenda_row(hs, h.agenda_at).when if size else MAX_TIME
+    return task
+
+
+@inner
+def successors_of(hs: Any, task: Any, on: int, now: int) -> None:
+    """What waits for `on` of a task waits for one thing less; who waits for nothing more comes on the agenda."""
+    for k in range(task.first, task.last):
+        edge = successor_row(hs, k)
+        if edge.on != on:
+            continue
+        later = task_row(hs, edge.task)
+        later.open -= 1
+        if later.open == 0:
+            later.state = TASK_READY
+            later.ready = max(now, later.start)
+            push(hs, host_row(hs, later.host), later.ready, edge.task)
+
+
+@inner
+def delivered(hs: Any, q: Any, now: int) -> None:
+    """The last byte of the next message from the sender in row `q.tasks_of` - 1 is in memory: of a task, unless
+    somebody else posted it."""
+    sender = q.tasks_of - 1
+    w = wqe_row(hs, sender, q.rcv_msn & (cfg_row(hs).sq_depth - 1))
+    if not w.flags & WQE_TASK:
+        return
+    task = task_row(hs, w.wr_id)
+    task.done = now
+    host_row(hs, task.host).tasks_left -= 1
+    successors_of(hs, task, ON_DONE, now)
+
+
+@inner
+def acknowledged(hs: Any, number: int, status: int, now: int) -> None:
+    """The sender's work request of a task is complete, or it failed: its lane has room for one that waits."""
+    task = task_row(hs, number)
+    lane = lane_row(hs, task.on)
+    if status != WC_SUCCESS:
+        task.state = TASK_FAILED
+    else:
+        task.state = TASK_OVER
+        task.acked = now
+        successors_of(hs, task, ON_ACKED, now)
+    waiting = lane.head
+    if waiting != NIL:
+        later = task_row(hs, waiting)
+        lane.head = later.next
+        if lane.head == NIL:
+            lane.tail = NIL
+        lane.waiting -= 1
+        later.state = TASK_QUEUED
+        push(hs, host_row(hs, later.host), now, waiting)

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks of a host: computations that take time and messages that are posted, each when its time has come.
+
+Everything that happens to a task happens at its host, when its agenda says so, and native: a fabric of a hundred
+thousand messages that wait for each other stops for none of them.
+
+A message takes one of the lanes of its two hosts: in a round the next one that is idle, else the one that has least
+before it. If even that one's send queue is full it waits in the lane.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from detour.hosts import agenda
+from detour.hosts.jit import inner
+from detour.hosts.rows import cfg_row, host_row, lane_row, qp_row, task_row
+from detour.hosts.state import (
+    NIL,
+    ON_BEGIN,
+    ON_DONE,
+    TASK_BOOKED,
+    TASK_COMPUTING,
+    TASK_FAILED,
+    TASK_OVER,
+    TASK_QUEUED,
+    TASK_READY,
+    TASK_SENT,
+    WQE_TASK,
+)
+from detour.hosts.verbs import queues
+
+# Constants of arguments have one type each, see `hosts.jit`.
+_BEGIN, _DONE, _NOTHING, _FLAGS = np.int64(ON_BEGIN), np.int64(ON_DONE), np.int64(0), np.int64(WQE_TASK)
+
+
+@inner
+def perform(hs: Any, host: int, now: int) -> None:
+    """Does all that is due."""
+    h = host_row(hs, host)
+    while h.agenda_when <= now:
+        number = agenda.pop(hs, h)
+        task = task_row(hs, number)
+        if task.state == TASK_READY:
+            _get_ready(hs, h, task, number, now)
+        elif task.state == TASK_BOOKED:
+            _begin(hs, h, task, number, now)
+        elif task.state == TASK_COMPUTING:
+            _computed(hs, h, task, number, now)
+        elif task.state == TASK_QUEUED:
+            _post(hs, task, number, now)
+
+
+@inner
+def _get_ready(hs: Any, h: Any, task: Any, number: int, now: int) -> None:
+    """The task waits for nothing but the host, if that computes one thing at a time."""
+    if not h.serial or task.compute == 0:
+        _begin(hs, h, task, number, now)
+        return
+    begin = max(now, h.busy_until)
+    h.busy_until = begin + task.compute
+    if begin == now:
+        _begin(hs, h, task, number, now)
+    else:
+        task.state = TASK_BOOKED
+        agenda.push(hs, h, begin, number)
+
+
+@inner
+def _begin(hs: Any, h: Any, task: Any, number: int, now: int) -> None:
+    task.began = now
+    agenda.successors_of(hs, task, _BEGIN, now)
+    if task.compute > 0:
+        task.state = TASK_COMPUTING
+        agenda.push(hs, h, now + task.compute, number)
+    else:
+        _computed(hs, h, task, number, now)
+
+
+@inner
+def _computed(hs: Any, h: Any, task: Any, number: int, now: int) -> None:
+    if task.bytes > 0:
+        task.sent = now
+        task.on = _choose(hs, task)
+        _post(hs, task, number, now)
+        return
+    task.done = now
+    task.acked = now
+    task.state = TASK_OVER
+    h.tasks_left -= 1
+    agenda.successors_of(hs, task, _DONE, now)
+
+
+@inner
+def _choose(hs: Any, task: Any) -> int:
+    """The lane for a message."""
+    first = lane_row(hs, task.lane)
+    best, least = task.lane, np.int64(1 << 62)
+    for k in range(task.lanes):
+        at = task.lane + (first.turn + k) % task.lanes
+        lane = lane_row(hs, at)
+        q = qp_row(hs, lane.qp)
+        before = q.sq_end - q.sq_una + lane.waiting
+        if before < least:
+            best, least = at, before
+            if before == 0:
+                break
+    if task.lanes > 1:
+        first.turn = (best - task.lane + 1) % task.lanes
+    return best
+
+
+@inner
+def _post(hs: Any, task: Any, number: int, now: int) -> None:
+    """Posts a message, or lets it wait behind those that wait already."""
+    lane = lane_row(hs, task.on)
+    full = (task.state != TASK_QUEUED and lane.waiting > 0) or _is_full(hs, lane.qp)
+    if full:
+        _wait(hs, task, lane, number)
+        return
+    task.state = TASK_SENT
+    refused = queues.post_write(hs, lane.qp, number, _NOTHING, _NOTHING, lane.rkey, task.bytes, _FLAGS, _NOTHING, now)
+    if refused:
+        task.state = TASK_FAILED
+
+
+@inner
+def _is_full(hs: Any, i: int) -> bool:
+    q = qp_row(hs, i)
+    return q.sq_end - q.sq_una >= cfg_row(hs).sq_depth
+
+
+@inner
+def _wait(hs: Any, task: Any, lane: Any, number: int) -> None:
+    task.next = NIL
+    if lane.tail == NIL:
+        lane.head = number
+    else:
+        task_row(hs, lane.tail).next = number
+    lane.tail = number
+    lane.waiting += 1
