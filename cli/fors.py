@@ -70,6 +70,7 @@ def register(commands: Any) -> None:
     route.add_argument(
         "--keep", type=Path, metavar="FILE", help="a plan from before more links failed: move as few flows as possible"
     )
+    fors_sizes.register(route)
     verify = _add(kinds, "verify", "check a plan: every pair once, no contention, no failed link", _verify, out=False)
     verify.add_argument("file", type=Path, metavar="FILE", help="CSV with phase,src,dst,spine")
     fors_sizes.register(verify, cost=False)
@@ -130,6 +131,10 @@ def _schedule(options: argparse.Namespace) -> int:
 def _route(options: argparse.Namespace) -> int:
     if fors_tiers.meant(options):
         return fors_tiers.schedule(options)
+    if fors_sizes.wanted(options):
+        if options.keep is not None:
+            raise DetourError("--keep changes plans for messages of one size; with --sizes or --skew plan anew")
+        return fors_sizes.schedule(options)
     if options.keep is None:
         return _finish(options, _plan(options))
     from detour.control.fors import files

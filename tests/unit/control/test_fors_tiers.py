@@ -134,7 +134,7 @@ def test_files_and_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert {made[key] == seen[key] for key in ("phases", "bound", "failed", "flows", "optimal", "gap")} == {True}
     assert made["servers"] == 12
     assert len(made["failed"]) == 2
-    assert main(["fors", "verify", *options[:2], "--fail", "0:0,0:1", "--skip-unreachable", str(file)]) == 1
+    assert main(["fors", "verify", *options[:2], "--fail", "0:0", str(file)]) == 1
     assert "uses the failed link 0:" in capsys.readouterr().out
     assert main(["fors", "route", *options]) == 0
     assert "optimal" in capsys.readouterr().out
