@@ -38,13 +38,15 @@ def bytes_of(text: str) -> int:
 
 
 def time_ps_of(text: str) -> int:
-    """A time in picoseconds, up to 10,000 s; it needs a unit: `0s`, `10us`, `1.5ms`.
+    """A time in picoseconds, up to 10,000 s; what is not 0 needs a unit: `10us`, `1.5ms`.
 
     Raises:
         DetourError: it is none.
     """
     what, example = "a time up to 10000s with its unit (s, ms, us, ns, ps)", "10us"
     value, unit = _value(text, what, example)
+    if value == 0 and not unit:
+        return 0
     if unit not in _TIMES_PS or value * _TIMES_PS[unit] > _LONGEST_PS:
         raise DetourError(f"{text!r} is not {what}, like {example}")
     return round(value * _TIMES_PS[unit])
@@ -74,6 +76,19 @@ def fraction_of(text: str) -> float:
     if unit or value > 1:
         raise DetourError(f"{text!r} is not a fraction from 0 to 1, like 0.5")
     return value
+
+
+def whole_number_of(text: str, most: int) -> int:
+    """A whole number from 1 to `most`: `1000000`, `1e6`.
+
+    Raises:
+        DetourError: it is none.
+    """
+    what, example = f"a whole number from 1 to {most}", "1000000 or 1e6"
+    value, unit = _value(text, what, example)
+    if unit or not 1 <= value <= most or value != int(value):
+        raise DetourError(f"{text!r} is not {what}, like {example}")
+    return int(value)
 
 
 def time_text(ps: float) -> str:

@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.errors import DetourError
+from detour.base.quantities import time_ps_of, whole_number_of
 from detour.control.placement.jobs import POINT_TO_POINT, FlowSet, job_documents, read_jobs
 from detour.fabric.workloads import collectives
 from detour.fabric.workloads.collectives import Ranks, RankWaits
-from detour.fabric.workloads.quantities import duration_ps, whole_bytes
 from detour.fabric.workloads.tasks import MAX_MESSAGE, TaskGraph, TaskList
 from detour.topo import Topology
 from detour.topo.keyvalues import check_keys, split_spec, whole_number
@@ -74,8 +74,10 @@ class _Course:
             DetourError: one of them is no time, or there are too many iterations.
         """
         names = ("compute", "reduce", "start")
-        times = {f"{name}_ps": duration_ps(values.get(name, 0), f"{where}: {name}") for name in names}
-        count = whole_bytes(values.get("iterations", 1), f"{where}: iterations", MAX_ITERATIONS)
+        times = {f"{name}_ps": _said(time_ps_of, values.get(name, 0), f"{where}: {name}") for name in names}
+        count = _said(
+            lambda text: whole_number_of(text, MAX_ITERATIONS), values.get("iterations", 1), f"{where}: iterations"
+        )
         return _Course(iterations=count, **times)
 
     def run(self, tasks: TaskList, ranks: Ranks, once: Callable[[TaskList, Ranks], RankWaits]) -> None:
@@ -112,7 +114,7 @@ def job_by_name(text: str, topology: Topology) -> TaskGraph:
     optional = ("ranks", "shuffle", "compute", "reduce", "iterations", "start", *([own] if own else []))
     check_keys(text, values, ("bytes",), optional)
     hosts = _hosts(text, values, topology)
-    size = whole_bytes(values["bytes"], f"{text!r}: bytes", MAX_MESSAGE)
+    size = _said(partial(whole_number_of, most=MAX_MESSAGE), values["bytes"], f"{text!r}: bytes")
     course = _Course.of(values, repr(text))
     once = _named(text, name, values, topology, len(hosts))
     tasks = TaskList(len(topology.hosts), serial=True)
@@ -262,3 +264,11 @@ class _FileJob:
             waits[b].append(sent)
             waits[a].append(sent)
         return ranks.done(waits)
+
+
+def _said(of: Callable[[str], int], value: Any, what: str) -> int:
+    """A quantity of a name or a file (`base.quantities`); an error says which."""
+    try:
+        return of(str(value))
+    except DetourError as error:
+        raise DetourError(f"{what}: {error}") from None

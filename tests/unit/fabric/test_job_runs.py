@@ -187,7 +187,7 @@ def test_flows_of_a_job_file_carry_what_it_says(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("jobs: [{collective: tree, hosts: all}]", "need `bytes`"),
-        ("jobs: [{collective: tree, hosts: all, bytes: 5, compute: 3}]", "job job0: compute is '3'; wanted is a time"),
+        ("jobs: [{collective: tree, hosts: all, bytes: 5, compute: 3}]", "job job0: compute: '3' is not a time"),
         ("jobs: [{collective: tree, hosts: all, bytes: 5, iterations: 0}]", "job job0: iterations is '0'"),
     ],
 )
@@ -209,7 +209,7 @@ def test_job_files_that_cannot_run_are_refused(tmp_path: Path, text: str, says: 
         ("ring:bytes=9,ranks=17", r"17 ranks; .* has 16 hosts"),
         ("ring:bytes=9,ranks=1", "two are needed"),
         ("ring:bytes=9,chunks=2", "there is no parameter chunks"),
-        ("ring:bytes=9,compute=7", "wanted is a time with its unit"),
+        ("ring:bytes=9,compute=7", "'7' is not a time up to 10000s with its unit"),
         ("ring:bytes=9,shuffle=-1", "a seed"),
         ("tree:bytes=9,chunks=0", "chunks=0; it must be at least 1"),
         ("hierarchical:bytes=9,ranks=10", "10 ranks do not make up whole groups of 4"),
