@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -169,6 +170,39 @@ def bar(text: str, as_json: bool) -> Iterator[Callable[..., None]]:
     with rich.Progress(*columns, *times, console=Console(stderr=True)) as shown:
         task = shown.add_task(text, total=None)
         yield lambda done, total, text=text: shown.update(task, completed=done, total=total, description=text)
+
+
+_QUICK_S = 3.0
+"""work that is over by then shows no bar"""
+
+
+@contextmanager
+def timed_bar(text: str, as_json: bool) -> Iterator[Callable[[float, float, str], None]]:
+    """A progress bar with rate and time to go on standard error, if that is a terminal and work takes more than three
+    seconds: a function of (done, total, rate in words)."""
+    if as_json or not sys.stderr.isatty():
+        yield lambda done, total, rate: None
+        return
+    from rich import progress as rich
+    from rich.console import Console
+
+    columns = (
+        rich.TextColumn("{task.description}"), rich.BarColumn(bar_width=24), rich.TaskProgressColumn(),
+        rich.TextColumn("{task.fields[rate]}"), rich.TimeRemainingColumn(),
+    )  # fmt: skip
+    shown = rich.Progress(*columns, console=Console(stderr=True), transient=True)
+    task = shown.add_task(text, total=None, rate="")
+    begun = time.monotonic()
+
+    def update(done: float, total: float, rate: str) -> None:
+        if not shown.live.is_started and time.monotonic() - begun > _QUICK_S:
+            shown.start()
+        shown.update(task, completed=done, total=total, rate=rate)
+
+    try:
+        yield update
+    finally:
+        shown.stop()
 
 
 def bytes_text(count: float) -> str:

@@ -31,7 +31,9 @@ def register(commands: Any) -> None:
     place = operation(commands, "place", _place)
     place.add_argument("jobs", type=Path, metavar="JOBS", help="job file, YAML or JSON (docs/placement.md)")
     place.add_argument(
-        "--topo", metavar="SPEC", help="like fat-tree:k=8, leaf-spine:leaves=,spines=,hosts=, d1, fcplus:n=,s="
+        "--topo",
+        metavar="SPEC",
+        help="like fat-tree:k=8, d1, leaf-spine:leaves=,spines=,hosts=, a file or FILE.py:NAME",
     )
     place.add_argument(
         "--fail", action="append", default=[], metavar="LINK|SWITCH[,...]", help="is down; may be repeated"
@@ -60,12 +62,12 @@ def _place(options: argparse.Namespace) -> None:
     if options.topo is None:
         raise DetourError("place needs --topo SPEC, or --apply for the fabric that is up")
     from detour.base.records import as_json
-    from detour.control.graph_files import topology_from
     from detour.control.placement.jobs import read_jobs
     from detour.control.placement.report import compare
+    from detour.control.topology_files import open_topology
     from detour.topo import parse_failure
 
-    topology = topology_from(options.topo)
+    topology = open_topology(options.topo)
     names = [name.strip() for text in options.fail for name in text.split(",")]
     failures = frozenset(parse_failure(topology, name) for name in names)
     if options.repair and not failures:

@@ -59,6 +59,7 @@ def _nonshortest(kinds: Any) -> None:
     parser.add_argument(
         "--preamble", action="store_true", help="frames take Ethernet's preamble and gap on links as well: 20 bytes"
     )
+    parser.add_argument("--cc", metavar="NAME", help="another congestion control: dctcp, dcqcn, fixed, FILE.py:NAME")
     parser.add_argument("--without", metavar="NAME", help="leave an addition of the schemes out (see --settings)")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw throughput over connections (.png, .svg)")
     what = parser.add_mutually_exclusive_group()
@@ -105,6 +106,7 @@ def _selection(
     from detour.experiments.nonshortest import experiment as nonshortest
     from detour.experiments.nonshortest import settings
     from detour.experiments.steady import draws_of
+    from detour.hosts.cc import pinned
     from detour.hosts.config import host_changes
 
     chosen: str = pattern or options.pattern or "adv1"
@@ -123,6 +125,7 @@ def _selection(
         loss=options.loss,
         hosts=host_changes(options.set),
         step_bytes=options.step,
+        control=pinned(options.cc) if options.cc else "",
         overhead_bytes=PREAMBLE_BYTES if options.preamble else 0,
         without=options.without,
     )

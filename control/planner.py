@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every switch is to hold, from topology, policy and failures alone: same input, same output, no I/O."""
+"""What every switch is to hold, from topology, policy and failures alone: same input, same output, no I/O.
+
+A planner of one's own is a function of the same three that returns a `Plan`, by entry point (group `detour.planners`)
+or as `FILE.py:NAME` (`base.doors`). The verifier says whether its routes lead where they are to.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
+from detour.base import doors
 from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Action, ActionSet, DefaultAction, Entity, Plan, TableEntry
@@ -16,6 +23,10 @@ from detour.control.routes.sids import plan_sids
 from detour.control.routes.valiant import plan_detours
 from detour.topo.failures import NONE, Failures, dead_links, dead_switches
 from detour.topo.topology import Switch, Topology
+
+EntryPlanner: TypeAlias = Callable[[Topology, Policy, Failures], Plan]
+SHORTEST_PATHS = "shortest-paths"
+"""the planner that is built in: all shortest paths, and detours where the policy has them"""
 
 
 def plan(topology: Topology, policy: Policy | None = None, failures: Failures = NONE) -> Plan:
@@ -70,3 +81,25 @@ def _check_sizes(switch: Switch, entities: list[Entity]) -> None:
         members = sum(len(action.choices) for action in sets if isinstance(action, ActionSet))
         if members > size:
             raise DetourError(f"{switch.name}: {members} members for the selector of {table}, which takes {size}")
+
+
+def _adopt(name: str, found: Any) -> EntryPlanner:
+    function = doors.function_of(name, found, "topology, policy and failures")
+
+    def guarded_plan(topology: Topology, policy: Policy, failures: Failures) -> Plan:
+        with doors.blaming(name):
+            return function(topology, policy, failures)
+
+    return guarded_plan
+
+
+PLANNER_REGISTRY: doors.Registry[EntryPlanner] = doors.Registry("planners", "planner", {SHORTEST_PATHS: plan}, _adopt)
+
+
+def planner(name: str) -> EntryPlanner:
+    """The planner of that name.
+
+    Raises:
+        DetourError: there is none.
+    """
+    return PLANNER_REGISTRY.find(name)

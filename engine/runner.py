@@ -20,6 +20,7 @@ from detour.engine.loop.layout import MAX_TIME, REACHED
 from detour.engine.loop.memory import Memory
 from detour.engine.loop.native import timer_slack_off
 from detour.engine.sockets import watch
+from detour.hosts.verbs import algorithms
 
 T = TypeVar("T")
 _BUDGET = 1 << 18
@@ -162,6 +163,7 @@ class Runner:
         if self._epoll.closed:
             raise DetourError("the network was stopped; make a new one")
         notice(outside=True)
+        algorithms.renew()
         with self._turn():
             while self._slice(until) != REACHED:
                 pass

@@ -9,7 +9,7 @@ from typing import Any
 
 from detour.base.errors import DetourError
 
-BLUE, ORANGE, GREEN, RED, SKY, PURPLE, YELLOW, GRAY, BLACK = (
+BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE, YELLOW, GRAY, BLACK = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#C8B400", "#7F7F7F", "#000000",
 )  # fmt: skip
 """the palette of Okabe and Ito (2008), its yellow darker, and a gray"""
@@ -37,7 +37,7 @@ def canvas(rows: int, columns: int, width: float = 4.3, height: float = 3.4) -> 
     from cycler import cycler
 
     plt.rcParams.update(_LOOKS)
-    plt.rcParams["axes.prop_cycle"] = cycler(color=(BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW, GRAY))
+    plt.rcParams["axes.prop_cycle"] = cycler(color=(BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, YELLOW, GRAY))
     size = width * columns, height * rows
     return plt, *plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
 

@@ -144,6 +144,8 @@ QP_RECORD = np.dtype(
         "n_short tokens n_tokens short_wait short_time detour_wait silence_due "
         # tasks: the peer's row and 1 if it sends messages of tasks, else 0
         "tasks_of "
+        # congestion control that is plugged in: address of what the QP has of it (`cc.own`)
+        "cc_own "
     )
 )
 """one row a queue pair"""
@@ -193,13 +195,13 @@ CQE = np.dtype(_ints("wr_id status opcode length imm qpn flags posted done"))
 MR_RECORD = np.dtype(_ints("used host pd base length access key registrations variation"))
 """one row a memory region; the last two are for its keys (`next_key`) and outlive it"""
 
-CTL = np.dtype(_ints("kind qp psn count ce has_delay delay syndrome dst_hi dst_lo final_hi sport qpn cand"))
+CTL = np.dtype(_ints("kind qp psn count ce has_delay delay syndrome dst_hi dst_lo final_hi sport qpn cand hops"))
 """one row a control message that waits to be sent"""
 
 FRAME = np.dtype(
     _ints(
         "src_hi src_lo dst_hi dst_lo ce sport has_delay delay qpn psn opcode solicited count "
-        "va rkey dma_length imm payload length syndrome msn trigger base bitmap reflected cand end ack_request"
+        "va rkey dma_length imm payload length syndrome msn trigger base bitmap reflected cand end ack_request hops"
     )
 )
 """what the parser found in the frame that just came in"""

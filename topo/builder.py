@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from detour.base.errors import DetourError
@@ -28,12 +29,15 @@ class Builder:
         self._ports.append({})
         return len(self._place) - 1
 
-    def add_hosts(self, switch: int, count: int) -> None:
-        """Hosts at the first ports of a switch."""
+    def add_hosts(self, switch: int, count: int, terms: Sequence[tuple[float, int | None]] = ()) -> None:
+        """Hosts at the first ports of a switch. `terms`: speed and delay of every one's link, if they are not the
+        usual ones (`Link`)."""
         group, position, _ = self._place[switch]
         for i in range(count):
             host = Host(len(self._hosts), switch, i + 1, group, position, i)
-            link = Link(len(self._links), "host", (switch, i + 1), (host.index, 0), f"s{switch}-{host.name}")
+            speed, delay_ps = terms[i] if terms else (1.0, None)
+            name = f"s{switch}-{host.name}"
+            link = Link(len(self._links), "host", (switch, i + 1), (host.index, 0), name, speed, delay_ps)
             self._ports[switch][i + 1] = Peer("host", host.index, 0, link.index)
             self._hosts.append(host)
             self._links.append(link)
@@ -54,15 +58,14 @@ class Builder:
         self._ports[a[0]][a[1]] = Peer(kind, b[0], b[1], link.index)
         self._ports[b[0]][b[1]] = Peer(kind, a[0], a[1], link.index)
 
-    def build(self, groups: int, valiant_groups: int = 0) -> Topology:
+    def build(self, groups: int, valiant_groups: int = 0, rate_bps: int = 0) -> Topology:
         """The finished topology."""
         switches = tuple(
             Switch(i, group, position, tier, _by_number(self._ports[i]))
             for i, (group, position, tier) in enumerate(self._place)
         )
-        return Topology(
-            self.family, self.spec, groups, valiant_groups, switches, tuple(self._hosts), tuple(self._links)
-        )
+        hosts, links = tuple(self._hosts), tuple(self._links)
+        return Topology(self.family, self.spec, groups, valiant_groups, switches, hosts, links, rate_bps)
 
 
 def _by_number(ports: dict[int, Peer]) -> tuple[Peer | None, ...]:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clos networks: two-level leaf-spine and three-level fat-tree (Al-Fares et al., SIGCOMM 2008)."""
+"""Clos networks: two-level leaf-spine, three-level fat-tree (Al-Fares et al., SIGCOMM 2008), and one with a plane for
+every rail of GPU servers."""
 
 from __future__ import annotations
 
@@ -8,8 +9,9 @@ from detour.topo.builder import Builder, check_limits
 from detour.topo.topology import Topology
 
 
-def leaf_spine(leaves: int, spines: int, hosts: int, cables: int = 1) -> Topology:
-    """Every leaf joined to every spine by `cables` parallel links, `hosts` hosts a leaf; one group, leaves first.
+def leaf_spine(leaves: int, spines: int, hosts: int, cables: int = 1, speed: float = 1.0) -> Topology:
+    """Every leaf joined to every spine by `cables` parallel links, each `speed` times as fast as a host's; `hosts`
+    hosts a leaf; one group, leaves first.
 
     Raises:
         DetourError: the rule that the parameters break.
@@ -18,6 +20,7 @@ def leaf_spine(leaves: int, spines: int, hosts: int, cables: int = 1) -> Topolog
         if value < 1:
             raise DetourError(f"leaf-spine: {name}={value} is less than 1")
     spec = f"leaf-spine:leaves={leaves},spines={spines},hosts={hosts}" + (f",cables={cables}" if cables != 1 else "")
+    spec += f",speed={speed!r}" if speed != 1 else ""
     check_limits(spec, leaves + spines, leaves * hosts, ports=max(hosts + spines * cables, leaves * cables))
     builder = Builder("leaf-spine", spec)
     for leaf in range(leaves):
@@ -29,7 +32,7 @@ def leaf_spine(leaves: int, spines: int, hosts: int, cables: int = 1) -> Topolog
         for spine in range(spines):
             for cable in range(cables):
                 up, down = hosts + 1 + spine * cables + cable, leaf * cables + cable + 1
-                builder.connect("local", (leaf, up), (leaves + spine, down))
+                builder.connect("local", (leaf, up), (leaves + spine, down), speed)
     return builder.build(groups=1)
 
 
@@ -68,3 +71,38 @@ def fat_tree(k: int, blocking: int = 1) -> Topology:
                 core = k * k + up * half + i
                 builder.connect("global", (first + half + up, half + 1 + i), (core, pod + 1))
     return builder.build(groups=k)
+
+
+def rail_clos(pods: int, rails: int, servers: int, spines: int, cores: int = 1) -> Topology:
+    """Rail-optimised and multi-plane: `servers` servers a pod have a NIC for each of `rails` rails, and a host here is
+    such a NIC. The NICs of a rail and a pod share a leaf; the leaves of a rail share a plane of `spines` spines. Planes
+    meet in `cores` cores, of which each is joined to one spine of every plane.
+
+    Inside a rail a packet passes at most three switches, between rails five. All are one group; leaves come first, pod
+    by pod, so the NIC of rail r of server s of pod p is host (p * rails + r) * servers + s.
+
+    Raises:
+        DetourError: the rule that the parameters break.
+    """
+    given = {"pods": pods, "rails": rails, "servers": servers, "spines": spines, "cores": cores}
+    for name, value in given.items():
+        if value < 1:
+            raise DetourError(f"rail-clos: {name}={value} is less than 1")
+    spec = "rail-clos:" + ",".join(f"{name}={value}" for name, value in given.items())
+    leaves, above = pods * rails, rails * spines
+    ports = max(servers + spines, pods + -(-cores // spines), rails)
+    check_limits(spec, leaves + above + cores, leaves * servers, ports)
+    builder = Builder("rail-clos", spec)
+    for index in range(leaves + above + cores):
+        builder.add_switch(group=0, position=index, tier=(index >= leaves) + (index >= leaves + above))
+        builder.add_hosts(index, servers if index < leaves else 0)
+    for leaf in range(leaves):
+        pod, rail = divmod(leaf, rails)
+        for spine in range(spines):
+            builder.connect("local", (leaf, servers + 1 + spine), (leaves + rail * spines + spine, pod + 1))
+    for core in range(cores):
+        turn, spine = divmod(core, spines)
+        for rail in range(rails):
+            up = leaves + rail * spines + spine
+            builder.connect("local", (up, pods + 1 + turn), (leaves + above + core, rail + 1))
+    return builder.build(groups=1)

@@ -5,8 +5,10 @@ for networks of no family that is built in.
 A graph's nodes are switches, but for those with `kind="host"`, which have one edge, to a switch. What may be said of
 switches: `group` (an int; default 0: one group), `tier` (default 0); of edges: `kind` ("local" or "global"; default by
 the groups of its ends), `ports`, a mapping from both ends to port numbers (the end that is named first is the link's
-`a`), and `index`, by which links are ordered if all of them have one. Switches and hosts are numbered in the graph's
-order; where no ports are given, hosts have the first ones, then come links inside the group, then global ones.
+`a`), `index`, by which links are ordered if all of them have one, `gbps`, the rate in Gb/s, and `delay_ns`, both for
+one direction; who says nothing of the rate has 100 Gb/s if others do, and else what the fabric's settings say, as with
+the delay. Switches and hosts are numbered in the graph's order; where no ports are given, hosts have the first ones,
+then come links inside the group, then global ones.
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     import networkx
 
 FAMILY = "graph"
+USUAL_GBPS = 100.0
+"""of links of which nothing is said beside others of which it is"""
+MAX_GBPS, MAX_DELAY_NS = 1e6, 1e9
 
 
 def to_networkx(topology: Topology) -> networkx.MultiGraph:
@@ -38,16 +43,25 @@ def to_networkx(topology: Topology) -> networkx.MultiGraph:
     for link in topology.links:
         a = topology.switches[link.a[0]].name
         b = (topology.hosts if link.kind == "host" else topology.switches)[link.b[0]].name
-        graph.add_edge(a, b, key=link.name, kind=link.kind, ports={a: link.a[1], b: link.b[1]}, index=link.index)
+        more: dict[str, float] = {}
+        if topology.rate_bps:
+            more["gbps"] = topology.rate_bps * link.speed / 1e9
+        if link.delay_ps is not None:
+            more["delay_ns"] = link.delay_ps / 1000
+        ports = {a: link.a[1], b: link.b[1]}
+        graph.add_edge(a, b, key=link.name, kind=link.kind, ports=ports, index=link.index, **more)
     return graph
 
 
-def from_networkx(graph: networkx.Graph) -> Topology:
-    """The topology that a graph describes; its `spec` is `graph:` and a digest of all that makes it up.
+def from_networkx(
+    graph: networkx.Graph, gbps: float | None = None, delay_ns: float | None = None, spec: str | None = None
+) -> Topology:
+    """The topology that a graph describes; its `spec` is `graph:` and a digest of all that makes it up, or what is
+    given. `gbps`, `delay_ns`: of links that say nothing.
 
     Raises:
-        DetourError: a host that does not have one switch, a link to itself, ports that are taken, wrong groups, or
-            more than addresses and port numbers can hold.
+        DetourError: a host that does not have one switch, a link to itself, ports that are taken, wrong groups, rates
+            or delays, or more than addresses and port numbers can hold.
     """
     if graph.is_directed():
         raise DetourError("graph: links have no direction; use graph.to_undirected()")
@@ -59,16 +73,18 @@ def from_networkx(graph: networkx.Graph) -> Topology:
         links.sort(key=lambda link: link[2]["index"])
     switch_of = _switches_of(hosts, names, links)
     place = _places(graph, names)
-    spec = f"{FAMILY}:{_digest(place, [switch_of[h] for h in hosts], names, links)}"
+    terms, rate_bps = _terms(links, names, gbps, delay_ns)
+    spec = spec or f"{FAMILY}:{_digest(place, [switch_of[h] for h in hosts], names, links)}"
     ports = max((sum(1 for _ in graph.edges(node)) for node in names), default=0)
     check_limits(spec, len(names), len(hosts), ports)
-    return _Assembly(spec, place, names, links, hosts, switch_of).build(int(graph.graph.get("valiant_groups", 0)))
+    assembly = _Assembly(spec, place, names, links, hosts, switch_of, terms)
+    return assembly.build(int(graph.graph.get("valiant_groups", 0)), rate_bps)
 
 
-Edge = tuple[Hashable, Hashable, dict[str, Any]]
+_Edge = tuple[Hashable, Hashable, dict[str, Any]]
 
 
-def _link(names: dict[Hashable, int], a: Hashable, b: Hashable, data: dict[str, Any]) -> Edge:
+def _link(names: dict[Hashable, int], a: Hashable, b: Hashable, data: dict[str, Any]) -> _Edge:
     """An edge with a switch in front."""
     if a == b:
         raise DetourError(f"graph: {a} is joined to itself")
@@ -82,7 +98,7 @@ def _link(names: dict[Hashable, int], a: Hashable, b: Hashable, data: dict[str, 
     return a, b, data
 
 
-def _switches_of(hosts: list[Hashable], names: dict[Hashable, int], links: list[Edge]) -> dict[Hashable, Hashable]:
+def _switches_of(hosts: list[Hashable], names: dict[Hashable, int], links: list[_Edge]) -> dict[Hashable, Hashable]:
     found: dict[Hashable, Hashable] = {}
     for a, b, _ in links:
         if b in names:
@@ -94,6 +110,38 @@ def _switches_of(hosts: list[Hashable], names: dict[Hashable, int], links: list[
     if lonely is not None:
         raise DetourError(f"graph: host {lonely} has no link")
     return found
+
+
+LinkTerms = dict[int, tuple[float, int | None]]
+"""speed and delay (ps) of an edge, by the identity of its data"""
+
+
+def _terms(
+    links: list[_Edge], names: dict[Hashable, int], gbps: float | None, delay_ns: float | None
+) -> tuple[LinkTerms, int]:
+    """Also the rate of which speeds are multiples: the fastest one of a host, or 0 if nothing is said of rates."""
+    usual = USUAL_GBPS if gbps is None else gbps
+    said = gbps is not None or any("gbps" in data for _, _, data in links)
+    rates = [_quantity(a, b, data, "gbps", usual, MAX_GBPS) for a, b, data in links]
+    waits = [_quantity(a, b, data, "delay_ns", delay_ns, MAX_DELAY_NS) for a, b, data in links]
+    slow = next((link for link, rate in zip(links, rates, strict=True) if rate == 0), None)
+    if slow is not None:
+        raise DetourError(f"graph: the link {slow[0]}-{slow[1]}: gbps=0 carries nothing")
+    of_hosts = [rate or 0.0 for (_, b, _), rate in zip(links, rates, strict=True) if b not in names]
+    most = max(of_hosts, default=usual) if said else usual
+    terms: LinkTerms = {}
+    for (_, _, data), rate, wait in zip(links, rates, waits, strict=True):
+        terms[id(data)] = (rate or usual) / most if said else 1.0, None if wait is None else round(1000 * wait)
+    return terms, round(most * 1e9) if said else 0
+
+
+def _quantity(
+    a: Hashable, b: Hashable, data: dict[str, Any], name: str, usual: float | None, most: float
+) -> float | None:
+    value = data.get(name, usual)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= most):
+        raise DetourError(f"graph: the link {a}-{b}: {name} is a number from 0 to {most:g}, not {value!r}")
+    return value
 
 
 def _places(graph: networkx.Graph, names: dict[Hashable, int]) -> list[tuple[int, int, int]]:
@@ -113,10 +161,16 @@ def _places(graph: networkx.Graph, names: dict[Hashable, int]) -> list[tuple[int
 
 
 def _digest(
-    place: list[tuple[int, int, int]], switches: list[Hashable], names: dict[Hashable, int], links: list[Edge]
+    place: list[tuple[int, int, int]], switches: list[Hashable], names: dict[Hashable, int], links: list[_Edge]
 ) -> str:
     ends = [
-        (names[a], names.get(b), data.get("kind"), sorted((str(k), v) for k, v in (data.get("ports") or {}).items()))
+        (
+            names[a],
+            names.get(b),
+            data.get("kind"),
+            sorted((str(k), v) for k, v in (data.get("ports") or {}).items()),
+            *((name, float(data[name])) for name in ("gbps", "delay_ns") if name in data),
+        )
         for a, b, data in links
     ]
     text = repr((place, [names[switch] for switch in switches], ends))
@@ -131,9 +185,10 @@ class _Assembly:
         spec: str,
         place: list[tuple[int, int, int]],
         names: dict[Hashable, int],
-        links: list[Edge],
+        links: list[_Edge],
         hosts: list[Hashable],
         switch_of: dict[Hashable, Hashable],
+        terms: LinkTerms,
     ) -> None:
         self._spec, self._place, self._names, self._links = spec, place, names, links
         self._count = [0] * len(names)
@@ -141,16 +196,21 @@ class _Assembly:
             self._count[names[switch_of[host]]] += 1
         self._used: list[set[int]] = [set(range(1, 1 + count)) for count in self._count]
         self._order = [names[switch_of[host]] for host in hosts]
+        self._terms = terms
+        behind = {b: terms[id(data)] for _, b, data in links if b not in names}
+        self._host_terms = [behind[host] for host in hosts]
 
-    def build(self, valiant_groups: int) -> Topology:
+    def build(self, valiant_groups: int, rate_bps: int) -> Topology:
         """The topology."""
         if self._order != sorted(self._order):
             raise DetourError("graph: hosts are numbered switch by switch: add them in the order of their switches")
         builder = Builder(FAMILY, self._spec)
         for group, position, tier in self._place:
             builder.add_switch(group, position, tier)
+        first = 0
         for switch, count in enumerate(self._count):
-            builder.add_hosts(switch, count)
+            builder.add_hosts(switch, count, self._host_terms[first : first + count])
+            first += count
         between: list[tuple[Hashable, Hashable, dict[str, Any], LinkKind]] = [
             (a, b, data, self._kind(a, b, data)) for a, b, data in self._links if b in self._names
         ]
@@ -161,9 +221,9 @@ class _Assembly:
         numbered |= {id(data): self._ports(a, b, data) for a, b, data, kind in between if kind == "global"}
         for a, b, data, kind in between:
             one, other = numbered[id(data)]
-            builder.connect(kind, (self._names[a], one), (self._names[b], other))
+            builder.connect(kind, (self._names[a], one), (self._names[b], other), *self._terms[id(data)])
         groups = len({self._place[switch][0] for switch in self._order})
-        return builder.build(groups, valiant_groups)
+        return builder.build(groups, valiant_groups, rate_bps)
 
     def _kind(self, a: Hashable, b: Hashable, data: dict[str, Any]) -> LinkKind:
         same = self._place[self._names[a]][0] == self._place[self._names[b]][0]

@@ -1,16 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topologies as text: `dragonfly:p=2,a=4,h=2`, `leaf-spine:leaves=4,spines=2,hosts=4`, `fat-tree:k=4`, `d1`."""
+"""Topologies as text: `dragonfly:p=2,a=4,h=2`, `leaf-spine:leaves=4,spines=2,hosts=4`, `fat-tree:k=4`, `d1`.
+
+A family of one's own is a function of its parameters that returns a `Topology` or a networkx graph
+(`topo.listed.topology_of_graph`), by entry point (group `detour.topologies`) or as `FILE.py:NAME`; that may be a
+topology or a graph itself as well (`base.doors`).
+"""
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+from detour.base import doors
 from detour.base.errors import DetourError
-from detour.topo.clos import fat_tree, leaf_spine
+from detour.topo.clos import fat_tree, leaf_spine, rail_clos
 from detour.topo.dragonfly import dragonfly
 from detour.topo.expander import booted
+from detour.topo.grids import hyperx, torus
 from detour.topo.keyvalues import check_keys, split_spec, whole_number
+from detour.topo.listed import topology_of_graph
 from detour.topo.topology import Topology
 
 # The Dragonflies of Mizrahi et al., Table II.
@@ -22,38 +34,106 @@ SHORT_NAMES = {
 
 
 @dataclass(frozen=True)
-class _Family:
+class Family:
+    """A function that builds topologies, and the names of what it takes."""
+
     build: Callable[..., Topology]
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
     words: tuple[str, ...] = ()  # keys whose value is not a number
 
 
-FAMILIES = {
-    "dragonfly": _Family(dragonfly, ("p", "a", "h"), ("g", "wiring"), ("wiring",)),
-    "leaf-spine": _Family(leaf_spine, ("leaves", "spines", "hosts")),
-    "fat-tree": _Family(fat_tree, ("k",), ("blocking",)),
-    "fcplus": _Family(booted.fcplus, ("n", "s"), ("v", "hosts", "p", "seed", "grown")),
-    "fc": _Family(booted.fc, ("n", "s", "k"), ("hosts", "p", "seed", "grown")),
-    "jellyfish": _Family(booted.jellyfish, ("n", "s"), ("hosts", "p", "seed", "grown")),
-    "xpander": _Family(booted.xpander, ("n", "s"), ("hosts", "p", "seed", "grown")),
-    "slimfly": _Family(booted.slimfly, ("n", "s"), ("hosts", "p", "grown")),
-    "equal-cost-clos": _Family(booted.equal_cost_clos, ("servers", "switches"), ("p",)),
+FAMILIES: dict[str, Family | str] = {
+    "dragonfly": Family(dragonfly, ("p", "a", "h"), ("g", "wiring"), ("wiring",)),
+    "leaf-spine": Family(leaf_spine, ("leaves", "spines", "hosts")),
+    "fat-tree": Family(fat_tree, ("k",), ("blocking",)),
+    "rail-clos": Family(rail_clos, ("pods", "rails", "servers", "spines"), ("cores",)),
+    "torus": Family(torus, ("dims",), ("hosts",), ("dims",)),
+    "hyperx": Family(hyperx, ("dims",), ("hosts",), ("dims",)),
+    "fcplus": Family(booted.fcplus, ("n", "s"), ("v", "hosts", "p", "seed", "grown")),
+    "fc": Family(booted.fc, ("n", "s", "k"), ("hosts", "p", "seed", "grown")),
+    "jellyfish": Family(booted.jellyfish, ("n", "s"), ("hosts", "p", "seed", "grown")),
+    "xpander": Family(booted.xpander, ("n", "s"), ("hosts", "p", "seed", "grown")),
+    "slimfly": Family(booted.slimfly, ("n", "s"), ("hosts", "p", "grown")),
+    "equal-cost-clos": Family(booted.equal_cost_clos, ("servers", "switches"), ("p",)),
 }
 
 
+def _adopt(name: str, found: Any) -> Family:
+    """Another's topology, graph, or function that returns one of them, as a family."""
+    if isinstance(found, Family):
+        return found
+    if not callable(found):
+        topology = topology_of(name, found)
+        return Family(lambda: topology, ())
+    takes = inspect.signature(found).parameters.values()
+    required = tuple(p.name for p in takes if p.default is p.empty and p.kind is not p.VAR_KEYWORD)
+    optional = tuple(p.name for p in takes if p.default is not p.empty)
+
+    def build(**values: Any) -> Topology:
+        return topology_of(name, doors.call(name, found, **values))
+
+    return Family(build, required, optional)
+
+
+def topology_of(name: str, found: Any) -> Topology:
+    """A topology, or a networkx graph as one (`topo.graphs`), that code of others has made.
+
+    Raises:
+        DetourError: it is neither, or the graph describes no topology.
+    """
+    if isinstance(found, Topology):
+        return found
+    if not (hasattr(found, "nodes") and hasattr(found, "edges") and hasattr(found, "adj")):
+        raise DetourError(
+            f"{name} is a {type(found).__name__}, and not a Topology, a networkx graph or a function that returns one"
+        )
+    with doors.blaming(name):
+        return topology_of_graph(name, found)
+
+
+TOPOLOGY_REGISTRY: doors.Registry[Family] = doors.Registry("topologies", "topology", FAMILIES, _adopt, any_case=True)
+_DIGEST = re.compile(r"(?P<text>.*)#(?P<digest>[0-9a-f]{16})", re.DOTALL)
+
+
 def parse_topology(text: str) -> Topology:
-    """The topology that a text describes.
+    """The topology that a text describes; `FILE.py:NAME` and families of installed packages among them.
 
     Raises:
         DetourError: what is wrong with the text and what is allowed, or the rule that its numbers break.
     """
-    name, values = split_spec(SHORT_NAMES.get(text.strip().lower(), text))
-    family = FAMILIES.get(name.lower())
-    if family is None:
-        raise DetourError(
-            f"topology {text!r}: there is no {name!r}; allowed: {', '.join(SHORT_NAMES)}, {', '.join(FAMILIES)}:..."
-        )
+    text = SHORT_NAMES.get(text.strip().lower(), text)
+    name, _ = doors.split(text)
+    if name.lower() not in FAMILIES:
+        return _of_others(text)
+    family = TOPOLOGY_REGISTRY.find(name)
+    _, values = split_spec(text)
     check_keys(text, values, family.required, family.optional)
     arguments = {key: value if key in family.words else whole_number(text, key, value) for key, value in values.items()}
     return family.build(**arguments)
+
+
+def _of_others(text: str) -> Topology:
+    """Its `spec` is the text and, behind a `#`, a digest of the network, with which it is refused once it differs."""
+    found = _DIGEST.fullmatch(text.strip())
+    plain = text.strip() if found is None else found["text"]
+    name, rest = doors.split(plain)
+    if not TOPOLOGY_REGISTRY.knows(name):
+        names = (*SHORT_NAMES, *TOPOLOGY_REGISTRY.names())
+        raise DetourError(f"topology {text!r}: there is no {name!r}; {doors.near(name, names)}, FILE.py:NAME")
+    family = TOPOLOGY_REGISTRY.find(name)
+    values = doors.values_of(text, rest)
+    check_keys(text, values, family.required, family.optional)
+    topology = family.build(**values)
+    if topology.family in FAMILIES:
+        return topology
+    digest = digest_of(topology)
+    if found is not None and found["digest"] != digest:
+        raise DetourError(f"{plain} is another network than it was: {text!r} was its text")
+    return replace(topology, spec=f"{plain}#{digest}")
+
+
+def digest_of(topology: Topology) -> str:
+    """Sixteen hexadecimal digits of all that makes up a network."""
+    parts = (topology.groups, topology.valiant_groups, topology.rate_bps, topology.switches, topology.links)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]

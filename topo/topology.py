@@ -98,7 +98,7 @@ class Link:
     name: str
     """`s0-s4`, `s0-h1`; parallel links have `#2`, `#3`... appended."""
     speed: float = 1.0
-    """in multiples of the fabric's rate, which links to hosts have"""
+    """in multiples of the fabric's rate, which links to hosts have where nothing else is said"""
     delay_ps: int | None = None
     """None: what the fabric's settings say for this kind of link"""
 
@@ -108,7 +108,8 @@ class Topology:
     """A network. Two topologies with the same `spec` are the same.
 
     `groups` counts the groups that have hosts; `valiant_groups` is the number of groups among which a packet
-    may be sent by way of a third one, 0 if that makes no sense in this family.
+    may be sent by way of a third one, 0 if that makes no sense in this family. `rate_bps`: the rate of which links'
+    speeds are multiples, where the network says it (a file with rates); 0: the fabric's settings say.
     """
 
     family: str
@@ -118,6 +119,7 @@ class Topology:
     switches: tuple[Switch, ...]
     hosts: tuple[Host, ...]
     links: tuple[Link, ...]
+    rate_bps: int = 0
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Topology) and self.spec == other.spec

@@ -11,57 +11,31 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-import numba
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from detour.base.jit import Fields
+from detour.base.pointers import COMPILED, record_by_address
 from detour.engine.loop import layout
 from detour.engine.loop.jit import inner
 
-COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 _I64 = ir.IntType(64)
 
 
-def _record_by_address(dtype: np.dtype) -> Any:
-    """A function `at(base, index)`: element `index` of the table of `dtype` that begins at address `base`."""
-    size = dtype.itemsize
-    if not COMPILED:
-        return lambda base, index: _python_record(dtype, int(base) + int(index) * size)
-    record = numba.from_dtype(dtype)
-
-    @intrinsic
-    def at(typing_context: Any, base: Any, index: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            address = builder.add(args[0], builder.mul(args[1], ir.Constant(_I64, size)))
-            return builder.inttoptr(address, context.get_value_type(record))
-
-        return record(types.int64, types.int64), codegen
-
-    return at
-
-
-def _python_record(dtype: np.dtype, address: int) -> Any:
-    raw: Any = (ctypes.c_char * dtype.itemsize).from_address(address)
-    return Fields(np.frombuffer(raw, dtype=dtype)[0])
-
-
-global_at = _record_by_address(layout.GLOBALS)
-slot_at = _record_by_address(layout.SLOT)
-phv_at = _record_by_address(layout.FIXED_PHV)
-heap_at = _record_by_address(layout.HEAP_ENTRY)
-entity_at = _record_by_address(layout.ENTITY)
-node_at = _record_by_address(layout.NODE)
-channel_at = _record_by_address(layout.CHANNEL_RECORD)
-port_at = _record_by_address(layout.PORT)
-queue_at = _record_by_address(layout.QUEUE)
-switch_at = _record_by_address(layout.SWITCH)
-nic_at = _record_by_address(layout.NIC)
-io_at = _record_by_address(layout.IO)
-up_at = _record_by_address(layout.UPCALL)
+global_at = record_by_address(layout.GLOBALS)
+slot_at = record_by_address(layout.SLOT)
+phv_at = record_by_address(layout.FIXED_PHV)
+heap_at = record_by_address(layout.HEAP_ENTRY)
+entity_at = record_by_address(layout.ENTITY)
+node_at = record_by_address(layout.NODE)
+channel_at = record_by_address(layout.CHANNEL_RECORD)
+port_at = record_by_address(layout.PORT)
+queue_at = record_by_address(layout.QUEUE)
+switch_at = record_by_address(layout.SWITCH)
+nic_at = record_by_address(layout.NIC)
+io_at = record_by_address(layout.IO)
+up_at = record_by_address(layout.UPCALL)
 
 
 def _number_by_address(c_type: Any, numba_type: Any, bits: int) -> tuple[Any, Any]:

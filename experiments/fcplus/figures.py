@@ -16,7 +16,7 @@ from detour.experiments.fcplus.results import FcplusResult, FlowResult, LengthRe
 _STYLES = {
     "FC+ 2L": (drawing.BLUE, "o", "-"),
     "FC+ 1L": (drawing.SKY, "X", "-"),
-    "KSP": (drawing.RED, "s", "--"),
+    "KSP": (drawing.VERMILION, "s", "--"),
     "FC": (drawing.GREEN, "^", "-"),
     "Clos": (drawing.GRAY, "v", ":"),
 }
@@ -108,7 +108,7 @@ def _throughput_of(s: int, pattern: str, k: int) -> Any:
 def _figure_5(points: FigurePoints, axis: Any) -> bool:
     """Near-worst throughput with more paths, against the upper bound."""
     drawn = False
-    for name, colour in (("FC+ 2L", drawing.BLUE), ("KSP", drawing.RED)):
+    for name, colour in (("FC+ 2L", drawing.BLUE), ("KSP", drawing.VERMILION)):
         for k, dash in ((32, ":"), (64, "--"), (128, "-")):
             line = _flows(points, s=18, network=name, pattern="near-worst", k=k, ties="diverse", v=None, seed=1)
             drawn |= k > 32 and bool(line)

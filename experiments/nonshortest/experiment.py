@@ -19,6 +19,7 @@ from detour.base.errors import DetourError
 from detour.base.records import extended, from_json, given
 from detour.base.times import US
 from detour.control.routes.adaptive import check_routing
+from detour.control.topology_files import open_topology
 from detour.experiments import running
 from detour.experiments.measure import RunTimes
 from detour.experiments.nonshortest import paper
@@ -66,7 +67,7 @@ class NonshortestSelection:
     `message_bytes`: 0: endless connections; else one message each and completion times. `loss`: probability with which
     a link between switches loses a frame. `hosts`: changes to `HostConfig` on top of a scheme's own (`host_changes`).
     `step_bytes`: K of the schemes that mark by steps, `None`: theirs. `overhead_bytes`: what a frame takes on a link
-    beside its own bytes."""
+    beside its own bytes. `control`: another congestion control for all schemes (`hosts.cc.pinned`)."""
 
     topology: str
     pattern: str
@@ -85,6 +86,7 @@ class NonshortestSelection:
     settings: tuple[tuple[str, Setting], ...] = ()
     without: str | None = None
     first_seed: int = 1
+    control: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,9 +184,18 @@ def decode(value: Any) -> NonshortestRun:
 
 
 def find_topology(name: str) -> tuple[str, Topology]:
-    """(D1, D2, D3 or the text itself, topology)"""
+    """(D1, D2, D3 or the text itself, topology). Of a file or of code of one's own the text says in which state.
+
+    Raises:
+        DetourError: there is no such topology, or its links have rates of their own, which ceilings do not count.
+    """
     known = paper.TOPOLOGIES.get(name.upper())
-    return (name.upper(), parse_topology(known)) if known else (name, parse_topology(name))
+    if known:
+        return name.upper(), parse_topology(known)
+    topology = open_topology(name)
+    if topology.rate_bps or any(link.speed != 1 or link.delay_ps is not None for link in topology.links):
+        raise DetourError(f"{name}: its links have rates or delays of their own; here all links are alike")
+    return (topology.spec if "#" in topology.spec else name), topology
 
 
 def default_pairs(topology: str, pattern: str) -> tuple[int, ...]:
@@ -266,7 +277,7 @@ def _point(name: str, topology: Topology, what: NonshortestSelection, one: Schem
         pairs=what.pairs[0],
         seed=what.first_seed,
         threshold=setting.threshold,
-        control=setting.control,
+        control=what.control or setting.control,
         ecn_bytes=setting.ecn_bytes,
         pmax=setting.pmax,
         delays_us=what.delays_us,

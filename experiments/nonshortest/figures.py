@@ -17,7 +17,7 @@ from detour.experiments.nonshortest.workloads import HOLD_OUTS, PATTERNS
 
 _STYLES = {
     "TelemetryLERP": (drawing.BLUE, "X", "-"),
-    "TelemetryGBN": (drawing.RED, "o", "-"),
+    "TelemetryGBN": (drawing.VERMILION, "o", "-"),
     "Benchmark": (drawing.GREEN, "s", "--"),
     "ShortestPath": (drawing.GRAY, "^", ":"),
     "Benchmark-DCTCP": (drawing.YELLOW, "d", "--"),

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, fields
 
 from detour.base.errors import DetourError
 from detour.control.routes.qcn import MECHANISMS
+from detour.control.topology_files import open_topology
 from detour.experiments.steady import judge
 from detour.fabric.traffic.open_loop import OPEN_LOOP_PATTERNS, OpenLoop, reference
-from detour.topo import parse_topology
 
 FULL_SIZE = "dragonfly:p=4,a=8,h=4"
 SMALL = "dragonfly:p=2,a=4,h=2"
@@ -162,7 +162,7 @@ def select(chosen: QcnSelection) -> list[QcnPoint]:
     Raises:
         DetourError: a name or a load that does not exist.
     """
-    topology = parse_topology(chosen.topology or (SMALL if chosen.extent == "quick" else FULL_SIZE)).spec
+    topology = open_topology(chosen.topology or (SMALL if chosen.extent == "quick" else FULL_SIZE)).spec
     warm, window = WINDOWS_US[chosen.extent]
     for name, allowed in ((chosen.routings, ROUTINGS), (chosen.patterns, OPEN_LOOP_PATTERNS)):
         for one in name:
@@ -193,7 +193,7 @@ def loads_left_out(points: Sequence[QcnPoint]) -> dict[str, list[float]]:
 
 def seconds(point: QcnPoint) -> float:
     """Roughly what a point costs."""
-    topology = parse_topology(point.topology)
+    topology = open_topology(point.topology)
     load = min(point.load, 1.0 if point.pattern == "UN" else 0.5)
     packets = len(topology.hosts) * load * (point.warm_us + point.window_us) * 4.9
     return 0.7 + 0.016 * len(topology.switches) + packets * 5 * 1.2e-6
@@ -203,7 +203,7 @@ def run(point: QcnPoint) -> QcnResult:
     """Measures a point."""
     name = point.routing
     routing = MECHANISMS[name] if name in MECHANISMS else reference(name, THRESHOLD if name == "PB" else 0)
-    topology = parse_topology(point.topology)
+    topology = open_topology(point.topology)
     with OpenLoop(topology, routing, load=point.load, pattern=point.pattern, seed=point.seed) as fabric:
         found = fabric.measure(point.warm_us * 1_000_000, point.window_us * 1_000_000)
     return QcnResult(

@@ -18,7 +18,7 @@ _STYLES = {
     "Conditional-OpenFlow": (drawing.YELLOW, "P", "-"),
     "QCN-Switch-base": (drawing.ORANGE, "+", "-"),
     "QCN-Switch-source": (drawing.PURPLE, "o", "-"),
-    "QCN-Switch-comparison": (drawing.RED, "x", "-"),
+    "QCN-Switch-comparison": (drawing.VERMILION, "x", "-"),
     "QCN-Switch-complete": (drawing.BLUE, "D", "-"),
 }
 _MOST_US = 40.0

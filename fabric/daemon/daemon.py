@@ -25,9 +25,9 @@ from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.base.records import as_json, from_json
 from detour.base.reports import need_address_space, report
-from detour.control.graph_files import topology_from
 from detour.control.p4runtime.pipeline import PipelineConfig
 from detour.control.planner import plan
+from detour.control.topology_files import open_topology
 from detour.fabric.daemon import log
 from detour.fabric.daemon.control_socket import ControlServer, call
 from detour.fabric.daemon.state_dir import StateDir
@@ -103,7 +103,7 @@ def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None =
     Raises:
         DetourError: something is wrong or missing; nothing is left running.
     """
-    topology = topology_from(options.topology)
+    topology = open_topology(options.topology)
     fabric = make_fabric(
         options.target,
         topology,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, TypeAlias
 
+from detour.base import doors
 from detour.base.errors import DetourError
 from detour.control.routes.hashes import probe_ports
 from detour.fabric.footings.clock import PS, ps
@@ -23,33 +24,66 @@ from detour.topo.topology import HostPair
 _Counts: TypeAlias = tuple[float, int, int, int]
 """time in seconds, payload bytes that have arrived, sum of delay samples in ticks, their number"""
 
-WORKLOAD_PATTERNS = ("adv1", "adv2", "unf")
 ECMP_CANDIDATES = 8
 """source ports to probe where there is no Valiant routing; different ones may take different shortest paths"""
 
+Pattern: TypeAlias = Callable[[Topology, random.Random], list[HostPair]]
+"""Pairs of source and destination host; what is random comes from the second argument. One's own is found by entry
+point (group `detour.patterns`) or as `FILE.py:NAME` (`base.doors`)."""
+
+
+def _between_groups(name: str) -> Pattern:
+    """`adv1` all traffic from one group to one other, `adv2` from all groups to one, `unf` any to any outside its
+    group."""
+
+    def pairs(topology: Topology, rng: random.Random) -> list[HostPair]:
+        groups = sorted({host.group for host in topology.hosts})
+        if len(groups) < 2:
+            raise DetourError(f"pattern {name} needs two groups of hosts; {topology.spec} has one")
+        to = rng.choice(groups)
+        sources = rng.choice([group for group in groups if group != to])
+        return [
+            (a.index, b.index)
+            for a, b in product(topology.hosts, topology.hosts)
+            if a.group != b.group
+            and (name == "unf" or b.group == to)
+            and (name != "adv1" or a.group == sources)
+        ]  # fmt: skip
+
+    return pairs
+
+
+def _adopt(name: str, found: Any) -> Pattern:
+    function = doors.function_of(name, found, "topology and generator")
+
+    def pairs(topology: Topology, rng: random.Random) -> list[HostPair]:
+        with doors.blaming(name):
+            made = [(int(a), int(b)) for a, b in function(topology, rng)]
+        wrong = next((p for p in made if p[0] == p[1] or not all(0 <= h < len(topology.hosts) for h in p)), None)
+        if wrong is not None:
+            raise DetourError(
+                f"{name}: {wrong} is no pair of two of the {len(topology.hosts)} hosts of {topology.spec}"
+            )
+        return made
+
+    return pairs
+
+
+WORKLOAD_PATTERNS = ("adv1", "adv2", "unf")
+PATTERN_REGISTRY: doors.Registry[Pattern] = doors.Registry(
+    "patterns", "traffic pattern", {name: _between_groups(name) for name in WORKLOAD_PATTERNS}, _adopt
+)
+
 
 def pairs_of(topology: Topology, pattern: str, seed: int = 0, count: int | None = None) -> list[HostPair]:
-    """Pairs of hosts: `adv1` all traffic from one group to one other, `adv2` from all groups to one, `unf` any
-    to any outside its group. `count`: that many of them, drawn without repetition (default: all).
+    """Pairs of hosts of a pattern (`PATTERN_REGISTRY`). `count`: that many of them, drawn without repetition (default:
+    all).
 
     Raises:
         DetourError: there is no such pattern, not so many pairs, or only one group.
     """
-    if pattern not in WORKLOAD_PATTERNS:
-        raise DetourError(f"there is no traffic pattern {pattern!r}; allowed: {', '.join(WORKLOAD_PATTERNS)}")
-    groups = sorted({host.group for host in topology.hosts})
-    if len(groups) < 2:
-        raise DetourError(f"pattern {pattern} needs two groups of hosts; {topology.spec} has one")
     rng = random.Random(f"{pattern} {seed}")
-    to = rng.choice(groups)
-    sources = rng.choice([group for group in groups if group != to])
-    found = [
-        (a.index, b.index)
-        for a, b in product(topology.hosts, topology.hosts)
-        if a.group != b.group
-        and (pattern == "unf" or b.group == to)
-        and (pattern != "adv1" or a.group == sources)
-    ]  # fmt: skip
+    found = PATTERN_REGISTRY.find(pattern)(topology, rng)
     if count is None:
         return found
     if not 0 < count <= len(found):

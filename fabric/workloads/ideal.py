@@ -44,8 +44,9 @@ class WireTerms:
 
 def wire_terms(topology: Topology, links: LinkSettings, payload: int = PAYLOAD) -> WireTerms:
     """Of a fabric with these links (`RunSettings.links`), whose hosts send packets of `payload` bytes at most."""
-    rate = [round(links.speed_bps(link.kind) * link.speed) for link in topology.links]
-    delay = [links.delay_ps(link.kind) if link.delay_ps is None else link.delay_ps for link in topology.links]
+    links = links.of(topology)
+    rate = [links.rate_of(link) for link in topology.links]
+    delay = [links.delay_of(link) for link in topology.links]
     overhead = DATA_OVERHEAD + links.overhead_bytes
     return WireTerms(topology, np.array(rate, np.int64), np.array(delay, np.int64), payload, overhead)
 

@@ -12,6 +12,7 @@ from detour.base.times import MS, NS, US
 _UNITS = {"ps": 1, "ns": NS, "us": US, "ms": MS, "s": 1000 * MS}
 _TIME = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ps|ns|us|ms|s)", re.ASCII)
 _LONGEST_PS = 1 << 60
+_FACTORS = {"k": 10**3, "M": 10**6, "G": 10**9}
 
 
 def duration_ps(value: Any, what: str) -> int:
@@ -33,14 +34,16 @@ def duration_ps(value: Any, what: str) -> int:
 
 
 def whole_bytes(value: Any, what: str, most: int) -> int:
-    """`1000000` or `1e6`.
+    """`1000000`, `1e6`, `64k` or `1MB`; k, M and G are powers of 1000.
 
     Raises:
         DetourError: it is no whole number from 1 to `most`.
     """
     text = str(value).strip()
+    factor = _FACTORS.get(text.removesuffix("B")[-1:], 1)
+    plain = text.removesuffix("B")[:-1] if factor > 1 else text
     try:
-        number = float(text) if not text.isdecimal() else int(text[:20])
+        number = factor * float(plain) if not plain.isdecimal() else factor * int(plain[:20])
     except ValueError:
         number = 0
     if number != number or not 1 <= number <= most or number != int(number):

@@ -9,23 +9,29 @@ bytes, `length` those of a frame, `txn` the place of the packet in question in t
 `q.inflight`.
 
 The transport sends while `q.inflight < q.cwnd` (packets) and not before `q.pace_next`, and calls
-`on_timer` when `q.cc_timer` (`MAX_TIME`: never) has passed. An algorithm adds its fields to `CC_FIELDS`
-and a branch to every hook that it needs.
+`on_timer` when `q.cc_timer` (`MAX_TIME`: never) has passed.
+
+Three algorithms are compiled into the hosts: their fields are in `CC_FIELDS`, and each has a branch in every hook that
+it needs. All others are plugged in (`own`, and `CC_REGISTRY` for their names): their hooks are called by address.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from detour.base import doors
+from detour.base.errors import DetourError
 from detour.base.jit import njit
 from detour.base.times import MAX_TIME
-from detour.hosts.cc import dcqcn, dctcp
+from detour.hosts.cc import dcqcn, dctcp, own
+from detour.hosts.cc.own import CongestionAlgorithm
 
-CC_FIXED, CC_DCTCP, CC_DCQCN = 0, 1, 2
+CC_FIXED, CC_DCTCP, CC_DCQCN, CC_OWN = 0, 1, 2, 3
 """a window that never changes, for tests and baselines; RFC 8257; SIGCOMM 2015, a rate beside a window that never
-changes"""
+changes; one that is plugged in"""
 
 
 CC_FIELDS: list[tuple[str, Any]] = [
@@ -46,7 +52,7 @@ def on_path(cfg: Any, q: Any, window: float, now: int) -> None:
     which it also comes back after idle times."""
     if q.cwnd_initial == 0:
         q.cwnd_initial = window
-    if q.cc == CC_DCTCP or q.cwnd == 0:
+    if q.cc == CC_DCTCP or q.cc == CC_OWN or q.cwnd == 0:
         q.cwnd = max(np.float64(cfg.min_cwnd), window)
     q.ssthresh = np.inf
     q.pace_next = 0
@@ -55,6 +61,8 @@ def on_path(cfg: Any, q: Any, window: float, now: int) -> None:
         dctcp.on_path(cfg, q)
     elif q.cc == CC_DCQCN:
         dcqcn.on_path(cfg, q, now)
+    elif q.cc == CC_OWN:
+        own.call(q, own.HOOK_PATH, now)
 
 
 @njit
@@ -76,6 +84,8 @@ def on_idle(cfg: Any, q: Any, now: int) -> None:
     """Sending begins after an idle time longer than the retransmission timeout."""
     if q.cc == CC_DCTCP:
         dctcp.on_idle(cfg, q)
+    elif q.cc == CC_OWN:
+        own.call(q, own.HOOK_IDLE, now)
 
 
 @njit
@@ -83,13 +93,24 @@ def on_sent(cfg: Any, q: Any, length: int, txn: int, now: int) -> None:
     """A packet goes out; a paced algorithm sets `pace_next` here."""
     if q.cc == CC_DCQCN:
         dcqcn.on_sent(cfg, q, length, now)
+    elif q.cc == CC_OWN:
+        packet = own.packet_of(q)
+        packet.bytes = length
+        packet.txn = txn
+        own.call(q, own.HOOK_SENT, now)
 
 
 @njit
 def on_acked(cfg: Any, q: Any, nbytes: int, txn: int, empty: bool, now: int) -> None:
-    """A packet has arrived; `empty`: the path has next to no queue. If it was marked, `on_ecn` was called before."""
+    """A packet has arrived; `empty`: the path has next to no queue. If it was marked, `on_ecn` was called before; one
+    that is plugged in reads it from the packet, of which `tell` has written the rest."""
     if q.cc == CC_DCTCP:
         dctcp.on_acked(cfg, q, nbytes, txn, empty)
+    elif q.cc == CC_OWN:
+        packet = own.packet_of(q)
+        packet.bytes = nbytes
+        packet.txn = txn
+        own.call(q, own.HOOK_ACKED, now)
 
 
 @njit
@@ -106,13 +127,20 @@ def on_lost(cfg: Any, q: Any, txn: int, congested: bool, now: int) -> None:
     """A packet was found lost by a later one's arrival; `congested`: in a full queue, as far as the sender knows."""
     if q.cc == CC_DCTCP:
         dctcp.on_lost(cfg, q, txn, congested)
+    elif q.cc == CC_OWN:
+        packet = own.packet_of(q)
+        packet.txn = txn
+        packet.congested = congested
+        own.call(q, own.HOOK_LOST, now)
 
 
 @njit
-def on_spurious(cfg: Any, q: Any) -> None:
+def on_spurious(cfg: Any, q: Any, now: int = 0) -> None:
     """A packet that had been reported as lost, by `on_lost` or `on_rto`, has arrived."""
     if q.cc == CC_DCTCP:
         dctcp.on_spurious(cfg, q)
+    elif q.cc == CC_OWN:
+        own.call(q, own.HOOK_SPURIOUS, now)
 
 
 @njit
@@ -120,6 +148,9 @@ def on_rto(cfg: Any, q: Any, lost: int, now: int) -> None:
     """The retransmission timeout has passed, and so many packets in flight count as lost."""
     if q.cc == CC_DCTCP:
         dctcp.on_rto(cfg, q, lost)
+    elif q.cc == CC_OWN:
+        own.packet_of(q).lost = lost
+        own.call(q, own.HOOK_RTO, now)
 
 
 @njit
@@ -133,3 +164,61 @@ def on_cnp(cfg: Any, q: Any, now: int) -> None:
 def on_timer(cfg: Any, q: Any, now: int) -> None:
     """`q.cc_timer` has passed."""
     q.cc_timer = MAX_TIME
+    if q.cc == CC_OWN:
+        own.call(q, own.HOOK_TIMER, now)
+
+
+@njit
+def tell(cfg: Any, q: Any, f: Any, caused: bool, rtt: int) -> None:
+    """Before `on_acked` of an algorithm that is plugged in: what is known of the packet. `caused`: the answer in `f` is
+    about it; `rtt`: its round trip then."""
+    packet = own.packet_of(q)
+    packet.rtt = rtt if caused else -1
+    known = caused and f.has_delay != 0
+    packet.delay = f.delay * cfg.tick_ps if known else -1
+    packet.hops = f.hops if known else -1
+    packet.marked = f.ce if caused else 0
+
+
+# -- by name ----------------------------------------------------------------------------------------------
+
+
+def _adopt(name: str, found: Any) -> CongestionAlgorithm:
+    if not isinstance(found, CongestionAlgorithm):
+        raise DetourError(f"{name} is a {type(found).__name__}, and not a CongestionAlgorithm")
+    return replace(found, name=doors.pinned(name))
+
+
+CC_REGISTRY: doors.Registry[CongestionAlgorithm] = doors.Registry(
+    "congestion_control",
+    "congestion control",
+    {
+        "dctcp": CongestionAlgorithm(built_in=CC_DCTCP, name="dctcp"),
+        "dcqcn": CongestionAlgorithm(built_in=CC_DCQCN, name="dcqcn"),
+        "fixed": CongestionAlgorithm(built_in=CC_FIXED, name="fixed"),
+    },
+    _adopt,
+    any_case=True,
+)
+
+
+def algorithm(text: str) -> CongestionAlgorithm:
+    """The congestion control that a text names: `dctcp`, `dcqcn`, `fixed`, one of an installed package (group
+    `detour.congestion_control`), or `FILE.py:NAME`; with other parameters `FILE.py:NAME:target_us=30`.
+
+    Raises:
+        DetourError: there is none, or no such parameter.
+    """
+    name, rest = doors.split(text)
+    return CC_REGISTRY.find(name).with_values(doors.values_of(text, rest))
+
+
+def pinned(text: str) -> str:
+    """The same text, checked, with a digest of the file that it names, if it does (`doors.pinned`).
+
+    Raises:
+        DetourError: see `algorithm`.
+    """
+    algorithm(text)
+    name, rest = doors.split(text)
+    return doors.pinned(name) + (f":{rest}" if rest else "")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.dataplane import HOP_LIMIT
 from detour.base.errors import DetourError
 from detour.base.jit import njit
 from detour.hosts.frames.addresses import to_text
@@ -25,6 +26,7 @@ from detour.hosts.frames.wire import (
     ICRC,
     IMMDT,
     IPV6,
+    MAX_HOPS_SAID,
     NH_HOP_BY_HOP,
     NH_UDP,
     OP_ACK,
@@ -43,6 +45,7 @@ from detour.hosts.frames.wire import (
     SACK,
     SACK_CE,
     SACK_DELAY,
+    SACK_HOPS,
     SACK_VERSION,
     UDP,
     icrc,
@@ -95,6 +98,7 @@ def _addresses(hs: Any, host: int, f: Any, buf: Any, o: int, length: int) -> int
     if f.end > o + length:
         return MALFORMED
     f.ce = 1 if (first >> 20) & 3 == CE else 0
+    f.hops = max(HOP_LIMIT - np.int64(buf[ip + 7]), 0)
     f.src_hi = load64(buf, ip + 8)
     f.src_lo = load64(buf, ip + 16)
     f.dst_hi = load64(buf, ip + 24)
@@ -195,6 +199,7 @@ def _ack(f: Any, buf: Any, at: int, body: int) -> int:
         return MALFORMED
     f.has_delay = 1 if flags & SACK_DELAY else 0
     f.ce = 1 if flags & SACK_CE else 0
+    f.hops = (np.int64(flags) >> SACK_HOPS) & MAX_HOPS_SAID
     f.trigger = load32(buf, at) & 0xFFFFFF
     f.count = buf[at + 4]
     f.base = load32(buf, at + 4) & 0xFFFFFF
@@ -220,8 +225,8 @@ def _probe(f: Any, buf: Any, at: int, size: int) -> int:
 # -- for Python ---------------------------------------------------------------------------------------------
 
 _FIELDS = {
-    IS_DATA: "opcode solicited qpn psn count va rkey length imm has_delay delay ce sport",
-    IS_ACK: "opcode qpn psn syndrome msn trigger count base bitmap has_delay delay ce sport",
+    IS_DATA: "opcode solicited qpn psn count va rkey length imm has_delay delay ce hops sport",
+    IS_ACK: "opcode qpn psn syndrome msn trigger count base bitmap has_delay delay ce hops sport",
     IS_PTM: "qpn psn cand has_delay delay ce sport",
     IS_PTR: "qpn psn cand reflected has_delay delay ce sport",
     IS_CNP: "opcode qpn ce sport",

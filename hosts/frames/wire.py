@@ -13,7 +13,8 @@
   transmission arrived.
 * **ACK** (UDP 4791, one for every data packet): BTH opcode 0x11, PSN = last one received in order | AETH 4
   (syndrome 0x1f, MSN = messages complete in order) | SACK 20 | ICRC. SACK: flags (bit 7: version, always 1;
-  bit 1: delay valid; bit 0: the packet was CE marked), PSN 3 of the packet that caused this ACK, its
+  bits 6 to 2: switches that the packet passed, by its hop limit, 31 for more; bit 1: delay valid; bit 0: the packet
+  was CE marked), PSN 3 of the packet that caused this ACK, its
   transmission count 1, first PSN of the bitmap 3, accumulated forward delay in ticks 4, bitmap 8 (bit i: first
   PSN + i has arrived).
 * **NAK**: the same with AETH syndrome 0x62 (remote access error), or 0x20 (receiver not ready: no room in the
@@ -65,6 +66,8 @@ OP_ACK, OP_WRITE_ONLY, OP_WRITE_ONLY_IMM, OP_CNP = 0x11, 0x0A, 0x0B, 0x81
 SYNDROME_ACK, SYNDROME_RNR, SYNDROME_SEQUENCE, SYNDROME_ACCESS = 0x1F, 0x20, 0x60, 0x62
 PROBE_MAGIC, PROBE_VERSION, PTM, PTR = 0x4454, 1, 1, 2
 SACK_VERSION, SACK_DELAY, SACK_CE = 0x80, 2, 1
+SACK_HOPS, MAX_HOPS_SAID = 2, 31
+"""where hops begin in the flags, and the most that fit"""
 SACK_BITS = 64
 SACK_BEHIND = 48
 """PSNs before the one that caused an ACK which the bitmap covers: ACKs that were lost lately are made up for"""
@@ -280,6 +283,7 @@ def write_ack(hs: Any, buf: Any, o: int, q: Any, m: Any, cum: int, base: int, bi
     store32(buf, at, (m.syndrome << 24) | (q.rcv_msn & 0xFFFFFF))
     at += AETH
     flags = SACK_VERSION | (SACK_DELAY if m.has_delay else 0) | (SACK_CE if m.ce else 0)
+    flags |= min(m.hops, MAX_HOPS_SAID) << SACK_HOPS
     store32(buf, at, (flags << 24) | (m.psn & PSN_MASK))
     store32(buf, at + 4, (m.count << 24) | (base & PSN_MASK))
     store32(buf, at + 8, m.delay)

@@ -11,7 +11,7 @@ from detour.hosts import cc
 from detour.hosts.frames.wire import unwrap
 from detour.hosts.jit import inner
 from detour.hosts.paths import delays, spray
-from detour.hosts.rows import candidate_row, cfg_row, slot_row, wqe_row
+from detour.hosts.rows import candidate_row, cfg_row, frame_row, slot_row, wqe_row
 from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_FREE, SLOT_LOST, TR_LERP, WC_SUCCESS
 from detour.hosts.transport import evidence, flight, rtt
 from detour.hosts.verbs.queues import complete
@@ -58,7 +58,7 @@ def acked(hs: Any, i: int, q: Any, seq: int, count: int, now: int) -> int:
     if not in_flight or (count >= 0 and count != s.count):
         q.st_spurious += 1
         if q.transport == TR_LERP and s.epoch == q.epoch:
-            _was_late(hs, i, q, s, in_flight, count)
+            _was_late(hs, i, q, s, in_flight, count, now)
     if s.epoch == q.epoch:
         q.last_progress = now
         q.epoch_rtos = 0
@@ -66,6 +66,10 @@ def acked(hs: Any, i: int, q: Any, seq: int, count: int, now: int) -> int:
     current = in_flight and s.epoch == q.epoch
     if current:
         empty = cfg_row(hs).empty_gain > 0 and delays.is_empty(cfg_row(hs), q.delay)
+        if q.cc == cc.CC_OWN:
+            f = frame_row(hs)
+            caused = seq == unwrap(f.trigger, q.snd_una) and s.count == f.count
+            cc.tell(cfg_row(hs), q, f, caused, now - s.sent)
         cc.on_acked(cfg_row(hs), q, s.size, s.txn, empty, now)
     flight.take(hs, i, q, index)
     known = count == s.count or (count < 0 and s.count == 0)
@@ -76,11 +80,11 @@ def acked(hs: Any, i: int, q: Any, seq: int, count: int, now: int) -> int:
 
 
 @inner
-def _was_late(hs: Any, i: int, q: Any, s: Any, in_flight: bool, count: int) -> None:
+def _was_late(hs: Any, i: int, q: Any, s: Any, in_flight: bool, count: int, now: int) -> None:
     """A packet of the current path that was declared lost has arrived after all: its last transmission, unless it was
     sent again since."""
     cfg = cfg_row(hs)
-    cc.on_spurious(cfg, q)
+    cc.on_spurious(cfg, q, now)
     newest = candidate_row(hs, i, s.cand).newest if spray.is_spraying(q) else q.newest_sent
     if not in_flight:
         evidence.note_late(cfg, q, s.sent, newest)

@@ -232,6 +232,7 @@ def _acknowledge(hs: Any, i: int, q: Any, f: Any, seq: int, syndrome: int) -> No
     m.ce = f.ce
     m.has_delay = f.has_delay
     m.delay = f.delay
+    m.hops = f.hops
     m.syndrome = syndrome
     m.sport = f.sport
 

@@ -23,9 +23,10 @@ from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.jit import njit
 from detour.hosts import cc, state
+from detour.hosts.cc.own import CongestionAlgorithm
 from detour.hosts.rows import cfg_row, qp_row
 from detour.hosts.state import NIL, QPS_RTS, Hosts, qp_numbers
-from detour.hosts.verbs import queues
+from detour.hosts.verbs import algorithms, queues
 from detour.hosts.verbs.verbs import (
     CQ,
     MR,
@@ -82,7 +83,7 @@ def connect_many(
     destinations: Sequence[int] | Int64Array,
     *,
     transport: Transport = Transport.LERP,
-    congestion_control: CongestionControl = CongestionControl.DCTCP,
+    congestion_control: CongestionControl | CongestionAlgorithm = CongestionControl.DCTCP,
     reordering: bool = False,
     telemetry: bool = True,
     ports: NDArray[Any] | None = None,
@@ -117,11 +118,11 @@ def connect_many(
     flows = Flows(device, rows[: len(src)], rows[len(src) :], _keys(device, dst))
     values = {
         "telemetry": int(telemetry),
-        "cc": int(congestion_control),
+        "cc": algorithms.number_of(congestion_control),
         "transport": int(transport),
         "in_order": int(transport is Transport.GO_BACK_N and not reordering),
     }
-    window = initial_cwnd or float(cc.initial_window(hs.cfg[0], int(congestion_control)))
+    window = initial_cwnd or float(cc.initial_window(hs.cfg[0], algorithms.number_of(congestion_control)))
     psn = np.random.default_rng([seed, 1]).integers(0, 1 << 24, (2, len(src)), dtype=np.int64)
     how = choice if (chosen.shape[1] > 1 if auto is None else auto) else PathChoice.FIXED
     if how >= PathChoice.SPRAYING:
@@ -132,6 +133,7 @@ def connect_many(
         _fill(device, flows.receiver, dst, flows.sender, src, psn[1], psn[0], values)
         _fill_candidates(hs, flows.sender, chosen, how)
         _fill_candidates(hs, flows.receiver, chosen[:, :1], PathChoice.FIXED)
+        algorithms.give(hs, rows, congestion_control)
         _start(hs, rows, window)
 
     device.call(change)

@@ -30,11 +30,12 @@ import numpy as np
 from detour.base.dataplane import MAX_FLOW_LABEL
 from detour.base.errors import DetourError
 from detour.hosts import cc, nic, state
+from detour.hosts.cc.own import CongestionAlgorithm
 from detour.hosts.frames.addresses import final_address, to_text, to_words
 from detour.hosts.paths import paths
 from detour.hosts.state import MAX_TIME, NIL, Hosts, generations, next_key, qp_numbers
 from detour.hosts.transport import multipath, timers
-from detour.hosts.verbs import queues
+from detour.hosts.verbs import algorithms, queues
 from detour.topo.address import ipv6_text, usid_address
 
 T = TypeVar("T")
@@ -427,7 +428,7 @@ class QPInitAttr:
 
     recv_cq: CQ | None = None
     psn: int | None = None
-    congestion_control: CongestionControl = CongestionControl.DCTCP
+    congestion_control: CongestionControl | CongestionAlgorithm = CongestionControl.DCTCP
     transport: Transport = Transport.LERP
     reordering: bool = False
     telemetry: bool = True
@@ -486,7 +487,7 @@ class QP:
                 "send_cq": self.cq.index,
                 "recv_cq": self.recv_cq.index,
                 "telemetry": int(self.attr.telemetry),
-                "cc": int(self.attr.congestion_control),
+                "cc": algorithms.number_of(self.attr.congestion_control),
                 "transport": int(self.attr.transport),
                 "in_order": int(self.attr.transport is Transport.GO_BACK_N and not self.attr.reordering),
                 "retry_ps": self._retry_ps,
@@ -557,6 +558,7 @@ class QP:
                 some = [Path(int(nic.random_below(hs.host[self.context.host], 1 << 15)))]
             self._set_candidates(some, PathChoice.FIXED if candidates is None else choice)
             cfg = hs.cfg[0]
+            algorithms.give(hs, np.array([self.index]), self.attr.congestion_control)
             window = self.attr.initial_cwnd or float(cc.initial_window(cfg, int(q["cc"])))
             cc.on_path(cfg, q, float(window), 0)
             q["state"] = state.QPS_RTS

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -27,7 +28,7 @@ from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
 from detour.control import schema
 from detour.control.entries import Plan, difference
-from detour.control.planner import plan
+from detour.control.planner import planner
 from detour.control.routes.adaptive import group_links
 from detour.control.routes.hashes import DETOUR_BIT, PATHS, probe_ports
 from detour.engine.clock import Virtual
@@ -39,12 +40,14 @@ from detour.fabric.footings.clock import VirtualClock
 from detour.fabric.footings.network import CableTerms, NetworkFabric, lay_cables
 from detour.fabric.footings.settings import FabricTerms
 from detour.fabric.footings.virtual.load import install, read_back, rewrite
+from detour.fabric.footings.virtual.own_program import OwnProgram
 from detour.fabric.footings.virtual.scheme import RunSettings, Scheme
 from detour.fabric.footings.virtual.watch import DeadlockFound, DeadlockWatch
+from detour.hosts.cc import algorithm
 from detour.hosts.config import HostConfig
 from detour.hosts.state import Hosts, make_hosts
 from detour.hosts.verbs.bulk import Flows, connect_many, path_packets, post_many
-from detour.hosts.verbs.verbs import CongestionControl, Device, PathChoice, Transport
+from detour.hosts.verbs.verbs import Device, PathChoice, Transport
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
 from detour.topo.topology import Link
@@ -78,11 +81,6 @@ _CHOICE = {
     "swap": PathChoice.SWAPPING,
     "bend": PathChoice.BENDING,
 }
-_CONTROL = {
-    "dctcp": CongestionControl.DCTCP,
-    "dcqcn": CongestionControl.DCQCN,
-    "fixed": CongestionControl.FIXED,
-}
 
 
 @lru_cache(maxsize=4)
@@ -104,14 +102,24 @@ class VirtualFabric(NetworkFabric):
     target = "virtual"
 
     def __init__(
-        self, topology: Topology, scheme: Scheme, settings: RunSettings | None = None, *, queue_pairs: int = 64
+        self,
+        topology: Topology,
+        scheme: Scheme,
+        settings: RunSettings | None = None,
+        *,
+        queue_pairs: int = 64,
+        own: OwnProgram | None = None,
     ) -> None:
-        """`queue_pairs`: connections that will be made at most.
+        """`queue_pairs`: connections that will be made at most. `own`: the program of all switches, in place of
+        fabric.p4.
 
         Raises:
-            DetourError: the scheme does not fit the topology, or a parameter is out of range.
+            DetourError: the scheme does not fit the topology, a parameter is out of range, or the program lacks what
+                planners write.
         """
-        self.scheme, self.settings = scheme, settings or RunSettings()
+        self._own = own
+        settings = settings or RunSettings()
+        self.scheme, self.settings = scheme, replace(settings, links=settings.links.of(topology))
         self.config = self.settings.host_config(scheme)
         terms = FabricTerms(scheme.policy, self.config, self.settings.links.rate_bps, self.settings.seed)
         hs = _make_hosts(topology, self.config, self.settings, queue_pairs)
@@ -146,7 +154,7 @@ class VirtualFabric(NetworkFabric):
 
     def _add_switches(self) -> None:
         name, entities = self._plan()
-        code = program(name)
+        code = program(name) if self._own is None else self._checked(self._own, name, entities)
         for switch in self.topology.switches:
             # Switches that share a register must not run apart from each other.
             domain = switch.group if self.scheme.routing == "adaptive" else -1
@@ -163,12 +171,18 @@ class VirtualFabric(NetworkFabric):
     def _plan(self) -> tuple[str, Plan]:
         """The P4 program of all switches, and their entries."""
         policy = self.scheme.policy
-        return policy.program, plan(self.topology, policy)
+        return policy.program, planner(self.scheme.planner)(self.topology, policy, NONE)
+
+    @staticmethod
+    def _checked(own: OwnProgram, name: str, entities: Plan) -> Program:
+        """The code of a program that is not ours, if it can hold the entries."""
+        if name != "fabric":
+            raise DetourError(f"the scheme runs {name}.p4; a program of one's own needs a scheme that runs fabric.p4")
+        own.files.require(entities)
+        return own.code
 
     def _cable(self, link: Link) -> CableTerms:
-        links = self.settings.links
-        delay = links.delay_ps(link.kind) if link.delay_ps is None else link.delay_ps
-        return round(links.speed_bps(link.kind) * link.speed), delay
+        return self.settings.links.rate_of(link), self.settings.links.delay_of(link)
 
     def _add_loss(self) -> None:
         for link in self.topology.links:
@@ -233,6 +247,7 @@ class VirtualFabric(NetworkFabric):
     def replan(self, failures: Failures) -> int:
         """Routes around failures, straight in the tables of all switches; returns the entries written. Links do not
         change (`apply_failures`)."""
+        plan = planner(self.scheme.planner)
         if self._held is None:
             self._held = plan(self.topology, self.scheme.policy, self.failures)
         wanted = plan(self.topology, self.scheme.policy, failures)
@@ -260,7 +275,7 @@ class VirtualFabric(NetworkFabric):
             ends[:, 0],
             ends[:, 1],
             transport=_TRANSPORT[self.scheme.transport],
-            congestion_control=_CONTROL[self.scheme.control],
+            congestion_control=algorithm(self.scheme.control),
             reordering=self.scheme.reorder,
             ports=ports,
             auto=self.scheme.paths in _CHOICE,

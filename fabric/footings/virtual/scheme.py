@@ -12,16 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from detour.base import doors
 from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
 from detour.base.times import US
+from detour.control.planner import SHORTEST_PATHS
 from detour.control.policy import MAX_LOSSLESS, Amount, Ecn, Policy, RedMarking, Routing, StepMarking
 from detour.engine.buffers import Buffers, headroom
+from detour.hosts import cc
 from detour.hosts.config import LITERAL_LOSS, HostConfig
-from detour.topo.topology import Link
+from detour.topo.topology import Link, Topology
 
 TransportName: TypeAlias = Literal["lerp", "gbn"]
-Control: TypeAlias = Literal["dctcp", "dcqcn", "fixed"]
+Control: TypeAlias = str
+"""what `hosts.cc.algorithm` knows: `dctcp`, `dcqcn`, `fixed`, or one of one's own"""
 PathControl: TypeAlias = Literal[
     "telemetry", "shortest", "detour", "pinned", "spray", "oblivious", "valiant", "reps", "swap", "bend"
 ]
@@ -29,23 +33,30 @@ PathControl: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class LinkSettings:
-    """Rate of every link, and delays by the kind of link. `switch_rate_bps`: of those between switches, if they are not
-    like hosts' (0: they are). `overhead_bytes`: what a frame takes on a link beside its own
-    bytes; Ethernet's preamble and gap are 20 (IEEE 802.3), and 0 is a link that knows neither."""
+    """The rate of which links' speeds are multiples, and delays by the kind of link, where the topology says nothing.
+    `overhead_bytes`: what a frame takes on a link beside its own bytes; Ethernet's preamble and gap are 20 (IEEE
+    802.3), and 0 is a link that knows neither."""
 
     rate_bps: int = 100_000_000_000
     host_delay_ps: int = US
     local_delay_ps: int = US
     global_delay_ps: int = US
     overhead_bytes: int = 0
-    switch_rate_bps: int = 0
 
-    def speed_bps(self, kind: str) -> int:
-        """The rate of a link of kind `host`, `local` or `global`."""
-        return self.rate_bps if kind == "host" else self.switch_rate_bps or self.rate_bps
+    def of(self, topology: Topology) -> LinkSettings:
+        """The same for a topology, which may say by itself what its rate is."""
+        return replace(self, rate_bps=topology.rate_bps or self.rate_bps)
+
+    def rate_of(self, link: Link) -> int:
+        """Bits a second."""
+        return round(self.rate_bps * link.speed)
+
+    def delay_of(self, link: Link) -> int:
+        """In ps."""
+        return self.delay_ps(link.kind) if link.delay_ps is None else link.delay_ps
 
     def delay_ps(self, kind: str) -> int:
-        """Of a link of kind `host`, `local` or `global`."""
+        """Of a link of kind `host`, `local` or `global` that says nothing."""
         return {"host": self.host_delay_ps, "local": self.local_delay_ps, "global": self.global_delay_ps}[kind]
 
     @property
@@ -78,9 +89,7 @@ class SwitchMemory:
         Raises:
             DetourError: PFC without headroom, or headroom beyond what there is.
         """
-        room = headroom(
-            max(links.rate_bps, links.switch_rate_bps), links.longest_ps, PACKET_BYTES, links.overhead_bytes
-        )
+        room = headroom(links.rate_bps, links.longest_ps, PACKET_BYTES, links.overhead_bytes)
         return Buffers(
             self.port_bytes * ports,
             lossless=lossless,
@@ -101,7 +110,7 @@ class Scheme:
     `channels`: virtual channels, one more with every global hop, or in FC+ the lossless priorities; `guarded`: a single
     one as well has a class behind it for packets that would close a circle (`expander.rising`). `reorder`: the receiver
     puts packets in order before it looks at them. `threshold`: T of PiggyBack's rule, in packets. `hosts`: changes to
-    `HostConfig`, as pairs of name and value.
+    `HostConfig`, as pairs of name and value. `planner`: who makes the switches' entries (`control.planner`).
     """
 
     name: str
@@ -116,6 +125,7 @@ class Scheme:
     reorder: bool = False
     threshold: int = 0
     hosts: tuple[tuple[str, Any], ...] = ()
+    planner: str = SHORTEST_PATHS
 
     def __post_init__(self) -> None:
         if not 1 <= self.channels <= MAX_LOSSLESS:
@@ -144,6 +154,14 @@ class Scheme:
             threshold=self.threshold if self.routing == "adaptive" else 0,
             channels=self.channels if self.channels > 1 or self.guarded else 0,
         )
+
+    def with_control(self, text: str) -> Scheme:
+        """The same with another congestion control (`hosts.cc.algorithm`).
+
+        Raises:
+            DetourError: there is none of that name.
+        """
+        return replace(self, control=cc.pinned(text))
 
     def with_threshold(self, packets: int) -> Scheme:
         """The same with another T."""
@@ -244,19 +262,32 @@ _ALIASES = {"telemetrygbn-dcqcn": TELEMETRY_GBN}
 """names that were given before"""
 
 
+def _adopt(name: str, found: Any) -> Scheme:
+    """Another's scheme, or a function that makes one, called by what it was asked for and the state of its file."""
+    made = found if isinstance(found, Scheme) or not callable(found) else doors.call(name, found)
+    if not isinstance(made, Scheme):
+        raise DetourError(f"{name} is a {type(made).__name__}, and not a Scheme or a function that returns one")
+    return replace(made, name=doors.pinned(name))
+
+
+SCHEME_REGISTRY: doors.Registry[Scheme] = doors.Registry(
+    "schemes", "scheme", {known.name: known for known in (*SCHEMES.values(), *OTHERS)}, _adopt, any_case=True
+)
+
+
 def scheme(name: str) -> Scheme:
-    """One of the four schemes, or one of `OTHERS`, by its name, in any case.
+    """One of the four schemes, or one of `OTHERS`, by its name, in any case; of an installed package, or
+    `FILE.py:NAME`.
 
     Raises:
         DetourError: there is no such scheme.
     """
-    for known in (*SCHEMES.values(), *OTHERS):
-        if known.name.lower() == name.lower():
-            return known
-    if name.lower() in _ALIASES:
-        return _ALIASES[name.lower()]
-    names = [*SCHEMES, *(other.name for other in OTHERS)]
-    raise DetourError(f"there is no scheme {name!r}; allowed: all, {', '.join(names)}")
+    known = _ALIASES.get(name.lower())
+    if known is not None:
+        return known
+    if not SCHEME_REGISTRY.knows(name):
+        raise DetourError(f"there is no scheme {name!r}; {doors.near(name, ('all', *SCHEME_REGISTRY.names()))}")
+    return SCHEME_REGISTRY.find(name)
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,10 @@ from detour.control.expander.demand import all_to_all, near_worst, upper_bound
 from detour.control.expander.proof import prove
 from detour.control.expander.routes import PathPolicy, compute
 from detour.control.expander.throughput import throughput
-from detour.control.graph_files import absolute, network_from, read_graph, topology_from
+from detour.control.graph_files import network_from, read_graph
 from detour.control.policy import Policy
 from detour.control.routes.queueing import plan_channels
+from detour.control.topology_files import absolute, open_topology
 from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, scheme_of
 from detour.topo.expander.given import expander_of_graph, expander_of_topology
@@ -71,7 +72,7 @@ def test_the_spec_names_the_file_as_it_was(tmp_path: Path) -> None:
     text = written(house(), tmp_path, "edges")
     first = read_graph(text)
     assert read_graph(first.spec) == first
-    assert topology_from(first.spec) == first.topology
+    assert open_topology(first.spec) == first.topology
     assert expander_of_topology(first.topology).layer.tolist() == first.layer.tolist()
     (tmp_path / "house.edges").write_text("a b\nb c\n")
     assert read_graph(text) != first
@@ -134,7 +135,7 @@ def test_any_connected_graph_is_routed_and_cannot_deadlock(n: int, p: float, see
 
 
 def test_switches_of_a_file_guard_their_classes(tmp_path: Path) -> None:
-    topology = topology_from(written(house(), tmp_path, "graphml"))
+    topology = open_topology(written(house(), tmp_path, "graphml"))
     entries = [list(plan_channels(topology, s, Policy(valiant=False, channels=1))) for s in topology.switches]
     assert any(entries)
 

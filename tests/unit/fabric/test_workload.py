@@ -39,7 +39,9 @@ def test_a_number_of_pairs() -> None:
     assert len(set(some)) == 100
     with pytest.raises(DetourError, match="1 to 64 pairs"):
         pairs_of(D1, "adv1", 1, 65)
-    with pytest.raises(DetourError, match="no traffic pattern 'adv3'; allowed: adv1, adv2, unf"):
+    with pytest.raises(
+        DetourError, match=r"no traffic pattern 'adv3'; did you mean adv1 or adv2\? allowed: adv1, adv2, unf"
+    ):
         pairs_of(D1, "adv3")
     with pytest.raises(DetourError, match="has one"):
         pairs_of(parse_topology("leaf-spine:leaves=2,spines=2,hosts=2"), "adv1")
@@ -102,3 +104,26 @@ def test_files_that_cannot_be_used(tmp_path: File) -> None:
     (tmp_path / "a").touch()
     with pytest.raises(DetourError, match="No such file"):
         FileSink(tmp_path / "a", tmp_path / "no" / "folder")
+
+
+OWN = """
+def backwards(topology, rng):
+    last = len(topology.hosts) - 1
+    pairs = [(host, last - host) for host in range(last // 2)]
+    rng.shuffle(pairs)
+    return pairs
+
+def to_itself(topology, rng):
+    return [(0, 0)]
+"""
+
+
+def test_a_pattern_of_ones_own(tmp_path: File) -> None:
+    path = tmp_path / "own.py"
+    path.write_text(OWN)
+    pairs = pairs_of(D1, f"{path}:backwards", 3)
+    assert sorted(pairs) == [(host, 71 - host) for host in range(35)]
+    assert pairs == pairs_of(D1, f"{path}:backwards", 3) != pairs_of(D1, f"{path}:backwards", 4)
+    assert len(pairs_of(D1, f"{path}:backwards", 3, 5)) == 5
+    with pytest.raises(DetourError, match=r"\(0, 0\) is no pair of two of the 72 hosts"):
+        pairs_of(D1, f"{path}:to_itself")

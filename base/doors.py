@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Doors for what others bring: topologies, patterns, schemes, congestion control, workloads, planners.
+
+A `Registry` finds one of them by its name: a name of detour's own, an entry point of an installed package (group
+`detour.topologies` and so on), or `FILE.py:NAME`, an attribute of a file. What is built in goes through the same door:
+it is the value, or the text `package.module:attribute` of an entry point, by which it is imported when asked for.
+
+Behind any of these names values may follow: `NAME:key=value,key=value` (`split`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Generic, TypeVar
+
+from detour.base.errors import DetourError
+
+T = TypeVar("T")
+
+_IN_FILE = re.compile(
+    r"(?P<file>.*?\.py)(:(?P<name>[^:=,/#]*))?(#(?P<digest>[0-9a-f]{16}))?(:(?P<rest>.*))?", re.DOTALL
+)
+_PREFIX = "detour_file_"
+_MODULES: dict[Path, tuple[str, ModuleType]] = {}
+
+
+class Registry(Generic[T]):
+    """Things of one kind, by name. See the module."""
+
+    def __init__(
+        self,
+        plural: str,
+        what: str,
+        built_in: Mapping[str, T | str],
+        adopt: Callable[[str, Any], T],
+        *,
+        any_case: bool = False,
+    ) -> None:
+        """`plural`: behind `detour.` in the name of the group; `what`: one of them, in errors. `adopt(name, found)`
+        turns what others bring into a T, or raises `DetourError`. `any_case`: names of detour's own count in any."""
+        self.plural, self.what, self.group = plural, what, f"detour.{plural.replace(' ', '_')}"
+        self._built_in, self._adopt, self._any_case = dict(built_in), adopt, any_case
+
+    @property
+    def built_in(self) -> tuple[str, ...]:
+        """Names of detour's own."""
+        return tuple(self._built_in)
+
+    def names(self) -> tuple[str, ...]:
+        """Names of detour's own, then those of installed packages."""
+        return (*self._built_in, *sorted({point.name for point in self._installed()} - self._built_in.keys()))
+
+    def knows(self, name: str) -> bool:
+        """Whether `find` would look at anything; it may still be wrong in itself."""
+        return in_file(name) or self._own_name(name) is not None or any(p.name == name for p in self._installed())
+
+    def find(self, name: str) -> T:
+        """What has that name.
+
+        Raises:
+            DetourError: there is none; the file or package cannot be imported; it is no such thing.
+        """
+        if in_file(name):
+            return self._adopt(name, load(name, self.what))
+        own = self._own_name(name)
+        if own is not None:
+            value: Any = self._built_in[own]
+            return EntryPoint(own, value, self.group).load() if isinstance(value, str) else value
+        return self._adopt(name, self._of_package(name))
+
+    def _own_name(self, name: str) -> str | None:
+        if not self._any_case:
+            return name if name in self._built_in else None
+        return next((own for own in self._built_in if own.casefold() == name.casefold()), None)
+
+    def _installed(self) -> tuple[EntryPoint, ...]:
+        return tuple(entry_points(group=self.group))
+
+    def _of_package(self, name: str) -> Any:
+        found = {point.value: point for point in self._installed() if point.name == name}
+        if not found:
+            raise DetourError(
+                f"there is no {self.what} {name!r}; {near(name, self.names())}, and FILE.py:NAME for one of your own"
+            )
+        if len(found) > 1:
+            raise DetourError(
+                f"{self.what} {name!r}: {' and '.join(sorted(found))} of installed packages both claim it"
+            )
+        point = next(iter(found.values()))
+        package = point.dist.name if point.dist is not None else "a package"
+        with blaming(f"{self.what} {name!r}, {point.value} of {package}"):
+            return point.load()
+
+
+def in_file(text: str) -> bool:
+    """Whether a name is of the form FILE.py:NAME."""
+    found = _IN_FILE.fullmatch(text)
+    return found is not None and found["rest"] is None
+
+
+def split(text: str) -> tuple[str, str]:
+    """A name and what follows behind its colon ("" for nothing)."""
+    found = _IN_FILE.fullmatch(text.strip())
+    if found is None:
+        name, _, rest = text.partition(":")
+        return name.strip(), rest
+    end = found.end() if found["rest"] is None else found.start("rest") - 1
+    return found.string[:end], found["rest"] or ""
+
+
+def absolute(text: str) -> str:
+    """The same text for a process that may be in another folder."""
+    found = _IN_FILE.fullmatch(text.strip())
+    return text if found is None else f"{Path(found['file']).absolute()}{text.strip()[found.end('file') :]}"
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """`did you mean this? allowed: ...`, for errors."""
+    known = list(names)
+    like = difflib.get_close_matches(name.casefold(), [one.casefold() for one in known], 2)
+    close = [one for one in known if one.casefold() in like]
+    return (f"did you mean {' or '.join(close)}? " if close else "") + f"allowed: {', '.join(known) or 'none'}"
+
+
+def load(text: str, what: str = "what is named") -> Any:
+    """The attribute that FILE.py:NAME names. A file is executed once, and again when it has changed. With a digest
+    behind it (`pinned`) a file that has changed is refused.
+
+    Raises:
+        DetourError: no such file, no such name, it has changed, or what its code raised, with the line.
+    """
+    found = _IN_FILE.fullmatch(text)
+    if found is None or found["rest"] is not None:
+        raise DetourError(f"{text!r} is not of the form FILE.py:NAME")
+    path, name = Path(found["file"]), found["name"]
+    if found["digest"] not in (None, _digest(_content(path))):
+        raise DetourError(f"{path} has changed since {text!r} was its state")
+    module = _module(path)
+    public = [key for key in vars(module) if not key.startswith("_") and _is_its_own(module, key)]
+    if not name:
+        raise DetourError(f"{text}: which {what} of it? Say {path}:NAME; {near('', public)}")
+    if not hasattr(module, name):
+        raise DetourError(f"{path} has no {name!r}; {near(name, public)}")
+    return getattr(module, name)
+
+
+def _is_its_own(module: ModuleType, key: str) -> bool:
+    value = getattr(module, key)
+    if inspect.isclass(value) or callable(value):
+        return getattr(value, "__module__", None) == module.__name__
+    return not inspect.ismodule(value) and type(value).__module__ != "__future__"
+
+
+def pinned(text: str) -> str:
+    """FILE.py:NAME with a digest of the file, by which results of other versions are told apart; other names as they
+    are.
+
+    Raises:
+        DetourError: the file cannot be read.
+    """
+    found = _IN_FILE.fullmatch(text)
+    if found is None or found["digest"] is not None:
+        return text
+    return f"{found['file']}:{found['name']}#{_digest(_content(Path(found['file'])))}"
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise DetourError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _module(path: Path) -> ModuleType:
+    content, where = _content(path), path.absolute()
+    digest = _digest(content)
+    known = _MODULES.get(where)
+    if known is not None and known[0] == digest:
+        return known[1]
+    # A name by which pickled values find it again, and the file's folder as with `python FILE.py`.
+    name = f"{_PREFIX}{path.stem}_{hashlib.sha256(bytes(where)).hexdigest()[:8]}"
+    module = ModuleType(name)
+    module.__file__ = str(where)
+    before = sys.modules.get(name)
+    sys.modules[name] = module
+    sys.path.insert(0, str(where.parent))
+    try:
+        with blaming(str(path)):
+            exec(compile(content, str(where), "exec"), vars(module))
+    except BaseException:
+        del sys.modules[name]
+        if before is not None:
+            sys.modules[name] = before
+        raise
+    finally:
+        sys.path.remove(str(where.parent))
+    _MODULES[where] = (digest, module)
+    return module
+
+
+@contextmanager
+def blaming(what: str) -> Iterator[None]:
+    """What code of others raises inside becomes one line that says where: `what`, line and error.
+
+    Raises:
+        DetourError: that line; a `DetourError` of the code goes through as it is.
+    """
+    try:
+        yield
+    except (DetourError, KeyboardInterrupt):
+        raise
+    except SyntaxError as error:
+        elsewhere = "" if error.filename in _files() else f"{error.filename}, "
+        raise DetourError(f"{what}: {elsewhere}line {error.lineno}: {error.msg}") from error
+    except SystemExit as error:
+        raise DetourError(f"{what}: it ended the program ({error})") from error
+    except Exception as error:
+        text = " ".join(str(error).split())
+        raise DetourError(f"{what}: {_line(error)}{type(error).__name__}{': ' if text else ''}{text}") from error
+
+
+def _line(error: BaseException) -> str:
+    """`line 12: `, of the last file that `load` has executed; "" if none has a part in it."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in _files()]
+    return f"line {frames[-1].lineno}: " if frames else ""
+
+
+def _files() -> set[str]:
+    return {str(module.__file__) for name, module in list(sys.modules.items()) if name.startswith(_PREFIX)}
+
+
+def function_of(name: str, found: Any, of: str) -> Callable[..., Any]:
+    """What is found, if it can be called. `of`: what it is to take, in words.
+
+    Raises:
+        DetourError: it cannot.
+    """
+    if not callable(found):
+        raise DetourError(f"{name} is a {type(found).__name__}, and not a function of {of}")
+    return found
+
+
+def call(what: str, function: Callable[..., Any], **values: Any) -> Any:
+    """Calls what others have written, with values that its signature takes.
+
+    Raises:
+        DetourError: a value is missing or not known, or what the function raised, with the line.
+    """
+    try:
+        inspect.signature(function).bind(**values)
+    except TypeError as error:
+        raise DetourError(f"{what}: {error}; it takes {parameters_text(function)}") from None
+    with blaming(what):
+        return function(**values)
+
+
+def parameters_text(function: Callable[..., Any]) -> str:
+    """`x=, y=, [seed=]`, or `no parameters`."""
+    found = [
+        f"{p.name}=" if p.default is p.empty else f"[{p.name}=]"
+        for p in inspect.signature(function).parameters.values()
+        if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
+    ]
+    return ", ".join(found) or "no parameters"
+
+
+def values_of(text: str, rest: str) -> dict[str, Any]:
+    """`key=value,key=value` behind a name: whole numbers, other numbers and words, as they look.
+
+    Raises:
+        DetourError: a part is not of that form, or a key is there twice.
+    """
+    found: dict[str, Any] = {}
+    for part in rest.split(",") if rest.strip() else []:
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (key.isidentifier() and equals and value):
+            raise DetourError(f"{text!r}: {part.strip()!r} is not of the form key=value")
+        if key in found:
+            raise DetourError(f"{text!r}: {key} is given twice")
+        found[key] = _value(value)
+    return found
+
+
+def _value(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

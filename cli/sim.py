@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sim`: any topology, scheme and workload in virtual time."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from detour.base.errors import DetourError
+from detour.cli.output import Page, present, timed_bar
+from detour.cli.parser import Parser, command
+
+if TYPE_CHECKING:
+    from detour.experiments.sim.plan import SimPlan
+    from detour.experiments.sim.results import SimResult
+    from detour.experiments.sim.run import SimProgress, SimRun
+    from detour.experiments.sim.settings import SimOptions
+
+_SHOWN_STEPS = 16
+
+
+def register(commands: Any) -> None:
+    """Adds this command."""
+    text = "run a workload on any topology in virtual time: completion times, slowdown, use of links"
+    sim = command(commands, "sim", text, _sim)
+    sim.add_argument(
+        "scenario", nargs="?", type=Path, metavar="SCENARIO", help="a YAML file that says it all (docs/sim.md)"
+    )
+    _what(sim)
+    _fabric(sim)
+    sim.add_argument(
+        "--place", action="store_true", help="twice, with a placement's paths and with ECMP's: how much faster it is"
+    )
+    sim.add_argument(
+        "--plot", type=Path, nargs="?", const=Path("sim.png"), metavar="FILE", help="draw it all (sim.png; .svg, .pdf)"
+    )
+    sim.add_argument("--out", type=Path, metavar="DIR", help="write flows.csv, result.json and report.html there")
+
+
+def _what(sim: Parser) -> None:
+    sim.add_argument("--topo", metavar="T", help="like leaf-spine:leaves=4,spines=4,hosts=8, d1, a file, FILE.py:NAME")
+    sim.add_argument(
+        "--workload",
+        metavar="W",
+        help="a pattern (permutation:bytes=1e6), a collective (ring:bytes=1e8), a job file, a flow file, FILE.py:NAME",
+    )
+    sim.add_argument("--scheme", metavar="S", help="transport, choice of paths, congestion control (SprayLERP)")
+    sim.add_argument(
+        "--cc", metavar="C", help="another congestion control than the scheme's: dctcp, dcqcn, fixed, FILE.py:NAME"
+    )
+    sim.add_argument("--program", metavar="P4INFO,JSON", help="a P4 program of your own in all switches")
+    sim.add_argument(
+        "--connections",
+        metavar="N",
+        help="of two hosts at most, for messages of jobs (1); flows have their own",
+    )
+    sim.add_argument(
+        "--duration", metavar="TIME", help="virtual time after which the run ends, like 2ms (when all is delivered)"
+    )
+    sim.add_argument("--seed", metavar="N", help="of all that is random (1)")
+
+
+def _fabric(sim: Parser) -> None:
+    sim.add_argument("--rate", metavar="RATE", help="of links (100G)")
+    sim.add_argument("--delay", metavar="TIME", help="of links (1us)")
+    sim.add_argument("--buffer", metavar="BYTES", help="packet memory for each port of a switch, shared (375k)")
+    sim.add_argument("--loss", metavar="FRACTION", help="of frames on links between switches (0)")
+    sim.add_argument("--ecn", metavar="K|KMIN,KMAX,PMAX|off", help="thresholds in bytes (the scheme's)")
+    sim.add_argument(
+        "--fail", action="append", default=[], metavar="LINK@TIME", help="goes down then, like s0-s4@50us; repeatable"
+    )
+    sim.add_argument(
+        "--reroute-after", metavar="TIME", help="the controller routes around a failure so long after it (never)"
+    )
+
+
+def _sim(options: argparse.Namespace) -> None:
+    from detour.experiments.sim import report
+    from detour.experiments.sim.results import by_size, result_of
+    from detour.experiments.sim.run import run_workload
+
+    report.check_folder(options.out)
+    report.check_plot(options.plot)
+    plan = _plan(options)
+    if options.place:
+        _place(options, plan)
+        return
+    with timed_bar("sim", options.json) as update:
+        run = run_workload(plan.topology, plan.workload, plan.settings, _meter(update, plan))
+    _files(options, run)
+    result = result_of(run)
+    present(result, options, lambda page: show_sim(page, run, result, by_size(run)))
+
+
+def _plan(options: argparse.Namespace) -> SimPlan:
+    from dataclasses import fields
+
+    from detour.experiments.sim.placed import PLACED_SCHEME
+    from detour.experiments.sim.plan import plan_of
+    from detour.experiments.sim.scenario import read_scenario
+    from detour.experiments.sim.settings import SimOptions
+
+    said: dict[str, Any] = {each.name: getattr(options, each.name) for each in fields(SimOptions)}
+    said["fail"] = tuple(options.fail)
+    given = SimOptions(**said)
+    if options.scenario is None:
+        return plan_of(_named(given, options, PLACED_SCHEME))
+    scenario = read_scenario(options.scenario)
+    with scenario.blaming(given):
+        return plan_of(_named(scenario.under(given), options, PLACED_SCHEME))
+
+
+def _named(said: SimOptions, options: argparse.Namespace, scheme: str) -> SimOptions:
+    """With the scheme that placements need, if none is named."""
+    from dataclasses import replace
+
+    return replace(said, scheme=scheme) if options.place and said.scheme is None else said
+
+
+def _place(options: argparse.Namespace, plan: SimPlan) -> None:
+    from detour.experiments.sim.placed import placed_result, run_both
+
+    if plan.settings.failures:
+        raise DetourError("--place is for whole fabrics: nobody places again when a link fails; leave --fail out")
+    with timed_bar("sim", options.json) as update:
+        ecmp, placed = run_both(plan, _meter(update, plan))
+    _files(options, placed)
+    result = placed_result(ecmp, placed)
+    present(result, options, lambda page: _show_placed(page, ecmp, placed))
+
+
+def _files(options: argparse.Namespace, run: SimRun) -> None:
+    from detour.experiments.sim import report
+
+    if options.out:
+        report.write(options.out, run)
+    if options.plot:
+        report.plot(options.plot, run)
+
+
+def _meter(update: Callable[[float, float, str], None], plan: SimPlan) -> SimProgress:
+    """How far a run is: by bytes, or by time where that is further."""
+    begun, total = time.monotonic(), max(plan.workload.graph.message_bytes, 1)
+    duration_ps = plan.settings.duration_ps
+
+    def report(arrived: float, seconds: float) -> None:
+        passed = max(time.monotonic() - begun, 1e-9)
+        fraction = arrived / total
+        if duration_ps is not None:
+            fraction = max(fraction, seconds * 1e12 / duration_ps)
+        update(fraction, 1.0, f"{arrived / passed / 1e6:.0f} MB/s, {seconds * 1e6:.0f} us")
+
+    return report
+
+
+def _head(page: Page, run: SimRun) -> None:
+    page.print(f"{run.workload.text} on {run.topology.spec}")
+    page.print(f"{run.settings.scheme.name}, {run.settings.links.rate_bps / 1e9:g} Gb/s")
+
+
+def show_sim(page: Page, run: SimRun, result: SimResult, bins: list[Any]) -> None:
+    """Tables, and what happened in sentences."""
+    from detour.base.quantities import time_text
+    from detour.cli.output import bytes_text
+    from detour.experiments.sim.tables import sim_tables
+
+    _head(page, run)
+    page.tables(sim_tables(result, bins, _SHOWN_STEPS))
+    missing = result.bytes - result.delivered_bytes
+    page.print(
+        f"{result.completed} of {result.flows} flows complete, {bytes_text(result.delivered_bytes)} delivered"
+        + (f", {bytes_text(missing)} missing," if missing else "")
+        + f" in {time_text(run.end_ps)} of virtual time"
+    )
+    page.print(
+        f"{result.wire_gbps:.1f} Gb/s of data frames at the hosts, {result.drops} frames lost, "
+        f"{int(run.counts.retransmitted.sum())} sent again"
+    )
+    if run.stuck:
+        page.print(run.stuck)
+
+
+def _show_placed(page: Page, ecmp: SimRun, placed: SimRun) -> None:
+    """Steps both ways, and all of it."""
+    from detour.experiments.sim.placed import all_of_it, compared_steps
+    from detour.experiments.sim.results import result_of
+    from detour.experiments.sim.tables import placed_table
+
+    _head(page, placed)
+    steps = compared_steps(result_of(ecmp).steps, result_of(placed).steps)
+    whole = all_of_it(ecmp, placed)
+    page.table(placed_table([*steps[:_SHOWN_STEPS], whole]))
+    if len(steps) > _SHOWN_STEPS:
+        page.print(f"the first {_SHOWN_STEPS} of {len(steps)} steps; --json has all")
+    if whole.faster is not None:
+        page.print(f"a placement makes it {whole.faster:.2f} times as fast as ECMP's hashes do")

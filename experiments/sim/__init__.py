@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour sim`: any topology, scheme and workload in virtual time, and what becomes of every flow."""

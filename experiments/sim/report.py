@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of a run: flows.csv, flows.parquet where pyarrow is installed, result.json and report.html."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.base.records import as_json
+from detour.base.times import US
+from detour.experiments.sim import figures
+from detour.experiments.sim.page import page
+from detour.experiments.sim.results import by_size, flow_times, result_of
+from detour.experiments.sim.run import SimRun
+from detour.experiments.sim.settings import failure_text
+
+_SUFFIXES = (".png", ".svg", ".pdf")
+
+
+def check_folder(folder: Path | None) -> None:
+    """Refuses a folder that cannot be written, before anything runs.
+
+    Raises:
+        DetourError: it is no folder, or neither it nor the one that it would be in exists.
+    """
+    if folder is None:
+        return
+    if folder.exists() and not folder.is_dir():
+        raise DetourError(f"--out {folder}: that is a file, not a folder")
+    place = folder if folder.exists() else folder.absolute().parent
+    if not place.is_dir():
+        raise DetourError(f"--out {folder}: there is no folder {place}")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise DetourError(f"--out {folder}: {place} cannot be written to")
+    _needs_matplotlib("--out")
+
+
+def check_plot(file: Path | None) -> None:
+    """The same for a picture.
+
+    Raises:
+        DetourError: its suffix is none of a plot, or its folder does not exist.
+    """
+    if file is None:
+        return
+    if file.suffix not in _SUFFIXES:
+        raise DetourError(f"--plot {file}: plots are written as {', '.join(_SUFFIXES)}")
+    if not file.absolute().parent.is_dir():
+        raise DetourError(f"--plot {file}: there is no folder {file.absolute().parent}")
+    _needs_matplotlib("--plot")
+
+
+def _needs_matplotlib(option: str) -> None:
+    if importlib.util.find_spec("matplotlib") is None:
+        raise DetourError(f"{option} needs matplotlib: pip install 'detour-fabric[plot]'")
+
+
+def write(folder: Path, run: SimRun) -> None:
+    """Writes all files.
+
+    Raises:
+        DetourError: one cannot be written.
+    """
+    columns = flow_columns(run)
+    try:
+        folder.mkdir(exist_ok=True)
+        _write_csv(folder / "flows.csv", columns)
+        if importlib.util.find_spec("pyarrow") is not None:
+            _write_parquet(folder / "flows.parquet", columns)
+        (folder / "result.json").write_text(json.dumps(document(run), indent=1) + "\n")
+        (folder / "report.html").write_text(page(run, document(run)))
+    except OSError as error:
+        raise DetourError(f"{error.filename}: {error.strerror}") from None
+
+
+def plot(file: Path, run: SimRun) -> None:
+    """Draws completion times and slowdowns.
+
+    Raises:
+        DetourError: no flow is complete, or the file cannot be written.
+    """
+    figures.draw(file, run)
+
+
+def flow_columns(run: SimRun) -> dict[str, np.ndarray]:
+    """Columns of flows.csv, (messages,) each; what did not happen is not a number. Where messages share connections,
+    what connections count is left out."""
+    complete, times, slowdowns = flow_times(run)
+    message, graph = np.flatnonzero(run.graph.is_message), run.graph
+    found = {
+        "source": graph.tasks["source"][message],
+        "target": graph.tasks["destination"][message],
+        "bytes": graph.tasks["bytes"][message],
+        "start_us": _times_us(run.tasks.sent_ps[message]),
+        "fct_us": _spread(len(graph), complete, times)[message],
+        "ideal_us": run.ideal.task_ps[message] / US,
+        "slowdown": _spread(len(graph), complete, slowdowns)[message],
+    }
+    if not run.workload.flows:
+        names = np.array([*graph.steps, ""])
+        return {"step": names[graph.tasks["step"][message]], **found}
+    lane, counts = run.tasks.lane[message], run.counts
+    for name in ("delivered", "packets", "retransmitted", "duplicates", "marked", "held_peak"):
+        found[name] = np.where(lane >= 0, getattr(counts, name)[lane], 0)
+    return found | {"mean_queuing_us": np.where(lane >= 0, counts.delay_ps[lane] / US, np.nan)}
+
+
+def _times_us(ps: np.ndarray) -> np.ndarray:
+    return np.where(ps >= 0, ps / US, np.nan)
+
+
+def _spread(count: int, which: np.ndarray, values: np.ndarray) -> np.ndarray:
+    found = np.full(count, np.nan)
+    found[which] = values
+    return found
+
+
+def _write_csv(file: Path, columns: dict[str, np.ndarray]) -> None:
+    with file.open("w", newline="") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(columns)
+        texts = [[_cell(value) for value in column.tolist()] for column in columns.values()]
+        writer.writerows(zip(*texts, strict=True))
+
+
+def _cell(value: float | str) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return "" if value != value else f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def _write_parquet(file: Path, columns: dict[str, np.ndarray]) -> None:
+    import pyarrow  # type: ignore[import-not-found]
+    import pyarrow.parquet  # type: ignore[import-not-found]
+
+    pyarrow.parquet.write_table(pyarrow.table(columns), file)
+
+
+def document(run: SimRun) -> dict[str, Any]:
+    """result.json: what `--json` prints, what was run, and slowdowns by size."""
+    settings = run.settings
+    return as_json(result_of(run)) | {
+        "topology": run.topology.spec,
+        "workload": run.workload.text,
+        "scheme": settings.scheme.name,
+        "congestion_control": settings.scheme.control,
+        "seed": settings.seed,
+        "rate_gbps": settings.links.rate_bps / 1e9,
+        "loss": settings.loss,
+        "failures": [failure_text(run.topology, one) for one in settings.failures],
+        "deadlock": run.stuck,
+        "by_size": as_json(by_size(run)),
+    }

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run of `detour sim`: a fabric in virtual time that executes a graph of tasks, and failures at their times.
+
+Flows are a graph in which nothing waits: each gets a connection of its own, as in ns-3's RDMA models. Messages of jobs
+keep the connections of their two hosts. The same topology, workload, settings and seed give the same run, to the
+picosecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.arrays import Int64Array
+from detour.base.errors import DetourError
+from detour.experiments.sim.sampling import LinkSeries, Sampler
+from detour.experiments.sim.settings import SimSettings, TimedFailure
+from detour.experiments.sim.workloads import SimWorkload
+from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.fabric.traffic.steered import steer
+from detour.fabric.traffic.tasks import TaskResult, TaskRun, connections_of
+from detour.fabric.workloads.ideal import IdealTimes, ideal_ps, wire_terms
+from detour.fabric.workloads.tasks import TaskGraph
+from detour.hosts.frames.wire import DATA_OVERHEAD
+from detour.topo import Topology
+from detour.topo.failures import NONE, Failures
+
+MOST_CONNECTIONS = 400_000
+"""of one run: each has some 20 kB of state"""
+
+SimProgress = Callable[[float, float], None]
+"""told (bytes that have arrived, virtual time in s) now and then"""
+
+
+@dataclass(frozen=True)
+class ConnectionCounts:
+    """What connections counted, (connections,) each. `delivered`: bytes in the receiver's memory, each counted once.
+    `packets` that were sent, `received` for the first time, `duplicates` that came again. `held_peak`: the most packets
+    that the receiver held at a time because others before them were missing. `delay_ps`: mean queuing delay of the
+    packets that arrived."""
+
+    delivered: Int64Array
+    packets: Int64Array
+    retransmitted: Int64Array
+    received: Int64Array
+    duplicates: Int64Array
+    marked: Int64Array
+    held_peak: Int64Array
+    delay_ps: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SimRun:
+    """One run. `wire_bytes`: of data frames that came to hosts; `queues`: `Sampler.queues`; `drops`: frames that
+    switches dropped or links lost; `stuck`: a deadlock of PFC, in words."""
+
+    topology: Topology
+    settings: SimSettings
+    workload: SimWorkload
+    tasks: TaskResult
+    ideal: IdealTimes
+    counts: ConnectionCounts
+    end_ps: int
+    wire_bytes: int
+    drops: int
+    links: LinkSeries
+    queues: NDArray[np.float64]
+    stuck: str | None
+
+    @property
+    def graph(self) -> TaskGraph:
+        """Of the workload."""
+        return self.workload.graph
+
+
+def run_workload(
+    topology: Topology,
+    workload: SimWorkload,
+    settings: SimSettings,
+    progress: SimProgress = lambda arrived, seconds: None,
+    *,
+    placed: bool = False,
+) -> SimRun:
+    """Runs a workload until all is over, nothing can move any more, or the time of the run has passed. `placed`: on
+    the paths of a placement, instead of those that hashes pick.
+
+    Raises:
+        DetourError: the scheme does not fit the topology, a parameter is out of range, or there are too many
+            connections.
+    """
+    lanes = len(workload.graph) if workload.flows else settings.connections
+    connections = connections_of(workload.graph, lanes)
+    if connections > MOST_CONNECTIONS:
+        raise DetourError(f"the workload needs {connections} connections; at most {MOST_CONNECTIONS} are possible")
+    chosen = settings.of_run(connections)
+    with VirtualFabric(
+        topology, settings.scheme, chosen, queue_pairs=max(connections, 1), own=settings.program
+    ) as fabric:
+        tasks = TaskRun(fabric, workload.graph, lanes=lanes)
+        if placed:
+            steer(tasks, workload.pinned)
+        sampler = Sampler(fabric)
+        _go(fabric, tasks, sampler, TimedFaults(fabric, settings), settings.until_ps, progress)
+        return _found(fabric, workload, tasks.result(), sampler, settings)
+
+
+def _go(
+    fabric: VirtualFabric, tasks: TaskRun, sampler: Sampler, faults: TimedFaults, until_ps: int, progress: SimProgress
+) -> None:
+    """To the end."""
+    while not tasks.over and fabric.now_ps < until_ps and fabric.deadlock_found is None:
+        faults.act()
+        fabric.run(min(until_ps, faults.due_ps, sampler.due_ps))
+        if fabric.now_ps >= sampler.due_ps:
+            sampler.look()
+            progress(float(fabric.column("st_rx_bytes").sum()), fabric.now_ps / 1e12)
+    sampler.look()
+
+
+def _found(
+    fabric: VirtualFabric, workload: SimWorkload, tasks: TaskResult, sampler: Sampler, settings: SimSettings
+) -> SimRun:
+    counts = _counts(fabric)
+    finish = tasks.finish_ps
+    return SimRun(
+        topology=fabric.topology,
+        settings=settings,
+        workload=workload,
+        tasks=tasks,
+        ideal=ideal_ps(tasks.graph, wire_terms(fabric.topology, settings.links)),
+        counts=counts,
+        end_ps=int(finish.max()) if tasks.completed else fabric.now_ps,
+        wire_bytes=_wire_bytes(fabric, tasks, counts),
+        drops=_drops(fabric),
+        links=sampler.series(),
+        queues=sampler.queues,
+        stuck=None if fabric.deadlock_found is None else str(fabric.deadlock_found),
+    )
+
+
+def _counts(fabric: VirtualFabric) -> ConnectionCounts:
+    column = fabric.column
+    samples = np.maximum(column("st_rx_delay_samples"), 1)
+    return ConnectionCounts(
+        delivered=column("st_rx_bytes"),
+        packets=column("st_packets"),
+        retransmitted=column("st_retransmitted"),
+        received=column("st_rx_packets"),
+        duplicates=column("st_rx_duplicates"),
+        marked=column("st_rx_ecn_marked"),
+        held_peak=column("st_rx_held_peak"),
+        delay_ps=column("st_rx_delay_sum") * float(fabric.config.tick_ps) / samples,
+    )
+
+
+def _wire_bytes(fabric: VirtualFabric, tasks: TaskResult, counts: ConnectionCounts) -> int:
+    """Data frames that came to hosts; those that came again count as full ones, if the message fills one."""
+    overhead = DATA_OVERHEAD + fabric.settings.links.overhead_bytes
+    sizes = tasks.graph.tasks["bytes"]
+    padding = int((-sizes % 4)[tasks.finished & tasks.graph.is_message].sum())
+    again = min(fabric.config.payload, int(sizes.max())) + overhead
+    arrived = counts.received.sum() * overhead + counts.delivered.sum()
+    return int(arrived + padding + counts.duplicates.sum() * again)
+
+
+def _drops(fabric: VirtualFabric) -> int:
+    """Frames that were lost anywhere."""
+    ports = fabric.network.port_stats()
+    lost = sum(int(ports[name].sum()) for name in ("queue_drops", "link_drops"))
+    stats = (fabric.network.buffer_stats(switch.device_id) for switch in fabric.topology.switches)
+    return lost + sum(one["headroom_drops"] for one in stats)
+
+
+class TimedFaults:
+    """Links and switches that go down at their times, and the controller that writes routes around them."""
+
+    def __init__(self, fabric: VirtualFabric, settings: SimSettings) -> None:
+        self._fabric = fabric
+        self._waiting: list[tuple[int, TimedFailure | None]] = [(one.at_ps, one) for one in settings.failures]
+        if settings.reroute_after_ps is not None:
+            self._waiting += [(one.at_ps + settings.reroute_after_ps, None) for one in settings.failures]
+        self._waiting.sort(key=lambda entry: entry[0])
+        self._never = settings.until_ps
+        self._down: Failures = NONE
+
+    @property
+    def due_ps(self) -> int:
+        """When something happens next."""
+        return self._waiting[0][0] if self._waiting else self._never
+
+    def act(self) -> None:
+        """Does what is due."""
+        while self._waiting and self._waiting[0][0] <= self._fabric.now_ps:
+            _, one = self._waiting.pop(0)
+            if one is None:
+                self._fabric.replan(self._down)
+            else:
+                self._down = self._down | {one.failure}
+                self._fabric.apply_failures(self._down)

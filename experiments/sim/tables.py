@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run in tables for people: all flows, and flows by size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from detour.base.tables import Table, fixed, left, right
+from detour.experiments.sim.placed import ComparedStep
+from detour.experiments.sim.results import SimPercentiles, SimResult, SimStep, SizeBin
+
+
+@dataclass(frozen=True)
+class SimRow:
+    """A line of `sim_tables`' first table."""
+
+    what: str
+    values: SimPercentiles
+    digits: int
+
+
+def _percentile_columns(digits: int, of: str = "values") -> list[Any]:
+    names = ("mean", "p50", "p95", "p99", "p999")
+    heads = ("mean", "p50", "p95", "p99", "p99.9")
+    return [
+        right(head, lambda row, name=name: fixed(getattr(getattr(row, of), name), digits))
+        for head, name in zip(heads, names, strict=True)
+    ]
+
+
+def size_text(count: int) -> str:
+    """`64k`, `1M`."""
+    for factor, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= factor:
+            return f"{count / factor:g}{unit}"
+    return str(count)
+
+
+def bin_text(one: SizeBin) -> str:
+    """`10k to 100k`."""
+    if one.up_to_bytes is None:
+        return f"above {size_text(one.above_bytes)}"
+    return f"{size_text(one.above_bytes)} to {size_text(one.up_to_bytes)}"
+
+
+def sim_tables(result: SimResult, bins: Sequence[SizeBin], steps: int | None = None) -> list[Table[Any]]:
+    """Completion times, slowdowns, slowdowns by size (where sizes differ), the first so many steps."""
+    rows = [SimRow("completion time, us", result.fct_us, 1), SimRow("slowdown", result.slowdown, 3)]
+    main = Table((left("of flows", lambda row: row.what), *_percentile_columns(2)), rows)
+    sizes = (
+        left("bytes", bin_text),
+        right("flows", lambda row: row.flows),
+        *_percentile_columns(2, "slowdown"),
+    )
+    found = [main]
+    if len(bins) > 1:
+        found.append(Table(sizes, bins, "slowdown by size"))
+    if result.steps:
+        found.append(_steps(result.steps[:steps], len(result.steps)))
+    return found
+
+
+def _steps(steps: Sequence[SimStep], count: int) -> Table[SimStep]:
+    columns = (
+        left("step", lambda row: row.name),
+        right("us", lambda row: fixed(row.us, 1)),
+        right("ideal us", lambda row: fixed(row.ideal_us, 1), means="in an empty fabric"),
+        right("slowdown", lambda row: fixed(row.us / row.ideal_us, 2) if row.us and row.ideal_us else None),
+    )
+    return Table(columns, steps, "steps" if len(steps) == count else f"the first {len(steps)} of {count} steps")
+
+
+def placed_table(rows: Sequence[ComparedStep]) -> Table[ComparedStep]:
+    """Steps by ECMP and placed."""
+    columns = (
+        left("step", lambda row: row.name),
+        right("ECMP us", lambda row: fixed(row.ecmp_us, 1)),
+        right("placed us", lambda row: fixed(row.placed_us, 1)),
+        right("ideal us", lambda row: fixed(row.ideal_us, 1), means="in an empty fabric"),
+        right("faster", lambda row: None if row.faster is None else f"{row.faster:.2f}x"),
+    )
+    return Table(columns, rows)

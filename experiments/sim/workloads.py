@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `--workload` may be: a pattern or a collective by name, a file (jobs, flows, a GOAL schedule, a Chakra trace),
+or code of one's own.
+
+One's own is a function `f(topology, ...)` that returns rows of source, destination, bytes and, if not all begin at
+once, seconds; or a `TaskGraph`. What follows its name is handed in by keyword, `seed` too if it takes one. It is found
+as `FILE.py:NAME` or by entry point (group `detour.workloads`).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from detour.base import doors
+from detour.base.errors import DetourError
+from detour.experiments.sim.patterns import NAMED_WORKLOADS, DrawnFor, PatternKind, flows_of_pattern
+from detour.fabric.traffic.steered import ConnectionName
+from detour.fabric.workloads.chakra import read_chakra
+from detour.fabric.workloads.flow_files import read_flow_file, text_of
+from detour.fabric.workloads.flow_table import FlowTable, check_flows, flow_table
+from detour.fabric.workloads.goal import is_goal, read_goal
+from detour.fabric.workloads.jobs import JOB_NAMES, job_by_name, read_job_run
+from detour.fabric.workloads.tasks import TaskGraph, flow_graph
+from detour.topo import Topology
+from detour.topo.paths import SwitchPath
+
+_JOB_FILES = (".yaml", ".yml", ".json")
+_S = 1e12
+_BEGINNING = 4_000
+"""characters of a file that say whether it is a schedule"""
+
+
+@dataclass(frozen=True)
+class SimWorkload:
+    """What is to be carried. `flows`: messages of which none waits for another one. `pinned`: paths that are demanded,
+    where connections are placed."""
+
+    text: str
+    graph: TaskGraph
+    flows: bool
+    pinned: Mapping[ConnectionName, SwitchPath] = field(default_factory=dict)
+
+
+Opener = Callable[[str, str, DrawnFor], SimWorkload]
+"""of (the whole text, what is behind the name, what it is for)"""
+
+
+def open_workload(text: str, topology: Topology, rate_bps: int, seed: int) -> SimWorkload:
+    """What a text names. `rate_bps`: of hosts' links, by which loads are reckoned.
+
+    Raises:
+        DetourError: there is no such name or file, or what is wrong with it.
+    """
+    name, rest = doors.split(text)
+    if WORKLOAD_REGISTRY.knows(name) or not _is_path(text):
+        return WORKLOAD_REGISTRY.find(name)(text, rest, DrawnFor(topology, rate_bps, seed))
+    return _of_file(text, Path(text), topology)
+
+
+def _of_file(text: str, file: Path, topology: Topology) -> SimWorkload:
+    """A trace by the names of its files, a schedule by its first line, a job file by its ending; else a flow file."""
+    hosts = len(topology.hosts)
+    if _is_trace(file):
+        return SimWorkload(text, read_chakra(file, hosts), False)
+    if file.suffix.lower() in _JOB_FILES:
+        run = read_job_run(file, topology)
+        return SimWorkload(text, run.graph, False, run.pinned)
+    if file.suffix.lower() == ".goal" or is_goal(text_of(file)[:_BEGINNING]):
+        return SimWorkload(text, read_goal(file, hosts), False)
+    return _of_flows(text, read_flow_file(file, hosts), topology)
+
+
+def _is_trace(file: Path) -> bool:
+    """Whether a name is that of a Chakra trace, or of the file of its first NPU."""
+    return file.suffix == ".et" or file.name.endswith(".0.json") or file.with_name(f"{file.name}.0.et").exists()
+
+
+def _is_path(text: str) -> bool:
+    """Whether a text that is no name means a file."""
+    if Path(text).is_dir():
+        raise DetourError(f"workload {text!r} is a folder; wanted is a file or a name")
+    return Path(text).exists() or _is_trace(Path(text)) or "/" in text or Path(text).suffix != ""
+
+
+def _of_flows(text: str, flows: FlowTable, topology: Topology) -> SimWorkload:
+    """Flows as tasks of which none waits for another one."""
+    hosts = len(topology.hosts)
+    check_flows(flows, hosts, f"workload {text!r}")
+    graph = flow_graph(hosts, flows["source"], flows["target"], flows["bytes"], flows["start_ps"])
+    return SimWorkload(text, graph, True)
+
+
+def _pattern(kind: PatternKind, text: str, rest: str, of: DrawnFor) -> SimWorkload:
+    return _of_flows(text, flows_of_pattern(kind, text, of), of.topology)
+
+
+def _job(text: str, rest: str, of: DrawnFor) -> SimWorkload:
+    return SimWorkload(text, job_by_name(text, of.topology), False)
+
+
+def _adopt(name: str, found: Any) -> Opener:
+    """Another's function."""
+    if not callable(found):
+        raise DetourError(f"{name} is a {type(found).__name__}, and not a function of a topology")
+
+    def opened(text: str, rest: str, of: DrawnFor) -> SimWorkload:
+        values = doors.values_of(text, rest)
+        if "seed" in inspect.signature(found).parameters:
+            values.setdefault("seed", of.seed)
+        made = doors.call(name, found, topology=of.topology, **values)
+        if isinstance(made, TaskGraph):
+            return SimWorkload(text, made, not len(made.dependencies) and bool(made.is_message.all()))
+        with doors.blaming(name):
+            rows = [_row(name, number, row) for number, row in enumerate(made)]
+        return _of_flows(text, flow_table(rows), of.topology)
+
+    return opened
+
+
+def _row(name: str, number: int, row: Any) -> tuple[int, int, int, int]:
+    try:
+        source, target, size, *start = row
+        (seconds,) = start or [0.0]
+        return int(source), int(target), int(size), round(float(seconds) * _S)
+    except (TypeError, ValueError, OverflowError):
+        raise DetourError(
+            f"{name}: row {number} is {row!r:.60}; wanted are source, destination, bytes and, if it has one, its second"
+        ) from None
+
+
+WORKLOAD_REGISTRY: doors.Registry[Opener] = doors.Registry(
+    "workloads",
+    "workload",
+    {
+        **{name: partial(_pattern, kind) for name, kind in NAMED_WORKLOADS.items()},
+        **dict.fromkeys(JOB_NAMES, _job),
+    },
+    _adopt,
+)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A P4 program of one's own in the switches of a fabric in virtual time: a variant of fabric.p4.
+
+What planners write must have its place in it (`PipelineConfig.require`). It may have more of everything, and do with
+packets what it likes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from detour.base.errors import DetourError
+from detour.control.p4runtime.pipeline import PipelineConfig
+from detour.engine.compiler.program import Program
+
+
+@dataclass(frozen=True)
+class OwnProgram:
+    """What p4c made of a program, and that as machine code."""
+
+    files: PipelineConfig
+    code: Program
+
+
+def read_program(text: str) -> OwnProgram:
+    """The program that `P4INFO,JSON` names.
+
+    Raises:
+        DetourError: a file is missing or is none of these, the two are not of one program, or the JSON needs what the
+            engine does not have.
+    """
+    files = PipelineConfig.given(text)
+    code = Program.from_json(files.blob)
+    _check_info(files, code)
+    return OwnProgram(files, code)
+
+
+def _check_info(files: PipelineConfig, code: Program) -> None:
+    """P4Info is of the same program as the JSON."""
+    from finsy.proto import p4i  # 0.2 s, for which runs without a program of their own need not wait
+    from google.protobuf import text_format
+
+    from detour.engine.p4runtime import schema
+    from detour.engine.p4runtime.errors import Refused
+
+    try:
+        info = text_format.Parse(files.p4info.read_text(), p4i.P4Info())
+    except (text_format.ParseError, OSError, ValueError) as error:
+        raise DetourError(f"{files.p4info} is not P4Info in text format: {' '.join(str(error).split())}") from None
+    try:
+        schema.build(info, code.model)
+    except Refused as error:
+        raise DetourError(f"{files.p4info} and {files.blob}: {error.brief}") from None

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flow files of ns-3's RDMA simulators: the number of flows, then a flow a line.
+
+    3
+    0 9 3 1000000 2.000000000           conweave-ns3's generator: src dst priority bytes start_seconds
+    1 9 3 100 1000000 2.000000000       HPCC's: src dst priority destination_port bytes start_seconds
+
+Which of the two it is says the number of columns, the same in all lines. Hosts are numbered from 0. Those generators
+begin at 2 s; here time begins with the first flow. Priority and port are read and checked, and change nothing: the
+scheme says what priority data have.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.base.times import US
+from detour.fabric.workloads.flow_table import FLOW, MOST_FLOW_BYTES, MOST_FLOWS, FlowTable, in_order
+
+_S = 1_000_000 * US
+_LONGEST_S = 10_000.0
+_COLUMNS = {5: "src dst priority bytes start_seconds", 6: "src dst priority destination_port bytes start_seconds"}
+
+
+def read_flow_file(file: Path, hosts: int) -> FlowTable:
+    """The flows of a file, sorted by beginning, the first of which is at 0.
+
+    Raises:
+        DetourError: it cannot be read, or a line is malformed: file, line and rule.
+    """
+    lines = [(number, line) for number, line in enumerate(text_of(file).splitlines(), 1) if line.strip()]
+    if not lines:
+        raise DetourError(f"{file}: it is empty; wanted is the number of flows, then a flow a line")
+    count = _count(file, *lines[0])
+    if len(lines) - 1 != count:
+        raise DetourError(f"{file}, line {lines[0][0]}: it announces {count} flows and {len(lines) - 1} follow")
+    columns = len(lines[1][1].split())
+    if columns not in _COLUMNS:
+        raise DetourError(
+            f"{file}, line {lines[1][0]}: {columns} columns; wanted are 5 ({_COLUMNS[5]}) or 6 ({_COLUMNS[6]})"
+        )
+    table = np.empty(count, FLOW)
+    for row, (number, line) in enumerate(lines[1:]):
+        try:
+            table[row] = _flow(line.split(), columns, hosts)
+        except DetourError as error:
+            raise DetourError(f"{file}, line {number}: {error}") from None
+    table["start_ps"] -= table["start_ps"].min()
+    return in_order(table)
+
+
+def text_of(file: Path) -> str:
+    """What is in a text file.
+
+    Raises:
+        DetourError: it cannot be read, or is no text.
+    """
+    try:
+        return file.read_text()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise DetourError(f"{file}: {reason}") from None
+
+
+def _count(file: Path, number: int, line: str) -> int:
+    words = line.split()
+    if len(words) != 1 or not words[0].isascii() or not words[0].isdigit():
+        raise DetourError(f"{file}, line {number}: {line.strip()!r:.60} is not the number of flows, alone on its line")
+    if not 1 <= int(words[0][:12]) <= MOST_FLOWS:
+        raise DetourError(f"{file}, line {number}: {words[0]:.20} flows; 1 to {MOST_FLOWS} are possible")
+    return int(words[0])
+
+
+def _flow(words: list[str], columns: int, hosts: int) -> tuple[int, int, int, int]:
+    if len(words) != columns:
+        raise DetourError(f"{len(words)} columns; the first flow has {columns} ({_COLUMNS[columns]})")
+    source, target = (
+        _whole(word, what, 0, 10**9) for word, what in zip(words, ("source", "destination"), strict=False)
+    )
+    for what, host in (("source", source), ("destination", target)):
+        if host >= hosts:
+            raise DetourError(f"there is no {what} host {host}; the topology has 0 to {hosts - 1}")
+    if source == target:
+        raise DetourError(f"host {source} would send to itself")
+    _whole(words[2], "priority", 0, 7)
+    if columns == 6:
+        _whole(words[3], "destination port", 0, 0xFFFF)
+    size = _whole(words[-2], "bytes", 1, MOST_FLOW_BYTES)
+    return source, target, size, _start(words[-1])
+
+
+def _whole(word: str, what: str, low: int, high: int) -> int:
+    value = int(word) if word.isascii() and word.isdigit() and len(word) <= 18 else -1
+    if not low <= value <= high:
+        raise DetourError(f"{what} is {word!r:.30}; it must be a whole number from {low} to {high}")
+    return value
+
+
+def _start(word: str) -> int:
+    try:
+        seconds = float(word)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= _LONGEST_S:  # not a number is neither
+        raise DetourError(f"start is {word!r:.30}; it must be seconds from 0 to {_LONGEST_S:g}")
+    return round(seconds * _S)

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Congestion control as a part that is plugged in: one file with parameters, fields and hooks, and nothing elsewhere.
+
+    @dataclass(frozen=True)
+    class Parameters:
+        target_us: float = 20.0
+
+    @hook
+    def on_acked(p, s, q, packet, now):
+        if packet.delay >= 0:
+            q.cwnd = max(q.cwnd + (0.1 if packet.delay < p.target_us * 1e6 else -0.5), 1.0)
+
+    MINE = CongestionAlgorithm(Parameters(), {"last_cut": int}, (on_acked,))
+
+A hook gets the parameters `p` (those of the dataclass, and of the host: `HOST_PARAMETERS`), the fields `s` of its own,
+the QP `q` (`cwnd` in packets, `ssthresh`, `pace_next` and `cc_timer` in ps are there to be changed; `inflight`,
+`next_txn`, `epoch`, `srtt` to be read), the packet that it is about (`PACKET`) and the time in ps. It is native code,
+called by its address, so that a new file takes a second to compile and the rest of the hosts nothing. Which hooks
+there are: `HOOKS`; what each is called for: `detour.hosts.cc`.
+
+This module calls; `hosts.verbs.algorithms` compiles hooks and gives QPs their fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import lower_builtin, type_callable
+from numba.np import numpy_support
+
+from detour.base.errors import DetourError
+from detour.base.jit import as_record
+from detour.hosts.jit import inner
+
+HOOKS = ("on_path", "on_idle", "on_sent", "on_acked", "on_lost", "on_spurious", "on_rto", "on_timer")
+HOOK_PATH, HOOK_IDLE, HOOK_SENT, HOOK_ACKED, HOOK_LOST, HOOK_SPURIOUS, HOOK_RTO, HOOK_TIMER = range(len(HOOKS))
+
+PACKET = np.dtype(
+    [
+        ("bytes", np.int64),  # payload; of on_sent: the frame's length
+        ("txn", np.int64),  # its place in the QP's order of transmissions
+        ("rtt", np.int64),  # its round trip, ps
+        ("delay", np.int64),  # how long it waited in the queues of its path, ps
+        ("hops", np.int64),  # switches that it passed
+        ("marked", np.int64),  # it came with a CE mark
+        ("congested", np.int64),  # on_lost: in a full queue, as far as the sender knows
+        ("lost", np.int64),  # on_rto: packets that count as lost
+    ]
+)
+"""What a hook is told of a packet. `rtt`, `delay` and `hops` are -1 where they are not known: for packets of which an
+ACK only says that they have arrived, but did not cause it, and without the Transit Measurement option."""
+
+HOST_PARAMETERS = ("link_rate_bps", "payload", "min_cwnd", "max_cwnd", "tick_ps")
+"""of `HostConfig`, beside the algorithm's own"""
+
+hook = inner
+"""marks a hook, and what hooks call (`hosts.jit.inner`)"""
+
+
+@dataclass(frozen=True)
+class CongestionAlgorithm:
+    """An algorithm. `parameters`: an instance of a dataclass of numbers; `fields`: of every QP, 0 at first, by name
+    `int` or `float`; `hooks`: native functions that are called like one of `HOOKS`.
+
+    `built_in`: number of one whose hooks are compiled into the hosts (`detour.hosts.cc`); it has no hooks here, and its
+    parameters are those of `HostConfig`.
+    """
+
+    parameters: Any = None
+    fields: Mapping[str, type] = field(default_factory=dict)
+    hooks: tuple[Any, ...] = ()
+    built_in: int | None = None
+    name: str = "own"
+
+    def __post_init__(self) -> None:
+        if self.built_in is not None:
+            return
+        if not is_dataclass(self.parameters) or isinstance(self.parameters, type):
+            raise DetourError(f"parameters are an instance of a dataclass, not {self.parameters!r:.60}")
+        for each in fields(self.parameters):
+            value = getattr(self.parameters, each.name)
+            if not isinstance(value, (int, float)):
+                raise DetourError(f"the parameter {each.name} is no number: {value!r:.60}")
+        for name, kind in self.fields.items():
+            if kind not in (int, float) or name in _HEADER:
+                raise DetourError(f"the field {name} is of {kind!r}; int and float are possible, {_HEADER} are taken")
+        for name in map(hook_name, self.hooks):
+            if name not in HOOKS:
+                raise DetourError(f"{name} is no hook; there are {', '.join(HOOKS)}")
+        if len({hook_name(one) for one in self.hooks}) < len(self.hooks) or not self.hooks:
+            raise DetourError("hooks are functions called on_..., each once; at least one is needed")
+
+    def with_values(self, values: Mapping[str, Any]) -> CongestionAlgorithm:
+        """The same with other parameters.
+
+        Raises:
+            DetourError: there is no such parameter, or it is another kind of number.
+        """
+        if not values:
+            return self
+        known = [] if self.parameters is None else [each.name for each in fields(self.parameters)]
+        for name, value in values.items():
+            if name not in known:
+                raise DetourError(f"{self.name}: there is no parameter {name}; allowed: {', '.join(known) or 'none'}")
+            if isinstance(value, str) or (isinstance(getattr(self.parameters, name), int) and value != int(value)):
+                kind = "whole number" if isinstance(getattr(self.parameters, name), int) else "number"
+                raise DetourError(f"{self.name}: {name} is a {kind}, not {value!r}")
+        before: Any = self.parameters
+        typed = {name: type(getattr(before, name))(value) for name, value in values.items()}
+        return replace(self, parameters=replace(before, **typed))
+
+    @property
+    def row(self) -> np.dtype:
+        """What every QP has of it."""
+        own = [(name, np.int64 if kind is int else np.float64) for name, kind in self.fields.items()]
+        return np.dtype([("table", np.int64), ("packet", PACKET), *own])
+
+
+_HEADER = ("table", "packet")
+
+
+def hook_name(function: Any) -> str:
+    """What a hook is called."""
+    return getattr(function, "__name__", repr(function))
+
+
+# -- calls ------------------------------------------------------------------------------------------------
+
+
+PYTHON: dict[int, tuple[tuple[Callable[..., Any] | None, ...], Any, Any]] = {}
+"""for NUMBA_DISABLE_JIT=1: by `cc_own` hooks, parameters and row"""
+
+
+def packet_of(q: Any) -> Any:
+    """The record of the packet that the next call of a hook is about."""
+    return as_record(PYTHON[int(q.cc_own)][2]["packet"])
+
+
+def call(q: Any, which: int, now: int) -> None:
+    """Calls a hook of the QP's algorithm, if it has that."""
+    hooks, parameters, row = PYTHON[int(q.cc_own)]
+    chosen = hooks[which]
+    if chosen is not None:
+        chosen(as_record(parameters), as_record(row), q, packet_of(q), now)
+
+
+_I64 = ir.IntType(64)
+_PACKET = numpy_support.from_dtype(PACKET)
+
+
+def _load(builder: Any, address: Any) -> Any:
+    return builder.load(builder.inttoptr(address, _I64.as_pointer()))
+
+
+def _own(builder: Any, record: Any, q: Any) -> Any:
+    """Address of the QP's row."""
+    at = builder.add(builder.ptrtoint(q, _I64), _I64(record.offset("cc_own")))
+    return _load(builder, at)
+
+
+def _lower_packet(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    address = builder.add(_own(builder, signature.args[0], args[0]), _I64(8))
+    return builder.inttoptr(address, context.get_value_type(_PACKET))
+
+
+def _lower_call(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """A table: address of the parameters, then of the hooks, 0 for none."""
+    own = _own(builder, signature.args[0], args[0])
+    which, now = (context.cast(builder, args[n], signature.args[n], types.int64) for n in (1, 2))
+    table = _load(builder, own)
+    function = _load(builder, builder.add(table, builder.mul(builder.add(which, _I64(1)), _I64(8))))
+    with builder.if_then(builder.icmp_unsigned("!=", function, _I64(0))):
+        kind = ir.FunctionType(_I64, [_I64] * 4)
+        pointer = builder.inttoptr(function, kind.as_pointer())
+        builder.call(pointer, [_load(builder, table), own, builder.ptrtoint(args[0], _I64), now])
+    return context.get_dummy_value()
+
+
+type_callable(packet_of)(lambda context: lambda q: _PACKET)
+type_callable(call)(lambda context: lambda q, which, now: types.void)
+lower_builtin(packet_of, types.Record)(_lower_packet)
+lower_builtin(call, types.Record, types.Integer, types.Integer)(_lower_call)

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What others bring is found by name, entry point and file, and what is wrong with it is one line that says where."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detour.base import doors
+from detour.base.errors import DetourError
+from detour.topo.spec import TOPOLOGY_REGISTRY, parse_topology
+
+
+def _adopt(name: str, found: Any) -> int:
+    if not isinstance(found, int):
+        raise DetourError(f"{name} is a {type(found).__name__}, and not a number")
+    return found
+
+
+@pytest.fixture
+def numbers() -> doors.Registry[int]:
+    return doors.Registry("numbers", "number", {"one": 1, "most": "sys:maxsize"}, _adopt)
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> list[EntryPoint]:
+    points: list[EntryPoint] = []
+    monkeypatch.setattr(doors, "entry_points", lambda group: tuple(p for p in points if p.group == group))
+    return points
+
+
+def file(folder: Path, text: str) -> str:
+    (folder / "own.py").write_text(text)
+    return str(folder / "own.py")
+
+
+def test_what_is_built_in_is_a_value_or_imported_by_its_name(numbers: doors.Registry[int]) -> None:
+    assert (numbers.find("one"), numbers.find("most")) == (1, sys.maxsize)
+
+
+def test_packages_bring_entry_points(numbers: doors.Registry[int], installed: list[EntryPoint]) -> None:
+    installed += [EntryPoint("tau", "math:tau", "detour.numbers"), EntryPoint("limit", "sys:maxunicode", "other")]
+    assert numbers.names() == ("one", "most", "tau")
+    with pytest.raises(DetourError, match="tau is a float, and not a number"):
+        numbers.find("tau")
+    installed.append(EntryPoint("unicode", "sys:maxunicode", "detour.numbers"))
+    assert numbers.find("unicode") == sys.maxunicode
+    installed.append(EntryPoint("unicode", "sys:maxsize", "detour.numbers"))
+    with pytest.raises(DetourError, match="sys:maxsize and sys:maxunicode of installed packages both claim it"):
+        numbers.find("unicode")
+    installed.append(EntryPoint("broken", "no_such_module:x", "detour.numbers"))
+    with pytest.raises(DetourError, match="No module named 'no_such_module'"):
+        numbers.find("broken")
+
+
+def test_names_nobody_has_are_told_with_those_that_are_near(numbers: doors.Registry[int]) -> None:
+    with pytest.raises(DetourError, match=r"no number 'mots'; did you mean most\? allowed: one, most, and FILE"):
+        numbers.find("mots")
+
+
+def test_a_file_is_executed_once_and_again_when_it_has_changed(tmp_path: Path) -> None:
+    path = file(tmp_path, "VALUE = [1]\n")
+    first = doors.load(f"{path}:VALUE")
+    assert doors.load(f"{path}:VALUE") is first
+    file(tmp_path, "VALUE = [2]\n")
+    assert doors.load(f"{path}:VALUE") == [2]
+
+
+def test_a_file_may_import_its_neighbours_and_hold_dataclasses(tmp_path: Path) -> None:
+    (tmp_path / "neighbour_of_own.py").write_text("NUMBER = 7\n")
+    path = file(
+        tmp_path,
+        "from __future__ import annotations\nfrom dataclasses import dataclass\nfrom neighbour_of_own import NUMBER\n"
+        "@dataclass\nclass Pair:\n    left: int = NUMBER\n",
+    )
+    assert doors.load(f"{path}:Pair")().left == 7
+    assert str(tmp_path) not in sys.path
+
+
+BROKEN = [
+    ("VALUE = 1\n", ":VALEU", "own.py has no 'VALEU'; did you mean VALUE\\? allowed: VALUE"),
+    ("VALUE = 1\n", "", "which number of it\\? Say .*own.py:NAME; allowed: VALUE"),
+    ("VALUE = 'x'\n", ":VALUE", "own.py:VALUE is a str, and not a number"),
+    ("VALUE = 1\nOTHER = VALEU\n", ":VALUE", "own.py: line 2: NameError: name 'VALEU' is not defined"),
+    ("VALUE = 1\nif VALUE\n", ":VALUE", "own.py: line 2: expected ':'"),
+    ("import no_such_module\n", ":VALUE", "line 1: ModuleNotFoundError"),
+    ("import sys\nsys.exit(3)\n", ":VALUE", "it ended the program"),
+]
+
+
+@pytest.mark.parametrize(("text", "name", "reason"), BROKEN)
+def test_a_wrong_file_is_one_line(
+    tmp_path: Path, numbers: doors.Registry[int], text: str, name: str, reason: str
+) -> None:
+    path = file(tmp_path, text)
+    with pytest.raises(DetourError, match=reason) as found:
+        numbers.find(path + name)
+    assert "\n" not in str(found.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path, numbers: doors.Registry[int]) -> None:
+    with pytest.raises(DetourError, match=r"none\.py: No such file"):
+        numbers.find(f"{tmp_path}/none.py:VALUE")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("d1", ("d1", "")),
+        ("dragonfly:p=2,a=4", ("dragonfly", "p=2,a=4")),
+        ("own.py:ring", ("own.py:ring", "")),
+        ("a:b/own.py:ring:n=4,m=5", ("a:b/own.py:ring", "n=4,m=5")),
+        ("own.py", ("own.py", "")),
+    ],
+)
+def test_a_text_is_a_name_and_what_follows(text: str, parts: tuple[str, str]) -> None:
+    assert doors.split(text) == parts
+
+
+RING = """
+import networkx as nx
+from detour.topo import parse_topology
+
+def ring(n: int, hosts: int = 1):
+    graph = nx.cycle_graph(n)
+    for switch in range(n):
+        for i in range(hosts):
+            graph.add_edge(switch, f"h{switch}.{i}", gbps=10)
+    return graph
+
+six = ring(6)
+tree = parse_topology("fat-tree:k=4")
+
+def wrong():
+    return 3
+
+def fails(n):
+    return [][n]
+"""
+
+
+def test_topologies_of_a_file(tmp_path: Path) -> None:
+    path = file(tmp_path, RING)
+    ring = parse_topology(f"{path}:ring:n=5,hosts=2")
+    assert (len(ring.switches), len(ring.hosts), len(ring.links), ring.rate_bps) == (5, 10, 15, 10_000_000_000)
+    assert [link.speed for link in ring.links[-5:]] == [10.0] * 5
+    assert parse_topology(ring.spec) == ring
+    assert len(parse_topology(f"{path}:six").hosts) == 6
+    assert parse_topology(f"{path}:tree") == parse_topology("fat-tree:k=4")
+    file(tmp_path, RING.replace("gbps=10", "gbps=40"))
+    with pytest.raises(DetourError, match="is another network than it was"):
+        parse_topology(ring.spec)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("ring", "n missing; wanted: n=, \\[hosts=\\]"),
+        ("ring:n=4,k=3", "there is no parameter k; allowed: n=, \\[hosts=\\]"),
+        ("ring:n=4,hosts=0", "there are no hosts"),
+        ("ring:n=four", "own.py:ring: line 7: TypeError: 'str' object"),
+        ("rong", "has no 'rong'; did you mean ring"),
+        ("wrong", "is a int, and not a Topology, a networkx graph or a function that returns one"),
+        ("fails:n=3", "own.py:fails: line 19: IndexError: list index out of range"),
+    ],
+)
+def test_a_wrong_topology_of_a_file_is_one_line(tmp_path: Path, text: str, reason: str) -> None:
+    path = file(tmp_path, RING)
+    with pytest.raises(DetourError, match=reason) as found:
+        parse_topology(f"{path}:{text}")
+    assert "\n" not in str(found.value)
+
+
+def test_topologies_of_a_package(installed: list[EntryPoint]) -> None:
+    installed.append(EntryPoint("wheel", "networkx:wheel_graph", TOPOLOGY_REGISTRY.group))
+    with pytest.raises(DetourError, match="wheel: there are no hosts"):
+        parse_topology("wheel:n=5")
+    with pytest.raises(DetourError, match="there is no 'whel'; did you mean wheel"):
+        parse_topology("whel:n=5")

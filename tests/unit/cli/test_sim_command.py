@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour sim` as people type it: one document, tables of 80 columns, scenario files, one line for what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from detour.base.p4build import BUILD
+from detour.cli import main
+
+SMALL = ["--topo", "leaf-spine:leaves=2,spines=2,hosts=2"]
+FLOWS = "3\n0 1 3 1000 2.0\n1 2 3 20000 2.00001\n3 0 3 500 2.0\n"
+
+
+def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
+    assert main(["sim", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["sim", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("detour: ")
+    assert error.count("\n") == 1
+    return error
+
+
+def test_a_flow_file_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "flows.txt"
+    file.write_text(FLOWS)
+    found = document(capsys, *SMALL, "--workload", str(file))
+    assert (found["flows"], found["completed"], found["bytes"], found["delivered_bytes"]) == (3, 3, 21_500, 21_500)
+    assert found["steps"] == []
+    assert 10e-6 < found["seconds"] < 30e-6  # the second flow begins 10 us after the others
+
+
+def test_what_people_read_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sim", *SMALL, "--workload", "ring:bytes=200k,iterations=2"]) == 0
+    text = capsys.readouterr().out
+    assert "slowdown" in text
+    assert "ring #2" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_placement_stands_beside_hashing(capsys: pytest.CaptureFixture[str]) -> None:
+    topo = ["--topo", "leaf-spine:leaves=2,spines=4,hosts=4"]
+    found = document(capsys, *topo, "--workload", "ring:bytes=1e6,shuffle=3", "--place")
+    alone = document(capsys, *topo, "--workload", "ring:bytes=1e6,shuffle=3", "--scheme", "LERP-shortest")
+    assert found["ecmp"] == alone
+    assert found["speedup"] == pytest.approx(found["ecmp"]["seconds"] / found["seconds"], abs=1e-3)
+    assert found["speedup"] > 1
+    (step,) = found["steps"]
+    assert step["ideal_us"] <= step["us"] <= found["ecmp"]["steps"][0]["us"]
+
+
+SCENARIO = """\
+# a run
+topo: leaf-spine:leaves=2,spines=2,hosts=2
+workload: permutation:bytes=50k
+rate: 50G
+fail:
+  - s0-s2@5us
+reroute-after: 20us
+"""
+
+
+def test_a_scenario_is_the_same_as_its_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(SCENARIO)
+    options = ["--workload", "permutation:bytes=50k", "--rate", "50G", "--fail", "s0-s2@5us", "--reroute-after", "20us"]
+    found = document(capsys, str(file))
+    assert found == document(capsys, *SMALL, *options)
+    assert document(capsys, str(file), "--rate", "100G") == document(capsys, *SMALL, *options, "--rate", "100G")
+    assert found != document(capsys, str(file), "--rate", "100G")
+
+
+WRONG_SCENARIOS = {
+    SCENARIO.replace("rate: 50G", "rate: fast"): "line 4: rate: 'fast' is not a rate",
+    SCENARIO.replace("rate:", "speed:"): "line 4: there is no 'speed'; allowed: topo, workload",
+    SCENARIO.replace("rate: 50G", "topo: d1"): "line 4: topo is there twice",
+    SCENARIO.replace("leaves=2", "leaves=none"): "line 2: 'leaf-spine:leaves=none,spines=2,hosts=2'",
+    SCENARIO.replace("bytes=50k", "bytes=0"): "line 3: workload 'permutation:bytes=0': bytes: '0'",
+    SCENARIO.replace("@5us", "@5"): "line 5: fail: '5' is not a time",
+    SCENARIO.replace("s0-s2@5us", "s0-s9@5us"): "line 5: fail: ",
+    SCENARIO.replace("rate: 50G", "rate: [1, 2]"): "line 4: rate must be a text or a number",
+    SCENARIO.replace("rate: 50G", "rate:"): "line 4: rate must be a text or a number",
+    SCENARIO.replace("  - s0-s2@5us", "  - {a: b}"): "line 6: fail must be a list of texts",
+    SCENARIO.replace("rate: 50G", "rate: {"): "line 6: expected the node content",
+    SCENARIO.replace("topo: leaf", "topo leaf"): "line 3: mapping values are not allowed",
+    "": "wanted are lines `key: value`",
+    "- a\n": "wanted are lines `key: value`",
+    "workload: permutation\n": "a run needs topo: --topo",
+}
+
+
+@pytest.mark.parametrize("text", WRONG_SCENARIOS)
+def test_what_is_wrong_in_a_scenario_is_named_by_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(text)
+    assert WRONG_SCENARIOS[text] in refused(capsys, str(file))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "a run needs topo"),
+        (SMALL, "a run needs workload"),
+        ([*SMALL, "--workload", "storm"], "there is no workload 'storm'"),
+        ([*SMALL, "--workload", "permutation", "--scheme", "none"], "there is no scheme 'none'"),
+        (["--topo", "no", "--workload", "permutation"], "no"),
+        (
+            [*SMALL, "--workload", "permutation", "--out", "/no/such/folder"],
+            "--out /no/such/folder: there is no folder",
+        ),
+        ([*SMALL, "--workload", "permutation", "--plot", "x.doc"], "--plot x.doc: plots are written as"),
+        ([*SMALL, "--workload", "permutation", "--place", "--fail", "s0-s2@1us"], "leave --fail out"),
+        ([*SMALL, "--workload", "permutation", "--place", "--scheme", "SprayLERP"], "picks paths itself"),
+        (["no.yaml"], "no.yaml: No such file or directory"),
+    ],
+)
+def test_wrong_commands_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+    assert says in refused(capsys, *arguments)
+
+
+OWN = '''
+def pairs(topology, size=1000, seed=0):
+    """Every host to the one across, the second half later."""
+    hosts = len(topology.hosts)
+    return [(k, (k + 1) % hosts, size, 1e-6 * (k >= hosts // 2)) for k in range(hosts)]
+
+
+def broken(topology):
+    return [(0, 1)]
+
+
+def raising(topology):
+    raise ValueError("no")
+
+
+number = 3
+'''
+
+
+def test_a_workload_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(OWN)
+    found = document(capsys, *SMALL, "--workload", f"{file}:pairs:size=5000")
+    assert (found["flows"], found["bytes"], found["completed"]) == (4, 20_000, 4)
+    for name, says in {
+        "pairs:length=3": "length",
+        "broken": "row 0 is (0, 1); wanted are source, destination, bytes",
+        "raising": "line 13: ValueError: no",
+        "number": "is a int, and not a function",
+        "absent": "has no 'absent'",
+    }.items():
+        assert says in refused(capsys, *SMALL, "--workload", f"{file}:{name}")
+
+
+def written(folder: Path, name: str, change: tuple[str, str] = ("", "")) -> str:
+    """A program of ours under another name, with a word exchanged: `P4INFO,JSON`."""
+    info, json_ = folder / "mine.p4info.txtpb", folder / "mine.json"
+    for file, source in ((info, f"{name}.p4info.txtpb"), (json_, f"{name}.json")):
+        text = (BUILD / source).read_text()
+        file.write_text(text.replace(*change) if change[0] else text)
+    return f"{info},{json_}"
+
+
+def test_a_program_of_ones_own_carries_the_hosts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flows = [*SMALL, "--workload", "permutation:bytes=20k"]
+    assert document(capsys, *flows, "--program", written(tmp_path, "fabric")) == document(capsys, *flows)
+
+
+def test_a_program_that_lacks_something_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flows = [*SMALL, "--workload", "permutation:bytes=20k", "--program"]
+    without = written(tmp_path, "fabric", (".router.route", ".router.elsewhere"))
+    assert "FabricIngress.router.route" in refused(capsys, *flows, without)
+    info, json_ = written(tmp_path, "fabric").split(",")
+    assert "is not a P4Info and a BMv2 JSON" in refused(capsys, *flows, info)
+    assert "no.json: there is no such file" in refused(capsys, *flows, f"{info},no.json")
+    assert f"{json_} is not P4Info in text format" in refused(capsys, *flows, f"{json_},{json_}")
+    other = BUILD / "adaptive.p4info.txtpb"
+    assert f"{other} and {json_}: P4Info" in refused(capsys, *flows, f"{other},{json_}")
+    dragonfly = ["--topo", "d1", "--workload", "adv1", "--scheme", "Benchmark", "--program"]
+    assert "the scheme runs adaptive.p4" in refused(capsys, *dragonfly, f"{info},{json_}")
+
+
+GOAL = """\
+num_ranks 2
+rank 0 {
+l1: calc 1000
+l2: send 1000b to 1 tag 3
+l2 requires l1
+}
+rank 1 {
+l1: recv 1000b from 0 tag 3
+}
+"""
+
+
+def test_files_are_told_apart_by_what_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text, flows in (
+        ("a.goal", GOAL, 1),
+        ("schedule", GOAL, 1),
+        ("flows", FLOWS, 3),
+        ("jobs.yaml", "jobs: [{collective: ring-all-reduce, hosts: all, bytes: 4000}]", 24),
+    ):
+        (tmp_path / name).write_text(text)
+        found = document(capsys, *SMALL, "--workload", str(tmp_path / name))
+        assert (name, found["flows"], found["completed"]) == (name, flows, flows)
+    assert "trace: there is no" in refused(capsys, *SMALL, "--workload", str(tmp_path / "trace.0.et"))

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network as lists of nodes and edges, as files have it: checked element by element, so that an error says where.
+
+Nodes are of kind `switch` or `host`; if none says its kind, those of degree 1 whose name begins with `h` are hosts.
+Switches and hosts are numbered in the order in which they are listed, or by their names where these are `s0`, `s1`...
+and `h0`, `h1`... Hosts are numbered switch by switch: where a list goes to and fro between switches, switches are
+ordered by their first host, and then hosts by their switches.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from detour.base.errors import DetourError
+from detour.topo.graphs import MAX_DELAY_NS, MAX_GBPS, from_networkx
+from detour.topo.topology import MAX_PORT, Topology
+
+if TYPE_CHECKING:
+    import networkx
+
+NODE_KEYS, EDGE_KEYS = ("kind",), ("gbps", "delay_ns")
+_OF_OTHERS = {"hosts": "graph:FILE", "speed": "gbps", "delay_us": "delay_ns", "bandwidth": "gbps", "capacity": "gbps"}
+
+
+@dataclass(frozen=True, slots=True)
+class ListedNode:
+    """`where`: in the file, like `line 7`."""
+
+    name: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedEdge:
+    """Between the nodes of two names."""
+
+    a: str
+    b: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+    where: str = ""
+
+
+def topology_of_lists(
+    name: str,
+    nodes: Sequence[ListedNode],
+    edges: Sequence[ListedEdge],
+    gbps: float | None = None,
+    delay_ns: float | None = None,
+    spec: str | None = None,
+) -> Topology:
+    """The topology of a network. `name`: what it is called in errors; `gbps`, `delay_ns`: of edges that say nothing;
+    `spec`: the topology's.
+
+    Raises:
+        DetourError: name, where, and the rule that is broken.
+    """
+    import networkx
+
+    lists = _Lists(name, nodes, edges)
+    lists.check_data()
+    lists.check_edges()
+    hosts = lists.hosts()
+    lists.check_hosts(hosts)
+    lists.check_connected()
+    graph = networkx.Graph()
+    for node in lists.in_order(hosts):
+        graph.add_node(node, kind="host" if node in hosts else "switch")
+    for edge in edges:
+        graph.add_edge(edge.a, edge.b, **{key: edge.data[key] for key in EDGE_KEYS if edge.data.get(key) is not None})
+    return from_networkx(graph, gbps, delay_ns, spec)
+
+
+def topology_of_graph(name: str, graph: networkx.Graph) -> Topology:
+    """The topology of a networkx graph that code of others has made: see `topo.graphs`, and hosts by their names.
+
+    Raises:
+        DetourError: see `from_networkx`; there are no hosts, or the graph is in parts.
+    """
+    import networkx
+
+    if not any("kind" in data for _, data in graph.nodes(data=True)):
+        graph = graph.copy()
+        for node in [node for node, degree in graph.degree if degree == 1 and str(node).startswith("h")]:
+            graph.nodes[node]["kind"] = "host"
+    if not any(data.get("kind") == "host" for _, data in graph.nodes(data=True)):
+        raise DetourError(f"{name}: {_NO_HOSTS}")
+    parts = list(networkx.connected_components(networkx.Graph(graph)))
+    if len(parts) > 1:
+        a, b = (next(iter(part)) for part in parts[:2])
+        raise DetourError(f"{name}: the graph is in {len(parts)} parts: no path leads from {a} to {b}")
+    try:
+        return from_networkx(graph)
+    except DetourError as error:
+        raise DetourError(f"{name}: {error}") from None
+
+
+_NO_HOSTS = (
+    "there are no hosts: give nodes a kind (switch or host), or begin the names of nodes of degree 1 with h; "
+    "graph:FILE,hosts=N gives every switch N hosts"
+)
+
+
+class _Lists:
+    """The rules, one a method."""
+
+    def __init__(self, name: str, nodes: Sequence[ListedNode], edges: Sequence[ListedEdge]) -> None:
+        self._name, self._nodes, self._edges = name, nodes, edges
+        self._of: dict[str, list[ListedEdge]] = {}
+        for node in nodes:
+            if node.name in self._of:
+                self._refuse(node.where, f"node {node.name} is there already")
+            self._of[node.name] = []
+        for edge in edges:
+            for end in (edge.a, edge.b):
+                if end not in self._of:
+                    self._refuse(edge.where, f"the link {edge.a}-{edge.b} leads to {end}, which is no node")
+                self._of[end].append(edge)
+        self._named = {node.name: node for node in nodes}
+
+    def _refuse(self, where: str, rule: str) -> None:
+        raise DetourError(f"{self._name}{f', {where}' if where else ''}: {rule}")
+
+    def check_data(self) -> None:
+        """Attributes are known and have a meaning."""
+        for node in self._nodes:
+            self._check_names(node.where, f"node {node.name}", node.data, NODE_KEYS)
+            kind = node.data.get("kind")
+            if kind not in (None, "switch", "host"):
+                self._refuse(node.where, f"node {node.name} is of kind {kind!r}; allowed: switch, host")
+        for edge in self._edges:
+            what = f"the link {edge.a}-{edge.b}"
+            self._check_names(edge.where, what, edge.data, EDGE_KEYS)
+            for key, most in (("gbps", MAX_GBPS), ("delay_ns", MAX_DELAY_NS)):
+                value = edge.data.get(key)
+                wrong = isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= most
+                if value is not None and wrong:
+                    self._refuse(edge.where, f"{what}: {key} is a number from 0 to {most:g}, not {value!r}")
+            if edge.data.get("gbps") == 0:
+                self._refuse(edge.where, f"{what}: gbps=0 carries nothing")
+
+    def _check_names(self, where: str, what: str, data: Mapping[str, Any], known: tuple[str, ...]) -> None:
+        """Attributes of drawing programs say nothing; one that looks like a known one is a mistake."""
+        for key in data:
+            like = _OF_OTHERS.get(key) or next(iter(difflib.get_close_matches(key.lower(), known, 1, 0.75)), None)
+            if key not in known and like is not None:
+                self._refuse(where, f"{what} has an attribute {key!r}; did you mean {like}?")
+
+    def check_edges(self) -> None:
+        """No loops, none twice, and no more ports than can be numbered."""
+        seen: dict[frozenset[str], ListedEdge] = {}
+        for edge in self._edges:
+            if edge.a == edge.b:
+                self._refuse(edge.where, f"{edge.a} is joined to itself")
+            before = seen.setdefault(frozenset((edge.a, edge.b)), edge)
+            if before is not edge:
+                first = f" ({before.where})" if before.where else ""
+                self._refuse(
+                    edge.where, f"the link {edge.a}-{edge.b} is there already{first}; give one with their rates added"
+                )
+        for name, edges in self._of.items():
+            if len(edges) > MAX_PORT:
+                rule = f"{name} has {len(edges)} links; a switch has at most {MAX_PORT} ports"
+                self._refuse(self._named[name].where, rule)
+
+    def hosts(self) -> set[str]:
+        """Names of the hosts."""
+        said = any(node.data.get("kind") is not None for node in self._nodes)
+        if said:
+            return {node.name for node in self._nodes if node.data.get("kind") == "host"}
+        return {name for name, edges in self._of.items() if len(edges) == 1 and name.startswith("h")}
+
+    def check_hosts(self, hosts: set[str]) -> None:
+        """There are at least two, each with one link, to a switch."""
+        if not hosts:
+            self._refuse("", _NO_HOSTS)
+        for name in [node.name for node in self._nodes if node.name in hosts and len(hosts) > 1]:
+            edges = self._of[name]
+            if len(edges) != 1:
+                where = edges[1].where if len(edges) > 1 else self._named[name].where
+                self._refuse(where, f"host {name} has {len(edges)} links; a host has one, to a switch")
+            edge = edges[0]
+            if {edge.a, edge.b} <= hosts:
+                self._refuse(edge.where, f"hosts {edge.a} and {edge.b} are joined to each other; a host has a switch")
+        if len(hosts) == 1:
+            self._refuse("", f"there is one host, {next(iter(hosts))}; it takes two to talk")
+
+    def check_connected(self) -> None:
+        """A path leads from any node to any other."""
+        first = self._nodes[0].name
+        reached, left = {first}, [first]
+        while left:
+            for edge in self._of[left.pop()]:
+                for end in {edge.a, edge.b} - reached:
+                    reached.add(end)
+                    left.append(end)
+        stray = next((node for node in self._nodes if node.name not in reached), None)
+        if stray is not None:
+            self._refuse(stray.where, f"the network is disconnected: no path leads from {first} to {stray.name}")
+
+    def in_order(self, hosts: set[str]) -> list[str]:
+        """Switches in the order of their numbers, then hosts."""
+        places = [node.name for node in self._nodes if node.name not in hosts]
+        ends = [node.name for node in self._nodes if node.name in hosts]
+        if _counted(places, "s") and _counted(ends, "h"):
+            places.sort(key=_number)
+            ends.sort(key=_number)
+        home = {name: self._home(name) for name in ends}
+        at = {name: index for index, name in enumerate(places)}
+        if [at[home[name]] for name in ends] != sorted(at[home[name]] for name in ends):
+            first = {home[name]: index for index, name in reversed(list(enumerate(ends)))}
+            places.sort(key=lambda name: first.get(name, len(ends)))
+            at = {name: index for index, name in enumerate(places)}
+            ends.sort(key=lambda name: at[home[name]])
+        return [*places, *ends]
+
+    def _home(self, host: str) -> str:
+        edge = self._of[host][0]
+        return edge.b if edge.a == host else edge.a
+
+
+def _number(name: str) -> int:
+    return int(name[1:])
+
+
+def _counted(names: list[str], letter: str) -> bool:
+    """Whether names are the letter with each of the numbers from 0 on."""
+    return {f"{letter}{index}" for index in range(len(names))} == set(names) and all(
+        re.fullmatch(r"[a-z][0-9]+", name) for name in names
+    )
