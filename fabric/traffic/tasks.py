@@ -53,7 +53,7 @@ def connections_of(graph: TaskGraph, lanes: int = LANES) -> int:
     return max(int(_pairs_of(graph, lanes).lanes.sum()), 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _TaskPairs:
     """Pairs of hosts that exchange messages: (pairs,) each, and the pair of every task (-1: none), (tasks,)."""
 
@@ -79,7 +79,7 @@ def _pairs_of(graph: TaskGraph, lanes: int) -> _TaskPairs:
     return _TaskPairs(found // graph.hosts, found % graph.hosts, np.where(named > 0, named, wanted), of_task)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TaskResult:
     """Times of tasks, (n,) int64 of ps, -1: did not happen. `ready_ps`: it waited for nothing more. `start_ps`: it
     began to compute or, without computing, was sent. `sent_ps`: its message was handed to the host. `finish_ps`: all

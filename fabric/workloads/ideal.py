@@ -30,7 +30,7 @@ _Way: TypeAlias = tuple[tuple[int, int], ...]
 """rate (bit/s) and delay (ps) of every link from host to host"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class WireTerms:
     """What links and frames of a fabric are like. `rate_bps`, `delay_ps`: (links,) in the order of the topology's.
     `payload`: bytes of the longest packet's; `overhead`: headers, and what a frame takes on a link beside them."""
@@ -51,7 +51,7 @@ def wire_terms(topology: Topology, links: LinkSettings, payload: int = PAYLOAD) 
     return WireTerms(topology, np.array(rate, np.int64), np.array(delay, np.int64), payload, overhead)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class IdealTimes:
     """`task_ps`: (n,) of each task alone, from when its message is sent, or it begins to compute, to its end.
     `step_ps`: (steps,) of each step alone, as `TaskResult.step_spans_ps` measures it. `total_ps`: of all. Nothing can

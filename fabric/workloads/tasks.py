@@ -53,7 +53,7 @@ MAX_NUMBER = 1 << 16
 _CYCLE_SHOWN = 12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TaskGraph:
     """`tasks`: (n,) of `TASK_FIELDS`. `dependencies`: (m, 2), the second task waits for the first one. `on_start`: (m,)
     bool, it waits only for the first one's beginning (None: nobody does). `steps`: what steps are called. `labels`:
@@ -69,7 +69,7 @@ class TaskGraph:
     dependencies: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 2), np.int32))
     on_start: NDArray[np.bool_] | None = None
     steps: tuple[str, ...] = ()
-    labels: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
+    labels: tuple[str, ...] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.tasks.dtype != TASK_FIELDS or self.tasks.ndim != 1:
