@@ -51,15 +51,15 @@ def time_ps_of(text: str) -> int:
 
 
 def rate_bps_of(text: str) -> int:
-    """A rate in bits a second, from 1 Mb/s to 10 Tb/s: `100G`, `25Gb/s`, `400Gbps`.
+    """A rate in bits a second, from 10 kb/s to 10 Tb/s: `100G`, `25Gb/s`, `400Gbps`.
 
     Raises:
         DetourError: it is none.
     """
-    what, example = "a rate from 1M to 10T bits a second", "100G"
+    what, example = "a rate from 10k to 10T bits a second", "100G"
     value, unit = _value(text, what, example)
     factor = _THOUSANDS.get(re.sub(r"(b/s|bps|bit/s)$", "", unit))
-    if factor is None or not 10**6 <= value * factor <= 10**13:
+    if factor is None or not 10**4 <= value * factor <= 10**13:
         raise DetourError(f"{text!r} is not {what}, like {example}")
     return round(value * factor)
 

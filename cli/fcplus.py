@@ -89,7 +89,9 @@ def register(commands: Any) -> None:
 def _add(kinds: Any, name: str, text: str, run: Any) -> Parser:
     parser = command(kinds, name, text, run)
     parser.add_argument(
-        "--topo", metavar="SPEC", help="the network as a whole, like jellyfish:n=60,s=14 or graph:FILE[,hosts=N]"
+        "--topo",
+        metavar="SPEC",
+        help="the network as a whole, like jellyfish:n=60,s=14 or graph:FILE[,hosts=N][,grown=N]",
     )
     parser.add_argument("--family", choices=FAMILY_NAMES, help="(fcplus)")
     parser.add_argument("--n", type=int, metavar="N", help="switches (120)")

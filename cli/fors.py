@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from detour.base.errors import DetourError
 from detour.base.progress import Progress
 from detour.base.tables import Table, left
-from detour.cli import fors_export, fors_rivals, fors_run, fors_sizes
+from detour.cli import fors_export, fors_rivals, fors_run, fors_sizes, fors_tiers
 from detour.cli.fors_fabric import fabric_of
 from detour.cli.output import present, shown_progress
 from detour.cli.parser import Parser, command
@@ -70,6 +70,7 @@ def register(commands: Any) -> None:
     route.add_argument(
         "--keep", type=Path, metavar="FILE", help="a plan from before more links failed: move as few flows as possible"
     )
+    fors_sizes.register(route)
     verify = _add(kinds, "verify", "check a plan: every pair once, no contention, no failed link", _verify, out=False)
     verify.add_argument("file", type=Path, metavar="FILE", help="CSV with phase,src,dst,spine")
     fors_sizes.register(verify, cost=False)
@@ -81,7 +82,10 @@ def register(commands: Any) -> None:
 def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Parser:
     parser = command(kinds, name, text, run)
     parser.add_argument(
-        "--topo", default="ft:m0=20,m1=18", metavar="SPEC", help="m0=20,m1=18: spines, leaves; hosts=,cables=,speed="
+        "--topo",
+        default="ft:m0=20,m1=18",
+        metavar="SPEC",
+        help="m0=20,m1=18: spines, leaves; hosts=,cables=,speed=; ft3:...,fat-tree:k=",
     )
     parser.add_argument("--servers", type=int, metavar="N", help="servers that are there, spread evenly (m0*m1)")
     parser.add_argument(
@@ -100,6 +104,8 @@ def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Par
 
 
 def _schedule(options: argparse.Namespace) -> int:
+    if fors_tiers.meant(options):
+        return fors_tiers.schedule(options)
     if fors_sizes.wanted(options):
         if options.algorithm != "fors":
             raise DetourError(f"--algorithm {options.algorithm} knows of no sizes; `fors run --routing` compares them")
@@ -123,6 +129,12 @@ def _schedule(options: argparse.Namespace) -> int:
 
 
 def _route(options: argparse.Namespace) -> int:
+    if fors_tiers.meant(options):
+        return fors_tiers.schedule(options)
+    if fors_sizes.wanted(options):
+        if options.keep is not None:
+            raise DetourError("--keep changes plans for messages of one size; with --sizes or --skew plan anew")
+        return fors_sizes.schedule(options)
     if options.keep is None:
         return _finish(options, _plan(options))
     from detour.control.fors import files
@@ -169,6 +181,8 @@ def _warm(options: argparse.Namespace) -> Iterator[Progress]:
 
 
 def _verify(options: argparse.Namespace) -> int:
+    if fors_tiers.meant(options):
+        return fors_tiers.verify(options)
     if fors_sizes.wanted(options):
         return fors_sizes.verify(options)
     from detour.control.fors import files

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
@@ -15,17 +16,22 @@ from detour.cli.parser import byte_count, command
 if TYPE_CHECKING:
     from detour.experiments.fors.rivals import RivalRow
 
+_RATE = 200 * 10**9
+
 
 def register(kinds: Any) -> None:
     """Adds `rivals` to the commands of `fors`."""
-    text = "FORS, multicommodity flow, Birkhoff's phases, Min-Hop and ECMP: time over the bound by failed links"
+    text = "FORS, multicommodity flow, Birkhoff's phases, Min-Hop, ECMP, SprayLERP: time over the bound by failed links"
     parser = command(kinds, "rivals", text, _run)
     parser.add_argument("--topo", default="ft:m0=4,m1=4", metavar="SPEC", help="as in `fors run` (ft:m0=4,m1=4)")
     parser.add_argument("--failures", default="0,1,3,5", metavar="N,...", help="links that fail, drawn (0,1,3,5)")
     fors_sizes.register(parser, cost=False)
-    parser.add_argument("--rate", type=byte_count, default=200 * 10**9, metavar="BPS", help="of servers' links (200G)")
+    parser.add_argument("--rate", type=byte_count, default=_RATE, metavar="BPS", help="of servers' links (200G)")
     parser.add_argument("--ideal", action="store_true", help="only what links need; nothing is run")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of failures, sizes, hashes, host stacks (1)")
+    parser.add_argument(
+        "--write", type=Path, metavar="FILE", help="write the table there as well (docs/fors-fabric.md)"
+    )
 
 
 def _counts(text: str) -> list[int]:
@@ -40,6 +46,7 @@ def _run(options: argparse.Namespace) -> int:
     from detour.control.fors.warm import warm as warm_plans
     from detour.engine import warm
     from detour.experiments.fors.rivals import compare
+    from detour.experiments.fors.rivals_page import write_block
     from detour.fabric.traffic.pinned import Tuning
 
     fabric, failures = parse_fabric(options.topo), _counts(options.failures)
@@ -53,9 +60,20 @@ def _run(options: argparse.Namespace) -> int:
             warm.ensure(progress)
         name = str(options.sizes or options.skew)
         found = compare(fabric, sizes, failures, name, tuning, measure=not options.ideal, report=progress)
+    if options.write is not None:
+        write_block(options.write, _command(options), found)
     caption = f"{found.topology}, {found.servers} servers, {found.sizes} of {found.mean_bytes:,} bytes: over the bound"
     present(found, options, lambda page: page.table(Table(_COLUMNS, found.rows, caption)))
     return 0 if all(row.delivered is not False for row in found.rows) else 1
+
+
+def _command(options: argparse.Namespace) -> str:
+    """What writes the same table, all that matters named."""
+    text = f"detour fors rivals --topo {options.topo} --failures {options.failures}"
+    text += f" --sizes {options.sizes}" if options.sizes else f" --skew {options.skew} --message {options.message}"
+    text += f" --rate {options.rate}" if options.rate != _RATE else ""
+    text += f" --seed {options.seed}"
+    return text + (" --ideal" if options.ideal else "")
 
 
 _COLUMNS: tuple[Column[RivalRow], ...] = (

@@ -8,10 +8,11 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from detour.base.quantities import fraction_of, rate_bps_of, time_ps_of
 from detour.base.tables import Table, left, right
 from detour.cli.asking import running
 from detour.cli.output import Page, present, shown_progress
-from detour.cli.parser import add_name_option, bit_rate, command, duration_ps, loss_fraction, packet_count
+from detour.cli.parser import add_name_option, command, packet_count, quantity
 from detour.cli.status import show_status
 
 if TYPE_CHECKING:
@@ -52,10 +53,14 @@ def add_fabric_options(parser: argparse.ArgumentParser) -> None:
         help="like dragonfly:p=2,a=4,h=2, net.graphml, .json, .csv, FILE.py:NAME (default d1)",
     )
     parser.add_argument("--pcap", metavar="DIR", help="write a pcapng file a port into DIR")
-    parser.add_argument("--rate", type=bit_rate, metavar="R", help="of every link, like 100M (bits a second)")
-    parser.add_argument("--delay", type=duration_ps, metavar="T", help="of every link, like 5us")
+    parser.add_argument(
+        "--rate", type=quantity(rate_bps_of), metavar="R", help="of every link, like 100M (bits a second)"
+    )
+    parser.add_argument("--delay", type=quantity(time_ps_of), metavar="T", help="of every link, like 5us")
     parser.add_argument("--queue", type=packet_count, metavar="N", help="packets in each of a port's queues")
-    parser.add_argument("--loss", type=loss_fraction, metavar="F", help="of frames between switches, like 0.001")
+    parser.add_argument(
+        "--loss", type=quantity(fraction_of), metavar="F", help="of frames between switches, like 0.001"
+    )
     parser.add_argument(
         "--program", metavar="P4INFO,JSON", help="what p4c made of a P4 program that has fabric.p4's tables"
     )

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from detour.base.errors import DetourError
 from detour.fabric.operations.registry import OPERATIONS
 
+T = TypeVar("T")
 CommandFunction = Callable[[argparse.Namespace], int | None]
 
 
@@ -65,39 +65,21 @@ def byte_count(text: str) -> int:
     return factor * _number(text[:-1] if factor > 1 else text, 1, 10**12 // factor, "a number of bytes")
 
 
-def bit_rate(text: str) -> int:
-    """Bits a second; k, M and G stand for thousands, millions and milliards."""
-    try:
-        value = float(text[:-1]) * {"k": 1e3, "M": 1e6, "G": 1e9}[text[-1:]]
-    except (KeyError, ValueError):
-        value = float(text) if text.isdigit() else 0.0
-    if not 1e3 <= value <= 1e12:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a rate from 1k to 1000G, like 100M")
-    return round(value)
+def quantity(of: Callable[[str], T]) -> Callable[[str], T]:
+    """The type of an option whose value `of` understands (`base.quantities`)."""
 
+    def convert(text: str) -> T:
+        try:
+            return of(text)
+        except DetourError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
 
-def duration_ps(text: str) -> int:
-    """A time with its unit, in ps: `500ns`, `5us`, `1ms` or `0.1s`."""
-    found = re.fullmatch(r"(\d+(?:\.\d*)?)(ns|us|ms|s)", text)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time with its unit, like 5us")
-    value = float(found[1]) * {"ns": 1e3, "us": 1e6, "ms": 1e9, "s": 1e12}[found[2]]
-    if value > 10e12:
-        raise argparse.ArgumentTypeError(f"{text!r} is longer than 10 seconds")
-    return round(value)
+    return convert
 
 
 def packet_count(text: str) -> int:
     """A number of packets."""
     return _number(text, 2, 1_000_000, "a number of packets")
-
-
-def loss_fraction(text: str) -> float:
-    """A fraction from 0 to below 1."""
-    found = floats(text)
-    if len(found) != 1 or not 0 <= found[0] < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a fraction from 0 to below 1, like 0.001")
-    return found[0]
 
 
 def draws(text: str) -> int:

@@ -13,12 +13,13 @@ from detour.cli.reproducing import carry_out, extent_of, show
 
 def options_of(parser: Parser) -> None:
     """Adds the options of this experiment."""
-    parser.add_argument("--seeds", type=int, default=1, metavar="K", help="wirings of Tables V and VIII (1)")
+    parser.add_argument("--seeds", type=int, metavar="K", help="wirings of Tables V and VIII (1), or of transports (5)")
     parser.add_argument(
         "--part",
         default="paper",
-        choices=("paper", "transports"),
-        help="the paper's evaluation, or FC+ beside ECMP, KSP, shortest-union and UGAL under real transports (paper)",
+        choices=("paper", "transports", "settings"),
+        help="the paper's evaluation; FC+ beside ECMP, KSP, shortest-union, UGAL and SprayLERP under real transports; "
+        "or what each of these can be set to (paper)",
     )
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw Figs. 3 to 7 (.png, .svg)")
     parser.add_argument(
@@ -33,7 +34,9 @@ def run(options: argparse.Namespace) -> int:
     from detour.experiments.reproduce import FCPLUS
 
     if options.plot and options.part != "paper":
-        raise DetourError("--plot draws the paper's figures; --part transports has none")
+        raise DetourError(f"--plot draws the paper's figures; --part {options.part} has none")
+    if options.seeds is not None and options.seeds < 1:
+        raise DetourError(f"--seeds {options.seeds} is less than 1")
     points = fcplus.select(extent_of(options), options.seeds, options.sizes, options.part)
     found = carry_out(options, FCPLUS, points)
     if options.plot:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks from files: `graph:FILE[,hosts=N]`, for all that takes a topology by its text.
+"""Networks from files: `graph:FILE[,hosts=N][,grown=N]`, for all that takes a topology by its text.
 
 GraphML (`.graphml`, `.xml`), networkx's JSON of nodes and links (`.json`), or a list of edges, one a line: two names
 and, if there is more to say, a dictionary, like `a b {'speed': 4, 'delay_us': 0.5}`. What attributes mean:
-`topo.expander.given`. A network's `spec` is the text that was read and a digest of the file behind a `#`; with it, a
-file that has changed meanwhile is refused.
+`topo.expander.given`; `grown`: so many switches are added (`topo.expander.growth`). A network's `spec` is the text that
+was read and a digest of the file behind a `#`; with it, a file that has changed meanwhile is refused.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from detour.base.errors import DetourError
 from detour.topo.expander.booted import EXPANDER_FAMILIES, network_of
 from detour.topo.expander.given import expander_of_graph
+from detour.topo.expander.growth import grow
 from detour.topo.expander.network import Expander
 from detour.topo.keyvalues import whole_number
 from detour.topo.spec import parse_topology
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import networkx
 
 _PREFIX = "graph:"
+_KNOWN = ("hosts", "grown")
 _PARTS = re.compile(r"(?P<file>.*?)(?P<values>(,[^,/=#]*=[^,/=#]*)*)(#(?P<digest>[0-9a-f]{16}))?", re.DOTALL)
 
 
@@ -66,21 +68,33 @@ def read_graph(text: str) -> Expander:
     """
     found = _PARTS.fullmatch(text.strip()[len(_PREFIX) :])
     assert found is not None, "matches any text"
-    file, hosts = found["file"], None
-    for part in filter(None, found["values"].split(",")):
-        key, _, value = part.partition("=")
-        if key.strip() != "hosts":
-            raise DetourError(f"{text!r}: there is no parameter {key.strip()}; allowed: [hosts=]")
-        hosts = whole_number(text, "hosts", value.strip())
-        if hosts < 0:
-            raise DetourError(f"{text!r}: hosts={hosts} is less than 0")
+    file, values = found["file"], _numbers(text, found["values"])
     if not file:
         raise DetourError(f"{text!r}: a file is missing, like {_PREFIX}network.graphml")
     content = content_of(Path(file))
     digest = hashlib.sha256(content).hexdigest()[:16]
     if found["digest"] not in (None, digest):
         raise DetourError(f"{file} has changed since {text!r} was read from it")
-    return expander_of_graph(_parsed(Path(file), content), f"{_PREFIX}{file}{found['values']}#{digest}", hosts)
+    hosts, count = values.get("hosts"), values.get("grown", 0)
+    own = "" if hosts is None else f",hosts={hosts}"
+    network = expander_of_graph(_parsed(Path(file), content), f"{_PREFIX}{file}{own}#{digest}", hosts)
+    return grow(network, count).network if count else network
+
+
+def _numbers(text: str, values: str) -> dict[str, int]:
+    """What follows the file's name."""
+    numbers = {}
+    for part in filter(None, values.split(",")):
+        key, _, value = part.partition("=")
+        key = key.strip()
+        if key not in _KNOWN:
+            raise DetourError(f"{text!r}: there is no parameter {key}; allowed: {' '.join(f'[{k}=]' for k in _KNOWN)}")
+        if key in numbers:
+            raise DetourError(f"{text!r}: {key} is given twice")
+        numbers[key] = whole_number(text, key, value.strip())
+        if numbers[key] < 0:
+            raise DetourError(f"{text!r}: {key}={numbers[key]} is less than 0")
+    return numbers
 
 
 def content_of(path: Path) -> bytes:

@@ -361,7 +361,7 @@ class Hosts(_Handle):
             np.int64,
         )
         self = super().__new__(cls, listing.ctypes.data)
-        self.__dict__.update(tables, _listing=listing)
+        self.__dict__.update(tables, _keep=listing)
         return self
 
     def replace(self, name: str, table: np.ndarray) -> None:
@@ -370,7 +370,7 @@ class Hosts(_Handle):
         assert table.ndim == 1
         assert table.flags.c_contiguous
         self.__dict__[name] = table
-        self.__dict__["_listing"][list(TABLES).index(name)] = table.ctypes.data
+        self.__dict__["_keep"][list(TABLES).index(name)] = table.ctypes.data
 
 
 def set_host(

@@ -13,6 +13,7 @@ from detour.base.jit import njit
 from detour.control.fors.exchange import SWAP_BUDGET, TRIES, PhaseAssignment
 from detour.control.fors.fabric import FatTree2
 from detour.control.fors.plan import INSIDE, ForsPlan, PlanSeconds, Schedule, arranged, by_phase
+from detour.control.fors.recabling import recabled
 from detour.control.fors.recolour import complete
 from detour.control.fors.solve import counting_bound, solve
 
@@ -26,7 +27,7 @@ class Change:
 
     plan: ForsPlan
     moved: int
-    """flows with another phase or spine than before"""
+    """flows with another phase or spine than before, or another cable if the plan was kept"""
     seconds: float
     anew: bool
     """the plan could not be kept: all was planned anew"""
@@ -35,9 +36,10 @@ class Change:
 def reroute(plan: ForsPlan, fabric: FatTree2) -> Change:
     """The plan for `fabric`, the same as its own but for failures.
 
-    Every flow over a failed link gets another spine in its phase, others making room along shortest chains. Where a
-    phase has more flows of a leaf than links are left, or resists, it exchanges a few flows with another phase. Where
-    more phases are needed (the reduction grew) or this finds no way, all is planned anew.
+    Every flow over a failed link gets another spine in its phase, others making room along shortest chains; where there
+    are parallel cables, another one of these if it can be. Where a phase has more flows of a leaf than links are left,
+    or resists, it exchanges a few flows with another phase. Where more phases are needed (the reduction grew) or this
+    finds no way, all is planned anew.
 
     Raises:
         DetourError: another fabric, or two leaves lost their last common spine.
@@ -49,9 +51,9 @@ def reroute(plan: ForsPlan, fabric: FatTree2) -> Change:
     begin = time.perf_counter()
     lost = tuple(fabric.unreachable())
     kept = None
-    # Exchanges know of one cable with one flow a phase; elsewhere all is planned anew.
-    if fabric.single and lost == plan.unreachable and counting_bound(fabric) <= plan.phases:
-        kept = _kept(plan, fabric)
+    if lost == plan.unreachable and counting_bound(fabric) <= plan.phases:
+        # Exchanges between phases know of one cable with one flow a phase.
+        kept = _kept(plan, fabric) if fabric.single else recabled(plan, fabric)
     if kept is None:
         new = solve(fabric, skip_unreachable=lost == plan.unreachable)
         return Change(new, _moved(plan, new), time.perf_counter() - begin, anew=True)

@@ -9,6 +9,8 @@ from detour.control.fors.exchange import PhaseAssignment
 from detour.control.fors.fabric import FatTree2
 from detour.control.fors.incremental import reroute
 from detour.control.fors.solve import solve
+from detour.control.fors.tiers.fabric import FatTree3
+from detour.control.fors.tiers.solve import solve_tiers
 
 
 def warm() -> None:
@@ -22,3 +24,9 @@ def warm() -> None:
     exchange = PhaseAssignment(whole, worse, whole.phase.copy(), whole.spine.copy())
     for p in range(2):
         exchange.resolve(p)
+
+
+def warm_tiers() -> None:
+    """The same for fat-trees of three levels."""
+    solve_tiers(FatTree3(2, 2, 2, 1, 2))
+    solve_tiers(FatTree3(2, 2, 2, 2, 2, failed_high=frozenset({(0, 0, 0)})))

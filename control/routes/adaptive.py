@@ -15,8 +15,7 @@ from detour.control import schema
 from detour.control.entries import Action, ActionSet, DefaultAction, Entity, TableEntry
 from detour.control.policy import Policy
 from detour.control.routes.valiant import cut_off_groups, ports_into
-from detour.topo.expander.booted import EXPANDER_FAMILIES
-from detour.topo.expander.given import GIVEN
+from detour.topo.expander.booted import is_expander
 from detour.topo.failures import NONE, Failures, dead_links
 from detour.topo.graph import FAR, exit_distances
 from detour.topo.topology import Switch, Topology
@@ -31,7 +30,7 @@ def check_routing(topology: Topology, policy: Policy) -> None:
     Raises:
         DetourError: the rule that is broken.
     """
-    if policy.channels > 1 and topology.family not in ("dragonfly", *EXPANDER_FAMILIES, GIVEN):
+    if policy.channels > 1 and topology.family != "dragonfly" and not is_expander(topology):
         raise DetourError(
             f"channels={policy.channels}: virtual channels rise at a Dragonfly's global links; {topology.spec} has "
             f"up-down routes, which cannot deadlock in one channel"

@@ -11,14 +11,13 @@ from detour.control import schema
 from detour.control.entries import Action, CloneSession, DefaultAction, MeterConfig, Replica, TableEntry, Ternary
 from detour.control.expander.rising import plan_rising
 from detour.control.policy import Ecn, NoMarking, Policy, RedMarking, StepMarking
-from detour.topo.expander.booted import EXPANDER_FAMILIES, network_of
-from detour.topo.expander.given import GIVEN, expander_of_topology
+from detour.topo.expander.booted import expander_of, is_expander
 from detour.topo.topology import Switch, Topology
 
 
 def guarded(topology: Topology, policy: Policy) -> bool:
     """Whether packets that would rise out of the last lossless class leave the lossless ones: in expanders."""
-    return policy.channels > 0 and topology.family in (*EXPANDER_FAMILIES, GIVEN)
+    return policy.channels > 0 and is_expander(topology)
 
 
 def plan_priorities(policy: Policy, guard: bool) -> Iterator[TableEntry | DefaultAction]:
@@ -52,8 +51,7 @@ def plan_channels(topology: Topology, switch: Switch, policy: Policy) -> Iterato
     channel: no cycle. Detours around failed links may be longer, and then stay in the last channel.
     """
     if guarded(topology, policy):
-        network = expander_of_topology(topology) if topology.family == GIVEN else network_of(topology.spec)
-        yield from plan_rising(network, switch.index, policy.channels)
+        yield from plan_rising(expander_of(topology), switch.index, policy.channels)
         return
     for port, peer in enumerate(switch.ports, start=1):
         if peer is not None and peer.kind == "global":

@@ -46,6 +46,7 @@ from detour.experiments.fcplus.results import (
     flows,
     found,
 )
+from detour.experiments.fcplus.settings import swept
 
 FIRST_SET = (52, 100, 152, 200, 252, 300, 400, 500)
 SECOND_SET = (100, 300, 500, 1000, 1500, 2000)
@@ -60,12 +61,16 @@ GAP = {"near-worst": 0.002, "uniform": 0.01, "all-to-all": 0.01}
 # -- which points -------------------------------------------------------------------------------------------
 
 
-def select(extent: str, seeds: int = 1, sizes: str = "equal", part: str = "paper") -> list[FcplusPoint]:
-    """The points of an extent: "quick", "normal" or "full"; `seeds` wirings of every throughput point; `sizes` of the
-    messages at packet level; `part`: the paper's evaluation, or routings under real "transports"."""
+def select(extent: str, seeds: int | None = None, sizes: str = "equal", part: str = "paper") -> list[FcplusPoint]:
+    """The points of an extent: "quick", "normal" or "full"; `seeds` wirings of every throughput point (None: 1, of
+    transports as many as a comparison has); `sizes` of the messages at packet level; `part`: the paper's evaluation,
+    routings under real "transports", or the "settings" that are tried for these."""
     full = extent == "full"
     if part == "transports":
-        return [*fcplus_packet_level.transports(full, seeds)]
+        return [*fcplus_packet_level.transports(extent, seeds)]
+    if part == "settings":
+        return [*fcplus_packet_level.transport_settings()]
+    seeds = seeds or 1
     points = [
         *_counts(full),
         *_table_5(seeds),
@@ -319,6 +324,7 @@ def collect(results: Iterable[FcplusResult | None]) -> FcplusFindings:
     """All results, and tables of rows with ours beside the paper's."""
     points = [result for result in results if result is not None]
     completion = fcplus_packet_level.completion(points)
+    transports = [point for point in points if isinstance(point, TransportResult)]
     return FcplusFindings(
         points=points,
         table_1=[
@@ -343,7 +349,9 @@ def collect(results: Iterable[FcplusResult | None]) -> FcplusFindings:
         completion=completion,
         order=fcplus_packet_level.orders(completion),
         deadlocks=fcplus_packet_level.deadlocks(points),
-        transports=[point for point in points if isinstance(point, TransportResult)],
+        transports=transports,
+        transport_rows=fcplus_packet_level.transport_rows(transports),
+        settings=swept(transports),
     )
 
 

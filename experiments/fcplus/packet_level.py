@@ -22,13 +22,18 @@ from detour.experiments.fcplus.results import (
     FcplusPoint,
     FcplusResult,
     NetworkOrder,
+    OverDraws,
     PacketsPoint,
     PacketsResult,
     StuckPoint,
     StuckResult,
     TransportPoint,
     TransportResult,
+    TransportRow,
+    TransportSetting,
 )
+from detour.experiments.fcplus.settings import SETTINGS_SEED, candidates, chosen_setting, text_of
+from detour.experiments.steady import DRAWS, spread
 
 NETWORKS = ("FC+ 2L", "FC+ 1L", "KSP", "FC", "Clos")
 ARRIVALS_US = {"normal": 600, "full": 5_000}
@@ -65,23 +70,50 @@ def select(full: bool, sizes: str = "equal") -> list[FcplusPoint]:
     return [*packets, *deadlock, *failed]
 
 
-ROUTING_NAMES = ("FC+ 1L", "FC+ 2L", "ECMP", "KSP", "shortest-union", "UGAL-L")
-TRANSPORT_NAMES = ("lossless", "lossy")
-"""RoCEv2 with DCQCN and PFC; LERP with DCTCP and without PFC. `transports.TRANSPORTS` says what each is"""
+ROUTING_NAMES = ("FC+ 1L", "FC+ 2L", "ECMP", "KSP", "shortest-union", "UGAL-L", "SprayLERP")
+TRANSPORT_NAMES = ("lossless", "lossy", "shallow")
+"""RoCEv2 with PFC; LERP without; the same with little memory. `transports.TRANSPORTS` says what each is"""
 _COMPARED = ("near-worst", "uniform")
+_SMALL_TRANSPORTS: dict[str, Any] = {"n": 32, "s": 10, "hosts": 5, "us": 1000, "load": 0.6}
+_LARGE_TRANSPORTS: dict[str, Any] = {"n": 120, "s": 22, "hosts": 10, "us": 600, "load": 0.6}
 
 
-def transports(full: bool, seeds: int = 1) -> list[TransportPoint]:
-    """Every routing under every transport and two patterns, on 60 switches, or the paper's 120."""
-    size: dict[str, Any] = (
-        {"n": 120, "s": 22, "hosts": 10, "us": 600} if full else {"n": 60, "s": 14, "hosts": 6, "us": 1000}
-    )
+def transports(extent: str, seeds: int | None = None) -> list[TransportPoint]:
+    """Every routing under every transport and two patterns, at its best setting: on 32 switches, or ("full") the
+    paper's 120. `seeds`: draws, None for as many as a comparison has (`experiments.steady`), one if "quick"."""
+    draws = seeds or (1 if extent == "quick" else DRAWS)
+    size = _LARGE_TRANSPORTS if extent == "full" else _SMALL_TRANSPORTS
     return [
-        TransportPoint(routing=routing, transport=transport, pattern=pattern, load=0.6, seed=seed, **size)
+        TransportPoint(
+            routing=routing,
+            transport=transport,
+            pattern=pattern,
+            seed=seed,
+            setting=chosen_setting(transport, routing),
+            **size,
+        )
         for pattern in _COMPARED
         for transport in TRANSPORT_NAMES
         for routing in ROUTING_NAMES
-        for seed in range(1, seeds + 1)
+        for seed in range(1, draws + 1)
+    ]
+
+
+def transport_settings() -> list[TransportPoint]:
+    """All that is tried to find the best settings, on the small network."""
+    return [
+        TransportPoint(
+            routing=routing,
+            transport=transport,
+            pattern=pattern,
+            seed=SETTINGS_SEED,
+            setting=setting,
+            **_SMALL_TRANSPORTS,
+        )
+        for transport in TRANSPORT_NAMES
+        for routing in ROUTING_NAMES
+        for setting in candidates(transport, routing)
+        for pattern in _COMPARED
     ]
 
 
@@ -100,7 +132,7 @@ def run(point: PacketsPoint | StuckPoint | TransportPoint) -> PacketsResult | St
 def seconds(point: PacketsPoint | StuckPoint | TransportPoint) -> float:
     """Roughly what a point costs on one core, compiling left out."""
     if isinstance(point, TransportPoint):
-        return 3 + point.n * point.hosts * point.us / 20_000
+        return 1 + point.n * point.hosts * point.us / 40_000
     if isinstance(point, PacketsPoint):
         return 15 + point.us * {"near-worst": 0.032, "uniform": 0.028, "all-to-all": 0.026}[point.pattern]
     return 4 + point.n * point.s * point.us / 25_000
@@ -186,3 +218,44 @@ def deadlocks(results: Sequence[FcplusResult]) -> list[DeadlockRow]:
         for result in results
         if isinstance(result, StuckResult)
     ]
+
+
+def transport_rows(results: Sequence[TransportResult]) -> list[TransportRow]:
+    """A row for every pattern, transport, routing and setting, over its draws; the sweep's are none."""
+    found: dict[tuple[str, str, str, str, int], list[TransportResult]] = {}
+    for one in results:
+        if one.seed != SETTINGS_SEED:
+            setting = text_of(one.setting) if isinstance(one.setting, TransportSetting) else ""
+            found.setdefault((one.pattern, one.transport, one.routing, setting, one.n), []).append(one)
+    return [_transport_row(*names[:4], some) for names, some in found.items()]
+
+
+def _transport_row(
+    pattern: str, transport: str, routing: str, setting: str, some: Sequence[TransportResult]
+) -> TransportRow:
+    return TransportRow(
+        pattern=pattern,
+        transport=transport,
+        routing=routing,
+        setting=setting,
+        draws=len(some),
+        offered_gbps=round(statistics.fmean(one.offered_gbps for one in some), 1),
+        goodput_gbps=_over_draws([one.goodput_gbps for one in some], 1),
+        settled_gbps=_over_draws([one.settled_gbps for one in some], 1),
+        steady=sum(one.steady for one in some),
+        p50=_over_draws([one.slowdown.p50 for one in some], 3),
+        p99=_over_draws([one.slowdown.p99 for one in some], 3),
+        p99_us=_over_draws([one.fct_us.p99 for one in some], 1),
+        mean_hops=round(statistics.fmean(one.mean_hops for one in some), 3),
+        buffer_kb=round(max(one.buffer_peak_bytes for one in some) / 1000, 1),
+        pauses=sum(one.pauses for one in some),
+        drops=sum(one.drops for one in some),
+        retransmitted=sum(one.retransmitted for one in some),
+        unfinished=sum(one.unfinished for one in some),
+        deadlocks=sum(one.deadlock for one in some),
+    )
+
+
+def _over_draws(values: Sequence[float], digits: int) -> OverDraws:
+    around = spread(values)
+    return OverDraws(round(statistics.fmean(values), digits), None if around is None else round(around, digits))

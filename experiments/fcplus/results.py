@@ -114,10 +114,26 @@ class StuckPoint(NetworkPoint):
     kind: Literal["deadlock"] = "deadlock"
 
 
+@dataclass(frozen=True)
+class TransportSetting:
+    """How senders slow down, what switches mark, and what a routing leaves open.
+
+    `ecn_bytes`: K of marking by a step, or Kmin and Kmax, between which the probability rises to `pmax`; `least_mbps`:
+    the rate to which DCQCN cuts at most; `bias_bytes`: what UGAL adds to the queue of a detour; `shortest_first`:
+    SprayLERP knows which of its lists are shortest paths (else all are alike)."""
+
+    control: Literal["dctcp", "dcqcn"]
+    ecn_bytes: tuple[int, ...]
+    pmax: float = 1.0
+    least_mbps: int = 0
+    bias_bytes: int = 0
+    shortest_first: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class TransportPoint(FcplusPoint):
     """Messages for `us` at `load` (of a server's link) by a routing and a transport, on an FC+ of `hosts` servers a
-    switch; `k` paths of a pair at most."""
+    switch; `k` paths of a pair at most. `setting`: UNSET as the transport is defined."""
 
     routing: str
     transport: str
@@ -126,6 +142,7 @@ class TransportPoint(FcplusPoint):
     load: float
     hosts: int
     k: int = 32
+    setting: TransportSetting | UnsetType = UNSET
     kind: Literal["transport"] = "transport"
 
 
@@ -244,7 +261,8 @@ class StuckResult(FcplusResult, StuckPoint):
 class TransportResult(FcplusResult, TransportPoint):
     """`goodput_gbps`: what arrived while messages did, over that time; `offered_gbps`: what they asked for. Completion
     times count to the end for what is `unfinished`. `buffer_peak_bytes`: of the fullest switch. `detours`: messages
-    that UGAL sent by way of a random switch."""
+    that UGAL sent by way of a random switch. `settled_gbps`: what arrives behind the warm-up, and whether it was
+    `steady` by then (`experiments.steady`)."""
 
     messages: int
     offered_gbps: float
@@ -259,6 +277,8 @@ class TransportResult(FcplusResult, TransportPoint):
     retransmitted: int
     buffer_peak_bytes: int
     detours: int
+    settled_gbps: float
+    steady: bool
 
 
 FCPLUS_RESULTS: tuple[type[FcplusResult], ...] = (
@@ -419,6 +439,62 @@ class DeadlockRow:
 
 
 @dataclass(frozen=True)
+class OverDraws:
+    """Mean and sample standard deviation (None of a single one) over draws."""
+
+    mean: float
+    spread: float | None
+
+
+@dataclass(frozen=True)
+class TransportRow:
+    """A routing over a transport under a pattern, over `draws`; of `steady` of these what arrived had become steady.
+    `pauses`, `drops` (packets), `retransmitted`, `unfinished`, `deadlocks` (runs): of all together; `buffer_kb`: of the
+    fullest switch of any."""
+
+    pattern: str
+    transport: str
+    routing: str
+    setting: str
+    draws: int
+    offered_gbps: float
+    goodput_gbps: OverDraws
+    settled_gbps: OverDraws
+    steady: int
+    p50: OverDraws
+    p99: OverDraws
+    p99_us: OverDraws
+    mean_hops: float
+    buffer_kb: float
+    pauses: int
+    drops: int
+    retransmitted: int
+    unfinished: int
+    deadlocks: int
+
+
+@dataclass(frozen=True)
+class TriedTransportSetting:
+    """A setting and what came of it in the draw of the sweep, by pattern: Gb/s and the 99th percentile of slowdowns.
+    `score`: see `experiments.fcplus.settings`; less is better."""
+
+    setting: TransportSetting
+    text: str
+    gbps: dict[str, float]
+    p99: dict[str, float]
+    score: float
+
+
+@dataclass(frozen=True)
+class SweptSettings:
+    """What was tried for a routing over a transport, best first."""
+
+    transport: str
+    routing: str
+    tried: list[TriedTransportSetting]
+
+
+@dataclass(frozen=True)
 class FcplusFindings:
     """All results, and rows with ours beside the paper's, where ours was run."""
 
@@ -435,3 +511,5 @@ class FcplusFindings:
     order: list[NetworkOrder]
     deadlocks: list[DeadlockRow]
     transports: list[TransportResult] = field(default_factory=list)
+    transport_rows: list[TransportRow] = field(default_factory=list)
+    settings: list[SweptSettings] = field(default_factory=list)

@@ -15,8 +15,10 @@ from detour.experiments.fcplus.results import (
     FcplusPoint,
     NetworkOrder,
     NetworkPoint,
+    OverDraws,
     ThroughputRow,
-    TransportResult,
+    TransportRow,
+    TriedTransportSetting,
     VirtualRow,
 )
 
@@ -39,7 +41,11 @@ def tables(found: FcplusFindings) -> list[Table[Any]]:
             [_order(order) for order in found.order],
         ),
         Table(_DEADLOCKS, found.deadlocks, "PFC with shallow buffers"),
-        Table(_TRANSPORTS, found.transports, "Routings under real transports"),
+        Table(_TRANSPORTS, found.transport_rows, "Routings under real transports, at their best settings"),
+        *(
+            Table(_TRIED, one.tried, f"Settings of {one.routing}, {one.transport}, the best first")
+            for one in found.settings
+        ),
     ]
 
 
@@ -128,23 +134,40 @@ _DEADLOCKS: tuple[Column[DeadlockRow], ...] = (
 )
 
 
-_TRANSPORTS: tuple[Column[TransportResult], ...] = (
+def _mean(name: str, digits: int) -> Callable[[Any], str]:
+    def text(row: TransportRow) -> str:
+        value: OverDraws = getattr(row, name)
+        around = "" if value.spread is None else f" ± {value.spread:.{digits}f}"
+        return f"{value.mean:.{digits}f}{around}"
+
+    return text
+
+
+_TRANSPORTS: tuple[Column[TransportRow], ...] = (
     left("pattern", _of("pattern")),
     left("transport", _of("transport")),
     left("routing", _of("routing")),
-    right("Gb/s", _of("goodput_gbps"), means="that arrived while messages did"),
-    right("of", _of("offered_gbps"), means="Gb/s that messages asked for"),
-    right("p50", lambda row: fixed(row.slowdown.p50, 2), means="slowdown: completion time over an idle path's"),
-    right("p99", lambda row: fixed(row.slowdown.p99, 2)),
-    right("p99 us", lambda row: fixed(row.fct_us.p99, 0), wide=True),
-    right("buffer kB", lambda row: fixed(row.buffer_peak_bytes / 1000, 0), means="most that a switch held"),
-    right("not done", _of("unfinished"), wide=True),
+    right("Gb/s", _mean("goodput_gbps", 0), means="that arrived while messages did; ±: standard deviation over draws"),
+    right("settled", _mean("settled_gbps", 0), wide=True, means="Gb/s behind the warm-up, or in the second half"),
+    right("steady", lambda row: f"{row.steady}/{row.draws}", means="draws in which that had become steady"),
+    right("of", _of("offered_gbps"), wide=True, means="Gb/s that messages asked for"),
+    right("p50", _mean("p50", 2), means="slowdown: completion time over an idle path's"),
+    right("p99", _mean("p99", 1)),
+    right("p99 us", _mean("p99_us", 0), wide=True),
+    right("buffer kB", lambda row: fixed(row.buffer_kb, 0), means="most that a switch held"),
     right("hops", _of("mean_hops"), wide=True),
-    right("detours", _of("detours"), wide=True, means="messages by way of a random switch"),
-    right("pauses", _of("pauses"), wide=True),
+    right("pauses", _of("pauses")),
     right("drops", _of("drops")),
-    right("seed", _of("seed"), wide=True),
-    left("deadlock", lambda row: yes_no(row.deadlock)),
+    right("again", _of("retransmitted"), wide=True, means="packets that were sent again"),
+    right("not done", _of("unfinished"), wide=True),
+    right("deadlocks", _of("deadlocks")),
+    left("setting", _of("setting"), wide=True),
+)
+_TRIED: tuple[Column[TriedTransportSetting], ...] = (
+    left("setting", _of("text")),
+    right("Gb/s", lambda row: " / ".join(fixed(value, 0) or "" for value in row.gbps.values()), means="by pattern"),
+    right("p99", lambda row: " / ".join(fixed(value, 1) or "" for value in row.p99.values())),
+    right("score", _of("score"), means="geometric mean of p99; less is better"),
 )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FC+'s routes beside ECMP, KSP, shortest-union and UGAL under real transports, in virtual time.
+"""FC+'s routes beside ECMP, KSP, shortest-union, UGAL and SprayLERP under real transports, in virtual time.
 
 One wiring for all, FC+'s, with servers at 25 Gb/s; the same messages at the same times. What a routing is:
 
@@ -9,16 +9,23 @@ One wiring for all, FC+'s, with servers at 25 Gb/s; the same messages at the sam
   two links, of which a message draws one like any other.
 * ECMP: switches choose among the shortest paths by a hash of the message's source port.
 * UGAL-L (Singh, 2005), message by message: when it comes, it takes a shortest path, or the way over a random switch if
-  the queue at its first link times its links is less (Valiant's; at most five links, as uSIDs allow).
+  the queue at its first link times its links is less (Valiant's; at most five links, as uSIDs allow). Not packet by
+  packet: of our P4 programs adaptive.p4 chooses so, but between groups of a Dragonfly. It has one queue for each of at
+  most 64 groups, adds loads up instead of multiplying them by links, and leads a packet on its detour inside the source
+  group only, so with a group for each switch a detour could go by way of a neighbour and no further.
+* SprayLERP (`hosts.paths.spray`), packet by packet: each takes one of FC+ 2L's lists.
 
-Lossless: RoCEv2 (go-back-N), DCQCN, PFC in the routing's priorities; ECMP, KSP, shortest-union and UGAL-L have one and
-may deadlock, which is watched. Lossy: LERP with DCTCP, no PFC; nothing can deadlock. To add a transport is an entry of
+Lossless: RoCEv2 (go-back-N) with PFC in the routing's priorities; ECMP, KSP, shortest-union and UGAL-L have one and may
+deadlock, which is watched. SprayLERP is LERP there as well, as go-back-N wants packets in order. Lossy: LERP, no PFC;
+nothing can deadlock. Shallow: the same with `SHALLOW` packet memory. Control and marks are the point's `setting`;
+without one, DCQCN with the packet level's marks, and DCTCP with the paper's losses. To add a transport is an entry of
 `TRANSPORTS` and its name in `packet_level.TRANSPORT_NAMES`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +36,8 @@ from detour.base.times import US
 from detour.control.expander import throughput
 from detour.control.expander.demand import Demand, demand_of, hop_distances
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
+from detour.control.policy import Amount, Ecn, RedMarking, StepMarking
+from detour.experiments.fcplus.deadlock import SHALLOW
 from detour.experiments.fcplus.packets import (
     DRAIN_TIMES,
     FCPLUS_MAX_HOPS,
@@ -40,10 +49,18 @@ from detour.experiments.fcplus.packets import (
     ideal_ps,
     percentiles,
 )
-from detour.experiments.fcplus.results import TransportPoint, TransportResult, found
+from detour.experiments.fcplus.results import TransportPoint, TransportResult, TransportSetting, found
 from detour.experiments.fcplus.traffic import MessageArrivals, choose_paths, draw
+from detour.experiments.steady import judge
 from detour.experiments.stuck import received
-from detour.fabric.footings.virtual.scheme import STEP_MARKING, LinkSettings, RunSettings, Scheme
+from detour.fabric.footings.virtual.scheme import (
+    SPRAY_LERP,
+    STEP_MARKING,
+    LinkSettings,
+    RunSettings,
+    Scheme,
+    SwitchMemory,
+)
 from detour.fabric.traffic.expander import ExpanderFabric, lists_of, scheme_of
 from detour.hosts.frames.addresses import to_words
 from detour.topo import expander
@@ -51,25 +68,57 @@ from detour.topo.address import usid_address
 from detour.topo.expander import Expander
 from detour.topo.paths import path_usids
 
-LOSSLESS_PRIORITIES = {"FC+ 1L": 1, "FC+ 2L": 2, "KSP": 0, "shortest-union": 0, "ECMP": 0, "UGAL-L": 0}
+LOSSLESS_PRIORITIES = {
+    "FC+ 1L": 1, "FC+ 2L": 2, "ECMP": 0, "KSP": 0, "shortest-union": 0, "UGAL-L": 0, "SprayLERP": 2,
+}  # fmt: skip
 """0: one, with no regard to deadlock"""
+SPRAYING = "SprayLERP"
 UNION_LINKS = 2
 """shortest-union's K"""
 UNION_PATHS = 1024
 """more than a pair has of that length"""
 DETOUR_TRIES = 20
 """random switches that UGAL tries for a message, as not every way over one fits into a uSID list"""
+RATE_INTERVALS = 100
+"""in which what arrives is counted, of the time in which messages do"""
+QUIET_PS = 1000 * US
+"""for which a path of SprayLERP may be silent under PFC: a packet that waits for higher priorities, or is paused, is
+not lost"""
+_SPRAY = TransportSetting("dctcp", (80_000,), shortest_first=True)
 
 
-def _lossless(routing: str) -> Scheme:
-    return scheme_of(routing, LOSSLESS_PRIORITIES[routing], hosts=tuple(HOSTS.items()))
+def _marking(setting: TransportSetting) -> Ecn:
+    sizes = [Amount(size, "bytes") for size in setting.ecn_bytes]
+    return StepMarking(sizes[0]) if len(sizes) == 1 else RedMarking(sizes[0], sizes[1], setting.pmax)
 
 
-def _lossy(routing: str) -> Scheme:
-    return Scheme(routing, "lerp", "dctcp", "pinned", STEP_MARKING)
+def _lossless(routing: str, setting: TransportSetting | None) -> Scheme:
+    priorities = LOSSLESS_PRIORITIES[routing]
+    if routing == SPRAYING:
+        like = scheme_of(routing, priorities, hosts=(*SPRAY_LERP.hosts, ("min_silence_ps", QUIET_PS)))
+        return replace(like, transport="lerp", control="dctcp", ecn=_marking(setting or _SPRAY))
+    if setting is None:
+        return scheme_of(routing, priorities, hosts=tuple(HOSTS.items()))
+    least = {"dcqcn_min_bps": setting.least_mbps * 1_000_000} if setting.least_mbps else {}
+    found = scheme_of(routing, priorities, _marking(setting), tuple((HOSTS | least).items()))
+    return replace(found, control=setting.control)
 
 
-TRANSPORTS: dict[str, Callable[[str], Scheme]] = {"lossless": _lossless, "lossy": _lossy}
+def _lossy(routing: str, setting: TransportSetting | None) -> Scheme:
+    if routing == SPRAYING:
+        setting = setting or _SPRAY
+    hosts = SPRAY_LERP.hosts if setting else ()
+    return Scheme(routing, "lerp", "dctcp", "pinned", _marking(setting) if setting else STEP_MARKING, hosts=hosts)
+
+
+class Carrier(NamedTuple):
+    """A transport: what a routing's hosts and switches do, by its setting, and the memory of switches."""
+
+    scheme: Callable[[str, TransportSetting | None], Scheme]
+    memory: SwitchMemory = SwitchMemory()
+
+
+TRANSPORTS = {"lossless": Carrier(_lossless), "lossy": Carrier(_lossy), "shallow": Carrier(_lossy, SHALLOW)}
 
 
 class Ways(NamedTuple):
@@ -84,24 +133,74 @@ class Ways(NamedTuple):
     """(n, 2) (device id, port) as device * 1024 + port: of the first links of both ways"""
 
 
+class Sprays(NamedTuple):
+    """What packets of a message choose among: `lists` (n, k, 2) and their `links` (n, k), the first `counts` (n,) of
+    which the first `shortest` (n,) count as shortest paths."""
+
+    lists: NDArray[np.int64]
+    links: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    shortest: NDArray[np.int64]
+
+
+class Fed(NamedTuple):
+    """Of messages that have come: `links` (n,) of the ways that were taken, how many are detours of UGAL's, and what
+    had arrived (bytes) when each of `RATE_INTERVALS` was over."""
+
+    links: NDArray[np.int64]
+    detours: int
+    arrived: list[int]
+
+
 def run(point: TransportPoint) -> TransportResult:
     """Messages of one pattern by one routing over one transport."""
     network = expander.fcplus(point.n, point.s, hosts=point.hosts, seed=point.seed)
     demand = demand_of(point.pattern, network, point.seed)
     messages = draw(network, demand, point.load, RATE_BPS, point.us * US, "equal", point.seed)
     pairs = list(zip(messages.source.tolist(), messages.target.tolist(), strict=True))
-    ways = _ways(point, network, demand, messages, pairs)
-    settings = RunSettings(LinkSettings(rate_bps=RATE_BPS), window=WINDOW, seed=point.seed)
-    with ExpanderFabric(
-        network, TRANSPORTS[point.transport](point.routing), settings, queue_pairs=len(pairs)
-    ) as fabric:
-        fabric.connect_routed(pairs, ways.lists)
-        links, detours = _feed(fabric, messages, ways)
-        fabric.run(point.us * US)
-        arrived = received(fabric)
+    setting = point.setting if isinstance(point.setting, TransportSetting) else None
+    carrier = TRANSPORTS[point.transport]
+    settings = RunSettings(LinkSettings(rate_bps=RATE_BPS), carrier.memory, window=WINDOW, seed=point.seed)
+    with ExpanderFabric(network, carrier.scheme(point.routing, setting), settings, queue_pairs=len(pairs)) as fabric:
+        if point.routing == SPRAYING:
+            sprays = _sprays(point, network, demand, messages, pairs)
+            fabric.connect_spraying(pairs, sprays.lists, sprays.counts, sprays.shortest)
+            fed = _feed(fabric, messages, point.us * US)
+        else:
+            ways = _ways(point, network, demand, messages, pairs)
+            fabric.connect_routed(pairs, ways.lists)
+            fed = _feed(fabric, messages, point.us * US, ways, setting.bias_bytes if setting else 0)
         while fabric.unfinished() and not fabric.deadlock() and fabric.now_ps < (1 + DRAIN_TIMES) * point.us * US:
             fabric.run(fabric.now_ps + POLL_PS)
-        return _result(point, fabric, messages, links, detours, arrived)
+        hops = _hops_of_packets(fabric, sprays) if point.routing == SPRAYING else _mean_hops(fed, messages)
+        return _result(point, fabric, messages, fed, hops)
+
+
+def _sprays(
+    point: TransportPoint, network: Expander, demand: Demand, messages: MessageArrivals, pairs: list[tuple[int, int]]
+) -> Sprays:
+    """FC+ 2L's lists of every message's pair, the shortest first; which of them count as shortest says the setting."""
+    policy = PathPolicy(point.k, LOSSLESS_PRIORITIES[SPRAYING], max_hops=FCPLUS_MAX_HOPS)
+    routes = compute(network, policy, demand.pairs)
+    first, counts = routes.first[messages.pair], np.diff(routes.first)[messages.pair]
+    # Behind the last path of a pair is the first one again, which nobody looks at.
+    rows = first[:, None] + np.arange(int(counts.max())) % counts[:, None]
+    repeated = [pair for pair in pairs for _ in range(rows.shape[1])]
+    lists = lists_of(routes, repeated, rows.ravel().tolist()).reshape(*rows.shape, 2)
+    links = routes.length[rows].astype(np.int64)
+    among = np.arange(rows.shape[1]) < counts[:, None]
+    shortest = ((links == links[:, :1]) & among).sum(axis=1)
+    by_length = point.setting.shortest_first if isinstance(point.setting, TransportSetting) else True
+    return Sprays(lists, links, counts, shortest if by_length else counts)
+
+
+def _hops_of_packets(fabric: ExpanderFabric, sprays: Sprays) -> float:
+    packets = fabric.hs.candidate["packets"][fabric.flows.sender, : sprays.links.shape[1]]
+    return float(np.average(sprays.links, weights=packets))
+
+
+def _mean_hops(fed: Fed, messages: MessageArrivals) -> float:
+    return float(np.average(fed.links, weights=messages.size))
 
 
 def _ways(
@@ -181,23 +280,32 @@ def _port(network: Expander, a: int, b: int) -> int:
     return (a + 1) * 1024 + int(network.hosts[a]) + 1 + column
 
 
-def _feed(fabric: ExpanderFabric, messages: MessageArrivals, ways: Ways) -> tuple[NDArray[np.int64], int]:
-    """Lets every message arrive at its time, and where there is a second way, take the one whose queue times links is
-    less; the links of the ways that were taken, and how many are second ones."""
-    lists, links, detours = ways.lists.copy(), ways.links.copy(), 0
+def _feed(
+    fabric: ExpanderFabric, messages: MessageArrivals, until_ps: int, ways: Ways | None = None, bias: int = 0
+) -> Fed:
+    """Lets every message arrive at its time, and where there is a second way, take the one whose queue (with `bias` of
+    the second) times links is less."""
+    lists, links = (ways.lists.copy(), ways.links.copy()) if ways else (np.zeros((0, 2), np.int64),) * 2
+    arrived, detours = [], 0
     ticks, begin = np.unique(messages.at_ps, return_index=True)
-    for tick, some in zip(ticks.tolist(), np.split(np.arange(len(messages.size)), begin[1:]), strict=True):
+    some_of = dict(zip(ticks.tolist(), np.split(np.arange(len(messages.size)), begin[1:]), strict=True))
+    ends = {until_ps * (i + 1) // RATE_INTERVALS for i in range(RATE_INTERVALS)}
+    for tick in sorted(ends | some_of.keys()):
         fabric.run(tick)
-        if ways.other is not None and ways.other_links is not None and ways.ports is not None:
+        if tick in ends:
+            arrived.append(received(fabric))
+        some = some_of.get(tick)
+        if some is None:
+            continue
+        if ways is not None and ways.other is not None and ways.other_links is not None and ways.ports is not None:
             waits = _queues(fabric, ways.ports[some])
-            detour = waits[:, 1] * ways.other_links[some] < waits[:, 0] * ways.links[some]
-            moved = some[detour]
+            moved = some[(waits[:, 1] + bias) * ways.other_links[some] < waits[:, 0] * ways.links[some]]
             detours += moved.size
             if moved.size:
                 lists[moved], links[moved] = ways.other[moved], ways.other_links[moved]
                 fabric.lead(lists)
         fabric.send(messages.size[some], some)
-    return links, detours
+    return Fed(links, detours, arrived)
 
 
 def _queues(fabric: ExpanderFabric, ports: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -209,32 +317,31 @@ def _queues(fabric: ExpanderFabric, ports: NDArray[np.int64]) -> NDArray[np.int6
 
 
 def _result(
-    point: TransportPoint,
-    fabric: ExpanderFabric,
-    messages: MessageArrivals,
-    links: NDArray[np.int64],
-    detours: int,
-    arrived: int,
+    point: TransportPoint, fabric: ExpanderFabric, messages: MessageArrivals, fed: Fed, hops: float
 ) -> TransportResult:
     done = fabric.column("st_last_done_ps")
     taken = np.where(done > 0, done, fabric.now_ps) - messages.at_ps
     slowdown = taken / ideal_ps(messages.size)
     stats = [fabric.network.buffer_stats(switch.device_id) for switch in fabric.topology.switches]
     per_gbps = point.us * US / 8e3
+    rates = np.diff([0, *fed.arrived]) * RATE_INTERVALS / per_gbps
+    settled = judge(rates.tolist())
     return found(
         TransportResult,
         point,
         messages=len(taken),
         offered_gbps=round(float(messages.size.sum()) / per_gbps, 1),
-        goodput_gbps=round(arrived / per_gbps, 1),
+        goodput_gbps=round(fed.arrived[-1] / per_gbps, 1),
         fct_us=percentiles(taken / US),
         slowdown=percentiles(slowdown),
-        mean_hops=round(float(np.average(links, weights=messages.size)), 3),
+        mean_hops=round(hops, 3),
         unfinished=fabric.unfinished(),
         deadlock=bool(fabric.deadlock()),
         pauses=sum(s["pauses_sent"] for s in stats),
         drops=sum(s["headroom_drops"] + s["buffer_drops"] for s in stats),
         retransmitted=int(fabric.column("st_retransmitted").sum()),
         buffer_peak_bytes=max(s["buffer_peak"] for s in stats),
-        detours=detours,
+        detours=fed.detours,
+        settled_gbps=round(settled.mean, 1),
+        steady=settled.steady,
     )

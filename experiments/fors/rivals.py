@@ -10,9 +10,13 @@
   first step, which evens out skew inside a server over a faster network, has no counterpart: a leaf has none.
 * `minhop`: a linear shift under OpenSM's Min-Hop, a barrier between phases.
 * `ecmp`: every message on a working spine drawn at random, all at once.
+* `ecmp-spray`: the same draw with SprayLERP's transport: marking, congestion control and recovery of losses.
+* `spray`: SprayLERP. All at once, every packet on a path of its own, by what the connection knows of its paths.
 
 `ideal` is what links and servers need for it without latency, headers and barriers (a phase lasts as long as its
-fullest link or busiest server takes), `measured` what it took in virtual time; both over the same bound.
+fullest link or busiest server takes; spraying divides every message evenly over the working spines), `measured` what
+it took in virtual time, from the release of the first phase until the last byte has arrived, been acknowledged and the
+barrier's root knows; both over the same bound.
 """
 
 from __future__ import annotations
@@ -31,10 +35,26 @@ from detour.control.fors.unequal import equal_phases
 from detour.control.fors.volumes import spine_shares, volume_bound
 from detour.experiments.fors.exchange import PHASE_US, ExchangeRun, execute, planned_sizes
 from detour.fabric.traffic.phased import Pace, PhasedMessages
-from detour.fabric.traffic.pinned import Tuning
+from detour.fabric.traffic.pinned import SprayTuning, Tuning
 
 _PARTS = 8
 """as in `unequal`: the bound is divided into so many parts for each server, the shortest phases"""
+
+
+@dataclass(frozen=True)
+class RivalWay:
+    """One way to exchange the messages: `planned`, by which links are counted, and what is `sent`, if that is not the
+    same (who sprays names no spines); `tuning`: the transport."""
+
+    scheme: str
+    planned: PhasedMessages
+    tuning: Tuning
+    sent: PhasedMessages | None = None
+
+    @property
+    def messages(self) -> PhasedMessages:
+        """What hosts are given to send."""
+        return self.planned if self.sent is None else self.sent
 
 
 @dataclass(frozen=True)
@@ -92,38 +112,31 @@ def compare(
             raise DetourError(f"{fabric.name}: nobody sends anything to another server")
         bounds[count] = round(bound * 8e6 / tuning.rate_bps, 3)
         failed[count] = broken.failed_names()
-        for scheme, messages in rival_schemes(broken, sizes, tuning):
-            report(f"{scheme} with {count} failed links")
-            rows.append(_row(broken, sizes, bound, count, scheme, messages, tuning if measure else None))
+        for way in rival_schemes(broken, sizes, tuning):
+            report(f"{way.scheme} with {count} failed links")
+            rows.append(_row(broken, sizes, bound, count, way, measure=measure))
     mean = round(float(sizes.sum()) / max(np.count_nonzero(sizes), 1))
     gbps = tuning.rate_bps / 1e9
     return Rivals(fabric.name, fabric.servers, name, mean, gbps, tuning.seed, bounds, failed, rows)
 
 
-def _row(
-    fabric: FatTree2,
-    sizes: Int64Array,
-    bound: int,
-    count: int,
-    scheme: str,
-    messages: PhasedMessages,
-    tuning: Tuning | None,
-) -> RivalRow:
-    ideal = round(ideal_bytes(fabric, messages) / bound, 4)
-    if tuning is None:
-        return RivalRow(count, scheme, messages.phases, len(messages), ideal, None, None, None, None)
+def _row(fabric: FatTree2, sizes: Int64Array, bound: int, count: int, way: RivalWay, *, measure: bool) -> RivalRow:
+    messages = way.messages
+    ideal = round(ideal_bytes(fabric, way.planned) / bound, 4)
+    if not measure:
+        return RivalRow(count, way.scheme, messages.phases, len(messages), ideal, None, None, None, None)
     mean = max(round(float(sizes.mean())), 1)
-    found = execute(ExchangeRun(fabric, messages=messages, pace=Pace(mean), tuning=tuning))
-    took = sum(found.phase_lengths_us) / (bound * 8e6 / tuning.rate_bps)
+    found = execute(ExchangeRun(fabric, messages=messages, pace=Pace(mean), tuning=way.tuning))
+    took = sum(found.phase_lengths_us) / (bound * 8e6 / way.tuning.rate_bps)
     counts = found.exchange
     return RivalRow(
         count,
-        scheme,
+        way.scheme,
         messages.phases,
         len(messages),
         ideal,
         round(took, 4),
-        found.most_flows_on_a_link.max,
+        None if way.sent is not None else found.most_flows_on_a_link.max,
         counts.retransmitted_packets,
         counts.delivered == counts.messages,
     )
@@ -145,13 +158,16 @@ def ideal_bytes(fabric: FatTree2, messages: PhasedMessages) -> int:
     return round(float(np.ceil(longest).sum()))
 
 
-def rival_schemes(fabric: FatTree2, sizes: Int64Array, tuning: Tuning) -> Iterator[tuple[str, PhasedMessages]]:
+def rival_schemes(fabric: FatTree2, sizes: Int64Array, tuning: Tuning) -> Iterator[RivalWay]:
     """All, in the order of the table. Another scheme is one more line here."""
-    yield "fors", planned_sizes(ExchangeRun(fabric, "fors", tuning=tuning, sizes=sizes))[0]
-    yield "mcf", concurrent_flow(fabric, sizes)
-    yield "birkhoff", birkhoff(fabric, sizes, tuning.rate_bps * PHASE_US // 8_000_000)
-    yield "minhop", planned_sizes(ExchangeRun(fabric, "minhop", tuning=tuning, sizes=sizes))[0]
-    yield "ecmp", hashed(fabric, sizes, tuning.seed)
+    yield RivalWay("fors", planned_sizes(ExchangeRun(fabric, "fors", tuning=tuning, sizes=sizes))[0], tuning)
+    yield RivalWay("mcf", concurrent_flow(fabric, sizes), tuning)
+    yield RivalWay("birkhoff", birkhoff(fabric, sizes, tuning.rate_bps * PHASE_US // 8_000_000), tuning)
+    yield RivalWay("minhop", planned_sizes(ExchangeRun(fabric, "minhop", tuning=tuning, sizes=sizes))[0], tuning)
+    drawn = hashed(fabric, sizes, tuning.seed)
+    yield RivalWay("ecmp", drawn, tuning)
+    yield RivalWay("ecmp-spray", drawn, SprayTuning(**vars(tuning), choosing=False))
+    yield RivalWay("spray", evenly(fabric, sizes), SprayTuning(**vars(tuning)), unpinned(fabric, sizes))
 
 
 def _pairs(fabric: FatTree2, sizes: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
@@ -163,7 +179,24 @@ def _pairs(fabric: FatTree2, sizes: Int64Array) -> tuple[Int64Array, Int64Array,
 
 def concurrent_flow(fabric: FatTree2, sizes: Int64Array) -> PhasedMessages:
     """Every message divided over spines as the maximum concurrent flow between leaves is, all at once."""
-    share = spine_shares(fabric, sizes)
+    return _divided(fabric, sizes, spine_shares(fabric, sizes))
+
+
+def evenly(fabric: FatTree2, sizes: Int64Array) -> PhasedMessages:
+    """Every message divided evenly over the spines that both leaves reach, all at once."""
+    alive = fabric.alive()
+    both = alive[:, None, :] & alive[None, :, :]
+    return _divided(fabric, sizes, both / np.maximum(both.sum(axis=2, keepdims=True), 1))
+
+
+def unpinned(fabric: FatTree2, sizes: Int64Array) -> PhasedMessages:
+    """Every message whole and without a spine, all at once."""
+    src, dst, size = _pairs(fabric, sizes)
+    return PhasedMessages(np.zeros_like(src), src, dst, np.full(len(src), INSIDE, np.int64), size=size)
+
+
+def _divided(fabric: FatTree2, sizes: Int64Array, share: np.ndarray) -> PhasedMessages:
+    """`share`: (leaves, leaves, spines) parts of what a leaf has for another."""
     columns: list[list[int]] = [[], [], [], []]
     for src, dst, size in zip(*(column.tolist() for column in _pairs(fabric, sizes)), strict=True):
         u, v = src // fabric.hosts, dst // fabric.hosts

@@ -19,8 +19,7 @@ from detour.control.policy import Amount, Policy, StepMarking
 from detour.hosts.config import HostConfig
 from detour.hosts.state import Hosts, make_hosts
 from detour.topo import Topology
-from detour.topo.expander.booted import EXPANDER_FAMILIES
-from detour.topo.expander.given import GIVEN
+from detour.topo.expander.booted import is_expander
 
 QUEUE_PACKETS = 320
 ECN_PACKETS = 100
@@ -118,7 +117,7 @@ class FootingSettings:
         """What the planner has to know of this. In expanders priorities rise as DF-KSP with two of them needs it
         (FC+, section III-D)."""
         marking = StepMarking(Amount(self.ecn_packets))
-        if topology.family in (*EXPANDER_FAMILIES, GIVEN):
+        if is_expander(topology):
             return Policy(ecn=marking, packet_bytes=PACKET_BYTES, valiant=False, channels=2)
         return Policy(ecn=marking, packet_bytes=PACKET_BYTES)
 

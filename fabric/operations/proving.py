@@ -12,7 +12,7 @@ from detour.control.expander.routes import PathPolicy
 from detour.fabric.operations.control_plane import ControlPlane, since
 from detour.fabric.operations.live_flows import LiveFlows
 from detour.fabric.operations.results import ProvenAnywhere, ProvenClasses, ProvenFabric, ProvenPlain, ProvenSenders
-from detour.topo.expander.booted import network_of
+from detour.topo.expander.booted import expander_of
 from detour.topo.failures import dead_links
 
 
@@ -29,7 +29,7 @@ class Proving:
         Raises:
             DetourError: this is no expander, or `k` is out of range.
         """
-        network, begin, control = network_of(self._topology.spec), time.monotonic(), self._control
+        network, begin, control = expander_of(self._topology), time.monotonic(), self._control
         classes = max(1, control.policy.channels)
         policy = PathPolicy(k, classes, max_hops=LIST_HOPS)
         policy.check(network)

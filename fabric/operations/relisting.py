@@ -24,7 +24,7 @@ from detour.fabric.operations.live_flows import LiveFlow, LiveFlows
 from detour.fabric.operations.results import RelistedSenders
 from detour.hosts.verbs.verbs import Path
 from detour.topo import Topology
-from detour.topo.expander.booted import EXPANDER_FAMILIES, network_of
+from detour.topo.expander.booted import expander_of, is_expander
 from detour.topo.expander.network import Expander
 from detour.topo.failures import NONE, Failures
 from detour.topo.paths import SwitchPath, named_switches, path_usids
@@ -58,7 +58,7 @@ class Relisting:
 
     def __init__(self, topology: Topology, policy: Policy, live: LiveFlows) -> None:
         self._topology, self._live = topology, live
-        self._network = network_of(topology.spec) if topology.family in EXPANDER_FAMILIES else None
+        self._network = expander_of(topology) if is_expander(topology) else None
         self._policy = PathPolicy(LISTS_OF_A_PAIR, max(1, policy.channels), max_hops=LIST_HOPS)
         self._failures: Failures = NONE
         self._diverted: dict[str, _Move] = {}

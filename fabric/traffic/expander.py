@@ -31,6 +31,7 @@ from detour.fabric.footings.virtual.fabric import VirtualFabric, program
 from detour.fabric.footings.virtual.load import read_back, write
 from detour.fabric.footings.virtual.scheme import PATIENT, RunSettings, Scheme
 from detour.hosts.frames.addresses import final_address, to_words
+from detour.hosts.verbs.verbs import PathChoice
 from detour.topo.address import usid_address
 from detour.topo.expander.network import Expander
 from detour.topo.failures import Failures
@@ -137,6 +138,30 @@ class ExpanderFabric(VirtualFabric):
         hosts = self.topology.hosts
         self._finals = np.array([to_words(final_address((hosts[b].node_id,)))[0] for _, b in pairs], np.int64)
         self.lead(lists)
+
+    def connect_spraying(
+        self, pairs: Sequence[HostPair], lists: Int64Array, counts: Int64Array, shortest: Int64Array
+    ) -> None:
+        """Connections of which every packet takes a list of its own (`hosts.paths.spray`); instead of `connect_routed`.
+
+        `lists` (n, c, 2): of connection k the first `counts[k]` are its candidates, of which the first `shortest[k]`
+        count as shortest paths.
+
+        Raises:
+            DetourError: there are more candidates than hosts have room for.
+        """
+        self.connect(pairs)
+        rows, width, limit = self.flows.sender, lists.shape[1], self.hs.candidate.shape[1]
+        if width > limit:
+            raise DetourError(f"{width} paths of a connection; hosts have room for {limit}")
+        hosts = self.topology.hosts
+        fresh = np.repeat(self.hs.candidate[rows, :1], width, axis=1)
+        fresh["dst_hi"], fresh["dst_lo"] = lists[..., 0], lists[..., 1]
+        finals = np.array([to_words(final_address((hosts[b].node_id,)))[0] for _, b in pairs], np.int64)
+        fresh["final_hi"] = finals[:, None]
+        self.hs.candidate[rows, :width] = fresh
+        for name, values in (("n_cand", counts), ("n_short", shortest), ("mode", PathChoice.SPRAYING)):
+            self.hs.qp[name][rows] = values
 
     def connect_by(self, routes: ExpanderRoutes, pairs: Sequence[HostPair], rows: Sequence[int]) -> None:
         """The same by paths `rows` of routes (or `BY_ADDRESS`), so that `change` can lead them around what fails.

@@ -168,7 +168,7 @@ class PhasedExchange:
         self.state = np.zeros(len(messages), np.int64)
         self.size = np.full(len(messages), pace.message, np.int64) if messages.size is None else messages.size
         """bytes of every message"""
-        self.flows = fabric.connect_pinned(messages.src, messages.dst, self.spine, messages.cables)
+        self.flows = fabric.connect_messages(messages.src, messages.dst, self.spine, messages.cables)
         self.members = np.unique(np.concatenate([messages.src, messages.dst])).tolist()
         self.barrier = Barrier(fabric, self.members, pace.arity, self.up)
         self.times = PhaseTimes()

@@ -14,7 +14,7 @@ carries the plain address.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -27,11 +27,11 @@ from detour.control.fors.fabric import FatTree2, LeafSpineLink
 from detour.control.fors.plan import INSIDE
 from detour.control.policy import Amount, StepMarking
 from detour.fabric.footings.virtual.fabric import VirtualFabric
-from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme
+from detour.fabric.footings.virtual.scheme import SPRAY_LERP, LinkSettings, RunSettings, Scheme
 from detour.hosts.frames.addresses import final_address, to_words
 from detour.hosts.paths import paths
-from detour.hosts.verbs.bulk import Flows, connect_many
-from detour.hosts.verbs.verbs import CongestionControl
+from detour.hosts.verbs.bulk import Flows, connect_many, draw_ports
+from detour.hosts.verbs.verbs import CongestionControl, PathChoice
 from detour.topo.address import adjacency_function, usid_address
 from detour.topo.clos import leaf_spine
 from detour.topo.failures import Failure
@@ -61,7 +61,12 @@ class Tuning:
 
     def scheme(self) -> Scheme:
         """LERP with DCTCP on the one path that the sender names."""
-        hosts = {
+        marking = StepMarking(Amount(self.mark_packets))
+        return Scheme("pinned", "lerp", "dctcp", "shortest", marking, hosts=tuple(self._network().items()))
+
+    def _network(self) -> dict[str, int]:
+        """Parameters of hosts that depend on the network: packets, windows and timeouts."""
+        return {
             "payload": self.payload,
             "mtu": self.payload,
             "line_rate_cwnd": self.window,
@@ -70,8 +75,6 @@ class Tuning:
             "initial_rto_ps": 2 * self.min_rto_ps,
             "min_probe_timeout_ps": self.min_rto_ps // 4,
         }
-        marking = StepMarking(Amount(self.mark_packets))
-        return Scheme("pinned", "lerp", "dctcp", "shortest", marking, hosts=tuple(hosts.items()))
 
     def speed(self, speed: Fraction) -> float:
         """Of links between switches, so that they carry whole bits a second."""
@@ -81,6 +84,25 @@ class Tuning:
         """Links, buffers, sizes and seed."""
         links = LinkSettings(self.rate_bps, self.host_delay_ps, self.local_delay_ps, self.local_delay_ps)
         return RunSettings(links, window=self.window, seed=self.seed)
+
+
+@dataclass(frozen=True)
+class SprayTuning(Tuning):
+    """The same network with the transport of SprayLERP, its congestion control, marking and recovery of losses.
+
+    `choosing`: every packet takes a path of its own where a message has none; else the transport is the same, and paths
+    are the senders' (what the choice is worth)."""
+
+    choosing: bool = True
+
+    def scheme(self) -> Scheme:
+        """`SPRAY_LERP` with this network's packets, windows and timeouts."""
+        paths = SPRAY_LERP.paths if self.choosing else "shortest"
+        return replace(SPRAY_LERP, paths=paths, hosts=(*SPRAY_LERP.hosts, *self._network().items()))
+
+
+_SPRAY_PORTS = 32
+"""candidates of a connection that sprays, as in `VirtualFabric`: switches hash them to spines"""
 
 
 class PinnedFabric(VirtualFabric):
@@ -148,6 +170,24 @@ class PinnedFabric(VirtualFabric):
         )
         self.pin(flows.sender, dst, spine, cables)
         return flows
+
+    def connect_messages(
+        self, src: Int64Array, dst: Int64Array, spine: Int64Array, cables: Int64Array | None = None
+    ) -> Flows:
+        """`connect_pinned`, but under a scheme that sprays every packet finds its own way; spines must be `INSIDE`."""
+        if self.scheme.paths != "spray":
+            return self.connect_pinned(src, dst, spine, cables)
+        if (spine != INSIDE).any():
+            raise DetourError("messages whose packets are sprayed have no spine")
+        return connect_many(
+            self.device,
+            src,
+            dst,
+            congestion_control=CongestionControl.DCTCP,
+            choice=PathChoice.SPRAYING,
+            ports=draw_ports(len(src), _SPRAY_PORTS, 0, self.settings.seed),
+            seed=self.settings.seed,
+        )
 
     def pin(self, senders: Int64Array, dst: Int64Array, spine: Int64Array, cables: Int64Array | None = None) -> None:
         """The senders' packets go by these spines from the next one on. What is under way is not touched."""

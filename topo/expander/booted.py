@@ -9,6 +9,7 @@ from typing import Any
 
 from detour.base.errors import DetourError
 from detour.topo.expander import flat, folded, layered
+from detour.topo.expander.given import GIVEN, expander_of_topology
 from detour.topo.expander.growth import grow
 from detour.topo.expander.network import Expander
 from detour.topo.keyvalues import split_spec, whole_number
@@ -38,6 +39,20 @@ def network_of(spec: str) -> Expander:
     grown = numbers.pop("grown", 0)
     network = EXPANDER_FAMILIES[name](**numbers)
     return grow(network, grown).network if grown else network
+
+
+def is_expander(topology: Topology) -> bool:
+    """Whether a topology is one of these families, or a graph that was given."""
+    return topology.family in (*EXPANDER_FAMILIES, GIVEN)
+
+
+def expander_of(topology: Topology) -> Expander:
+    """The expander whose `topology` this is, of a family or given.
+
+    Raises:
+        DetourError: it is none.
+    """
+    return expander_of_topology(topology) if topology.family == GIVEN else network_of(topology.spec)
 
 
 def fcplus(grown: int = 0, **values: Any) -> Topology:

@@ -9,6 +9,7 @@ Nodes are switches, in the graph's order. Attributes: of a node `hosts`, a whole
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -59,9 +60,27 @@ def expander_of_graph(graph: networkx.Graph, spec: str, hosts: int | None = None
     return ordered_network(GIVEN, spec, count, links, speed, delay)
 
 
+_remembered: dict[str, Expander] = {}
+_GROWN = re.compile(r",grown=\d+(#[0-9a-f]{16})?$")
+
+
+def remember(network: Expander) -> None:
+    """Lets `expander_of_topology` know a network that has grown: its layers are those of growth, which do not follow
+    from its links."""
+    _remembered[network.spec] = network
+
+
 @lru_cache(maxsize=16)
 def expander_of_topology(topology: Topology) -> Expander:
-    """The network whose `topology` this is, of the family `GIVEN`."""
+    """The network whose `topology` this is, of the family `GIVEN`.
+
+    Raises:
+        DetourError: it has grown, and not in this process.
+    """
+    if topology.spec in _remembered:
+        return _remembered[topology.spec]
+    if _GROWN.search(topology.spec):
+        raise DetourError(f"{topology.spec} has grown elsewhere; read it here")
     links = [link for link in topology.links if link.kind != "host"]
     hosts = np.array([len(hosts) for hosts in topology.hosts_of], np.int32)
     ends = np.array([(link.a[0], link.b[0]) for link in links], np.int32)

@@ -15,6 +15,7 @@ different, so the new switch has no parallel links.
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -22,12 +23,15 @@ import numpy as np
 
 from detour.base.arrays import Int32Array, Int64Array
 from detour.base.errors import DetourError
+from detour.topo.expander.given import GIVEN, remember
 from detour.topo.expander.layered import gap_degrees, layers_per_group
 from detour.topo.expander.network import Expander
 from detour.topo.expander.wiring import SwitchPair, ordered
 
-GROWING = ("fcplus", "fc", "jellyfish", "xpander", "slimfly")
+GROWING = ("fcplus", "fc", "jellyfish", "xpander", "slimfly", GIVEN)
 """families that can grow"""
+_DIGEST = re.compile(r"(#[0-9a-f]{16})?$")
+"""of a file, at the end of a network's text"""
 MAX_GROWN = 1000
 
 
@@ -51,8 +55,9 @@ class Growth:
 
 @lru_cache(maxsize=16)
 def grow(network: Expander, count: int) -> Growth:
-    """Adds `count` switches with as many links and hosts as the others have (one link less if that is odd). The same
-    network grows in the same way, and what has grown by three is what has grown by two and then by one.
+    """Adds `count` switches with as many links and hosts as the others have (one link less if that is odd; in a graph
+    that was given the median, and two links at least). The same network grows in the same way, and what has grown by
+    three is what has grown by two and then by one.
 
     Raises:
         DetourError: the network is of a family that cannot grow, or no links are left that may be taken.
@@ -61,19 +66,35 @@ def grow(network: Expander, count: int) -> Growth:
         raise DetourError(f"{network.spec}: it cannot grow by switches; {', '.join(GROWING)} can")
     if not 0 <= count <= MAX_GROWN:
         raise DetourError(f"{network.spec}: grown={count}; 0 to {MAX_GROWN} are possible")
+    if network.family == GIVEN and ",grown=" in network.spec:
+        raise DetourError(f"{network.spec}: it has grown already; add all switches to the file's network at once")
     layered = network.layers < network.size
     now = _doubled(network) if layered and count else network
     steps = []
     for number in range(count):
-        rng = np.random.default_rng([*hashlib.sha256(network.spec.encode()).digest()[:16], number])
+        rng = np.random.default_rng([*_identity(network), number])
         if layered:
             rows, between = _in_gaps(network, now, rng)
         else:
             rows, between = _over_the_middle(network, now, rng)
-        now, step = _insert(now, rows, between, int(network.hosts[0]))
+        now, step = _insert(now, rows, between, _median(network.hosts[network.tors]))
         steps.append(step)
-    spec = f"{network.spec},grown={count}" if count else network.spec
-    return Growth(replace(now, spec=spec).checked(), tuple(steps))
+    spec = _DIGEST.sub(rf",grown={count}\1", network.spec, count=1) if count else network.spec
+    grown = replace(now, spec=spec).checked()
+    if count and network.family == GIVEN:
+        remember(grown)
+    return Growth(grown, tuple(steps))
+
+
+def _identity(network: Expander) -> bytes:
+    """What tells a network from others: its text, or if that names a file, what was in it, wherever the file is."""
+    graph = network.links.tobytes() + network.hosts.tobytes()
+    return hashlib.sha256(graph if network.family == GIVEN else network.spec.encode()).digest()[:16]
+
+
+def _median(values: Int32Array) -> int:
+    """The lower one of two."""
+    return int(np.sort(values)[(values.size - 1) // 2])
 
 
 def _doubled(network: Expander) -> Expander:
@@ -94,21 +115,35 @@ def _in_gaps(network: Expander, now: Expander, rng: np.random.Generator) -> tupl
     rows: list[int] = []
     taken: set[int] = set()
     for gap, count in wanted.items():
-        rows += _apart(now, np.flatnonzero(whole & (low == 2 * gap)), count, taken, rng)
+        some = _apart(now, np.flatnonzero(whole & (low == 2 * gap)), count, taken, rng)
+        if len(some) < count:
+            raise _too_few(now, len(some), count)
+        rows += some
     found = np.array(rows, np.int64)
     return found, low[found] + 1
 
 
 def _over_the_middle(network: Expander, now: Expander, rng: np.random.Generator) -> tuple[Int64Array, Int32Array]:
-    """Rows of links from above to below the middle of the order, and the layer where the new switch comes in."""
+    """Rows of links from above to below a place in the order, and the layer where the new switch comes in: at the
+    middle, or in a graph that was given as near as can be."""
     low, high = now.layer.min(axis=1), now.layer.max(axis=1)
-    cut = now.layers // 2
-    rows = _apart(now, np.flatnonzero((low <= cut) & (high > cut)), int(network.degrees[0]) // 2, set(), rng)
-    return np.array(rows, np.int64), np.full(len(rows), cut + 1, np.int32)
+    count = max(1, _median(network.degrees) // 2)
+    middle = now.layers // 2
+    for cut in _places(middle, now.layers) if network.family == GIVEN else (middle,):
+        rows = _apart(now, np.flatnonzero((low <= cut) & (high > cut)), count, set(), rng)
+        if len(rows) == count:
+            return np.array(rows, np.int64), np.full(count, cut + 1, np.int32)
+    raise _too_few(now, len(rows), count)
+
+
+def _places(middle: int, layers: int) -> list[int]:
+    """All places between two layers, the nearest to the middle first."""
+    return sorted(range(1, layers), key=lambda cut: (abs(cut - middle), cut))
 
 
 def _apart(now: Expander, rows: Int64Array, count: int, taken: set[int], rng: np.random.Generator) -> list[int]:
-    """So many of these links of which no two have a switch in common, none of them in `taken`, to which theirs go."""
+    """So many of these links, or as many as are found, of which no two have a switch in common, none of them in
+    `taken`, to which theirs go."""
     found: list[int] = []
     for row in rng.permutation(rows).tolist():
         if len(found) == count:
@@ -117,12 +152,14 @@ def _apart(now: Expander, rows: Int64Array, count: int, taken: set[int], rng: np
         if not ends & taken:
             taken |= ends
             found.append(row)
-    if len(found) < count:
-        raise DetourError(
-            f"{now.spec}: {len(found)} links without a switch in common are left where {count} are wanted for a new"
-            f" one; build a larger network instead"
-        )
     return found
+
+
+def _too_few(now: Expander, found: int, count: int) -> DetourError:
+    return DetourError(
+        f"{now.spec}: {found} links without a switch in common are left where {count} are wanted for a new"
+        f" one; build a larger network instead"
+    )
 
 
 def _insert(now: Expander, rows: Int64Array, between: Int32Array, hosts: int) -> tuple[Expander, Step]:
@@ -147,6 +184,11 @@ def _insert(now: Expander, rows: Int64Array, between: Int32Array, hosts: int) ->
         np.concatenate([whole[kept], *(half[i] for half in halves)]).astype(np.int32)
         for i, whole in enumerate((now.links, now.virtual, layer))
     ]
-    found = Expander(now.family, now.spec, np.append(now.hosts, hosts).astype(np.int32), *parts, layers=layers)
+    more = {
+        name: np.concatenate([whole[kept], whole[rows], whole[rows]])
+        for name, whole in (("speed", now.speed), ("delay_ps", now.delay_ps))
+        if whole is not None
+    }
+    found = Expander(now.family, now.spec, np.append(now.hosts, hosts).astype(np.int32), *parts, layers=layers, **more)
     taken = tuple(sorted(ordered(int(a), int(b)) for a, b in ends.tolist()))
     return found, Step(x, taken, rows.size)

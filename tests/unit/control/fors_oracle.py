@@ -11,6 +11,7 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array, hstack
 
 from detour.control.fors.fabric import FatTree2
+from detour.control.fors.tiers.fabric import FatTree3
 
 
 def feasible(fabric: FatTree2, phases: int) -> bool:
@@ -19,8 +20,6 @@ def feasible(fabric: FatTree2, phases: int) -> bool:
     cables = {(u, c): int(n) for (u, c), n in np.ndenumerate(fabric.working().sum(axis=2))}
     most, often = fabric.speed.numerator, fabric.speed.denominator
     servers = [s for s in range(fabric.slots) if s % fabric.hosts < fabric.population[s // fabric.hosts]]
-    solver = highspy.Highs()
-    solver.setOptionValue("output_flag", False)
     rows: dict[tuple, list[int]] = {}
     count = 0
     for s, d in itertools.permutations(servers, 2):
@@ -33,13 +32,42 @@ def feasible(fabric: FatTree2, phases: int) -> bool:
             for name in sets:
                 rows.setdefault(name, []).append(count)
             count += 1
+    room = {name: {"sends": often, "receives": often}.get(name[0]) or most * cables.get(name[2:], 0) for name in rows}
+    return _satisfiable(rows, room, count)
+
+
+def feasible_tiers(fabric: FatTree3, phases: int) -> bool:
+    """The same for three levels."""
+    rows: dict[tuple, list[int]] = {}
+    count = 0
+    for s, d in itertools.permutations(range(fabric.servers), 2):
+        u, v = s // fabric.hosts, d // fabric.hosts
+        p, q = u // fabric.leaves, v // fabric.leaves
+        ways = [(j, i) for j in range(fabric.aggs) for i in range(fabric.cores)]
+        ways = [(-1, -1)] if u == v else [(j, -1) for j in range(fabric.aggs)] if p == q else ways
+        for t, (j, i) in itertools.product(range(phases), ways):
+            if {(u, j), (v, j)} & fabric.failed_low or {(p, j, i), (q, j, i)} & fabric.failed_high:
+                continue
+            sets: list[tuple] = [("pair", s, d), ("sends", t, s), ("receives", t, d)]
+            sets += [("up", t, u, j), ("down", t, v, j)] if j >= 0 else []
+            sets += [("up", t, p, j, i), ("down", t, q, j, i)] if i >= 0 else []
+            for name in sets:
+                rows.setdefault(name, []).append(count)
+            count += 1
+    return _satisfiable(rows, dict.fromkeys(rows, 1), count)
+
+
+def _satisfiable(rows: dict[tuple, list[int]], room: dict[tuple, int], count: int) -> bool:
+    """Whether every pair has one of its columns and every other row as many as it has room for at most."""
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
     for _ in range(count):
         solver.addVar(0, 1)
     integer = np.full(count, highspy.HighsVarType.kInteger.value, np.uint8)
     solver.changeColsIntegrality(count, list(range(count)), integer)
     for name, columns in rows.items():
-        room = {"pair": 1, "sends": often, "receives": often}.get(name[0]) or most * cables[name[2:]]
-        solver.addRow(1 if name[0] == "pair" else 0, room, len(columns), columns, [1.0] * len(columns))
+        pair = name[0] == "pair"
+        solver.addRow(1 if pair else 0, 1 if pair else room[name], len(columns), columns, [1.0] * len(columns))
     solver.run()
     status = solver.getModelStatus()
     assert status in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible)

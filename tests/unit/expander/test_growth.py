@@ -4,19 +4,25 @@
 from __future__ import annotations
 
 import itertools
+import json
+from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from detour import cli
 from detour.base.errors import DetourError
 from detour.control.expander.demand import near_worst
 from detour.control.expander.proof import prove
-from detour.control.expander.routes import PathPolicy, compute, share_over
+from detour.control.expander.routes import PathPolicy, compute, longest_searched, share_over
+from detour.control.graph_files import network_from, topology_from
 from detour.topo import parse_topology
 from detour.topo.expander import Expander, equal_cost_clos
 from detour.topo.expander.booted import network_of
+from detour.topo.expander.given import expander_of_graph, expander_of_topology
 from detour.topo.expander.growth import Growth, grow
 
 SPECS = (
@@ -118,3 +124,82 @@ def test_what_cannot_grow_says_so() -> None:
         grow(network_of(SPECS[0]), 1001)
     with pytest.raises(DetourError, match="build a larger network"):
         grow(network_of(SPECS[0]), 500)
+
+
+# -- graphs that were given -------------------------------------------------------------------------------
+
+
+def drawn(n: int, p: float, seed: int) -> Expander:
+    """A connected graph whose switches have different numbers of links and hosts, and links of their own speeds."""
+    graph = nx.compose(nx.gnp_random_graph(n, p, seed), nx.random_labeled_tree(n, seed=seed))
+    for node in graph:
+        graph.nodes[node]["hosts"] = 1 + node % 3
+    for a, b in graph.edges:
+        graph.edges[a, b].update(speed=1 + (a + b) % 4, delay_us=float(a % 3))
+    return expander_of_graph(graph, f"drawn {n} {p} {seed}")
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(6, 20), st.floats(0.2, 0.6), st.integers(0, 10**6), st.integers(1, 2), st.integers(1, 2))
+def test_any_graph_grows_by_few_links(n: int, p: float, seed: int, count: int, priorities: int) -> None:
+    base = drawn(n, p, seed)
+    found = grow(base, count)
+    network, old = found.network, ends_of(base)
+    for step in found.steps:
+        assert len(step.rewired) == max(1, sorted(base.degrees.tolist())[(n - 1) // 2] // 2)
+        assert network.degrees[step.switch] >= 2
+    assert len(network.links) == len(base.links) + sum(len(step.rewired) for step in found.steps)
+    assert network.degrees[:n].tolist() == base.degrees.tolist()
+    assert old - ends_of(network) == {pair for step in found.steps for pair in step.rewired} & old
+    for _, _, switches, levels in compute(base, policy_for(base, priorities), partial=True):
+        assert turns(network, stretched(found, switches)) == levels[-1]
+    assert prove(compute(network, policy_for(network, priorities), partial=True)).deadlock_free
+
+
+def policy_for(network: Expander, priorities: int) -> PathPolicy:
+    return PathPolicy(2, priorities, max_hops=min(13, longest_searched(network)))
+
+
+def test_halves_of_a_link_are_like_the_link() -> None:
+    base = drawn(12, 0.4, 3)
+    (step,) = grow(base, 1).steps
+    network = grow(base, 1).network
+    assert network.speed is not None
+    assert network.delay_ps is not None
+    assert base.speed is not None
+    was = {(int(a), int(b)): row for row, (a, b) in enumerate(base.links.tolist())}
+    now = {(int(a), int(b)): row for row, (a, b) in enumerate(network.links.tolist())}
+    for pair in step.rewired:
+        for end in pair:
+            half = now[end, step.switch]
+            assert network.speed[half] == base.speed[was[pair]]
+            assert base.delay_ps is not None
+            assert network.delay_ps[half] == base.delay_ps[was[pair]]
+
+
+def test_a_network_from_a_file_grows_by_its_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        folder.mkdir()
+        nx.write_graphml(nx.grid_2d_graph(4, 4, periodic=True), folder / "torus.graphml", named_key_ids=True)
+    text = f"graph:{tmp_path}/one/torus.graphml,hosts=2"
+    network = network_from(f"{text},grown=3")
+    assert network.size == 19
+    assert set(network.degrees.tolist()) == {4}
+    assert network_from(network.spec) == network
+    topology = topology_from(network.spec)
+    assert expander_of_topology(topology).layer.tolist() == network.layer.tolist()
+    # The same file elsewhere is the same network.
+    assert network_from(text.replace("one", "two") + ",grown=3").links.tolist() == network.links.tolist()
+    # What switches do is what the routes say, and cannot deadlock.
+    assert cli.main(["fcplus", "prove", "--topo", f"{text},grown=3", "--priorities", "2", "--k", "4", "--json"]) == 0
+    proven = json.loads(capsys.readouterr().out)
+    assert all(proven[part]["acyclic"] for part in ("installed", "plain_traffic", "failed"))
+    assert cli.main(["fcplus", "grow", "--topo", text, "--add", "3", "--priorities", "2", "--k", "4", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["spec"], found["rewired"], found["least"]) == (network.spec, 6, 6)
+    assert all(found["acyclic"])
+    for wrong, reason in (("grown=3,grown=2", "given twice"), ("grown=-1", "less than 0"), ("grown=2000", "0 to 1000")):
+        with pytest.raises(DetourError, match=reason):
+            network_from(f"{text},{wrong}")
+    with pytest.raises(DetourError, match="has grown already"):
+        grow(network, 1)

@@ -3,31 +3,55 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import UNSET, UnsetType
 
 from detour import cli
 from detour.base.errors import DetourError
 from detour.base.times import US
 from detour.control.expander.demand import demand_of, hop_distances
+from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
+from detour.control.policy import Amount, RedMarking, StepMarking
 from detour.experiments.fcplus import experiment as fcplus
 from detour.experiments.fcplus import packet_level, transports
 from detour.experiments.fcplus.packets import RATE_BPS
-from detour.experiments.fcplus.results import TransportPoint, TransportResult
+from detour.experiments.fcplus.results import TransportPoint, TransportResult, TransportSetting
+from detour.experiments.fcplus.settings import SETTINGS_SEED, candidates, chosen_setting, stored_settings, swept
 from detour.experiments.fcplus.tables import tables
 from detour.experiments.fcplus.traffic import draw
+from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings
+from detour.fabric.traffic.expander import ExpanderFabric, lists_of
 from detour.topo import expander
+from detour.topo.topology import HostPair
 
 
-def point(routing: str, transport: str = "lossless", pattern: str = "uniform") -> TransportPoint:
+def point(
+    routing: str,
+    transport: str = "lossless",
+    pattern: str = "uniform",
+    setting: TransportSetting | UnsetType = UNSET,
+    load: float = 0.5,
+) -> TransportPoint:
     return TransportPoint(
-        n=24, s=10, hosts=2, us=400, load=0.5, k=8, routing=routing, transport=transport, pattern=pattern
+        n=24,
+        s=10,
+        hosts=2,
+        us=400,
+        load=load,
+        k=8,
+        routing=routing,
+        transport=transport,
+        pattern=pattern,
+        setting=setting,
     )
 
 
-@pytest.mark.parametrize("transport", packet_level.TRANSPORT_NAMES)
+@pytest.mark.parametrize("transport", ["lossless", "lossy"])
 @pytest.mark.parametrize("routing", packet_level.ROUTING_NAMES)
 def test_every_routing_delivers_all_messages(routing: str, transport: str) -> None:
     found = transports.run(point(routing, transport))
@@ -36,14 +60,15 @@ def test_every_routing_delivers_all_messages(routing: str, transport: str) -> No
     assert 1 <= found.slowdown.p50 <= found.slowdown.p99
     assert found.buffer_peak_bytes > 0
     assert (found.detours > 0) == (routing == "UGAL-L")
+    assert found.drops == 0
     if transport == "lossless":
-        assert (found.drops, found.retransmitted) == (0, 0)
+        assert found.retransmitted == 0
     else:
         assert found.pauses == 0
 
 
 def test_a_run_is_the_same_again() -> None:
-    assert transports.run(point("UGAL-L")) == transports.run(point("UGAL-L"))
+    assert transports.run(point("SprayLERP")) == transports.run(point("SprayLERP"))
 
 
 def test_paths_are_those_of_the_routing() -> None:
@@ -79,9 +104,128 @@ def test_detours_pass_a_third_switch_and_begin_at_the_ports_that_are_looked_at()
         assert peer.kind == "local"
 
 
+def test_shallow_memory_drops_and_all_arrives_nonetheless() -> None:
+    step = TransportSetting("dctcp", (80_000,))
+    found = transports.run(point("KSP", "shallow", "near-worst", step, load=1.5))
+    assert (found.unfinished, found.pauses) == (0, 0)
+    assert 0 < found.drops <= found.retransmitted
+    assert found.buffer_peak_bytes < (10 + 2) * 40_000
+
+
+# -- SprayLERP --------------------------------------------------------------------------------------------
+
+
+def sprayed(first: bool) -> tuple[transports.Sprays, ExpanderRoutes, np.ndarray, list[HostPair]]:
+    network = expander.fcplus(24, 10, hosts=2)
+    demand = demand_of("near-worst", network, 1)
+    messages = draw(network, demand, 0.5, RATE_BPS, 400 * US, "equal", 1)
+    pairs = list(zip(messages.source.tolist(), messages.target.tolist(), strict=True))
+    setting = TransportSetting("dctcp", (40_000,), shortest_first=first)
+    sprays = transports._sprays(point("SprayLERP", setting=setting), network, demand, messages, pairs)
+    return sprays, compute(network, PathPolicy(8, 2, max_hops=5), demand.pairs), messages.pair, pairs
+
+
+def test_packets_choose_among_the_lists_of_their_pair() -> None:
+    sprays, routes, pair_of, pairs = sprayed(first=True)
+    for k, pair in enumerate(pair_of.tolist()):
+        rows = range(int(routes.first[pair]), int(routes.first[pair + 1]))
+        assert sprays.counts[k] == len(rows)
+        assert sprays.lists[k, : len(rows)].tolist() == lists_of(routes, [pairs[k]] * len(rows), rows).tolist()
+        lengths = routes.length[rows.start : rows.stop].tolist()
+        assert sprays.links[k, : len(rows)].tolist() == lengths == sorted(lengths)
+        assert sprays.shortest[k] == lengths.count(lengths[0])
+    assert (sprays.shortest < sprays.counts).any()
+    alike = sprayed(first=False)[0]
+    assert (alike.shortest == alike.counts).all()
+
+
+def test_a_message_is_spread_over_several_of_its_lists() -> None:
+    sprays, routes, _, pairs = sprayed(first=False)
+    settings = RunSettings(LinkSettings(rate_bps=RATE_BPS), seed=1)
+    scheme = transports.TRANSPORTS["lossless"].scheme("SprayLERP", None)
+    with ExpanderFabric(routes.network, scheme, settings, queue_pairs=1) as fabric:
+        fabric.connect_spraying(pairs[:1], sprays.lists[:1], sprays.counts[:1], sprays.shortest[:1])
+        fabric.send(500_000)
+        fabric.run(1000 * US)
+        assert fabric.unfinished() == 0
+        packets = fabric.hs.candidate["packets"][fabric.flows.sender[0]]
+        assert packets.sum() == 500
+        assert (packets[: sprays.counts[0]] > 0).sum() > 4
+        assert packets[sprays.counts[0] :].sum() == 0
+
+
+def test_more_lists_than_hosts_have_room_for_are_refused() -> None:
+    sprays, routes, _, pairs = sprayed(first=False)
+    wide = np.repeat(sprays.lists[:1], 5, axis=1)
+    scheme = transports.TRANSPORTS["lossy"].scheme("SprayLERP", None)
+    with (
+        ExpanderFabric(routes.network, scheme, RunSettings(), queue_pairs=1) as fabric,
+        pytest.raises(DetourError, match="40 paths of a connection; hosts have room for 32"),
+    ):
+        fabric.connect_spraying(pairs[:1], wide, sprays.counts[:1], sprays.shortest[:1])
+
+
+# -- settings ---------------------------------------------------------------------------------------------
+
+
+def test_the_stored_sweep_has_tried_everything_and_the_best_is_chosen() -> None:
+    known = {(one.transport, one.routing): one.tried for one in stored_settings()}
+    assert len(known) == len(packet_level.TRANSPORT_NAMES) * len(packet_level.ROUTING_NAMES)
+    for (transport, routing), tried in known.items():
+        assert {one.setting for one in tried} == set(candidates(transport, routing))
+        assert chosen_setting(transport, routing) == tried[0].setting
+        best = min(
+            one.score
+            for one in tried
+            if all(one.gbps[name] >= 0.98 * max(other.gbps[name] for other in tried) for name in one.gbps)
+        )
+        assert tried[0].score == best
+        for one in tried:
+            assert one.score == pytest.approx(math.sqrt(math.prod(one.p99.values())), abs=0.001)
+
+
+def test_a_sweep_is_told_from_results_and_ranked() -> None:
+    good, bad = TransportSetting("dctcp", (20_000,)), TransportSetting("dctcp", (1_000,))
+    one = transports.run(point("ECMP", "lossy", setting=good))
+    results = [
+        replace(one, seed=SETTINGS_SEED, setting=setting, pattern=pattern, goodput_gbps=gbps)
+        for setting, gbps in ((bad, 97.0), (good, 100.0))
+        for pattern in ("uniform", "near-worst")
+    ]
+    (found,) = swept([*results, one])
+    assert (found.transport, found.routing) == ("lossy", "ECMP")
+    assert [tried.text for tried in found.tried] == ["DCTCP 20 kB", "DCTCP 1 kB"]
+    (row,) = packet_level.transport_rows([*results, one, replace(one, seed=2, goodput_gbps=one.goodput_gbps + 2)])
+    assert (row.draws, row.setting) == (2, "DCTCP 20 kB")
+    assert row.goodput_gbps.mean == pytest.approx(one.goodput_gbps + 1)
+    assert row.goodput_gbps.spread == pytest.approx(math.sqrt(2), abs=0.1)
+
+
+def test_settings_are_what_runs_use() -> None:
+    dcqcn = TransportSetting("dcqcn", (20_000, 100_000), 0.2, 1000)
+    scheme = transports.TRANSPORTS["lossless"].scheme("FC+ 2L", dcqcn)
+    assert (scheme.control, scheme.channels, scheme.pfc) == ("dcqcn", 2, True)
+    assert dict(scheme.hosts)["dcqcn_min_bps"] == 10**9
+    assert scheme.ecn == RedMarking(Amount(20_000, "bytes"), Amount(100_000, "bytes"), 0.2)
+    step = TransportSetting("dctcp", (20_000,))
+    for transport in ("lossless", "lossy"):
+        for routing in ("FC+ 2L", "SprayLERP"):
+            chosen = transports.TRANSPORTS[transport].scheme(routing, step)
+            assert (chosen.control, chosen.ecn) == ("dctcp", StepMarking(Amount(20_000, "bytes")))
+    near, far = (
+        transports.run(point("UGAL-L", "lossy", "near-worst", TransportSetting("dctcp", (80_000,), bias_bytes=bias)))
+        for bias in (0, 1_000_000_000)
+    )
+    assert near.detours > far.detours == 0
+
+
 def test_which_points_there_are() -> None:
     points = fcplus.select("normal", seeds=2, part="transports")
-    assert len(points) == len(set(points)) == 2 * 2 * 2 * len(packet_level.ROUTING_NAMES)
+    assert len(points) == len(set(points)) == 2 * 2 * 3 * len(packet_level.ROUTING_NAMES)
+    assert len(fcplus.select("normal", part="transports")) == 5 * len(points) / 2
+    tried = fcplus.select("normal", part="settings")
+    assert {p.seed for p in tried} == {SETTINGS_SEED}
+    assert not {p.seed for p in fcplus.select("full", part="transports")} & {SETTINGS_SEED}
     assert set(packet_level.TRANSPORT_NAMES) == set(transports.TRANSPORTS)
     assert set(packet_level.ROUTING_NAMES) == set(transports.LOSSLESS_PRIORITIES)
     assert not any(isinstance(p, TransportPoint) for p in fcplus.select("full"))
@@ -94,7 +238,7 @@ def test_unknown_routings_are_refused() -> None:
         transports._routes(point("RIP"), network, demand_of("uniform", network, 1))
 
 
-def test_the_table_has_a_row_for_each(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_has_a_row_for_each() -> None:
     results = [transports.run(point(name)) for name in ("ECMP", "FC+ 2L")]
     found = fcplus.collect(results)
     assert [row.routing for row in found.transports] == ["ECMP", "FC+ 2L"]

@@ -41,6 +41,7 @@ from detour.experiments.nonshortest.experiment import (
     SteadyNonshortestRun,
     changed,
     collect,
+    find_topology,
     select,
 )
 from detour.experiments.nonshortest.pfc_gain import PfcGain, PfcGainFindings, PfcGainRun
@@ -372,3 +373,26 @@ def test_two_draws_of_completion_times_are_told_apart() -> None:
     runs = [row[0] for row in table.rows]
     titles = [found.title for found in tables.completion([*runs, replace(runs[0], seed=2)])]
     assert [title.split(",")[2] for title in titles] == [" 110808 pairs (draw 1)", " 110808 pairs (draw 2)"]
+
+
+def test_a_scheme_and_a_congestion_control_of_ones_own_are_those_of_a_point(tmp_path: Path) -> None:
+    own = tmp_path / "own.py"
+    own.write_text(
+        "from dataclasses import replace\nfrom detour.fabric.footings.virtual.scheme import TELEMETRY_LERP\n"
+        "mine = replace(TELEMETRY_LERP, control='fixed')\n"
+    )
+    name = scheme(f"{own}:mine").name
+    (point,) = select(NonshortestSelection("d1", "adv1", (8,), (name,)))
+    assert (point.scheme, point.control) == (name, "fixed")
+    (point,) = select(NonshortestSelection("d1", "adv1", (8,), (name,), control="dcqcn"))
+    assert changed(scheme(point.scheme), point).control == "dcqcn"
+
+
+def test_a_topology_of_a_file_is_named_with_its_state(tmp_path: Path) -> None:
+    net = tmp_path / "net.csv"
+    net.write_text("a,b\n" + "".join(f"h{i},s{i % 2}\n" for i in range(4)) + "s0,s1\n")
+    called, topology = find_topology(str(net))
+    assert called == topology.spec == f"{net}#{called[-16:]}"
+    net.write_text("a,b,gbps\nh0,s0,100\nh1,s0,400\n")
+    with pytest.raises(DetourError, match="have rates or delays of their own"):
+        find_topology(str(net))

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path as File
 
+import networkx
 import pytest
 from scapy.layers.inet6 import IPv6
 from scapy.utils import PcapNgReader
@@ -29,6 +30,7 @@ from detour.fabric.traffic.streams import PatternSink, PatternSource
 from detour.hosts.verbs.verbs import Path
 from detour.topo import parse_topology
 from detour.topo.expander import fcplus
+from detour.topo.expander.booted import expander_of
 from detour.topo.paths import named_switches
 
 NETWORK = fcplus(8, 4, 3, hosts=1, seed=1)
@@ -284,6 +286,35 @@ def test_senders_avoid_what_fails_and_return(sending_session: Session, monkeypat
     assert steps
     assert all(steps)
     sending.done()
+
+
+def test_senders_in_a_network_from_a_file_avoid_what_fails_and_return(tmp_path: File) -> None:
+    graph = networkx.random_regular_graph(4, 9, seed=2)
+    networkx.write_edgelist(graph, tmp_path / "net.edges", data=False)
+    session = boot(UpOptions("engine", f"graph:{tmp_path}/net.edges,grown=1"))
+    try:
+        network = expander_of(session.topology)
+        assert network.size == 10
+        routes = compute(network, PathPolicy(1, 2, max_hops=5))
+        own = [tuple(switches) for source, _, switches, _ in routes if source in (0, 9)]
+        sending = Sending(session, own, 40_000)
+        sending.some()
+        link = own[0][:2]
+        hit = through(own, link)
+        failed = session.fail(f"s{min(link)}-s{max(link)}")
+        assert failed.senders == RelistedSenders(moved=len(hit), returned=0, by_address=0)
+        now = sending.lists()
+        assert [i for i in range(len(own)) if now[i] != own[i]] == hit
+        assert not through(now, link)
+        found = session.prove(4)
+        assert found.deadlock_free
+        assert found.senders.lists == len(own)
+        healed = session.heal()
+        assert healed.senders == RelistedSenders(moved=0, returned=len(hit), by_address=0)
+        assert sending.lists() == own
+        sending.done()
+    finally:
+        session.close()
 
 
 def test_who_begins_while_a_link_is_down_avoids_it_as_well(session: Session) -> None:

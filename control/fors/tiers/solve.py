@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plan for a fat-tree of three levels: planes by an integer programme, phases by halving, cores by edge colouring,
+and what found no core by driving others out.
+
+1. `loads`: planes for the flows of each pair of leaves, T at most on every link (cores as real numbers), for T = the
+   bound.
+2. `phasing.phases_of`: phases for them, as on two levels with planes for spines. Always succeeds.
+3. In a phase, the flows of a plane between pods are a bipartite multigraph, and cores are its colours. Where no link to
+   a core of the plane failed, and no pod has more flows than the plane has cores, Koenig's theorem gives them; else
+   recolouring, to all or to some.
+4. `placing`: the others, beginning with their places in plane and phase given up.
+5. `seating.seats`: servers.
+
+If steps 1 to 3 do it all, which is so without failures between aggregation switches and cores and with as many cores of
+a plane as leaves of a pod, the plan has as many phases as the bound. Else step 4 may need more phases.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.control.edge_colouring import coloured
+from detour.control.fors.phasing import phases_of
+from detour.control.fors.plan import PlanSeconds
+from detour.control.fors.recolour import complete
+from detour.control.fors.seating import seats
+from detour.control.fors.tiers.fabric import FatTree3
+from detour.control.fors.tiers.loads import PlaneDemand, plane_bound, plane_flows
+from detour.control.fors.tiers.placing import Board, Flows3, place
+
+_SOLVER_SECONDS = 5.0
+_BUDGET = 200
+"""flows of a phase and plane that may drive others from their cores"""
+_WORK = 400_000_000
+"""places that are looked at for one number of phases"""
+
+
+@dataclass(frozen=True)
+class TierPlan:
+    """Rows sorted by phase, then source; arrays (flows,) int32. `plane`, `core`: -1 for a flow that does not go there
+    (inside a leaf; inside a pod). `parted`: pairs of leaves without a way, whose flows are left out."""
+
+    fabric: FatTree3
+    phases: int
+    phase: np.ndarray
+    src: np.ndarray
+    dst: np.ndarray
+    plane: np.ndarray
+    core: np.ndarray
+    method: str = ""
+    lower_bound: int = 0
+    parted: tuple[tuple[int, int], ...] = ()
+    seconds: PlanSeconds = field(default=PlanSeconds(), compare=False)
+
+    @property
+    def optimal(self) -> bool:
+        """Whether no plan has fewer phases, as the bound proves."""
+        return self.phases == self.lower_bound
+
+
+def tier_bound(fabric: FatTree3) -> int:
+    """Phases that every plan needs: a server's messages, and links of both levels."""
+    return max(_by_servers(fabric), plane_bound(PlaneDemand(fabric)))
+
+
+def _by_servers(fabric: FatTree3) -> int:
+    joined = fabric.planes.any(axis=2)
+    np.fill_diagonal(joined, True)
+    return int(joined.sum(axis=1).max()) * fabric.hosts - 1
+
+
+def parted_text(fabric: FatTree3, lost: tuple[tuple[int, int], ...]) -> str:
+    """One line that names the pairs."""
+    more = f" and {len(lost) - 8} more pairs" if len(lost) > 8 else ""
+    pairs = ", ".join(f"{u} and {v}" for u, v in lost[:8]) + more
+    return f"{fabric.name}: no way up and down is left for leaves {pairs} (--skip-unreachable plans the rest)"
+
+
+def solve_tiers(fabric: FatTree3, *, skip_unreachable: bool = False, seed: int = 1) -> TierPlan:
+    """A plan with as few phases as are found; `optimal` says whether that is proven to be the least.
+
+    Raises:
+        DetourError: two leaves have no way left and `skip_unreachable` is not set.
+    """
+    begin = time.perf_counter()
+    lost = tuple(fabric.unreachable())
+    if lost and not skip_unreachable:
+        raise DetourError(parted_text(fabric, lost))
+    demand = PlaneDemand(fabric)
+    bound = max(_by_servers(fabric), plane_bound(demand))
+    flows, method = _flows(demand, bound)
+    board = Board.empty(fabric, bound)
+    _settle(fabric, board, flows)
+    if (flows.phase < 0).any():
+        method += "/ejection"
+    phases = _complete(fabric, board, flows, bound, seed)
+    routed = time.perf_counter()
+    src, dst = _servers(fabric, flows, phases)
+    order = np.lexsort((src, flows.phase))
+    columns = (column[order].astype(np.int32) for column in (flows.phase, src, dst, flows.plane, flows.core))
+    seconds = PlanSeconds(schedule=time.perf_counter() - routed, route=routed - begin)
+    return TierPlan(fabric, phases, *columns, method=method, lower_bound=bound, parted=lost, seconds=seconds)
+
+
+def _flows(demand: PlaneDemand, phases: int) -> tuple[Flows3, str]:
+    """Rows sorted by source and target leaf, with plane and phase if the solver found any."""
+    fabric = demand.fabric
+    found = plane_flows(demand, phases, _SOLVER_SECONDS)
+    own = np.arange(fabric.all_leaves)
+    u, v = demand.pairs.T
+    if found is None:
+        columns = (np.concatenate([u, v, own]), np.concatenate([v, u, own]))
+        plane = np.full(len(columns[0]), -1)
+        counts = np.full(2 * len(u), fabric.hosts**2)
+    else:
+        pair, over = demand.ways.T
+        columns = (np.concatenate([u[pair], v[pair], own]), np.concatenate([v[pair], u[pair], own]))
+        plane = np.concatenate([over, over, np.full(len(own), -1)])
+        counts = np.concatenate([found, found])
+    times = np.concatenate([counts, np.full(len(own), fabric.hosts * (fabric.hosts - 1))])
+    order = np.lexsort((plane, columns[1], columns[0]))
+    source, target, plane = (np.repeat(one[order], times[order]).astype(np.int32) for one in (*columns, plane))
+    phase, core = (np.full(len(source), -1, np.int32) for _ in range(2))
+    if found is None:
+        return Flows3(source, target, phase, plane, core), "greedy"
+    population = np.full(fabric.all_leaves, fabric.hosts)
+    phase = phases_of(phases, source, target, plane, population, fabric.aggs)
+    return Flows3(source, target, phase, plane, core), "integer-programme/colouring"
+
+
+def _settle(fabric: FatTree3, board: Board, flows: Flows3) -> None:
+    """Cores for flows between pods where colouring gives them, and their places on the board; the others lose plane and
+    phase."""
+    p, q = fabric.pod_of[flows.source], fabric.pod_of[flows.target]
+    across = np.flatnonzero((p != q) & (flows.phase >= 0))
+    phases = board.low.shape[3]
+    group = flows.phase[across].astype(np.int64) * fabric.aggs + flows.plane[across]
+    ends = [group * fabric.pods + pod[across] for pod in (p, q)]
+    size = phases * fabric.aggs * fabric.pods
+    degree = np.maximum(*(np.bincount(end, minlength=size) for end in ends)).reshape(-1, fabric.pods).max(axis=1)
+    whole = np.tile(fabric.high.all(axis=(0, 2)), phases)
+    easy = ((degree <= fabric.cores) & whole)[group]
+    flows.core[across[easy]] = coloured(ends[0][easy], ends[1][easy], fabric.cores)
+    hard = across[~easy]
+    order = np.argsort(group[~easy], kind="stable")
+    bounds = np.flatnonzero(np.diff(group[~easy][order])) + 1
+    for mine in np.split(hard[order], bounds) if len(hard) else ():
+        _recolour(fabric, flows, mine)
+    lost = across[flows.core[across] < 0]
+    flows.phase[lost] = flows.plane[lost] = -1
+    _mark(fabric, board, flows)
+
+
+def _recolour(fabric: FatTree3, flows: Flows3, mine: np.ndarray) -> None:
+    """Cores for the flows of one phase and plane, as many as recolouring finds."""
+    working = np.ascontiguousarray(fabric.high[:, flows.plane[mine[0]]])
+    ends = (fabric.pod_of[leaf[mine]].astype(np.int32) for leaf in (flows.source, flows.target))
+    core = np.full(len(mine), -1, np.int32)
+    complete(*ends, working, working, core, _BUDGET, 1)
+    flows.core[mine] = core
+
+
+def _mark(fabric: FatTree3, board: Board, flows: Flows3) -> None:
+    """Puts what flows have on the board."""
+    placed = np.flatnonzero(flows.phase >= 0)
+    for side, leaf in enumerate((flows.source, flows.target)):
+        at = leaf[placed].astype(np.int64) * board.turn.shape[2] + flows.phase[placed]
+        order = np.argsort(at, kind="stable")
+        rank = np.arange(len(at)) - np.searchsorted(at[order], at[order])
+        mine = placed[order]
+        board.turn[side, leaf[mine], flows.phase[mine], rank] = mine
+        over = placed[flows.plane[placed] >= 0]
+        board.low[side, leaf[over], flows.plane[over], flows.phase[over]] = over
+        high = placed[flows.core[placed] >= 0]
+        pod = fabric.pod_of[leaf[high]]
+        board.high[side, pod, flows.plane[high], flows.core[high], flows.phase[high]] = high
+
+
+def _complete(fabric: FatTree3, board: Board, flows: Flows3, phases: int, seed: int) -> int:
+    """Places for all, in more phases if need be; returns how many."""
+    more = 1
+    while True:
+        looked_at = phases * fabric.aggs * fabric.cores
+        if not place(board, flows, fabric.leaves, _WORK // looked_at, seed):
+            return phases
+        board, phases = board.longer(fabric, more), phases + more
+        more = min(2 * more, max(phases // 50, 1))
+
+
+def _servers(fabric: FatTree3, flows: Flows3, phases: int) -> tuple[np.ndarray, np.ndarray]:
+    population = np.full(fabric.all_leaves, fabric.hosts, np.int32)
+    first, second = seats(phases, flows.source, flows.target, flows.phase, population)
+    return flows.source * fabric.hosts + first, flows.target * fabric.hosts + second

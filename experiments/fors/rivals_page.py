@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of `fors rivals` in a page: a line for each number of failed links, a column for each scheme.
+
+A page has one block for each table, between two comments; the first is the command that writes it. What is there
+is written anew, what is not comes at the end.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from detour.base.errors import DetourError
+from detour.base.tables import Table, fixed, left, markdown, right
+from detour.experiments.fors.rivals import RivalRow, Rivals
+
+_END = "<!-- end -->"
+
+
+def write_block(page: Path, command: str, found: Rivals) -> None:
+    """Writes the block of `command` (its options, without `--write`).
+
+    Raises:
+        DetourError: the page cannot be read or written, or a block in it has no end.
+    """
+    begin = f"<!-- {command} -->"
+    block = f"{begin}\n{_caption(found)}\n\n{markdown(_table(found))}\n{_END}"
+    try:
+        text = page.read_text() if page.exists() else ""
+        before, mark, behind = text.partition(begin)
+        if mark:
+            _, end, rest = behind.partition(_END)
+            if not end:
+                raise DetourError(f"{page}: the block {begin} has no {_END}")
+            page.write_text(before + block + rest)
+        else:
+            page.write_text(text + ("\n" if text else "") + block + "\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DetourError(f"{page}: {getattr(error, 'strerror', None) or 'is no text'}") from error
+
+
+def _caption(found: Rivals) -> str:
+    what = "in brackets ideal" if found.rows[0].measured is not None else "ideal"
+    return f"{found.topology}, {found.servers} servers, {found.sizes}, {found.mean_bytes:,} bytes; {what}:"
+
+
+def _table(found: Rivals) -> Table[int]:
+    cells = {(row.failures, row.scheme): _cell(row) for row in found.rows}
+    schemes = dict.fromkeys(row.scheme for row in found.rows)
+    columns = [left(name, lambda count, name=name: cells[count, name]) for name in schemes]
+    return Table((right("f", str), *columns), list(found.bounds_us))
+
+
+def _cell(row: RivalRow) -> str:
+    return fixed(row.ideal, 3) if row.measured is None else f"{fixed(row.measured, 3)} ({fixed(row.ideal, 3)})"

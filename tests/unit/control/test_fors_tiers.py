@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FORS on three levels: plans are right, as few phases as an integer programme needs, and the verifier sees faults."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from detour.base.errors import DetourError
+from detour.cli import main
+from detour.control.fors.tiers.fabric import FatTree3, draw_failures, parse_three_levels
+from detour.control.fors.tiers.files import read_tiers, write_tiers
+from detour.control.fors.tiers.solve import TierPlan, solve_tiers, tier_bound
+from detour.control.fors.tiers.verify import tier_problems
+from detour.topo.clos import fat_tree
+from tests.unit.control.fors_oracle import feasible_tiers
+
+TINY = [
+    FatTree3(2, 2, 1, 1, 1),
+    FatTree3(2, 2, 2, 1, 1),
+    FatTree3(3, 1, 2, 1, 1, failed_high=frozenset({(0, 0, 0)})),
+    FatTree3(2, 2, 2, 1, 1, failed_low=frozenset({(0, 0)})),
+    FatTree3(2, 2, 2, 2, 1, failed_low=frozenset({(3, 1)}), failed_high=frozenset({(0, 0, 0), (1, 1, 1)})),
+    FatTree3(2, 1, 2, 1, 2, failed_high=frozenset({(0, 1, 0)})),
+    FatTree3(3, 1, 2, 2, 1, frozenset({(0, 0)}), frozenset({(1, 1, 0), (2, 1, 0)})),
+]
+
+
+@pytest.mark.parametrize("fabric", TINY, ids=lambda fabric: f"{fabric.name} {fabric.failed_names()}")
+def test_no_plan_has_fewer_phases(fabric: FatTree3) -> None:
+    """The oracle knows servers, phases and links, and nothing of planes or loads."""
+    plan = solve_tiers(fabric)
+    assert tier_problems(plan) == []
+    assert feasible_tiers(fabric, plan.phases)
+    assert not feasible_tiers(fabric, plan.lower_bound - 1)
+    assert plan.optimal == (plan.phases == plan.lower_bound)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 4, 8])
+def test_every_connected_fabric_gets_a_plan(count: int) -> None:
+    for seed in range(4):
+        for bare in (parse_three_levels("fat-tree:k=4"), FatTree3(3, 3, 2, 2, 2), FatTree3(2, 3, 3, 1, 1)):
+            fabric = draw_failures(bare, min(count, 4 if bare.cores == 1 else count), seed)
+            plan = solve_tiers(fabric)
+            assert tier_problems(plan) == []
+            assert plan.lower_bound <= plan.phases <= 1.15 * plan.lower_bound
+            assert plan.phases == len(np.unique(plan.phase))
+
+
+def test_bounds_that_can_be_counted() -> None:
+    """15 messages of a server; a leaf with one of two links sends 2 * 14 over it; a pod with one of four links to cores
+    8 servers' less 4 of its own: 4 * 12."""
+    bare = parse_three_levels("fat-tree:k=4")
+    assert tier_bound(bare) == 15
+    assert tier_bound(bare.with_failed([(3, 1)], [])) == 28
+    three = [(2, 0, 0), (2, 0, 1), (2, 1, 0)]
+    assert tier_bound(bare.with_failed([], three)) == 48
+    assert solve_tiers(bare.with_failed([], three)).optimal
+    # A plane that one pod has lost and a plane that another has: what they have for each other finds none of two.
+    parted = bare.with_failed([], [(0, 0, 0), (0, 0, 1), (1, 1, 0), (1, 1, 1)])
+    assert parted.unreachable() == [(u, v) for u in (0, 1) for v in (2, 3)]
+    with pytest.raises(DetourError, match="no way up and down is left for leaves 0 and 2, 0 and 3, 1 and 2, 1 and 3"):
+        solve_tiers(parted)
+    plan = solve_tiers(parted, skip_unreachable=True)
+    assert tier_problems(plan) == []
+    assert len(plan.phase) == 240 - 2 * 4 * 4
+
+
+def test_the_fabric_is_that_of_the_topology() -> None:
+    """Aggregation switch j of every pod and the cores of plane j, as `topo.clos.fat_tree` joins them."""
+    fabric, topology = parse_three_levels("fat-tree:k=6,blocking=2"), fat_tree(6, 2)
+    assert (fabric.servers, fabric.pods) == (len(topology.hosts), topology.groups)
+    for link in topology.links:
+        if link.kind != "global":
+            continue
+        lower, core = topology.switches[link.a[0]], topology.switches[link.b[0]]
+        assert (lower.position - fabric.leaves) == core.position // fabric.cores
+    assert sum(link.kind == "global" for link in topology.links) == fabric.high.size
+
+
+def _plan() -> TierPlan:
+    return solve_tiers(parse_three_levels("fat-tree:k=4", "0:0,1/1:0"))
+
+
+def _changed(plan: TierPlan, row: int, **values: int) -> TierPlan:
+    columns = {}
+    for name, value in values.items():
+        columns[name] = getattr(plan, name).copy()
+        columns[name][row] = value
+    return replace(plan, **columns)
+
+
+def test_the_verifier_sees_faults() -> None:
+    plan = _plan()
+    across = int(np.flatnonzero(plan.core >= 0)[0])
+    inside = int(np.flatnonzero(plan.plane < 0)[0])
+    in_pod = int(np.flatnonzero((plan.plane >= 0) & (plan.core < 0))[0])
+    from_leaf_0 = int(np.flatnonzero((plan.src < 2) & (plan.core >= 0))[0])
+    from_pod_1 = int(np.flatnonzero((plan.src // 4 == 1) & (plan.core >= 0) & (plan.plane == 1))[0])
+    faults = {
+        "instead of 1": _changed(plan, across, dst=plan.src[across]),
+        "without a plane": _changed(plan, across, plane=-1, core=-1),
+        "without a core": _changed(plan, across, core=-1),
+        "but has core 0": _changed(plan, in_pod, core=0),
+        "but has plane 1": _changed(plan, inside, plane=1),
+        "uses the failed link 0:0": _changed(plan, from_leaf_0, plane=0),
+        "uses the failed link 1/1:0": _changed(plan, from_pod_1, core=0),
+        "sends 2 times": _changed(plan, 1, src=plan.src[0], phase=plan.phase[0]),
+        "is used 2 times (up)": _changed(plan, across, phase=_taken(plan, across)),
+        "core 2 is not in -1..1": _changed(plan, across, core=2),
+        "are called parted, and have a way": replace(plan, parted=((0, 1),)),
+    }
+    assert tier_problems(plan) == []
+    for text, wrong in faults.items():
+        found = tier_problems(wrong, most=500)
+        assert any(text in line for line in found), (text, found[:3])
+
+
+def _taken(plan: TierPlan, row: int) -> int:
+    """A phase in which another flow has the row's link between leaf and plane."""
+    same = (plan.src // 2 == plan.src[row] // 2) & (plan.plane == plan.plane[row]) & (plan.phase != plan.phase[row])
+    return int(plan.phase[np.flatnonzero(same)[0]])
+
+
+def test_files_and_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--topo", "ft3:pods=3,leaves=2,aggs=2,cores=2", "--random-failures", "2", "--seed", "3"]
+    file = tmp_path / "plan.csv"
+    assert main(["fors", "schedule", *options, "--out", str(file), "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert main(["fors", "verify", *options, str(file), "--json"]) == 0
+    seen = json.loads(capsys.readouterr().out)
+    assert {made[key] == seen[key] for key in ("phases", "bound", "failed", "flows", "optimal", "gap")} == {True}
+    assert made["servers"] == 12
+    assert len(made["failed"]) == 2
+    assert main(["fors", "verify", *options[:2], "--fail", "0:0", str(file)]) == 1
+    assert "uses the failed link 0:" in capsys.readouterr().out
+    assert main(["fors", "route", *options]) == 0
+    assert "optimal" in capsys.readouterr().out
+    plan = _plan()
+    write_tiers(plan, file)
+    again = read_tiers(plan.fabric, file)
+    assert (again.phases, again.lower_bound) == (plan.phases, plan.lower_bound)
+    assert all((getattr(again, name) == getattr(plan, name)).all() for name in ("phase", "src", "dst", "plane", "core"))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--topo", "ft3:pods=2,leaves=2,aggs=2"], "cores"),
+        (["--topo", "fat-tree:k=3"], "k must be an even number"),
+        (["--topo", "ft3:pods=0,leaves=2,aggs=2,cores=2"], "pods=0 is not in 1..64"),
+        (["--topo", "fat-tree:k=64"], "65536 servers are more than 4096"),
+        (["--topo", "fat-tree:k=4", "--fail", "0-1"], "'0-1' is not leaf:agg, like 3:1, or pod/agg:core"),
+        (["--topo", "fat-tree:k=4", "--fail", "8:0"], "has no link 8:0 (leaf 0..7, agg 0..1)"),
+        (["--topo", "fat-tree:k=4", "--fail", "0/0:2"], "has no link 0/0:2 (pod 0..3, agg 0..1, core 0..1)"),
+        (["--topo", "fat-tree:k=4", "--fail", "0:*"], "no way up and down is left for leaves 0 and 1"),
+        (["--topo", "fat-tree:k=4", "--random-failures", "99"], "32 working links; 99 cannot fail"),
+        (["--topo", "fat-tree:k=4", "--random-failures", "30"], "links can fail before two leaves lose their last way"),
+        (["--topo", "fat-tree:k=4", "--group", "0-3"], "--group is for fat-trees of two levels"),
+        (["--topo", "fat-tree:k=4", "--skew", "zipf:1"], "--skew is for fat-trees of two levels"),
+        (["--topo", "fat-tree:k=4", "--algorithm", "xor"], "--algorithm xor is for fat-trees of two levels"),
+    ],
+)
+def test_refusals_of_three_levels(options: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fors", "schedule", *options]) == 2
+    err = capsys.readouterr().err
+    assert text in err
+    assert err.count("\n") == 1
