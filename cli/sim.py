@@ -179,6 +179,10 @@ def show_sim(page: Page, run: SimRun, result: SimResult, bins: list[Any]) -> Non
         f"{result.wire_gbps:.1f} Gb/s of data frames at the hosts, {result.drops} frames lost, "
         f"{int(run.counts.retransmitted.sum())} sent again"
     )
+    gave_up = int(run.tasks.failed.sum())
+    if gave_up:
+        patience = run.settings.of_run(1).host_config(run.settings.scheme).retry_ps
+        page.print(f"{gave_up} flows were given up: for {time_text(patience)} nothing came back")
     if run.stuck:
         page.print(run.stuck)
 

@@ -83,7 +83,7 @@ def _use(axis: Any, run: SimRun) -> None:
     fabric = use[:, ~series.hosts]
     axis.plot(middle, use[:, series.hosts].mean(axis=1), color=_BLUE, linestyle="--", label="hosts, mean")
     if fabric.size:
-        axis.plot(middle, fabric.max(axis=1), color=_ORANGE, linewidth=1, label="busiest")
+        axis.plot(middle, fabric.max(axis=1), color=_ORANGE, linewidth=1, label="switches, busiest")
         axis.plot(middle, fabric.mean(axis=1), color=_GREEN, label="switches, mean")
     axis.set(xlabel="time, us", ylabel="use of links", title="Links", ylim=(0, 1.05))
     axis.legend(frameon=False, loc="upper center", ncols=3, bbox_to_anchor=(0.5, -0.2), fontsize="small")

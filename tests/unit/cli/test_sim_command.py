@@ -212,4 +212,4 @@ def test_files_are_told_apart_by_what_they_are(tmp_path: Path, capsys: pytest.Ca
         (tmp_path / name).write_text(text)
         found = document(capsys, *SMALL, "--workload", str(tmp_path / name))
         assert (name, found["flows"], found["completed"]) == (name, flows, flows)
-    assert "trace: there is no" in refused(capsys, *SMALL, "--workload", str(tmp_path / "trace.0.et"))
+    assert "there is no trace.0.et" in refused(capsys, *SMALL, "--workload", str(tmp_path / "trace.0.et"))

@@ -62,6 +62,25 @@ def test_a_known_run() -> None:
     assert found.steps == ()
 
 
+GOLDEN = [
+    ("permutation:bytes=1e5,seed=3", LEAF_SPINE, "LERP-shortest", 31_528_480, 21.989, 1.724, []),
+    ("adv1:bytes=2e4", D1, "SprayLERP", 18_370_080, 14.869, 2.205, []),
+    ("ring:bytes=8e4,iterations=2,compute=5us", LEAF_SPINE, "SprayLERP", 109_363_680, 3.533, 1.006, [55.943, 56.046]),
+]
+"""what these runs were; a change of any of these numbers is a change of switches, hosts or planners"""
+
+
+@pytest.mark.parametrize(("workload", "topology", "name", "end_ps", "mean", "slowdown", "steps"), GOLDEN)
+def test_runs_are_what_they_were(
+    workload: str, topology: Topology, name: str, end_ps: int, mean: float, slowdown: float, steps: list[float]
+) -> None:
+    run = simulated(workload, topology, name)
+    found = result_of(run)
+    assert run.end_ps == end_ps
+    assert (found.fct_us.mean, found.slowdown.mean) == (mean, slowdown)
+    assert [step.us for step in found.steps] == steps
+
+
 def test_the_same_seed_gives_the_same_bytes() -> None:
     said: dict[str, Any] = {"loss": "0.002", "seed": "5"}
     one, two = (as_json(result_of(simulated("permutation:bytes=100k", **said))) for _ in range(2))
