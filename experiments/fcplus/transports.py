@@ -82,8 +82,8 @@ DETOUR_TRIES = 20
 RATE_INTERVALS = 100
 """in which what arrives is counted, of the time in which messages do"""
 QUIET_PS = 1000 * US
-"""for which a path of SprayLERP may be silent under PFC: a packet that waits for higher priorities, or is paused, is not
-lost"""
+"""for which a path of SprayLERP may be silent under PFC: a packet that is paused, or waits for higher priorities, is
+not lost"""
 _SPRAY = TransportSetting("dctcp", (80_000,), shortest_first=True)
 
 
