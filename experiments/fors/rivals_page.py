@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from detour.base.errors import DetourError
-from detour.base.tables import Table, fixed, left, markdown, right
+from detour.base.tables import Table, left, markdown, right
 from detour.experiments.fors.rivals import RivalRow, Rivals
 
 _END = "<!-- end -->"
@@ -51,4 +51,4 @@ def _table(found: Rivals) -> Table[int]:
 
 
 def _cell(row: RivalRow) -> str:
-    return fixed(row.ideal, 3) if row.measured is None else f"{fixed(row.measured, 3)} ({fixed(row.ideal, 3)})"
+    return f"{row.ideal:.3f}" if row.measured is None else f"{row.measured:.3f} ({row.ideal:.3f})"

@@ -152,8 +152,9 @@ def parse_three_levels(topo: str, fail: str | None = None) -> FatTree3:
     else:
         names = ("pods", "leaves", "aggs", "cores")
         check_keys(topo, values, names, ("hosts",))
-        numbers = [whole_number(topo, name, values[name]) for name in names]
-        bare = FatTree3(*numbers, whole_number(topo, "hosts", values.get("hosts", values["aggs"])))
+        values = {"hosts": values["aggs"], **values}
+        pods, leaves, aggs, cores, hosts = (whole_number(topo, name, values[name]) for name in (*names, "hosts"))
+        bare = FatTree3(pods, leaves, aggs, cores, hosts)
     return bare.with_failed(*_links(bare, fail))
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,9 +49,9 @@ def read_tiers(fabric: FatTree3, path: Path) -> TierPlan:
     rows = [_row(path, number, line) for number, line in enumerate(lines[1:], start=2)]
     table = np.array(rows, np.int32).reshape(-1, len(TIER_HEADER))
     numbers, phase = np.unique(table[:, 0], return_inverse=True)
-    columns = (table[:, k] for k in range(1, len(TIER_HEADER)))
-    bounds = {"lower_bound": tier_bound(fabric), "parted": tuple(fabric.unreachable())}
-    return TierPlan(fabric, len(numbers), phase.astype(np.int32), *columns, **bounds)
+    columns = (table[:, 1], table[:, 2], table[:, 3], table[:, 4])
+    plan = TierPlan(fabric, len(numbers), phase.astype(np.int32), *columns)
+    return replace(plan, lower_bound=tier_bound(fabric), parted=tuple(fabric.unreachable()))
 
 
 def _row(path: Path, number: int, line: list[str]) -> list[int]:

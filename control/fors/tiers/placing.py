@@ -16,7 +16,7 @@ from detour.base.jit import njit
 from detour.control.fors.jit import inner
 from detour.control.fors.tiers.fabric import FatTree3
 
-FREE, CLOSED = -1, -2
+_FREE, _CLOSED = -1, -2
 """what a link carries in a phase, beside numbers of flows"""
 _NOTHING = 1 << 60
 
@@ -35,9 +35,9 @@ class Board:
     @classmethod
     def empty(cls, fabric: FatTree3, phases: int) -> Board:
         """Nobody has anything; links that failed are closed."""
-        turn = np.full((2, fabric.all_leaves, phases, fabric.hosts), FREE, np.int32)
-        low = np.where(fabric.low[None, :, :, None], FREE, CLOSED)
-        high = np.where(fabric.high[None, :, :, :, None], FREE, CLOSED)
+        turn = np.full((2, fabric.all_leaves, phases, fabric.hosts), _FREE, np.int32)
+        low = np.where(fabric.low[None, :, :, None], _FREE, _CLOSED)
+        high = np.where(fabric.high[None, :, :, :, None], _FREE, _CLOSED)
         low, high = (np.repeat(np.repeat(one, 2, axis=0), phases, axis=-1) for one in (low, high))
         return cls(turn, np.ascontiguousarray(low, np.int32), np.ascontiguousarray(high, np.int32))
 
@@ -98,7 +98,7 @@ def _best(turn, low, high, u, v, leaves, insistence):
     p, q = u // leaves, v // leaves
     least, phase, plane, core = _NOTHING, -1, -1, -1
     ties = 0
-    ends = np.full(6, FREE, np.int64)
+    ends = np.full(6, _FREE, np.int64)
     for t in range(turn.shape[2]):
         ends[0] = _slot(turn, 0, u, t, insistence)[1]
         ends[1] = _slot(turn, 1, v, t, insistence)[1]
@@ -109,7 +109,7 @@ def _best(turn, low, high, u, v, leaves, insistence):
             cost = base
             if u != v:
                 ends[2], ends[3] = low[0, u, j, t], low[1, v, j, t]
-                if ends[2] == CLOSED or ends[3] == CLOSED:
+                if ends[2] == _CLOSED or ends[3] == _CLOSED:
                     continue
                 cost += _cost(ends, 2, insistence) + _cost(ends, 3, insistence)
             if cost > least:
@@ -118,7 +118,7 @@ def _best(turn, low, high, u, v, leaves, insistence):
                 whole = cost
                 if p != q:
                     ends[4], ends[5] = high[0, p, j, i, t], high[1, q, j, i, t]
-                    if ends[4] == CLOSED or ends[5] == CLOSED:
+                    if ends[4] == _CLOSED or ends[5] == _CLOSED:
                         continue
                     whole += _cost(ends, 4, insistence) + _cost(ends, 5, insistence)
                 if whole > least:
@@ -138,11 +138,11 @@ def _leave(turn, low, high, source, target, phase, plane, core, flow, leaves):
         leaf = source[flow] if side == 0 else target[flow]
         for k in range(turn.shape[3]):
             if turn[side, leaf, t, k] == flow:
-                turn[side, leaf, t, k] = FREE
+                turn[side, leaf, t, k] = _FREE
         if plane[flow] >= 0:
-            low[side, leaf, plane[flow], t] = FREE
+            low[side, leaf, plane[flow], t] = _FREE
         if core[flow] >= 0:
-            high[side, leaf // leaves, plane[flow], core[flow], t] = FREE
+            high[side, leaf // leaves, plane[flow], core[flow], t] = _FREE
     phase[flow], plane[flow], core[flow] = -1, -1, -1
 
 

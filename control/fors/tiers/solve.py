@@ -68,8 +68,7 @@ def tier_bound(fabric: FatTree3) -> int:
 
 
 def _by_servers(fabric: FatTree3) -> int:
-    joined = fabric.planes.any(axis=2)
-    np.fill_diagonal(joined, True)
+    joined = fabric.planes.any(axis=2) | np.eye(fabric.all_leaves, dtype=bool)
     return int(joined.sum(axis=1).max()) * fabric.hosts - 1
 
 

@@ -46,6 +46,17 @@ def test_a_plan_goes_through_a_file(capsys, tmp_path):
     assert json.loads(out)["problems"][0].endswith("is there 0 times instead of 1")
 
 
+def test_route_knows_sizes_as_schedule_does(capsys, tmp_path):
+    options = [*SMALL, "--skew", "zipf:1", "--message", "1000", "--json"]
+    found = [json.loads(run(capsys, command, *options)[1]) for command in ("route", "schedule")]
+    for one in found:
+        del one["seconds"]
+    assert found[0] == found[1]
+    assert found[0]["verified"]
+    code, _, err = run(capsys, "route", *options, "--keep", tmp_path / "plan.csv")
+    assert (code, "--keep changes plans for messages of one size" in err) == (2, True)
+
+
 def test_parallel_cables_go_through_a_file(capsys, tmp_path):
     path, options = tmp_path / "plan.csv", ["--topo", "ft:m0=2,m1=4,hosts=4,cables=2", "--fail", "0:0:1,3:1"]
     code, out, _ = run(capsys, "schedule", *options, "--out", path, "--json")

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """FORS beside others: everybody sends the same bytes over links that work, and nobody beats the bound."""
 
+import itertools
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
+from scipy.sparse import coo_array
 
 from detour.cli import main
 from detour.control.fors import FatTree2, parse_fabric, random_failures
@@ -59,6 +63,44 @@ def test_the_share_of_spines_is_the_best_there_is() -> None:
     assert ideal_bytes(fabric, messages) == volume_bound(fabric, sizes * 900).bytes == 8100
 
 
+def _fits(fabric: FatTree2, epochs: int, size: float) -> bool:
+    """TE-CCL's linear programme without copies (Liu et al., SIGCOMM 2024); `size` of a message in what a link takes in
+    an epoch. Variables are by pair, spine and epoch, since switches keep nothing and every way is as long."""
+    alive, rows, pairs = fabric.alive(), dict[tuple, list[int]](), dict[tuple, list[int]]()
+    servers = range(fabric.servers)
+    count = 0
+    for s, d, c, t in itertools.product(servers, servers, range(fabric.spines), range(epochs)):
+        u, v = s // fabric.hosts, d // fabric.hosts
+        if s == d or (c if u == v else not (alive[u, c] and alive[v, c])):
+            continue
+        pairs.setdefault((s, d), []).append(count)
+        for link in [("out", s), ("in", d), *([("up", u, c), ("down", v, c)] if u != v else [])]:
+            rows.setdefault((link, t), []).append(count)
+        count += 1
+
+    def matrix(of: dict[tuple, list[int]]) -> coo_array:
+        at = np.concatenate([np.full(len(columns), k) for k, columns in enumerate(of.values())])
+        return coo_array((np.ones(len(at)), (at, np.concatenate(list(of.values())))), shape=(len(of), count))
+
+    whole = np.full(len(pairs), size)
+    found = linprog(np.zeros(count), matrix(rows), np.ones(len(rows)), matrix(pairs), whole, method="highs")
+    assert found.status in (0, 2)
+    return found.status == 0
+
+
+@pytest.mark.parametrize(("fail", "epochs"), [(None, 4), ("0:0", 5), ("0:0,1:0,2:1", 9)])
+def test_time_expansion_adds_nothing_where_all_ways_are_as_long(fail: str | None, epochs: int) -> None:
+    """Messages of half an epoch: the least epochs are those of the bound, which `mcf` meets."""
+    fabric = parse_fabric("ft:m0=3,m1=3", fail)
+    sizes = drawn_sizes(9, "uniform", 1000, 1)
+    bound = volume_bound(fabric, sizes).bytes / 2000
+    assert epochs == np.ceil(bound)
+    assert _fits(fabric, epochs, 0.5)
+    assert not _fits(fabric, epochs - 1, 0.5)
+    messages = concurrent_flow(fabric, sizes)
+    assert ideal_bytes(fabric, messages) / 2000 == pytest.approx(bound, rel=0.01)
+
+
 def test_phases_as_long_as_their_fullest_link() -> None:
     fabric = parse_fabric("ft:m0=4,m1=4", "0:0")
     sizes = drawn_sizes(16, "uniform", 1000, 1)
@@ -80,6 +122,23 @@ def test_measured_in_virtual_time() -> None:
         assert row.measured > (1 if row.scheme == "spray" else row.ideal) >= 1
     for n in (0, 1):
         assert next(row for row in found.rows if (row.failures, row.scheme) == (n, "fors")).most_flows_on_a_link == 1
+
+
+def test_a_page_has_each_table_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Before\n")
+    options = ["fors", "rivals", "--topo", "ft:m0=2,m1=3", "--ideal", "--write", str(page), "--failures"]
+    for failures in ("0,1", "0", "0,1"):
+        assert main([*options, failures]) == 0
+    text = page.read_text()
+    command = "detour fors rivals --topo ft:m0=2,m1=3 --failures 0,1 --skew uniform --message 600000 --seed 1 --ideal"
+    assert text.startswith(f"# Before\n\n<!-- {command} -->\n")
+    assert text.count("| f | " + " | ".join(NAMES) + " |") == text.count("<!-- end -->") == 2
+    assert text.count("\n| 1 | 1.000 |") == 1
+    page.write_text(text.replace("<!-- end -->", ""))
+    capsys.readouterr()
+    assert main([*options, "0"]) == 2
+    assert "has no <!-- end -->" in capsys.readouterr().err
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
