@@ -3,8 +3,8 @@
 
 Every routing gets the best of the settings that are tried for it (`candidates`), in one sweep on equal terms: the
 network, the patterns and the time of the results, a draw that no result uses. The score is the 99th percentile of
-slowdowns, the geometric mean over the patterns; a setting that carries less than `ENOUGH` of what the best one carries
-under a pattern comes behind all that do not. `chosen.json` has all that was tried; `detour reproduce fcplus --part
+slowdowns, the geometric mean over the patterns; a setting that carries less than `CLOSE_ENOUGH` of what the best one
+carries under a pattern comes behind all that do not. `chosen.json` has all that was tried; `detour reproduce fcplus --part
 settings --json` gives it anew, as `settings`.
 """
 
@@ -29,7 +29,7 @@ from detour.experiments.fcplus.results import (
 TRANSPORT_SETTINGS_FILE = Path(__file__).parent / "chosen.json"
 SETTINGS_SEED = 101
 """wiring and draw of the sweep; results begin with 1"""
-ENOUGH = 0.98
+CLOSE_ENOUGH = 0.98
 _BIASES = (0, 11_000)
 """ten packets"""
 
@@ -95,7 +95,7 @@ def _ranked(some: dict[TransportSetting, list[TransportResult]]) -> list[TriedTr
         if gbps.keys() == most.keys():
             score = round(statistics.geometric_mean(p99.values()), 3)
             tried.append(TriedTransportSetting(setting, text_of(setting), gbps, p99, score))
-    enough = {one.text: all(one.gbps[name] >= ENOUGH * most[name] for name in most) for one in tried}
+    enough = {one.text: all(one.gbps[name] >= CLOSE_ENOUGH * most[name] for name in most) for one in tried}
     return sorted(tried, key=lambda one: (not enough[one.text], one.score))
 
 

@@ -188,7 +188,7 @@ def test_flows_of_a_job_file_carry_what_it_says(tmp_path: Path) -> None:
     [
         ("jobs: [{collective: tree, hosts: all}]", "need `bytes`"),
         ("jobs: [{collective: tree, hosts: all, bytes: 5, compute: 3}]", "job job0: compute: '3' is not a time"),
-        ("jobs: [{collective: tree, hosts: all, bytes: 5, iterations: 0}]", "job job0: iterations is '0'"),
+        ("jobs: [{collective: tree, hosts: all, bytes: 5, iterations: 0}]", "job job0: iterations: '0' is not"),
     ],
 )
 def test_job_files_that_cannot_run_are_refused(tmp_path: Path, text: str, says: str) -> None:
@@ -203,9 +203,9 @@ def test_job_files_that_cannot_run_are_refused(tmp_path: Path, text: str, says: 
     [
         ("circle:bytes=5", "there is no collective 'circle'; allowed: ring, tree"),
         ("ring", "bytes missing"),
-        ("ring:bytes=0", "bytes is '0'"),
-        ("ring:bytes=1.5", "bytes is '1.5'"),
-        ("ring:bytes=nan", "bytes is 'nan'"),
+        ("ring:bytes=0", "bytes: '0' is not"),
+        ("ring:bytes=1.5", "bytes: '1.5' is not"),
+        ("ring:bytes=nan", "bytes: 'nan' is not"),
         ("ring:bytes=9,ranks=17", r"17 ranks; .* has 16 hosts"),
         ("ring:bytes=9,ranks=1", "two are needed"),
         ("ring:bytes=9,chunks=2", "there is no parameter chunks"),
