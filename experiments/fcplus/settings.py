@@ -4,8 +4,8 @@
 Every routing gets the best of the settings that are tried for it (`candidates`), in one sweep on equal terms: the
 network, the patterns and the time of the results, a draw that no result uses. The score is the 99th percentile of
 slowdowns, the geometric mean over the patterns; a setting that carries less than `CLOSE_ENOUGH` of what the best one
-carries under a pattern comes behind all that do not. `chosen.json` has all that was tried; `detour reproduce fcplus --part
-settings --json` gives it anew, as `settings`.
+carries under a pattern comes behind all that do not. `chosen.json` has all that was tried; `detour reproduce fcplus
+--part settings --json` gives it anew, as `settings`.
 """
 
 from __future__ import annotations
