@@ -15,7 +15,7 @@ BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE, YELLOW, GRAY, BLACK = (
 """the palette of Okabe and Ito (2008), its yellow darker, and a gray"""
 ENOUGH = 3
 """points that a line may be drawn through; fewer are drawn as what they are"""
-_LOOKS = {
+_LOOKS: dict[Any, Any] = {
     "font.size": 10, "axes.titlesize": 11, "axes.labelsize": 10, "xtick.labelsize": 10, "ytick.labelsize": 10,
     "legend.fontsize": 10, "legend.frameon": False, "axes.spines.top": False, "axes.spines.right": False,
     "axes.grid": True, "grid.alpha": 0.3, "axes.axisbelow": True, "lines.markersize": 6, "svg.hashsalt": "detour",

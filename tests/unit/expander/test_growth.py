@@ -18,7 +18,8 @@ from detour.base.errors import DetourError
 from detour.control.expander.demand import near_worst
 from detour.control.expander.proof import prove
 from detour.control.expander.routes import PathPolicy, compute, longest_searched, share_over
-from detour.control.graph_files import network_from, topology_from
+from detour.control.graph_files import network_from
+from detour.control.topology_files import open_topology
 from detour.topo import parse_topology
 from detour.topo.expander import Expander, equal_cost_clos
 from detour.topo.expander.booted import network_of
@@ -186,7 +187,7 @@ def test_a_network_from_a_file_grows_by_its_text(tmp_path: Path, capsys: pytest.
     assert network.size == 19
     assert set(network.degrees.tolist()) == {4}
     assert network_from(network.spec) == network
-    topology = topology_from(network.spec)
+    topology = open_topology(network.spec)
     assert expander_of_topology(topology).layer.tolist() == network.layer.tolist()
     # The same file elsewhere is the same network.
     assert network_from(text.replace("one", "two") + ",grown=3").links.tolist() == network.links.tolist()

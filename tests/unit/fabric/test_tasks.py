@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -24,10 +25,15 @@ from detour.fabric.footings.virtual.scheme import (
 from detour.fabric.traffic.tasks import TaskResult, TaskRun, connections_of, run_tasks
 from detour.fabric.workloads.ideal import ideal_ps, wire_terms
 from detour.fabric.workloads.tasks import TASK_FIELDS, TaskGraph, TaskList, flow_graph
-from detour.topo import parse_topology
+from detour.topo import Topology, parse_topology
 
 LEAVES = parse_topology("leaf-spine:leaves=4,spines=2,hosts=2")
-UNEQUAL = LinkSettings(100_000_000_000, 500 * NS, 300 * NS, switch_rate_bps=40_000_000_000, overhead_bytes=20)
+UNEQUAL = LinkSettings(100_000_000_000, 500 * NS, 300 * NS, overhead_bytes=20)
+SLOW_TRUNKS = replace(
+    LEAVES,
+    spec="leaf-spine with slow trunks",
+    links=tuple(link if link.kind == "host" else replace(link, speed=0.4) for link in LEAVES.links),
+)
 
 
 def run(
@@ -107,12 +113,14 @@ def test_a_graph_must_fit_its_fabric() -> None:
 # -- times --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("links", [LinkSettings(), UNEQUAL], ids=["equal", "unequal"])
-def test_a_message_alone_takes_its_ideal_time_to_the_picosecond(links: LinkSettings) -> None:
+@pytest.mark.parametrize(
+    ("topology", "links"), [(LEAVES, LinkSettings()), (SLOW_TRUNKS, UNEQUAL)], ids=["equal", "unequal"]
+)
+def test_a_message_alone_takes_its_ideal_time_to_the_picosecond(topology: Topology, links: LinkSettings) -> None:
     sizes = [1, 999, 1000, 1001, 2001, 123_456]
     graph = flow_graph(8, 0, [5] * 6 + [1] * 6, sizes * 2, np.arange(12) * 200 * US)
-    ideal = ideal_ps(graph, wire_terms(LEAVES, links))
-    with VirtualFabric(LEAVES, SHORTEST_LERP, RunSettings(links), queue_pairs=connections_of(graph)) as fabric:
+    ideal = ideal_ps(graph, wire_terms(topology, links))
+    with VirtualFabric(topology, SHORTEST_LERP, RunSettings(links), queue_pairs=connections_of(graph)) as fabric:
         result = run_tasks(fabric, graph, 20 * MS)
     assert result.flow_completion_ps().tolist() == ideal.task_ps.tolist()
     assert result.sent_ps.tolist() == (np.arange(12) * 200 * US).tolist()
