@@ -26,24 +26,27 @@ class SimPlan:
     settings: SimSettings
 
 
-def plan_of(said: SimOptions) -> SimPlan:
-    """What is said, understood.
+def plan_of(
+    said: SimOptions, topology: Topology | None = None, workload: Callable[[Topology], SimWorkload] | None = None
+) -> SimPlan:
+    """What is said, understood. `topology`, `workload` (of the topology): these, instead of what texts name.
 
     Raises:
         OptionError: what is missing or wrong, named by its option.
     """
-    for name in ("topo", "workload"):
-        if getattr(said, name) is None:
+    for name, given in (("topo", topology), ("workload", workload)):
+        if given is None and getattr(said, name) is None:
             raise OptionError(name, f"a run needs {name}: --{name}, or `{name}:` in a scenario file")
-    assert said.topo is not None  # just looked at
-    assert said.workload is not None
     links = links_of(said)
-    gbps = None if said.rate is None else links.rate_bps / 1e9
-    delay_ns = None if said.delay is None else links.host_delay_ps / 1e3
-    topology = _opened("topo", said.topo, partial(open_topology, gbps=gbps, delay_ns=delay_ns))
+    if topology is None:
+        gbps = None if said.rate is None else links.rate_bps / 1e9
+        delay_ns = None if said.delay is None else links.host_delay_ps / 1e3
+        topology = _opened("topo", str(said.topo), partial(open_topology, gbps=gbps, delay_ns=delay_ns))
     settings = settings_of(topology, said)
+    if workload is not None:
+        return SimPlan(topology, workload(topology), settings)
     opened = partial(open_workload, topology=topology, rate_bps=settings.links.rate_bps, seed=settings.seed)
-    return SimPlan(topology, _opened("workload", said.workload, opened), settings)
+    return SimPlan(topology, _opened("workload", str(said.workload), opened), settings)
 
 
 def _opened(option: str, text: str, open_it: Callable[[str], T]) -> T:

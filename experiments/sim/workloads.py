@@ -10,7 +10,7 @@ as `FILE.py:NAME` or by entry point (group `detour.workloads`).
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -116,10 +116,20 @@ def _adopt(name: str, found: Any) -> Opener:
         if isinstance(made, TaskGraph):
             return SimWorkload(text, made, not len(made.dependencies) and bool(made.is_message.all()))
         with doors.blaming(name):
-            rows = [_row(name, number, row) for number, row in enumerate(made)]
-        return _of_flows(text, flow_table(rows), of.topology)
+            rows = list(made)
+        return workload_of_rows(text, rows, of.topology)
 
     return opened
+
+
+def workload_of_rows(text: str, rows: Iterable[Any], topology: Topology) -> SimWorkload:
+    """Flows given as rows of source, destination, bytes and, if not all begin at once, seconds. `text`: how it is
+    called.
+
+    Raises:
+        DetourError: a row is something else, or means no flow of the topology.
+    """
+    return _of_flows(text, flow_table([_row(text, number, row) for number, row in enumerate(rows)]), topology)
 
 
 def _row(name: str, number: int, row: Any) -> tuple[int, int, int, int]:

@@ -8,6 +8,7 @@ once; those that change tables wait for each other.
 from __future__ import annotations
 
 import time
+from typing import Self
 
 from detour.base.records import extended
 from detour.control.entries import Plan
@@ -82,6 +83,12 @@ class Session:
             self.control.close()
         finally:
             self.fabric.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     @property
     def client(self) -> FabricClient:

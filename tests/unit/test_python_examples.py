@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/python.md: each of its examples, by itself, and the names that it promises."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import detour
+
+PAGE = Path(__file__).parents[2] / "docs" / "python.md"
+EXAMPLES = re.findall(r"^## (\d+\. .*?)\n.*?^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_there_are_ten() -> None:
+    assert [title.split(".")[0] for title, _ in EXAMPLES] == [str(number) for number in range(1, 11)]
+
+
+@pytest.mark.parametrize(("title", "code"), EXAMPLES, ids=[title for title, _ in EXAMPLES])
+def test_examples_run(title: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, title, "exec"), {})
+
+
+def test_every_name_is_there_and_on_the_page() -> None:
+    text = PAGE.read_text()
+    for name in detour.__all__:
+        assert getattr(detour, name) is not None
+        assert name == "__version__" or f"`{name}" in text
+    with pytest.raises(AttributeError, match="it has DetourError"):
+        detour.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_importing_loads_nothing() -> None:
+    code = "import sys, detour; assert not {'numpy', 'numba', 'networkx'} & sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: detour.simulate("d1", "permutation:bytes=1e3", speed=3), "simulate has no speed; allowed: "),
+        (lambda: detour.simulate("d1", [(0, 99, 5)]), "99"),
+        (lambda: detour.simulate("d1", [(0, 1)]), "row 0 is"),
+        (lambda: detour.boot("d1", bandwidth=3), "boot has no bandwidth; allowed: "),
+        (lambda: detour.topology("d9"), "d9"),
+    ],
+)
+def test_what_is_wrong_is_said(call: object, says: str) -> None:
+    with pytest.raises(detour.DetourError, match=says):
+        call()  # type: ignore[operator]
+
+
+def test_what_a_run_is_saved_as(tmp_path: Path) -> None:
+    run = detour.simulate("leaf-spine:leaves=2,spines=1,hosts=1", [(0, 1, 5_000)])
+    run.save(tmp_path / "run")
+    run.plot(tmp_path / "run.svg")
+    assert {path.name for path in (tmp_path / "run").iterdir()} >= {"flows.csv", "result.json", "report.html"}
+    assert run.by_size[0]["flows"] == 1
+    with pytest.raises(detour.DetourError):
+        run.save(tmp_path / "no" / "where")
+
+
+def test_placing_from_python(tmp_path: Path) -> None:
+    jobs = Path(__file__).parents[2] / "docs" / "jobs" / "alltoall.yaml"
+    found = detour.place("leaf-spine:leaves=8,spines=8,hosts=8", jobs, seeds=3)
+    assert found.busiest == found.bound
+    assert (found.seeds, found.flows > 0) == (3, True)
