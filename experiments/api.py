@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from detour.control.placement.report import PlacementReport
     from detour.fabric.operations.session import Session
 
-Row: TypeAlias = Sequence[float]
+FlowTuple: TypeAlias = Sequence[float]
 """of a flow: source host, destination host, bytes and, if not all begin at once, seconds"""
-WorkloadLike: TypeAlias = "str | TaskGraph | Iterable[Row]"
+WorkloadLike: TypeAlias = "str | TaskGraph | Iterable[FlowTuple]"
 
 
 def topology(what: str | networkx.Graph, *, gbps: float | None = None, delay_ns: float | None = None) -> Topology:
@@ -132,7 +132,7 @@ def simulate(
 
     Args:
         topology: a text or a topology.
-        workload: a text, a graph of tasks, or rows of flows (`Row`).
+        workload: a text, a graph of tasks, or rows of flows (`FlowTuple`).
         placed: on the paths of a placement, and beside it with those that hashes pick (`Simulation.ecmp`).
         fail: links and switches that go down, like `s0-s4@50us`.
         said: the other options of `detour sim`, with `_` for `-`, as texts or numbers: `scheme`, `cc`, `rate`, `delay`,
@@ -166,7 +166,7 @@ def _texts(said: dict[str, Any], **named: Any) -> dict[str, str]:
     return texts | {name: value for name, value in named.items() if isinstance(value, str)}
 
 
-def _made(workload: TaskGraph | Iterable[Row], topology: Topology) -> SimWorkload:
+def _made(workload: TaskGraph | Iterable[FlowTuple], topology: Topology) -> SimWorkload:
     if isinstance(workload, TaskGraph):
         return SimWorkload("tasks", workload, False)
     return workload_of_rows("rows", workload, topology)
