@@ -27,9 +27,12 @@ def register(commands: Any) -> None:
 
 def _demo(options: argparse.Namespace) -> int:
     from detour.fabric.daemon.daemon import boot, interruptible
+    from detour.control.topology_files import open_topology
     from detour.fabric.demo import Demo
+    from detour.fabric.traffic.workload import pairs_of
 
     begin = time.monotonic()
+    pairs_of(open_topology(options.topo), "adv1")  # what does not fit is told before anything boots
     with interruptible():
         with shown_progress(options.json, log=True) as progress:
             session = boot(up_options(options), progress)

@@ -140,6 +140,7 @@ def test_commands_ask_and_print(
         ("watch --interval 0", "'0' is not a time in seconds"),
         ("up --target moon", "invalid choice: 'moon'"),
         ("demo --target moon", "invalid choice: 'moon'"),
+        ("demo --target engine --topo leaf-spine:leaves=2,spines=2,hosts=1", "pattern adv1 needs two groups of hosts"),
         ("up --rate fast", "'fast' is not a rate"),
         ("up --delay 5", "'5' is not a time up to 10000s with its unit"),
         ("up --queue 1", "'1' is not a number of packets, 2 to"),
