@@ -26,8 +26,8 @@ def register(commands: Any) -> None:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from detour.fabric.daemon.daemon import boot, interruptible
     from detour.control.topology_files import open_topology
+    from detour.fabric.daemon.daemon import boot, interruptible
     from detour.fabric.demo import Demo
     from detour.fabric.traffic.workload import pairs_of
 
