@@ -26,11 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.errors import DetourError
-from detour.base.quantities import time_ps_of, whole_number_of
+from detour.base.quantities import bytes_of, time_ps_of, whole_number_of
 from detour.control.placement.jobs import POINT_TO_POINT, FlowSet, job_documents, read_jobs
 from detour.fabric.workloads import collectives
 from detour.fabric.workloads.collectives import Ranks, RankWaits
-from detour.fabric.workloads.tasks import MAX_MESSAGE, TaskGraph, TaskList
+from detour.fabric.workloads.tasks import TaskGraph, TaskList
 from detour.topo import Topology
 from detour.topo.keyvalues import check_keys, split_spec, whole_number
 from detour.topo.paths import SwitchPath
@@ -114,7 +114,7 @@ def job_by_name(text: str, topology: Topology) -> TaskGraph:
     optional = ("ranks", "shuffle", "compute", "reduce", "iterations", "start", *([own] if own else []))
     check_keys(text, values, ("bytes",), optional)
     hosts = _hosts(text, values, topology)
-    size = _said(partial(whole_number_of, most=MAX_MESSAGE), values["bytes"], f"{text!r}: bytes")
+    size = _said(bytes_of, values["bytes"], f"{text!r}: bytes")
     course = _Course.of(values, repr(text))
     once = _named(text, name, values, topology, len(hosts))
     tasks = TaskList(len(topology.hosts), serial=True)

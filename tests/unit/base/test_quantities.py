@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes, times, rates and fractions as people write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from detour.base.errors import DetourError
+from detour.base.quantities import bytes_of, fraction_of, rate_bps_of, time_ps_of, time_text, whole_number_of
+
+MILLION = partial(whole_number_of, most=10**6)
+
+
+@pytest.mark.parametrize(
+    ("of", "text", "value"),
+    [
+        (bytes_of, "64k", 64_000),
+        (bytes_of, "1.5MB", 1_500_000),
+        (bytes_of, "1e6", 1_000_000),
+        (time_ps_of, "10us", 10_000_000),
+        (time_ps_of, "1.5 ms", 1_500_000_000),
+        (time_ps_of, "0", 0),
+        (rate_bps_of, "100G", 100_000_000_000),
+        (rate_bps_of, "25Gb/s", 25_000_000_000),
+        (rate_bps_of, "10k", 10_000),
+        (fraction_of, "1e-3", 0.001),
+        (MILLION, "1e6", 1_000_000),
+    ],
+)
+def test_what_is_meant(of: Callable[[str], float], text: str, value: float) -> None:
+    assert of(text) == value
+
+
+@pytest.mark.parametrize(
+    ("of", "texts"),
+    [
+        (bytes_of, ("0", "-1", "1.5", "5x", "nan", "inf", "1e13", "")),
+        (time_ps_of, ("5", "5m", "-1us", "20000s", "us")),
+        (rate_bps_of, ("1", "9k", "100T", "fast")),
+        (fraction_of, ("1.1", "-0.1", "5%")),
+        (MILLION, ("0", "1000001", "1.5", "1k", "nan")),
+    ],
+)
+def test_what_means_nothing(of: Callable[[str], float], texts: tuple[str, ...]) -> None:
+    for text in texts:
+        with pytest.raises(DetourError, match="is not"):
+            of(text)
+
+
+def test_times_are_said_with_a_unit() -> None:
+    assert [time_text(ps) for ps in (0, 1_500, 12_300_000, 2 * 10**12)] == ["0 s", "1.5 ns", "12.3 us", "2 s"]
