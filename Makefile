@@ -9,10 +9,12 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 READY := $(VENV)/ready
 # Linters, test tools and plots, which running needs not: a second stamp.
 TOOLS := $(VENV)/tools
+# What builds the documentation: a third.
+PAGES := $(VENV)/pages
 # PINNED=1 installs exactly what continuous integration runs with, checked by hash, instead of what pyproject.toml allows.
 PINS := requirements/ci.txt
 
-.PHONY: run test venv tools lint wheel p4 results fuzz pins clean
+.PHONY: run test venv tools lint wheel docs p4 results fuzz pins clean
 
 run: venv
 	@$(VENV)/bin/detour demo --target $(TARGET)
@@ -23,6 +25,11 @@ test: tools
 venv: $(READY)
 
 tools: $(TOOLS)
+
+# The pages of docs/ and those of the interface, as a site in build/site. A link that leads nowhere fails.
+# (Not --quiet: mkdocs counts only the warnings that it shows, so nothing would fail.)
+docs: $(PAGES)
+	@$(VENV)/bin/python -m mkdocs build --strict --clean
 
 # The stamps are written last: an interrupted set-up starts again.
 $(READY): pyproject.toml $(if $(PINNED),$(PINS))
@@ -47,6 +54,13 @@ ifndef PINNED
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,plot]'
 endif
 	@touch $(TOOLS)
+
+$(PAGES): $(READY)
+ifndef PINNED
+	@echo "Installing what builds the documentation (once)"
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+endif
+	@touch $(PAGES)
 
 lint: tools
 	@$(VENV)/bin/ruff check .
@@ -73,7 +87,8 @@ pins:
 	@$(PYTHON) -m venv build/pins
 	@build/pins/bin/python -m pip install --quiet --disable-pip-version-check uv
 	@build/pins/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	  --custom-compile-command "make pins" --extra dev --extra plot pyproject.toml requirements/build.in -o $(PINS)
+	  --custom-compile-command "make pins" --extra dev --extra plot --extra docs pyproject.toml \
+	  requirements/build.in -o $(PINS)
 
 clean:
 	@rm -rf $(VENV) build *.egg-info .pytest_cache .hypothesis .ruff_cache

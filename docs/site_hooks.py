@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `make docs` does to pages before they are rendered (mkdocs.yml, hooks).
+
+Pages are written to be read in the repository as well, where they may link to sources. The site has no sources: a link
+to a file or folder outside docs/ becomes its text. It must be there all the same; one that is not stays a link, and
+the strict build fails at it.
+
+What belongs to an item of a numbered list stands three columns in, which CommonMark takes and Python-Markdown does
+not: it wants four.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = ROOT / "docs"
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s#:]+)(?:#[^)\s]*)?\)")
+"""text and target of a link within the repository; not of pictures, nor of addresses with a scheme"""
+THREE_IN = re.compile(r"^ {3}(?=\S)")
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """The text of a page, without links to what is in the repository but not on the site, and with lists that nest."""
+    folder = (DOCUMENTS / page.file.src_uri).parent
+
+    def without(link: re.Match[str]) -> str:
+        target = (folder / link[2]).resolve()
+        outside = target.is_relative_to(ROOT) and not target.is_relative_to(DOCUMENTS)
+        return link[1] if outside and target.exists() else link[0]
+
+    return _nested(LINK.sub(without, markdown))
+
+
+def _nested(markdown: str) -> str:
+    lines: list[str] = []
+    fenced = False
+    for line in markdown.split("\n"):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        lines.append(line if fenced else THREE_IN.sub(" " * 4, line))
+    return "\n".join(lines)
