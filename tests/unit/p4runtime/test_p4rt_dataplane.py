@@ -15,6 +15,7 @@ from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
 from tests.unit.p4runtime.harness import WAIT_S, Client, Names, Stream, config
 from tests.unit.p4runtime.test_p4rt_engine import TARGET, Switch, ethernet, ipv6
+from tests.waiting import until
 
 FLOOD = 50
 
@@ -144,6 +145,7 @@ def test_a_clone_session_has_any_number_of_replicas(mirrored: Switch) -> None:
     assert mirrored.receive(3)[HEADER:] == FRAME
     mirrored.client.delete(clone_session([]))
     mirrored.send(FRAME)
+    until(lambda: mirrored.taken_in(1) == 3)  # or the session might be there again before the frame is
     mirrored.client.insert(clone_session([(2, 0)]))
     mirrored.send(FRAME)
     assert mirrored.receive(2)[HEADER:] == FRAME

@@ -30,6 +30,11 @@ class Switch:
     def send(self, frame: bytes, port: int = 1) -> None:
         self.network.inject((1, port), frame)
 
+    def taken_in(self, port: int) -> int:
+        """Frames that have come in by a port."""
+        stats = self.network.port_stats()
+        return int(stats["rx_packets"][stats["port"] == port].sum())
+
     def receive(self, port: int) -> bytes:
         return self.frames[port].get(timeout=WAIT_S)
 
