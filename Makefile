@@ -29,7 +29,7 @@ tools: $(TOOLS)
 # The pages of docs/ and those of the interface, as a site in build/site. A link that leads nowhere fails.
 # (Not --quiet: mkdocs counts only the warnings that it shows, so nothing would fail.)
 docs: $(PAGES)
-	@$(VENV)/bin/python -m mkdocs build --strict --clean
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --clean
 
 # The stamps are written last: an interrupted set-up starts again.
 $(READY): pyproject.toml $(if $(PINNED),$(PINS))
