@@ -17,7 +17,7 @@ from detour import __version__
 from detour.base.errors import DetourError
 from detour.base.progress import COMPILING
 from detour.base.reports import need_address_space, report
-from detour.cli.parser import Parser
+from detour.cli.parser import Parser, choose_fabric
 
 _GROUPS = (
     "lifecycle", "status", "tables", "paths", "traffic", "sim", "place", "metrics", "fors", "demo", "bench",
@@ -55,8 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         need_address_space(_ADDRESS_SPACE)
         COMPILING.progress = lambda text: print(f"detour: {text}", file=sys.stderr, flush=True)
         options = make_parser().parse_args(arguments)
-        if getattr(options, "name", None) is not None:
-            os.environ["DETOUR_FABRIC"] = options.name  # `fabric.daemon.state_dir`; what is started inherits it
+        choose_fabric(getattr(options, "name", None))
         return options.run(options) or 0
     except DetourError as error:
         print(f"detour: {error}", file=sys.stderr)

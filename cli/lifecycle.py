@@ -6,13 +6,16 @@ from __future__ import annotations
 import argparse
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from detour.base.errors import DetourError
+from detour.base.option_files import read_options
 from detour.base.quantities import fraction_of, rate_bps_of, time_ps_of
 from detour.base.tables import Table, left, right
 from detour.cli.asking import running
 from detour.cli.output import Page, present, shown_progress
-from detour.cli.parser import add_name_option, command, packet_count, quantity
+from detour.cli.parser import add_name_option, choose_fabric, command, packet_count, quantity
 from detour.cli.status import show_status
 
 if TYPE_CHECKING:
@@ -23,10 +26,14 @@ if TYPE_CHECKING:
 def register(commands: Any) -> None:
     """Adds these commands."""
     up = command(commands, "up", "boot a fabric, provision it and keep it up", _up)
+    up.add_argument(
+        "scenario", nargs="?", type=Path, metavar="SCENARIO", help="a YAML file that says the options (docs/fabrics.md)"
+    )
     up.add_argument("--detach", action="store_true", help="return when it is up; `detour down` ends it")
     add_fabric_options(up)
     up.add_argument("--load", metavar="PATTERN", help="keep traffic going, like adv1 or unf:pairs=100 (`detour load`)")
     add_name_option(up)
+    up.set_defaults(parser=up)
     _add_grpc_options(up)
     add_name_option(command(commands, "down", "end the fabric that is up", _down))
     command(commands, "fabrics", "the fabrics of yours that are up", _fabrics)
@@ -82,7 +89,6 @@ def _add_grpc_options(up: argparse.ArgumentParser) -> None:
 
 def _grpc_tls(options: argparse.Namespace) -> dict[str, str] | None:
     """The files, by the names of `engine.endpoint.Tls`."""
-    from detour.base.errors import DetourError
 
     files = {"certificate": options.grpc_server_cert, "key": options.grpc_server_key}
     client_ca, certified = options.grpc_server_cacert, options.grpc_server_with_client_auth
@@ -127,9 +133,35 @@ def up_options(options: argparse.Namespace) -> UpOptions:
     return replace(found, grpc=options.grpc, grpc_tls=_grpc_tls(options), load=options.load)
 
 
+_IN_FILES = ("target", "topo", "rate", "delay", "queue", "loss", "program", "load", "pcap", "name")
+
+
+def _read_scenario(options: argparse.Namespace) -> None:
+    """Takes what a file says for options that are not given otherwise.
+
+    Raises:
+        DetourError: what is wrong in it, with file and line.
+    """
+    parser, file = options.parser, options.scenario
+    try:
+        text = file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DetourError(f"{file}: {getattr(error, 'strerror', None) or 'this is not text'}") from None
+    for key, said in read_options(file, text, _IN_FILES).items():
+        try:
+            value = getattr(parser.parse_args([f"--{key}={said.value}"]), key)
+        except DetourError as error:
+            raise DetourError(f"{file}, line {said.line}: {error}") from None
+        if getattr(options, key) == parser.get_default(key):
+            setattr(options, key, value)
+    choose_fabric(options.name)
+
+
 def _up(options: argparse.Namespace) -> None:
     from detour.fabric.daemon import daemon
 
+    if options.scenario is not None:
+        _read_scenario(options)
     with shown_progress(options.json, log=True) as progress:
         if options.detach:
             status = daemon.spawn(up_options(options), progress)
@@ -177,7 +209,6 @@ def _fabrics(options: argparse.Namespace) -> None:
 
 
 def _shell(options: argparse.Namespace) -> int:
-    from detour.base.errors import DetourError
     from detour.control.p4runtime import shell
     from detour.control.p4runtime.client import ELECTION_ID
 

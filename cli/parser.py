@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
@@ -52,6 +53,12 @@ def operation(commands: Any, name: str, run: CommandFunction, *, wide: bool = Fa
 def add_name_option(parser: argparse.ArgumentParser) -> None:
     """`--name`, for commands that are about one fabric of several."""
     parser.add_argument("--name", metavar="NAME", help="of the fabric, if several are up (or $DETOUR_FABRIC)")
+
+
+def choose_fabric(name: str | None) -> None:
+    """Commands of this process are about the fabric of that name (None: as it was)."""
+    if name is not None:
+        os.environ["DETOUR_FABRIC"] = name  # `fabric.daemon.state_dir`; what is started inherits it
 
 
 def source_port(text: str) -> int:

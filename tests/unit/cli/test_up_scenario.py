@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour up SCENARIO`: what a file says, what counts more, and what is refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detour import cli
+from detour.fabric.daemon import daemon
+from detour.fabric.daemon.daemon import UpOptions
+
+EXAMPLE = Path(__file__).parents[3] / "docs" / "scenarios" / "slow-fabric.yaml"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[UpOptions, str]]:
+    """(what would be started, the fabric's name)."""
+    found: list[tuple[UpOptions, str]] = []
+
+    def run(options: UpOptions, *more: Any) -> None:
+        found.append((options, os.environ["DETOUR_FABRIC"]))
+
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("DETOUR_FABRIC", "")
+    monkeypatch.setattr(daemon, "run", run)
+    return found
+
+
+def test_the_example(asked: list[tuple[UpOptions, str]]) -> None:
+    assert cli.main(["up", str(EXAMPLE)]) == 0
+    ((options, name),) = asked
+    assert (options.target, options.topology, name) == ("engine", "dragonfly:p=1,a=2,h=1", "slow")
+    assert (options.rate_bps, options.delay_ps, options.queue_packets) == (10_000_000, 50_000_000, 64)
+    assert (options.load, options.loss, options.pcap) == ("permutation", None, None)
+
+
+def test_the_command_line_counts_more(asked: list[tuple[UpOptions, str]]) -> None:
+    assert cli.main(["up", str(EXAMPLE), "--rate", "20M", "--topo", "fat-tree:k=4", "--loss", "0.1"]) == 0
+    ((options, _),) = asked
+    assert (options.rate_bps, options.topology, options.loss) == (20_000_000, "fat-tree:k=4", 0.1)
+    assert options.queue_packets == 64
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("topo: d1\nspeed: 5\n", "line 2: there is no 'speed'; allowed: target, topo"),
+        ("topo: d1\nrate: fast\n", "line 2: argument --rate: 'fast' is not a rate"),
+        ("rate: [1M, 2M]\n", "line 1: rate must be a text or a number"),
+        ("rate: 1M\nrate: 2M\n", "line 2: rate is there twice"),
+        ("- a\n", "wanted are lines `key: value`"),
+        ("a: [\n", "line 2"),
+        ("target: moon\n", "line 1: argument --target: invalid choice: 'moon'"),
+        ("name: a/b\n", "a fabric cannot be called 'a/b'"),
+    ],
+)
+def test_what_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, says: str
+) -> None:
+    monkeypatch.setenv("DETOUR_FABRIC", "")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    file = tmp_path / "lab.yaml"
+    file.write_text(text)
+    assert cli.main(["up", str(file)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert says in err
+
+
+def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["up", "/no/such.yaml"]) == 2
+    assert capsys.readouterr().err == "detour: /no/such.yaml: No such file or directory\n"
