@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
-from detour.base.option_files import read_options
 from detour.base.quantities import fraction_of, rate_bps_of, time_ps_of
 from detour.base.tables import Table, left, right
 from detour.cli.asking import running
@@ -142,6 +141,8 @@ def _read_scenario(options: argparse.Namespace) -> None:
     Raises:
         DetourError: what is wrong in it, with file and line.
     """
+    from detour.base.option_files import read_options
+
     parser, file = options.parser, options.scenario
     try:
         text = file.read_text()
