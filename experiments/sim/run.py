@@ -88,9 +88,12 @@ def run_workload(
     the paths of a placement, instead of those that hashes pick.
 
     Raises:
-        DetourError: the scheme does not fit the topology, a parameter is out of range, or there are too many
-            connections.
+        DetourError: the scheme does not fit the topology, a parameter is out of range, there are too many connections,
+            or nothing is sent at all.
     """
+    if not workload.graph.is_message.any():
+        tasks = len(workload.graph)
+        raise DetourError(f"workload {workload.text!r}: none of its {tasks} tasks is a message between hosts")
     lanes = len(workload.graph) if workload.flows else settings.connections
     connections = connections_of(workload.graph, lanes)
     if connections > MOST_CONNECTIONS:

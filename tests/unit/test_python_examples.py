@@ -16,6 +16,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 EXAMPLES = re.findall(r"^## (\d+\. .*?)\n.*?^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 
 
+def only_computing() -> detour.TaskGraph:
+    tasks = detour.TaskList(72)
+    tasks.compute(0, 5_000)
+    return tasks.graph()
+
+
 def test_there_are_ten() -> None:
     assert [title.split(".")[0] for title, _ in EXAMPLES] == [str(number) for number in range(1, 11)]
 
@@ -46,6 +52,7 @@ def test_importing_loads_nothing() -> None:
         (lambda: detour.simulate("d1", "permutation:bytes=1e3", speed=3), "simulate has no speed; allowed: "),
         (lambda: detour.simulate("d1", [(0, 99, 5)]), "99"),
         (lambda: detour.simulate("d1", [(0, 1)]), "row 0 is"),
+        (lambda: detour.simulate("d1", only_computing()), "none of its 1 tasks is a message"),
         (lambda: detour.boot("d1", bandwidth=3), "boot has no bandwidth; allowed: "),
         (lambda: detour.topology("d9"), "d9"),
     ],
