@@ -8,7 +8,7 @@ receiver's; empty like the spine.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -38,11 +38,19 @@ def write(plan: ForsPlan, path: Path, sent: np.ndarray | None = None) -> None:
     header = _header(plan.cables is not None)
     if sent is not None:
         header, columns = [*header, BYTES], [*columns, sent.tolist()]
-    lines = (",".join(map(str, row)) + "\n" for row in zip(*columns, strict=True))
+    write_rows(path, header, (map(str, row) for row in zip(*columns, strict=True)))
+
+
+def write_rows(path: Path, header: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+    """Writes a file of values separated by commas.
+
+    Raises:
+        DetourError: it cannot be written.
+    """
     try:
         with path.open("w") as file:
             file.write(",".join(header) + "\n")
-            file.writelines(lines)
+            file.writelines(",".join(row) + "\n" for row in rows)
     except OSError as error:
         raise DetourError(f"{path}: {error.strerror}") from error
 

@@ -26,18 +26,22 @@ _MOST_PAIRS = 512
 
 @dataclass
 class _Load:
-    """Traffic that goes on. `names`: of the flows, as operations know them; `before`: bytes of flows that were opened
-    anew, intact and not."""
+    """Traffic that goes on. `open`: by the number of a pair, the flow and its name for operations; `bytes_ok`,
+    `bytes_wrong`: of flows that were made anew."""
 
     pattern: str
     pairs: list[HostPair]
-    flows: list[Flow]
-    names: list[str]
+    open: dict[int, tuple[str, Flow]] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
     reopened: int = 0
     bytes_ok: int = 0
     bytes_wrong: int = 0
     ticker: Ticker | None = None
+
+    @property
+    def flows(self) -> list[Flow]:
+        """Those that send now."""
+        return [flow for _, flow in self.open.values()]
 
 
 class Loading:
@@ -79,7 +83,7 @@ class Loading:
         pairs = load_pairs(self._topology, pattern, self._seed)
         if len(pairs) > _MOST_PAIRS:
             raise DetourError(f"{pattern}: {len(pairs)} connections; at most {_MOST_PAIRS} can be kept going")
-        made = _Load(pattern, pairs, [], [])
+        made = _Load(pattern, pairs)
         try:
             for number in range(len(pairs)):
                 self._open(made, number)
@@ -99,20 +103,19 @@ class Loading:
         stream = PatternSource(seed), PatternSink(seed)
         flow = self._pump.open(a, b, choice, stream, slot_bytes=_SLOT_BYTES)
         name = self._watched.live.open(flow)
-        load.flows[number:] = [flow, *load.flows[number + 1 :]]
-        load.names[number:] = [name, *load.names[number + 1 :]]
+        load.open[number] = name, flow
         self._relisting.opened(name)
         self._watched.begins(name)
 
     def _turn(self, load: _Load) -> None:
         """Keeps all connections busy, and makes those anew that have failed."""
         self._pump.turn(load.flows)
-        for number, flow in enumerate(load.flows):
+        for number, (_, flow) in list(load.open.items()):
             if flow.failure is not None:
                 load.bytes_ok += flow.bytes_ok
                 load.bytes_wrong += flow.bytes_wrong
                 load.reopened += 1
-                self._end(load.names[number], flow)
+                self._end(load, number)
                 self._open(load, number)
 
     def _counted(self) -> Loaded:
@@ -135,10 +138,11 @@ class Loading:
         self._close(load)
 
     def _close(self, load: _Load) -> None:
-        for name, flow in zip(load.names, load.flows, strict=True):
-            self._end(name, flow)
+        for number in list(load.open):
+            self._end(load, number)
 
-    def _end(self, name: str, flow: Flow) -> None:
+    def _end(self, load: _Load, number: int) -> None:
+        name, flow = load.open.pop(number)
         self._relisting.closed(name)
         self._watched.ends(name)
         self._watched.live.close(name)

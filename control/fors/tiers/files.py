@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.control.fors.files import write_rows
 from detour.control.fors.tiers.fabric import FatTree3
 from detour.control.fors.tiers.solve import TierPlan, tier_bound
 
@@ -24,13 +25,7 @@ def write_tiers(plan: TierPlan, path: Path) -> None:
     """
     columns = [plan.phase, plan.src, plan.dst, plan.plane, plan.core]
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    lines = (",".join("" if value < 0 else str(value) for value in row) + "\n" for row in rows)
-    try:
-        with path.open("w") as file:
-            file.write(",".join(TIER_HEADER) + "\n")
-            file.writelines(lines)
-    except OSError as error:
-        raise DetourError(f"{path}: {error.strerror}") from error
+    write_rows(path, TIER_HEADER, (("" if value < 0 else str(value) for value in row) for row in rows))
 
 
 def read_tiers(fabric: FatTree3, path: Path) -> TierPlan:
