@@ -17,7 +17,7 @@ from detour.base.tables import Table, left
 from detour.cli import fors_export, fors_rivals, fors_run, fors_sizes, fors_tiers
 from detour.cli.fors_fabric import fabric_of
 from detour.cli.output import present, shown_progress
-from detour.cli.parser import Parser, command
+from detour.cli.parser import Parser, command, output_file
 
 if TYPE_CHECKING:
     from detour.control.fors import ForsPlan
@@ -99,7 +99,9 @@ def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Par
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of these failures (1)")
     parser.add_argument("--skip-unreachable", action="store_true", help="leave out leaves that no spine joins any more")
     if out:
-        parser.add_argument("--out", type=Path, metavar="FILE", help="write the plan as CSV: phase,src,dst,spine")
+        parser.add_argument(
+            "--out", type=output_file, metavar="FILE", help="write the plan as CSV: phase,src,dst,spine"
+        )
     return parser
 
 

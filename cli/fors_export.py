@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from detour.base.errors import DetourError
-from detour.cli import fors_sizes
+from detour.cli import fors_sizes, fors_tiers
 from detour.cli.fors_fabric import fabric_of
-from detour.cli.parser import Parser
+from detour.cli.parser import Parser, output_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from detour.control.fors import FatTree2, ForsPlan
+    from detour.control.fors.tiers.fabric import FatTree3
+    from detour.control.fors.tiers.solve import TierPlan
 
 _FORMATS = ("opensm", "ibsim", "msccl", "json")
 
@@ -31,14 +33,14 @@ def register(parser: Parser) -> None:
         required=True,
         help="opensm: forwarding tables (-R file -U); ibsim: the fabric; msccl: XML; json: phases, ranks and spines",
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="what to write")
+    parser.add_argument("--out", type=output_file, required=True, metavar="FILE", help="what to write")
     fors_sizes.register(parser, cost=False)
     parser.add_argument("--guids", type=Path, metavar="FILE", help="name,guid of switches and servers (made up)")
 
 
 def run(options: argparse.Namespace) -> int:
     """Writes a plan in a format, if it is right."""
-    fabric, plan, sent = _right_plan(options)
+    fabric, plan, sent = _right_tiers(options) if fors_tiers.meant(options) else _right_plan(options)
     if options.guids is not None and options.format not in ("opensm", "ibsim"):
         raise DetourError(f"--guids is for opensm and ibsim; {options.format} has none")
     if options.format in ("opensm", "ibsim"):
@@ -82,8 +84,24 @@ def _right_plan(options: argparse.Namespace) -> tuple[FatTree2, ForsPlan, np.nda
     return fabric, plan, sent
 
 
-def _subnet(fabric: FatTree2, form: str, guids: Path | None) -> Iterable[str]:
+def _right_tiers(options: argparse.Namespace) -> tuple[FatTree3, TierPlan, None]:
+    """The same on three levels, where all messages have one size."""
+    from detour.control.fors.tiers.files import read_tiers
+    from detour.control.fors.tiers.verify import tier_problems
+
+    fabric = fors_tiers.tiers_of(options)
+    plan = read_tiers(fabric, options.file)
+    for text in tier_problems(plan, most=1):
+        raise DetourError(f"{options.file} is no plan for {fabric.name} with {fabric.servers} servers: {text}")
+    return fabric, plan, None
+
+
+def _subnet(fabric: FatTree2 | FatTree3, form: str, guids: Path | None) -> Iterable[str]:
+    from detour.control.fors import FatTree2
     from detour.control.fors.subnet import forwarding_tables, made_up_guids, read_guids, simulated
+    from detour.control.fors.tiers.subnet import tier_forwarding_tables, tier_simulated
 
     names = made_up_guids(fabric) if guids is None else read_guids(fabric, guids)
+    if not isinstance(fabric, FatTree2):
+        return tier_forwarding_tables(fabric, names) if form == "opensm" else tier_simulated(fabric, names)
     return forwarding_tables(fabric, names) if form == "opensm" else simulated(fabric, names)

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.base.tables import Column, Table, fixed, left, right
 from detour.cli import fors_sizes
 from detour.cli.output import present, shown_progress
-from detour.cli.parser import byte_count, command
+from detour.cli.parser import byte_count, command, output_file
 
 if TYPE_CHECKING:
     from detour.experiments.fors.rivals import RivalRow
@@ -30,7 +29,7 @@ def register(kinds: Any) -> None:
     parser.add_argument("--ideal", action="store_true", help="only what links need; nothing is run")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of failures, sizes, hashes, host stacks (1)")
     parser.add_argument(
-        "--write", type=Path, metavar="FILE", help="write the table there as well (docs/fors-fabric.md)"
+        "--write", type=output_file, metavar="FILE", help="write the table there as well (docs/fors-fabric.md)"
     )
 
 
@@ -43,19 +42,23 @@ def _counts(text: str) -> list[int]:
 
 def _run(options: argparse.Namespace) -> int:
     from detour.control.fors import parse_fabric
+    from detour.control.fors.tiers.fabric import is_three_level, parse_three_levels
     from detour.control.fors.warm import warm as warm_plans
+    from detour.control.fors.warm import warm_tiers
     from detour.engine import warm
     from detour.experiments.fors.rivals import compare
     from detour.experiments.fors.rivals_page import write_block
     from detour.fabric.traffic.pinned import Tuning
 
-    fabric, failures = parse_fabric(options.topo), _counts(options.failures)
+    three = is_three_level(options.topo)
+    fabric = parse_three_levels(options.topo) if three else parse_fabric(options.topo)
+    failures = _counts(options.failures)
     if not fors_sizes.wanted(options):
         options.skew = "uniform"
     sizes = fors_sizes.sizes_of(options, fabric)
     tuning = Tuning(rate_bps=options.rate, seed=options.seed)
     with shown_progress(options.json) as progress:
-        warm_plans()
+        warm_tiers() if three else warm_plans()
         if not options.ideal:
             warm.ensure(progress)
         name = str(options.sizes or options.skew)

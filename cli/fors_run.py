@@ -14,7 +14,7 @@ from detour.cli.output import present, shown_progress
 from detour.cli.parser import byte_count, command
 
 if TYPE_CHECKING:
-    from detour.control.fors import FatTree2
+    from detour.control.fors.ways import FatTree, TreeLink
     from detour.experiments.fors.results import ExchangeResult
     from detour.fabric.traffic.outage import Break, Detection
 
@@ -25,9 +25,7 @@ _UNITS = {"us": 10**6, "ms": 10**9, "s": 10**12}
 def register(kinds: Any) -> None:
     """Adds `run` to the commands of `fors`."""
     parser = command(kinds, "run", "run the exchange on a fabric in virtual time", _run)
-    parser.add_argument(
-        "--topo", default="ft:m0=20,m1=18", metavar="SPEC", help="m0=20,m1=18: spines, leaves; hosts=,cables=,speed="
-    )
+    parser.add_argument("--topo", default="ft:m0=20,m1=18", metavar="SPEC", help="as in `fors schedule`")
     parser.add_argument("--servers", type=int, metavar="N", help="servers that are there (default: m0*m1)")
     parser.add_argument(
         "--population", metavar="N,...", help="servers of every leaf, a number for each (not --servers)"
@@ -87,27 +85,30 @@ def _stragglers(text: str | None) -> tuple[tuple[int, int], ...]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from detour.control.fors import parse_fabric, random_failures
     from detour.control.fors import warm as plans
-    from detour.control.fors.fabric import parse_links
+    from detour.control.fors.tiers.fabric import FatTree3
+    from detour.control.fors.ways import ways_of
     from detour.engine import warm
     from detour.experiments.fors.exchange import ExchangeRun, execute
     from detour.fabric.traffic.outage import Delays
     from detour.fabric.traffic.phased import Pace
     from detour.fabric.traffic.pinned import Tuning
 
-    fabric = parse_fabric(options.topo, None, options.servers, options.population, options.group)
-    if options.random_failures:
-        fabric = random_failures(fabric, options.random_failures, options.seed)
+    fabric = _fabric(options)
     breaks: tuple[Break, ...] = ()
     if options.fail_at:
         breaks = _breaks(_parts(fabric, options.fail), options.fail_at, options.silent)
     elif options.silent:
         raise DetourError("--silent needs --fail-at: links that have failed before are known to everybody")
     else:
-        fabric = fabric.with_failed(parse_links(fabric, options.fail))
+        fabric = ways_of(fabric).failed(_links(fabric, options.fail))
     if fors_sizes.wanted(options) and options.phases:
         raise DetourError("--phases executes some phases for all; those of messages of unlike size are unlike")
+    sizes = None
+    if fors_sizes.wanted(options):
+        if isinstance(fabric, FatTree3):
+            raise DetourError(f"--sizes and --skew are for two levels (ft:...); {options.topo!r} has three")
+        sizes = fors_sizes.sizes_of(options, fabric)
     run = ExchangeRun(
         fabric,
         options.routing,
@@ -117,7 +118,7 @@ def _run(options: argparse.Namespace) -> int:
         Tuning(rate_bps=options.rate, seed=options.seed),
         Delays(plan_ps=options.plan_time),
         skip_unreachable=options.skip_unreachable,
-        sizes=fors_sizes.sizes_of(options, fabric) if fors_sizes.wanted(options) else None,
+        sizes=sizes,
     )
     with shown_progress(options.json) as progress:
         warm.ensure(progress)
@@ -128,27 +129,47 @@ def _run(options: argparse.Namespace) -> int:
     return 1 if result.exchange.missing or result.exchange.repeated else 0
 
 
-Part = tuple[frozenset[tuple[int, int]], frozenset[int]]
-"""links and leaves"""
+def _fabric(options: argparse.Namespace) -> FatTree:
+    """The fabric, with the links that were drawn failed."""
+    from detour.control.fors import parse_fabric, random_failures
+    from detour.control.fors.tiers.fabric import draw_failures, is_three_level, parse_three_levels
+
+    given = (options.topo, None, options.servers, options.population, options.group)
+    if is_three_level(options.topo):
+        return draw_failures(parse_three_levels(*given), options.random_failures, options.seed)
+    return random_failures(parse_fabric(*given), options.random_failures, options.seed)
 
 
-def _parts(fabric: FatTree2, text: str | None) -> list[Part]:
-    """What every part of `--fail` breaks."""
-    from detour.control.fors.fabric import parse_links
+def _links(fabric: FatTree, text: str | None) -> frozenset[TreeLink]:
+    """What `--fail` names."""
+    from detour.control.fors.fabric import FatTree2, parse_links
+    from detour.control.fors.tiers.fabric import parse_tier_links
 
-    parts: list[Part] = []
+    if isinstance(fabric, FatTree2):
+        return frozenset(parse_links(fabric, text) - fabric.failed)
+    low, high = parse_tier_links(fabric, text)
+    return frozenset({*low, *high})
+
+
+def _parts(fabric: FatTree, text: str | None) -> list[tuple[frozenset[TreeLink], frozenset[int]]]:
+    """Links and leaves that every part of `--fail` breaks."""
+    from detour.control.fors.ways import leaves_of
+
+    parts: list[tuple[frozenset[TreeLink], frozenset[int]]] = []
     for part in text.split(",") if text else []:
         leaf, _, spine = part.strip().partition(":")
-        if spine == "*" and leaf.isdecimal():
-            if int(leaf) >= fabric.leaves:
-                raise DetourError(f"{fabric.name} has no leaf {leaf} (0..{fabric.leaves - 1})")
+        if spine == "*" and leaf.isascii() and leaf.isdecimal():
+            if int(leaf) >= leaves_of(fabric):
+                raise DetourError(f"{fabric.name} has no leaf {leaf} (0..{leaves_of(fabric) - 1})")
             parts.append((frozenset(), frozenset({int(leaf)})))
         else:
-            parts.append((parse_links(fabric, part), frozenset()))
+            parts.append((_links(fabric, part), frozenset()))
     return parts
 
 
-def _breaks(parts: list[Part], times: list[int], silent: bool) -> tuple[Break, ...]:
+def _breaks(
+    parts: list[tuple[frozenset[TreeLink], frozenset[int]]], times: list[int], silent: bool
+) -> tuple[Break, ...]:
     from detour.fabric.traffic.outage import Break
 
     if not parts:

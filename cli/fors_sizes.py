@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from detour.base.arrays import Int64Array
     from detour.control.fors import FatTree2
     from detour.control.fors.plan import PlanSeconds
+    from detour.control.fors.tiers.fabric import FatTree3
     from detour.control.fors.unequal import UnequalPlan
 
 
@@ -70,7 +71,7 @@ def wanted(options: argparse.Namespace) -> bool:
     return options.sizes is not None or options.skew is not None
 
 
-def sizes_of(options: argparse.Namespace, fabric: FatTree2) -> Int64Array:
+def sizes_of(options: argparse.Namespace, fabric: FatTree2 | FatTree3) -> Int64Array:
     """The sizes that the options name.
 
     Raises:

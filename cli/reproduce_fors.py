@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from detour.cli.parser import Parser, byte_count
+from detour.cli.parser import Parser, byte_count, output_file
 from detour.cli.reproducing import carry_out, extent_of, show
 
 
@@ -14,7 +13,7 @@ def options_of(parser: Parser) -> None:
     """Adds the options of this experiment."""
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="draws phases and the spines of 1-3F SW0 (1)")
     parser.add_argument("--message", type=byte_count, metavar="BYTES", help="of every message (600k)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw throughput and phases (.png, .svg)")
+    parser.add_argument("--plot", type=output_file, metavar="FILE", help="draw throughput and phases (.png, .svg)")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -54,23 +54,45 @@ def fat_tree(k: int, blocking: int = 1) -> Topology:
     hosts = half * blocking
     spec = f"fat-tree:k={k}" + (f",blocking={blocking}" if blocking != 1 else "")
     check_limits(spec, switches=k * k + half * half, hosts=k * half * hosts, ports=max(hosts + half, k))
-    builder = Builder("fat-tree", spec)
-    for pod in range(k):
-        for i in range(k):
-            switch = builder.add_switch(group=pod, position=i, tier=i // half)
-            builder.add_hosts(switch, hosts if i < half else 0)
-    for core in range(half * half):
-        builder.add_switch(group=k, position=core, tier=2)
-    for pod in range(k):
-        first = pod * k
-        for edge in range(half):
-            for up in range(half):
-                builder.connect("local", (first + edge, hosts + 1 + up), (first + half + up, edge + 1))
-        for up in range(half):
-            for i in range(half):
-                core = k * k + up * half + i
-                builder.connect("global", (first + half + up, half + 1 + i), (core, pod + 1))
-    return builder.build(groups=k)
+    return _tiers("fat-tree", spec, pods=k, leaves=half, aggs=half, cores=half, hosts=hosts)
+
+
+def three_levels(pods: int, leaves: int, aggs: int, cores: int, hosts: int) -> Topology:
+    """`pods` pods of `leaves` edge switches, each with `hosts` hosts, and `aggs` aggregation switches; aggregation
+    switch j of every pod is joined to the same `cores` cores. `fat_tree` is one of these.
+
+    Raises:
+        DetourError: the rule that the parameters break.
+    """
+    given = {"pods": pods, "leaves": leaves, "aggs": aggs, "cores": cores, "hosts": hosts}
+    for name, value in given.items():
+        if value < 1:
+            raise DetourError(f"ft3: {name}={value} is less than 1")
+    spec = "ft3:" + ",".join(f"{name}={value}" for name, value in given.items())
+    ports = max(hosts + aggs, leaves + cores, pods)
+    check_limits(spec, pods * (leaves + aggs) + aggs * cores, pods * leaves * hosts, ports)
+    return _tiers("ft3", spec, **given)
+
+
+def _tiers(kind: str, spec: str, *, pods: int, leaves: int, aggs: int, cores: int, hosts: int) -> Topology:
+    builder = Builder(kind, spec)
+    of_pod = leaves + aggs
+    for pod in range(pods):
+        for i in range(of_pod):
+            switch = builder.add_switch(group=pod, position=i, tier=int(i >= leaves))
+            builder.add_hosts(switch, hosts if i < leaves else 0)
+    for core in range(aggs * cores):
+        builder.add_switch(group=pods, position=core, tier=2)
+    for pod in range(pods):
+        first = pod * of_pod
+        for edge in range(leaves):
+            for up in range(aggs):
+                builder.connect("local", (first + edge, hosts + 1 + up), (first + leaves + up, edge + 1))
+        for up in range(aggs):
+            for i in range(cores):
+                core = pods * of_pod + up * cores + i
+                builder.connect("global", (first + leaves + up, leaves + 1 + i), (core, pod + 1))
+    return builder.build(groups=pods)
 
 
 def rail_clos(pods: int, rails: int, servers: int, spines: int, cores: int = 1) -> Topology:

@@ -16,6 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.control.fors.places import Servers, inhabited
 from detour.topo.keyvalues import check_keys, split_spec, whole_number
 
 LeafSpineLink = tuple[int, int]
@@ -28,7 +29,7 @@ _MOST_CABLES = 16
 
 
 @dataclass(frozen=True)
-class FatTree2:
+class FatTree2(Servers):
     """FT(2; spines, leaves) with failed links.
 
     Leaf g's servers are `g * hosts + a` for a in 0..population[g]-1: the paper's numbers, with gaps where a leaf is
@@ -64,15 +65,14 @@ class FatTree2:
         self._check_links()
         if not self.population:
             object.__setattr__(self, "population", (self.hosts,) * self.leaves)
-        if len(self.population) != self.leaves or not all(0 <= n <= self.hosts for n in self.population):
-            raise DetourError(f"{self.name}: the population is not {self.leaves} numbers in 0..{self.hosts}")
+        self.check_population(self.leaves)
         for leaf, uplink in sorted(self.failed):
             if not (0 <= leaf < self.leaves and 0 <= uplink < self.uplinks):
                 raise DetourError(
                     f"{self.name} has no link {leaf}:{uplink} (leaf 0..{self.leaves - 1}, spine 0..{self.spines - 1})"
                 )
         object.__setattr__(self, "group", tuple(sorted(self.group)))
-        self._check_group()
+        self.check_servers()
 
     def _check_links(self) -> None:
         if not self.hosts:
@@ -87,14 +87,6 @@ class FatTree2:
             raise DetourError(
                 f"fat-tree of two levels: speed={self.speed} is not a fraction of numbers in 1..{_MOST_CABLES}"
             )
-
-    def _check_group(self) -> None:
-        present = self.present()
-        for server in self.group:
-            if not (0 <= server < self.slots and present[server]):
-                raise DetourError(f"{self.name} has no server {server} that could take part")
-        if len(set(self.group)) < len(self.group):
-            raise DetourError(f"{self.name}: a server takes part once, and the group names one twice")
 
     @property
     def name(self) -> str:
@@ -133,21 +125,6 @@ class FatTree2:
         """Those of the failed links, in order."""
         return [self.link_name(leaf, uplink) for leaf, uplink in sorted(self.failed)]
 
-    @property
-    def slots(self) -> int:
-        """P of the paper: places for servers."""
-        return self.hosts * self.leaves
-
-    @property
-    def servers(self) -> int:
-        """Servers that take part."""
-        return len(self.group) or sum(self.population)
-
-    @property
-    def full(self) -> bool:
-        """Whether every place has its server and all of them take part."""
-        return self.servers == self.slots
-
     def alive(self) -> np.ndarray:
         """(leaves, spines) bool: where a cable works."""
         return self.working().sum(axis=2) > 0
@@ -162,29 +139,6 @@ class FatTree2:
     def room(self) -> np.ndarray:
         """(leaves, spines) int: flows that the cables between them carry in a phase."""
         return self.working().sum(axis=2) * self.lanes
-
-    def present(self) -> np.ndarray:
-        """(slots,) bool: the servers that are there."""
-        offsets = np.arange(self.slots) % self.hosts
-        return offsets < np.repeat(np.array(self.population), self.hosts)
-
-    def taking_part(self) -> np.ndarray:
-        """(slots,) bool: the servers that take part."""
-        if not self.group:
-            return self.present()
-        part = np.zeros(self.slots, bool)
-        part[list(self.group)] = True
-        return part
-
-    def sizes(self) -> np.ndarray:
-        """(leaves,) int: how many servers of each leaf take part."""
-        return self.taking_part().reshape(self.leaves, self.hosts).sum(axis=1)
-
-    def seats(self) -> np.ndarray:
-        """(leaves, hosts) int32: numbers of the servers, those of a leaf that take part first."""
-        others = ~self.taking_part().reshape(self.leaves, self.hosts)
-        offsets = np.argsort(others, axis=1, kind="stable").astype(np.int32)
-        return offsets + np.arange(self.leaves, dtype=np.int32)[:, None] * self.hosts
 
     @property
     def reduction(self) -> int:
@@ -202,18 +156,6 @@ class FatTree2:
         here = self.sizes() > 0
         found = np.argwhere((common == 0) & here[:, None] & here[None, :])
         return [(int(u), int(v)) for u, v in found if u < v]
-
-
-def spread(fabric: FatTree2, servers: int) -> tuple[int, ...]:
-    """A population of `servers`, as even as it can be, the first leaves one more.
-
-    Raises:
-        DetourError: there are not that many places.
-    """
-    if not 1 <= servers <= fabric.slots:
-        raise DetourError(f"{fabric.name} has places for 1..{fabric.slots} servers, not for {servers}")
-    each, more = divmod(servers, fabric.leaves)
-    return tuple(each + (leaf < more) for leaf in range(fabric.leaves))
 
 
 def parse_fabric(
@@ -244,13 +186,7 @@ def parse_fabric(
         if number < 1:
             raise DetourError(f"{topo!r}: {key}={number} is less than 1")
     bare = FatTree2(spines, leaves, hosts=hosts, cables=cables, speed=_speed(topo, values.get("speed", "1")))
-    if servers is not None and population is not None:
-        raise DetourError("--servers spreads servers over leaves, --population says how many each has: one of the two")
-    there = () if servers is None else spread(bare, servers)
-    if population is not None:
-        there = _numbers(population, f"population {population!r}", ranges=False)
-    fabric = replace(bare, failed=parse_links(bare, fail), population=there)
-    return fabric if group is None else replace(fabric, group=_numbers(group, f"group {group!r}", ranges=True))
+    return replace(inhabited(bare, servers, population, group), failed=parse_links(bare, fail))
 
 
 def _speed(topo: str, text: str) -> Fraction:
@@ -263,23 +199,6 @@ def _speed(topo: str, text: str) -> Fraction:
     if not match or int(match[2] or 1) == 0:
         raise DetourError(f"{topo!r}: speed={text} is not a number like 2 or a fraction like 1/2")
     return Fraction(int(match[1]), int(match[2] or 1))
-
-
-def _numbers(text: str, what: str, *, ranges: bool) -> tuple[int, ...]:
-    """Numbers `4,2,3`; with `ranges` also `0-3`, both ends included.
-
-    Raises:
-        DetourError: a part is neither.
-    """
-    form = re.compile(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?" if ranges else r"\s*(\d{1,6})\s*()", re.ASCII)
-    found: list[int] = []
-    for part in text.split(","):
-        match = form.fullmatch(part)
-        if not match or (match[2] and int(match[2]) < int(match[1])):
-            like = "a number or a range like 0-3" if ranges else "a number"
-            raise DetourError(f"{what}: {part.strip()!r} is not {like}")
-        found += range(int(match[1]), int(match[2] or match[1]) + 1)
-    return tuple(found)
 
 
 def parse_links(fabric: FatTree2, text: str | None) -> frozenset[LeafSpineLink]:

@@ -67,6 +67,13 @@ class ForsPlan:
         """Rows."""
         return len(self.phase)
 
+    def ways(self) -> np.ndarray:
+        """(flows,) int: spine and cables as one number (`control.fors.ways`); `INSIDE`."""
+        if self.cables is None:
+            return self.spine
+        count = self.fabric.cables
+        return np.where(self.spine == INSIDE, INSIDE, (self.spine * count + self.cables[0]) * count + self.cables[1])
+
     def uplink(self, end: int) -> np.ndarray:
         """(flows,) int32: spine * cables + cable at the sender's leaf (`end` 0) or at the receiver's (1); `INSIDE`."""
         if self.cables is None:

@@ -19,15 +19,15 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.control.fors.fabric import FatTree2
+from detour.control.fors.tiers.fabric import FatTree3
 
-_MOST_LMC = 7
-_LAST_UNICAST_LID = 0xBFFF
-_MOST_PORTS = 254
+MOST_LMC = 7
+LAST_UNICAST_LID = 0xBFFF
+MOST_PORTS = 254
 _PREFIX = 0x0002_C900_0000_0000
-_KINDS = ("leaf", "spine", "server")
 
 Guids = dict[str, int]
-"""by name: leaf0, spine3, server17; of servers those of their ports"""
+"""by name: leaf0, spine3, server17 (three levels: agg and core); of servers those of their ports"""
 
 
 def path_bits(fabric: FatTree2) -> int:
@@ -37,13 +37,13 @@ def path_bits(fabric: FatTree2) -> int:
         DetourError: there are more ways than LIDs of a port can name, more LIDs than there are, or too many ports.
     """
     bits = (_ways(fabric) - 1).bit_length()
-    if bits > _MOST_LMC:
+    if bits > MOST_LMC:
         what = "spines" if fabric.cables == 1 else "ways (spine and two cables)"
-        raise DetourError(f"{fabric.name}: an LMC of {_MOST_LMC} names {1 << _MOST_LMC} {what}, not {_ways(fabric)}")
-    if _lid(fabric, "server", fabric.slots) > _LAST_UNICAST_LID:
+        raise DetourError(f"{fabric.name}: an LMC of {MOST_LMC} names {1 << MOST_LMC} {what}, not {_ways(fabric)}")
+    if _lid(fabric, "server", fabric.slots) > LAST_UNICAST_LID:
         raise DetourError(f"{fabric.name}: {1 << bits} LIDs for each of {fabric.slots} servers are more than there are")
-    if max(fabric.hosts + fabric.uplinks, fabric.leaves * fabric.cables) > _MOST_PORTS:
-        raise DetourError(f"{fabric.name}: a switch has {_MOST_PORTS} ports at most")
+    if max(fabric.hosts + fabric.uplinks, fabric.leaves * fabric.cables) > MOST_PORTS:
+        raise DetourError(f"{fabric.name}: a switch has {MOST_PORTS} ports at most")
     return bits
 
 
@@ -66,16 +66,19 @@ def _lid(fabric: FatTree2, kind: str, number: int) -> int:
     return (-(-(1 + fabric.leaves + fabric.spines) // step) + number) * step
 
 
-def made_up_guids(fabric: FatTree2) -> Guids:
+def made_up_guids(fabric: FatTree2 | FatTree3) -> Guids:
     """GUIDs for a fabric that is only simulated."""
-    counts = zip(_KINDS, (fabric.leaves, fabric.spines, fabric.slots), strict=True)
-    return {
-        f"{kind}{n}": _PREFIX + (k << 24) + (n << 4) for k, (kind, count) in enumerate(counts) for n in range(count)
-    }
+    if isinstance(fabric, FatTree2):
+        counts = {"leaf": fabric.leaves, "spine": fabric.spines, "server": fabric.slots}
+    else:
+        above = {"agg": fabric.pods * fabric.aggs, "core": fabric.aggs * fabric.cores}
+        counts = {"leaf": fabric.all_leaves, **above, "server": fabric.slots}
+    kinds = enumerate(counts.items())
+    return {f"{kind}{n}": _PREFIX + (k << 24) + (n << 4) for k, (kind, count) in kinds for n in range(count)}
 
 
-def read_guids(fabric: FatTree2, path: Path) -> Guids:
-    """GUIDs from a file of lines `leaf0,0x0002c902003c8b78`, one for every leaf, spine and server that is there.
+def read_guids(fabric: FatTree2 | FatTree3, path: Path) -> Guids:
+    """GUIDs from a file of lines `leaf0,0x0002c902003c8b78`, one for every switch and every server that is there.
 
     Raises:
         DetourError: the file cannot be read, a line is not of that form, or somebody has none.

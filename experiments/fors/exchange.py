@@ -13,11 +13,16 @@ from detour.base.errors import DetourError
 from detour.base.times import US
 from detour.control.fors import FatTree2, ForsPlan, opensm, solve
 from detour.control.fors.baselines import linear_shift
+from detour.control.fors.mending import mended
 from detour.control.fors.plan import INSIDE, only_present
 from detour.control.fors.residual import residual
 from detour.control.fors.solve import unreachable_text
+from detour.control.fors.tiers.fabric import FatTree3
+from detour.control.fors.tiers.solve import parted_text, solve_tiers
 from detour.control.fors.unequal import plan_unequal
 from detour.control.fors.volumes import volume_bound
+from detour.control.fors.ways import FatTree, islands, ways_of
+from detour.experiments.fors.min_hop_tiers import tier_min_hop
 from detour.experiments.fors.results import Crowd, ExchangeResult, Spread
 from detour.fabric.traffic.leaf_adaptive import LeafAdaptive
 from detour.fabric.traffic.outage import Break, Breaks, Delays, OutageController, Planner
@@ -25,6 +30,7 @@ from detour.fabric.traffic.phased import ABSENT, Pace, PhasedExchange, PhasedMes
 from detour.fabric.traffic.pinned import PinnedFabric, Tuning
 
 ROUTINGS = ("fors", "ftree", "minhop", "ftree-ar")
+_THREE_LEVELS = ("fors", "minhop")
 PHASE_US = 3
 """what a phase costs beside its bytes: barrier and latency (docs/fors-fabric.md)"""
 PhaseProgress = Callable[[int, int], None]
@@ -37,7 +43,7 @@ class ExchangeRun:
 
     `breaks`: what fails during the exchange; links that fail before it are `fabric`'s."""
 
-    fabric: FatTree2
+    fabric: FatTree
     routing: str = "fors"
     breaks: tuple[Break, ...] = ()
     phases: int = 0
@@ -58,28 +64,35 @@ class ExchangeRun:
             raise DetourError(f"routing {self.routing!r} is unknown; there are {', '.join(ROUTINGS)}")
         if self.phases < 0:
             raise DetourError(f"{self.phases} phases; 0 means all")
-        if not self.fabric.single and (self.breaks or self.routing == "ftree-ar"):
-            what = "links that fail during an exchange" if self.breaks else "ftree-ar"
+        if isinstance(self.fabric, FatTree3):
+            if self.routing not in _THREE_LEVELS or (self.breaks and self.routing != "fors"):
+                when = " when links fail in the midst" if self.routing in _THREE_LEVELS else ""
+                raise DetourError(f"{self.fabric.name}: routing {self.routing} is for two levels (ft:...){when}")
+            if self.sizes is not None:
+                raise DetourError(f"{self.fabric.name}: messages of unlike size are for two levels (ft:...)")
+        elif not self.fabric.single and self.routing == "ftree-ar":
             raise DetourError(
-                f"{self.fabric.name}: {what} need one cable between leaf and spine, as fast as a server's"
+                f"{self.fabric.name}: ftree-ar needs one cable between leaf and spine, as fast as a server's"
             )
 
 
-def planned(fabric: FatTree2, routing: str, *, skip_unreachable: bool = False) -> tuple[PhasedMessages, int]:
-    """All messages with phases and spines, and the number of phases that the schedule takes.
+def planned(fabric: FatTree, routing: str, *, skip_unreachable: bool = False) -> tuple[PhasedMessages, int]:
+    """All messages with phases and ways, and the number of phases that the schedule takes.
 
     Raises:
-        DetourError: a leaf has no link left, or two leaves no common spine and these are not to be skipped.
+        DetourError: leaves are cut off from others, or two have no way and these are not to be skipped.
     """
     lost = tuple(fabric.unreachable())
     if lost and not skip_unreachable:
-        raise DetourError(unreachable_text(fabric, lost))
-    sizes = fabric.sizes()
-    alone = np.flatnonzero((sizes > 0) & ~fabric.alive().any(axis=1))
-    if len(alone) and fabric.servers > sizes[alone[0]]:
-        raise DetourError(
-            f"{fabric.name}: leaf {alone[0]} has no link left, so its servers cannot keep step with others"
-        )
+        text = parted_text(fabric, lost) if isinstance(fabric, FatTree3) else unreachable_text(fabric, lost)
+        raise DetourError(text)
+    _refuse_islands(fabric)
+    if isinstance(fabric, FatTree3):
+        if routing == "minhop":
+            messages = tier_min_hop(fabric)
+            return messages, messages.phases
+        plan = solve_tiers(fabric, skip_unreachable=skip_unreachable)
+        return PhasedMessages.of(plan), plan.phases
     if routing == "fors":
         plan = solve(fabric, skip_unreachable=skip_unreachable)
         return PhasedMessages.of(plan), plan.phases
@@ -93,6 +106,23 @@ def planned(fabric: FatTree2, routing: str, *, skip_unreachable: bool = False) -
     return messages, messages.phases
 
 
+def _refuse_islands(fabric: FatTree) -> None:
+    """Servers that no link joins with others, not even by a longer way, would never hear of a barrier's end."""
+    here = np.flatnonzero(fabric.sizes() > 0)
+    part = islands(fabric, ways_of(fabric).working())[here]
+    alone = here[part != np.bincount(part).argmax()] if len(part) else here
+    if len(alone):
+        why = "has no link left" if not _beside(fabric, int(alone[0])) else "is cut off from the others"
+        raise DetourError(f"{fabric.name}: leaf {alone[0]} {why}, so its servers cannot keep step with others")
+
+
+def _beside(fabric: FatTree, leaf: int) -> bool:
+    """Whether the leaf has a link that works."""
+    ways = ways_of(fabric)
+    mine = set(ways.beside(leaf))
+    return any(works and link in mine for link, works in zip(ways.links, ways.working(), strict=True))
+
+
 def planned_sizes(run: ExchangeRun) -> tuple[PhasedMessages, int, int]:
     """The same for a run with sizes, and the bound in bytes of a server's link.
 
@@ -100,6 +130,7 @@ def planned_sizes(run: ExchangeRun) -> tuple[PhasedMessages, int, int]:
         DetourError: as `planned`, and as `plan_unequal`.
     """
     assert run.sizes is not None
+    assert isinstance(run.fabric, FatTree2)
     fabric, sizes = run.fabric, run.sizes
     bound = volume_bound(fabric, sizes).bytes
     if run.routing == "fors":
@@ -117,18 +148,25 @@ def planner_of(routing: str) -> Planner:
     """What a routing makes of the messages that wait when links have failed."""
 
     def fors(
-        fabric: FatTree2, phase: Int64Array, src: Int64Array, dst: Int64Array, spine: Int64Array
+        fabric: FatTree, phase: Int64Array, src: Int64Array, dst: Int64Array, way: Int64Array
     ) -> tuple[Int64Array, Int64Array]:
-        found = residual(fabric, phase, src, dst, spine)
+        if isinstance(fabric, FatTree3) or not fabric.single:
+            return mended(fabric, phase, src, dst, way)
+        found = residual(fabric, phase, src, dst, way)
         return found.phase.astype(np.int64), found.spine.astype(np.int64)
 
     def by_table(
-        fabric: FatTree2, phase: Int64Array, src: Int64Array, dst: Int64Array, spine: Int64Array
+        fabric: FatTree, phase: Int64Array, src: Int64Array, dst: Int64Array, way: Int64Array
     ) -> tuple[Int64Array, Int64Array]:
+        assert isinstance(fabric, FatTree2)
         table = opensm.ROUTING_ENGINES["ftree" if routing == "ftree-ar" else routing](fabric)
         leaf, far = src // fabric.hosts, dst // fabric.hosts
-        lost = (leaf != far) & (table[leaf, dst] == INSIDE)
-        return np.where(lost, ABSENT, phase), np.where(leaf == far, INSIDE, table[leaf, dst]).astype(np.int64)
+        spine = np.where(leaf == far, INSIDE, table[leaf, dst]).astype(np.int64)
+        lost = (leaf != far) & (spine == INSIDE)
+        if fabric.cables > 1:
+            up, down = opensm.cables_of(fabric, table, src, dst)
+            spine = np.where(spine == INSIDE, INSIDE, (spine * fabric.cables + up) * fabric.cables + down)
+        return np.where(lost, ABSENT, phase), spine
 
     return fors if routing == "fors" else by_table
 
@@ -142,6 +180,8 @@ def execute(run: ExchangeRun, report: PhaseProgress | None = None) -> ExchangeRe
         whole, phases = planned(run.fabric, run.routing, skip_unreachable=run.skip_unreachable)
     else:
         whole, phases, bound = planned_sizes(run)
+    if not len(whole):
+        raise DetourError(f"{run.fabric.name}: nobody sends anything to another server")
     messages = whole.sample(run.phases, run.tuning.seed) if run.phases else whole
     room = PhasedExchange.connections(messages) + (OutageController.connections(run.fabric) if run.breaks else 0)
     with PinnedFabric(run.fabric, run.tuning, connections=room) as fabric:
@@ -149,6 +189,7 @@ def execute(run: ExchangeRun, report: PhaseProgress | None = None) -> ExchangeRe
         controller = None
         if run.breaks:
             exchange.add(Breaks(run.breaks))
+            OutageController.needs_probes(fabric, run.breaks)
             controller = OutageController(exchange, planner_of(run.routing), run.delays)
             exchange.add(controller)
         adaptive = LeafAdaptive(exchange, period_ps=run.look_ps) if run.routing == "ftree-ar" else None
@@ -159,12 +200,12 @@ def execute(run: ExchangeRun, report: PhaseProgress | None = None) -> ExchangeRe
                 report(done, messages.phases)
         if controller:
             controller.finish(exchange)
-        dead = controller.known if controller else run.fabric.failed
+        dead = controller.known if controller else ()
         stories = controller.stories if controller else []
         return replace(
             _result(run, exchange, len(whole), phases),
             moves=adaptive.moves if adaptive else 0,
-            unreachable_leaves=[list(pair) for pair in run.fabric.with_failed(dead).unreachable()],
+            unreachable_leaves=[list(pair) for pair in ways_of(run.fabric).failed(dead).unreachable()],
             detections=[story.detection() for story in stories],
             planning_seconds=[round(story.planning_seconds, 6) for story in stories],
             plan_time="measured" if run.delays.plan_ps is None else "given",
@@ -197,7 +238,7 @@ def _result(run: ExchangeRun, exchange: PhasedExchange, flows: int, phases: int)
         topology=tree.name,
         routing=run.routing,
         servers=tree.servers,
-        failed_links=len(tree.failed),
+        failed_links=len(tree.failed_names()),
         reduction=tree.reduction,
         rate_gbps=fabric.tuning.rate_bps / 1e9,
         message_bytes=round(float(exchange.size.mean())),

@@ -8,12 +8,15 @@ is written anew, what is not comes at the end.
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import fill
 
 from detour.base.errors import DetourError
 from detour.base.tables import Table, left, markdown, right
 from detour.experiments.fors.rivals import RivalRow, Rivals
 
 _END = "<!-- end -->"
+_WIDTH = 120
+"""of lines of documents"""
 
 
 def write_block(page: Path, command: str, found: Rivals) -> None:
@@ -22,7 +25,7 @@ def write_block(page: Path, command: str, found: Rivals) -> None:
     Raises:
         DetourError: the page cannot be read or written, or a block in it has no end.
     """
-    begin = f"<!-- {command} -->"
+    begin = fill(f"<!-- {command} -->", _WIDTH, break_long_words=False, break_on_hyphens=False)
     block = f"{begin}\n{_caption(found)}\n\n{markdown(_table(found))}\n{_END}"
     try:
         text = page.read_text() if page.exists() else ""

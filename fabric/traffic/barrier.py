@@ -20,8 +20,6 @@ from detour.control.fors.plan import INSIDE
 from detour.fabric.traffic.pinned import PinnedFabric
 from detour.hosts.verbs.bulk import Flows, post_many
 
-Flags = NDArray[np.bool_]
-
 
 def tree_parents(members: Sequence[int], m0: int, arity: int) -> dict[int, int]:
     """Parent of every member but the root, in a tree in which nobody has more than `2 * arity` children.
@@ -46,16 +44,16 @@ class Barrier:
     """The tree's connections and who has been told what. Hosts are indices; arrays have an element for every host."""
 
     def __init__(self, fabric: PinnedFabric, members: Sequence[int], arity: int, up: NDArray[np.bool_]) -> None:
-        """`up`: live links, shape (m1, m0)."""
+        """`up`: live links, shape (links,)."""
         self._fabric = fabric
         parents = tree_parents(members, fabric.tree.hosts, arity)
         self.root = next(host for host in sorted(members) if host not in parents)
         self.members = np.zeros(fabric.tree.slots, np.bool_)
         self.members[list(members)] = True
         self.child, self.parent = (np.array(side, np.int64) for side in (list(parents), list(parents.values())))
-        spines = self._spines(up)
-        self._up = fabric.connect_pinned(self.child, self.parent, spines)
-        self._down = fabric.connect_pinned(self.parent, self.child, spines)
+        ways = self._ways(up)
+        self._up = fabric.connect_pinned(self.child, self.parent, ways)
+        self._down = fabric.connect_pinned(self.parent, self.child, fabric.ways.back(ways))
         self._edge = np.full(fabric.tree.slots, -1, np.int64)
         self._edge[self.child] = np.arange(len(self.child))
         self._order = self._heaviest_last()
@@ -69,22 +67,22 @@ class Barrier:
         """Connections that a tree of so many hosts takes."""
         return 2 * max(hosts - 1, 0)
 
-    def _spines(self, up: NDArray[np.bool_]) -> Int64Array:
-        """A live spine for every edge, in turn. Leaves without a common one leave it to the switches' routes, which
-        know a longer way (plain address)."""
-        tree = self._fabric.tree
-        spines = np.full(len(self.child), INSIDE, np.int64)
-        for edge, (a, b) in enumerate(zip(self.child // tree.hosts, self.parent // tree.hosts, strict=True)):
-            usable = np.flatnonzero(up[a] & up[b])
-            if a != b and len(usable):
-                spines[edge] = usable[edge % len(usable)]
-        return spines
+    def _ways(self, up: NDArray[np.bool_]) -> Int64Array:
+        """A live way for every edge, in turn. Leaves without one leave it to the switches' routes, which know a longer
+        one (plain address)."""
+        hosts = self._fabric.tree.hosts
+        ways = np.full(len(self.child), INSIDE, np.int64)
+        for edge, (a, b) in enumerate(zip(self.child // hosts, self.parent // hosts, strict=True)):
+            usable = self._fabric.ways.usable(int(a), int(b), up) if a != b else ()
+            if len(usable):
+                ways[edge] = usable[edge % len(usable)]
+        return ways
 
     def repin(self, up: NDArray[np.bool_]) -> None:
         """Takes edges off links that are down; messages under way are sent again."""
-        spines = self._spines(up)
-        for flows, far in ((self._up, self.parent), (self._down, self.child)):
-            self._fabric.move(flows.sender, far, spines)
+        ways = self._ways(up)
+        self._fabric.move(self._up.sender, self.parent, ways)
+        self._fabric.move(self._down.sender, self.child, self._fabric.ways.back(ways))
 
     def _heaviest_last(self) -> list[int]:
         """Edges in an order in which every child comes before its parent."""

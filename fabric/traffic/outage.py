@@ -2,9 +2,9 @@
 """Links that break during an exchange, and the controller that notices and plans anew.
 
 A break is noticed in two ways. Ports that are down are seen when the controller looks at the switches (`look_ps`). A
-link that only loses frames is found by probes (PTM and PTR of the path measurement): over every spine a host of a leaf
-sends another of that leaf a probe, by a uSID list that leads up one link and down the same again; `patience` of them
-in a row without an answer condemn it. Then, one after the other: hosts are told which links to avoid (`tell_ps`) and
+link that only loses frames is found by probes (PTM and PTR of the path measurement): over every link of a leaf one of
+its hosts sends another a probe, by a uSID list that leads up the link and down the same again; `patience` of them in a
+row without an answer condemn it. Then, one after the other: hosts are told which links to avoid (`tell_ps`) and
 the switches' routes change, and after the time that planning takes (measured, or `plan_ps`) the new plan waits for the
 end of the phase. It is one for what waits then: a controller can foresee which phases are over by that time. Hosts get
 it with the release of the next one.
@@ -21,15 +21,13 @@ import numpy as np
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import MAX_TIME, US
-from detour.control.fors.fabric import FatTree2, LeafSpineLink
-from detour.fabric.traffic.barrier import Flags
+from detour.control.fors.ways import FatTree, Flags, TreeLink, islands, ways_of
 from detour.fabric.traffic.phased import ABSENT, PhasedExchange
 from detour.fabric.traffic.pinned import PinnedFabric
-from detour.hosts.paths import paths
-from detour.hosts.state import NIL
+from detour.fabric.traffic.probes import Probes
 
-Planner = Callable[[FatTree2, Int64Array, Int64Array, Int64Array, Int64Array], tuple[Int64Array, Int64Array]]
-"""(fabric, phase, src, dst, spine) of what waits -> (phase, spine); phase -1: cannot be delivered"""
+Planner = Callable[[FatTree, Int64Array, Int64Array, Int64Array, Int64Array], tuple[Int64Array, Int64Array]]
+"""(fabric, phase, src, dst, way) of what waits -> (phase, way); phase -1: cannot be delivered"""
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Break:
     """Links that break at a time; `leaves` are leaf switches that die, with all that is plugged in."""
 
     time_ps: int
-    links: frozenset[LeafSpineLink] = frozenset()
+    links: frozenset[TreeLink] = frozenset()
     leaves: frozenset[int] = frozenset()
     silent: bool = False
 
@@ -54,8 +52,8 @@ class Breaks:
         fabric = exchange.fabric
         while self._left and self._left[0].time_ps <= fabric.now_ps:
             one = self._left.pop(0)
-            for leaf, spine in sorted(one.links | {(u, c) for u in one.leaves for c in range(fabric.tree.spines)}):
-                fabric.cut(leaf, spine, silent=one.silent)
+            for link in sorted(one.links.union(*(fabric.ways.beside(leaf) for leaf in one.leaves))):
+                fabric.cut(link, silent=one.silent)
             for leaf in sorted(one.leaves):
                 fabric.cut_hosts(leaf)
         self.due_ps = self._left[0].time_ps if self._left else MAX_TIME
@@ -91,9 +89,9 @@ class Detection:
 
 @dataclass
 class Story:
-    """What became of one detection; times in ps, `NEVER` if it did not come to that."""
+    """What became of one detection; times in ps, `MAX_TIME` if it did not come to that. `links` by their names."""
 
-    links: list[LeafSpineLink]
+    links: list[str]
     by: str
     detected_ps: int
     told_ps: int = MAX_TIME
@@ -112,7 +110,7 @@ class Story:
             return None if value == MAX_TIME else round(value / US, 3)
 
         return Detection(
-            links=[f"{u}:{c}" for u, c in self.links],
+            links=self.links,
             detected_by=self.by,
             detected_us=us(self.detected_ps),
             hosts_told_us=us(self.told_ps),
@@ -125,44 +123,6 @@ class Story:
         )
 
 
-class Probes:
-    """A connection for every link, and how many probes in a row have not come back."""
-
-    def __init__(self, fabric: PinnedFabric) -> None:
-        """Raises DetourError: a leaf has one host only, which has nobody to probe with."""
-        tree = fabric.tree
-        if min(n for n in tree.population if n) < 2:
-            raise DetourError("probing links takes two hosts on every leaf")
-        self.links = [(u, c) for u in range(tree.leaves) for c in range(tree.spines) if tree.population[u]]
-        leaf, spine = (np.array(side, np.int64) for side in zip(*self.links, strict=True))
-        there = np.array(tree.population)[leaf]
-        first = leaf * tree.hosts
-        self._fabric = fabric
-        self._rows = fabric.connect_pinned(first + spine % there, first + (spine + 1) % there, spine).sender
-        self._missed = np.zeros(len(self._rows), np.int64)
-        self._sent = False
-
-    def round(self) -> None:
-        """Counts what has not come back of the last round and sends the next one."""
-        hs = self._fabric.hs
-        if self._sent:
-            open_ = hs.candidate["asked"][self._rows, 0] != NIL
-            self._missed = np.where(open_, self._missed + 1, 0)
-        self._sent = True
-
-        def send() -> None:
-            for row in self._rows.tolist():
-                paths.probe_all(hs, row)
-
-        self._fabric.network.call(send)
-        for host in np.unique(hs.qp["host"][self._rows]).tolist():
-            self._fabric.network.kick_host(host)
-
-    def missing(self, patience: int) -> set[LeafSpineLink]:
-        """Links whose last `patience` probes did not come back."""
-        return {self.links[k] for k in np.flatnonzero(self._missed >= patience)}
-
-
 class OutageController:
     """Watches the links of an exchange and gives it new plans. An `Actor`."""
 
@@ -170,7 +130,7 @@ class OutageController:
         """`planner`: makes a plan for what waits."""
         self._planner, self.delays = planner, delays or Delays()
         fabric = exchange.fabric
-        self.known: set[LeafSpineLink] = {(int(u), int(c)) for u, c in np.argwhere(~exchange.up)}
+        self.known: set[TreeLink] = self._down(exchange, exchange.up)
         self._probes = Probes(fabric) if self.delays.probe_ps else None
         self._look_ps = fabric.now_ps
         self._probe_ps = fabric.now_ps if self._probes else MAX_TIME
@@ -181,9 +141,21 @@ class OutageController:
         self.stories: list[Story] = []
 
     @staticmethod
-    def connections(fabric: FatTree2) -> int:
-        """How many its probes take."""
-        return fabric.leaves * fabric.spines
+    def needs_probes(fabric: PinnedFabric, breaks: Iterable[Break]) -> None:
+        """Raises DetourError: a link would break silently that nobody probes."""
+        there = fabric.tree.there()
+        probed = {probe.links[-1] for probe in fabric.ways.probes() if there[probe.leaf] >= 2}
+        silent = [one for one in breaks if one.silent]
+        links = {link for one in silent for link in one.links}
+        links.update(link for one in silent for leaf in one.leaves for link in fabric.ways.beside(leaf))
+        for link in sorted(links - probed):
+            name = fabric.ways.name(link)
+            raise DetourError(f"link {name} cannot break silently: probing it takes two hosts on its leaf")
+
+    @staticmethod
+    def connections(fabric: FatTree) -> int:
+        """How many its probes take at most."""
+        return len(ways_of(fabric).probes())
 
     @property
     def due_ps(self) -> int:
@@ -195,24 +167,29 @@ class OutageController:
         now = exchange.fabric.now_ps
         if self._look_ps <= now:
             self._look_ps = now + self.delays.look_ps
-            self._note(exchange, {(int(u), int(c)) for u, c in np.argwhere(~exchange.fabric.links_up())}, "port")
+            self._note(exchange, self._down(exchange, exchange.fabric.links_up()), "port")
         if self._probes and self._probe_ps <= now:
             self._probe_ps = now + self.delays.probe_ps
             self._probes.round()
-            self._note(exchange, self._probes.missing(self.delays.patience), "probe")
+            self._note(exchange, self._probes.missing(self.delays.patience, self.known), "probe")
         if self._tell_ps <= now:
             self._tell(exchange)
         if self._plan_ps <= now:
             self._plan(exchange)
         self._watch_force(exchange)
 
-    def _note(self, exchange: PhasedExchange, dead: set[LeafSpineLink], by: str) -> None:
+    @staticmethod
+    def _down(exchange: PhasedExchange, up: Flags) -> set[TreeLink]:
+        links = exchange.fabric.ways.links
+        return {links[number] for number in np.flatnonzero(~up).tolist()}
+
+    def _note(self, exchange: PhasedExchange, dead: set[TreeLink], by: str) -> None:
         fresh = sorted(dead - self.known)
         if not fresh:
             return
         self.known |= dead
         now = exchange.fabric.now_ps
-        story = Story(fresh, by, now)
+        story = Story([exchange.fabric.ways.name(link) for link in fresh], by, now)
         for listed in (self.stories, self._untold, self._unplanned):
             listed.append(story)
         self._tell_ps = now + self.delays.tell_ps
@@ -223,25 +200,21 @@ class OutageController:
         if self.delays.plan_ps is not None:
             return self.delays.plan_ps
         begin = time.thread_time()
-        plan_of(exchange, exchange.fabric.tree.with_failed(self.known), self._planner)
+        plan_of(exchange, exchange.fabric.ways.failed(self.known), self._planner)
         seconds = time.thread_time() - begin
         for story in self._unplanned:
             story.planning_seconds = seconds
         return round(seconds * 1e12)
 
     def _up(self, exchange: PhasedExchange) -> Flags:
-        up = np.ones_like(exchange.up)
-        for leaf, spine in self.known:
-            up[leaf, spine] = False
-        return up
+        return np.array([link not in self.known for link in exchange.fabric.ways.links], np.bool_)
 
     def _tell(self, exchange: PhasedExchange) -> None:
         """Switches get other routes, hosts learn which links to avoid; leaves without any link are left out."""
         self._tell_ps = MAX_TIME
         up = self._up(exchange)
         entries = exchange.fabric.reroute(self.known)
-        lost = np.flatnonzero(~up.any(axis=1))
-        gone = np.array([host for host in exchange.members if host // exchange.fabric.tree.hosts in lost], np.int64)
+        gone = self._cut_off(exchange, up)
         for story in self._untold:
             story.told_ps, story.entries = exchange.fabric.now_ps, entries
             story.hosts_lost = gone.tolist()
@@ -251,11 +224,18 @@ class OutageController:
         else:
             exchange.links_changed(up)
 
+    @staticmethod
+    def _cut_off(exchange: PhasedExchange, up: Flags) -> Int64Array:
+        """Hosts that no link joins with most of the others any more, not even by a longer way."""
+        tree, members = exchange.fabric.tree, np.array(exchange.members, np.int64)
+        part = islands(tree, up)[members // tree.hosts]
+        return members[part != np.bincount(part).argmax()]
+
     def _plan(self, exchange: PhasedExchange) -> None:
         """The new plan for what waits, ready for the next phase."""
         self._plan_ps = MAX_TIME
         begin = time.thread_time()
-        phases = replan(exchange, exchange.fabric.tree.with_failed(self.known), self._planner)
+        phases = replan(exchange, exchange.fabric.ways.failed(self.known), self._planner)
         seconds = time.thread_time() - begin
         for story in self._unplanned:
             story.planned_ps = exchange.fabric.now_ps
@@ -276,23 +256,23 @@ class OutageController:
         self._watch_force(exchange)
 
 
-def replan(exchange: PhasedExchange, fabric: FatTree2, planner: Planner) -> int:
+def replan(exchange: PhasedExchange, fabric: FatTree, planner: Planner) -> int:
     """Gives an exchange the planner's plan for what waits; returns how many phases are left."""
-    groups, spines = plan_of(exchange, fabric, planner)
+    groups, ways = plan_of(exchange, fabric, planner)
     if exchange.more():
-        exchange.replace(groups, spines)
+        exchange.replace(groups, ways)
     return len(groups)
 
 
-def plan_of(exchange: PhasedExchange, fabric: FatTree2, planner: Planner) -> tuple[Sequence[Int64Array], Int64Array]:
-    """The planner's plan for what waits: messages of every phase, and the spine of every message."""
+def plan_of(exchange: PhasedExchange, fabric: FatTree, planner: Planner) -> tuple[Sequence[Int64Array], Int64Array]:
+    """The planner's plan for what waits: messages of every phase, and the way of every message."""
     waiting = exchange.waiting()
     if not waiting:
-        return [], exchange.spine
+        return [], exchange.way
     flights = np.concatenate(waiting)
     before = np.repeat(np.arange(len(waiting)), [len(group) for group in waiting])
     messages = exchange.messages
-    phase, spine = planner(fabric, before, messages.src[flights], messages.dst[flights], exchange.spine[flights])
-    spines = exchange.spine.copy()
-    spines[flights] = spine
-    return [flights[phase == number] for number in np.unique(phase[phase != ABSENT])], spines
+    phase, way = planner(fabric, before, messages.src[flights], messages.dst[flights], exchange.way[flights])
+    ways = exchange.way.copy()
+    ways[flights] = way
+    return [flights[phase == number] for number in np.unique(phase[phase != ABSENT])], ways

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An all-to-all exchange in phases on a fat-tree: schedule, spines and barrier executed by host stacks in virtual time.
+"""An all-to-all exchange in phases on a fat-tree: schedule, ways and barrier executed by host stacks in virtual time.
 
 In a phase a host sends at most one message and gets at most one; nobody begins the next phase before every message of
 the last one has been acknowledged (FORS, section 3.1). Hosts poll: for messages of the barrier's tree and for their own
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,41 +19,37 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import US
-from detour.control.fors.opensm import contention
-from detour.control.fors.plan import INSIDE
-from detour.fabric.traffic.barrier import Barrier, Flags
+from detour.control.fors.plan import INSIDE, ForsPlan
+from detour.control.fors.tiers.solve import TierPlan
+from detour.control.fors.ways import Flags, crowd
+from detour.fabric.traffic.barrier import Barrier
 from detour.fabric.traffic.lateness import Lateness, Reactions, Stragglers
 from detour.fabric.traffic.pinned import PinnedFabric
 from detour.hosts.state import QPS_ERR
 from detour.hosts.verbs.bulk import post_many
 
 PLAN_ENTRY_BYTES = 4
-"""what a host is told of a message to send: destination and spine, 16 bits each"""
+"""what a host is told of a message to send: destination and way, 16 bits each"""
 ABSENT = -1
 
 
 @dataclass(frozen=True)
 class PhasedMessages:
-    """Who sends to whom in which phase by which spine (`INSIDE` inside a leaf): int arrays, one element a message."""
+    """Who sends to whom in which phase by which way (`control.fors.ways`; `INSIDE` inside a leaf): int arrays, one
+    element a message."""
 
     phase: Int64Array
     src: Int64Array
     dst: Int64Array
-    spine: Int64Array
-    cables: Int64Array | None = None
-    """(2, messages), as in `ForsPlan`"""
+    way: Int64Array
     size: Int64Array | None = None
     """(messages,) bytes of each; None: all have `Pace.message`"""
 
     @staticmethod
-    def of(plan: Any) -> PhasedMessages:
-        """From anything that has the arrays. Messages of a host to itself need no network and are left out."""
-        phase, src, dst, spine = (
-            np.asarray(getattr(plan, name), np.int64) for name in ("phase", "src", "dst", "spine")
-        )
-        cables = getattr(plan, "cables", None)
-        found = PhasedMessages(phase, src, dst, spine, None if cables is None else np.asarray(cables, np.int64))
-        return found.only(src != dst)
+    def of(plan: ForsPlan | TierPlan) -> PhasedMessages:
+        """Those of a plan. Messages of a host to itself need no network and are left out."""
+        phase, src, dst, way = (np.asarray(one, np.int64) for one in (plan.phase, plan.src, plan.dst, plan.ways()))
+        return PhasedMessages(phase, src, dst, way).only(src != dst)
 
     def only(self, kept: Flags) -> PhasedMessages:
         """Those of the messages; `kept`: (messages,) bool."""
@@ -61,8 +57,7 @@ class PhasedMessages:
             self.phase[kept],
             self.src[kept],
             self.dst[kept],
-            self.spine[kept],
-            None if self.cables is None else self.cables[:, kept],
+            self.way[kept],
             None if self.size is None else self.size[kept],
         )
 
@@ -162,13 +157,13 @@ class PhasedExchange:
     def __init__(self, fabric: PinnedFabric, messages: PhasedMessages, pace: Pace) -> None:
         """Messages must not be pinned to links that have failed from the beginning."""
         self.fabric, self.messages, self.pace = fabric, messages, pace
-        self.up: Flags = fabric.tree.alive()
-        """links that hosts may use as far as they know, shape (leaves, spines)"""
-        self.spine = messages.spine.copy()
+        self.up: Flags = fabric.ways.working()
+        """links that hosts may use as far as they know, shape (links,)"""
+        self.way = messages.way.copy()
         self.state = np.zeros(len(messages), np.int64)
         self.size = np.full(len(messages), pace.message, np.int64) if messages.size is None else messages.size
         """bytes of every message"""
-        self.flows = fabric.connect_messages(messages.src, messages.dst, self.spine, messages.cables)
+        self.flows = fabric.connect_messages(messages.src, messages.dst, self.way)
         self.members = np.unique(np.concatenate([messages.src, messages.dst])).tolist()
         self.barrier = Barrier(fabric, self.members, pace.arity, self.up)
         self.times = PhaseTimes()
@@ -186,8 +181,8 @@ class PhasedExchange:
         self._entering, self._reporting = Reactions(slots), Reactions(slots)
         self._awaited = False
         """somebody has not been released into the present phase yet"""
-        self._posted = messages.spine.copy()
-        """spines that messages began with"""
+        self._posted = messages.way.copy()
+        """ways that messages began with"""
 
     @staticmethod
     def connections(messages: PhasedMessages) -> int:
@@ -288,7 +283,7 @@ class PhasedExchange:
         mine = flights[sending[self.messages.src[flights]] & (self.state[flights] == self.WAITS)]
         self._avoid(mine)
         self.state[mine] = self.SENT
-        self._posted[mine] = self.spine[mine]
+        self._posted[mine] = self.way[mine]
         post_many(self.flows, self.size[mine], now_ps=self.fabric.now_ps, wr_id=mine, which=mine)
 
     def _collect(self) -> None:
@@ -326,8 +321,8 @@ class PhasedExchange:
         """Messages of the phases to come."""
         return [flights[self.state[flights] == self.WAITS] for flights in self._queue]
 
-    def replace(self, phases: Sequence[Int64Array], spine: Int64Array) -> None:
-        """Another plan for what waits: messages of every phase, and the spine of every message (shape of all messages).
+    def replace(self, phases: Sequence[Int64Array], way: Int64Array) -> None:
+        """Another plan for what waits: messages of every phase, and the way of every message (shape of all messages).
         It comes into force with the next phase; hosts get their part with its release."""
         planned = np.sort(np.concatenate([np.zeros(0, np.int64), *phases]))
         missing = np.setdiff1d(np.concatenate([np.zeros(0, np.int64), *self.waiting()]), planned)
@@ -335,8 +330,8 @@ class PhasedExchange:
             raise DetourError("a new plan may only have messages that have not been sent yet, each once")
         self.state[missing] = self.GIVEN_UP
         self._queue = [np.asarray(flights) for flights in phases if len(flights)]
-        self.spine[planned] = spine[planned]
-        self.fabric.pin(self.flows.sender[planned], self.messages.dst[planned], self.spine[planned])
+        self.way[planned] = way[planned]
+        self.fabric.pin(self.flows.sender[planned], self.messages.dst[planned], self.way[planned])
         self._plan_bytes = PLAN_ENTRY_BYTES * np.bincount(self.messages.src[planned], minlength=self.fabric.tree.slots)
 
     def links_changed(self, up: Flags) -> None:
@@ -346,10 +341,10 @@ class PhasedExchange:
         sent = np.flatnonzero(self.state == self.SENT)
         self._avoid(sent, move=True)
 
-    def change_spines(self, flights: Int64Array, spine: Int64Array) -> None:
-        """Messages that are under way go on by other spines."""
-        self.spine[flights] = spine
-        self.fabric.move(self.flows.sender[flights], self.messages.dst[flights], spine)
+    def change_ways(self, flights: Int64Array, way: Int64Array) -> None:
+        """Messages that have been sent go on by other ways."""
+        self.way[flights] = way
+        self.fabric.move(self.flows.sender[flights], self.messages.dst[flights], way)
         self._note_moved()
 
     def leave_out(self, hosts: Int64Array, up: Flags) -> None:
@@ -372,39 +367,42 @@ class PhasedExchange:
         self.barrier.release(root)
         self._send(root)
 
+    def _leaves(self, flights: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Of messages: the sender's leaf and the receiver's."""
+        hosts = self.fabric.tree.hosts
+        return self.messages.src[flights] // hosts, self.messages.dst[flights] // hosts
+
     def _avoid(self, flights: Int64Array, move: bool = False) -> None:
-        """Takes messages off links that are known to be down, to one of the spines that remain, in turn. Where none
+        """Takes messages off links that are known to be down, to one of the ways that remain, in turn. Where none
         does the message takes the plain address: it may find a longer way."""
-        src, dst = self.messages.src[flights], self.messages.dst[flights]
-        tree = self.fabric.tree
-        spine = self.spine[flights]
-        a, b = src // tree.hosts, dst // tree.hosts
-        broken = np.flatnonzero((spine != INSIDE) & ~(self.up[a, spine] & self.up[b, spine]))
+        source, target = self._leaves(flights)
+        way, ways = self.way[flights], self.fabric.ways
+        links = ways.crossed(source, target, way)
+        broken = np.flatnonzero(((links >= 0) & ~self.up[links]).any(axis=1))
         if not len(broken):
             return
+        turn = self.messages.src[flights] + self.messages.dst[flights]
         for k in broken.tolist():
-            usable = np.flatnonzero(self.up[a[k]] & self.up[b[k]])
-            spine[k] = usable[(src[k] + dst[k]) % len(usable)] if len(usable) else INSIDE
+            usable = ways.usable(int(source[k]), int(target[k]), self.up)
+            way[k] = usable[turn[k] % len(usable)] if len(usable) else INSIDE
         chosen = flights[broken]
-        self.spine[chosen] = spine[broken]
+        self.way[chosen] = way[broken]
         act = self.fabric.move if move else self.fabric.pin
-        act(self.flows.sender[chosen], dst[broken], spine[broken])
+        act(self.flows.sender[chosen], self.messages.dst[chosen], way[broken])
         if move:
             self._note_moved()
 
     # -- what came of it --------------------------------------------------------------------------------
 
     def _note_moved(self) -> None:
-        """Messages of the phase that are not over have other spines now."""
-        self._note_crowd(np.flatnonzero(self.state == self.SENT), self.spine)
+        """Messages of the phase that are not over have other ways now."""
+        self._note_crowd(np.flatnonzero(self.state == self.SENT), self.way)
 
-    def _note_crowd(self, flights: Int64Array, spine: Int64Array) -> None:
-        """Messages that are under way at a time, over these spines (shape of all messages)."""
+    def _note_crowd(self, flights: Int64Array, way: Int64Array) -> None:
+        """Messages that are under way at a time, by these ways (shape of all messages)."""
         if len(flights):
-            src, dst = self.messages.src[flights], self.messages.dst[flights]
-            cables = None if self.messages.cables is None else self.messages.cables[:, flights]
-            crowd = contention(self.fabric.tree, np.zeros_like(flights), src, dst, spine[flights], cables)
-            self.crowds[-1] = max(self.crowds[-1], int(crowd[0]))
+            _, most = crowd(self.fabric.ways, np.zeros_like(flights), *self._leaves(flights), way[flights])
+            self.crowds[-1] = max(self.crowds[-1], int(most[0]))
 
     def check(self) -> ExchangeCounts:
         """Counts, at the receivers, what became of the messages."""

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A two-level fat-tree FT(2; m0, m1) in virtual time whose hosts name the spine of every message in a uSID list.
+"""A fat-tree FT(2; m0, m1) in virtual time, or one of three levels, whose hosts name the way of every message in a uSID
+list.
 
     with PinnedFabric(FatTree2(spines=4, leaves=4), Tuning(), connections=100) as fabric:
-        flows = fabric.connect(src, dst, spine)
+        flows = fabric.connect_pinned(src, dst, way)
         post_many(flows, 1 << 20, now_ps=fabric.now_ps)
 
 Leaf u has the hosts u*m0 to u*m0 + m0 - 1, and a link to each of the m0 spines (FORS, section 4; `FatTree2` knows of
 other numbers of hosts and of parallel cables). A message to another leaf carries [spine, leaf, host] in its destination
-address (RFC 9800), or [uA of the cable up, uA of the cable down, host] where there are several; inside a leaf it
-carries the plain address.
+address (RFC 9800), or [uA of the cable up, uA of the cable down, host] where there are several. On three levels it is
+[core, leaf, host], as one aggregation switch of a pod leads to a core, and [aggregation switch, leaf, host] inside a
+pod. Inside a leaf a message carries the plain address.
 """
 
 from __future__ import annotations
@@ -23,8 +25,10 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import US
-from detour.control.fors.fabric import FatTree2, LeafSpineLink
+from detour.control.fors.fabric import FatTree2
 from detour.control.fors.plan import INSIDE
+from detour.control.fors.tiers.fabric import FatTree3
+from detour.control.fors.ways import FatTree, TreeLink, ways_of
 from detour.control.policy import Amount, StepMarking
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.footings.virtual.scheme import SPRAY_LERP, LinkSettings, RunSettings, Scheme
@@ -33,8 +37,9 @@ from detour.hosts.paths import paths
 from detour.hosts.verbs.bulk import Flows, connect_many, draw_ports
 from detour.hosts.verbs.verbs import CongestionControl, PathChoice
 from detour.topo.address import adjacency_function, usid_address
-from detour.topo.clos import leaf_spine
+from detour.topo.clos import leaf_spine, three_levels
 from detour.topo.failures import Failure
+from detour.topo.topology import Host, Topology
 
 
 @dataclass(frozen=True)
@@ -108,55 +113,54 @@ _SPRAY_PORTS = 32
 class PinnedFabric(VirtualFabric):
     """See the module. A context manager."""
 
-    def __init__(self, tree: FatTree2, tuning: Tuning | None = None, *, connections: int) -> None:
+    def __init__(self, tree: FatTree, tuning: Tuning | None = None, *, connections: int) -> None:
         """`connections`: how many will be made at most.
 
         Raises:
             DetourError: the tree is not possible.
         """
         tuning = tuning or Tuning()
-        speed = tuning.speed(tree.speed)
-        topology = leaf_spine(tree.leaves, tree.spines, tree.hosts, tree.cables, speed)
-        super().__init__(topology, tuning.scheme(), tuning.settings(), queue_pairs=connections)
-        self.tree, self.tuning = tree, tuning
-        for leaf, uplink in sorted(tree.failed):
-            self.cut(leaf, uplink)
-        if tree.failed:
-            self.reroute(tree.failed)
+        super().__init__(_topology(tree, tuning), tuning.scheme(), tuning.settings(), queue_pairs=connections)
+        self.tree, self.tuning, self.ways = tree, tuning, ways_of(tree)
+        self._leaf = [switch.index for switch in self.topology.switches if self.topology.hosts_of[switch.index]]
+        broken = [link for link, works in zip(self.ways.links, self.ways.working(), strict=True) if not works]
+        for link in broken:
+            self.cut(link)
+        if broken:
+            self.reroute(broken)
         self._lists, self._finals = self._usid_lists()
-        self._by_cable = self._cable_lists() if tree.cables > 1 else None
         self._ports = np.random.default_rng([self.settings.seed, 7])
         self._up_rows: Int64Array | None = None
 
     def _usid_lists(self) -> tuple[Int64Array, Int64Array]:
-        """Destination addresses by spine and host, shape (m0, hosts, 2), and what the hosts see, shape (hosts,)."""
-        switches, hosts = self.topology.switches, self.topology.hosts
-        lists = np.empty((self.tree.spines, len(hosts), 2), np.int64)
-        for spine in range(self.tree.spines):
-            above = switches[self.tree.leaves + spine].node_id
+        """Destination addresses by way and host, shape (ways, hosts, 2), and what the hosts see, shape (hosts,)."""
+        hosts = self.topology.hosts
+        lists = np.empty((self.ways.count, len(hosts), 2), np.int64)
+        for way in range(self.ways.count):
             for host in hosts:
-                lists[spine, host.index] = to_words(usid_address((above, switches[host.switch].node_id, host.node_id)))
+                lists[way, host.index] = to_words(usid_address((*self._before_last(way, host), host.node_id)))
         finals = np.array([to_words(final_address((host.node_id,)))[0] for host in hosts], np.int64)
         return lists, finals
 
-    def _cable_lists(self) -> Int64Array:
-        """Destination addresses by spine, cable up, cable down and host, shape (m0, cables, cables, hosts, 2)."""
-        tree, hosts = self.tree, self.topology.hosts
-        lists = np.empty((tree.spines, tree.cables, tree.cables, len(hosts), 2), np.int64)
-        for spine, up, down in np.ndindex(lists.shape[:3]):
-            first = adjacency_function(self._up_port(spine * tree.cables + up))
-            for host in hosts:
-                second = adjacency_function(host.switch * tree.cables + down + 1)
-                lists[spine, up, down, host.index] = to_words(usid_address((first, second, host.node_id)))
-        return lists
+    def _before_last(self, way: int, host: Host) -> tuple[int, int]:
+        """The two uSIDs before the host's own."""
+        tree, switches = self.tree, self.topology.switches
+        if isinstance(tree, FatTree3):
+            last = tree.pods * (tree.leaves + tree.aggs)
+            across = tree.aggs * tree.cores
+            pod = switches[host.switch].group
+            above = last + way if way < across else pod * (tree.leaves + tree.aggs) + tree.leaves + way - across
+        elif tree.cables > 1:
+            up, down = divmod(way, tree.cables)
+            return adjacency_function(tree.hosts + 1 + up), adjacency_function(host.switch * tree.cables + down + 1)
+        else:
+            above = tree.leaves + way
+        return switches[above].node_id, switches[host.switch].node_id
 
     # -- connections ------------------------------------------------------------------------------------
 
-    def connect_pinned(
-        self, src: Int64Array, dst: Int64Array, spine: Int64Array, cables: Int64Array | None = None
-    ) -> Flows:
-        """Connections from hosts `src` to `dst` by way of `spine` (`INSIDE`: inside a leaf), shapes (n,), and of
-        `cables` (2, n), up and down (None: the switches choose among parallel ones).
+    def connect_pinned(self, src: Int64Array, dst: Int64Array, way: Int64Array) -> Flows:
+        """Connections from hosts `src` to `dst` by their ways (`INSIDE`: inside a leaf), shapes (n,).
 
         May be called again for more."""
         flows = connect_many(
@@ -168,17 +172,15 @@ class PinnedFabric(VirtualFabric):
             ports=self._ports.integers(0, 1 << 15, (len(src), 1)),
             seed=self.settings.seed,
         )
-        self.pin(flows.sender, dst, spine, cables)
+        self.pin(flows.sender, dst, way)
         return flows
 
-    def connect_messages(
-        self, src: Int64Array, dst: Int64Array, spine: Int64Array, cables: Int64Array | None = None
-    ) -> Flows:
-        """`connect_pinned`, but under a scheme that sprays every packet finds its own way; spines must be `INSIDE`."""
+    def connect_messages(self, src: Int64Array, dst: Int64Array, way: Int64Array) -> Flows:
+        """`connect_pinned`, but under a scheme that sprays every packet finds its own way; ways must be `INSIDE`."""
         if self.scheme.paths != "spray":
-            return self.connect_pinned(src, dst, spine, cables)
-        if (spine != INSIDE).any():
-            raise DetourError("messages whose packets are sprayed have no spine")
+            return self.connect_pinned(src, dst, way)
+        if (way != INSIDE).any():
+            raise DetourError("messages whose packets are sprayed have no way of their own")
         return connect_many(
             self.device,
             src,
@@ -189,23 +191,18 @@ class PinnedFabric(VirtualFabric):
             seed=self.settings.seed,
         )
 
-    def pin(self, senders: Int64Array, dst: Int64Array, spine: Int64Array, cables: Int64Array | None = None) -> None:
-        """The senders' packets go by these spines from the next one on. What is under way is not touched."""
-        away = np.asarray(spine) != INSIDE
-        over = np.where(away, spine, 0)
-        if cables is None or self._by_cable is None:
-            chosen = self._lists[over, dst]
-        else:
-            chosen = self._by_cable[over, cables[0], cables[1], dst]
-        lists = np.where(away[:, None], chosen, 0)
+    def pin(self, senders: Int64Array, dst: Int64Array, way: Int64Array) -> None:
+        """The senders' packets go by these ways from the next one on. What is under way is not touched."""
+        away = np.asarray(way) != INSIDE
+        lists = np.where(away[:, None], self._lists[np.where(away, way, 0), dst], 0)
         candidate = self.hs.candidate
         candidate["dst_hi"][senders, 0], candidate["dst_lo"][senders, 0] = lists[:, 0], lists[:, 1]
         candidate["final_hi"][senders, 0] = np.where(away, self._finals[dst], 0)
 
-    def move(self, senders: Int64Array, dst: Int64Array, spine: Int64Array) -> None:
+    def move(self, senders: Int64Array, dst: Int64Array, way: Int64Array) -> None:
         """`pin` for connections in the middle of a message: what is on the old path counts as left behind, and LERP
         sends again what does not arrive."""
-        self.pin(senders, dst, spine)
+        self.pin(senders, dst, way)
         now = self.now_ps
 
         def change() -> None:
@@ -218,48 +215,60 @@ class PinnedFabric(VirtualFabric):
 
     # -- failures ---------------------------------------------------------------------------------------
 
-    def _up_port(self, uplink: int) -> int:
-        return self.tree.hosts + 1 + uplink
+    def port(self, link: TreeLink) -> tuple[int, int]:
+        """(device id, port) of a link's lower end."""
+        switch, port = self._lower_end(link)
+        return self.topology.switches[switch].device_id, port
 
-    def port(self, leaf: int, uplink: int) -> tuple[int, int]:
-        """(device id, port) of a leaf's link to a spine (its `uplink`, see `LeafSpineLink`)."""
-        return self.topology.switches[leaf].device_id, self._up_port(uplink)
+    def _lower_end(self, link: TreeLink) -> tuple[int, int]:
+        """Index and port of the switch."""
+        tree = self.tree
+        if isinstance(tree, FatTree3) and len(link) == 3:
+            pod, plane, core = link
+            return pod * (tree.leaves + tree.aggs) + tree.leaves + plane, tree.leaves + 1 + core
+        return self._leaf[link[0]], tree.hosts + 1 + link[1]
 
-    def link_index(self, leaf: int, uplink: int) -> int:
+    def link_index(self, link: TreeLink) -> int:
         """The link's index in the topology."""
-        peer = self.topology.switches[leaf].peer(self._up_port(uplink))
-        assert peer is not None  # every leaf has a link to every spine
+        switch, port = self._lower_end(link)
+        peer = self.topology.switches[switch].peer(port)
+        assert peer is not None  # every link of `ways` is there
         return peer.link
 
     def links_up(self) -> NDArray[np.bool_]:
-        """Whether the links' ports are up, shape (leaves, uplinks), as the leaves see it."""
-        return self._of_uplinks("up") != 0
+        """(links,) whether their ports are up, as their lower ends see it."""
+        return self._of_links("up") != 0
 
     def queued_up(self) -> Int64Array:
-        """Bytes that wait in the leaves for their links to the spines, shape (leaves, uplinks)."""
-        return self._of_uplinks("queue_bytes")
+        """(links,) bytes that wait for them at their lower ends."""
+        return self._of_links("queue_bytes")
 
-    def _of_uplinks(self, name: str) -> Int64Array:
+    def _of_links(self, name: str) -> Int64Array:
         stats = self.network.port_stats()
         if self._up_rows is None:
             at = {end: k for k, end in enumerate(zip(stats["device_id"].tolist(), stats["port"].tolist(), strict=True))}
-            ends = [at[self.port(u, c)] for u in range(self.tree.leaves) for c in range(self.tree.uplinks)]
-            self._up_rows = np.array(ends, np.int64)
-        return stats[name][self._up_rows].astype(np.int64).reshape(self.tree.leaves, self.tree.uplinks)
+            self._up_rows = np.array([at[self.port(link)] for link in self.ways.links], np.int64)
+        return stats[name][self._up_rows].astype(np.int64)
 
-    def cut(self, leaf: int, uplink: int, *, silent: bool = False) -> None:
+    def cut(self, link: TreeLink, *, silent: bool = False) -> None:
         """Breaks a link: its ports go down, or, if `silent`, it loses every frame and looks as if it were up."""
         if silent:
-            self.network.set_faults(self.port(leaf, uplink), loss=1.0)
+            self.network.set_faults(self.port(link), loss=1.0)
         else:
-            self.network.set_link(self.port(leaf, uplink), False)
+            self.network.set_link(self.port(link), False)
 
     def cut_hosts(self, leaf: int) -> None:
         """Takes down the ports to a leaf's hosts."""
-        switch = self.topology.switches[leaf]
-        for host in self.topology.hosts_of[leaf]:
+        switch = self.topology.switches[self._leaf[leaf]]
+        for host in self.topology.hosts_of[switch.index]:
             self.network.set_link((switch.device_id, host.port), False)
 
-    def reroute(self, dead: Iterable[LeafSpineLink]) -> int:
-        """Routes around dead (leaf, uplink) links, for packets that no uSID list leads; returns entries written."""
-        return self.replan(frozenset(Failure("link", self.link_index(u, c)) for u, c in dead))
+    def reroute(self, dead: Iterable[TreeLink]) -> int:
+        """Routes around dead links, for packets that no uSID list leads; returns entries written."""
+        return self.replan(frozenset(Failure("link", self.link_index(link)) for link in dead))
+
+
+def _topology(tree: FatTree, tuning: Tuning) -> Topology:
+    if isinstance(tree, FatTree2):
+        return leaf_spine(tree.leaves, tree.spines, tree.hosts, tree.cables, tuning.speed(tree.speed))
+    return three_levels(tree.pods, tree.leaves, tree.aggs, tree.cores, tree.hosts)

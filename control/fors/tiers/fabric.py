@@ -10,12 +10,13 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.control.fors.places import Servers, inhabited
 from detour.topo.keyvalues import check_keys, split_spec, whole_number
 
 _MOST = 64
@@ -25,8 +26,9 @@ _KINDS = ("ft3", "fat-tree")
 
 
 @dataclass(frozen=True)
-class FatTree3:
-    """Leaf g of pod g // leaves has the servers g * hosts to g * hosts + hosts - 1. Links fail in both directions.
+class FatTree3(Servers):
+    """Leaf g of pod g // leaves has the servers g * hosts + a for a in 0..population[g]-1. Links fail in both
+    directions.
 
     Raises:
         DetourError: a number is out of range.
@@ -45,13 +47,22 @@ class FatTree3:
     """(leaf, plane), leaves counted over all pods"""
     failed_high: frozenset[tuple[int, int, int]] = frozenset()
     """(pod, plane, core of the plane)"""
+    population: tuple[int, ...] = field(default=())
+    """servers of each leaf, at most `hosts`; empty: all leaves are full"""
+    group: tuple[int, ...] = field(default=())
+    """servers that take part in the exchange, in order; empty: all that are there"""
 
     def __post_init__(self) -> None:
         for name in ("pods", "leaves", "aggs", "cores", "hosts"):
             if not 1 <= getattr(self, name) <= _MOST:
                 raise DetourError(f"fat-tree of three levels: {name}={getattr(self, name)} is not in 1..{_MOST}")
-        if self.servers > _MOST_SERVERS:
-            raise DetourError(f"{self.name}: {self.servers} servers are more than {_MOST_SERVERS}")
+        if not self.population:
+            object.__setattr__(self, "population", (self.hosts,) * self.all_leaves)
+        self.check_population(self.all_leaves)
+        if self.slots > _MOST_SERVERS:
+            raise DetourError(f"{self.name}: {self.slots} servers are more than {_MOST_SERVERS}")
+        object.__setattr__(self, "group", tuple(sorted(self.group)))
+        self.check_servers()
         shape = (self.pods, self.aggs, self.cores)
         low = [link for link in self.failed_low if not _inside(link, (self.all_leaves, self.aggs))]
         high = [link for link in self.failed_high if not _inside(link, shape)]
@@ -69,9 +80,14 @@ class FatTree3:
         return self.pods * self.leaves
 
     @property
-    def servers(self) -> int:
-        """All of them take part."""
-        return self.all_leaves * self.hosts
+    def at_once(self) -> int:
+        """Messages that a server sends, and that it receives, in a phase."""
+        return 1
+
+    @property
+    def reduction(self) -> int:
+        """The most failed links of a leaf with servers that take part."""
+        return int((~self.low).sum(axis=1)[self.sizes() > 0].max(initial=0))
 
     def failed_names(self) -> list[str]:
         """`leaf:plane` and `pod/plane:core`, in order."""
@@ -114,8 +130,9 @@ class FatTree3:
         return both & (self.common[self.pod_of[:, None], self.pod_of[None, :]] > 0)
 
     def unreachable(self) -> list[tuple[int, int]]:
-        """Pairs of leaves (lower first) without a way up and down."""
-        found = np.argwhere(~self.planes.any(axis=2))
+        """Pairs of leaves (lower first), both with servers that take part, without a way up and down."""
+        here = self.sizes() > 0
+        found = np.argwhere(~self.planes.any(axis=2) & here[:, None] & here[None, :])
         return [(int(u), int(v)) for u, v in found if u < v]
 
     def with_failed(self, low: Iterable[tuple[int, int]], high: Iterable[tuple[int, int, int]]) -> FatTree3:
@@ -132,11 +149,17 @@ def is_three_level(topo: str) -> bool:
     return topo.partition(":")[0].strip().lower() in _KINDS
 
 
-def parse_three_levels(topo: str, fail: str | None = None) -> FatTree3:
+def parse_three_levels(
+    topo: str,
+    fail: str | None = None,
+    servers: int | None = None,
+    population: str | None = None,
+    group: str | None = None,
+) -> FatTree3:
     """The fabric of `ft3:pods=4,leaves=2,aggs=2,cores=2,hosts=2` (cores: of a plane) or `fat-tree:k=4`.
 
     `fail`: `3:1,2/0:1`: leaf 3 and its pod's aggregation switch 1; aggregation switch 0 of pod 2 and core 1 of its
-    plane. `*` is every number at its place.
+    plane. `*` is every number at its place. Servers, population and group as in `parse_fabric`.
 
     Raises:
         DetourError: what is wrong with the texts.
@@ -155,13 +178,13 @@ def parse_three_levels(topo: str, fail: str | None = None) -> FatTree3:
         values = {"hosts": values["aggs"], **values}
         pods, leaves, aggs, cores, hosts = (whole_number(topo, name, values[name]) for name in (*names, "hosts"))
         bare = FatTree3(pods, leaves, aggs, cores, hosts)
-    return bare.with_failed(*_links(bare, fail))
+    return inhabited(bare, servers, population, group).with_failed(*parse_tier_links(bare, fail))
 
 
 _LINK = re.compile(r"(?:(\d{1,4}|\*)/)?(\d{1,4}|\*):(\d{1,4}|\*)", re.ASCII)
 
 
-def _links(fabric: FatTree3, text: str | None) -> tuple[set[tuple[int, int]], set[tuple[int, int, int]]]:
+def parse_tier_links(fabric: FatTree3, text: str | None) -> tuple[set[tuple[int, int]], set[tuple[int, int, int]]]:
     low: set[tuple[int, int]] = set()
     high: set[tuple[int, int, int]] = set()
     for part in text.split(",") if text is not None else ():

@@ -34,8 +34,10 @@ class Board:
 
     @classmethod
     def empty(cls, fabric: FatTree3, phases: int) -> Board:
-        """Nobody has anything; links that failed are closed."""
-        turn = np.full((2, fabric.all_leaves, phases, fabric.hosts), _FREE, np.int32)
+        """Nobody has anything; links that failed are closed, and places of servers that take no part."""
+        places = np.arange(fabric.hosts) < fabric.sizes()[:, None]
+        turn = np.repeat(np.where(places, _FREE, _CLOSED)[None, :, None], phases, axis=2)
+        turn = np.ascontiguousarray(np.repeat(turn, 2, axis=0), np.int32)
         low = np.where(fabric.low[None, :, :, None], _FREE, _CLOSED)
         high = np.where(fabric.high[None, :, :, :, None], _FREE, _CLOSED)
         low, high = (np.repeat(np.repeat(one, 2, axis=0), phases, axis=-1) for one in (low, high))
@@ -74,6 +76,8 @@ def _slot(turn, side, leaf, phase, insistence):
     least = _NOTHING
     for k in range(turn.shape[3]):
         flow = turn[side, leaf, phase, k]
+        if flow == _CLOSED:
+            break
         if flow < 0:
             return k, -1
         if insistence[flow] < least:

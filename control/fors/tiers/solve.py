@@ -29,10 +29,11 @@ from detour.control.fors.plan import PlanSeconds
 from detour.control.fors.recolour import complete
 from detour.control.fors.seating import seats
 from detour.control.fors.tiers.fabric import FatTree3
-from detour.control.fors.tiers.loads import PlaneDemand, plane_bound, plane_flows
+from detour.control.fors.tiers.loads import PlaneDemand, least_phases, plane_flows
 from detour.control.fors.tiers.placing import Board, Flows3, place
+from detour.control.fors.tiers.ways import TierWays
 
-_SOLVER_SECONDS = 5.0
+_SOLVER_SECONDS = 60.0
 _BUDGET = 200
 """flows of a phase and plane that may drive others from their cores"""
 _WORK = 400_000_000
@@ -56,6 +57,10 @@ class TierPlan:
     parted: tuple[tuple[int, int], ...] = ()
     seconds: PlanSeconds = field(default=PlanSeconds(), compare=False)
 
+    def ways(self) -> np.ndarray:
+        """(flows,) int: plane and core as one number (`tiers.ways`)."""
+        return TierWays(self.fabric).way(self.plane.astype(np.int64), self.core.astype(np.int64))
+
     @property
     def optimal(self) -> bool:
         """Whether no plan has fewer phases, as the bound proves."""
@@ -64,12 +69,7 @@ class TierPlan:
 
 def tier_bound(fabric: FatTree3) -> int:
     """Phases that every plan needs: a server's messages, and links of both levels."""
-    return max(_by_servers(fabric), plane_bound(PlaneDemand(fabric)))
-
-
-def _by_servers(fabric: FatTree3) -> int:
-    joined = fabric.planes.any(axis=2) | np.eye(fabric.all_leaves, dtype=bool)
-    return int(joined.sum(axis=1).max()) * fabric.hosts - 1
+    return least_phases(PlaneDemand(fabric))[0]
 
 
 def parted_text(fabric: FatTree3, lost: tuple[tuple[int, int], ...]) -> str:
@@ -89,9 +89,11 @@ def solve_tiers(fabric: FatTree3, *, skip_unreachable: bool = False, seed: int =
     lost = tuple(fabric.unreachable())
     if lost and not skip_unreachable:
         raise DetourError(parted_text(fabric, lost))
+    if not fabric.servers:
+        raise DetourError(f"{fabric.name} has no servers")
     demand = PlaneDemand(fabric)
-    bound = max(_by_servers(fabric), plane_bound(demand))
-    flows, method = _flows(demand, bound)
+    bound, near = least_phases(demand)
+    flows, method = _flows(demand, bound, near)
     board = Board.empty(fabric, bound)
     _settle(fabric, board, flows)
     if (flows.phase < 0).any():
@@ -105,29 +107,29 @@ def solve_tiers(fabric: FatTree3, *, skip_unreachable: bool = False, seed: int =
     return TierPlan(fabric, phases, *columns, method=method, lower_bound=bound, parted=lost, seconds=seconds)
 
 
-def _flows(demand: PlaneDemand, phases: int) -> tuple[Flows3, str]:
+def _flows(demand: PlaneDemand, phases: int, near: np.ndarray | None) -> tuple[Flows3, str]:
     """Rows sorted by source and target leaf, with plane and phase if the solver found any."""
     fabric = demand.fabric
-    found = plane_flows(demand, phases, _SOLVER_SECONDS)
+    sizes = fabric.sizes()
+    found = plane_flows(demand, phases, near, _SOLVER_SECONDS)
     own = np.arange(fabric.all_leaves)
     u, v = demand.pairs.T
     if found is None:
         columns = (np.concatenate([u, v, own]), np.concatenate([v, u, own]))
         plane = np.full(len(columns[0]), -1)
-        counts = np.full(2 * len(u), fabric.hosts**2)
+        counts = np.tile(sizes[u] * sizes[v], 2)
     else:
         pair, over = demand.ways.T
         columns = (np.concatenate([u[pair], v[pair], own]), np.concatenate([v[pair], u[pair], own]))
         plane = np.concatenate([over, over, np.full(len(own), -1)])
         counts = np.concatenate([found, found])
-    times = np.concatenate([counts, np.full(len(own), fabric.hosts * (fabric.hosts - 1))])
+    times = np.concatenate([counts, sizes * (sizes - 1)])
     order = np.lexsort((plane, columns[1], columns[0]))
     source, target, plane = (np.repeat(one[order], times[order]).astype(np.int32) for one in (*columns, plane))
     phase, core = (np.full(len(source), -1, np.int32) for _ in range(2))
     if found is None:
         return Flows3(source, target, phase, plane, core), "greedy"
-    population = np.full(fabric.all_leaves, fabric.hosts)
-    phase = phases_of(phases, source, target, plane, population, fabric.aggs)
+    phase = phases_of(phases, source, target, plane, sizes, fabric.aggs)
     return Flows3(source, target, phase, plane, core), "integer-programme/colouring"
 
 
@@ -183,7 +185,7 @@ def _complete(fabric: FatTree3, board: Board, flows: Flows3, phases: int, seed: 
     """Places for all, in more phases if need be; returns how many."""
     more = 1
     while True:
-        looked_at = phases * fabric.aggs * fabric.cores
+        looked_at = max(phases, 1) * fabric.aggs * fabric.cores
         if not place(board, flows, fabric.leaves, _WORK // looked_at, seed):
             return phases
         board, phases = board.longer(fabric, more), phases + more
@@ -191,6 +193,6 @@ def _complete(fabric: FatTree3, board: Board, flows: Flows3, phases: int, seed: 
 
 
 def _servers(fabric: FatTree3, flows: Flows3, phases: int) -> tuple[np.ndarray, np.ndarray]:
-    population = np.full(fabric.all_leaves, fabric.hosts, np.int32)
-    first, second = seats(phases, flows.source, flows.target, flows.phase, population)
-    return flows.source * fabric.hosts + first, flows.target * fabric.hosts + second
+    first, second = seats(phases, flows.source, flows.target, flows.phase, fabric.sizes())
+    numbers = fabric.seats()
+    return numbers[flows.source, first], numbers[flows.target, second]

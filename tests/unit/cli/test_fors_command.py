@@ -129,7 +129,7 @@ def test_exports(capsys, tmp_path, form, begin):
     code, _, err = run(capsys, "export", path, *SMALL, "--fail", "*:2", "--format", form, "--out", out)
     assert (code, "is no plan for FT(2;4,5) with 20 servers" in err) == (2, True)
     code, _, err = run(capsys, "export", path, *SMALL, "--fail", "0:0", "--format", form, "--out", tmp_path)
-    assert (code, "Is a directory" in err) == (2, True)
+    assert (code, "is a folder; wanted is a file" in err) == (2, True)
     guids = run(capsys, "export", path, *SMALL, "--fail", "0:0", "--format", form, "--out", out, "--guids", path)
     assert guids[0] == 2
     assert ("--guids is for opensm and ibsim" in guids[2]) == (form in ("msccl", "json"))
@@ -201,7 +201,7 @@ def test_schedules_that_know_of_no_failures(capsys, algorithm, phases):
         (["route", *SMALL, "--random-failures", "-1"], "-1 cannot fail"),
         (["route", *SMALL, "--random-failures", "19"], "can fail"),
         (["route", *SMALL, "--keep", "/nowhere.csv"], "No such file"),
-        (["route", *SMALL, "--out", "/nowhere/plan.csv"], "No such file"),
+        (["route", *SMALL, "--out", "/nowhere/plan.csv"], "--out: there is no folder /nowhere"),
         (["verify", "/nowhere.csv"], "No such file"),
         (["schedule", "--algorithm", "best"], "invalid choice"),
         (["schedule", "--seed", "x"], "invalid int value"),

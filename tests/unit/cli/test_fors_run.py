@@ -66,6 +66,31 @@ def test_oversubscription_and_parallel_cables(
         assert found["phase_us"]["max"] < slow * 50e3 * 8 / 200e3 + 6
 
 
+@pytest.mark.parametrize(
+    ("topo", "fail", "links"),
+    [
+        ("fat-tree:k=4", "0:1,2/0:1", ["0:1", "2/0:1"]),
+        ("ft:m0=2,m1=3,hosts=4,cables=2", "0:0:1,1:1", ["0:0:1", "1:1:0", "1:1:1"]),
+    ],
+)
+def test_breaks_on_three_levels_and_of_cables(
+    topo: str, fail: str, links: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--topo", topo, "--message", "50k", "--fail", fail, "--fail-at", "20us", "--plan-time", "10us")
+    assert main(["fors", "run", *options, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["exchange"]["delivered"] == found["messages"] == found["servers"] * (found["servers"] - 1)
+    assert sorted(link for one in found["detections"] for link in one["links"]) == links
+
+
+def test_some_servers_of_three_levels_and_links_that_failed_before(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--topo", "fat-tree:k=4", "--group", "0-2,5,9-12", "--fail", "0:1,2/0:1", "--random-failures", "2")
+    assert main(["fors", "run", *options, "--seed", "2", "--message", "50k", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["servers"], found["exchange"]["delivered"], found["failed_links"]) == (8, 56, 4)
+    assert found["most_flows_on_a_link"]["max"] == 1
+
+
 @pytest.mark.parametrize("routing", ["fors", "minhop"])
 def test_messages_of_unlike_size(routing: str, capsys: pytest.CaptureFixture[str]) -> None:
     options = ("--skew", "zipf:1", "--message", "1M", "--fail", "0:0", "--routing", routing)
@@ -113,8 +138,11 @@ def test_links_that_failed_before_and_a_table(capsys: pytest.CaptureFixture[str]
         (("--jitter", "1"), "not a time like 500us"),
         (("--rate", "1000"), "less than 1 Mb/s"),
         (("--skew", "zipf:1", "--phases", "3"), "those of messages of unlike size are unlike"),
-        (("--topo", "ft:m0=2,m1=2,cables=2", "--fail", "0:0", "--fail-at", "1us"), "need one cable between leaf and"),
-        (("--topo", "ft:m0=2,m1=2,speed=2", "--routing", "ftree-ar"), "ftree-ar need one cable"),
+        (("--topo", "ft:m0=2,m1=2,speed=2", "--routing", "ftree-ar"), "ftree-ar needs one cable"),
+        (("--topo", "fat-tree:k=4", "--routing", "ftree"), "routing ftree is for two levels"),
+        (("--topo", "fat-tree:k=4", "--skew", "zipf:1"), "--sizes and --skew are for two levels"),
+        (("--topo", "fat-tree:k=4", "--fail", "8:*", "--fail-at", "1us"), "has no leaf 8 (0..7)"),
+        (("--topo", "fat-tree:k=4", "--fail", "0/0:2"), "has no link 0/0:2"),
     ],
 )
 def test_refusals_are_one_line(options: tuple[str, ...], rule: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control.fors.baselines import SCHEDULES, ftree, linear_shift
-from detour.control.fors.fabric import FatTree2, parse_fabric, random_failures, spread
+from detour.control.fors.fabric import FatTree2, parse_fabric, random_failures
+from detour.control.fors.places import spread
 from detour.control.fors.plan import INSIDE, arranged
 from detour.control.fors.routing import algorithm_2, recoloured
 from detour.control.fors.schedule import algorithm_1, closed_form, inter_leaf, phases_needed, schedule

@@ -10,8 +10,10 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.cli import main
+from detour.control.fors.tiers import loads
 from detour.control.fors.tiers.fabric import FatTree3, draw_failures, parse_three_levels
 from detour.control.fors.tiers.files import read_tiers, write_tiers
+from detour.control.fors.tiers.loads import PlaneDemand, least_phases, plane_bound, plane_flows
 from detour.control.fors.tiers.solve import TierPlan, solve_tiers, tier_bound
 from detour.control.fors.tiers.verify import tier_problems
 from detour.topo.clos import fat_tree
@@ -146,6 +148,74 @@ def test_files_and_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
+    ("fabric", "phases"),
+    [
+        (FatTree3(1, 1, 1, 1, 1), 0),
+        (FatTree3(2, 2, 1, 1, 1, group=(3,)), 0),
+        (FatTree3(1, 3, 2, 1, 2), 5),
+        (FatTree3(3, 1, 1, 1, 1), 2),
+        (FatTree3(2, 2, 2, 2, 2, population=(2, 0, 1, 0), group=(0, 4)), 1),
+    ],
+)
+def test_the_smallest_fabrics(fabric: FatTree3, phases: int) -> None:
+    plan = solve_tiers(fabric)
+    assert tier_problems(plan) == []
+    assert (plan.phases, plan.optimal) == (phases, True)
+    with pytest.raises(DetourError, match="has no servers"):
+        solve_tiers(FatTree3(2, 2, 2, 2, 2, population=(0, 0, 0, 0)))
+
+
+def test_groups_and_populations_of_three_levels() -> None:
+    bare = FatTree3(3, 2, 2, 2, 3, population=(3, 1, 0, 2, 3, 3), group=(0, 2, 3, 9, 10, 12, 15, 16))
+    for seed in range(6):
+        fabric = draw_failures(bare, seed, seed)
+        plan = solve_tiers(fabric)
+        assert tier_problems(plan) == []
+        assert set(plan.src.tolist()) == set(fabric.group)
+        assert plan.phases <= plan.lower_bound + 1
+    wrong = replace(plan, fabric=replace(plan.fabric, group=(0, 2, 3, 9, 10, 12, 15)))
+    assert any("16 -> 0 is there 1 times instead of 0" in line for line in tier_problems(wrong, most=500))
+
+
+def test_rounding_meets_links_where_the_programme_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As beyond `_MANY_WAYS`: rounded flows are whole, all there, and no link has more than phases."""
+    monkeypatch.setattr(loads, "_MANY_WAYS", 0)
+    for seed in range(4):
+        fabric = draw_failures(FatTree3(3, 4, 4, 4, 4), 3 + seed, seed)
+        plan = solve_tiers(fabric)
+        assert tier_problems(plan) == []
+        assert plan.phases <= 1.02 * plan.lower_bound
+        demand = PlaneDemand(fabric)
+        bound, near = least_phases(demand)
+        assert near is not None
+        assert bound == max(loads.counted_bound(fabric), plane_bound(demand))
+        found = plane_flows(demand, bound, near, 10.0)
+        assert found is not None
+        pair, plane = demand.ways.T
+        assert (np.bincount(pair, found) == demand.flows).all()
+        load = np.zeros(fabric.low.shape)
+        for end in demand.pairs[pair].T:
+            np.add.at(load, (end, plane), found)
+        assert load.max() <= bound
+
+
+def test_a_plan_is_kept_when_one_more_link_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--topo", "ft3:pods=3,leaves=2,aggs=3,cores=3,hosts=2", "--fail", "0:0"]
+    file, later = tmp_path / "plan.csv", tmp_path / "later.csv"
+    assert main(["fors", "route", *options, "--out", str(file), "--json"]) == 0
+    before = json.loads(capsys.readouterr().out)
+    options[-1] += ",2/1:0"
+    assert main(["fors", "route", *options, "--keep", str(file), "--out", str(later), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["method"], found["anew"], found["verified"]) == ("incremental", False, True)
+    assert 0 < found["moved"] < found["flows"] // 4
+    assert found["phases"] <= before["phases"] + 1
+    assert main(["fors", "verify", *options, str(later)]) == 0
+    assert main(["fors", "route", *options, "--keep", str(file), "--group", "0-3"]) == 2
+    assert "is no plan for" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("options", "text"),
     [
         (["--topo", "ft3:pods=2,leaves=2,aggs=2"], "cores"),
@@ -158,7 +228,8 @@ def test_files_and_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["--topo", "fat-tree:k=4", "--fail", "0:*"], "no way up and down is left for leaves 0 and 1"),
         (["--topo", "fat-tree:k=4", "--random-failures", "99"], "32 working links; 99 cannot fail"),
         (["--topo", "fat-tree:k=4", "--random-failures", "30"], "links can fail before two leaves lose their last way"),
-        (["--topo", "fat-tree:k=4", "--group", "0-3"], "--group is for fat-trees of two levels"),
+        (["--topo", "fat-tree:k=4", "--group", "0,16"], "has no server 16 that could take part"),
+        (["--topo", "fat-tree:k=4", "--population", "2,2"], "the population is not 8 numbers in 0..2"),
         (["--topo", "fat-tree:k=4", "--skew", "zipf:1"], "--skew is for fat-trees of two levels"),
         (["--topo", "fat-tree:k=4", "--algorithm", "xor"], "--algorithm xor is for fat-trees of two levels"),
     ],

@@ -14,8 +14,12 @@ from detour.cli import main
 from detour.control.fors import FatTree2, parse_fabric, random_failures
 from detour.control.fors.plan import INSIDE
 from detour.control.fors.sizes import drawn_sizes
+from detour.control.fors.tiers.fabric import FatTree3, draw_failures, parse_three_levels
 from detour.control.fors.volumes import spine_shares, volume_bound
-from detour.experiments.fors.rivals import compare, concurrent_flow, ideal_bytes, rival_schemes
+from detour.control.fors.ways import FatTree, ways_of
+from detour.experiments.fors.rival_messages import concurrent_flow
+from detour.experiments.fors.rivals import compare, ideal_bytes, rival_schemes
+from detour.experiments.fors.rivals_tiers import tier_volume
 from detour.fabric.traffic.pinned import Tuning
 
 NAMES = ["fors", "mcf", "birkhoff", "minhop", "ecmp", "ecmp-spray", "spray"]
@@ -24,14 +28,21 @@ FABRICS = [
     random_failures(parse_fabric("ft:m0=2,m1=3,hosts=4,cables=2"), 2, 1),
     FatTree2(3, 3, group=(0, 1, 3, 4, 5, 8)),
 ]
+THREE_LEVELS = [
+    draw_failures(parse_three_levels("fat-tree:k=4"), 3, 1),
+    draw_failures(FatTree3(3, 2, 3, 2, 2, group=(0, 1, 2, 5, 6, 9, 10, 11)), 4, 2),
+]
 
 
-@pytest.mark.parametrize("skew", ["uniform", "zipf:1.2"])
-@pytest.mark.parametrize("fabric", FABRICS)
-def test_everybody_sends_the_same_bytes_and_nobody_beats_the_bound(fabric: FatTree2, skew: str) -> None:
+@pytest.mark.parametrize(
+    ("fabric", "skew"),
+    [*itertools.product(FABRICS, ["uniform", "zipf:1.2"]), *((tree, "uniform") for tree in THREE_LEVELS)],
+    ids=lambda one: getattr(one, "name", one),
+)
+def test_everybody_sends_the_same_bytes_and_nobody_beats_the_bound(fabric: FatTree, skew: str) -> None:
     sizes = drawn_sizes(fabric.servers, skew, 30_000, 1)
-    servers, alive = np.flatnonzero(fabric.taking_part()), fabric.alive()
-    bound = volume_bound(fabric, sizes).bytes
+    servers = np.flatnonzero(fabric.taking_part())
+    bound = tier_volume(fabric, sizes) if isinstance(fabric, FatTree3) else volume_bound(fabric, sizes).bytes
     found = {way.scheme: way.planned for way in rival_schemes(fabric, sizes, Tuning())}
     assert list(found) == NAMES
     for name, messages in found.items():
@@ -42,10 +53,13 @@ def test_everybody_sends_the_same_bytes_and_nobody_beats_the_bound(fabric: FatTr
         assert (sent == sizes).all(), name
         leaves = messages.src // fabric.hosts, messages.dst // fabric.hosts
         away = leaves[0] != leaves[1]
-        assert ((messages.spine == INSIDE) == ~away).all()
-        assert all(alive[leaf[away], messages.spine[away]].all() for leaf in leaves)
+        assert ((messages.way == INSIDE) == ~away).all()
+        ways = ways_of(fabric)
+        crossed = ways.crossed(*leaves, messages.way)
+        assert ((crossed >= 0).any(axis=1) == away).all()
+        assert ways.working()[crossed[crossed >= 0]].all()
         assert ideal_bytes(fabric, messages) >= bound, name
-    # Whole bytes on every spine: off by one for each message at most.
+    # Whole bytes on every way: off by one for each message at most.
     assert ideal_bytes(fabric, found["mcf"]) <= bound + sizes.shape[0] ** 2
     assert ideal_bytes(fabric, found["fors"]) <= 1.35 * bound
 
@@ -165,3 +179,13 @@ def test_refusals(options: list[str], text: str, capsys: pytest.CaptureFixture[s
     err = capsys.readouterr().err
     assert text in err
     assert err.count("\n") == 1
+
+
+def test_three_levels_in_virtual_time(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--topo", "ft3:pods=2,leaves=2,aggs=2,cores=2,hosts=2", "--failures", "1", "--message", "50k", "--json"]
+    assert main(["fors", "rivals", *options]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["scheme"] for row in found["rows"]] == NAMES
+    assert all(row["delivered"] and row["measured"] > row["ideal"] >= 0.999 for row in found["rows"])
+    assert main(["fors", "rivals", *options[:2], "--skew", "zipf:1", "--ideal"]) == 2
+    assert "unlike size are for two levels" in capsys.readouterr().err

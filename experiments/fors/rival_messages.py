@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages of the rivals of FORS (`rivals`): divided over ways, drawn, or in phases that know servers only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import lcm
+
+import numpy as np
+
+from detour.base.arrays import Int64Array
+from detour.control.fors import FatTree2
+from detour.control.fors.plan import INSIDE
+from detour.control.fors.preemptive import Crossbars, turns
+from detour.control.fors.tiers.fabric import FatTree3
+from detour.control.fors.unequal import equal_phases
+from detour.control.fors.volumes import spine_shares
+from detour.control.fors.ways import FatTree, ways_of
+from detour.experiments.fors.rivals_tiers import tier_shares
+from detour.fabric.traffic.phased import PhasedMessages
+
+_PARTS = 8
+"""as in `unequal`: the bound is divided into so many parts for each server, the shortest phases"""
+
+
+def _pairs(fabric: FatTree, sizes: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Sources, destinations and bytes of all messages."""
+    servers = np.flatnonzero(fabric.taking_part()).astype(np.int64)
+    s, d = np.nonzero(sizes)
+    return servers[s], servers[d], sizes[s, d].astype(np.int64)
+
+
+def concurrent_flow(fabric: FatTree, sizes: Int64Array) -> PhasedMessages:
+    """Every message divided over ways as the maximum concurrent flow between leaves is, all at once."""
+    if isinstance(fabric, FatTree3):
+        return _divided(fabric, sizes, tier_shares(fabric))
+    share = spine_shares(fabric, sizes)
+
+    def parts(u: int, v: int) -> tuple[Int64Array, np.ndarray]:
+        return _over_cables(fabric, u, v, share[u, v])
+
+    return _divided(fabric, sizes, parts)
+
+
+def evenly(fabric: FatTree, sizes: Int64Array) -> PhasedMessages:
+    """Every message divided evenly over the ways between its leaves, all at once."""
+    ways = ways_of(fabric)
+    up = ways.working()
+
+    def parts(u: int, v: int) -> tuple[Int64Array, np.ndarray]:
+        usable = ways.usable(u, v, up)
+        return usable, np.full(len(usable), 1 / max(len(usable), 1))
+
+    return _divided(fabric, sizes, parts)
+
+
+def _over_cables(fabric: FatTree2, u: int, v: int, share: np.ndarray) -> tuple[Int64Array, np.ndarray]:
+    """Ways between two leaves and their parts: those of spines (spines,), evenly over cables that work."""
+    working, count = fabric.working(), fabric.cables
+    ways, parts = [], []
+    for spine in np.flatnonzero(share).tolist():
+        up, down = (np.flatnonzero(working[leaf, spine]) for leaf in (u, v))
+        pieces = np.arange(lcm(len(up), len(down)))
+        ways.append((spine * count + up[pieces % len(up)]) * count + down[pieces % len(down)])
+        parts.append(np.full(len(pieces), share[spine] / len(pieces)))
+    return np.concatenate(ways).astype(np.int64), np.concatenate(parts)
+
+
+def unpinned(fabric: FatTree, sizes: Int64Array) -> PhasedMessages:
+    """Every message whole and without a way, all at once."""
+    src, dst, size = _pairs(fabric, sizes)
+    return PhasedMessages(np.zeros_like(src), src, dst, np.full(len(src), INSIDE, np.int64), size=size)
+
+
+def _divided(
+    fabric: FatTree, sizes: Int64Array, parts: Callable[[int, int], tuple[Int64Array, np.ndarray]]
+) -> PhasedMessages:
+    """`parts`: of what a leaf has for another, ways and how much goes over each, 1 in sum."""
+    columns: list[list[int]] = [[], [], [], []]
+    known: dict[tuple[int, int], tuple[Int64Array, np.ndarray]] = {}
+    for src, dst, size in zip(*(column.tolist() for column in _pairs(fabric, sizes)), strict=True):
+        u, v = src // fabric.hosts, dst // fabric.hosts
+        if u == v:
+            pieces = [(INSIDE, size)]
+        else:
+            if (u, v) not in known:
+                known[u, v] = parts(u, v)
+            way, share = known[u, v]
+            edges = np.rint(np.cumsum(share) * size).astype(int)
+            pieces = list(zip(way.tolist(), np.diff(edges, prepend=0).tolist(), strict=True))
+        for way, part in pieces:
+            if part:
+                for column, value in zip(columns, (src, dst, way, part), strict=True):
+                    column.append(value)
+    src, dst, way, sent = (np.array(column, np.int64) for column in columns)
+    return PhasedMessages(np.zeros_like(src), src, dst, way, size=sent)
+
+
+def hashed(fabric: FatTree, sizes: Int64Array, seed: int) -> PhasedMessages:
+    """Every message on a working way drawn at random, all at once."""
+    src, dst, size = _pairs(fabric, sizes)
+    rng, ways = np.random.default_rng([seed, 31]), ways_of(fabric)
+    up = ways.working()
+    way = np.full(len(src), INSIDE, np.int64)
+    for k, (u, v) in enumerate(zip((src // fabric.hosts).tolist(), (dst // fabric.hosts).tolist(), strict=True)):
+        if u != v:
+            way[k] = rng.choice(ways.usable(u, v, up))
+    return PhasedMessages(np.zeros_like(src), src, dst, way, size=size)
+
+
+def birkhoff(fabric: FatTree, sizes: Int64Array, phase_cost: int) -> PhasedMessages:
+    """Phases that are optimal for servers, each flow on the working way whose links have fewest flows of its phase.
+
+    `phase_cost`: bytes, as in `plan_unequal`; equal sizes get a linear shift, which is such a decomposition.
+    """
+    count = fabric.servers
+    everywhere = Crossbars(np.zeros(count, np.int64), np.ones((1, 1), bool), np.zeros((1, 1)))
+    phases = equal_phases(sizes)
+    if phases is None:
+        busiest = int(max(sizes.sum(axis=0).max(), sizes.sum(axis=1).max()))
+        tried = [turns(sizes, everywhere, busiest, busiest // (parts * count)) or [] for parts in (_PARTS, 8 * _PARTS)]
+        best = min(tried, key=lambda one: sum(turn.length + phase_cost for turn in one))
+        phases = [(turn.matching.src, turn.matching.dst, turn.sent) for turn in best]
+    servers = np.flatnonzero(fabric.taking_part()).astype(np.int64)
+    parts = []
+    for number, (s, d, sent) in enumerate(phases):
+        src, dst = servers[s], servers[d]
+        parts.append((np.full(len(src), number), src, dst, _emptiest(fabric, src, dst), sent))
+    phase, src, dst, way, sent = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
+    return PhasedMessages(phase, src, dst, way, size=sent)
+
+
+def _emptiest(fabric: FatTree, src: Int64Array, dst: Int64Array) -> Int64Array:
+    """Ways for one phase: flow by flow the one whose fullest link has least."""
+    ways = ways_of(fabric)
+    up = ways.working()
+    load = np.zeros((2, len(ways.links)))
+    found = np.full(len(src), INSIDE, np.int64)
+    for k, (u, v) in enumerate(zip((src // fabric.hosts).tolist(), (dst // fabric.hosts).tolist(), strict=True)):
+        if u == v:
+            continue
+        usable = ways.usable(u, v, up)
+        crossed = ways.crossed(np.full(len(usable), u), np.full(len(usable), v), usable)
+        half = crossed.shape[1] // 2
+        sides = crossed[:, :half], crossed[:, half:]
+        fullest = np.stack([np.where(side >= 0, load[end, side], 0) for end, side in enumerate(sides)]).max(axis=(0, 2))
+        best = int(np.argmin(fullest))
+        found[k] = usable[best]
+        for end, side in enumerate(sides):
+            load[end, side[best][side[best] >= 0]] += 1
+    return found

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is left of an exchange on any fat-tree: no link and no server twice, and little above the bound."""
+
+import numpy as np
+import pytest
+
+from detour.control.fors import parse_fabric, random_failures, solve
+from detour.control.fors.fabric import FatTree2
+from detour.control.fors.mending import GONE, mended
+from detour.control.fors.plan import INSIDE
+from detour.control.fors.tiers.fabric import FatTree3, draw_failures, parse_three_levels
+from detour.control.fors.tiers.solve import solve_tiers
+from detour.control.fors.ways import FatTree, ways_of
+
+Columns = tuple[np.ndarray, ...]
+SPECS = [
+    "fat-tree:k=4",
+    "ft3:pods=3,leaves=2,aggs=3,cores=2,hosts=3",
+    "ft:m0=2,m1=4,hosts=4,cables=2",
+    "ft:m0=3,m1=4,hosts=6,cables=2,speed=1/2",
+    "ft:m0=3,m1=4,hosts=4,speed=3/2",
+]
+
+
+def rest_of(tree: FatTree, after: int) -> Columns:
+    plan = solve_tiers(tree) if isinstance(tree, FatTree3) else solve(tree)
+    left = plan.phase >= after
+    return tuple(np.asarray(one)[left].astype(np.int64) for one in (plan.phase, plan.src, plan.dst, plan.ways()))
+
+
+def check(tree: FatTree, src: np.ndarray, dst: np.ndarray, phase: np.ndarray, way: np.ndarray) -> None:
+    """Counts links and servers anew, flow by flow."""
+    ways = ways_of(tree)
+    up = dict(zip(ways.links, ways.working().tolist(), strict=True))
+    often = tree.at_once
+    used: dict[tuple, int] = {}
+    for k in np.flatnonzero(phase != GONE).tolist():
+        a, b = int(src[k]) // tree.hosts, int(dst[k]) // tree.hosts
+        assert (way[k] == INSIDE) == (a == b)
+        crossed = ways.crossed(*(np.array([one]) for one in (a, b, int(way[k]))))[0]
+        half = len(crossed) // 2
+        for turn, number in enumerate(crossed.tolist()):
+            if number >= 0:
+                assert up[ways.links[number]]
+                key = (int(phase[k]), turn < half, number)
+                used[key] = used.get(key, 0) + 1
+                assert used[key] <= ways.lanes
+        for key in ((int(phase[k]), "out", int(src[k])), (int(phase[k]), "in", int(dst[k]))):
+            used[key] = used.get(key, 0) + 1
+            assert used[key] <= often
+
+
+def fewest(tree: FatTree, src: np.ndarray, dst: np.ndarray) -> int:
+    """Phases that servers and gates need, by counting."""
+    often = tree.at_once
+    most = max(-(-int(np.bincount(end).max()) // often) for end in (src, dst))
+    gates, room = ways_of(tree).gates(src // tree.hosts, dst // tree.hosts)
+    load = np.bincount(gates[gates >= 0], minlength=len(room))
+    return max(most, int((-(-load // np.maximum(room, 1))).max()))
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_left_is_planned_without_contention(spec: str, seed: int) -> None:
+    bare = parse_three_levels(spec) if not spec.startswith("ft:") else parse_fabric(spec)
+    draw = draw_failures if isinstance(bare, FatTree3) else random_failures
+    before = draw(bare, seed, seed)  # type: ignore[arg-type]
+    after = draw(before, 1 + seed % 2, 50 + seed)  # type: ignore[arg-type]
+    phase, src, dst, way = rest_of(before, 3)
+    found, now = mended(after, phase, src, dst, way)
+    check(after, src, dst, found, now)
+    assert (found != GONE).all()
+    assert set(found.tolist()) == set(range(int(found.max()) + 1))
+    assert int(found.max()) + 1 <= 1.25 * max(fewest(after, src, dst), len(np.unique(phase))) + 1
+
+
+def test_nothing_moves_where_nothing_broke() -> None:
+    tree = FatTree2(2, 4, hosts=4, cables=2)
+    phase, src, dst, way = rest_of(tree, 2)
+    found, now = mended(tree, phase, src, dst, way)
+    assert (now == way).all()
+    assert (found == phase - 2).all()
+
+
+def test_what_nothing_joins_any_more_is_given_up() -> None:
+    tree = parse_three_levels("fat-tree:k=4")
+    phase, src, dst, way = rest_of(tree, 0)
+    cut = tree.with_failed([], [(0, 0, 0), (0, 0, 1), (1, 1, 0), (1, 1, 1)])
+    found, now = mended(cut, phase, src, dst, way)
+    check(cut, src, dst, found, now)
+    pods = src // 4, dst // 4
+    parted = (np.minimum(*pods) == 0) & (np.maximum(*pods) == 1)
+    assert ((found == GONE) == parted).all()
