@@ -14,7 +14,7 @@ from detour.base.errors import DetourError
 from detour.base.tables import Table, left, right
 from detour.cli.fcplus_compare import add_compare_options
 from detour.cli.output import bar, present
-from detour.cli.parser import Parser, command
+from detour.cli.parser import Parser, command, output_file
 
 if TYPE_CHECKING:
     from detour.control.expander.routes import PathPolicy
@@ -65,10 +65,12 @@ def register(commands: Any) -> None:
     kinds = fcplus.add_subparsers(dest="fcplus", metavar="WHAT", required=True)
     build = _add(kinds, "build", "wire an expander and check it", _build)
     build.add_argument(
-        "--out", type=Path, metavar="FILE", help="write the links with their virtual switches and layers"
+        "--out", type=output_file, metavar="FILE", help="write the links with their virtual switches and layers"
     )
     paths = _routed(_add(kinds, "paths", "compute the paths of all pairs", _paths))
-    paths.add_argument("--out", type=Path, metavar="FILE", help="write one path a line with its priority per hop (CSV)")
+    paths.add_argument(
+        "--out", type=output_file, metavar="FILE", help="write one path a line with its priority per hop (CSV)"
+    )
     prove = _routed(_add(kinds, "prove", "check that no buffer that PFC may block waits for itself", _prove))
     prove.add_argument(
         "--running",

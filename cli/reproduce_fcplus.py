@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from detour.base.errors import DetourError
-from detour.cli.parser import Parser
+from detour.cli.parser import Parser, output_file
 from detour.cli.reproducing import carry_out, extent_of, show
 
 
@@ -21,7 +20,7 @@ def options_of(parser: Parser) -> None:
         help="the paper's evaluation; FC+ beside ECMP, KSP, shortest-union, UGAL and SprayLERP under real transports; "
         "or what each of these can be set to (paper)",
     )
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw Figs. 3 to 7 (.png, .svg)")
+    parser.add_argument("--plot", type=output_file, metavar="FILE", help="draw Figs. 3 to 7 (.png, .svg)")
     parser.add_argument(
         "--sizes", default="equal", choices=("equal", "web-search"), help="of messages at packet level (equal: 500 kB)"
     )

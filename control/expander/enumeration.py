@@ -2,7 +2,7 @@
 """The shortest paths of one source, length by length, as native code (FC+, section III-B).
 
 All simple paths of 1, 2, 3... links are walked depth first; a branch is cut where it goes down and up again more
-often than there are priorities left, and where no destination that still lacks paths is near enough. A destination
+often than there are priorities left, and where no destination that still lacks paths can be reached from. A destination
 is done with the length at which it has K paths; of the paths of that length those are taken that share links least.
 """
 
@@ -23,24 +23,32 @@ FREE = 1 << 30
 
 
 @njit
-def distances_to(wanted, neighbour, found, queue):
-    """Links from every switch to the nearest wanted one, into `found`."""
-    n, width = neighbour.shape
-    head = tail = 0
-    for x in range(n):
-        found[x] = 0 if wanted[x] else n
-        if wanted[x]:
-            queue[tail] = x
-            tail += 1
-    while head < tail:
-        x = queue[head]
-        head += 1
-        for c in range(width):
-            y = neighbour[x, c]
-            if y >= 0 and found[y] > found[x] + 1:
-                found[y] = found[x] + 1
-                queue[tail] = y
-                tail += 1
+def highest(wanted, ch, hops, most):
+    """How high a path may come to a switch and still get to a wanted one: (most + 1, hops, switches) by down-ups that
+    are left and links that are left, exactly; -1: it cannot, `FREE`: at any position. Switches may come twice in that.
+    """
+    n, width = ch.neighbour.shape
+    top = np.full((most + 1, hops, n), -1, np.int32)
+    for budget in range(most + 1):
+        for y in range(n):
+            if wanted[y]:
+                top[budget, 0, y] = FREE
+    for links in range(1, hops):
+        for budget in range(most + 1):
+            for y in range(n):
+                best = -1
+                for c in range(width):
+                    z = ch.neighbour[y, c]
+                    if z < 0:
+                        continue
+                    enter = ch.enter[y, c]
+                    if budget > 0 and enter <= top[budget - 1, links - 1, z]:
+                        best = FREE
+                        break
+                    if enter <= top[budget, links - 1, z] and ch.leave[y, c] > best:
+                        best = ch.leave[y, c]
+                top[budget, links, y] = best
+    return top
 
 
 @njit
@@ -51,11 +59,11 @@ def _grown(array):
 
 
 @njit
-def walk(source, hops, budget, wanted, near, ch, on_path, ends, columns):
+def walk(source, hops, budget, wanted, top, ch, on_path, ends, columns):
     """All simple paths of exactly `hops` links from a source to wanted switches, with at most `budget` down-ups.
 
     Args:
-        near: (switches,) links to the nearest wanted switch.
+        top: what `highest` says.
         on_path: (switches,) all False; so again afterwards.
         ends: (capacity, 1) destinations are put there.
         columns: (capacity, at least hops) the columns that a path takes.
@@ -63,7 +71,7 @@ def walk(source, hops, budget, wanted, near, ch, on_path, ends, columns):
     Returns:
         (number of paths, ends, columns); the arrays may have been replaced by larger ones.
     """
-    width = ch.neighbour.shape[1]
+    width, most = ch.neighbour.shape[1], top.shape[0] - 1
     at = np.empty(hops + 1, np.int64)
     position = np.zeros(hops + 1, np.int64)
     down_ups = np.zeros(hops + 1, np.int64)
@@ -90,7 +98,7 @@ def walk(source, hops, budget, wanted, near, ch, on_path, ends, columns):
                         columns[found, d] = turn[d] - 1
                     columns[found, depth] = c - 1
                     found += 1
-            elif near[y] < hops - depth:
+            elif ch.enter[x, c - 1] <= top[min(budget - more, most), hops - depth - 1, y]:
                 turn[depth] = c
                 depth += 1
                 at[depth], position[depth], down_ups[depth], turn[depth] = y, ch.enter[x, c - 1], more, 0
@@ -183,7 +191,6 @@ def paths_from(source, wanted, k, budget, ties, max_hops, ch, have, length, kept
         kept: (switches, k, max_hops) becomes their columns.
     """
     n, width = ch.neighbour.shape
-    near, queue = np.empty(n, np.int64), np.empty(n, np.int64)
     on_path = np.zeros(n, np.bool_)
     start = np.zeros(n + 1, np.int64)
     ends, columns = np.empty((4096, 1), np.int32), np.empty((4096, max_hops), np.uint8)
@@ -192,8 +199,8 @@ def paths_from(source, wanted, k, budget, ties, max_hops, ch, have, length, kept
     for hops in range(1, max_hops + 1):
         if not wanted.any():
             break
-        distances_to(wanted, ch.neighbour, near, queue)
-        found, ends, columns = walk(source, hops, budget, wanted, near, ch, on_path, ends, columns)
+        top = highest(wanted, ch, hops, min(budget, hops))
+        found, ends, columns = walk(source, hops, budget, wanted, top, ch, on_path, ends, columns)
         order = np.empty(found, np.int64)
         _by_end(ends, found, n, start, order)
         for y in range(n):
