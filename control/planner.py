@@ -59,7 +59,7 @@ def plan_switch(topology: Topology, policy: Policy, failures: Failures, switch: 
     entities: list[Entity] = [DefaultAction(schema.NODE_CONFIG, node)]
     entities += plan_sids(switch, dead_links(topology, failures))
     entities += plan_routes(topology, failures, switch)
-    if policy.program == "adaptive":
+    if policy.program != "fabric":
         entities += plan_adaptive(topology, policy, failures, switch)
     elif groups:
         entities += plan_detours(topology, failures, switch)

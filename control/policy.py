@@ -55,13 +55,17 @@ class RedMarking:
 
 Ecn: TypeAlias = NoMarking | StepMarking | RedMarking
 
-Routing: TypeAlias = Literal["valiant", "adaptive", "minimal", "random"]
+Routing: TypeAlias = Literal["valiant", "adaptive", "minimal", "random", "ugal-local", "ugal-global"]
 """Who chooses between shortest path and detour to another group, and how.
 
-`valiant`: the sender, by the UDP source port (fabric.p4). The others are adaptive.p4's: `adaptive`, the first switch,
+`valiant`: the sender, by the UDP source port (fabric.p4). Three are adaptive.p4's: `adaptive`, the first switch,
 packet by packet, by the loads of its group's global links; `minimal`, always the shortest path; `random`, always by way
-of a random group.
+of a random group. Two are ugal.p4's, by the queues of the shortest path and of one random detour: `ugal-local`, those
+of the first switch's own ports; `ugal-global`, those of the group's global links.
 """
+BY_LOAD: tuple[Routing, ...] = ("adaptive", "ugal-local", "ugal-global")
+"""what compares loads, and has a threshold"""
+_UGAL: tuple[Routing, ...] = ("ugal-local", "ugal-global")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,9 @@ class Policy:
 
     @property
     def program(self) -> str:
-        """The P4 program that does this, `fabric` or `adaptive`."""
+        """The P4 program that does this, `fabric`, `adaptive` or `ugal`."""
+        if self.routing in _UGAL:
+            return "ugal"
         return "fabric" if self.routing == "valiant" else "adaptive"
 
     @property
@@ -117,9 +123,9 @@ class Policy:
             raise DetourError(f"policy: routing={self.routing} is unknown; there are {', '.join(get_args(Routing))}")
         if not 0 <= self.threshold <= MAX_THRESHOLD:
             raise DetourError(f"policy: threshold={self.threshold} is not 0 to {MAX_THRESHOLD} packets")
-        if self.threshold and self.routing != "adaptive":
+        if self.threshold and self.routing not in BY_LOAD:
             raise DetourError(f"policy: threshold={self.threshold} has no meaning with routing={self.routing}")
-        if self.routing in ("adaptive", "random") and not self.valiant:
+        if self.routing in (*BY_LOAD, "random") and not self.valiant:
             raise DetourError(f"policy: routing={self.routing} needs detours, which valiant=False forbids")
 
     def _check_channels(self) -> None:

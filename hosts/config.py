@@ -148,6 +148,20 @@ class HostConfig:
     """spraying: time after which a dead path is asked again for the first time (`multipath`), and for which MRC's rule
     bars a path that lost a packet"""
 
+    spray_memory_ps: int = 100 * US
+    """spraying: how long what a connection met on detours counts for new ones of the same host (`memory`)"""
+
+    spritz_explore: int = 44
+    """Spritz: after so many packets one path is drawn whatever is known of others (`spritz` has the source of all)"""
+    spritz_marks: int = 8
+    """Spritz-Scout: more marks than that make it forget a path"""
+    spritz_weight: int = 5
+    """Spritz: times that a shortest path is likelier to be drawn than a detour"""
+    spritz_small_bytes: int = 1 << 19
+    """Spritz: messages shorter than that have another weight"""
+    spritz_small_weight: int = 100
+    """and this is it"""
+
     bend_share: float = 0.05
     """leaving by marks: a round trip in which more than this fraction of packets is marked is congested (FlowBender's
     T)"""
@@ -197,6 +211,7 @@ class HostConfig:
             "min_silence_ps": 100 * MS,
             "frame_life_ps": 60_000 * MS,
             "spray_dead_ps": 500 * MS,
+            "spray_memory_ps": 50 * MS,
             "react_delay_ps": 5 * MS,
             "react_hold_ps": 50 * MS,
             "react_penalty_ps": 5_000 * MS,

@@ -72,6 +72,16 @@ def candidate_row(hs: Any, i: int, place: int) -> Any:
     return as_record(hs.candidate[i, place])
 
 
+def region_row(hs: Any, host: int, place: int) -> Any:
+    """What a host knows of a group."""
+    return as_record(hs.region[host, place])
+
+
+def late_row(hs: Any, host: int, place: int) -> Any:
+    """A class of lateness of a host."""
+    return as_record(hs.late[host, place])
+
+
 def cqe_row(hs: Any, cq: int, index: int) -> Any:
     """An entry of a completion queue."""
     return as_record(hs.cqe[cq, index])
@@ -197,6 +207,8 @@ for _pure, _table, _arguments in (
     (lane_row, "lane", 2),
     (unit_row, "unit", 2),
     (agenda_row, "agenda", 2),
+    (region_row, "region", 3),
+    (late_row, "late", 3),
 ):
     _native_row(_pure, _table, _arguments)
 

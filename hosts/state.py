@@ -35,9 +35,9 @@ ACCESS_LOCAL_WRITE, ACCESS_REMOTE_WRITE = 1, 2
 TR_LERP, TR_GBN = 0, 1
 """transports of a QP: selective repeat, go-back-N"""
 MODE_FIXED, MODE_AUTO, MODE_REACT, MODE_BEND = 0, 1, 2, 3
-MODE_SPRAY, MODE_OBLIVIOUS, MODE_REPS, MODE_SWAP = 4, 5, 6, 7
+MODE_SPRAY, MODE_OBLIVIOUS, MODE_REPS, MODE_SWAP, MODE_SCOUT, MODE_RECYCLE = 4, 5, 6, 7, 8, 9
 """who chooses paths (`hosts.paths`): nobody, probes (`paths`), what comes back (`reroute`, `bend`); from MODE_SPRAY on
-every packet has a path of its own (`spray`)"""
+every packet has a path of its own (`spray`, `spritz`)"""
 
 FIRST_QPN = 0x100
 """number of QP 0 of the arrays on the wire, the first time; lower ones are special in InfiniBand"""
@@ -120,8 +120,9 @@ QP_RECORD = np.dtype(
         # transmission that ends the round
         "bend_answers bend_marks bend_rounds bend_end "
         # responder
-        # (rcv_nak: the gap was reported; rcv_held: bytes that came early; cnp_next: time from which a CNP may go)
-        "rcv_nxt rcv_refused rcv_early rcv_msn rcv_length rcv_nak rcv_held cnp_next "
+        # (rcv_top: the packet behind the newest one; rcv_nak: the gap was reported; rcv_held: bytes that came early;
+        # cnp_next: time from which a CNP may go)
+        "rcv_nxt rcv_top rcv_refused rcv_early rcv_msn rcv_length rcv_nak rcv_held cnp_next "
         # scheduling and deadlines
         "active active_next heap_pos heap_key "
     )
@@ -142,6 +143,8 @@ QP_RECORD = np.dtype(
         # and have not been used again (a byte each, the oldest in the lowest) and how many, what waits on shortest
         # paths (ticks; -1: not known) as of when (ps), mean of detours, when to look for silent paths (ps)
         "n_short tokens n_tokens short_wait short_time detour_wait silence_due "
+        # Spritz: packets since a path was drawn whatever was known, marks of remembered paths
+        "spritz_sent spritz_marked "
         # tasks: the peer's row and 1 if it sends messages of tasks, else 0
         "tasks_of "
         # congestion control that is plugged in: address of what the QP has of it (`cc.own`)
@@ -241,6 +244,17 @@ SUCCESSOR = np.dtype([("task", np.int32), ("on", np.int32)])
 """one row a dependency: who waits, and for what"""
 ON_BEGIN, ON_DONE, ON_ACKED = 0, 1, 2
 
+REGION = np.dtype(_ints("owner short_wait short_time detour_wait detour_time asked"))
+"""one row a host and group that it sends to (`paths.memory`): the group + 1 (0: none); what a packet waited on a
+shortest path (ticks, -1: not known) and when (ps); the same of detours; when one was asked for that"""
+REGIONS = 64
+"""rows of a host; groups with the same number modulo this share one"""
+
+LATE = np.dtype(_ints("packets"))
+"""one row a host and class of lateness: data packets that came in; class 0: in order; k: 2^(k-1) to 2^k - 1 packets
+behind the newest one that had arrived"""
+LATE_CLASSES = 16
+
 LANE = np.dtype(_ints("qp rkey head tail waiting turn"))
 """one row a connection that takes messages of tasks: its sender, the key of the receiver's memory, tasks that found its
 send queue full (first, last, how many), and, in the first lane of two hosts, who is next"""
@@ -275,6 +289,8 @@ TABLES = {
     "lane": LANE,
     "unit": UNIT,
     "agenda": AGENDA,
+    "region": REGION,
+    "late": LATE,
     "memory": np.dtype(np.uint8),
 }
 """all tables with the types of their rows"""
@@ -350,6 +366,8 @@ class Hosts(_Handle):
     lane: Any
     unit: Any
     agenda: Any
+    region: Any
+    late: Any
     memory: Any
 
     def __new__(cls, shapes: dict[str, tuple[int, ...]]) -> Hosts:
@@ -469,6 +487,7 @@ def make_hosts(
     shapes |= {"ctl": (n_hosts, control_depth), "ptm": (n_hosts, control_depth)}
     shapes |= {"heap": (n_hosts, min(n_qps, qps_per_host or n_qps)), "source": (n_hosts,)}
     shapes |= {"task": (1,), "successor": (1,), "lane": (1,), "unit": (1,), "agenda": (1,)}
+    shapes |= {"region": (n_hosts, REGIONS), "late": (n_hosts, LATE_CLASSES)}
     shapes |= {"memory": (0 if config.elide_payload else arena_bytes,)}
     hs = Hosts(shapes)
     for name, value in sizes.items():

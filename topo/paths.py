@@ -155,6 +155,15 @@ def _check_path(topology: Topology, path: SwitchPath, target: Host) -> None:
             raise DetourError(f"path: s{a} and s{b} are not neighbours in {topology.spec}")
 
 
+def completed_usids(topology: Topology, usids: tuple[int, ...], target: Host) -> tuple[int, ...]:
+    """A list of uSIDs that ends at a host."""
+    if usids[-1] == target.node_id:
+        return usids
+    # A host's uSID is known at its own switch only.
+    last = topology.switches[target.switch].node_id
+    return (*usids, target.node_id) if usids[-1] == last else (*usids, last, target.node_id)
+
+
 def named_switches(topology: Topology, source: Host, usids: Sequence[int]) -> SwitchPath | None:
     """The switches that packets of a host pass by a uSID list which names each of them (or, by uA, the link to it);
     None if it leaves some of the way to routes."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries of adaptive.p4: how packets for other groups are sent, and over which links (Mizrahi et al., section II-B).
+"""Entries of adaptive.p4 and ugal.p4: how packets for other groups are sent, and over which links (Mizrahi et al.,
+section II-B; Kim et al., ISCA 2008).
 
 The switch that takes a packet in from a host decides; those behind it follow what the packet says, so all switches of a
 group must know the way to every group that one of them may choose. A link counts as usable if it is reached inside the
@@ -23,6 +24,8 @@ from detour.topo.topology import Switch, Topology
 End = tuple[int, int]
 """(device id, port)"""
 
+_RULES = {"adaptive": schema.UGAL, "ugal-local": schema.UGAL_LOCAL, "ugal-global": schema.UGAL_GLOBAL}
+
 
 def check_routing(topology: Topology, policy: Policy) -> None:
     """Whether the topology allows what the policy says.
@@ -42,7 +45,7 @@ def check_routing(topology: Topology, policy: Policy) -> None:
     if topology.valiant_groups > schema.MAX_GROUPS:
         raise DetourError(
             f"routing={policy.routing}: {topology.spec} has {topology.valiant_groups} groups, "
-            f"adaptive.p4 knows the loads of {schema.MAX_GROUPS}"
+            f"{policy.program}.p4 knows the loads of {schema.MAX_GROUPS}"
         )
     if policy.detours:
         for group in range(topology.valiant_groups):
@@ -74,7 +77,7 @@ def group_links(topology: Topology, group: int, failures: Failures = NONE) -> di
 
 
 def plan_adaptive(topology: Topology, policy: Policy, failures: Failures, switch: Switch) -> Iterator[Entity]:
-    """All entries of control `adaptive` of one live switch."""
+    """All entries of control `adaptive` of one live switch, in either program."""
     for host in topology.hosts_of[switch.index]:
         yield TableEntry(schema.HOST_PORTS, ((schema.IN_PORT, host.port),), Action(schema.NO_ACTION))
     if not policy.detours:
@@ -92,10 +95,15 @@ def plan_adaptive(topology: Topology, policy: Policy, failures: Failures, switch
         ports = ports_into(topology, failures, switch.index, via)
         choice = ActionSet.of(Action.of(schema.ADAPTIVE_TOWARDS, port=port) for port in ports)
         yield TableEntry(schema.TOWARDS_GROUP, ((schema.VIA, via),), choice)
+        if policy.routing == "ugal-local":
+            first = ports[0]
+            direct, around = (Action.of(read, port=first) for read in (schema.READ_DIRECT, schema.READ_AROUND))
+            yield TableEntry(schema.SHORTEST_LOAD, ((schema.DESTINATION_GROUP, via),), direct)
+            yield TableEntry(schema.DETOUR_LOAD, ((schema.VIA, via),), around)
 
 
 def _mode(policy: Policy, usable: Iterable[int]) -> Action:
     links = sum(1 << group for group in usable)
     if policy.routing == "random":
         return Action.of(schema.RANDOM_GROUP, usable=links)
-    return Action.of(schema.UGAL, usable=links, t=policy.threshold)
+    return Action.of(_RULES[policy.routing], usable=links, t=policy.threshold)

@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import json
+import textwrap
+from collections import Counter
 from pathlib import Path
 
 from detour.base.tables import markdown
-from detour.experiments.rivals.experiment import RivalFindings, RivalSelection
-from detour.experiments.rivals.tables import goals_table, tables
+from detour.experiments.rivals import htsim
+from detour.experiments.rivals.cells import RivalCell, RivalFindings
+from detour.experiments.rivals.points import RivalSelection
+from detour.experiments.rivals.tables import goals_table, lateness_table, tables
 
 _HEAD = """# SprayLERP and its rivals
 
-Written by `detour reproduce rivals{options} --write docs/rivals.md`; do not edit it by hand.
+Written by `{command}`; do not edit it by hand.
 
 Every packet of a SprayLERP connection takes a path of its own, chosen by the queuing delays that answers bring
 ([transports.md](transports.md#spraylerp) has the rules). Here it stands beside the non-shortest-path paper's schemes
@@ -24,34 +29,121 @@ and beside published ways to choose paths, on the same fabric, with the same pai
 - **Oblivious**: every packet on a random candidate, shortest path or detour. **Valiant**: on a random detour.
 - **REPS** (arXiv 2407.21625): a path that answered without a mark is used again, else a random one is drawn.
 - **MRC-like** (arXiv 2605.04333): packets take turns on seven paths; a mark swaps one, a loss does and bars it
-  for a millisecond.
+  for a millisecond. **MRC-like-NSCC**: under Ultra Ethernet's NSCC, with marks from 30 to 120 kB (`hosts/cc/nscc.py`).
+- **Spritz-Scout**, **Spritz-Spray** (arXiv 2602.19567): paths are drawn by their length and remembered while they are
+  not marked; Scout stays on the shortest of them (`hosts/paths/spritz.py` has the parameters, their source and what is
+  different).
+- **UGAL-L**, **UGAL-G** (Singh 2005; Kim et al., ISCA 2008): Benchmark with DCTCP, but the first switch compares one
+  random detour with the shortest path, by the queues of its own ports (L) or by those of the group's global links (G).
+  G is ideal knowledge: no switch has it. Benchmark's rule is a third one, by all links of the group, and as ideal. T is
+  0 for both, as published; it was not sought.
 - **FlowBender** (CoNEXT 2014): one path, left at random after a round trip with more than 5 % marks.
   **PLB** (SIGCOMM 2022): after 12 in a row with more than half.
 
-REPS, MRC-like, FlowBender, PLB, oblivious and Valiant spraying have SprayLERP's loss recovery (by order on each path),
-its DCTCP and its K of 120 kB, so that they differ from it by the choice of paths alone; what their publications have
-besides (other congestion control, trimming) is left out. The candidates of a connection are the same for all: one
-shortest path and a detour by each other group.
+REPS, MRC-like, Spritz, FlowBender, PLB, oblivious and Valiant spraying have SprayLERP's loss recovery (by order on each
+path), its DCTCP and its K of 120 kB, so that they differ from it by the choice of paths alone; what their publications
+have besides (other congestion control, trimming) is left out. The candidates of a connection are the same for all: one
+shortest path and a detour by each other group. The texts of Ultra Ethernet's specification and of Spritz' paper were
+not at hand: NSCC is after uet-htsim, Spritz after what is public of its artefact, the UGALs after common knowledge.
 
 SprayLERP's numbers (K, margin, probabilities) were fixed on D1 with endless UNF, ADV1, ADVc and permutations; those of
-the papers' schemes on D1 with UNF, ADV1 and ADV2. Everything else is hold-out, and marked so. Runs that were still
-rising or falling are not steady. {extent}
+the papers' schemes on D1 with UNF, ADV1 and ADV2. Everything else is hold-out, and marked so; but what hosts tell each
+other, and when a path counts as silent, was revised after messages of 64 kB in UNF and ADV1 heavy and the failed link
+on D1 had been seen, so for SprayLERP those cells are none, whatever their rows say. Runs that were still rising or
+falling are not steady.
+
+{coverage}
 """
-_LEFT = """
-## What is not here
+_REASONS = """
+Below p99 of "links of hosts" no scheme can come in a cell: the messages of the host that has most of them need that
+long on its link. Where that is more than 0.6 of TelemetryLERP's, the goal cannot be reached.
 
-Spritz (arXiv 2602.19567), UGAL-L and UGAL-G in the switches, NSCC as congestion control, a comparison with uet-htsim.
+Nobody can know in the first round trip. 64 messages of 1 kB leave a host in 5.5 us, and the first answer is back after
+10. Whoever takes shortest paths then is late where all do (ADV1), and whoever takes detours is late where nobody has
+to: see LERP-shortest and REPS in the rows of 64 kB. Benchmark's and UGAL's switches look at queues instead. What a host
+has learnt helps its later connections (`hosts/paths/memory.py`): nothing in ADV1 light, where each host has few, all
+within 20 us; see ADV1 heavy. Its PTMs, and the few packets that take detours by it, cost 0.1 % in the mean of UNF.
+
+A broken link is found by its silence: packets on it are missed after a mean round trip and four mean deviations, or one
+and a half of the path's own if it is a long one. So connections whose detours took much longer than their mean round
+trip are silent for more than three of these.
+"""
+_SIMULATORS = """## Two simulators
+
+REPS and oblivious spraying under NSCC, here and in uet-htsim (the Ultra Ethernet Consortium's simulator, commit
+{commit}), on one fat-tree of 128 hosts ({topology}) at 100 Gb/s with links of 1 us: a permutation, and an incast of 16
+with a permutation of all other hosts in the background, a message of 1,000 packets of 1,102 bytes a connection, the
+same pairs and begins within 20 us (`python -m detour.experiments.rivals.htsim FOLDER` writes them). 32 entropies a
+connection, marks from 27 to 109 packets, every packet acknowledged. The command there:
+
+    {command}
+
+{table}
+
+{differences}
+"""
+_LEFT = """## What is not here
+
+{missing}
+
+To go on: `detour reproduce rivals --seeds 5 --keep docs/rivals.jsonl.xz`, which runs what that file lacks and adds it,
+with `--topology`, `--pattern`, `--bytes` and `--scheme` for a part; D2, D3 and 100 MB with `--full`. Then `make rivals`
+writes this page anew.
 """
 
 
-def write(file: Path, found: RivalFindings, what: RivalSelection) -> None:
-    """Writes the page."""
-    options = "" if what.extent == "normal" else f" --{what.extent}"
-    draws = "one draw of pairs" if what.draws == 1 else f"{what.draws} draws of pairs"
-    extent = f"This page is of {draws}, on {', '.join(what.topologies)}."
-    parts = [_HEAD.format(options=options, extent=extent)]
-    goals = goals_table(found)
+def write(file: Path, found: RivalFindings, what: RivalSelection, command: str) -> None:
+    """Writes the page. `command`: how to write it again."""
+    ours = [cell for cell in found.cells if cell.topology != htsim.BOTH_TOPOLOGY]
+    parts = [_HEAD.format(command=command, coverage=_coverage(ours))]
+    goals = goals_table(RivalFindings(ours))
     if goals.rows:
-        parts.append(f"## {goals.title}\n\n{markdown(goals)}\n")
-    parts += [f"## {table.title}\n\n{markdown(table)}\n" for table in tables(found)]
-    file.write_text("\n".join(parts) + _LEFT)
+        parts.append(f"## {goals.title}\n\n{markdown(goals)}\n{_REASONS}")
+    some = [*tables(RivalFindings(ours)), lateness_table(ours)]
+    parts += [f"## {table.title}\n\n{markdown(table)}\n" for table in some if table.rows]
+    parts += _simulators(list(found.cells))
+    parts.append(_LEFT.format(missing=textwrap.fill(_missing(ours, what), 120)))
+    file.write_text("\n".join(parts))
+
+
+def _coverage(cells: list[RivalCell]) -> str:
+    """How much of everything is there."""
+    draws = Counter(cell.draws for cell in cells)
+    if set(draws) <= {1}:
+        counted = "each of one draw of pairs"
+    else:
+        counted = ", ".join(f"{count} of {number} draw{'s' * (number > 1)}" for number, count in sorted(draws.items()))
+    topologies = ", ".join(dict.fromkeys(cell.topology for cell in cells))
+    return (
+        f"There are {len(cells)} cells on {topologies}:\n{counted}. Endless connections run for 1.5 ms of virtual "
+        "time on D1, less on larger fabrics.\nBoth are little, for want of processor time: differences of a few "
+        "percent between schemes say nothing then."
+    )
+
+
+def _missing(cells: list[RivalCell], what: RivalSelection) -> str:
+    there = {cell.pattern for cell in cells}
+    absent = [name for name in what.patterns if name not in there]
+    few = [name for name in what.schemes if sum(cell.scheme == name for cell in cells) < len(cells) / len(what.schemes)]
+    lines = []
+    if absent:
+        lines.append(f"No cell has the patterns {', '.join(absent)}.")
+    if few:
+        lines.append(f"In fewer cells than others are {', '.join(few)}.")
+    lines.append("D2, D3 and messages of 100 MB were not run.")
+    return " ".join(lines)
+
+
+def _simulators(cells: list[RivalCell]) -> list[str]:
+    table = htsim.table(cells)
+    if not table.rows:
+        return []
+    known = json.loads(htsim.DATA.read_text())
+    text = _SIMULATORS.format(
+        commit=known["commit"],
+        topology=htsim.BOTH_TOPOLOGY,
+        command=textwrap.fill(known["command"], 110, break_on_hyphens=False).replace("\n", " \\\n        "),
+        table=markdown(table),
+        differences=known["differences"],
+    )
+    return [text]

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from detour.base.tables import Table, left, percent, right, yes_no
-from detour.experiments.rivals.experiment import RivalCell, RivalFindings
+from detour.experiments.rivals.cells import RivalCell, RivalFindings
+from detour.experiments.rivals.workloads import EVENTS
 from detour.fabric.footings.virtual.scheme import SPRAY_LERP, TELEMETRY_LERP
 
 
@@ -16,7 +17,11 @@ def tables(found: RivalFindings) -> list[Table[RivalCell]]:
     endless = [cell for cell in found.cells if cell.throughput_fraction is not None and cell.recovery_us is None]
     messages = [cell for cell in found.cells if cell.message_bytes]
     broken = [cell for cell in found.cells if cell.recovery_us is not None]
-    return [table for table in (_throughput(endless), _times(messages), _recovery(broken)) if table.rows]
+    slowed = [cell for cell in endless if cell.pattern in EVENTS]
+    endless = [cell for cell in endless if cell.pattern not in EVENTS]
+    return [
+        table for table in (_throughput(endless), _times(messages), _slowed(slowed), _recovery(broken)) if table.rows
+    ]
 
 
 def size_text(size: int) -> str:
@@ -69,9 +74,27 @@ def _times(cells: Sequence[RivalCell]) -> Table[RivalCell]:
         right("marked", lambda cell: percent(cell.marked_fraction, 1)),
         right("repeated", lambda cell: percent(cell.retransmitted_fraction, 2)),
         right("held", lambda cell: cell.held_packets_peak, means="packets of a connection that came early, at most"),
+        right(
+            "links of hosts",
+            lambda cell: None if cell.least_p99_us is None else f"{cell.least_p99_us:.1f}",
+            means="below which p99 cannot be",
+        ),
         right("unfinished", lambda cell: cell.unfinished),
     ]
     return Table(columns, cells, "One message a connection: completion times")  # type: ignore[arg-type]
+
+
+def _slowed(cells: Sequence[RivalCell]) -> Table[RivalCell]:
+    columns = [
+        *_common(),
+        right(
+            "of ceiling", lambda cell: percent(cell.throughput_fraction, 1), means="afterwards, of the whole fabric's"
+        ),
+        right("Jain", lambda cell: None if cell.jain is None else f"{cell.jain:.3f}"),
+        right("detours", lambda cell: percent(cell.detour_fraction, 0)),
+        right("timeouts", lambda cell: cell.timeouts),
+    ]
+    return Table(columns, cells, "A global link has half of its rate from now on, and nobody is told")  # type: ignore[arg-type]
 
 
 def _recovery(cells: Sequence[RivalCell]) -> Table[RivalCell]:
@@ -79,10 +102,35 @@ def _recovery(cells: Sequence[RivalCell]) -> Table[RivalCell]:
         *_common(),
         right("recovery us", lambda cell: f"{cell.recovery_us:.0f}", means="longest time without anything in order"),
         right("round trip us", lambda cell: f"{cell.rtt_us:.1f}", means="smoothed, before; mean of connections"),
+        right(
+            "own round trips",
+            lambda cell: None if cell.recovery_round_trips is None else f"{cell.recovery_round_trips:.1f}",
+            means="the longest time in a connection's own round trips",
+        ),
+        right("silent", lambda cell: cell.silent, means="connections for which it was more than three"),
         right("of ceiling", lambda cell: percent(cell.throughput_fraction, 1), means="afterwards"),
         right("timeouts", lambda cell: cell.timeouts),
     ]
     return Table(columns, cells, "A global link breaks and nobody is told")  # type: ignore[arg-type]
+
+
+_BEHIND = (0, 1, 3, 7, 15, 31, 63, 127, 255)
+
+
+def lateness_table(cells: Iterable[RivalCell]) -> Table[RivalCell]:
+    """How far out of order packets arrive."""
+    some = [cell for cell in cells if cell.late and cell.message_bytes != 64_000 and cell.recovery_us is None]
+    columns = [
+        *_common(),
+        right("message", lambda cell: size_text(cell.message_bytes) if cell.message_bytes else "endless"),
+        *(right(f"{behind}", _behind(place)) for place, behind in enumerate(_BEHIND)),
+    ]
+    title = "Packets out of order: fraction that arrived at most so many packets behind the newest one"
+    return Table(columns, some, title)  # type: ignore[arg-type]
+
+
+def _behind(place: int) -> Callable[[RivalCell], str]:
+    return lambda cell: f"{min(1.0, sum(cell.late[: place + 1])):.3f}"
 
 
 # -- the goals ----------------------------------------------------------------------------------------------
@@ -149,7 +197,10 @@ def _tail_of_telemetry(ours: RivalCell, others: Group) -> tuple[bool, str] | Non
     theirs = next((cell for cell in others if cell.scheme == TELEMETRY_LERP.name), None)
     if theirs is None or ours.message_bytes < 1_000_000:
         return None
-    return _tail(ours) <= 0.6 * _tail(theirs), f"{_tail(ours) / _tail(theirs):.2f}"
+    text = f"{_tail(ours) / _tail(theirs):.2f}"
+    if ours.least_p99_us is not None:
+        text += f" (links of hosts: {ours.least_p99_us / _tail(theirs):.2f})"
+    return _tail(ours) <= 0.6 * _tail(theirs), text
 
 
 def _tail_gap(ours: RivalCell, others: Group) -> tuple[bool, str] | None:

@@ -27,6 +27,9 @@ from detour.base.errors import DetourError
 from detour.base.jit import njit
 from detour.base.times import MAX_TIME
 from detour.hosts.cc import dcqcn, dctcp, own
+from detour.hosts.cc.cubic import CUBIC
+from detour.hosts.cc.newreno import NEWRENO
+from detour.hosts.cc.nscc import NSCC
 from detour.hosts.cc.own import CongestionAlgorithm
 
 CC_FIXED, CC_DCTCP, CC_DCQCN, CC_OWN = 0, 1, 2, 3
@@ -196,6 +199,9 @@ CC_REGISTRY: doors.Registry[CongestionAlgorithm] = doors.Registry(
         "dctcp": CongestionAlgorithm(built_in=CC_DCTCP, name="dctcp"),
         "dcqcn": CongestionAlgorithm(built_in=CC_DCQCN, name="dcqcn"),
         "fixed": CongestionAlgorithm(built_in=CC_FIXED, name="fixed"),
+        "newreno": NEWRENO,
+        "cubic": CUBIC,
+        "nscc": NSCC,
     },
     _adopt,
     any_case=True,
@@ -203,8 +209,9 @@ CC_REGISTRY: doors.Registry[CongestionAlgorithm] = doors.Registry(
 
 
 def algorithm(text: str) -> CongestionAlgorithm:
-    """The congestion control that a text names: `dctcp`, `dcqcn`, `fixed`, one of an installed package (group
-    `detour.congestion_control`), or `FILE.py:NAME`; with other parameters `FILE.py:NAME:target_us=30`.
+    """The congestion control that a text names: `dctcp`, `dcqcn`, `fixed`, `newreno`, `cubic`, `nscc`, one of an
+    installed package (group `detour.congestion_control`), or `FILE.py:NAME`; with other parameters
+    `FILE.py:NAME:target_us=30`.
 
     Raises:
         DetourError: there is none, or no such parameter.

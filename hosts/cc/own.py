@@ -23,6 +23,7 @@ This module calls; `hosts.verbs.algorithms` compiles hooks and gives QPs their f
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
@@ -136,14 +137,28 @@ PYTHON: dict[int, tuple[tuple[Callable[..., Any] | None, ...], Any, Any]] = {}
 """for NUMBA_DISABLE_JIT=1: by `cc_own` hooks, parameters and row"""
 
 
+PYTHON_TABLES: dict[int, tuple[tuple[Callable[..., Any] | None, ...], Any, np.dtype]] = {}
+"""the same by the address of a table of hooks: for senders that native code makes, with the type of their rows"""
+
+
+def _python(q: Any) -> tuple[tuple[Callable[..., Any] | None, ...], Any, Any]:
+    """Hooks, parameters and row of a sender."""
+    address = int(q.cc_own)
+    if address in PYTHON:
+        return PYTHON[address]
+    hooks, parameters, dtype = PYTHON_TABLES[ctypes.c_int64.from_address(address).value]
+    raw: Any = (ctypes.c_char * dtype.itemsize).from_address(address)
+    return hooks, parameters, np.frombuffer(raw, dtype)[0]
+
+
 def packet_of(q: Any) -> Any:
     """The record of the packet that the next call of a hook is about."""
-    return as_record(PYTHON[int(q.cc_own)][2]["packet"])
+    return as_record(_python(q)[2]["packet"])
 
 
 def call(q: Any, which: int, now: int) -> None:
     """Calls a hook of the QP's algorithm, if it has that."""
-    hooks, parameters, row = PYTHON[int(q.cc_own)]
+    hooks, parameters, row = _python(q)
     chosen = hooks[which]
     if chosen is not None:
         chosen(as_record(parameters), as_record(row), q, packet_of(q), now)

@@ -31,9 +31,10 @@ from detour.base.jit import njit
 from detour.hosts import cc
 from detour.hosts.frames import wire
 from detour.hosts.jit import inner
-from detour.hosts.nic import CTL_PTM, CTL_PTR, activate, push_control, push_ptm, random_below
-from detour.hosts.paths import delays, spray
-from detour.hosts.rows import candidate_row, cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row, slot_row
+from detour.hosts.nic import CTL_PTR, activate, push_control, random_below
+from detour.hosts.paths import delays, spray, tokens
+from detour.hosts.paths.probes import send_ptm
+from detour.hosts.rows import candidate_row, cfg_row, ctl_row, frame_row, host_row, qp_row, slot_row
 from detour.hosts.state import MAX_TIME, MODE_AUTO, NIL, QPS_RTS
 from detour.hosts.transport import rtt, timers
 
@@ -88,7 +89,7 @@ def before_data(hs: Any, i: int, q: Any, now: int) -> None:
     if idle and q.n_lost == 0 and now - q.last_sent > rtt.timeout(cfg, q):
         cc.on_idle(cfg, q, now)
         q.probed = 0
-        spray.forget_tokens(q)
+        tokens.forget(q)
     if q.mode == MODE_AUTO and not q.probed and q.snd_end - q.snd_una >= cfg.probe_backlog:
         q.probed = 1
         start_round(hs, i, q, now)
@@ -126,30 +127,6 @@ def on_data_delay(hs: Any, i: int, q: Any, cand: int, delay: int, now: int) -> N
 
 
 # -- probes -------------------------------------------------------------------------------------------------
-
-
-@inner
-def send_ptm(hs: Any, i: int, q: Any, cand: int) -> None:
-    """Queues a PTM on candidate `cand`."""
-    index = push_ptm(hs, q.host)
-    if index == NIL:
-        return
-    c = candidate_row(hs, i, cand)
-    listed = c.dst_hi != 0
-    m = ptm_row(hs, q.host, index)
-    m.kind = CTL_PTM
-    m.qp = i
-    m.qpn = q.qpn
-    m.psn = q.ptm_seq
-    m.cand = cand
-    m.sport = c.sport
-    m.delay = 0
-    m.dst_hi = c.dst_hi if listed else q.peer_hi
-    m.dst_lo = c.dst_lo if listed else q.peer_lo
-    m.final_hi = c.final_hi
-    c.asked = q.ptm_seq
-    q.ptm_seq = (q.ptm_seq + 1) & 0x7FFFFFFF
-    q.st_ptms += 1
 
 
 @njit
@@ -250,6 +227,7 @@ def on_ptr(hs: Any, i: int, now: int) -> bool:
     q.st_ptrs += 1
     if spray.is_spraying(q):
         c.silent = 0
+        spray.on_probe(hs, q, np.int64(f.cand), np.int64(f.reflected), now)
         return True
     if f.cand == q.cand:
         delays.note(cfg_row(hs), q, f.reflected, cc.window(q))

@@ -25,6 +25,7 @@ import numpy as np
 from detour.hosts.jit import inner
 from detour.hosts.nic import activate
 from detour.hosts.paths import paths
+from detour.hosts.paths.probes import send_ptm
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, slot_row
 from detour.hosts.state import MAX_TIME, MODE_AUTO, NIL, TR_LERP
 from detour.hosts.transport import flight, rtt
@@ -84,7 +85,7 @@ def _ask(hs: Any, i: int, q: Any) -> None:
     q.asked_best = NIL
     q.asked_lives = 0
     q.asked_first = q.ptm_seq
-    paths.send_ptm(hs, i, q, q.cand)
+    send_ptm(hs, i, q, q.cand)
     paths.probe_others(hs, i, q, min(cfg_row(hs).initial_probes, q.n_cand - 1))
     activate(hs, i, q)
 

@@ -20,15 +20,18 @@ where that pays (`SprayLERP`):
   paths, so a short message takes no detour.
 * While nothing is known of detours a token leaves a shortest path with probability 1/16 only, and only with as much to
   send behind it: what waits there may wait on every path, as in front of the receiver.
+* What one connection finds out, others of its host begin with, and a short one that finds shortest paths crowded asks
+  what detours are worth (`memory`).
 * A path that does not answer is not taken (`multipath`), and its tokens are void.
 
-What a token becomes is the only difference to three rivals of which the rules are here as well:
+What a token becomes is the only difference to rivals of which the rules are here as well:
 
 * oblivious spraying: no tokens, a random candidate a packet;
 * REPS: an unmarked answer gives a token, all else is drawn at random; after a timeout tokens are used without being
   used up;
 * spraying over a set of paths as in MRC (arXiv 2605.04333): the tokens are the set, used in turn; a mark swaps its path
-  for another candidate, a loss does and has the path left alone.
+  for another candidate, a loss does and has the path left alone;
+* Spritz (arXiv 2602.19567), in a module of its own (`spritz`).
 """
 
 from __future__ import annotations
@@ -37,14 +40,11 @@ from typing import Any
 
 from detour.hosts.jit import inner
 from detour.hosts.nic import random_below
-from detour.hosts.paths import delays
+from detour.hosts.paths import delays, memory, spritz
+from detour.hosts.paths.tokens import TOKENS, draw, is_alive, pop, push
 from detour.hosts.rows import candidate_row, cfg_row, host_row
-from detour.hosts.state import MODE_OBLIVIOUS, MODE_REPS, MODE_SPRAY, MODE_SWAP, NIL
+from detour.hosts.state import MODE_OBLIVIOUS, MODE_REPS, MODE_SCOUT, MODE_SPRAY, MODE_SWAP, NIL
 
-TOKENS = 7
-"""tokens of a QP at most: what acknowledgements that come at once leave behind; more would be out of date"""
-_TRIES = 4
-"""random candidates looked at before one is taken that is left alone"""
 _SMOOTHING = 16
 """answers of detours in which their mean wait follows"""
 _LEAVE, _EXPLORE, _COME_BACK = 2, 16, 16
@@ -58,61 +58,14 @@ def is_spraying(q: Any) -> bool:
     return q.mode >= MODE_SPRAY
 
 
-# -- tokens -------------------------------------------------------------------------------------------------
-
-
-@inner
-def _push(q: Any, cand: int) -> None:
-    if q.n_tokens == TOKENS:
-        q.tokens >>= 8
-        q.n_tokens -= 1
-    q.tokens |= cand << (8 * q.n_tokens)
-    q.n_tokens += 1
-
-
-@inner
-def _pop(q: Any) -> int:
-    cand = q.tokens & 0xFF
-    q.tokens >>= 8
-    q.n_tokens -= 1
-    return cand
-
-
-@inner
-def forget_tokens(q: Any) -> None:
-    """What was known of paths is out of date."""
-    q.tokens = 0
-    q.n_tokens = 0
-    q.short_wait = NIL
-    q.detour_wait = NIL
-
-
 # -- candidates ---------------------------------------------------------------------------------------------
-
-
-@inner
-def is_alive(hs: Any, i: int, cand: int, now: int) -> bool:
-    """Whether a candidate answers, as far as is known, and is not barred."""
-    c = candidate_row(hs, i, cand)
-    return c.silent == 0 and c.answered <= now  # until when it is barred
-
-
-@inner
-def _draw(hs: Any, i: int, q: Any, first: int, count: int, now: int) -> int:
-    """One of `count` candidates from `first` on, by chance; one that answers, if a few tries find it."""
-    h, cand = host_row(hs, q.host), first
-    for _ in range(_TRIES):
-        cand = first + random_below(h, count)
-        if is_alive(hs, i, cand, now):
-            break
-    return cand
 
 
 @inner
 def _detour(hs: Any, i: int, q: Any, now: int) -> int:
     """The better of two random detours; there are some."""
     count = q.n_cand - q.n_short
-    a, b = _draw(hs, i, q, q.n_short, count, now), _draw(hs, i, q, q.n_short, count, now)
+    a, b = draw(hs, i, q, q.n_short, count, now), draw(hs, i, q, q.n_short, count, now)
     if is_alive(hs, i, b, now) and candidate_row(hs, i, b).delay < candidate_row(hs, i, a).delay:
         return b
     return a
@@ -143,19 +96,23 @@ def _limit(cfg: Any, q: Any) -> int:
 def choose(hs: Any, i: int, q: Any, now: int) -> int:
     """Candidate for the packet that goes out now."""
     if q.mode == MODE_OBLIVIOUS:
-        return _draw(hs, i, q, 0, q.n_cand, now)
+        return draw(hs, i, q, 0, q.n_cand, now)
     if q.mode == MODE_SWAP:
         return _next_of_set(hs, i, q, now)
+    if q.mode >= MODE_SCOUT:
+        return spritz.choose(hs, i, q, now)
     if q.mode == MODE_REPS and q.n_tokens and now < q.short_time:  # frozen
         _push_again(q)
     while q.n_tokens:
-        cand = _pop(q)
+        cand = pop(q)
         if is_alive(hs, i, cand, now):
             return cand
+    if q.mode == MODE_SPRAY:
+        memory.recall(hs, q, now)
     if q.mode == MODE_REPS or not _has_both(q):
-        return _draw(hs, i, q, 0, q.n_cand, now)
+        return draw(hs, i, q, 0, q.n_cand, now)
     if _begins_short(hs, q, now):
-        cand = _draw(hs, i, q, 0, q.n_short, now)
+        cand = draw(hs, i, q, 0, q.n_short, now)
         if is_alive(hs, i, cand, now):
             return cand
     return _detour(hs, i, q, now)
@@ -181,11 +138,11 @@ def _push_again(q: Any) -> None:
     """The oldest token goes to the end as well, so that the one that is taken is not used up."""
     cand = q.tokens & 0xFF
     if q.n_tokens == TOKENS:
-        _pop(q)
-        _push(q, cand)
+        pop(q)
+        push(q, cand)
         q.tokens = (q.tokens << 8 | cand) & ((1 << 8 * TOKENS) - 1)
     else:
-        _push(q, cand)
+        push(q, cand)
 
 
 @inner
@@ -195,13 +152,16 @@ def on_answer(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> None:
         return
     if q.mode == MODE_REPS:
         if not f.ce:
-            _push(q, cand)
+            push(q, cand)
         return
     if q.mode == MODE_SWAP:
         if f.ce:
             _swap(hs, i, q, cand, now)
         return
-    _push(q, _exchanged(hs, i, q, cand, f, now))
+    if q.mode >= MODE_SCOUT:
+        spritz.on_answer(hs, q, cand, f.ce)
+        return
+    push(q, _exchanged(hs, i, q, cand, f, now))
 
 
 @inner
@@ -209,30 +169,42 @@ def _exchanged(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> int:
     """What the token of a path becomes of which there is news."""
     cfg, wait = cfg_row(hs), f.delay if f.has_delay else 0
     if not _has_both(q):
-        return _draw(hs, i, q, 0, q.n_cand, now) if f.ce else cand
+        return draw(hs, i, q, 0, q.n_cand, now) if f.ce else cand
     if cand < q.n_short:
         q.short_wait = wait
         q.short_time = now
-        if wait > _limit(cfg, q) and _leaves(hs, q):
-            return _detour(hs, i, q, now)
-        return cand
+        memory.on_shortest(hs, q, wait, now)
+        if wait <= _limit(cfg, q):
+            return cand
+        if q.detour_wait == NIL:
+            memory.ask(hs, i, q, now)
+        return _detour(hs, i, q, now) if _leaves(hs, q) else cand
     q.detour_wait = wait if q.detour_wait == NIL else q.detour_wait + (wait - q.detour_wait) // _SMOOTHING
+    memory.on_detour(hs, q, q.detour_wait, now)
     if f.ce:
         return _detour(hs, i, q, now)
     if 2 * _short_wait(cfg, q, now) < _limit(cfg, q) and random_below(host_row(hs, q.host), _COME_BACK) == 0:
-        return _draw(hs, i, q, 0, q.n_short, now)
+        return draw(hs, i, q, 0, q.n_short, now)
     return cand
+
+
+@inner
+def on_probe(hs: Any, q: Any, cand: int, wait: int, now: int) -> None:
+    """A PTR says what a packet waited on candidate `cand`: for connections to come, not for this one, which would
+    end with detours if it is short, and finds out by itself if it is long."""
+    if q.mode == MODE_SPRAY and cand >= q.n_short and q.n_short > 0:
+        memory.on_detour(hs, q, wait, now)
 
 
 @inner
 def _next_of_set(hs: Any, i: int, q: Any, now: int) -> int:
     """The set's paths take turns; it is drawn when it is first used."""
     while q.n_tokens < min(TOKENS, q.n_cand):
-        _push(q, _draw(hs, i, q, 0, q.n_cand, now))
-    cand = _pop(q)
+        push(q, draw(hs, i, q, 0, q.n_cand, now))
+    cand = pop(q)
     if not is_alive(hs, i, cand, now):
-        cand = _draw(hs, i, q, 0, q.n_cand, now)
-    _push(q, cand)
+        cand = draw(hs, i, q, 0, q.n_cand, now)
+    push(q, cand)
     return cand
 
 
@@ -240,8 +212,8 @@ def _next_of_set(hs: Any, i: int, q: Any, now: int) -> int:
 def _swap(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
     """Another candidate takes the place of `cand` in the set."""
     for _ in range(q.n_tokens):
-        one = _pop(q)
-        _push(q, _draw(hs, i, q, 0, q.n_cand, now) if one == cand else one)
+        one = pop(q)
+        push(q, draw(hs, i, q, 0, q.n_cand, now) if one == cand else one)
 
 
 @inner
@@ -250,6 +222,8 @@ def on_loss(hs: Any, i: int, q: Any, cand: int, now: int) -> None:
     if q.mode == MODE_SWAP:
         candidate_row(hs, i, cand).answered = now + cfg_row(hs).spray_dead_ps
         _swap(hs, i, q, cand, now)
+    elif q.mode >= MODE_SCOUT:
+        spritz.on_bad(q, cand)
 
 
 @inner

@@ -7,12 +7,13 @@ another path is faster. Data goes to its place in memory in any order, so nobody
 
 * An ACK is about the transmission that caused it: its path is heard of, and what was sent there before is lost, unless
   the ACK's bitmap says that only its answer was.
-* A path of which nothing is heard for twice its last round trip, and for longer than any recent one of the QP, while
-  packets that were sent later by other paths have been answered, is in doubt: its first packet in flight is sent again
-  by another path, a PTM asks, and no packet takes it. An answer within as long again ends the doubt. None: the path is
-  dead, all that is in flight there is sent again, and it is asked once more after `spray_dead_ps`, then after twice as
-  long, and so on. So a dead path costs two round trips, without a timeout, and no data packet finds out whether it is
-  back. A path that has never answered gets a timeout's time.
+* A path of which nothing is heard for a mean round trip and four mean deviations (RFC 6298), and for one and a half
+  of its own last one, while packets that were sent later by other paths have been answered, is in doubt: its first
+  packet in flight is sent again by another path, a PTM asks, and no packet takes it. An answer within as long again
+  ends the doubt. None: the path is dead, all that is in flight there is sent again, and it is asked once more after
+  `spray_dead_ps`, then after twice as long, and so on. So a dead path costs about two round trips, without a timeout,
+  and no data packet finds out whether it is back. A doubt that was wrong costs a packet: the window is not cut. A path
+  that has never answered gets a timeout's time.
 * If no later packet has been answered by any path, the oldest one is sent again as a tail-loss probe (RFC 8985, 7), and
   the retransmission timeout says that all is lost.
 
@@ -30,7 +31,8 @@ from detour.hosts import cc
 from detour.hosts.frames.wire import SACK_BITS, unwrap
 from detour.hosts.jit import inner
 from detour.hosts.nic import activate
-from detour.hosts.paths import paths, spray
+from detour.hosts.paths import spray
+from detour.hosts.paths.probes import send_ptm
 from detour.hosts.rows import candidate_row, cfg_row, qp_row, slot_row
 from detour.hosts.state import MAX_TIME, NIL
 from detour.hosts.transport import evidence, flight, rtt, timers
@@ -159,10 +161,12 @@ def deadline(q: Any) -> int:
 
 @inner
 def _patience(cfg: Any, q: Any, c: Any) -> int:
-    """How long candidate `c` may be silent."""
+    """How long candidate `c` may be silent: what RFC 6298 says of all paths, one and a half of its last round trip at
+    least. Of a path that has never answered nobody knows how long it is: it gets a timeout's time."""
     limit = rtt.timeout(cfg, q)
-    longest = q.rtt_peak + q.rtt_peak // 8
-    return min(max(2 * c.rtt, longest, 2 * cfg.min_silence_ps), limit) if c.rtt > 0 else limit
+    if not rtt.is_known(q) or c.rtt <= 0:
+        return limit
+    return min(max(q.srtt + 4 * q.rttvar, c.rtt + c.rtt // 2, c.rtt + cfg.min_silence_ps), limit)
 
 
 @inner
@@ -198,7 +202,7 @@ def _ask(hs: Any, i: int, q: Any, cand: int, wait: int, now: int) -> None:
     c = candidate_row(hs, i, cand)
     c.silent += 1
     c.ask_next = now + wait
-    paths.send_ptm(hs, i, q, cand)
+    send_ptm(hs, i, q, cand)
     activate(hs, i, q)
 
 
@@ -223,6 +227,19 @@ def lose_all(hs: Any, i: int, q: Any) -> int:
             flight.lose(hs, i, q, c.head)
             lost += 1
     return lost
+
+
+@inner
+def time_out(hs: Any, i: int, q: Any, now: int) -> int:
+    """Nothing came back for a timeout: all that is in flight counts as lost, and its paths as silent, so that what is
+    sent again takes others where there are some; returns how many packets."""
+    wait = cfg_row(hs).spray_dead_ps
+    for cand in range(q.n_cand):
+        c = candidate_row(hs, i, cand)
+        if c.head != NIL and c.silent == 0:
+            _ask(hs, i, q, cand, wait, now)
+            _look_sooner(hs, i, q, c.ask_next)
+    return lose_all(hs, i, q)
 
 
 @inner

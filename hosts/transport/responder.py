@@ -43,12 +43,23 @@ from detour.hosts.frames.wire import (
 )
 from detour.hosts.jit import inner
 from detour.hosts.nic import CTL_ACK, CTL_CNP, push_control
-from detour.hosts.rows import arrival_row, cfg_row, ctl_row, frame_row, frame_to_memory, host_row, mr_row, qp_row
+from detour.hosts.rows import (
+    arrival_row,
+    cfg_row,
+    ctl_row,
+    frame_row,
+    frame_to_memory,
+    host_row,
+    late_row,
+    mr_row,
+    qp_row,
+)
 from detour.hosts.state import (
     ACCESS_REMOTE_WRITE,
     ARRIVED,
     ARRIVED_IMM,
     ARRIVED_LAST,
+    LATE_CLASSES,
     NIL,
     QPS_ERR,
     QPS_RTR,
@@ -160,6 +171,7 @@ def _accept(hs: Any, i: int, q: Any, f: Any, seq: int, buf: Any) -> None:
     if not cfg_row(hs).elide_payload:
         frame_to_memory(hs, f.va, buf, f.payload, f.length)
     q.st_rx_packets += 1
+    _count_lateness(hs, q, seq)
     q.st_rx_bytes += f.length
     q.st_rx_ecn_marked += f.ce
     if f.has_delay and cfg_row(hs).monitor:
@@ -189,6 +201,18 @@ def _accept(hs: Any, i: int, q: Any, f: Any, seq: int, buf: Any) -> None:
         q.rcv_held -= np.int64(a.length)
         _in_order(hs, i, q, np.int64(a.flags), np.int64(a.length), np.int64(a.imm))
         a.flags = 0
+
+
+@inner
+def _count_lateness(hs: Any, q: Any, seq: int) -> None:
+    """By how much packet `seq` is behind the newest one."""
+    top = max(q.rcv_top, q.rcv_nxt)
+    behind, place = top - 1 - seq, 0
+    q.rcv_top = max(top, seq + 1)
+    while behind > 0 and place < LATE_CLASSES - 1:
+        behind >>= 1
+        place += 1
+    late_row(hs, q.host, place).packets += 1
 
 
 @inner

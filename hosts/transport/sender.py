@@ -296,7 +296,7 @@ def _on_rto(hs: Any, i: int, q: Any, quiet: int, now: int) -> None:
         return
     if q.transport != TR_LERP:
         flight.rewind(hs, i, q)
-    lost = multipath.lose_all(hs, i, q) if spray.is_spraying(q) else 0
+    lost = multipath.time_out(hs, i, q, now) if spray.is_spraying(q) else 0
     while q.epoch_head != NIL:
         flight.lose(hs, i, q, q.epoch_head)
         lost += 1

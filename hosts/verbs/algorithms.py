@@ -1,28 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles the hooks of a congestion control that is plugged in (`hosts.cc.own`) and gives QPs their part of it.
-
-A hook is compiled with what it calls and nothing else, and kept in the cache of native code under the fingerprint of
-all that. It is found by its name in its module: a hook that is replaced there counts from the next run on (`renew`).
-"""
+"""Gives QPs their part of a congestion control that is plugged in (`hosts.cc.own`)."""
 
 from __future__ import annotations
 
-import types as python
-import weakref
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numba import types
 
-from detour.base.errors import DetourError
-from detour.base.jit import njit
-from detour.base.pointers import COMPILED, record_by_address
+from detour.base.pointers import COMPILED
 from detour.hosts.cc import CC_OWN, own
-from detour.hosts.cc.own import HOST_PARAMETERS, CongestionAlgorithm, hook_name
+from detour.hosts.cc.binding import Bound, renew
+from detour.hosts.cc.own import HOST_PARAMETERS, CongestionAlgorithm
 from detour.hosts.state import QP_RECORD, Hosts
 
-_SIGNATURE = (types.int64,) * 4
+__all__ = ["give", "number_of", "renew"]
 
 
 def number_of(chosen: Any) -> int:
@@ -49,89 +40,13 @@ def give(hs: Hosts, rows: np.ndarray, chosen: Any) -> None:
             own.PYTHON[address] = (bound.plain, bound.parameters[0], row)
 
 
-def renew() -> None:
-    """Compiles hooks anew that something was replaced in since they were compiled.
-
-    Raises:
-        DetourError: what they call now is no native function.
-    """
-    for bound in list(_live):
-        bound.fill()
-
-
-class _Bound:
-    """An algorithm for hosts: its parameters, and the addresses of its hooks."""
-
-    def __init__(self, hs: Hosts, algorithm: CongestionAlgorithm) -> None:
-        self.algorithm = algorithm
-        self.kept: list[np.ndarray] = []
-        self.parameters = _parameters(hs, algorithm)
-        self.table = np.zeros(1 + len(own.HOOKS), np.int64)
-        self.table[0] = self.parameters.ctypes.data
-        by_name = {hook_name(one): one for one in algorithm.hooks}
-        self.plain = tuple(by_name.get(name) for name in own.HOOKS)
-        self._entries: list[Any] = []
-        if COMPILED:
-            records = [record_by_address(d) for d in (self.parameters.dtype, algorithm.row, QP_RECORD, own.PACKET)]
-            self._entries = [None if one is None else _entry(one, *records) for one in self.plain]
-            self.fill()
-
-    def fill(self) -> None:
-        """The table, with hooks that are not compiled compiled."""
-        for place, entry in enumerate(self._entries, 1):
-            if entry is not None and _SIGNATURE not in entry.overloads:
-                self.table[place] = _address(entry)
-
-
-_live: weakref.WeakSet[_Bound] = weakref.WeakSet()
-
-
-def _bound(hs: Hosts, algorithm: CongestionAlgorithm) -> _Bound:
+def _bound(hs: Hosts, algorithm: CongestionAlgorithm) -> Bound:
     """One for all QPs of these hosts that have the same algorithm; it lives as long as they do."""
-    known: list[_Bound] = hs.__dict__.setdefault("_algorithms", [])
+    known: list[Bound] = hs.__dict__.setdefault("_algorithms", [])
     for bound in known:
         if bound.algorithm is algorithm or bound.algorithm == algorithm:
             return bound
-    bound = _Bound(hs, algorithm)
+    parameters = {name: hs.cfg[0][name].item() for name in HOST_PARAMETERS}
+    bound = Bound(algorithm, parameters, QP_RECORD)
     known.append(bound)
-    _live.add(bound)
     return bound
-
-
-def _parameters(hs: Hosts, algorithm: CongestionAlgorithm) -> np.ndarray:
-    values = {name: hs.cfg[0][name].item() for name in HOST_PARAMETERS} | asdict(algorithm.parameters)
-    dtype = np.dtype([(name, np.float64 if isinstance(v, float) else np.int64) for name, v in values.items()])
-    found = np.zeros(1, dtype)
-    for name, value in values.items():
-        found[name] = value
-    return found
-
-
-def _hook(*arguments: Any) -> None:
-    """Stands for the hook in `_entry`."""
-
-
-def _entry(hook: Any, parameters_at: Any, fields_at: Any, qp_at: Any, packet_at: Any) -> Any:
-    """What is called by address: it makes records of addresses and calls the hook."""
-
-    def entry(parameters: int, fields: int, q: int, now: int) -> int:
-        _hook(parameters_at(parameters, 0), fields_at(fields, 0), qp_at(q, 0), packet_at(fields + 8, 0), now)
-        return 0
-
-    function = getattr(hook, "py_func", None)
-    if function is None:
-        raise DetourError(f"the hook {hook_name(hook)} is a plain Python function: mark it with @hook")
-    name, namespace = function.__name__, function.__globals__
-    if namespace.get(name) is not hook:  # it has no name of its own, by which it could be replaced
-        name, namespace = "_hook", {"_hook": hook, "__name__": function.__module__}
-    names = tuple(name if one == "_hook" else one for one in entry.__code__.co_names)
-    made = python.FunctionType(
-        entry.__code__.replace(co_names=names), namespace, f"{name}_by_address", None, entry.__closure__
-    )
-    return njit(made)
-
-
-def _address(entry: Any) -> int:
-    entry.compile(_SIGNATURE)
-    compiled = entry.overloads[_SIGNATURE]
-    return compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name)

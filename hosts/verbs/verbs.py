@@ -109,6 +109,10 @@ class PathChoice(IntEnum):
     """every packet has a path that answered without a mark, or a random one (arXiv 2407.21625)"""
     SWAPPING = state.MODE_SWAP
     """packets take turns on a set of paths, of which a mark swaps one (as in MRC, arXiv 2605.04333)"""
+    SCOUTING = state.MODE_SCOUT
+    """packets take the shortest path that answered without marks (Spritz-Scout, arXiv 2602.19567)"""
+    RECYCLING = state.MODE_RECYCLE
+    """every packet has a path that answered without a mark, or one drawn by its length (Spritz-Spray)"""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -235,3 +236,15 @@ def test_same_seed_gives_the_same_run() -> None:
         return list(net.log), net.now
 
     assert once() == once()
+
+
+@pytest.mark.parametrize("moves", [[], [0, 0, 0, 0]])
+def test_a_short_message_leaves_a_shortest_path_that_never_answers(moves: list[int]) -> None:
+    """So little to send that no detour is tried: what is sent again after a timeout must not take the same path."""
+    weather = Weather(delay_of=lambda sport: US, rate_bps=1_000_000_000)
+    plan = Plan(0, weather, [0, 0, 0], [False] * 3, 0, PathChoice.SPRAYING, (0, 1), moves)
+    pair, net = start(plan)
+    post_all(pair, plan)
+    done: list[int] = []
+    assert run_with_moves(pair, net, plan, done), net.schedule()
+    assert done == [0, 1, 2]

@@ -21,6 +21,7 @@ from detour.topo import Topology, parse_failure, parse_topology
 D1 = parse_topology("d1")
 UGAL = Policy(routing="adaptive", threshold=7, channels=3)
 PLAN = plan(D1, UGAL)
+UGAL_ROUTINGS = ("ugal-local", "ugal-global")
 
 
 def down(*names: str):
@@ -88,8 +89,21 @@ def test_failed_links_are_no_candidates():
     assert found == {0: 0b011111101, 8: 0b111111100}
 
 
+def test_what_a_switch_with_ugal_looks_at():
+    local, wide = (plan(D1, Policy(routing=routing, threshold=4, channels=3))[1] for routing in UGAL_ROUTINGS)
+    assert default(local) == Action.of(schema.UGAL_LOCAL, usable=0b111111110, t=4)
+    assert default(wide) == Action.of(schema.UGAL_GLOBAL, usable=0b111111110, t=4)
+    for table, field in ((schema.SHORTEST_LOAD, schema.DESTINATION_GROUP), (schema.DETOUR_LOAD, schema.VIA)):
+        ports = {entry.field(field): entry.members()[0]["port"] for entry in entries(local, table)}
+        assert set(ports) == set(range(1, 9))
+        for via, port in ports.items():
+            (towards,) = [e for e in entries(local, schema.TOWARDS_GROUP) if e.field(schema.VIA) == via]
+            assert port in [member["port"] for member in towards.members()], "the port that the packet would take"
+        assert not entries(wide, table)
+
+
 @pytest.mark.parametrize("names", [(), ("s0-s35",), ("s5",), ("s0-s1",), ("h7",), ("s0:6", "s0:7", "s1:6", "s2")])
-@pytest.mark.parametrize("routing", ["adaptive", "minimal", "random"])
+@pytest.mark.parametrize("routing", ["adaptive", "minimal", "random", "ugal-local", "ugal-global"])
 def test_all_decisions_lead_to_the_right_host(names: tuple[str, ...], routing):
     failures = down(*names)
     report = verify(plan(D1, Policy(routing=routing), failures), D1, failures)
@@ -116,7 +130,7 @@ def channel_of(planned: Plan, topology: Topology, trace: Trace) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(("routing", "channels"), [("adaptive", 3), ("random", 3), ("minimal", 2)])
+@pytest.mark.parametrize(("routing", "channels"), [("adaptive", 3), ("random", 3), ("minimal", 2), ("ugal-local", 3)])
 def test_no_cycle_of_channels(routing, channels: int):
     """The channel dependency graph of all ways, one node a (switch, port, channel), has no cycle."""
     planned = plan(D1, Policy(routing=routing, channels=channels))
@@ -190,6 +204,7 @@ def test_priorities_of_channels():
         ("fat-tree:k=4", Policy(channels=3), "up-down routes, which cannot deadlock"),
         ("dragonfly:p=1,a=2,h=1,g=2", Policy(routing="random"), "no third group"),
         ("dragonfly:p=1,a=8,h=8", Policy(routing="adaptive"), "has 65 groups, adaptive.p4 knows the loads of 64"),
+        ("dragonfly:p=1,a=8,h=8", Policy(routing="ugal-local"), "has 65 groups, ugal.p4 knows the loads of 64"),
     ],
 )
 def test_what_a_topology_does_not_allow(text: str, policy: Policy, words: str):

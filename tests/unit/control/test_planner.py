@@ -59,6 +59,7 @@ PROGRAMS = {
     "adaptive": [
         Policy(routing="adaptive", threshold=9, channels=3), Policy(routing="minimal"), Policy(routing="random")
     ],
+    "ugal": [Policy(routing="ugal-local", threshold=9, channels=3), Policy(routing="ugal-global", channels=3)],
 }  # fmt: skip
 
 
@@ -84,9 +85,10 @@ def test_names_are_those_of_the_p4info(program):
 
 def test_every_name_is_in_a_program():
     constants = {value for name, value in vars(schema).items() if name.isupper() and isinstance(value, str)}
-    assert constants <= names_of("fabric") | names_of("adaptive")
+    assert constants <= names_of("fabric") | names_of("adaptive") | names_of("ugal")
     assert all(".adaptive." in name for name in constants - names_of("fabric"))
-    assert all(".valiant." in name or name == schema.NO_ACTION for name in constants - names_of("adaptive"))
+    switches_choose = names_of("adaptive") | names_of("ugal")
+    assert all(".valiant." in name or name == schema.NO_ACTION for name in constants - switches_choose)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -3,18 +3,25 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
-from detour.experiments.rivals import experiment as rivals
-from detour.experiments.rivals.experiment import RivalRun, RivalTimes
+from detour.experiments.reproduce import RIVALS, Means, reproduce
+from detour.experiments.rivals import htsim
+from detour.experiments.rivals import points as rivals
+from detour.experiments.rivals.archive import keep, points_in
+from detour.experiments.rivals.cells import collect
+from detour.experiments.rivals.experiment import RivalRun, RivalTimes, least_p99, run
 from detour.experiments.rivals.page import write
-from detour.experiments.rivals.tables import goals, tables
+from detour.experiments.rivals.tables import goals, lateness_table, tables
 from detour.experiments.rivals.workloads import RIVAL_PATTERNS, busiest_global_link, draw
+from detour.experiments.store import Store, source_version
 from detour.topo import parse_topology
 
 D1 = parse_topology("dragonfly:p=2,a=4,h=2")
@@ -90,16 +97,16 @@ def messages(scheme: str, p99: float, size: int = 1_000_000, mean: float = 50.0,
 
 
 def test_a_cell_is_the_mean_of_its_draws() -> None:
-    found = rivals.collect([ran("REPS"), ran("REPS", seed=2, throughput_fraction=0.6, steady=False), None])
+    found = collect([ran("REPS"), ran("REPS", seed=2, throughput_fraction=0.6, steady=False), None])
     (cell,) = found.cells
     assert (cell.throughput_fraction, cell.draws, cell.steady, cell.chosen_on) == (0.7, 2, False, True)
     assert cell.spread == pytest.approx(0.1414, abs=1e-4)
-    (other,) = rivals.collect([ran("REPS", topology="D2")]).cells
+    (other,) = collect([ran("REPS", topology="D2")]).cells
     assert not other.chosen_on
 
 
 def test_goals_name_the_cells_where_they_are_missed() -> None:
-    found = rivals.collect(
+    found = collect(
         [
             ran("SprayLERP", throughput_fraction=0.795),
             ran("REPS"),
@@ -120,17 +127,80 @@ def test_goals_name_the_cells_where_they_are_missed() -> None:
 
 
 def test_a_scheme_that_left_messages_unfinished_has_no_tail() -> None:
-    found = rivals.collect([messages("SprayLERP", 70.0), messages("REPS", 10.0, unfinished=3)])
+    found = collect([messages("SprayLERP", 70.0), messages("REPS", 10.0, unfinished=3)])
     assert goals(found)[2].met == 1
 
 
 def test_the_page_holds_all_cells(tmp_path: Path) -> None:
-    found = rivals.collect([ran("SprayLERP"), messages("REPS", 10.0)])
+    found = collect([ran("SprayLERP"), messages("REPS", 10.0)])
     assert [len(table.rows) for table in tables(found)] == [1, 1]
-    write(tmp_path / "rivals.md", found, rivals.usual("quick"))
+    write(tmp_path / "rivals.md", found, rivals.usual("quick"), "detour reproduce rivals --quick --write rivals.md")
     text = (tmp_path / "rivals.md").read_text()
     assert "reproduce rivals --quick --write" in text
+    assert "There are 2 cells on D1" in text
+    assert "No cell has the patterns adv1, permutation, incast, failed-link" in text
+    assert "each of one draw of pairs" in text
     assert "| D1 | unf light |" in text
+
+
+def test_the_links_of_hosts_bound_p99() -> None:
+    """One host takes 8 messages of 1 MB, at 88.16 us each; 92 others have a host each to themselves."""
+    pairs = [(sender, 0) for sender in range(1, 9)] + [(20 + n, 200 + n) for n in range(92)]
+    least = np.sort([88.16 * k for k in range(1, 9)] + [88.16] * 92)
+    assert least_p99(pairs, 1_000_000) == pytest.approx(np.percentile(least, 99) - 20)
+    assert least_p99([(0, 1)], 1000) == 0
+
+
+def test_the_goal_says_what_hosts_links_alone_need() -> None:
+    found = collect([messages("SprayLERP", 70.0, least_p99_us=65.0), messages("TelemetryLERP", 100.0)])
+    assert goals(found)[1].missed == ["D1 unf light 1 MB: 0.70 (links of hosts: 0.65)"]
+
+
+def test_lateness_is_a_distribution() -> None:
+    cells = collect([ran("REPS", late=(0.5, 0.25, 0.25)), ran("REPS", seed=2, late=(1.0,))]).cells
+    assert cells[0].late == [0.75, 0.125, 0.125]
+    table = lateness_table(cells)
+    values = [column.of(table.rows[0]) for column in table.columns]
+    assert values[5:8] == ["0.750", "0.875", "1.000"]
+
+
+def test_kept_runs_are_read_back_and_added_to(tmp_path: Path) -> None:
+    file, store = tmp_path / "runs.xz", tmp_path / "store.jsonl"
+    points = rivals.select(replace(rivals.usual("quick"), patterns=("unf",), sizes=(0,)))
+    with pytest.raises(DetourError, match="no finished runs"):
+        keep(file, store)
+    Store[RivalRun](store, source_version()).add(points[0], ran(points[0].scheme), 1.0)
+    Store[RivalRun](store, "other sources").add(points[2], ran(points[2].scheme), 1.0)
+    assert keep(file, store) == 1
+    store.unlink()
+    Store[RivalRun](store, source_version()).add(points[1], ran(points[1].scheme), 1.0)
+    assert keep(file, store) == 2
+    assert points_in(file, rivals.usual("normal")) == [points[0], points[1]]
+    assert points_in(file, rivals.usual("normal"), ["D2"]) == []
+    found = reproduce(RIVALS, points[:2], Means(archive=file))
+    assert [cell.scheme for cell in found.collected.cells] == [points[0].scheme, points[1].scheme]
+
+
+def test_both_simulators_get_the_same_messages() -> None:
+    lines = htsim.matrix("incast", 1).splitlines()
+    pairs = draw(parse_topology(htsim.BOTH_TOPOLOGY), "incast", None, 1)
+    assert lines[:2] == ["Nodes 128", f"Connections {len(pairs)}"]
+    assert [line.split()[0] for line in lines[2:]] == [f"{a}->{b}" for a, b in pairs]
+    begins = [int(line.split()[4]) for line in lines[2:]]
+    assert set(begins) == set(range(20))
+    printed = "Flow a flowId 2 uecSrc 78 finished at 91.0 total\nFlow b flowId 1 uecSrc 7 finished at 50.5 total"
+    assert htsim.times(printed, {1: 0.5, 2: 1.0}) == {"mean": 70.0, "p50": 70.0, "p99": 89.6}
+
+
+def test_the_page_has_both_simulators(tmp_path: Path) -> None:
+    one = messages("REPS-NSCC", 120.0, topology=htsim.BOTH_TOPOLOGY, pattern="permutation", load=None)
+    found = collect([one, messages("SprayLERP", 70.0)])
+    write(tmp_path / "rivals.md", found, rivals.usual("quick"), "detour")
+    text = (tmp_path / "rivals.md").read_text()
+    known = json.loads(htsim.DATA.read_text())["runs"]
+    (mean,) = [r["mean"] for r in known if (r["pattern"], r["seed"], r["load_balancing"]) == ("permutation", 1, "reps")]
+    assert f"| permutation | REPS-NSCC | 1 | 50.0 | {mean:.1f}" in text
+    assert "There are 1 cells on D1" in text
 
 
 def test_a_run_of_each_kind() -> None:
@@ -138,7 +208,7 @@ def test_a_run_of_each_kind() -> None:
     for pattern, size in (("permutation", 0), ("permutation", 20_000), ("failed-link", 0)):
         what = rivals.RivalSelection((TINY,), (pattern,), (size,), ("SprayLERP",), 1, "quick")
         (point,) = rivals.select(what)
-        found = rivals.run(point)
+        found = run(point)
         assert found.pairs == 6
         assert (found.fct_us is not None) is (size > 0)
         assert (found.recovery_us is not None) is (pattern == "failed-link")

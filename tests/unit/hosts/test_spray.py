@@ -232,3 +232,116 @@ def test_go_back_n_cannot_spray() -> None:
     pair = make_pair()
     with pytest.raises(DetourError, match="only LERP"):
         connect_many(pair.device, [0], [1], transport=Transport.GO_BACK_N, choice=PathChoice.REPS)
+
+
+# -- Spritz ---------------------------------------------------------------------------------------------------
+
+
+def marking(net: Network, sent: Sent, marked: set[int]) -> None:
+    """Data packets with these source ports come with a mark."""
+
+    def keep(host: int, frame: bytes) -> bytes | None:
+        f = decode(through_switches(frame))
+        net.weather.mark = 1.0 if f["kind"] == "data" and f["sport"] in marked else 0.0
+        return sent(host, frame)
+
+    net.filter = keep
+
+
+def test_scout_stays_on_the_shortest_path_that_is_not_marked() -> None:
+    sent = Sent()
+    finish(*begin(Weather(), PathChoice.SCOUTING, keep=sent))
+    late = Counter(sent.sports[PACKETS // 2 :])
+    assert late[0x0001] > 0.9 * sum(late.values())
+    assert len(late) > 1, "every 44 packets another one is drawn"
+
+
+def test_scout_leaves_a_path_after_more_than_eight_marks() -> None:
+    sent = Sent()
+    pair, net = begin(Weather(), PathChoice.SCOUTING)
+    marking(net, sent, {0x0001})
+    finish(pair, net)
+    late = Counter(sent.sports[PACKETS // 2 :])
+    assert late[0x0001] < 0.1 * sum(late.values())
+
+
+def test_spritz_spray_uses_again_what_was_not_marked() -> None:
+    marked = {0x8001, 0x8002, 0x8003, 0x8004, 0x0001}
+    sent = Sent()
+    pair, net = begin(Weather(), PathChoice.RECYCLING)
+    marking(net, sent, marked)
+    finish(pair, net)
+    late = Counter(sent.sports[PACKETS // 2 :])
+    # what is drawn every 44 packets, and instead of what came back with a mark then, may be any
+    assert sum(late[sport] for sport in marked) < 0.15 * sum(late.values())
+
+
+def test_spritz_draws_shortest_paths_by_weight() -> None:
+    """Everything is marked, so that nothing is remembered: 5 to 1 for long messages, 100 to 1 for short ones."""
+    for packets, short_of, least, most in ((PACKETS, 1 << 19, 0.34, 0.49), (500, 1 << 19, 0.88, 0.97)):
+        sent = Sent()
+        pair, net = begin(
+            Weather(mark=1.0),
+            PathChoice.RECYCLING,
+            keep=sent,
+            packets=packets,
+            config=HostConfig(spritz_small_bytes=short_of),
+        )
+        finish(pair, net, packets)
+        counts = Counter(sent.sports)
+        assert least < counts[0x0001] / sum(counts.values()) < most
+
+
+def test_a_spritz_path_that_loses_a_packet_is_forgotten() -> None:
+    """Scout on the shortest path, which loses one packet: others follow, until it has answered again."""
+    lost: list[int] = []
+
+    def loses(f: dict[str, Any], number: int) -> bool:
+        hit = f["kind"] == "data" and f["sport"] == 0x0001 and number > PACKETS // 2 and not lost
+        if hit:
+            lost.append(number)
+        return hit
+
+    stats = finish(*begin(Weather(), PathChoice.SCOUTING, keep=Sent(loses)))
+    assert lost
+    assert stats["retransmitted"] >= 1
+
+
+# -- what connections of a host know together -----------------------------------------------------------------
+
+
+def known(pair: Pair) -> Any:
+    """What the sender's host knows of the receiver's group."""
+    rows = pair.hs.region[pair.qp_a.context.host]
+    (row,) = rows[rows["owner"] > 0]
+    return row
+
+
+def test_what_answers_say_is_kept_for_the_host() -> None:
+    pair, net = begin(Weather())
+    finish(pair, net)
+    row = known(pair)
+    assert row["short_wait"] >= 0
+    assert row["detour_wait"] >= 0, "half of the first packets of a long message take detours"
+    assert 0 < row["short_time"] <= net.now
+
+
+def test_a_short_message_asks_about_detours_where_shortest_paths_are_crowded() -> None:
+    crowded = Weather(queue_of=lambda sport: 100_000 if sport < 0x8000 else 0)
+    pair, net = begin(crowded, packets=30)
+    assert finish(pair, net, 30)["ptms"] == 1
+    assert net.run(lambda: known(pair)["detour_wait"] == 0), "the PTR comes after the last ACK"
+    idle, net = begin(Weather(), packets=30)
+    assert finish(idle, net, 30)["ptms"] == 0
+
+
+@pytest.mark.parametrize("age", [0, 200 * US])
+def test_a_new_connection_begins_with_what_others_know(age: int) -> None:
+    sent = Sent()
+    pair, net = begin(Weather(), packets=30, keep=sent)
+    row = pair.hs.region[pair.qp_a.context.host, (int(pair.hs.qp[pair.qp_a.index]["peer_hi"]) >> 32) & 0x3F]
+    row["owner"] = ((int(pair.hs.qp[pair.qp_a.index]["peer_hi"]) >> 32) & 0xFFFF) + 1
+    row["short_wait"], row["short_time"], row["detour_wait"], row["detour_time"] = 10**9, 0, 0, -age
+    finish(pair, net, 30)
+    detours = sum(sport >= 0x8000 for sport in sent.sports)
+    assert (5 < detours < 25) if age == 0 else detours == 0

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is run when schemes that choose paths are compared: topologies, patterns, sizes of messages, schemes, draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from detour.base.dataplane import PACKET_BYTES
+from detour.base.errors import DetourError
+from detour.base.times import US
+from detour.experiments.measure import RunTimes
+from detour.experiments.nonshortest.experiment import find_topology
+from detour.experiments.nonshortest.workloads import ceiling
+from detour.experiments.rivals.workloads import EVENTS, LOADED, LOADS, RIVAL_PATTERNS, Load, draw
+from detour.experiments.steady import draws_of
+from detour.fabric.footings.virtual.scheme import (
+    BENCHMARK_DCTCP,
+    RIVAL_SCHEMES,
+    SPRAY_LERP,
+    TELEMETRY_LERP,
+    LinkSettings,
+    scheme,
+)
+from detour.topo import Topology
+
+COMPARED = (SPRAY_LERP.name, TELEMETRY_LERP.name, BENCHMARK_DCTCP.name, *(rival.name for rival in RIVAL_SCHEMES))
+SIZES = (0, 64_000, 1_000_000, 100_000_000)
+"""bytes of a message; 0: connections that send without end"""
+HOLD_OUT = ("dragonfly:p=2,a=8,h=4", "dragonfly:p=4,a=4,h=2")
+"""topologies on which nothing was chosen"""
+_QUICK_SCHEMES = (SPRAY_LERP.name, TELEMETRY_LERP.name, BENCHMARK_DCTCP.name, "LERP-shortest", "REPS", "Spritz-Spray")
+_QUICK_PATTERNS = ("unf", "adv1", "permutation", "incast", "failed-link")
+_ENDLESS_US = {"quick": 1_500, "normal": 1_500, "full": 6_000}
+EVENT_US, AFTER_US, AFTERWARDS_STEP_PS = 400, 1_600, 1 * US
+"""a link breaks then; for so long it is watched what becomes of it, and how often"""
+_LARGER = 0.4
+_HOPS_A_SECOND = 700_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class RivalPoint(RunTimes):
+    """One run of one scheme with one draw of pairs. `message_bytes` 0: endless connections."""
+
+    topology: str
+    pattern: str
+    load: Load | None
+    message_bytes: int
+    scheme: str
+    seed: int
+    experiment: Literal["rivals"] = "rivals"
+
+
+@dataclass(frozen=True)
+class RivalSelection:
+    """What to run: all combinations that there are. `draws`: of pairs."""
+
+    topologies: Sequence[str]
+    patterns: Sequence[str]
+    sizes: Sequence[int]
+    schemes: Sequence[str]
+    draws: int
+    extent: str
+
+
+def usual(extent: str) -> RivalSelection:
+    """`quick`: D1, six schemes, one draw, and no other run than those that `normal` has as well; `normal`: D1 and the
+    two Dragonflies on which nothing was chosen, all patterns and schemes, five draws; `full`: D2, D3 and messages of
+    100 MB besides, and longer runs."""
+    if extent == "quick":
+        return RivalSelection(("D1",), _QUICK_PATTERNS, SIZES[:3], _QUICK_SCHEMES, 1, extent)
+    topologies = ("D1", *HOLD_OUT) if extent == "normal" else ("D1", "D2", "D3", *HOLD_OUT)
+    sizes = SIZES if extent == "full" else SIZES[:3]
+    return RivalSelection(topologies, RIVAL_PATTERNS, sizes, COMPARED, draws_of(extent), extent)
+
+
+def select(what: RivalSelection) -> list[RivalPoint]:
+    """The points, checked before anything runs.
+
+    Raises:
+        DetourError: no such topology, pattern, size or scheme.
+    """
+    points = []
+    for size in what.sizes:
+        if size and not 1 <= size <= 1 << 36:
+            raise DetourError(f"a message of {size} bytes; 1 to 2**36 are possible, or 0 for connections without end")
+    for name in what.topologies:
+        called, topology = find_topology(name)
+        for pattern in what.patterns:
+            for load in _loads(pattern, what.extent):
+                draw(topology, pattern, load, 1)
+                for size in _sizes(pattern, what.sizes):
+                    first = RivalPoint(
+                        virtual_us=_time(topology, what.extent),
+                        tolerance=0.02,
+                        topology=called,
+                        pattern=pattern,
+                        load=load,
+                        message_bytes=size,
+                        scheme="",
+                        seed=1,
+                    )
+                    points += [
+                        replace(first, scheme=scheme(one).name, seed=1 + number)
+                        for one in what.schemes
+                        for number in range(what.draws)
+                    ]
+    return points
+
+
+def _loads(pattern: str, extent: str) -> Sequence[Load | None]:
+    if pattern not in LOADED:
+        return (None,)
+    return ("light",) if extent == "quick" else LOADS
+
+
+def _sizes(pattern: str, sizes: Sequence[int]) -> list[int]:
+    """Events are watched with endless connections; an incast and an exchange have an end."""
+    if pattern in EVENTS:
+        return [0]
+    return [size for size in sizes if size or pattern not in ("incast", "all-to-all")]
+
+
+def _time(topology: Topology, extent: str) -> int:
+    """Virtual time of endless connections, us: less on larger fabrics."""
+    return round(max(600, _ENDLESS_US[extent] * min(1.0, (72 / len(topology.hosts)) ** _LARGER)))
+
+
+def seconds(point: RivalPoint) -> float:
+    """Roughly what a point costs on one core."""
+    topology = find_topology(point.topology)[1]
+    pairs = draw(topology, point.pattern, point.load, point.seed)
+    gbps = ceiling(topology, pairs).gbps(LinkSettings().rate_bps) * 0.7
+    packets = gbps * point.virtual_us * 1e3 / 8 / PACKET_BYTES
+    if point.message_bytes:
+        packets = len(pairs) * point.message_bytes / 1000 * 1.1
+    elif point.pattern in EVENTS:
+        packets = gbps * (EVENT_US + AFTER_US) * 1e3 / 8 / PACKET_BYTES
+    return 4.0 + len(topology.switches) / 50 + packets * 10 / _HOPS_A_SECOND

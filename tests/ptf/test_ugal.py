@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ugal.p4: the first switch compares the queue of the shortest path with twice that of one random detour.
+
+Where loads matter the engine alone is tested, with loads written over P4Runtime.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.ptf.base_test import Switch, send_packet, verify_packets
+from tests.ptf.test_adaptive import ALL, DESTINATION, DIRECT, HOST_PORT, PORTS, decisions, group, packet
+
+LOCAL, GLOBAL = "ugal_local", "ugal_global"
+
+
+def prepared(switch: Switch, rule: str, t: int = 0, usable: int = ALL) -> Switch:
+    """As for adaptive.p4, and what the rule of local queues looks at."""
+    group(switch, mode=(rule, {"usable": usable, "t": t}))
+    ways = {DESTINATION: DIRECT, **PORTS}
+    for number, port in ways.items():
+        key = {"destination_group": number}
+        switch.insert("shortest_load", key, action=("read_direct", {"port": port}))
+        switch.insert("detour_load", {"meta.via": number}, action=("read_around", {"port": port}))
+    return switch
+
+
+def load(switch: Switch, rule: str, direct: int, around: int) -> None:
+    """What waits on the shortest path, and on all detours."""
+    ways = {DESTINATION: DIRECT, **PORTS}
+    for number, port in ways.items():
+        value = direct if number == DESTINATION else around
+        name, index = ("port_load", port) if rule == LOCAL else ("group_load", number)
+        switch.client.modify(switch.schema.register(name, index, value))
+
+
+def chosen(switch: Switch, count: int = 60) -> tuple[int, int]:
+    """Sends so many packets; how often the shortest path and detours were chosen."""
+    before = decisions(switch)
+    for _ in range(count):
+        send_packet(switch, HOST_PORT, packet())
+        switch.barrier()
+    after = decisions(switch)
+    for port in (DIRECT, *PORTS.values()):
+        switch.waiting(port)
+    return after[0] - before[0], after[1] - before[1]
+
+
+def test_without_queues_packets_take_the_shortest_path(ugal: Switch) -> None:
+    prepared(ugal, LOCAL)
+    for sport in (7, 0x8007):
+        send_packet(ugal, HOST_PORT, packet(sport=sport))
+        verify_packets(ugal, packet(sport=sport, hlim=63), [DIRECT])
+    assert decisions(ugal) == (2, 0)
+
+
+def test_the_default_is_minimal(ugal: Switch) -> None:
+    group(ugal)
+    send_packet(ugal, HOST_PORT, packet())
+    verify_packets(ugal, packet(hlim=63), [DIRECT])
+
+
+@pytest.mark.parametrize("rule", [LOCAL, GLOBAL])
+def test_a_detour_is_worth_twice_its_queue(ugal_engine: Switch, rule: str) -> None:
+    prepared(ugal_engine, rule)
+    load(ugal_engine, rule, direct=20, around=10)
+    assert chosen(ugal_engine) == (60, 0)
+    load(ugal_engine, rule, direct=21, around=10)
+    assert chosen(ugal_engine) == (0, 60)
+
+
+@pytest.mark.parametrize("rule", [LOCAL, GLOBAL])
+def test_t_is_in_favour_of_the_shortest_path(ugal_engine: Switch, rule: str) -> None:
+    prepared(ugal_engine, rule, t=5)
+    load(ugal_engine, rule, direct=25, around=10)
+    assert chosen(ugal_engine, 5) == (5, 0)
+    load(ugal_engine, rule, direct=26, around=10)
+    assert chosen(ugal_engine, 5) == (0, 5)
+
+
+def test_groups_are_equally_likely(ugal_engine: Switch) -> None:
+    prepared(ugal_engine, LOCAL)
+    load(ugal_engine, LOCAL, direct=100, around=0)
+    for _ in range(160):
+        send_packet(ugal_engine, HOST_PORT, packet())
+        ugal_engine.barrier()
+    seen = {via: len(ugal_engine.waiting(port)) for via, port in PORTS.items()}
+    assert sum(seen.values()) == 160
+    # 40 are expected; fewer than 15 or more than 65 would be less than one in a hundred thousand.
+    assert all(15 <= count <= 65 for count in seen.values()), seen
+
+
+def test_a_link_that_is_not_usable_is_no_detour(ugal_engine: Switch) -> None:
+    """One of four groups can be gone by: the others' packets take the shortest path."""
+    prepared(ugal_engine, LOCAL, usable=1 << 2 | 1 << DESTINATION)
+    load(ugal_engine, LOCAL, direct=100, around=0)
+    shortest, detours = chosen(ugal_engine, 80)
+    assert shortest + detours == 80
+    assert 5 <= detours <= 40
+
+
+def test_other_switches_of_the_source_group_follow(ugal: Switch) -> None:
+    prepared(ugal, LOCAL)
+    send_packet(ugal, 2, packet(via=3))
+    verify_packets(ugal, packet(via=3, hlim=63), [PORTS[3]])
+    assert decisions(ugal) == (0, 0)
