@@ -28,6 +28,8 @@ def set_buffers(wiring: Wiring, device_id: int, buffers: Buffers) -> None:
     if any(memory.row("ports", wiring.port_index(port))["waiting"] for port in ports):
         raise DetourError(f"switch {switch.name}: packet memory can only change while no packets wait")
     row = memory.row("switches", switch.index)
+    if buffers.lossless and row["piped"]:
+        raise DetourError(f"switch {switch.name}: its pipeline takes time, so it cannot have lossless classes")
     row["shared_bytes"] = buffers.shared_bytes(len(ports))
     row["buffer_bytes"] = buffers.total_bytes
     row["alpha"] = round(buffers.alpha * layout.ALPHA_ONE)

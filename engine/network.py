@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from detour.base.arrays import Int64Array
+from detour.base.arrays import Int64Array, UInt8Array
 from detour.base.errors import DetourError
 from detour.base.native import notice
-from detour.engine import division, lossless, phv, sockets, stats
+from detour.engine import division, lossless, phv, sockets, stats, traffic_manager
 from detour.engine.buffers import Buffers
 from detour.engine.capture import Capture
 from detour.engine.clock import Clock, RealTime, Virtual
@@ -28,8 +29,10 @@ from detour.engine.loop.layout import MAX_TIME, SCRATCH_BYTES, TO_SINK, UP_DIGES
 from detour.engine.loop.memory import Memory
 from detour.engine.records import Record
 from detour.engine.runner import Runner
+from detour.engine.traffic_manager import PipelineSpeed, QueueSettings, QueueState
 from detour.engine.upcalls import Upcalls
-from detour.engine.wiring import Faults, Port, Wiring
+from detour.engine.wiring import Faults, Port, SwitchRecord, Wiring
+from detour.hosts.stacks import HostStack
 
 T = TypeVar("T")
 
@@ -44,6 +47,16 @@ SinkCallback = Callable[[bytes, int], None]
 
 MakeCapture = Callable[[Callable[[int], str]], Capture]
 """called with what names the loop's ports, `<switch name>-<port>`"""
+
+
+class TracePlace(NamedTuple):
+    """Switches to be traced, and the memory of frames: `slots` places of `pool_stride` bytes from `pool_bytes` on."""
+
+    switches: list[SwitchRecord]
+    pool_bytes: int
+    pool_stride: int
+    slots: int
+
 
 _FUNCTIONS = ("parse", "ingress", "egress", "deparse", "preserve", "digest", "prefetch")
 _FLUSH_S = 5.0
@@ -96,8 +109,12 @@ class Network:
         self._wiring = Wiring(self._memory, seed, self.tick_ps)
         self._upcalls = Upcalls(inline=self._virtual)
         self._runner = Runner(self._memory, self.hosts, self.clock, self._take_logs)
+        self.told = 0
+        """packet-ins and digests that controllers were told of so far"""
         self._outside: list[sockets.Attachment] = []
         self._capture: Capture | None = None
+        self._stacks: list[HostStack] = []
+        """kept because the loop has their addresses"""
 
     # -- building ---------------------------------------------------------------------------------------
 
@@ -151,6 +168,26 @@ class Network:
             if port[0] == device_id:
                 state.set_port_state(port[1], bool(self._memory.row("channels", cable.out_channel)["up"]))
 
+    def set_functions(self, switch: int, program: Any) -> None:
+        """Lets packets run through another compilation of the program that the switch has: with tracing, or without.
+        Their headers stay where they are."""
+
+        def change() -> None:
+            row = self._memory.row("switches", self._wiring.switch(switch).index)
+            for name in _FUNCTIONS:
+                row[name] = getattr(program, f"{name}_addr")
+
+        self.call(change)
+
+    def trace_place(self, device_ids: Sequence[int] | None = None) -> TracePlace:
+        """What a recorder needs to know: the switches with these device ids (None: all) that have a program, and where
+        the frames of packets are."""
+        chosen = self._wiring.switches if device_ids is None else device_ids
+        switches = [self._wiring.switch(each) for each in chosen]
+        g = self._memory.g
+        with_program = [each for each in switches if each.program is not None]
+        return TracePlace(with_program, int(g["bytes"]), int(g["byte_stride"]), int(g["capacity"]))
+
     def state(self, switch: int) -> Any:
         """The `SwitchState` of a switch; None before it has a program."""
         return self._wiring.switch(switch).state
@@ -164,6 +201,23 @@ class Network:
         if not 0 <= host < len(self.hosts.host):
             raise DetourError(f"there is no host {host}; the arrays hold {len(self.hosts.host)}")
         self.call(lambda: self._wiring.attach_host(port, host, rate_bps, delay_ps, queue_packets))
+
+    def attach_stack(
+        self, port: Port, stack: HostStack, host: int, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64
+    ) -> None:
+        """A cable to host `host` of another stack than the transports, for instance `hosts.ip` (`hosts.stacks`)."""
+        limit = int(self._memory.g["frame_bytes"])
+        if not 0 <= host < stack.hosts:
+            raise DetourError(f"there is no host {host}; the stack has {stack.hosts}")
+        if stack.frame_bytes > limit:
+            raise DetourError(f"the stack's frames have {stack.frame_bytes} bytes, those of the network {limit}")
+
+        def attach() -> int:
+            return self._wiring.attach_stack(port, stack.record.ctypes.data, host, rate_bps, delay_ps, queue_packets)
+
+        nic = self.call(attach)
+        self._stacks.append(stack)
+        stack.attached(host, self.call, lambda: self._kick(nic), lambda: self.now_ps)
 
     def attach_unix(
         self,
@@ -187,8 +241,27 @@ class Network:
         name, a TAP device is made and lives as long as the network."""
         self._attach_outside(port, lambda: sockets.open_interface(name), rate_bps, delay_ps, queue_packets)
 
+    def attach_linux_host(
+        self, port: Port, attachment: sockets.Attachment, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64
+    ) -> None:
+        """A cable to a host whose interface has been opened (`sockets.open_tap` and the like) and belongs to the
+        network from now on. Its `longest` frame must be known. Frames take time on the cable in both directions."""
+        room = int(self._memory.g["frame_bytes"])
+        if not 0 < attachment.longest <= room:
+            attachment.close()
+            raise DetourError(
+                f"{attachment.name}: frames of up to {attachment.longest} bytes; there is room for {room}"
+            )
+        self._attach_outside(port, lambda: attachment, rate_bps, delay_ps, queue_packets, both=True)
+
     def _attach_outside(
-        self, port: Port, opened: Callable[[], sockets.Attachment], rate: int, delay: int, queue: int
+        self,
+        port: Port,
+        opened: Callable[[], sockets.Attachment],
+        rate: int,
+        delay: int,
+        queue: int,
+        both: bool = False,
     ) -> None:
         if self._virtual:
             raise DetourError(f"port {port[1]}: sockets and interfaces need real time, this network is virtual")
@@ -197,10 +270,28 @@ class Network:
             self._wiring.check_free(port)
             attachment = opened()
             self._outside.append(attachment)
-            index = self._wiring.attach_outside(port, attachment, rate, delay, queue)
+            index = self._wiring.attach_outside(port, attachment, rate, delay, queue, both=both)
             sockets.watch(self._runner.epoll, attachment.fd, index)
+            self._tell_selectors(port, True)
 
         self.call(attach)
+
+    def detach_interface(self, port: Port) -> None:
+        """Takes an interface or a socket from its port; then another one may be attached there."""
+
+        def detach() -> None:
+            fd = self._wiring.detach_outside(port)
+            attachment = next(each for each in self._outside if each.fd == fd)
+            self._outside.remove(attachment)
+            attachment.close()  # the epoll forgets it by itself
+            self._tell_selectors(port, False)
+
+        self.call(detach)
+
+    def _tell_selectors(self, port: Port, up: bool) -> None:
+        state = self._wiring.switch(port[0]).state
+        if state is not None:
+            state.set_port_state(port[1], up)
 
     def attach_sink(
         self, port: Port, callback: SinkCallback, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64
@@ -246,6 +337,20 @@ class Network:
         self._upcalls.flush(_FLUSH_S)
         return self.now_ps
 
+    def run_to_event(self, until_ps: int) -> int:
+        """Virtual time: executes the loop until a controller is told of a packet-in or a digest, at the latest until
+        `until_ps`; returns the loop time, which is that of the event. What is done before the next call happens then.
+
+        Raises:
+            DetourError: the network is not virtual.
+        """
+        if not self._virtual:
+            raise DetourError("only in virtual time can a network stand still at an event; this one is in real time")
+        before = self.told
+        self._divide()
+        self._runner.run_until(until_ps, lambda: self.told != before)
+        return self.now_ps
+
     def _divide(self) -> None:
         """Divides the fabric into nodes if that is possible and changes nothing but the speed."""
         size = len(self._wiring.switches), len(self._wiring.cables)
@@ -270,6 +375,11 @@ class Network:
     def now_ps(self) -> int:
         """Loop time."""
         return self._runner.now_ps()
+
+    @property
+    def virtual(self) -> bool:
+        """Whether time is virtual."""
+        return self._virtual
 
     @property
     def lag_ps(self) -> int:
@@ -304,6 +414,28 @@ class Network:
         if not self.call(put):
             raise DetourError(f"the packet pool is empty ({int(self._memory.g['capacity'])} packets)")
 
+    def inject_many(self, port: Port, times_ps: Int64Array, frames: UInt8Array, sizes: Int64Array | None = None) -> int:
+        """Lets frames arrive on a switch port: row i of `frames` at `times_ps[i]` (rising; what is over is now).
+
+        `sizes`: bytes on the wire, where only the beginning of a frame is stored (default: the rows' length). Returns
+        how many were taken: fewer when the packet pool is full. Much faster than as many `inject`."""
+        count, stored = frames.shape
+        wire = np.full(count, stored, np.int64) if sizes is None else np.ascontiguousarray(sizes, np.int64)
+        if len(times_ps) != count or len(wire) != count or stored < 1:
+            raise DetourError(f"{count} frames of {stored} bytes, {len(times_ps)} times and {len(wire)} sizes")
+        if stored > int(self._memory.g["frame_bytes"]) or (count and int(wire.min()) < 1):
+            raise DetourError(f"frames of {stored} bytes; 1 to {int(self._memory.g['frame_bytes'])} can be stored")
+        if count and bool((np.diff(times_ps) < 0).any()):
+            raise DetourError("the times of frames do not rise")
+        data = np.ascontiguousarray(frames, np.uint8)
+
+        def put() -> int:
+            at = np.maximum(np.ascontiguousarray(times_ps, np.int64), int(self._memory.g["now"]))
+            index = self._wiring.port_index(port)
+            return int(entry.put_frames(self._memory.globals, self._wiring.inject_channel, index, at, wire, data))
+
+        return self.call(put)
+
     def packet_out(self, switch: int, frame: bytes) -> None:
         """A frame from the controller enters at the CPU port, controller header first, as in simple_switch_grpc."""
         found = self._wiring.switch(switch)
@@ -331,10 +463,14 @@ class Network:
             if handler is None:
                 self._upcalls.handlers.pop(key, None)
             else:
-                self._upcalls.handlers[key] = handler
+                self._upcalls.handlers[key] = partial(self._tell, handler)
             self._memory.row("switches", switch)[flag] = int(handler is not None)
 
         self.call(change)
+
+    def _tell(self, handler: Callable[[Record], None], record: Record) -> None:
+        self.told += 1
+        handler(record)
 
     # -- replication ------------------------------------------------------------------------------------
 
@@ -352,6 +488,11 @@ class Network:
     def clear_replication(self, switch: int) -> None:
         """Deletes all groups and sessions of a switch."""
         self._replicate(switch, lambda pre: pre.clear())
+
+    def replication(self, switch: int) -> tuple[dict[int, tuple[Port, ...]], dict[int, tuple[Port, ...]]]:
+        """What a switch's multicast groups and its clone sessions replicate to."""
+        pre = self._wiring.switch(switch).replication
+        return dict(pre.groups), {number: session.replicas for number, session in pre.sessions.items()}
 
     def _replicate(self, device_id: int, change: Callable[[Any], None]) -> None:
         def apply() -> None:
@@ -382,8 +523,8 @@ class Network:
         for entity in lossless.link_changed(self._wiring, port, up):
             entry.schedule(self._memory.globals, entity, self.now_ps)
         for end in (port, cable.far):
-            if end is not None and (state := self._wiring.switch(end[0]).state) is not None:
-                state.set_port_state(end[1], up)
+            if end is not None:
+                self._tell_selectors(end, up)
 
     def set_faults(
         self,
@@ -418,25 +559,47 @@ class Network:
         packets: int | None = None,
         bytes_limit: int | None = None,
         rate_pps: int | None = None,
+        rate_bps: int | None = None,
+        quantum: int | None = None,
         priority: int | None = None,
     ) -> None:
-        """Depth in packets and in bytes (0: no limit in bytes) and BMv2's packets a second (0: no limit) of a
-        port's queues, or of the one of a priority (the highest number goes first)."""
-        changes = {"limit_packets": packets, "limit_bytes": bytes_limit}
-        if rate_pps is not None:
-            changes["interval_ps"] = 0 if rate_pps == 0 else 10**12 // rate_pps
-        if any(value is not None and value < 0 for value in changes.values()):
-            raise DetourError(f"port {port[1]}: a queue's limits cannot be negative")
+        """Depth in packets and in bytes (0: no limit in bytes), rate in BMv2's packets a second and in bits a second
+        (0: no limit), and quantum of deficit round robin in bytes (0: strict priority, the highest number goes first)
+        of a port's queues, or of the one of a priority."""
+        given = {
+            "packets": packets,
+            "bytes_limit": bytes_limit,
+            "rate_pps": rate_pps,
+            "rate_bps": rate_bps,
+            "quantum": quantum,
+        }
+        changes = {name: value for name, value in given.items() if value is not None}
+        self.call(lambda: traffic_manager.set_queue(self._wiring, port, priority, changes))
 
-        def change() -> None:
-            for row in self._wiring.queue_rows(port, priority):
-                for field, value in changes.items():
-                    if value is not None:
-                        row[field] = value
-            paced = any(row["interval_ps"] for row in self._wiring.queue_rows(port, None))
-            self._memory.row("ports", self._wiring.port_index(port))["paced"] = int(paced)
+    def queue_settings(self, port: Port, priority: int = 0) -> QueueSettings:
+        """What a queue is set to."""
+        return self.call(lambda: traffic_manager.queue_settings(self._wiring, port, priority))
 
-        self.call(change)
+    def queue_states(self, port: Port) -> list[QueueState]:
+        """What a port's queues hold now and have dropped, by priority."""
+        return self.call(lambda: traffic_manager.queue_states(self._wiring, port))
+
+    def set_pipeline_speed(self, switch: int, speed: PipelineSpeed) -> None:
+        """How much time a switch's pipeline takes; without, packets are in their output queue as they arrive."""
+        self.call(lambda: traffic_manager.set_speed(self._wiring, switch, speed))
+
+    def pipeline_speed(self, switch: int) -> PipelineSpeed:
+        """How much time a switch's pipeline takes."""
+        return self.call(lambda: traffic_manager.speed_of(self._wiring, switch))
+
+    def ports(self, switch: int) -> list[int]:
+        """The numbers of a switch's ports that something is attached to, in the order in which that was done."""
+        return [number for _, number in self._wiring.switch(switch).ports]
+
+    def rate_bps(self, port: Port) -> int:
+        """The rate of the cable out of the port, 0: unlimited."""
+        self._wiring.port_index(port)
+        return int(self._memory.row("channels", self._wiring.cables[port].out_channel)["rate_bps"])
 
     def set_rate(self, port: Port, rate_bps: int) -> None:
         """Changes the rate of the cable out of the port (0: unlimited), from the next frame on."""
@@ -482,6 +645,10 @@ class Network:
     def host_stats(self) -> dict[str, Any]:
         """NumPy arrays, one element a native host that is attached: `host`, `rx_packets`, `rx_bytes`, ..."""
         return {"time_ps": self.now_ps} | stats.host_stats(self._memory)
+
+    def link_drops(self) -> int:
+        """Frames that were lost on any cable, in either direction."""
+        return stats.link_drops(self._memory)
 
     def buffer_stats(self, switch: int) -> dict[str, int]:
         """A switch's packet memory: `buffer_bytes`, `buffer_used`, `buffer_peak`, `buffer_drops`, `headroom_drops`,
@@ -551,11 +718,15 @@ class Network:
         def kick() -> None:
             if host not in self._wiring.nics:
                 raise DetourError(f"host {host} is not attached to a port")
-            row = self._memory.row("nics", self._wiring.nics[host])
-            at = max(self.now_ps, int(row["busy_until"]))
-            entry.schedule(self._memory.globals, int(row["entity"]), at)
+            self._kick(self._wiring.nics[host])
 
         self.call(kick)
+
+    def _kick(self, nic: int) -> None:
+        """In the loop's thread."""
+        row = self._memory.row("nics", nic)
+        at = max(self.now_ps, int(row["busy_until"]))
+        entry.schedule(self._memory.globals, int(row["entity"]), at)
 
     def __enter__(self) -> Network:
         return self

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.engine.loop import layout
+from detour.engine.loop import entry, layout
 from detour.engine.loop.memory import Memory
 from detour.engine.pre import Replication
 from detour.engine.sockets import Attachment
@@ -205,6 +205,13 @@ class Wiring:
         """A cable to a native host."""
         if host in self.nics:
             raise DetourError(f"host {host} is attached to a port already")
+        self.nics[host] = self._attach_nic(port, host, 0, rate_bps, delay_ps, queue_packets)
+
+    def attach_stack(self, port: Port, stack: int, host: int, rate_bps: int, delay_ps: int, queue_packets: int) -> int:
+        """A cable to a host of another stack, whose record is at that address; returns the index of its NIC."""
+        return self._attach_nic(port, host, stack, rate_bps, delay_ps, queue_packets)
+
+    def _attach_nic(self, port: Port, host: int, stack: int, rate_bps: int, delay_ps: int, queue_packets: int) -> int:
         memory = self.memory
         index = self.attach(port, layout.TO_HOST, rate_bps, delay_ps, queue_packets)
         down = self.cables[port].out_channel
@@ -217,16 +224,21 @@ class Wiring:
             channel=up,
             entity=memory.add_entity(layout.ON_NIC, number),
             timer=memory.add_entity(layout.ON_TIMER, number),
+            stack=stack,
         )
-        self.nics[host] = number
         self.cables[port] = Cable(down, up)
+        return number
 
-    def attach_outside(self, port: Port, outside: Attachment, rate_bps: int, delay_ps: int, queue_packets: int) -> int:
-        """A cable to a socket or interface; returns the index of its row in `ios`."""
+    def attach_outside(
+        self, port: Port, outside: Attachment, rate_bps: int, delay_ps: int, queue_packets: int, *, both: bool = False
+    ) -> int:
+        """A cable to a socket or interface; returns the index of its row in `ios`. `both`: what comes in takes its time
+        on it as well, for there is a host at its other end and no switch that has taken it already."""
         memory = self.memory
         index = self.attach(port, layout.TO_IO, rate_bps, delay_ps, queue_packets)
         out = self.cables[port].out_channel
-        into = self.add_channel(layout.TO_INGRESS, index)
+        terms = (rate_bps, delay_ps) if both else (0, 0)
+        into = self.add_channel(layout.TO_INGRESS, index, *terms)
         number = memory.add(
             "ios",
             fd=outside.fd,
@@ -238,11 +250,33 @@ class Wiring:
             address=outside.peer.ctypes.data if outside.peer.size else 0,
             address_length=outside.peer.size,
             message=memory.add_message(),
+            longest=outside.longest,
         )
         memory.row("channels", out)["index"] = number
         memory.g["ios_count"] = number + 1
         self.cables[port] = Cable(out, into)
         return number
+
+    def detach_outside(self, port: Port) -> int:
+        """Takes a socket or interface from its port, which then is none any more; returns the descriptor.
+
+        What waits for the port is dropped. Its row stays, for packets that are under way to it."""
+        memory, index = self.memory, self.port_index(port)
+        cable = self.cables[port]
+        out = memory.row("channels", cable.out_channel)
+        if out["kind"] != layout.TO_IO:
+            raise DetourError(f"port {port[1]} is not attached to an interface or a socket")
+        for channel in (cable.out_channel, cable.in_channel):
+            entry.cut_channel(memory.globals, channel)
+        io = memory.row("ios", int(out["index"]))
+        fd = int(io["fd"])
+        io["fd"] = -1  # frames that wait for the socket are dropped when they are tried again
+        out["kind"] = layout.TO_NOWHERE
+        switch = self.switch(port[0])
+        memory.set_port_index(switch.index, port[1], -1)
+        switch.ports.remove(port)
+        del self.cables[port], self.names[index]
+        return fd
 
     # -- limits and faults ------------------------------------------------------------------------------
 

@@ -146,6 +146,8 @@ def _prefetch_third(g: Any, hs: Any, index: int, end: int) -> None:
     elif channel.kind == TO_HOST:
         nic = nic_at(g.nics, channel.index)
         prefetch(g.entities + channel_at(g.channels, nic.channel).entity * _ENTITY)
+        if nic.stack != 0:
+            return
         prefetch_lines(host_address(hs, nic.host), HOST_BYTES)
         qp = qp_of(hs, pool.address(g, channel.head))
         if qp >= 0:
@@ -159,7 +161,10 @@ def _prefetch_fourth(g: Any, hs: Any, index: int, end: int) -> None:
     if channel.kind == TO_PORT:
         _prefetch_outputs(g, port_at(g.ports, channel.index).switch, end)
     elif channel.kind == TO_HOST:
-        prefetch_answers(hs, nic_at(g.nics, channel.index).host)
+        nic = nic_at(g.nics, channel.index)
+        if nic.stack != 0:
+            return
+        prefetch_answers(hs, nic.host)
         qp = qp_of(hs, pool.address(g, channel.head))
         if qp >= 0:
             prefetch_flight(hs, qp)

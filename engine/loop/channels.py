@@ -13,7 +13,7 @@ import numpy as np
 
 from detour.engine.loop import heap, pool
 from detour.engine.loop.jit import inner
-from detour.engine.loop.layout import CLASS_PFC, TO_CPU, TO_IO, TO_SINK, UNLIMITED_PS, UP_PACKET_IN, UP_SINK
+from detour.engine.loop.layout import CLASS_PFC, TO_CPU, TO_INGRESS, TO_IO, TO_SINK, UNLIMITED_PS, UP_PACKET_IN, UP_SINK
 from detour.engine.loop.native import channel_at, load8, port_at, slot_at, store8, switch_at
 from detour.engine.loop.outside import send_frame
 from detour.engine.loop.up import tell
@@ -151,9 +151,15 @@ def _set_out(g: Any, index: int, slot: int, arrival: int) -> None:
         append(g, index, slot, arrival)
 
 
-@inner()
+@inner(forceinline=True)
 def send(g: Any, index: int, slot: int) -> int:
-    """Sends a frame now and returns when the sender is free again. The frame arrives a delay after that.
+    """Sends a frame now and returns when the sender is free again. The frame arrives a delay after that."""
+    return send_at(g, index, slot, g.now)
+
+
+@inner()
+def send_at(g: Any, index: int, slot: int, begin: int) -> int:
+    """The same with a frame that begins to leave now or later, after those before it.
 
     PFC frames are spared injected faults: senders repeat them, which `pfc` leaves out."""
     channel = channel_at(g.channels, index)
@@ -163,15 +169,15 @@ def send(g: Any, index: int, slot: int) -> int:
     channel.bytes += slot_at(g.slots, slot).wire
     if channel.rate_bps != 0:
         channel.busy_ps += busy
-    arrival = g.now + busy + channel.delay_ps
+    arrival = begin + busy + channel.delay_ps
     if channel.up == 0:
         channel.cut += 1
         pool.give_back(g, slot)
-    elif channel.faulty == 0 or slot_at(g.slots, slot).port == CLASS_PFC:
+    elif channel.faulty == 0 or (slot_at(g.slots, slot).port == CLASS_PFC and channel.kind != TO_INGRESS):
         _set_out(g, index, slot, arrival)
     elif _mishap(g, index, slot, arrival):
         _set_out(g, index, slot, arrival + _lateness(channel))
-    return g.now + busy
+    return begin + busy
 
 
 @inner()

@@ -21,6 +21,7 @@ from detour.engine.loop import ahead, channels, heap, nic, outside, pool, switch
 from detour.engine.loop.jit import entry, inner
 from detour.engine.loop.layout import (
     BUDGET,
+    CARD_RING,
     DRAIN,
     INBOX,
     MAX_TIME,
@@ -44,6 +45,8 @@ _NO_CLASS = np.int64(0)
 _ONLY = np.int64(0)
 """The one node of a fabric that is not divided."""
 
+_HELD, _WATCHED = np.int64(1), np.int64(0)
+
 _BATCH = 128
 """Events between two looks at what else there is to do."""
 
@@ -56,6 +59,9 @@ _LOG_NS = 1_000_000
 
 _CAPTURE_NS = 50_000_000
 """How long captured frames may wait: nobody is in a hurry for them, and Python costs time."""
+
+_HOLD_NS = 1_000_000
+"""How long a socket may be held: what it sent may have been cut off, and no event tells of it."""
 
 _RETRY_NS = 200_000
 """Time between attempts to send to a socket that is full."""
@@ -155,9 +161,12 @@ def _loop_time(g: Any, wall: int) -> int:
 
 @inner()
 def _read_socket(g: Any, index: int, now: int) -> None:
-    """Takes the frames that a socket has; they arrive now."""
+    """Takes the frames that a socket has; they arrive now, or when their link has carried them."""
     io = io_at(g.ios, index)
     channel = channel_at(g.channels, io.channel)
+    if channel.rate_bps != 0 or channel.delay_ps != 0:
+        _read_link(g, index, now)
+        return
     for _ in range(_FRAMES_PER_POLL):
         if channel.count >= INBOX:
             return
@@ -171,10 +180,41 @@ def _read_socket(g: Any, index: int, now: int) -> None:
 
 
 @inner()
+def _read_link(g: Any, index: int, now: int) -> None:
+    """The same where frames come over a link with a rate or a delay: one after the other, as its sender would."""
+    io = io_at(g.ios, index)
+    channel = channel_at(g.channels, io.channel)
+    ahead = channels.duration(channel.rate_bps, CARD_RING * io.longest)
+    for _ in range(_FRAMES_PER_POLL):
+        if io.free_at - now > ahead:
+            outside.hold(g, index, _HELD)
+            return
+        if channel.count >= INBOX:
+            return
+        slot = outside.receive_frame(g, index)
+        if slot < 0:
+            return
+        io.free_at = channels.send_at(g, io.channel, slot, max(now, io.free_at))
+
+
+@inner()
+def _resume(g: Any, now: int) -> None:
+    """Looks again at those sockets of whose frames the links have taken half."""
+    for index in range(g.ios_count):
+        io = io_at(g.ios, index)
+        if io.held != 0:
+            rate = channel_at(g.channels, io.channel).rate_bps
+            if io.free_at - now <= channels.duration(rate, CARD_RING * io.longest // 2):
+                outside.hold(g, index, _WATCHED)
+
+
+@inner()
 def _poll(g: Any, wall: int) -> None:
     """Reads what came from outside, and tries again to send what could not go."""
     g.polled_ns = wall
     now = max(g.now, _loop_time(g, wall))
+    if g.held > 0:
+        _resume(g, now)
     for number in range(outside.readable(g)):
         index = outside.ready_index(g, number)
         if index >= 0:
@@ -220,6 +260,8 @@ def _rest(g: Any) -> None:
         duration = _RETRY_NS
     if g.taken_used > 0 and (duration < 0 or duration > _CAPTURE_NS):
         duration = _CAPTURE_NS
+    if g.held > 0 and (duration < 0 or duration > _HOLD_NS):
+        duration = _HOLD_NS
     outside.sleep(g, duration)
 
 
@@ -277,6 +319,26 @@ def put_frame(globals_: Any, index: int, port: int, time: int, frame: Any) -> bo
     move_bytes(g.bytes + slot.start, frame.ctypes.data, frame.size)
     channels.insert(g, index, new, time)
     return True
+
+
+@entry()
+def put_frames(globals_: Any, index: int, port: int, times: Any, sizes: Any, frames: Any) -> int:
+    """Puts frames on a channel of kind `TO_INGRESS`; returns how many of them found a place in the pool.
+
+    `times` (ps, rising) and `sizes` (bytes on the wire) are int64 arrays, `frames` a uint8 matrix with one row for each
+    of them: what is stored of it, at most its size."""
+    g = global_at(globals_.ctypes.data, 0)
+    for number in range(times.size):
+        new = pool.take(g)
+        if new < 0:
+            return number
+        slot = slot_at(g.slots, new)
+        slot.length = min(frames.shape[1], sizes[number])
+        slot.wire = sizes[number]
+        slot.port = port
+        move_bytes(g.bytes + slot.start, frames.ctypes.data + number * frames.shape[1], slot.length)
+        channels.insert(g, index, new, times[number])
+    return times.size
 
 
 @entry()

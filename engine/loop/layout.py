@@ -33,6 +33,7 @@ AT_TIMESPEC: Final = 0
 AT_TIMEOUT: Final = 16
 AT_POLLFD: Final = 32
 AT_COUNTER: Final = 48
+AT_EPOLL_CHANGE: Final = 3072
 AT_EPOLL_EVENTS: Final = 64
 EPOLL_EVENTS: Final = 64
 
@@ -114,7 +115,7 @@ GLOBALS: Final = _table(
     # talk with Python
     "wake", "epoll", "wake_fd", "up_used", "up_drops", "taken_used", "taken_drops", "capturing", "inline_upcalls",
     # sockets
-    "backlog", "polled_ns",
+    "backlog", "polled_ns", "held",
     # links
     "overhead_bytes",
 )  # fmt: skip
@@ -168,12 +169,13 @@ PORT: Final = _lines(
     "paused",  # bit p: the other end does not want priority p now (PFC)
     "signal",  # the other end must hear about classes that this port has paused or resumed
     "mirror",  # address of a 32-bit cell that always holds `waiting`, 0: none
-    "paced",  # whether any of its queues has an `interval_ps`
+    "managed",  # 0: strict priority and no rates; else 1, and bit p + 1: the queue of priority p has part in the round
     "rx_packets", "rx_bytes",
     # so far what every packet needs, two lines of the cache
     "mirror_input",  # of one that holds the bytes that came in by it in lossless classes and wait in the switch
     "mirror_paused",  # of one that holds `paused`
     "egress_drops", "pauses_sent", "pauses_received", "paused_since", "paused_ps",
+    "turn",  # whose turn it is in the round: twice its priority, and 1 if it has been given its quantum
 )  # fmt: skip
 
 QUEUE: Final = _lines(
@@ -181,10 +183,14 @@ QUEUE: Final = _lines(
     "interval_ps", "last_ps", "drops", "drop_bytes",
     # the other direction: what came in by this port in this class and waits somewhere in the switch
     "port", "lossless", "in_bytes", "in_headroom", "in_paused",
+    # what only a managed port looks at (detour.engine.traffic_manager)
+    "rate_pps", "rate_bps", "last_bytes", "quantum", "deficit",
 )  # fmt: skip
 
 SWITCH: Final = _lines(
-    "device_id", "ready", "parse", "ingress", "egress", "deparse", "preserve", "digest", "state", "phv_size",
+    "device_id", "ready", "parse", "ingress", "egress", "deparse",
+    "piped",  # whether its pipeline takes time (`pipe_ps`) or so many packets a second (`pipe_gap_ps`)
+    "digest", "state", "phv_size",
     "drop_port", "void_port", "input_channel", "input_limit", "recirculate_ps", "groups", "sessions", "replicas",
     "wants_packet_in", "wants_digest",
     "prefetch", "prefetched",  # the native function, and the end of the window in which it was called last
@@ -192,6 +198,7 @@ SWITCH: Final = _lines(
     # packet memory (detour.engine.buffers): `buffer_bytes` 0 means no limit but those of the queues
     "buffer_bytes", "buffer_used", "buffer_peak", "alpha", "shared_bytes", "shared_used", "lossless", "headroom",
     "reserve", "xoff_shift", "xon_offset",
+    "preserve", "pipe_ps", "pipe_gap_ps", "pipe_free_ps", "pipe_pps",
     # counters
     "packets", "parser_errors", "faults", "ingress_drops", "egress_drops", "no_pipeline_drops", "no_port_drops",
     "priority_drops", "queue_drops", "pool_drops", "header_drops", "pipeline_drops", "input_drops",
@@ -205,11 +212,16 @@ SWITCH_COUNTERS: Final = tuple(SWITCH.names or ())[(SWITCH.names or ()).index("p
 NIC: Final = _lines(
     "host", "channel", "entity", "timer", "busy_until", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes",
     "pool_waits", "paused", "pauses",
+    "stack",  # address of a `hosts.stacks.STACK`, 0: the transports that are compiled into the loop
 )  # fmt: skip
 
 IO: Final = _table(
     "fd", "family", "port", "channel", "address", "address_length", "message", "head", "tail", "count",
     "rx_packets", "rx_drops", "rx_errors", "rx_failing", "tx_packets", "tx_drops", "tx_no_peer", "tx_retries",
+    "longest",  # bytes of the longest frame that may come in, 0: whatever there is memory for
+    "rx_oversized",
+    "free_at",  # when a sender at the rate of the channel may send again
+    "held",  # whether it is not being watched, because as much as may wait has been read
 )  # fmt: skip
 
 IO_UNIX: Final = 0
@@ -230,6 +242,10 @@ BACKLOG_NS: Final = 200_000_000
 
 INBOX: Final = 4096
 """Frames of one socket that may wait in the loop; more stay in the kernel."""
+
+CARD_RING: Final = 32
+"""Longest frames' worth of bytes that are read before their link has time for them: what a network card would hold. So
+it is the kernel's queue that grows, and who sends hears of it."""
 
 UPCALL: Final = _table("size", "kind", "index", "detail", "time", "length", "wire")
 """Head of a record for Python; `length` bytes follow, padded to eight. `size` counts all of it."""

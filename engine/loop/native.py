@@ -17,8 +17,19 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from detour.base.pointers import COMPILED, record_by_address
+from detour.base.raw import INT, LONG, libc
+from detour.base.raw import load8 as load8
+from detour.base.raw import load16 as load16
+from detour.base.raw import load32 as load32
+from detour.base.raw import load64 as load64
+from detour.base.raw import move_bytes as move_bytes
+from detour.base.raw import store8 as store8
+from detour.base.raw import store16 as store16
+from detour.base.raw import store32 as store32
+from detour.base.raw import store64 as store64
 from detour.engine.loop import layout
 from detour.engine.loop.jit import inner
+from detour.hosts.stacks import STACK
 
 _I64 = ir.IntType(64)
 
@@ -36,44 +47,7 @@ switch_at = record_by_address(layout.SWITCH)
 nic_at = record_by_address(layout.NIC)
 io_at = record_by_address(layout.IO)
 up_at = record_by_address(layout.UPCALL)
-
-
-def _number_by_address(c_type: Any, numba_type: Any, bits: int) -> tuple[Any, Any]:
-    """`load(address)` and `store(address, value)` of one integer; `load` gives an int64."""
-    if not COMPILED:
-
-        def set_value(address: int, value: int) -> None:
-            c_type.from_address(int(address)).value = int(value)
-
-        return lambda address: int(c_type.from_address(int(address)).value), set_value
-    llvm_type = ir.IntType(bits)
-
-    @intrinsic
-    def load(typing_context: Any, address: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            value = builder.load(builder.inttoptr(args[0], llvm_type.as_pointer()), align=1)
-            if bits == 64:
-                return value
-            return builder.sext(value, _I64) if numba_type.signed else builder.zext(value, _I64)
-
-        return types.int64(types.int64), codegen
-
-    @intrinsic
-    def store(typing_context: Any, address: Any, value: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            narrow = args[1] if bits == 64 else builder.trunc(args[1], llvm_type)
-            builder.store(narrow, builder.inttoptr(args[0], llvm_type.as_pointer()), align=1)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), codegen
-
-    return load, store
-
-
-load8, store8 = _number_by_address(ctypes.c_uint8, types.uint8, 8)
-load16, store16 = _number_by_address(ctypes.c_uint16, types.uint16, 16)
-load32, store32 = _number_by_address(ctypes.c_int32, types.int32, 32)
-load64, store64 = _number_by_address(ctypes.c_int64, types.int64, 64)
+stack_at = record_by_address(STACK)
 
 
 def _prefetch() -> Any:
@@ -163,48 +137,44 @@ def _with_arity(arguments: int, generate: Callable[..., Any]) -> Any:
 
         return call4
 
-    @intrinsic
-    def call5(typing_context: Any, f: Any, a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
-        return i64(i64, i64, i64, i64, i64, i64), generate
+    if arguments == 5:
 
-    return call5
+        @intrinsic
+        def call5(typing_context: Any, f: Any, a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
+            return i64(i64, i64, i64, i64, i64, i64), generate
+
+        return call5
+
+    @intrinsic
+    def call6(typing_context: Any, f: Any, a: Any, b: Any, c: Any, d: Any, e: Any, g: Any) -> Any:
+        return i64(i64, i64, i64, i64, i64, i64, i64), generate
+
+    return call6
 
 
 call2 = _call_by_address(2)
 call3 = _call_by_address(3)
 call4 = _call_by_address(4)
 call5 = _call_by_address(5)
+call6 = _call_by_address(6)
 
 
-def _libc(name: str, result: Any, *arguments: Any) -> Any:
-    """A function of the C library; pointers are int64, as their calling convention is the same."""
-    if COMPILED:
-        return types.ExternalFunction(name, result(*arguments))
-    function = getattr(ctypes.CDLL(None, use_errno=True), name)
-    width = {types.int64: ctypes.c_int64, types.int32: ctypes.c_int32}
-    function.restype = width[result]
-    function.argtypes = [width[a] for a in arguments]
-    return function
-
-
-_LONG, _INT = types.int64, types.int32
-move_bytes = _libc("memmove", _LONG, _LONG, _LONG, _LONG)
-recv = _libc("recv", _LONG, _INT, _LONG, _LONG, _INT)
-recvmsg = _libc("recvmsg", _LONG, _INT, _LONG, _INT)
-sendto = _libc("sendto", _LONG, _INT, _LONG, _LONG, _INT, _LONG, _INT)
-read = _libc("read", _LONG, _INT, _LONG, _LONG)
-write = _libc("write", _LONG, _INT, _LONG, _LONG)
-ppoll = _libc("ppoll", _INT, _LONG, _LONG, _LONG, _LONG)
-epoll_wait = _libc("epoll_wait", _INT, _INT, _LONG, _INT, _INT)
-epoll_ctl = _libc("epoll_ctl", _INT, _INT, _INT, _INT, _LONG)
-clock_gettime = _libc("clock_gettime", _INT, _INT, _LONG)
+recv = libc("recv", LONG, INT, LONG, LONG, INT)
+recvmsg = libc("recvmsg", LONG, INT, LONG, INT)
+sendto = libc("sendto", LONG, INT, LONG, LONG, INT, LONG, INT)
+read = libc("read", LONG, INT, LONG, LONG)
+write = libc("write", LONG, INT, LONG, LONG)
+ppoll = libc("ppoll", INT, LONG, LONG, LONG, LONG)
+epoll_wait = libc("epoll_wait", INT, INT, LONG, INT, INT)
+epoll_ctl = libc("epoll_ctl", INT, INT, INT, INT, LONG)
+clock_gettime = libc("clock_gettime", INT, INT, LONG)
 
 
 def _errno() -> Any:
     """`errno()`: why the last function of the C library failed. (Python may use errno itself, so ctypes keeps ours.)"""
     if not COMPILED:
         return ctypes.get_errno
-    location = _libc("__errno_location", _LONG)
+    location = libc("__errno_location", LONG)
 
     @inner()
     def value() -> Any:

@@ -15,6 +15,7 @@ from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import (
     AT_CONTROL,
     AT_COUNTER,
+    AT_EPOLL_CHANGE,
     AT_EPOLL_EVENTS,
     AT_IOVEC,
     AT_POLLFD,
@@ -53,11 +54,13 @@ _ENOENT, _EINTR, _EAGAIN, _ENOBUFS, _ECONNREFUSED = 2, 4, 11, 105, 111
 _CLOCK_MONOTONIC = 1
 _SEND_FLAGS = 0x4000 | 0x40  # MSG_NOSIGNAL | MSG_DONTWAIT
 _RECEIVE_FLAGS = 0x40 | 0x20  # MSG_DONTWAIT | MSG_TRUNC: the result is the frame's real length
-_EPOLL_DELETE = 2
+_EPOLL_DELETE, _EPOLL_MODIFY = 2, 3
+_EPOLLIN = 1
 _EPOLL_EVENT_SIZE = 12 if platform.machine() == "x86_64" else 16  # packed there, aligned elsewhere
 _EPOLL_DATA = _EPOLL_EVENT_SIZE - 8
 _SOL_PACKET, _PACKET_AUXDATA = 263, 8
 _VLAN_VALID, _VLAN_TPID_VALID = 0x10, 0x40
+_VLAN_BYTES, _VLAN_TYPE = 4, 0x0081  # 0x8100 as it lies in memory
 _GIVE_UP_AFTER = 100
 """Failing reads in a row after which a socket is no longer watched (its interface is gone)."""
 
@@ -160,13 +163,33 @@ def _insert_vlan_tag(io: Any, frame: Any, data: int, length: int) -> int:
 def _receive_bytes(g: Any, io: Any, data: int) -> int:
     """The length of the frame that came (it may be longer than what was stored), or < 0."""
     if io.family == IO_TAP:
-        return read(io.fd, data, g.frame_bytes)
+        return read(io.fd, data, g.frame_bytes + 1)  # it cuts without a word: a byte more tells that it has
     if io.family == IO_PACKET:
         store64(io.message + AT_IOVEC, data)
         store64(io.message + AT_IOVEC + 8, g.frame_bytes)
         store64(io.message + 40, CONTROL_BYTES)
         return recvmsg(io.fd, io.message, _RECEIVE_FLAGS)
     return recv(io.fd, data, g.frame_bytes, _RECEIVE_FLAGS)
+
+
+@inner()
+def _too_long(io: Any, data: int, length: int) -> bool:
+    """Whether a frame is longer than its interface may send: by that of a VLAN tag more, if it has one."""
+    if io.longest == 0 or length <= io.longest:
+        return False
+    return length > io.longest + _VLAN_BYTES or load16(data + 12) != _VLAN_TYPE
+
+
+@inner()
+def hold(g: Any, index: int, held: int) -> None:
+    """Does not look at a socket for a while (`held` 1), which would be readable all the time, or does again (0)."""
+    io = io_at(g.ios, index)
+    g.held += held - io.held
+    io.held = held
+    event = g.system + AT_EPOLL_CHANGE
+    store32(event, 0 if held != 0 else _EPOLLIN)
+    store64(event + _EPOLL_DATA, index)
+    epoll_ctl(g.epoll, _EPOLL_MODIFY, io.fd, event)
 
 
 @inner()
@@ -184,7 +207,9 @@ def receive_frame(g: Any, index: int) -> int:
             _receive_failed(g, io)
             break
         io.rx_failing = 0
-        if 0 < length <= g.frame_bytes:
+        if _too_long(io, data, length):
+            io.rx_oversized += 1
+        elif 0 < length <= g.frame_bytes:
             if io.family == IO_PACKET:
                 length = _insert_vlan_tag(io, frame, data, length)
             frame.length = length
@@ -192,7 +217,8 @@ def receive_frame(g: Any, index: int) -> int:
             frame.port = io.port
             io.rx_packets += 1
             return slot
-        io.rx_drops += 1
+        else:
+            io.rx_drops += 1
     pool.give_back(g, slot)
     return -1
 

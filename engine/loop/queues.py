@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Output queues of a port: admission, order of service, occupancy.
 
-Strict priority as in simple_switch: the queue with the highest number goes first. A queue may have BMv2's rate
-in packets a second: then each packet has an earliest time of departure, and queues below it are served
-meanwhile. Queues that the other end has paused (PFC) are passed over.
+Strict priority as in simple_switch: the queue with the highest number goes first. A queue may have a rate, in packets
+a second as BMv2's or in bits a second: then each packet has an earliest time of departure, and queues below it are
+served meanwhile. Queues with a quantum share by deficit round robin what strict ones leave. Queues that the other end
+has paused (PFC) are passed over. Ports with rates or quanta are `managed`; the others pay nothing for it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from detour.engine.loop import buffers, pool
 from detour.engine.loop.jit import inner
 from detour.engine.loop.layout import MAX_TIME
 from detour.engine.loop.native import highest_bit, port_at, queue_at, slot_at, store32, switch_at
+
+_PS_PER_SECOND_OF_BITS = 8 * 1_000_000_000_000
 
 
 @inner()
@@ -37,10 +40,7 @@ def join(g: Any, port_index: int, priority: int, slot_index: int) -> bool:
         pool.give_back(g, slot_index)
         return False
     slot.next = -1
-    slot.time = g.now
-    if port.paced != 0 and queue.interval_ps != 0:
-        slot.time = max(g.now, queue.last_ps + queue.interval_ps)
-        queue.last_ps = slot.time
+    slot.time = g.now if port.managed == 0 else _departure(g, queue, slot.wire)
     if queue.packets == 0:
         queue.head = slot_index
         port.filled |= 1 << priority
@@ -59,17 +59,57 @@ def join(g: Any, port_index: int, priority: int, slot_index: int) -> bool:
 
 
 @inner()
+def _departure(g: Any, queue: Any, wire: int) -> int:
+    """When a packet that joins a queue may leave it at the earliest, by the queue's rates."""
+    time = max(g.now, queue.last_ps + queue.interval_ps) if queue.interval_ps != 0 else g.now
+    if queue.rate_bps != 0:
+        time = max(time, queue.last_ps + queue.last_bytes * _PS_PER_SECOND_OF_BITS // queue.rate_bps)
+    queue.last_ps = time
+    queue.last_bytes = wire
+    return time
+
+
+@inner()
 def choose(g: Any, port_index: int) -> int:
     """The queue to serve now, or -1 if none is ready."""
     port = port_at(g.ports, port_index)
     candidates = port.filled & ~port.paused
+    if port.managed != 0:
+        return _choose_managed(g, port, candidates)
+    return highest_bit(candidates) if candidates > 0 else -1
+
+
+@inner()
+def _choose_managed(g: Any, port: Any, candidates: int) -> int:
+    """Strict queues first, then those of the round; of all only those whose first packet may leave by its rate."""
+    ready = candidates
     while candidates > 0:
         priority = highest_bit(candidates)
-        queue = queue_at(g.queues, port.queues + priority)
-        if port.paced == 0 or slot_at(g.slots, queue.head).time <= g.now:
-            return priority
         candidates ^= 1 << priority
-    return -1
+        if slot_at(g.slots, queue_at(g.queues, port.queues + priority).head).time > g.now:
+            ready ^= 1 << priority
+    strict = ready & ~(port.managed >> 1)
+    if strict > 0:
+        return highest_bit(strict)
+    return _next_in_round(g, port, ready) if ready > 0 else -1
+
+
+@inner()
+def _next_in_round(g: Any, port: Any, ready: int) -> int:
+    """Deficit round robin (Shreedhar and Varghese, SIGCOMM 1995): a queue is given its quantum when its turn comes, and
+    sends as long as its first packet is no longer than what it has been given and not used."""
+    while True:
+        priority = port.turn >> 1
+        if (ready >> priority) & 1:
+            queue = queue_at(g.queues, port.queues + priority)
+            if port.turn & 1 == 0:
+                queue.deficit += queue.quantum
+                port.turn |= 1
+            if queue.deficit >= slot_at(g.slots, queue.head).wire:
+                return priority
+        above = ready & ~((2 << priority) - 1)
+        candidates = above if above > 0 else ready
+        port.turn = 2 * highest_bit(candidates & -candidates)
 
 
 @inner()
@@ -77,7 +117,7 @@ def next_ready(g: Any, port_index: int) -> int:
     """When the first packet may leave that its queue's rate holds back (`MAX_TIME`: there is none)."""
     port = port_at(g.ports, port_index)
     time = MAX_TIME
-    candidates = port.filled & ~port.paused if port.paced != 0 else 0
+    candidates = port.filled & ~port.paused if port.managed != 0 else 0
     while candidates > 0:
         priority = highest_bit(candidates)
         queue = queue_at(g.queues, port.queues + priority)
@@ -98,6 +138,8 @@ def leave(g: Any, port_index: int, priority: int) -> int:
     queue.bytes -= slot.wire
     if queue.packets == 0:
         port.filled ^= 1 << priority
+    if port.managed != 0:
+        queue.deficit = max(queue.deficit - slot.wire, 0) if queue.packets > 0 else 0
     port.waiting -= 1
     if port.mirror != 0:
         store32(port.mirror, port.waiting)

@@ -69,7 +69,24 @@ def arrive(g: Any, port_index: int, slot_index: int, traffic_class: int) -> None
     std.ingress_port = port.number
     std.packet_length = frame.wire
     std.ingress_global_timestamp = (g.now // g.tick_ps) & _U48
-    run_ingress(g, port.switch, slot_index)
+    if switch.piped != 0:
+        _enter_pipeline(g, switch, slot_index, switch.pipe_ps)
+    else:
+        run_ingress(g, port.switch, slot_index)
+
+
+@inner()
+def _enter_pipeline(g: Any, switch: Any, slot_index: int, latency_ps: int) -> None:
+    """The packet waits until the pipeline takes it, and a latency after that what ingress decides is done.
+
+    The pipeline takes one packet in `pipe_gap_ps`; behind `input_limit` that wait there is no room."""
+    begin = max(g.now, switch.pipe_free_ps)
+    if begin - g.now > switch.input_limit * switch.pipe_gap_ps:
+        switch.input_drops += 1
+        pool.give_back(g, slot_index)
+        return
+    switch.pipe_free_ps = begin + switch.pipe_gap_ps
+    channels.insert(g, switch.input_channel, slot_index, begin + latency_ps)
 
 
 @inner()
@@ -154,7 +171,7 @@ def _digest(g: Any, switch: Any, switch_index: int, slot_index: int) -> None:
 def _start_over(g: Any, switch: Any, slot_index: int, fields: int, instance_type: int) -> None:
     """Sends a packet to the parser again with the metadata of a field list and nothing else."""
     channel = channel_at(g.channels, switch.input_channel)
-    if channel.count >= switch.input_limit:
+    if switch.piped == 0 and channel.count >= switch.input_limit:
         switch.input_drops += 1
         pool.give_back(g, slot_index)
         return
@@ -166,7 +183,10 @@ def _start_over(g: Any, switch: Any, slot_index: int, fields: int, instance_type
     std = phv_at(phv, 0)
     std.instance_type = instance_type
     std.packet_length = slot_at(g.slots, slot_index).wire
-    channels.append(g, switch.input_channel, slot_index, g.now + switch.recirculate_ps)
+    if switch.piped != 0:
+        _enter_pipeline(g, switch, slot_index, max(switch.pipe_ps, UNLIMITED_PS))
+    else:
+        channels.append(g, switch.input_channel, slot_index, g.now + switch.recirculate_ps)
 
 
 @inner()

@@ -16,6 +16,7 @@ from conftest import Bench
 from script_program import frame
 
 from detour.base.errors import DetourError
+from detour.engine import sockets
 from detour.engine.clock import RealTime
 from tests.waiting import PATIENCE_S, load_while_idle, until
 
@@ -158,3 +159,78 @@ def test_wrong_names(real):
     for name in ("", "a" * 16, "a/b"):
         with pytest.raises(DetourError, match="not an interface name"):
             real.net.attach_interface((1, 1), name)
+
+
+def test_a_host_s_frames_take_time_on_its_link(real, veth):
+    near, far = veth()
+    attachment = sockets.open_interface(near)
+    attachment.longest = 1000
+    frame_ps, count = 8_000_000_000, 150  # 1000 bytes at 1 Mb/s
+    real.net.attach_linux_host((1, 1), attachment, 1_000_000)
+    real.net.start()
+    begin = real.net.now_ps
+    with _raw(far) as sock:
+        for _ in range(count):
+            sock.send(frame(script.DROP, 1, size=1000))
+    arrived = real.port(1)["rx_packets"]
+    assert arrived <= (real.net.now_ps - begin) // frame_ps + 1
+    assert load_while_idle() < 0.5  # what waits is readable all the time
+    until(lambda: real.port(1)["rx_packets"] == count)
+    assert real.net.now_ps - begin >= count * frame_ps
+
+
+def test_a_host_s_frames_are_lost_where_its_link_loses_them(real, veth):
+    near, far = veth()
+    attachment = sockets.open_interface(near)
+    attachment.longest = 1000
+    real.net.attach_linux_host((1, 1), attachment, 1_000_000_000, 1_000_000)
+    real.net.set_faults((1, 1), loss=1.0)
+    real.net.start()
+    with _raw(far) as sock:
+        for _ in range(100):
+            sock.send(frame(script.DROP, 1, size=1000))
+        until(lambda: real.net.outside_stats()["rx_packets"][0] == 100)
+        real.net.set_faults((1, 1))
+        sock.send(frame(script.DROP, 1, size=1000))
+    until(lambda: real.port(1)["rx_packets"] == 1)
+
+
+def test_what_was_cut_off_holds_nobody_up(real, veth):
+    near, far = veth()
+    attachment = sockets.open_interface(near)
+    attachment.longest = 1000
+    real.net.attach_linux_host((1, 1), attachment, 1_000_000)
+    real.net.start()
+    with _raw(far) as sock:
+        for _ in range(60):
+            sock.send(frame(script.DROP, 1, size=1000))
+        until(lambda: real.net.outside_stats()["rx_packets"][0] >= 32)
+        real.net.set_link((1, 1), False)
+        until(lambda: real.net.outside_stats()["rx_packets"][0] == 60)
+
+
+def test_frames_above_the_mtu_of_a_host(real, veth):
+    near, far = veth()
+    attachment = sockets.open_interface(near)
+    attachment.longest = 500
+    real.net.attach_linux_host((1, 1), attachment)
+    real.net.start()
+    tagged = frame(script.DROP, 1)[:12] + bytes([0x81, 0x00, 0x20, 0x65])
+    with _raw(far) as sock:
+        for size in (500, 501):
+            sock.send(frame(script.DROP, 1, size=size))
+        for size in (504, 505):
+            sock.send(tagged + bytes(size - len(tagged)))
+    until(lambda: real.net.outside_stats()["rx_oversized"][0] == 2)
+    until(lambda: real.port(1)["rx_packets"] == 2)
+
+
+def test_a_host_with_frames_for_which_there_is_no_room(make, veth):
+    near, _ = veth()
+    bench = make(RealTime(), frame_bytes=500)
+    bench.switch()
+    attachment = sockets.open_interface(near)
+    attachment.longest = 501
+    with pytest.raises(DetourError, match="frames of up to 501 bytes; there is room for 500"):
+        bench.net.attach_linux_host((1, 1), attachment)
+    assert attachment.fd == -1

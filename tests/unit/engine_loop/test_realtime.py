@@ -288,3 +288,46 @@ def test_ports_may_be_added_while_traffic_flows(real, peer, tmp_path):
     stop.set()
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
+
+
+def test_a_port_that_is_detached_can_be_attached_anew(real, peer, tmp_path):
+    real.net.attach_unix((1, 1), tmp_path / "a")
+    real.net.attach_unix((1, 2), tmp_path / "b")
+    real.net.start()
+    a, b = peer("a"), peer("b")
+    a.send(frame(script.UNICAST, 2, tag=1))
+    assert b.recv(2000)
+    real.net.detach_interface((1, 2))
+    assert not (tmp_path / "b").exists()
+    assert real.net.ports(1) == [510, 1]
+    assert 2 not in real.net.port_stats()["port"].tolist()
+    with pytest.raises(DetourError, match="nothing attached to port 2"):
+        real.net.detach_interface((1, 2))
+    before = int(real.net.switch_stats()["no_port_drops"][0])
+    a.send(frame(script.UNICAST, 2, tag=2))
+    until(lambda: int(real.net.switch_stats()["no_port_drops"][0]) == before + 1)
+    real.net.attach_unix((1, 2), tmp_path / "c")
+    c = peer("c")
+    a.send(frame(script.UNICAST, 2, tag=3))
+    assert c.recv(2000)[3] == 3
+    c.send(frame(script.UNICAST, 1, tag=4))
+    assert a.recv(2000)[3] == 4
+
+
+def test_what_waits_for_a_port_goes_with_it(real, peer, tmp_path):
+    """Also what a socket that nobody reads has not taken."""
+    real.net.attach_unix((1, 1), tmp_path / "a")
+    real.net.attach_unix((1, 2), tmp_path / "b")
+    real.net.start()
+    a, _ = peer("a"), peer("b", connected=False)
+    for tag in range(100):
+        a.send(frame(script.UNICAST, 2, tag=tag))
+    until(lambda: int(real.net.port_stats()["rx_packets"].sum()) == 100)
+    real.net.detach_interface((1, 2))
+    until(lambda: real.net.loop_stats()["used"] == 0)
+
+
+def test_only_what_is_outside_can_be_detached(real, tmp_path):
+    real.sink(1, 3)
+    with pytest.raises(DetourError, match="port 3 is not attached to an interface or a socket"):
+        real.net.detach_interface((1, 3))

@@ -74,7 +74,6 @@ def test_bounds():
         lambda: pre.set_session(MAX_SESSION + 1, []),
         lambda: pre.set_group(1, [(512, 0)]),
         lambda: pre.set_group(1, [(1, 65536)]),
-        lambda: pre.set_group(1, [(1, 1), (1, 1)]),
         lambda: pre.set_session(1, [(1, 1)], length=-1),
     ):
         with pytest.raises(DetourError):

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`reproduce tcp`: TCP of the IP hosts beside theory, and beside Linux."""
+
+from __future__ import annotations
+
+import argparse
+
+from detour.base.errors import DetourError
+from detour.cli.output import present
+from detour.cli.parser import Parser, counts, fractions
+from detour.cli.reproducing import carry_out, extent_of, show
+
+
+def options_of(parser: Parser) -> None:
+    """Adds its options."""
+    parser.add_argument("--loss", type=fractions, metavar="P[,P...]", help="fractions of frames (0.001,0.003,0.01)")
+    parser.add_argument("--flows", type=counts, metavar="N[,N...]", help="that share a cable (2,4,8)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of losses and initial numbers (1)")
+    parser.add_argument("--linux", action="store_true", help="beside Linux's TCP instead, in real time (root)")
+    parser.add_argument("--cc", metavar="NAME", help="with --linux: newreno or cubic, with parameters (cubic)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="with --linux: how long (100)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs the points and prints; the exit code."""
+    from detour.experiments.reproduce import TCP
+    from detour.experiments.tcp import experiment as tcp
+    from detour.experiments.tcp.tables import table
+
+    if options.linux:
+        return _beside_linux(options)
+    for name in ("cc", "seconds"):
+        if getattr(options, name) is not None:
+            raise DetourError(f"--{name} is for --linux")
+    points = tcp.select(
+        extent_of(options), options.loss or tcp.TCP_LOSSES, options.flows or tcp.TCP_FLOWS, options.seed
+    )
+    found = carry_out(options, TCP, points)
+    return show(options, found, lambda page: page.table(table(found.collected)))
+
+
+def _beside_linux(options: argparse.Namespace) -> int:
+    from detour.experiments.tcp import linux
+    from detour.experiments.tcp.tables import linux_table
+
+    found = linux.compare(options.cc or "cubic", linux.COMPARED_SECONDS if options.seconds is None else options.seconds)
+    present(linux.document(found), options, lambda page: page.table(linux_table(found)))
+    return 0

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour bench lab`: packets a second of somebody else's P4 in virtual time, beside p4sim and ns-3's bridge.
+
+The cases are those of p4sim's section 5.1 (M. Ma, G. T. Nguyen, ICNS3 2025): two hosts, one switch that forwards IPv4,
+datagrams of 1000 bytes at 1, 100, 1,000 and 10,000 Mb/s for 2.912 s; and its fat-tree, where each host of the first
+half sends to one of the second. Here the switch runs `p4src/ipv4.p4`. Besides, one minute of the road of the ECN
+exercise of p4lang's tutorials: a link of half a megabit a second between two switches that mark.
+
+Seconds are processor time: of this project's process from the first packet to the last, of other programs' whole
+process. Each case of ours runs in a process of its own, so that its memory can be told. Where p4sim is not built, the
+figures that were published stand in its place, marked as not measured.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+from detour.base.errors import DetourError
+from detour.base.progress import Progress, silent
+from detour.base.times import MS
+from detour.experiments.bench import p4sim
+from detour.experiments.bench.lab_network import ONE_SWITCH, LabFlow, LabNetwork
+from detour.experiments.bench.report import BenchReport, Goal, Numbers
+from detour.fabric.footings.clock import PS
+from detour.topo import parse_topology
+from detour.topo.topology import Link
+
+SPEEDS_MBPS = (1.0, 100.0, 1_000.0, 10_000.0)
+LAB_SECONDS = 2.912
+"""of traffic: 3.64 million datagrams at 10 Gb/s"""
+LAB_PAYLOAD = 1_000
+LAB_FAT_TREE = "fat-tree:k=4"
+_FAT_TREE_MBPS = 100.0
+TIMES_P4SIM, TIMES_BRIDGE = 30.0, 12.0
+MEMORY_BYTES = 1e9
+ECN_WALL_S = 1.0
+ECN_SECONDS = 60.0
+_LINK_FACTOR = 4
+"""links are so much faster than the traffic, as frames are longer than what they carry"""
+_SLOWEST_LINK = 1_000_000_000
+_CABLE_BPS = 100_000_000_000
+"""of the others' cables, which CSMA has for both directions together"""
+_ECN_ROAD = 500_000
+_ECN_LINKS = 1_000_000_000
+
+ELSEWHERE = (
+    (p4sim.P4SIM, "measured elsewhere", 23_000.0),
+    (p4sim.P4SIM, "published", 2_080.0),
+    (p4sim.BRIDGE, "measured elsewhere", 60_000.0),
+    (p4sim.BRIDGE, "published", 6_200.0),
+)
+"""packets a second of the 10 Gb/s case: in optimised builds on another machine, and of p4sim's artifact"""
+
+
+@dataclass(frozen=True)
+class LabRow:
+    """One run. `mbps`: payload that is offered in all; `packets`: that arrived; `seconds`: processor time."""
+
+    system: str
+    mbps: float
+    packets: int
+    seconds: float
+    packets_per_s: float
+    measured: bool
+    network: str = "one switch"
+    memory_bytes: int | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class LabCase:
+    """What a process of ours is to run. `network`: a topology; `mbps`: of each flow."""
+
+    network: str
+    mbps: float
+    seconds: float
+
+
+# -- in a process of its own --------------------------------------------------------------------------------
+
+
+def _link_rate(mbps: float) -> int:
+    return max(_SLOWEST_LINK, round(mbps * 1e6) * _LINK_FACTOR)
+
+
+def _flows(case: LabCase) -> list[LabFlow]:
+    hosts = len(parse_topology(case.network).hosts)
+    return [LabFlow(host, hosts - 1 - host, case.mbps * 1e6, LAB_PAYLOAD) for host in range(hosts // 2)]
+
+
+def traffic(case: LabCase) -> LabRow:
+    """Sends and counts.
+
+    Raises:
+        DetourError: not all arrived (a defect: links are faster than what is sent).
+    """
+    topology, rate = parse_topology(case.network), _link_rate(case.mbps)
+    flows = _flows(case)
+    packets = round(case.mbps * 1e6 * case.seconds / (8 * LAB_PAYLOAD))
+    with LabNetwork(topology, lambda link: rate) as lab:
+        ports = [lab.stack.host(flow.b).udp_port(9_093) for flow in flows]
+        lab.network.run(1)  # loads native code
+        for flow in flows:
+            lab.send(flow, packets)
+        begin = time.process_time()
+        lab.network.run(round(case.seconds * PS) + 100 * MS)
+        took = time.process_time() - begin
+        arrived = sum(result.packets for port in ports for result in port.results())
+    if arrived != packets * len(flows):
+        raise DetourError(f"{arrived} of {packets * len(flows)} datagrams arrived on {case.network}")
+    network = "one switch" if case.network == ONE_SWITCH else case.network
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return LabRow("detour", case.mbps * len(flows), arrived, took, arrived / took, True, network, peak)
+
+
+def ecn_minute(seconds: float = ECN_SECONDS) -> LabRow:
+    """The ECN exercise's road: a flow fills the slow link, where another one, of a datagram a second, is marked.
+
+    Raises:
+        DetourError: none was marked (a defect).
+    """
+    topology = parse_topology("leaf-spine:leaves=2,spines=1,hosts=2")
+
+    def rate(link: Link) -> int:
+        return _ECN_LINKS if link.kind == "host" else _ECN_ROAD
+
+    with LabNetwork(topology, rate) as lab:
+        first, second = (lab.stack.host(host).udp_port(9_093) for host in (2, 3))
+        lab.network.run(1)
+        # iperf's megabit a second, and a voice in between that can be marked.
+        flows = (LabFlow(1, 3, 1e6, 1_470), LabFlow(0, 2, 8 * 100, 100, tos=1))
+        for flow in flows:
+            lab.send(flow, round(flow.rate_bps * seconds / (8 * flow.payload)))
+        begin = time.process_time()
+        lab.network.run(round(seconds * PS))
+        took = time.process_time() - begin
+        voice = first.results()[0]
+        arrived = voice.packets + sum(result.packets for result in second.results())
+    if voice.ce == 0:
+        raise DetourError("a queue of 64 packets marked none")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    note = f"{seconds:g} s of virtual time, {voice.ce} of {voice.packets} marked"
+    return LabRow("detour", _ECN_ROAD / 1e6, arrived, took, arrived / took, True, "ECN road", peak, note)
+
+
+def _apart(*arguments: str) -> LabRow:
+    """A row that a process of its own measures."""
+    command = [sys.executable, "-m", "detour.experiments.bench.lab", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise DetourError(f"the process that is measured has ended: {' '.join(done.stderr.strip().splitlines()[-1:])}")
+    return LabRow(**json.loads(done.stdout))
+
+
+# -- all of it ----------------------------------------------------------------------------------------------
+
+
+def run(
+    speeds: Sequence[float] = SPEEDS_MBPS, seconds: float = LAB_SECONDS, turns: int = 1, progress: Progress = silent
+) -> BenchReport:
+    """Measures every case, the systems by turns; of several turns the one with the middle time counts.
+
+    Raises:
+        DetourError: a speed or a time that is not above zero, or a program that fails.
+    """
+    if not speeds or min(*speeds, seconds) <= 0 or turns < 1:
+        raise DetourError("speeds and seconds must be above 0, and there must be at least one turn")
+    program = p4sim.find()
+    rows: list[LabRow] = []
+    for mbps in speeds:
+        rounds = [_round(mbps, seconds, program, progress) for _ in range(turns)]
+        rows += [_middle(list(column)) for column in zip(*rounds, strict=True)]
+    progress(LAB_FAT_TREE)
+    tree = LabCase(LAB_FAT_TREE, _FAT_TREE_MBPS, seconds)
+    rows.append(_middle([_apart(*_arguments(tree)) for _ in range(turns)]))
+    progress("a minute of the ECN road")
+    rows.append(_middle([_apart("ecn") for _ in range(turns)]))
+    if program is None:
+        rows += published()
+    return report(rows, program is not None)
+
+
+def _arguments(case: LabCase) -> tuple[str, ...]:
+    return case.network, f"{case.mbps}", f"{case.seconds}"
+
+
+def _round(mbps: float, seconds: float, program: p4sim.Path | None, progress: Progress) -> list[LabRow]:
+    progress(f"{mbps:g} Mb/s: detour")
+    found = [_apart(*_arguments(LabCase(ONE_SWITCH, mbps, seconds)))]
+    if program is not None:
+        for system in (p4sim.P4SIM, p4sim.BRIDGE):
+            progress(f"{mbps:g} Mb/s: {system}")
+            other = p4sim.run(program, system, mbps, LAB_PAYLOAD, seconds, _CABLE_BPS)
+            rate = other.packets / max(other.seconds, 1e-9)
+            found.append(LabRow(system, mbps, other.packets, other.seconds, rate, True))
+    return found
+
+
+def _middle(rows: list[LabRow]) -> LabRow:
+    return sorted(rows, key=lambda row: row.packets_per_s)[len(rows) // 2]
+
+
+def published() -> list[LabRow]:
+    """The 10 Gb/s case of others, not measured here."""
+    mbps = SPEEDS_MBPS[-1]
+    packets = round(mbps * 1e6 * LAB_SECONDS / (8 * LAB_PAYLOAD))
+    return [LabRow(system, mbps, packets, packets / rate, rate, False, note=note) for system, note, rate in ELSEWHERE]
+
+
+def report(rows: Sequence[LabRow], others: bool) -> BenchReport:
+    """The rows against the goals. `others`: p4sim and the bridge were measured in the same run."""
+    fastest = max((row.mbps for row in rows if row.system == "detour" and row.network == "one switch"), default=0.0)
+    ours = next((row for row in rows if row.system == "detour" and row.mbps == fastest), None)
+    peak = max((row.memory_bytes or 0 for row in rows), default=0)
+    road = next((row for row in rows if row.network == "ECN road"), None)
+    goals = [
+        Goal("times p4sim's packets a second", _times(rows, ours, p4sim.P4SIM), TIMES_P4SIM),
+        Goal("times ns-3's bridge's", _times(rows, ours, p4sim.BRIDGE), TIMES_BRIDGE),
+        Goal("bytes of memory", float(peak), MEMORY_BYTES, most=True),
+        Goal("seconds for a minute of the ECN road", None if road is None else road.seconds, ECN_WALL_S, most=True),
+    ]
+    missing = (
+        f"p4sim was not found ({p4sim.VARIABLE}, or {p4sim.PROGRAM_NAME} on PATH): its figures are those published"
+    )
+    numbers: dict[str, Numbers] = {"rows": [_json(row) for row in rows]}
+    return BenchReport(
+        name="lab",
+        numbers=numbers,
+        columns=("system", "network", "Mb/s", "packets", "seconds", "packets/s", "memory", "remark"),
+        rows=tuple(_cells(row) for row in rows),
+        goals=tuple(goals),
+        notes=() if others else (missing,),
+    )
+
+
+def _times(rows: Sequence[LabRow], ours: LabRow | None, system: str) -> float | None:
+    """How many times as fast as a system we were in the same case, if it was measured."""
+    if ours is None:
+        return None
+    theirs = [row for row in rows if row.system == system and row.measured and row.mbps == ours.mbps]
+    return ours.packets_per_s / theirs[0].packets_per_s if theirs else None
+
+
+def _json(row: LabRow) -> dict[str, Numbers]:
+    rounded = replace(row, seconds=round(row.seconds, 4), packets_per_s=round(row.packets_per_s, 1))
+    return {name: value for name, value in asdict(rounded).items() if value not in (None, "")}
+
+
+def _cells(row: LabRow) -> tuple[str, ...]:
+    return (
+        row.system,
+        row.network,
+        f"{row.mbps:g}",
+        f"{row.packets:,}",
+        f"{row.seconds:,.2f}",
+        f"{row.packets_per_s:,.0f}",
+        "" if row.memory_bytes is None else f"{row.memory_bytes / 1e6:.0f} MB",
+        row.note if row.measured else f"not measured here: {row.note}",
+    )
+
+
+def _main(arguments: Sequence[str]) -> None:
+    row = ecn_minute() if arguments == ["ecn"] else traffic(LabCase(arguments[0], *map(float, arguments[1:])))
+    print(json.dumps(asdict(row)))
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])

@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour reproduce queues`: the traffic manager beside what theory says it must do.
+
+Points: waits of one queue (M/D/1, M/M/1) at several loads; waits of three classes in strict priority; shares of three
+queues in deficit round robin; what strict priority leaves when more is offered than the line takes, with the rates of
+p4sim's example of priority queues; queues with rates of their own. Everything is measured by the P4 program of the
+switch from its own metadata (`bench`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from detour.base.arrays import Int64Array
+from detour.base.errors import DetourError
+from detour.experiments.queues import theory
+from detour.experiments.queues.bench import LINE_BPS, PS_OF_A_BYTE, QueueBench, QueueCounts
+
+LOADS = (0.3, 0.5, 0.7, 0.8, 0.9)
+GOAL = 0.01
+"""relative error that a row may have"""
+
+_PACKETS = {"quick": 1_000_000, "normal": 8_000_000, "full": 32_000_000}
+_PACKETS_A_SECOND = 700_000
+_STEADY_SPARE = 0.2
+"""up to a load of 0.8 the packets of an extent are enough"""
+_FIXED_BYTES = 1_000
+_MEAN_BYTES = 100_000
+"""of exponential sizes: so long that whole bytes make no difference, and hardly one is shorter than its header"""
+_SHORTEST = 64
+_LONGEST = 1_500
+_PIECE = 1 << 18
+_PS = 10**12
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueuePoint:
+    """One run. `kind`: see `_RUNS`; `load`: offered, as a fraction of the line (waits only)."""
+
+    kind: str
+    load: float = 0.0
+    packets: int
+    seed: int = 1
+    experiment: str = "queues"
+
+
+@dataclass(frozen=True)
+class QueueRow:
+    """One number beside theory. `queue`: number of the queue, the highest goes first; `error`: relative."""
+
+    kind: str
+    what: str
+    load: float
+    queue: int
+    measured: float
+    theory: float
+    error: float
+    unit: str
+    packets: int
+
+
+@dataclass(frozen=True)
+class QueueRun:
+    """What came of a point."""
+
+    rows: Sequence[QueueRow]
+
+
+@dataclass(frozen=True)
+class QueueFindings:
+    """All rows, the largest error among them, and whether it is below the goal of 1 %."""
+
+    rows: Sequence[QueueRow]
+    largest_error: float
+    within: bool
+
+
+def select(extent: str = "normal", loads: Sequence[float] = LOADS, seed: int = 1) -> list[QueuePoint]:
+    """The points.
+
+    Raises:
+        DetourError: a load at which a queue grows without end, or none at all.
+    """
+    for load in loads:
+        if not 0 < load < 1:
+            raise DetourError(f"a load of {load:g}; waits are finite above 0 and below 1")
+    packets = _PACKETS[extent]
+    waits = [
+        QueuePoint(kind=kind, load=load, packets=_enough(packets, load), seed=seed)
+        for kind in ("md1", "mm1")
+        for load in loads
+    ]
+    others = [QueuePoint(kind="priority", load=0.8, packets=packets, seed=seed)]
+    few = min(packets, 1_000_000)
+    return [*waits, *others, *(QueuePoint(kind=kind, packets=few, seed=seed) for kind in ("drr", "strict", "rates"))]
+
+
+def _enough(packets: int, load: float) -> int:
+    """Long queues change slowly: the variance of a mean wait grows with 1 / (1 - load)^2 (of M/M/1, relative to its
+    square, (2 + 5 r - 4 r^2 + r^3) / (r (1 - r)^2 n) for n packets at load r)."""
+    return round(packets * max(1.0, (_STEADY_SPARE / (1 - load)) ** 2))
+
+
+def seconds(point: QueuePoint) -> float:
+    """Roughly what a point costs on one core."""
+    return 2.0 + point.packets / _PACKETS_A_SECOND
+
+
+def run(point: QueuePoint) -> QueueRun:
+    """Computes a point."""
+    return QueueRun(_RUNS[point.kind](point))
+
+
+def collect(results: Iterable[QueueRun | None]) -> QueueFindings:
+    """The rows, in the order of the points."""
+    rows = [row for each in results if each is not None for row in each.rows]
+    largest = max((row.error for row in rows), default=0.0)
+    return QueueFindings(rows, largest, bool(rows) and largest <= GOAL)
+
+
+# -- waits --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Poisson frames for a queue. `exponential`: sizes are, with this mean; otherwise all are the same."""
+
+    queue: int
+    load: float
+    size: int
+    exponential: bool = False
+
+    @property
+    def theory(self) -> theory.TrafficClass:
+        """In ps."""
+        service = self.size * PS_OF_A_BYTE
+        return (theory.exponential if self.exponential else theory.fixed)(self.load, service)
+
+    def sizes(self, rng: np.random.Generator, count: int) -> Int64Array:
+        if not self.exponential:
+            return np.full(count, self.size, np.int64)
+        return np.maximum(np.rint(rng.exponential(self.size, count)).astype(np.int64), 14)
+
+
+def _waits(point: QueuePoint, sources: Sequence[_Source]) -> list[QueueRow]:
+    """Mean wait in ps, and frames found waiting (by PASTA and Little's law: rate times wait), of each source."""
+    with QueueBench() as bench:
+        _offer(bench, sources, point)
+        bench.drain()
+        counts = bench.counts()
+    expected = theory.waits([source.theory for source in sources])
+    rows = []
+    for source, wait in zip(sources, expected, strict=True):
+        left = counts[source.queue]
+        unit = source.theory.mean
+        waited = _row(point, "mean wait", source.queue, left.waited_ps / left.packets / unit, wait / unit, "services")
+        found = _row(
+            point, "found waiting", source.queue, left.found / left.packets, source.theory.rate * wait, "frames"
+        )
+        rows += [waited, found]
+    return rows
+
+
+def _offer(bench: QueueBench, sources: Sequence[_Source], point: QueuePoint) -> None:
+    """All frames of a point, in pieces; which source a frame is of is drawn by the sources' rates."""
+    rng = np.random.default_rng(point.seed)
+    rates = np.array([source.theory.rate for source in sources])
+    queues = np.array([source.queue for source in sources])
+    now = 0.0
+    for first in range(0, point.packets, _PIECE):
+        count = min(_PIECE, point.packets - first)
+        times = now + np.cumsum(rng.exponential(1 / rates.sum(), count))
+        now = float(times[-1])
+        whose = rng.choice(len(sources), count, p=rates / rates.sum())
+        sizes = np.zeros(count, np.int64)
+        for number, source in enumerate(sources):
+            mine = whose == number
+            sizes[mine] = source.sizes(rng, int(mine.sum()))
+        bench.offer(times.astype(np.int64), sizes, queues[whose])
+
+
+def _row(point: QueuePoint, what: str, queue: int, measured: float, expected: float, unit: str) -> QueueRow:
+    error = abs(measured - expected) / expected if expected else abs(measured)
+    return QueueRow(
+        point.kind,
+        what,
+        point.load,
+        queue,
+        round(measured, 6),
+        round(expected, 6),
+        round(error, 6),
+        unit,
+        point.packets,
+    )
+
+
+def _md1(point: QueuePoint) -> list[QueueRow]:
+    return _waits(point, [_Source(0, point.load, _FIXED_BYTES)])
+
+
+def _mm1(point: QueuePoint) -> list[QueueRow]:
+    return _waits(point, [_Source(0, point.load, _MEAN_BYTES, exponential=True)])
+
+
+def _priority(point: QueuePoint) -> list[QueueRow]:
+    """Three classes whose frames differ in length, each a third of the load."""
+    sources = [_Source(queue, point.load / 3, size) for queue, size in ((0, 1500), (1, 1000), (2, 500))]
+    return _waits(point, sources)
+
+
+# -- shares -------------------------------------------------------------------------------------------------
+
+
+def _flood(bench: QueueBench, queues: Sequence[int], point: QueuePoint) -> tuple[list[QueueCounts], float]:
+    """Offers the whole line to each of these queues; what left since a tenth of the time, and how long that took."""
+    rng = np.random.default_rng(point.seed)
+    mean_ps = (_SHORTEST + _LONGEST) / 2 * PS_OF_A_BYTE / len(queues)
+    times = np.cumsum(rng.exponential(mean_ps, point.packets)).astype(np.int64)
+    sizes = rng.integers(_SHORTEST, _LONGEST + 1, point.packets)
+    whose = np.array(queues)[rng.integers(0, len(queues), point.packets)]
+    begin = point.packets // 10
+    bench.offer(times[:begin], sizes[:begin], whose[:begin])
+    before = bench.counts()
+    bench.offer(times[begin:], sizes[begin:], whose[begin:])
+    pairs = zip(before, bench.counts(), strict=True)
+    left = [
+        QueueCounts(b.packets - a.packets, b.bytes - a.bytes, b.waited_ps - a.waited_ps, b.found - a.found)
+        for a, b in pairs
+    ]
+    return left, float(times[-1] - times[begin - 1]) / _PS
+
+
+def _drr(point: QueuePoint) -> list[QueueRow]:
+    """Three queues that always have frames share the line as their quanta are."""
+    quanta = {0: 1_000, 1: 2_000, 2: 4_500}
+    with QueueBench(depth=64) as bench:
+        for queue, quantum in quanta.items():
+            bench.set_queue(queue, quantum=quantum)
+        left, took = _flood(bench, list(quanta), point)
+    line = LINE_BPS / 1e9
+    rows = [
+        _row(
+            point, f"quantum {quantum}", queue, _gbps(left[queue], took), line * quantum / sum(quanta.values()), "Gb/s"
+        )
+        for queue, quantum in quanta.items()
+    ]
+    return [*rows, _row(point, "all", 0, sum(row.measured for row in rows), line, "Gb/s")]
+
+
+def _rates(point: QueuePoint) -> list[QueueRow]:
+    """Two queues with rates of their own, and one that takes what they leave."""
+    pps, bps = 200_000, 3_000_000_000
+    with QueueBench(depth=64) as bench:
+        bench.set_queue(2, rate_pps=pps)
+        bench.set_queue(1, rate_bps=bps)
+        left, took = _flood(bench, (0, 1, 2), point)
+    rest = LINE_BPS / 1e9 - _gbps(left[1], took) - _gbps(left[2], took)
+    return [
+        _row(point, "packets a second", 2, left[2].packets / took, pps, "1/s"),
+        _row(point, "bits a second", 1, _gbps(left[1], took), bps / 1e9, "Gb/s"),
+        _row(point, "what is left", 0, _gbps(left[0], took), rest, "Gb/s"),
+    ]
+
+
+def _gbps(counts: QueueCounts, seconds: float) -> float:
+    return counts.bytes * 8 / seconds / 1e9
+
+
+P4SIM_FLOWS_MBPS = {3: 3.0, 2: 4.0, 1: 5.0}
+"""queue -> what p4sim's example of priority queues offers it (examples/p4-queue-test.cc); there the lowest number goes
+first, so that its priorities 1, 2, 3 are queues 3, 2, 1"""
+P4SIM_LINES_MBPS = (12.0, 8.0, 4.0)
+_P4SIM_BYTES = 1_000
+
+
+def _strict(point: QueuePoint) -> list[QueueRow]:
+    """p4sim's three flows on lines that take all of them, two and a part, and less than one."""
+    return [row for line in P4SIM_LINES_MBPS for row in _strict_on(point, line)]
+
+
+def _strict_on(point: QueuePoint, line: float) -> list[QueueRow]:
+    flows = P4SIM_FLOWS_MBPS
+    seconds = 100.0
+    with QueueBench(depth=64, line_bps=round(line * 1e6)) as bench:
+        frames = []
+        for queue, mbps in flows.items():
+            gap = _P4SIM_BYTES * 8 / (mbps * 1e6) * _PS
+            frames += [(round(number * gap) + queue, queue) for number in range(round(seconds * _PS / gap))]
+        frames.sort()
+        times, queues = (np.array(column, np.int64) for column in zip(*frames, strict=True))
+        bench.offer(times, np.full(len(times), _P4SIM_BYTES), queues)
+        left = bench.counts()
+    rows, free = [], line
+    for queue in sorted(flows, reverse=True):
+        expected = min(flows[queue], free)
+        free -= expected
+        mbps = left[queue].bytes * 8 / seconds / 1e6
+        rows.append(_row(point, f"{flows[queue]:g} Mb/s on {line:g}", queue, mbps, expected, "Mb/s"))
+    return rows
+
+
+_RUNS: dict[str, Callable[[QueuePoint], list[QueueRow]]] = {
+    "md1": _md1,
+    "mm1": _mm1,
+    "priority": _priority,
+    "drr": _drr,
+    "strict": _strict,
+    "rates": _rates,
+}

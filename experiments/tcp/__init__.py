@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TCP of the IP hosts beside theory and beside Linux."""

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour reproduce tcp`: TCP of the IP hosts beside what is known of it.
+
+Points: the rate of one flow at random losses (NewReno beside Mathis et al., CUBIC beside RFC 9438's response function);
+how n flows share a cable (Jain's index) and how much of it they use; DCTCP's queue beside its formula. Beside Linux:
+`linux`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.base.times import MS, US
+from detour.experiments.tcp import theory
+from detour.experiments.tcp.dumbbell import Bottleneck, Dumbbell, address
+from detour.hosts.ip.tcp.config import TcpConfig
+
+TCP_LOSSES = (0.001, 0.003, 0.01)
+RTTS_MS = (10.0, 40.0, 100.0)
+TCP_FLOWS = (2, 4, 8)
+SHARING = ("newreno", "cubic", "dctcp")
+
+_SECOND = 1_000 * MS
+_MSS = 1_448
+_FRAME = 1_514
+_LOSSES_SEEN = {"quick": 400, "normal": 4_000, "full": 20_000}
+_SHARE_SECONDS = {"quick": 40.0, "normal": 200.0, "full": 1_000.0}
+_EVENTS_A_SECOND = 600_000
+_SHARED_BPS = 20_000_000
+QUEUE_FLOWS = (2, 10, 40)
+_QUEUE_BPS, _QUEUE_RTT_PS, _QUEUE_MARKS = 10_000_000_000, 100 * US, 40
+"""as in the simulations of DCTCP's paper, 3.3"""
+_CLOSE_PS = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class TcpPoint:
+    """One run. `kind`: `loss`, `share` or `queue`; `seconds` are of virtual time."""
+
+    kind: str
+    cc: str
+    loss: float = 0.0
+    rtt_ms: float = 0.0
+    flows: int = 1
+    seconds: float
+    seed: int = 1
+    experiment: str = "tcp"
+
+
+@dataclass(frozen=True)
+class TcpRow:
+    """One number beside what is expected of it. `error`: relative, signed."""
+
+    kind: str
+    what: str
+    cc: str
+    loss: float
+    rtt_ms: float
+    flows: int
+    measured: float
+    theory: float
+    error: float
+    unit: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class TcpRun:
+    """What came of a point."""
+
+    rows: Sequence[TcpRow]
+
+
+@dataclass(frozen=True)
+class TcpFindings:
+    """All rows."""
+
+    rows: Sequence[TcpRow]
+
+
+def select(
+    extent: str = "normal", losses: Sequence[float] = TCP_LOSSES, flows: Sequence[int] = TCP_FLOWS, seed: int = 1
+) -> list[TcpPoint]:
+    """The points. A flow at random losses runs until about so many were seen.
+
+    Raises:
+        DetourError: a share of losses at which there is nothing to measure.
+    """
+    points = []
+    for loss in losses:
+        if not 0.0001 <= loss <= 0.05:
+            raise DetourError(f"a loss of {loss:g}; the formulas are for 0.0001 to 0.05")
+        for rtt in RTTS_MS:
+            for cc, window in (("newreno", theory.reno_window(loss)), ("cubic", theory.cubic_window(loss, rtt / 1e3))):
+                seconds = _LOSSES_SEEN[extent] / loss / window * rtt / 1e3
+                points.append(TcpPoint(kind="loss", cc=cc, loss=loss, rtt_ms=rtt, seconds=round(seconds, 1), seed=seed))
+    share = _SHARE_SECONDS[extent]
+    points += [
+        TcpPoint(kind="share", cc=cc, rtt_ms=20.0, flows=n, seconds=share, seed=seed) for cc in SHARING for n in flows
+    ]
+    return points + [
+        TcpPoint(kind="queue", cc="dctcp", rtt_ms=_QUEUE_RTT_PS / MS, flows=n, seconds=0.2, seed=seed)
+        for n in QUEUE_FLOWS
+    ]
+
+
+def seconds(point: TcpPoint) -> float:
+    """Roughly what a point costs on one core."""
+    if point.kind == "queue":
+        return 10.0
+    if point.kind == "loss":
+        return 2.0 + _LOSSES_SEEN["normal"] / point.loss * 6 / _EVENTS_A_SECOND
+    return 2.0 + point.seconds * _SHARED_BPS / 8 / _FRAME * 12 / _EVENTS_A_SECOND
+
+
+def run(point: TcpPoint) -> TcpRun:
+    """Computes a point."""
+    return TcpRun(_RUNS[point.kind](point))
+
+
+def collect(results: Iterable[TcpRun | None]) -> TcpFindings:
+    """The rows, in the order of the points."""
+    return TcpFindings([row for each in results if each is not None for row in each.rows])
+
+
+def _row(point: TcpPoint, what: str, measured: float, expected: float, unit: str) -> TcpRow:
+    error = (measured - expected) / expected if expected else 0.0
+    return TcpRow(
+        point.kind,
+        what,
+        point.cc,
+        point.loss,
+        point.rtt_ms,
+        point.flows,
+        round(measured, 6),
+        round(expected, 6),
+        round(error, 6),
+        unit,
+        point.seconds,
+    )
+
+
+def _loss(point: TcpPoint) -> list[TcpRow]:
+    """One flow on a cable that it never fills."""
+    cable = Bottleneck(10_000_000_000, round(point.rtt_ms * MS / 2), 1 << 14, point.loss)
+    end = round(point.seconds * _SECOND)
+    config = TcpConfig(cc=point.cc, receive_buffer=1 << 28, window_segments=1 << 16, delayed_ack_ps=MS)
+    with Dumbbell(1, cable, seed=point.seed) as bell:
+        bell.stack.host("b0").tcp_port(config=config)
+        flow = bell.stack.host("a0").tcp(address(2, 0), config=config)
+        begin = end // 10
+        bell.network.run(begin)
+        before = flow.result().acked
+        bell.network.run(end)
+        rate = (flow.result().acked - before) * 8 / ((end - begin) / _SECOND)
+    rtt = point.rtt_ms / 1e3
+    window = theory.reno_window(point.loss) if point.cc == "newreno" else theory.cubic_window(point.loss, rtt)
+    return [_row(point, "goodput", rate / 1e6, window * _MSS * 8 / rtt / 1e6, "Mb/s")]
+
+
+def _share(point: TcpPoint) -> list[TcpRow]:
+    """Flows that begin a second after one another share 20 Mb/s with a queue of a bandwidth-delay product."""
+    bdp = _SHARED_BPS * point.rtt_ms / 1e3 / 8 / _FRAME
+    cable = Bottleneck(_SHARED_BPS, round(point.rtt_ms * MS / 2), max(round(bdp), 8))
+    config = TcpConfig(cc=point.cc, delayed_ack_ps=MS)
+    end = round(point.seconds * _SECOND)
+    begin = end // 4
+    with Dumbbell(point.flows, cable, seed=point.seed) as bell:
+        flows = []
+        for n in range(point.flows):
+            bell.stack.host(f"b{n}").tcp_port(config=config)
+            flows.append(bell.stack.host(f"a{n}").tcp(address(2, n), config=config, start_ps=n * _SECOND))
+        bell.network.run(begin)
+        before = [flow.result().acked for flow in flows]
+        bell.network.run(end)
+        rates = [
+            (flow.result().acked - start) * 8 / ((end - begin) / _SECOND)
+            for flow, start in zip(flows, before, strict=True)
+        ]
+    most = _SHARED_BPS * _MSS / _FRAME
+    return [
+        _row(point, "Jain's index", theory.jain(rates), 1.0, ""),
+        _row(point, "goodput of all", sum(rates) / 1e6, most / 1e6, "Mb/s"),
+    ]
+
+
+def _queue(point: TcpPoint) -> list[TcpRow]:
+    """The queue of DCTCP, looked at every 20 us after the first quarter."""
+    cable = Bottleneck(_QUEUE_BPS, _QUEUE_RTT_PS // 2, 1_000, marking_depth=_QUEUE_MARKS)
+    config = TcpConfig(cc="dctcp", min_rto_ps=10 * MS, delayed_ack_ps=MS)
+    end = round(point.seconds * _SECOND)
+    with Dumbbell(point.flows, cable, seed=point.seed) as bell:
+        for n in range(point.flows):
+            bell.stack.host(f"b{n}").tcp_port(config=config)
+            bell.stack.host(f"a{n}").tcp(address(2, n), config=config)
+        bell.network.run(end // 4)
+        lengths = []
+        for now in range(end // 4, end, 20 * US):
+            bell.network.run(now + _CLOSE_PS)
+            lengths.append(bell.queue())
+    bdp = _QUEUE_BPS * _QUEUE_RTT_PS / _SECOND / 8 / _FRAME
+    top, mean = theory.dctcp_queue(point.flows, bdp, _QUEUE_MARKS)
+    measured = np.array(lengths)
+    return [
+        _row(point, "longest queue", float(np.percentile(measured, 99)), top, "packets"),
+        _row(point, "mean queue", float(measured.mean()), mean, "packets"),
+    ]
+
+
+_RUNS: dict[str, Callable[[TcpPoint], list[TcpRow]]] = {"loss": _loss, "share": _share, "queue": _queue}

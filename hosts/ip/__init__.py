@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts for programs that know nothing of uSID: IPv4 and IPv6, ARP and ND, ICMP, UDP and TCP (docs/hosts.md)."""

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who a host is: its MAC, its addresses, its gateways and neighbours; addresses as the two words of native code."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from detour.base.errors import DetourError
+
+_MAPPED = 0xFFFF << 32
+_LONGEST_MTU = 9_000
+
+
+@dataclass(frozen=True)
+class IpHostConfig:
+    """A host. Addresses are texts with their prefix's length (`10.0.1.1/24`, `2001:db8::1/64`), "" for none; gateways
+    too, without length. `neighbours`: MACs of addresses on the link that are not asked for."""
+
+    name: str
+    mac: str
+    ipv4: str = ""
+    gateway4: str = ""
+    ipv6: str = ""
+    gateway6: str = ""
+    neighbours: Mapping[str, str] = field(default_factory=dict)
+    ttl: int = 64
+    mtu: int = 1500
+
+
+def mac_number(text: str) -> int:
+    """A MAC as a number.
+
+    Raises:
+        DetourError: it is none.
+    """
+    parts = text.replace("-", ":").split(":")
+    try:
+        octets = [int(part, 16) for part in parts]
+    except ValueError:
+        octets = []
+    if len(octets) != 6 or not all(0 <= octet <= 255 for octet in octets):
+        raise DetourError(f"{text!r} is no MAC; one is 08:00:00:00:01:11")
+    return int.from_bytes(bytes(octets), "big")
+
+
+def mac_text(number: int) -> str:
+    """The MAC of a number."""
+    return number.to_bytes(6, "big").hex(":")
+
+
+def words(text: str) -> tuple[int, int]:
+    """An IPv4 or IPv6 address as `hi` and `lo` (`layout`).
+
+    Raises:
+        DetourError: it is none.
+    """
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        raise DetourError(f"{text!r} is no IPv4 or IPv6 address") from None
+    if address.version == 4:
+        return 0, _MAPPED | int(address)
+    return _signed(int(address) >> 64), _signed(int(address) & (2**64 - 1))
+
+
+def text_of(hi: int, lo: int) -> str:
+    """The address of two words."""
+    if hi == 0 and lo >> 32 == 0xFFFF:
+        return str(ipaddress.IPv4Address(lo & 0xFFFFFFFF))
+    return str(ipaddress.IPv6Address((hi & (2**64 - 1)) << 64 | lo & (2**64 - 1)))
+
+
+def is_v6(hi: int, lo: int) -> bool:
+    """Whether two words are no IPv4 address."""
+    return not (hi == 0 and lo >> 32 == 0xFFFF)
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word
+
+
+def fields_of(config: IpHostConfig) -> dict[str, int]:
+    """What the row of a host holds.
+
+    Raises:
+        DetourError: something in `config` is wrong; named with the host.
+    """
+    try:
+        return _fields_of(config)
+    except DetourError as error:
+        raise DetourError(f"host {config.name}: {error}") from None
+
+
+def _fields_of(config: IpHostConfig) -> dict[str, int]:
+    if not 1 <= config.ttl <= 255:
+        raise DetourError(f"a TTL of {config.ttl}; 1 to 255 are possible")
+    if not 576 <= config.mtu <= _LONGEST_MTU:
+        raise DetourError(f"an MTU of {config.mtu}; 576 to {_LONGEST_MTU} are possible")
+    mac = mac_number(config.mac)
+    found = {"mac": mac, "ttl": config.ttl, "mtu": config.mtu}
+    if config.ipv4:
+        address, length = _interface(config.ipv4, 4)
+        mask = ((1 << length) - 1) << (32 - length)
+        found |= {"v4_lo": _MAPPED | address, "v4_mask": mask, "v4_gateway": _gateway(config.gateway4, 4)[1]}
+    if config.ipv6:
+        address, length = _interface(config.ipv6, 6)
+        mask = ((1 << length) - 1) << (128 - length)
+        octets = mac.to_bytes(6, "big")
+        link_local = bytes([octets[0] ^ 2]) + octets[1:3] + b"\xff\xfe" + octets[3:]
+        gateway_hi, gateway_lo = _gateway(config.gateway6, 6)
+        found |= {
+            "v6_hi": _signed(address >> 64),
+            "v6_lo": _signed(address & (2**64 - 1)),
+            "v6_mask_hi": _signed(mask >> 64),
+            "v6_mask_lo": _signed(mask & (2**64 - 1)),
+            "v6_gateway_hi": gateway_hi,
+            "v6_gateway_lo": gateway_lo,
+            "ll_hi": _signed(0xFE80 << 48),
+            "ll_lo": int.from_bytes(link_local, "big", signed=True),
+        }
+    if not config.ipv4 and not config.ipv6:
+        raise DetourError("neither an IPv4 nor an IPv6 address")
+    return found
+
+
+def _interface(text: str, version: int) -> tuple[int, int]:
+    try:
+        found = ipaddress.ip_interface(text)
+    except ValueError:
+        raise DetourError(f"{text!r} is no address with a prefix, like 10.0.1.1/24 or 2001:db8::1/64") from None
+    if found.version != version:
+        raise DetourError(f"{text} is no IPv{version} address")
+    return int(found.ip), found.network.prefixlen
+
+
+def _gateway(text: str, version: int) -> tuple[int, int]:
+    if not text:
+        return 0, 0
+    found = words(text)
+    if is_v6(*found) != (version == 6):
+        raise DetourError(f"the gateway {text} is no IPv{version} address")
+    return found

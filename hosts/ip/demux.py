@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which socket a packet is for: a hash table a host, by protocol, local port, and the remote address and port.
+
+Sockets that take packets from everybody are entered with remote address and port 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from detour.base.raw import load32, store32
+from detour.hosts.ip.jit import inner
+from detour.hosts.ip.rows import host_at, socket_at
+
+_GONE = np.int64(-1)
+"""A place whose socket was removed: a search goes on behind it. 0 is a free place, else it is the socket plus 1."""
+
+
+@inner()
+def _first(g: Any, proto: int, lport: int, r_hi: int, r_lo: int, rport: int) -> int:
+    x = (proto << 48) ^ (lport << 24) ^ rport ^ (r_lo << 7) ^ (r_hi << 3)
+    x = ((x ^ (x >> 31)) & 0x7FFFFFFF) * 0x9E3779B1
+    return (x >> 15) & (g.demux_size - 1)
+
+
+@inner()
+def find(g: Any, host: int, proto: int, lport: int, r_hi: int, r_lo: int, rport: int) -> int:
+    """The socket of exactly this, -1: there is none."""
+    base = g.demux + 4 * host * g.demux_size
+    place = _first(g, proto, lport, r_hi, r_lo, rport)
+    for _ in range(g.demux_size):
+        found = load32(base + 4 * place)
+        if found == 0:
+            return -1
+        if found > 0:
+            s = socket_at(g.sockets, found - 1)
+            if s.lport == lport and s.rport == rport and s.r_lo == r_lo and s.r_hi == r_hi and s.proto == proto:
+                return found - 1
+        place = (place + 1) & (g.demux_size - 1)
+    return -1
+
+
+@inner()
+def enter(g: Any, i: int) -> None:
+    """Enters a socket. There is room: a table has at least twice as many places as a host has sockets."""
+    s = socket_at(g.sockets, i)
+    base = g.demux + 4 * s.host * g.demux_size
+    place = _first(g, s.proto, s.lport, s.r_hi, s.r_lo, s.rport)
+    while load32(base + 4 * place) > 0:
+        place = (place + 1) & (g.demux_size - 1)
+    store32(base + 4 * place, i + 1)
+
+
+@inner()
+def remove(g: Any, i: int) -> None:
+    """Removes a socket, if it is there."""
+    s = socket_at(g.sockets, i)
+    base = g.demux + 4 * s.host * g.demux_size
+    place = _first(g, s.proto, s.lport, s.r_hi, s.r_lo, s.rport)
+    for _ in range(g.demux_size):
+        found = load32(base + 4 * place)
+        if found == 0:
+            return
+        if found == i + 1:
+            following = load32(base + 4 * ((place + 1) & (g.demux_size - 1)))
+            store32(base + 4 * place, 0 if following == 0 else _GONE)
+            return
+        place = (place + 1) & (g.demux_size - 1)
+
+
+@inner()
+def new_socket(g: Any, host: int, kind: int, proto: int) -> int:
+    """A fresh socket of a host, -1 (counted) if all are in use. All of its fields are 0 but for places in lists."""
+    h = host_at(g.hosts, host)
+    if h.sockets_used >= g.per_host - 1:  # the last one is the resolver's
+        h.no_sockets += 1
+        return -1
+    i = host * g.per_host + h.sockets_used
+    h.sockets_used += 1
+    s = socket_at(g.sockets, i)
+    s.kind = kind
+    s.host = host
+    s.proto = proto
+    s.pos = -1
+    s.neighbour = -1
+    return i

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ethernet, IPv4 (RFC 791) and IPv6 (RFC 8200): headers of what is sent, and what is in a frame that came in.
+
+Packets are sent with "don't fragment" and identification 0 (RFC 6864); fragments are not put together but counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from detour.base.raw import (
+    load8,
+    load16be,
+    load32be,
+    load64be,
+    move_bytes,
+    store8,
+    store16be,
+    store32be,
+    store64be,
+)
+from detour.hosts.ip.jit import inner
+from detour.hosts.ip.sums import fold, sum_bytes, words
+
+ETHERNET_BYTES = np.int64(14)
+IPV4_BYTES = np.int64(20)
+IPV6_BYTES = np.int64(40)
+TYPE_IPV4 = np.int64(0x0800)
+TYPE_IPV6 = np.int64(0x86DD)
+TYPE_ARP = np.int64(0x0806)
+BROADCAST_MAC = np.int64(0xFFFFFFFFFFFF)
+
+MAPPED = np.int64(0xFFFF) << 32
+"""The upper half of `lo` of an IPv4 address."""
+
+PARSED, BAD_SUM, BAD_FORM, FRAGMENT, UNKNOWN = 0, 1, 2, 3, 4
+_HOP_BY_HOP, _ROUTING, _FRAGMENT, _OPTIONS = 0, 43, 44, 60
+
+
+@inner()
+def load48(address: int) -> int:
+    """A MAC."""
+    return (load16be(address) << 32) | load32be(address + 2)
+
+
+@inner()
+def store48(address: int, value: int) -> None:
+    """Writes a MAC."""
+    store16be(address, value >> 32)
+    store32be(address + 2, value)
+
+
+@inner()
+def put_ethernet(frame: int, to: int, source: int, kind: int) -> None:
+    """Writes an Ethernet header."""
+    store48(frame, to)
+    store48(frame + 6, source)
+    store16be(frame + 12, kind)
+
+
+@inner()
+def prepare(s: Any, headers: int, mac: int, source_mac: int) -> None:
+    """Writes the headers of a socket's packets, with lengths, traffic class and checksum 0, and their sums."""
+    if s.v6 != 0:
+        put_ethernet(headers, mac, source_mac, TYPE_IPV6)
+        ip = headers + ETHERNET_BYTES
+        store32be(ip, 6 << 28)
+        store32be(ip + 4, (s.proto << 8) | s.ttl)
+        store64be(ip + 8, s.l_hi)
+        store64be(ip + 16, s.l_lo)
+        store64be(ip + 24, s.r_hi)
+        store64be(ip + 32, s.r_lo)
+        s.ip_bytes = IPV6_BYTES
+    else:
+        put_ethernet(headers, mac, source_mac, TYPE_IPV4)
+        ip = headers + ETHERNET_BYTES
+        store32be(ip, 0x45 << 24)
+        store32be(ip + 4, 0x4000)
+        store32be(ip + 8, (s.ttl << 24) | (s.proto << 16))
+        store32be(ip + 12, s.l_lo)
+        store32be(ip + 16, s.r_lo)
+        s.ip_bytes = IPV4_BYTES
+        s.ip_sum = sum_bytes(ip, IPV4_BYTES)
+    s.l4_sum = fold(words(s.l_hi) + words(s.l_lo) + words(s.r_hi) + words(s.r_lo) + s.proto + s.lport + s.rport)
+
+
+@inner()
+def put_headers(s: Any, headers: int, frame: int, tos: int, length: int) -> Any:
+    """Copies a socket's headers for a packet with `length` bytes behind its IP header; returns where those begin."""
+    ip = frame + ETHERNET_BYTES
+    if s.v6 != 0:
+        move_bytes(frame, headers, ETHERNET_BYTES + IPV6_BYTES)
+        store32be(ip, (6 << 28) | (tos << 20))
+        store16be(ip + 4, length)
+        return ip + IPV6_BYTES
+    move_bytes(frame, headers, ETHERNET_BYTES + IPV4_BYTES)
+    total = IPV4_BYTES + length
+    store8(ip + 1, tos)
+    store16be(ip + 2, total)
+    store16be(ip + 10, ~fold(s.ip_sum + tos + total))
+    return ip + IPV4_BYTES
+
+
+@inner()
+def parse_ipv4(f: Any, ip: int, length: int, here: int) -> int:
+    """What is in an IPv4 packet of `length` bytes, `here` of them stored; returns `PARSED` or what is wrong."""
+    if length < IPV4_BYTES or here < IPV4_BYTES or load8(ip) >> 4 != 4:
+        return BAD_FORM
+    header = (load8(ip) & 0xF) << 2
+    total = load16be(ip + 2)
+    if header < IPV4_BYTES or total < header or total > length or here < header:
+        return BAD_FORM
+    if sum_bytes(ip, header) != 0xFFFF:
+        return BAD_SUM
+    if load16be(ip + 6) & 0x3FFF:
+        return FRAGMENT
+    f.v6 = 0
+    f.tos = load8(ip + 1)
+    f.ttl = load8(ip + 8)
+    f.proto = load8(ip + 9)
+    f.src_hi = 0
+    f.src_lo = MAPPED | load32be(ip + 12)
+    f.dst_hi = 0
+    f.dst_lo = MAPPED | load32be(ip + 16)
+    f.at = ip + header
+    f.length = total - header
+    f.here = min(here, total) - header
+    return PARSED
+
+
+@inner()
+def parse_ipv6(f: Any, ip: int, length: int, here: int) -> int:
+    """The same of IPv6. Extension headers are passed over; a routing header that is not at its end is not for us."""
+    if length < IPV6_BYTES or here < IPV6_BYTES or load8(ip) >> 4 != 6:
+        return BAD_FORM
+    rest = load16be(ip + 4)
+    if IPV6_BYTES + rest > length:
+        return BAD_FORM
+    f.v6 = 1
+    f.tos = (load16be(ip) >> 4) & 0xFF
+    f.ttl = load8(ip + 7)
+    f.src_hi = load64be(ip + 8)
+    f.src_lo = load64be(ip + 16)
+    f.dst_hi = load64be(ip + 24)
+    f.dst_lo = load64be(ip + 32)
+    proto = load8(ip + 6)
+    at = ip + IPV6_BYTES
+    stored = min(here - IPV6_BYTES, rest)
+    while proto in (_HOP_BY_HOP, _ROUTING, _OPTIONS):
+        if stored < 8:
+            return BAD_FORM
+        size = (load8(at + 1) + 1) << 3
+        if size > stored or (proto == _ROUTING and load8(at + 3) != 0):
+            return BAD_FORM
+        proto = load8(at)
+        at += size
+        stored -= size
+        rest -= size
+    if proto == _FRAGMENT:
+        return FRAGMENT
+    f.proto = proto
+    f.at = at
+    f.length = rest
+    f.here = stored
+    return PARSED
+
+
+@inner()
+def checked(f: Any) -> bool:
+    """Whether the checksum over pseudo header and packet is right (UDP, TCP, ICMPv6). What is not stored is zeros."""
+    total = words(f.src_hi) + words(f.src_lo) + words(f.dst_hi) + words(f.dst_lo) + f.proto + f.length
+    return fold(total + sum_bytes(f.at, f.here)) == 0xFFFF

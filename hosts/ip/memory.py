@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arrays behind a stack: made, and their addresses told to compiled code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from detour.hosts.cc.binding import Bound
+from detour.hosts.cc.own import CongestionAlgorithm
+from detour.hosts.ip import layout
+from detour.hosts.ip.sums import make_pattern
+from detour.hosts.ip.tcp import layout as tcp
+
+_OUT_DEPTH, _IN_DEPTH = 256, 4096
+_NEIGHBOURS = 256
+_ELIDED_BOX = 512
+
+
+class StackMemory:
+    """All tables. Pages that are not used cost no memory. `column` of `tables[name]` is what Python reads."""
+
+    def __init__(self, hosts: int, sockets: int, seed: int, elide: bool, mtu: int) -> None:
+        """`sockets`: of each host. `elide`: payload is not stored."""
+        rows = hosts * sockets
+        demux = 1 << (2 * sockets - 1).bit_length()
+        box = _ELIDED_BOX if elide else -(-(mtu + 32) // 64) * 64
+        shapes: dict[str, tuple[int, Any]] = {
+            "hosts": (hosts, layout.IP_HOST),
+            "neighbours": (hosts * _NEIGHBOURS, layout.NEIGHBOUR),
+            "sockets": (rows, layout.SOCKET),
+            "headers": (rows * layout.HEADERS_BYTES, np.uint8),
+            "flows": (rows, layout.UDP_FLOW_RECORD),
+            "peers": (rows, layout.PEER),
+            "echoes": (rows, layout.ECHO_RECORD),
+            "raws": (rows, layout.RAW_RECORD),
+            "conns": (rows, tcp.CONN),
+            "segments": (rows * tcp.FEW_SEGMENTS, tcp.SEGMENT),
+            "ranges": (rows * (tcp.RANGES + tcp.SEEN), tcp.RANGE),
+            "cc_rows": (rows * tcp.CC_BYTES, np.uint8),
+            "heaps": (rows, layout.DUE_ENTRY),
+            "demux": (hosts * demux, np.int32),
+            "outbox": (hosts * _OUT_DEPTH, layout.BOX),
+            "boxes": (hosts * _OUT_DEPTH * box, np.uint8),
+            "inbox": (hosts * _IN_DEPTH, layout.BOX),
+            "inboxes": (hosts * _IN_DEPTH * box, np.uint8),
+            "frames": (hosts, layout.PARSED_FRAME),
+        }
+        self.globals = np.zeros(1, layout.STACK_GLOBALS)
+        self.tables: dict[str, Any] = {name: np.zeros(count, dtype) for name, (count, dtype) in shapes.items()}
+        self.pattern, self.sums = make_pattern()
+        self.kept: list[np.ndarray] = []
+        """arrays whose addresses are in tables"""
+        self._bounds: list[Bound] = []
+        g = self.globals[0]
+        for name, table in self.tables.items():
+            g[name] = table.ctypes.data
+        sizes = {"n_hosts": hosts, "per_host": sockets, "n_neighbours": _NEIGHBOURS, "demux_size": demux}
+        sizes |= {"out_depth": _OUT_DEPTH, "in_depth": _IN_DEPTH, "box_bytes": box, "elide": int(elide)}
+        for name, value in sizes.items():
+            g[name] = value
+        g["pattern"], g["sums"] = self.pattern.ctypes.data, self.sums.ctypes.data
+        self._begin_empty(hosts, sockets, seed)
+
+    def _begin_empty(self, hosts: int, sockets: int, seed: int) -> None:
+        """No socket is in a list, and the last one of each host is its resolver's timer."""
+        rows = self.tables["hosts"]
+        rows["ready_head"] = rows["ready_tail"] = -1
+        rows["heap_first"] = layout.MAX_TIME
+        rows["rng"] = np.random.SeedSequence(seed).generate_state(hosts, np.uint64).view(np.int64) | 1
+        timers = self.tables["sockets"][sockets - 1 :: sockets]
+        timers["kind"] = layout.RESOLVER
+        timers["host"] = np.arange(hosts)
+        timers["pos"] = -1
+        timers["due"] = layout.MAX_TIME
+
+    @property
+    def address(self) -> int:
+        """What native functions take as their state."""
+        return self.globals.ctypes.data
+
+    def keep(self, array: np.ndarray) -> int:
+        """Address of an array that will live as long as the tables."""
+        self.kept.append(array)
+        return array.ctypes.data
+
+    def bound(self, algorithm: CongestionAlgorithm, make: Callable[[], Bound]) -> Bound:
+        """The compiled hooks of an algorithm, the same for all connections that have it."""
+        for known in self._bounds:
+            if known.algorithm == algorithm:
+                return known
+        self._bounds.append(make())
+        return self._bounds[-1]

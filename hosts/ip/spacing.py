@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a UDP flow sends and how much: constant rate, Poisson, on and off; sizes fixed or drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.hosts.ip import layout
+from detour.hosts.ip.draws import BELOW
+
+_MODES = {"constant": layout.CONSTANT, "poisson": layout.POISSON, "on-off": layout.ON_OFF}
+
+
+@dataclass(frozen=True)
+class Spacing:
+    """`rate_bps`: of payload, on average (of `on-off`: while it is on). `size`: bytes of payload, unless `sizes` says
+    with which probability a packet has how many. `mode`: `constant`, `poisson`, or `on-off`, with exponentially
+    distributed times of both."""
+
+    rate_bps: float
+    size: int = 1000
+    sizes: tuple[tuple[int, float], ...] = ()
+    mode: str = "constant"
+    on_ps: int = 0
+    off_ps: int = 0
+
+    def __post_init__(self) -> None:
+        if self.mode not in _MODES:
+            raise DetourError(f"a flow is {', '.join(_MODES)}, not {self.mode!r}")
+        if not self.rate_bps >= 1:
+            raise DetourError(f"a flow of {self.rate_bps:g} bit/s; at least 1 is needed")
+        if self.mode == "on-off" and (self.on_ps < 1 or self.off_ps < 1):
+            raise DetourError("a flow that is on and off needs how long it is either, on average")
+
+    @property
+    def number(self) -> int:
+        """What native code calls its mode."""
+        return _MODES[self.mode]
+
+    @property
+    def longest(self) -> int:
+        """Bytes of its longest payload."""
+        return max((size for size, _ in self.sizes), default=self.size)
+
+    def table(self) -> np.ndarray:
+        """Sizes with the numbers below which they are drawn; empty if all have the same."""
+        if not self.sizes:
+            return np.zeros(0, layout.SIZE)
+        total = sum(share for _, share in self.sizes)
+        found = np.zeros(len(self.sizes), layout.SIZE)
+        found["bytes"] = [size for size, _ in self.sizes]
+        found["below"] = np.round(np.cumsum([share for _, share in self.sizes]) / total * BELOW)
+        found["below"][-1] = BELOW
+        return found
+
+
+def read_sizes(path: Path) -> tuple[tuple[int, float], ...]:
+    """Sizes with their probabilities from a file of a distribution: a line a size, bytes and the probability of at most
+    so many (`512 0.4`), rising, the last one 1.
+
+    Raises:
+        DetourError: the file cannot be read, or a line is none of these; named with its number.
+    """
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DetourError(f"{path}: {getattr(error, 'strerror', None) or 'no text'}") from None
+    found: list[tuple[int, float]] = []
+    before, size_before = 0.0, -1
+    for number, line in enumerate(lines, 1):
+        fields = line.split("#")[0].replace(",", " ").split()
+        if not fields:
+            continue
+        try:
+            size, up_to = float(fields[0]), float(fields[-1])
+        except ValueError:
+            raise DetourError(f"{path}:{number}: {line.strip()!r} is not bytes and a probability") from None
+        if len(fields) not in (2, 3) or size < 0 or size != int(size) or size <= size_before:
+            raise DetourError(f"{path}:{number}: sizes are whole numbers of bytes that rise, with a probability")
+        if not before <= up_to <= 1:
+            raise DetourError(f"{path}:{number}: probabilities rise to 1; here {before:g} is followed by {up_to:g}")
+        if up_to > before:
+            found.append((int(size), up_to - before))
+        before, size_before = up_to, int(size)
+    if before != 1:
+        raise DetourError(f"{path}: the last probability is {before:g}, not 1")
+    return tuple(found)

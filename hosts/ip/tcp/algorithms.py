@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Congestion control of connections, by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detour.base import doors
+from detour.base.errors import DetourError
+from detour.hosts.cc import CC_DCTCP, algorithm
+from detour.hosts.cc.binding import Bound
+from detour.hosts.cc.dctcp_hooks import DCTCP
+from detour.hosts.cc.own import HOST_PARAMETERS, CongestionAlgorithm
+from detour.hosts.ip.tcp.layout import CC_BYTES, CONN
+
+
+def chosen(text: str) -> CongestionAlgorithm:
+    """The algorithm that a text names (`hosts.cc.algorithm`).
+
+    Raises:
+        DetourError: there is none, or it is not for TCP.
+    """
+    found = algorithm(text)
+    if found.built_in == CC_DCTCP:
+        return DCTCP.with_values(_values(text))
+    if found.built_in is not None:
+        raise DetourError(f"{found.name} is not for TCP; newreno, cubic, dctcp and FILE.py:NAME are")
+    if found.row.itemsize > CC_BYTES:
+        raise DetourError(
+            f"{found.name} keeps {found.row.itemsize} bytes a connection; at most {CC_BYTES} are possible"
+        )
+    return found
+
+
+def _values(text: str) -> dict[str, Any]:
+    _, rest = doors.split(text)
+    return doors.values_of(text, rest)
+
+
+def is_dctcp(found: CongestionAlgorithm) -> bool:
+    """Whether receivers are to echo every mark."""
+    return found.name == DCTCP.name
+
+
+def bind(found: CongestionAlgorithm, link_rate_bps: int, mss: int, most: int) -> Bound:
+    """Its hooks, compiled for connections."""
+    values: dict[str, Any] = dict.fromkeys(HOST_PARAMETERS, 0)
+    values |= {"link_rate_bps": link_rate_bps, "payload": mss, "min_cwnd": 1, "max_cwnd": most, "tick_ps": 1}
+    return Bound(found, values, CONN)

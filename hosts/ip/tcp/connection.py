@@ -1,0 +1,466 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A connection's life (RFC 9293, 3.10): opening, segments that come in, timers, its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from detour.base.raw import load8, load16be, load32be, move_bytes, set_bytes
+from detour.base.times import MAX_TIME
+from detour.hosts.ip import demux, timers
+from detour.hosts.ip.draws import draw
+from detour.hosts.ip.frames import checked
+from detour.hosts.ip.jit import inner
+from detour.hosts.ip.layout import PROTO_TCP, TCP_SOCKET
+from detour.hosts.ip.rows import host_at, socket_at
+from detour.hosts.ip.tcp import acks, control, lists, receiver, recovery, rto, segments, sender
+from detour.hosts.ip.tcp.layout import (
+    ACK,
+    CC_BYTES,
+    CLOSE_WAIT,
+    CLOSED,
+    CLOSING,
+    CONN,
+    CONN_CONFIG,
+    CWR,
+    ECE,
+    END_REFUSED,
+    ESTABLISHED,
+    FEW_SEGMENTS,
+    FIN,
+    FIN_WAIT_1,
+    FIN_WAIT_2,
+    LAST_ACK,
+    NO_ERROR,
+    RESET,
+    RST,
+    SEGMENT,
+    SYN,
+    SYN_RECEIVED,
+    SYN_SENT,
+    TIME_WAIT,
+    TIMED_OUT,
+    UNLIMITED,
+)
+from detour.hosts.ip.tcp.rows import conn_at
+
+_LOW = np.int64(0xFFFFFFFF)
+_NONE = np.int64(0)
+_CONFIG_AT = CONN.fields[CONN_CONFIG.split()[0]][1] if CONN.fields else 0
+_CONFIG_BYTES = 8 * len(CONN_CONFIG.split())
+_CONN_BYTES = CONN.itemsize
+_SEGMENT_BYTES = SEGMENT.itemsize
+
+
+# -- opening ---------------------------------------------------------------------------------------------
+
+
+@inner()
+def _prepare(g: Any, i: int, state: int, now: int) -> None:
+    """A connection whose parameters are set begins. The initial number is random (RFC 9293, 3.4.1, for its sake)."""
+    s, c = socket_at(g.sockets, i), conn_at(g.conns, i)
+    h = host_at(g.hosts, s.host)
+    c.state = state
+    c.iss = (draw(h) << 1) | (draw(h) & 1)
+    c.snd_una = 0
+    c.snd_nxt = 1
+    c.want_syn = 1
+    c.rcv_edge = 0
+    lists.forget(c)
+    c.high1 = c.high2 = c.high3 = -1
+    c.rack_txn = -1
+    c.rto = c.initial_rto_ps
+    rto.stop(c)
+    c.delack_due = MAX_TIME
+    c.cc_timer = MAX_TIME
+    c.wait_due = MAX_TIME
+    c.shift_in = 0
+    while (c.rcv_buffer >> c.shift_in) > 65_535 and c.shift_in < 14:
+        c.shift_in += 1
+    own = g.cc_rows + i * CC_BYTES
+    set_bytes(own, 0, CC_BYTES)
+    c.cc_own = own
+    control.plug(c)
+    timers.make_ready(g, s, i)
+
+
+@inner()
+def open_active(g: Any, i: int, start: int) -> None:
+    """The SYN goes at `start`."""
+    s, c = socket_at(g.sockets, i), conn_at(g.conns, i)
+    _prepare(g, i, np.int64(SYN_SENT), start)
+    c.want_syn = 0
+    c.rto_due = start
+    c.retries = -1
+    rto.arm(g, s, c, i)
+
+
+@inner()
+def _accept(g: Any, host: int, listening: int, f: Any, seq: int, flags: int, now: int) -> int:
+    """A SYN for a listener: a connection with its parameters; -1: no room."""
+    i = demux.new_socket(g, host, np.int64(TCP_SOCKET), np.int64(PROTO_TCP))
+    if i < 0:
+        return -1
+    s, c = socket_at(g.sockets, i), conn_at(g.conns, i)
+    s.v6 = f.v6
+    s.lport = f.dport
+    s.rport = f.sport
+    s.l_hi, s.l_lo = f.dst_hi, f.dst_lo
+    s.r_hi, s.r_lo = f.src_hi, f.src_lo
+    s.ttl = host_at(g.hosts, host).ttl
+    s.tos = socket_at(g.sockets, listening).tos
+    set_bytes(g.conns + i * _CONN_BYTES, 0, _CONN_BYTES)
+    move_bytes(g.conns + i * _CONN_BYTES + _CONFIG_AT, g.conns + listening * _CONN_BYTES + _CONFIG_AT, _CONFIG_BYTES)
+    c.listener = listening
+    c.stop_ps = MAX_TIME
+    c.snd_end = 1
+    c.trace_room = 0
+    c.ring = FEW_SEGMENTS
+    c.segs = g.segments + i * FEW_SEGMENTS * _SEGMENT_BYTES
+    if f.v6 != 0:
+        c.mss_limit -= 20
+    segments.parse_options(c, f.at, (load8(f.at + 12) >> 4) << 2, True)
+    _prepare(g, i, np.int64(SYN_RECEIVED), now)
+    _agree(c, flags & (ECE | CWR) == ECE | CWR)
+    c.irs = seq
+    c.rcv_nxt = 1
+    demux.enter(g, i)
+    rto.arm(g, s, c, i)
+    return i
+
+
+@inner()
+def _agree(c: Any, ecn: bool) -> None:
+    """What both ends can do, as the SYN (SYN-ACK) that came in says."""
+    c.sack_ok = 1 if c.sack != 0 and c.peer_sack != 0 else 0
+    c.ts_ok = 1 if c.timestamps != 0 and c.ts_there != 0 else 0
+    c.ecn_ok = 1 if c.ecn != 0 and ecn else 0
+    c.scale_ok = 1 if c.peer_shift >= 0 else 0
+    c.shift_out = max(c.peer_shift, 0)
+    if c.scale_ok == 0:
+        c.shift_in = 0
+    c.mss = max(min(c.peer_mss, c.mss_limit), 64) - (12 if c.ts_ok != 0 else 0)
+    if c.ts_ok != 0:
+        c.ts_echo = c.ts_value
+
+
+@inner()
+def _established(c: Any, now: int) -> None:
+    c.state = ESTABLISHED
+    c.established_ps = now
+    c.snd_una = 1
+    c.retries = 0
+    c.backoff = 0
+    c.rto = max(c.rto, c.min_rto_ps)
+    rto.stop(c)
+    control.begin(c, now)
+    control.note(c, now)
+
+
+# -- segments that come in -------------------------------------------------------------------------------
+
+
+@inner()
+def receive(g: Any, host: int, f: Any, now: int) -> bool:
+    """A segment came in; False if its checksum is wrong."""
+    h = host_at(g.hosts, host)
+    header = (load8(f.at + 12) >> 4) << 2 if f.here >= 20 else 0
+    if header < 20 or header > f.here:
+        h.rx_malformed += 1
+        return True
+    if not checked(f):
+        return False
+    f.sport, f.dport = load16be(f.at), load16be(f.at + 2)
+    seq, ack, flags = load32be(f.at + 4), load32be(f.at + 8), load8(f.at + 13)
+    i = demux.find(g, host, np.int64(PROTO_TCP), f.dport, f.src_hi, f.src_lo, f.sport)
+    if i >= 0:
+        s, c = socket_at(g.sockets, i), conn_at(g.conns, i)
+        _segment(g, host, s, c, i, f, header, seq, ack, flags, now)
+        if sender.wants(g, c, now):
+            timers.make_ready(g, s, i)
+        rto.arm(g, s, c, i)
+        return True
+    if flags & (SYN | ACK | RST) == SYN:
+        listening = demux.find(g, host, np.int64(PROTO_TCP), f.dport, _NONE, _NONE, _NONE)
+        if listening >= 0:
+            _accept(g, host, listening, f, seq, flags, now)
+            return True
+    h.rx_no_port += 1
+    segments.refuse(g, host, f, seq, ack, flags, f.length - header)
+    return True
+
+
+@inner()
+def _segment(
+    g: Any, host: int, s: Any, c: Any, i: int, f: Any, header: int, seq: int, ack: int, flags: int, now: int
+) -> None:
+    segments.parse_options(c, f.at, header, flags & SYN != 0)
+    if c.state == SYN_SENT:
+        _in_syn_sent(g, host, s, c, i, f, header, seq, ack, flags, now)
+        return
+    left = acks.offset(c.rcv_nxt, c.irs, seq)
+    right = left + f.length - header
+    if not _acceptable(c, left, right, flags):
+        if flags & RST == 0:
+            if flags & SYN and c.state == SYN_RECEIVED:
+                c.want_syn = 1
+            else:
+                c.want_ack = 1
+                if left < right <= c.rcv_nxt:
+                    receiver.old(c, left, right)
+        return
+    if flags & RST:
+        if c.state == TIME_WAIT:
+            return  # it may answer an old duplicate (RFC 1337)
+        if left == c.rcv_nxt:  # else it may be forged (RFC 5961, 3.2)
+            _end(g, c, s, i, np.int64(END_REFUSED if c.state == SYN_RECEIVED else RESET), now)
+        else:
+            c.want_ack = 1
+        return
+    if flags & SYN:  # RFC 5961, 4
+        if c.state == SYN_RECEIVED:
+            c.want_syn = 1
+        else:
+            c.want_ack = 1
+        return
+    if flags & ACK == 0:
+        return
+    if c.ts_ok != 0 and c.ts_there != 0:
+        _remember_time(c, left, now)
+    _with_ack(g, host, s, c, i, f, header, left, right, ack, flags, now)
+
+
+@inner()
+def _acceptable(c: Any, left: int, right: int, flags: int) -> bool:
+    """Whether a segment lies in the window (RFC 9293, 3.4), and its timestamp is not old (RFC 7323, 5.2)."""
+    if c.ts_ok != 0 and c.ts_there != 0 and flags & RST == 0 and c.ts_recent != 0:
+        age = (c.ts_value - c.ts_echo) & _LOW
+        if age >= 1 << 31:
+            c.rx_dropped += 1
+            return False
+    if flags & FIN:
+        right += 1
+    edge = max(c.rcv_edge, c.rcv_nxt)
+    return left <= edge and right >= c.rcv_nxt
+
+
+@inner()
+def _remember_time(c: Any, left: int, now: int) -> None:
+    """The timestamp that is echoed (RFC 7323, 4.3). `ts_recent`: 1 once there is one."""
+    if left <= c.rcv_nxt:
+        c.ts_echo = c.ts_value
+        c.ts_recent = 1
+
+
+@inner()
+def _with_ack(
+    g: Any,
+    host: int,
+    s: Any,
+    c: Any,
+    i: int,
+    f: Any,
+    header: int,
+    left: int,
+    right: int,
+    ack: int,
+    flags: int,
+    now: int,
+) -> None:
+    """The rest: the ACK, the data, the FIN."""
+    acked = acks.offset(c.snd_una, c.iss, ack)
+    if acked > c.snd_nxt:
+        if c.state == SYN_RECEIVED:
+            segments.refuse(g, host, f, load32be(f.at + 4), ack, flags, right - left)
+        else:
+            c.want_ack = 1
+        return
+    if c.state == SYN_RECEIVED:
+        if acked < 1:
+            return
+        if c.retries == 0:
+            rto.measured(c, max(now - c.last_sent, 1))
+        _established(c, now)
+        c.snd_edge = 1 + (load16be(f.at + 14) << c.shift_out)
+    if acked >= c.snd_una - max(c.last_window, 1 << 16):
+        acks.on_ack(g, c, i, acked, load16be(f.at + 14), flags, right == left, now)
+    _closing(g, c, s, i, now)
+    if c.state == CLOSED:
+        return
+    open_for_data = c.state in (ESTABLISHED, FIN_WAIT_1, FIN_WAIT_2)
+    if right > left and open_for_data:
+        receiver.on_data(g, s, c, i, f, f.at + header, f.here - header, left, right, flags, now)
+    if flags & FIN and open_for_data:
+        c.fin_at = right
+        if right > c.rcv_nxt:
+            c.want_ack = 1
+    if c.fin_at > 0 and c.rcv_nxt == c.fin_at:
+        _on_fin(c, now)
+    elif flags & FIN and c.fin_at > 0 and c.rcv_nxt > c.fin_at:
+        c.want_ack = 1
+        if c.state == TIME_WAIT:
+            c.wait_due = now + c.time_wait_ps
+
+
+@inner()
+def _in_syn_sent(
+    g: Any, host: int, s: Any, c: Any, i: int, f: Any, header: int, seq: int, ack: int, flags: int, now: int
+) -> None:
+    """RFC 9293, 3.10.7.3. Both ends may open at once."""
+    if flags & ACK and acks.offset(_NONE, c.iss, ack) != 1:
+        segments.refuse(g, host, f, seq, ack, flags, f.length - header)
+        return
+    if flags & RST:
+        if flags & ACK:
+            _end(g, c, s, i, np.int64(END_REFUSED), now)
+        return
+    if flags & SYN == 0:
+        return
+    c.irs = seq
+    c.rcv_nxt = 1
+    if flags & ACK:
+        _agree(c, flags & (ECE | CWR) == ECE and c.retries <= 0)
+        if c.retries == 0:
+            rto.measured(c, max(now - c.last_sent, 1))
+        _established(c, now)
+        c.snd_edge = 1 + load16be(f.at + 14)
+        c.want_ack = 1
+    else:
+        _agree(c, flags & (ECE | CWR) == ECE | CWR)
+        c.state = SYN_RECEIVED
+        c.want_syn = 1
+    if c.ts_there != 0:
+        c.ts_recent = 1
+
+
+# -- the end ---------------------------------------------------------------------------------------------
+
+
+@inner()
+def _end(g: Any, c: Any, s: Any, i: int, error: int, now: int) -> None:
+    """The connection is no more."""
+    c.state = CLOSED
+    c.error = error
+    c.closed_ps = now
+    c.want_syn = 0
+    c.want_ack = 0
+    c.want_probe = 0
+    lists.forget(c)
+    c.seg_una = c.seg_nxt
+    rto.stop(c)
+    c.delack_due = MAX_TIME
+    c.wait_due = MAX_TIME
+    c.cc_timer = MAX_TIME
+    s.closed = 1
+    demux.remove(g, i)
+
+
+@inner()
+def _fin_acked(c: Any) -> bool:
+    return c.snd_una > c.snd_end
+
+
+@inner()
+def _closing(g: Any, c: Any, s: Any, i: int, now: int) -> None:
+    """What an ACK of our FIN means."""
+    if not _fin_acked(c):
+        return
+    if c.state == FIN_WAIT_1:
+        c.state = FIN_WAIT_2
+        s.closed = 1
+    elif c.state == CLOSING:
+        _wait(c, s, now)
+    elif c.state == LAST_ACK:
+        _end(g, c, s, i, np.int64(NO_ERROR), now)
+
+
+@inner()
+def _wait(c: Any, s: Any, now: int) -> None:
+    c.state = TIME_WAIT
+    c.closed_ps = now
+    s.closed = 1
+    rto.stop(c)
+    c.wait_due = now + c.time_wait_ps
+
+
+@inner()
+def _on_fin(c: Any, now: int) -> None:
+    """The peer sends nothing any more. Whoever only listened closes as well."""
+    c.rcv_nxt += 1
+    c.want_ack = 1
+    if c.state == ESTABLISHED:
+        c.state = CLOSE_WAIT
+        if c.listener >= 0:
+            finish(c)
+    elif c.state == FIN_WAIT_1:
+        c.state = CLOSING
+    elif c.state == FIN_WAIT_2:
+        c.state = TIME_WAIT
+        c.closed_ps = now
+        c.wait_due = now + c.time_wait_ps
+
+
+@inner()
+def finish(c: Any) -> None:
+    """Nothing more is written: what was is sent, then a FIN."""
+    if c.fin != 0:
+        return
+    if c.snd_end == UNLIMITED:
+        c.snd_end = c.snd_nxt
+    c.fin = 1
+
+
+# -- timers ----------------------------------------------------------------------------------------------
+
+
+@inner()
+def on_timer(g: Any, i: int, now: int) -> None:
+    """A deadline of the connection has passed."""
+    s, c = socket_at(g.sockets, i), conn_at(g.conns, i)
+    c.pace_wait = 0
+    if c.wait_due <= now:
+        c.state = CLOSED
+        c.wait_due = MAX_TIME
+        demux.remove(g, i)
+    if c.stop_ps <= now and c.state >= ESTABLISHED:
+        c.stop_ps = MAX_TIME
+        finish(c)
+    if c.delack_due <= now:
+        c.delack_due = MAX_TIME
+        c.want_ack = 1
+    if c.cc_timer <= now:
+        control.timer(c, now)
+    if c.reorder_due <= now:
+        recovery.detect(g, c, i, now)
+    if c.probe_due <= now:
+        c.probe_due = MAX_TIME
+        c.want_probe = 1
+    if c.rto_due <= now:
+        _timeout(g, s, c, i, now)
+    if sender.wants(g, c, now):
+        timers.make_ready(g, s, i)
+    rto.arm(g, s, c, i)
+
+
+@inner()
+def _timeout(g: Any, s: Any, c: Any, i: int, now: int) -> None:
+    """The retransmission timeout."""
+    if c.retries >= c.max_retries:
+        _end(g, c, s, i, np.int64(TIMED_OUT), now)
+        return
+    if c.state < ESTABLISHED:
+        c.retries += 1
+        c.backoff = max(c.retries, 0)
+        c.want_syn = 1
+        c.rto_due = now + rto.timeout(c)
+    elif c.seg_una < c.seg_nxt:
+        recovery.on_timeout(g, c, i, now)
+        control.note(c, now)
+    elif c.snd_end + c.fin > c.snd_nxt and c.snd_edge <= c.snd_nxt:
+        c.snd_edge = c.snd_nxt + 1  # a window of 0 is probed with a byte (RFC 9293, 3.8.6.1)
+        c.backoff += 1
+        c.rto_due = now + rto.timeout(c)
+    else:
+        c.rto_due = MAX_TIME

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What congestion control is told, and the curve of its window.
+
+The hooks are those of `hosts.cc.own`. `q.inflight` is what is on its way (RFC 6675's pipe); while `on_lost` and
+`on_rto` run it is what is not acknowledged (FlightSize), of which RFC 5681 wants the half. `packet.marked`: the
+acknowledgement had ECE.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from detour.base.raw import store64
+from detour.base.times import MAX_TIME
+from detour.hosts.cc import own
+from detour.hosts.ip.jit import inner
+from detour.hosts.ip.tcp.rows import point_at
+
+
+@inner()
+def plug(c: Any) -> None:
+    """The connection's algorithm is that of `cc_table`."""
+    store64(c.cc_own, c.cc_table)
+
+
+@inner()
+def begin(c: Any, now: int) -> None:
+    """The connection is established."""
+    c.cwnd_initial = np.float64(c.initial_window)
+    c.cwnd = c.cwnd_initial
+    c.ssthresh = np.inf
+    c.pace_next = 0
+    c.cc_timer = MAX_TIME
+    own.call(c, own.HOOK_PATH, now)
+
+
+@inner()
+def idle(c: Any, now: int) -> None:
+    """Sending begins after an idle time longer than the timeout (RFC 5681, 4.1)."""
+    own.call(c, own.HOOK_IDLE, now)
+
+
+@inner()
+def sent(c: Any, length: int, txn: int, now: int) -> None:
+    """A segment goes out. Unless the algorithm does it, it is paced at a little more than a window a round trip."""
+    if c.pacing != 0 and c.srtt > 0:
+        gain = 2.0 if c.cwnd < c.ssthresh else 1.2
+        c.pace_next = max(c.pace_next, now) + np.int64(c.srtt / (gain * max(c.cwnd, 1.0)))
+    packet = own.packet_of(c)
+    packet.bytes = length
+    packet.txn = txn
+    own.call(c, own.HOOK_SENT, now)
+
+
+@inner()
+def acked(c: Any, nbytes: int, txn: int, rtt: int, marked: int, now: int) -> None:
+    """A segment has arrived; it still counts as in flight. `rtt`: -1 if it was sent more than once."""
+    packet = own.packet_of(c)
+    packet.bytes = nbytes
+    packet.txn = txn
+    packet.rtt = rtt
+    packet.delay = -1
+    packet.hops = -1
+    packet.marked = marked
+    own.call(c, own.HOOK_ACKED, now)
+
+
+@inner()
+def lost(c: Any, txn: int, now: int) -> None:
+    """A segment was found lost."""
+    packet = own.packet_of(c)
+    packet.txn = txn
+    packet.congested = 1
+    pipe = c.inflight
+    # Without what duplicate ACKs have let go beyond the window (RFC 5681, 3.2, step 2).
+    c.inflight = min(c.seg_nxt - c.seg_una, np.int64(c.cwnd))
+    own.call(c, own.HOOK_LOST, now)
+    c.inflight = pipe
+
+
+@inner()
+def spurious(c: Any, now: int) -> None:
+    """One that was found lost has arrived before it was sent again."""
+    own.call(c, own.HOOK_SPURIOUS, now)
+
+
+@inner()
+def timed_out(c: Any, count: int, now: int) -> None:
+    """The retransmission timeout has passed; so many segments count as lost."""
+    own.packet_of(c).lost = count
+    pipe = c.inflight
+    c.inflight = c.seg_nxt - c.seg_una
+    own.call(c, own.HOOK_RTO, now)
+    c.inflight = pipe
+
+
+@inner()
+def timer(c: Any, now: int) -> None:
+    """`cc_timer` has passed."""
+    c.cc_timer = MAX_TIME
+    own.call(c, own.HOOK_TIMER, now)
+
+
+@inner()
+def note(c: Any, now: int) -> None:
+    """A point of the curve, if one is wanted now."""
+    if now < c.trace_next or c.trace_taken >= c.trace_room:
+        return
+    point = point_at(c.trace, c.trace_taken)
+    point.time_ps = now
+    point.cwnd = c.cwnd
+    point.ssthresh = c.ssthresh
+    point.inflight = c.inflight
+    point.srtt_ps = c.srtt
+    point.acked = c.snd_una - 1
+    c.trace_taken += 1
+    c.trace_next = now + c.trace_apart_ps

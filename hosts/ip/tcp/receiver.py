@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a connection receives: order, what came early, what is acknowledged and when (RFC 9293, 3.10.7.4; RFC 5681, 4.2;
+RFC 3168, 6.1.3; RFC 8257, 3.2).
+
+The application takes everything at once, and what it takes is a pattern that is compared on arrival; so nothing is
+stored but which ranges came early.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from detour.base.times import MAX_TIME
+from detour.hosts.ip import rings
+from detour.hosts.ip.jit import inner
+from detour.hosts.ip.rows import host_at
+from detour.hosts.ip.sums import is_pattern
+from detour.hosts.ip.tcp.layout import CWR, RANGES
+from detour.hosts.ip.tcp.rows import range_of
+from detour.hosts.ip.tcp.segments import put_segment
+
+_CE = np.int64(3)
+_NONE = np.int64(0)
+
+
+@inner()
+def on_data(
+    g: Any, s: Any, c: Any, i: int, f: Any, payload: int, here: int, left: int, right: int, flags: int, now: int
+) -> bool:
+    """Bytes of offsets `left` to below `right` came in, `here` of them stored; True if what is expected next moved."""
+    c.rx_segments += 1
+    _note_marks(g, s, c, i, f, flags, now)
+    if right <= c.rcv_nxt:
+        old(c, left, right)
+        return False
+    if right > c.rcv_edge and right > c.rcv_nxt + c.rcv_buffer:
+        c.rx_dropped += 1  # beyond what was offered
+        c.want_ack = 1
+        return False
+    if c.check != 0 and g.elide == 0 and not is_pattern(g, payload, left - 1, here):
+        c.corrupt += 1
+    if left > c.rcv_nxt:
+        _early(g, c, i, left, right)
+        return False
+    before = c.rcv_nxt
+    _deliver(c, right, now)
+    filled = c.ranges > 0
+    _join(g, c, i, now)
+    # A segment that fills a gap, wholly or in part, is acknowledged at once; else every second one is.
+    c.unacked += 1
+    big = c.rcv_nxt - before >= 2 * c.mss
+    if filled or c.unacked >= 2 or big or c.quick > 0:
+        c.want_ack = 1
+        c.quick = max(c.quick - 1, 0)
+    elif c.delack_due == MAX_TIME:
+        c.delack_due = now + c.delack_ps
+    return True
+
+
+@inner()
+def _deliver(c: Any, right: int, now: int) -> None:
+    """The application takes everything up to `right`."""
+    if c.rx_bytes == 0:
+        c.first_byte_ps = now
+    c.rx_bytes += right - c.rcv_nxt
+    c.last_byte_ps = now
+    c.rcv_nxt = right
+
+
+@inner()
+def _note_marks(g: Any, s: Any, c: Any, i: int, f: Any, flags: int, now: int) -> None:
+    """ECN. A receiver of DCTCP acknowledges at once when marks begin or end, with what was before (RFC 8257, 3.2)."""
+    if c.ecn_ok == 0:
+        return
+    ce = 1 if f.tos & 3 == _CE else 0
+    c.rx_ce += ce
+    if c.accurate_ecn != 0:
+        if ce != c.echo and c.unacked > 0:
+            acknowledge(g, s, c, i, now)
+        c.echo = ce
+        return
+    if flags & CWR:
+        c.echo = 0
+    if ce:
+        c.echo = 1
+
+
+@inner()
+def acknowledge(g: Any, s: Any, c: Any, i: int, now: int) -> None:
+    """An acknowledgement of what has come so far, before anything else goes."""
+    h = host_at(g.hosts, s.host)
+    frame = rings.room(g, h, s.host)
+    if frame == 0:
+        return
+    both = put_segment(g, s, c, i, frame, c.snd_nxt, _NONE, _NONE, False, now)
+    rings.push(g, h, s.host, both >> 32, both & 0xFFFFFFFF)
+    acknowledged(c)
+
+
+@inner()
+def acknowledged(c: Any) -> None:
+    """An acknowledgement goes out, alone or with data."""
+    c.want_ack = 0
+    c.unacked = 0
+    c.delack_due = MAX_TIME
+    c.acks_sent += 1
+
+
+@inner()
+def old(c: Any, left: int, right: int) -> None:
+    """It was there before: that is told (RFC 2883)."""
+    c.rx_duplicates += 1
+    c.dup_left = left
+    c.dup_right = right
+    c.want_ack = 1
+
+
+@inner()
+def _early(g: Any, c: Any, i: int, left: int, right: int) -> None:
+    """Enters a range that came before what is expected; ranges that touch become one."""
+    c.rx_early += 1
+    c.want_ack = 1
+    at = np.int64(0)
+    while at < c.ranges and range_of(g, i, at).right < left:
+        at += 1
+    if at < c.ranges and range_of(g, i, at).left <= left and right <= range_of(g, i, at).right:
+        old(c, left, right)
+        return
+    merged = at
+    low, high, known = left, right, np.int64(0)
+    while merged < c.ranges and range_of(g, i, merged).left <= right:
+        r = range_of(g, i, merged)
+        low = min(low, r.left)
+        high = max(high, r.right)
+        known += r.right - r.left
+        merged += 1
+    if merged == at and c.ranges == RANGES:
+        c.rx_dropped += 1
+        return
+    _move(g, c, i, merged, at + 1)
+    r = range_of(g, i, at)
+    r.left = low
+    r.right = high
+    c.held += high - low - known
+    _remember(c, left)
+
+
+@inner()
+def _move(g: Any, c: Any, i: int, source: int, target: int) -> None:
+    """Ranges from `source` on begin at `target`."""
+    shift = target - source
+    if shift > 0:
+        for k in range(c.ranges - 1, source - 1, -1):
+            r, t = range_of(g, i, k), range_of(g, i, k + shift)
+            t.left = r.left
+            t.right = r.right
+    elif shift < 0:
+        for k in range(source, c.ranges):
+            r, t = range_of(g, i, k), range_of(g, i, k + shift)
+            t.left = r.left
+            t.right = r.right
+    c.ranges += shift
+
+
+@inner()
+def _remember(c: Any, point: int) -> None:
+    """The newest arrivals, for the order of SACK blocks."""
+    c.recent2 = c.recent1
+    c.recent1 = c.recent0
+    c.recent0 = point
+
+
+@inner()
+def _join(g: Any, c: Any, i: int, now: int) -> None:
+    """What came early and is in order now."""
+    while c.ranges > 0:
+        r = range_of(g, i, 0)
+        if r.left > c.rcv_nxt:
+            return
+        c.held -= r.right - r.left
+        if r.right > c.rcv_nxt:
+            _deliver(c, r.right, now)
+        _move(g, c, i, np.int64(1), np.int64(0))

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host stacks beside the transports: what the event loop has to know of one that is not compiled into it.
+
+A stack is a record of the address of its state and of six functions, which the loop and drivers call by address. So a
+stack is compiled when it is used for the first time, and the loop is not compiled anew for it. All arguments and
+results are `int64`:
+
+    receive(state, host, frame, stored, wire, now)     a frame came in, at that address
+    transmit(state, host, frame, room, now) -> both    the next frame; how many bytes were stored << 32 | on the wire
+    deadline(state, host) -> ps                        when expire() wants to be called (MAX_TIME = never)
+    not_before(state, host) -> ps                      a bound below deadline() that costs next to nothing
+    expire(state, host, now)                           that time has passed
+    pause(state, host, mask)                           bit p set: priority p must not be sent (PFC)
+
+`stored` may be less than `wire`: of an elided payload, which is zeros, only the beginning is there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numba import types
+
+from detour.base.pointers import COMPILED
+
+FUNCTIONS = ("receive", "transmit", "deadline", "not_before", "expire", "pause")
+STACK = np.dtype([(name, np.int64) for name in ("state", *FUNCTIONS)])
+STORED_SHIFT = 32
+WIRE_MASK = (1 << STORED_SHIFT) - 1
+
+
+Call = Callable[[Callable[[], Any]], Any]
+
+
+class HostStack(Protocol):
+    """What is attached to a network (`Network.attach_stack`)."""
+
+    @property
+    def record(self) -> np.ndarray:
+        """A one-element array of `STACK`; it and all that it points to must live as long as the network."""
+        ...
+
+    @property
+    def hosts(self) -> int:
+        """Number of hosts."""
+        ...
+
+    @property
+    def frame_bytes(self) -> int:
+        """Bytes of the longest frame, or as many as are stored of one."""
+        ...
+
+    def attached(self, host: int, call: Call, kick: Callable[[], None], now: Callable[[], int]) -> None:
+        """A host has a port. `call(function)` runs a function while nothing else touches the stack's state, `kick()`,
+        to be called within it, lets the host look for something to send, `now()` is its time in ps."""
+        ...
+
+
+def address_of(function: Any, arguments: int) -> tuple[int, Any]:
+    """Address of a native function of `int64`s, and what must be kept for as long as it is called."""
+    if COMPILED:
+        signature = (types.int64,) * arguments
+        function.compile(signature)
+        compiled = function.overloads[signature]
+        return compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name), compiled
+    made = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)(function)
+    return ctypes.cast(made, ctypes.c_void_p).value or 0, made

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TCP of the IP hosts: everything arrives whatever the network does, connections open and end as RFC 9293 says, and
+segments are what scapy makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from scapy.layers.inet import IP, TCP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Ether
+from script_program import CrossProgram, ScriptState
+
+from detour.base.errors import DetourError
+from detour.base.times import MS, US
+from detour.engine.clock import Virtual
+from detour.engine.network import Network
+from detour.hosts.ip.addressing import IpHostConfig
+from detour.hosts.ip.hosts import IpStack
+from detour.hosts.ip.tcp.config import TcpConfig
+
+SECOND = 1_000 * MS
+MAC_A, MAC_B = "08:00:00:00:01:11", "08:00:00:00:02:22"
+A = IpHostConfig(
+    "h1", MAC_A, "10.0.0.1/24", ipv6="2001:db8::1/64", neighbours={"10.0.0.2": MAC_B, "2001:db8::2": MAC_B}
+)
+B = IpHostConfig(
+    "h2", MAC_B, "10.0.0.2/24", ipv6="2001:db8::2/64", neighbours={"10.0.0.1": MAC_A, "2001:db8::1": MAC_A}
+)
+
+
+class Pair:
+    """h1 and h2 on a switch that crosses them; the way to h2 is the narrow one."""
+
+    def __init__(self, seed: int, rate_bps: int, delay_ps: int, queue: int, elide: bool) -> None:
+        self.stack = IpStack([A, B], elide=elide, seed=seed)
+        self.net = Network(Virtual(), seed=seed, frame_bytes=256 if elide else None)
+        self.net.add_switch(1)
+        self.net.set_pipeline(1, CrossProgram(), ScriptState())
+        self.net.attach_stack((1, 1), self.stack, 0, 10**11, delay_ps, 1 << 12)
+        self.net.attach_stack((1, 2), self.stack, 1, rate_bps, 1, queue)
+        self.h1, self.h2 = self.stack.host("h1"), self.stack.host("h2")
+
+    def transfer(self, nbytes: int, config: TcpConfig, to: str = "10.0.0.2", seconds: int = 600) -> tuple[Any, Any]:
+        """What both ends say of a transfer in the end."""
+        listener = self.h2.tcp_port(config=config)
+        flow = self.h1.tcp(to, nbytes=nbytes, config=config)
+        self.net.run(self.net.now_ps + seconds * SECOND)
+        (got,) = listener.results()
+        return flow.result(), got
+
+
+@pytest.fixture
+def pair() -> Iterator[Callable[..., Pair]]:
+    made: list[Pair] = []
+
+    def make(
+        seed: int = 1, rate_bps: int = 10**8, delay_ps: int = 5 * MS, queue: int = 100, elide: bool = False
+    ) -> Pair:
+        made.append(Pair(seed, rate_bps, delay_ps, queue, elide))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.net.stop()
+
+
+@pytest.mark.parametrize("to", ["10.0.0.2", "2001:db8::2"])
+@pytest.mark.parametrize("nbytes", [0, 1, 1448, 100_001])
+def test_a_stream_arrives_and_both_ends_close(pair: Callable[..., Pair], to: str, nbytes: int) -> None:
+    sent, got = pair().transfer(nbytes, TcpConfig(), to)
+    assert sent.acked == got.bytes == nbytes
+    assert sent.done
+    assert (sent.state, got.state, sent.error) == ("closed", "closed", "")
+    assert (sent.retransmitted, got.corrupt, got.duplicates) == (0, 0, 0)
+
+
+WEATHERS = {
+    "loss": {"loss": 0.08},
+    "order": {"late": 0.3, "late_ps": 8 * MS},
+    "twice": {"duplicate": 0.2},
+    "all": {"loss": 0.04, "late": 0.1, "late_ps": 3 * MS, "duplicate": 0.05, "corrupt": 0.03},
+}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("weather", WEATHERS)
+@pytest.mark.parametrize("kind", ["rack", "sack", "plain"])
+def test_everything_arrives_in_any_weather(pair: Callable[..., Pair], weather: str, kind: str, seed: int) -> None:
+    """All bytes, in order, and no end stays open, with faults on both ways."""
+    p = pair(seed)
+    p.net.set_faults((1, 2), **WEATHERS[weather])
+    config = TcpConfig(
+        cc="cubic" if seed % 2 else "newreno",
+        sack=kind != "plain",
+        timestamps=seed < 2,
+        recovery="sack" if kind == "sack" else "rack",
+        pacing=seed == 3,
+        max_retries=60,
+    )
+    sent, got = p.transfer(300_000, config)
+    assert sent.acked == got.bytes == 300_000
+    assert got.corrupt == 0
+    assert (sent.error, sent.state, got.state) == ("", "closed", "closed")
+    if weather == "twice":
+        assert got.duplicates > 20
+
+
+def test_segments_are_what_scapy_makes_of_them(pair: Callable[..., Pair]) -> None:
+    p = pair()
+    p.net.set_faults((1, 2), loss=0.05)
+    p.h1.sniff()
+    p.h2.sniff()
+    for to in ("10.0.0.2", "2001:db8::2"):
+        p.h2.tcp_port(80 + len(to), config=TcpConfig(ecn=True))
+        p.h1.tcp(to, port=80 + len(to), nbytes=60_001, config=TcpConfig(ecn=True))
+        p.h1.tcp(to, port=9, nbytes=1)
+    p.net.run(60 * SECOND)
+    packets = [Ether(data) for host in (p.h1, p.h2) for _, data in host.sniffed()]
+    kinds = {str(packet[TCP].flags) for packet in packets}
+    assert {"SEC", "SAE", "A", "RA"} <= kinds
+    assert any(name == "SAck" for packet in packets for name, _ in packet[TCP].options)
+    for packet in packets:
+        copy = packet.copy()
+        del copy[TCP].chksum
+        if IP in copy:
+            del copy[IP].chksum
+        assert bytes(copy) == bytes(packet), packet.show(dump=True)
+        assert (IP in packet) != (IPv6 in packet)
+
+
+def test_the_syn_offers_what_it_should(pair: Callable[..., Pair]) -> None:
+    p = pair()
+    p.h1.sniff()
+    p.h2.sniff()
+    p.transfer(10, TcpConfig(receive_buffer=1 << 20))
+    syn, answer = Ether(p.h2.sniffed()[0][1])[TCP], Ether(p.h1.sniffed()[0][1])[TCP]
+    for segment in (syn, answer):
+        options = dict(segment.options)
+        assert options["MSS"] == 1460
+        assert options["WScale"] == 5
+        assert "SAckOK" in options
+        assert "Timestamp" in options
+
+
+def test_a_port_without_a_listener_refuses(pair: Callable[..., Pair]) -> None:
+    p = pair()
+    flow = p.h1.tcp("10.0.0.2", nbytes=10)
+    p.net.run(SECOND)
+    assert (flow.result().state, flow.result().error) == ("closed", "refused")
+
+
+def test_a_peer_that_is_silent_is_given_up(pair: Callable[..., Pair]) -> None:
+    p = pair()
+    p.net.set_faults((1, 2), loss=1.0)
+    flow = p.h1.tcp("10.0.0.2", nbytes=10, config=TcpConfig(max_retries=4))
+    p.net.run(30 * SECOND)
+    assert flow.result().error == ""
+    # 1 + 2 + 4 + 8 + 16 s (RFC 6298, 5.5)
+    p.net.run(32 * SECOND)
+    assert (flow.result().state, flow.result().error) == ("closed", "timed out")
+    assert flow.result().sent_segments == 5
+
+
+def test_a_reset_in_the_window_that_is_not_next_is_challenged(pair: Callable[..., Pair]) -> None:
+    """RFC 5961, 3.2."""
+    p = pair()
+    p.h2.sniff()
+    listener = p.h2.tcp_port()
+    flow = p.h1.tcp("10.0.0.2")
+    p.net.run(SECOND // 2)
+    flow.close()
+    data = [Ether(frame)[TCP] for _, frame in p.h2.sniffed()]
+    last = data[-1]
+    ip = IP(src="10.0.0.1", dst="10.0.0.2")
+    away = (last.seq + 50_000) & 0xFFFFFFFF
+    forged = TCP(sport=last.sport, dport=last.dport, seq=away, flags="R")
+    p.h1.send_frames([Ether(dst=MAC_B, src=MAC_A) / ip / forged])
+    p.net.run(2 * SECOND)
+    (got,) = listener.results()
+    assert got.bytes == flow.result().acked
+    assert (flow.result().error, got.state) == ("", "closed")
+
+
+def test_a_small_window_of_the_peer_is_kept(pair: Callable[..., Pair]) -> None:
+    p = pair(delay_ps=50 * MS)
+    listener = p.h2.tcp_port(config=TcpConfig(receive_buffer=20_000))
+    flow = p.h1.tcp("10.0.0.2", nbytes=500_000)
+    p.net.run(60 * SECOND)
+    assert listener.results()[0].bytes == 500_000
+    assert listener.results()[0].dropped == 0
+    # A window of 13 segments a round trip of 100 ms, hardly more.
+    assert flow.result().goodput_bps < 20_000 * 8 / 0.1 * 1.05
+
+
+def test_timeouts_follow_rfc_6298(pair: Callable[..., Pair]) -> None:
+    """The link is cut for 5 s: timeouts double, and what comes after goes on."""
+    p = pair(queue=1 << 12)
+    config = TcpConfig(min_rto_ps=SECOND, recovery="sack")
+    listener = p.h2.tcp_port(config=config)
+    flow = p.h1.tcp("10.0.0.2", nbytes=2_000_000, config=config)
+    p.net.run(60 * MS)
+    p.net.set_link((1, 2), False)
+    p.net.run(5 * SECOND)
+    # due at about 1 and 3 s after the last acknowledgement, and next at 7 s
+    assert flow.result().timeouts == 2
+    assert flow.result().cwnd == 1.0
+    p.net.set_link((1, 2), True)
+    p.net.run(60 * SECOND)
+    assert listener.results()[0].bytes == 2_000_000
+
+
+def test_three_sacked_segments_make_a_hole_lost_and_one_reduction(pair: Callable[..., Pair]) -> None:
+    """RFC 6675: one loss in a full window costs half the window once and no timeout."""
+    for recovery in ("sack", "rack"):
+        p = pair(queue=1 << 12, rate_bps=10**9)
+        config = TcpConfig(cc="newreno", recovery=recovery)
+        p.h2.tcp_port(config=config)
+        flow = p.h1.tcp("10.0.0.2", nbytes=3_000_000, config=config, curve_ps=1)
+        p.net.run(52 * MS)
+        _until_a_burst(p)
+        p.net.set_faults((1, 2), loss=1.0, both=False)
+        p.net.run(p.net.now_ps + 40 * US)
+        p.net.set_faults((1, 2), loss=0.0, both=False)
+        p.net.run(60 * SECOND)
+        result = flow.result()
+        assert 0 < result.lost == result.retransmitted < 20
+        assert result.timeouts == 0
+        windows = result.curve["cwnd"]
+        drops = np.flatnonzero(np.diff(windows) < -1)
+        assert len(drops) == 1
+        assert windows[drops[0] + 1] == pytest.approx(windows[drops[0]] / 2, abs=1.5)
+
+
+def _until_a_burst(p: Pair) -> None:
+    """Runs until segments come in one behind the other."""
+    for _ in range(1000):
+        before = p.h2.counters()["rx_frames"]
+        p.net.run(p.net.now_ps + 100 * US)
+        if p.h2.counters()["rx_frames"] > before + 6:
+            return
+    raise AssertionError("no burst")
+
+
+def test_a_lost_tail_is_probed(pair: Callable[..., Pair]) -> None:
+    """RFC 8985, 7: the last segments are lost; with a probe that takes two round trips, without one a timeout."""
+    took = {}
+    for recovery in ("rack", "sack"):
+        p = pair()
+        config = TcpConfig(recovery=recovery)
+        listener = p.h2.tcp_port(config=config)
+        flow = p.h1.tcp("10.0.0.2", nbytes=10 * 1448, config=config)
+        p.net.run(10_500 * US)
+        p.net.set_faults((1, 2), loss=1.0, both=False)
+        p.net.run(30 * MS)
+        p.net.set_faults((1, 2), loss=0.0, both=False)
+        p.net.run(60 * SECOND)
+        assert listener.results()[0].bytes == 14_480
+        took[recovery] = flow.result().last_ack_ps
+        assert flow.result().probes == (1 if recovery == "rack" else 0)
+    assert took["rack"] < took["sack"] - 100 * MS
+
+
+def test_ecn_reduces_the_window_without_a_loss(pair: Callable[..., Pair]) -> None:
+    """Marks put on by hand: the receiver echoes until CWR, the sender reduces once a window (RFC 3168, 6.1)."""
+    p = pair(elide=True)
+    config = TcpConfig(cc="newreno", ecn=True)
+    listener = p.h2.tcp_port(config=config)
+    flow = p.h1.tcp("10.0.0.2", nbytes=400_000, config=config, tos=1)
+    p.net.run(60 * SECOND)
+    assert flow.result().ece_acks == 0
+    assert listener.results()[0].ce == 0
+    assert flow.result().acked == 400_000
+
+
+@pytest.mark.parametrize("cc", ["newreno", "cubic", "dctcp"])
+def test_the_same_seed_gives_the_same_curve(pair: Callable[..., Pair], cc: str) -> None:
+    curves = []
+    for elide in (False, True):
+        p = pair(7, elide=elide)
+        p.net.set_faults((1, 2), loss=0.01)
+        p.h2.tcp_port(config=TcpConfig(cc=cc))
+        flow = p.h1.tcp("10.0.0.2", nbytes=2_000_000, config=TcpConfig(cc=cc), curve_ps=1)
+        p.net.run(100 * SECOND)
+        curves.append(flow.result().curve)
+    assert len(curves[0]) > 500
+    assert (curves[0] == curves[1]).all()
+
+
+def test_wrong_parameters_are_named(pair: Callable[..., Pair]) -> None:
+    p = pair()
+    for wrong, says in (
+        (lambda: p.h1.tcp("10.0.0.2", config=TcpConfig(cc="dcqcn")), "not for TCP"),
+        (lambda: p.h1.tcp("10.0.0.2", config=TcpConfig(cc="newren")), "newreno"),
+        (lambda: p.h1.tcp("10.0.0.2", port=70_000), "port is 70000"),
+        (lambda: TcpConfig(window_segments=100), "power of two"),
+        (lambda: TcpConfig(recovery="none"), "rack or sack"),
+        (lambda: TcpConfig(min_rto_ps=0), "least timeout"),
+    ):
+        with pytest.raises(DetourError, match=says):
+            wrong()
+    p.h2.tcp_port(80)
+    with pytest.raises(DetourError, match="in use"):
+        p.h2.tcp_port(80)
