@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cli`: simple_switch_CLI's commands, on a switch of the fabric that is up or on any that serves BMv2's runtime API.
+
+A file is checked as a whole before anything of it is done, and the first command that the switch refuses ends it.
+Standard input that is no terminal is read as simple_switch_CLI reads it: every line is tried, and the output is that
+which scripts look for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from detour.base.errors import DetourError
+from detour.cli.asking import running
+from detour.cli.parser import add_name_option, command
+
+if TYPE_CHECKING:
+    from detour.engine.bmv2api.commands.registry import CommandScope
+    from detour.engine.bmv2api.interface import Api
+
+PROMPT = "RuntimeCmd: "
+_INTRO = "Control utility for runtime P4 table manipulation"
+_ENDS = ("EOF", "quit", "exit")
+
+
+def register(commands: Any) -> None:
+    """Adds the command."""
+    parser = command(commands, "cli", "simple_switch_CLI's commands on one switch", _cli)
+    parser.add_argument("switch", nargs="?", metavar="SWITCH", help="of the fabric that is up, like s3")
+    parser.add_argument("file", nargs="?", metavar="FILE", help="commands to carry out (default: a prompt; -: stdin)")
+    where = parser.add_argument_group("another switch, of detour or BMv2, in place of SWITCH")
+    where.add_argument("--thrift-port", type=int, metavar="N", help="its Thrift port, like 9090")
+    where.add_argument("--thrift-ip", metavar="HOST", help="where it runs (localhost)")
+    add_name_option(parser)
+
+
+def _cli(options: argparse.Namespace) -> int:
+    with _connected(options) as api:
+        if options.file not in (None, "-"):
+            return _carry_out(Path(options.file), api, options.json)
+        if sys.stdin.isatty() and options.file is None:
+            if options.json:
+                raise DetourError("--json is for a file of commands; a prompt has none")
+            return _prompt(api)
+        return _read_lines(api, options.json)
+
+
+# -- which switch
+
+
+@contextmanager
+def _connected(options: argparse.Namespace) -> Iterator[Api]:
+    from detour.base.addresses import TcpAddress, parse
+    from detour.engine.bmv2api.client import Connection
+
+    if options.thrift_port is None and options.thrift_ip is None:
+        address = parse(_socket_of(options.switch), "Thrift")
+        name = "" if isinstance(address, TcpAddress) else options.switch  # a lab's switches have a port each
+    else:
+        if options.file is not None:
+            raise DetourError(f"give a switch ({options.switch}) or --thrift-port, not both")
+        options.file = options.switch
+        port = 9090 if options.thrift_port is None else options.thrift_port
+        if not 0 < port <= 0xFFFF:
+            raise DetourError(f"--thrift-port {port} is not 1 to 65535")
+        address, name = TcpAddress(options.thrift_ip or "localhost", port), ""
+    with Connection(address, name) as connection:
+        yield connection
+
+
+def _lab_switches() -> dict[str, str] | None:
+    """Where the switches of a lab that is up are served, by name; None: no lab is up."""
+    from detour.fabric.daemon.state_dir import StateDir
+
+    state = StateDir()
+    known = state.known() if state.is_alive() else {}
+    return known.get("switches") if known.get("target") == "lab" else None
+
+
+def _socket_of(switch: str | None) -> str:
+    """Where the switches of the fabric are served."""
+    if switch is None:
+        raise DetourError("name a switch of the fabric that is up, like s0, or give --thrift-port")
+    lab = _lab_switches()
+    if lab is not None:
+        if switch not in lab:
+            raise DetourError(f"there is no switch {switch!r}; the lab has {', '.join(lab)}")
+        return lab[switch]
+    status = running().status()
+    if switch not in status.endpoints:
+        names = list(status.endpoints)
+        raise DetourError(f"there is no switch {switch!r}; the fabric has {names[0]} to {names[-1]}")
+    if not status.p4runtime:
+        raise DetourError(
+            "this fabric's switches are BMv2's, whose Thrift ports only their own network namespace reaches: "
+            "use `nsenter --net=... simple_switch_CLI` there (`detour status` names it)"
+        )
+    return status.p4runtime.thrift
+
+
+# -- a file
+
+
+def _carry_out(path: Path, api: Api, as_json: bool) -> int:
+    from detour.engine.bmv2api.commands.interpreter import carry_out, program_of, read_commands, understand_all
+    from detour.engine.bmv2api.commands.registry import CommandScope
+
+    commands = understand_all(path, read_commands(path), CommandScope(program_of(api)))
+    done = []
+    for each, said in carry_out(path, commands, api):
+        done.append({"line": each.line, "command": each.text, "output": said})
+        if not as_json:
+            print(*said, sep="\n", end="\n" if said else "")
+    if as_json:
+        print(json.dumps({"commands": done}))
+    return 0
+
+
+# -- standard input
+
+
+def _read_lines(api: Api, as_json: bool) -> int:
+    """Every line is tried; 2 if one of them was refused."""
+    from detour.engine.bmv2api.commands.interpreter import program_of
+    from detour.engine.bmv2api.commands.registry import CommandScope
+
+    scope = CommandScope(program_of(api))
+    if not as_json:
+        print(_INTRO)
+    done, failed = [], False
+    for number, line in enumerate(sys.stdin, 1):
+        if line.strip() in _ENDS:
+            break
+        said, error = _try(line, scope, api)
+        failed |= error is not None
+        done.append({"line": number, "command": line.strip(), "output": said, "error": error})
+        if not as_json:
+            lines = said if error is None else [*said, error]
+            print(PROMPT + "\n".join(lines), end="\n" if lines else "", flush=True)
+    print(json.dumps({"commands": done}) if as_json else PROMPT)
+    return 2 if failed else 0
+
+
+def _try(line: str, scope: CommandScope, api: Api) -> tuple[list[str], str | None]:
+    """What a command says, and what was wrong with it."""
+    from detour.engine.bmv2api.commands.errors import told
+    from detour.engine.bmv2api.commands.interpreter import understand
+    from detour.engine.bmv2api.wire import ServiceError
+
+    said: list[str] = []
+    program = scope.program
+    try:
+        work = understand(line, scope)
+        if work is not None:
+            work(api, said.append)
+    except (DetourError, ServiceError) as error:
+        scope.program = program  # of a new one that the switch did not take
+        return said, told(error)
+    return said, None
+
+
+# -- a terminal
+
+
+def _prompt(api: Api) -> int:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.history import InMemoryHistory
+
+    from detour.cli.runtime_completion import RuntimeCompleter
+    from detour.engine.bmv2api.commands.interpreter import help_text, program_of
+    from detour.engine.bmv2api.commands.registry import CommandScope
+
+    scope = CommandScope(program_of(api))
+    reader: PromptSession[str] = PromptSession(history=InMemoryHistory(), completer=RuntimeCompleter(scope))
+    print(f"{_INTRO}; `help` lists the commands, Ctrl-D ends it")
+    while True:
+        try:
+            line = reader.prompt(PROMPT).strip()
+            if line in _ENDS:
+                return 0
+            words = line.split()
+            if words[:1] in (["help"], ["?"]):
+                print(help_text(words[1:]))
+                continue
+            said, error = _try(line, scope, api)
+            print(*said, *([] if error is None else [error]), sep="\n", end="\n" if said or error else "")
+        except DetourError as error:
+            print(error)
+        except EOFError:
+            return 0
+        except KeyboardInterrupt:
+            continue

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`standard`: programs, digests' lists, hash functions, and the switch as a whole."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from detour.base.errors import DetourError
+from detour.engine.bmv2api.calls.part import CallPart, alone
+from detour.engine.bmv2api.device import BmDevice
+from detour.engine.bmv2api.replication import Replicas
+from detour.engine.bmv2api.types import (
+    Crc16Config,
+    Crc32Config,
+    CrcCode,
+    IdLookupCode,
+    InvalidCrcOperation,
+    InvalidIdLookup,
+    InvalidLearnOperation,
+    InvalidSwapOperation,
+    InvalidToeplitzHashOperation,
+    LearnCode,
+    ResourceType,
+    SwapCode,
+    SwitchConfig,
+    ToeplitzCode,
+)
+from detour.engine.compiler.custom_crc import CrcParameters
+from detour.engine.p4runtime.store import EntityStore
+
+_LISTS = {
+    ResourceType.COUNTER: "counter_arrays",
+    ResourceType.METER: "meter_arrays",
+    ResourceType.REGISTER: "register_arrays",
+    ResourceType.LEARNING_LIST: "learn_lists",
+}
+_IN_PIPELINES = {ResourceType.MATCH_TABLE: "tables", ResourceType.ACTION_PROFILE: "action_profiles"}
+
+
+class ConfigCalls(CallPart):
+    """See the module."""
+
+    def __init__(self, device: BmDevice, replicas: Replicas) -> None:
+        super().__init__(device)
+        self._kept = replicas
+
+    # -- programs
+
+    @alone
+    def bm_load_new_config(self, config_str: str) -> None:
+        """Until `bm_swap_configs` packets run on the old program, and all other calls act on the new one."""
+        if self.device.is_prepared:
+            raise InvalidSwapOperation(SwapCode.ONGOING_SWAP)
+        self.device.prepare(config_str.encode())
+
+    def bm_swap_configs(self) -> None:
+        if not self.device.is_prepared:
+            raise InvalidSwapOperation(SwapCode.NO_ONGOING_SWAP)
+        self.device.swap()
+
+    def bm_get_config(self) -> str:
+        return self.device.config.decode()
+
+    def bm_get_config_md5(self) -> bytes:
+        return hashlib.md5(self.device.config, usedforsecurity=False).digest()
+
+    def bm_get_id_from_name(self, cxt_id: int, resource_type: int, resource_name: str) -> int:
+        source = self.device.state.program.model.json
+        found: list[Any]
+        try:
+            kind = ResourceType(resource_type)
+        except ValueError:
+            raise InvalidIdLookup(IdLookupCode.INVALID_RESOURCE_TYPE) from None
+        if kind in _LISTS:
+            found = source.get(_LISTS[kind]) or []
+        else:
+            found = [each for p in source["pipelines"] for each in p.get(_IN_PIPELINES[kind]) or []]
+        for each in found:
+            if each["name"] == resource_name:
+                return each["id"]
+        raise InvalidIdLookup(IdLookupCode.INVALID_RESOURCE_NAME)
+
+    # -- the switch
+
+    def bm_mgmt_get_info(self) -> SwitchConfig:
+        return SwitchConfig(self.device.id, self.device.thrift_port)
+
+    def bm_reset_state(self) -> None:
+        """Tables, arrays and multicast as they were at first; mirroring sessions stay, as in BMv2."""
+        state = self.device.state
+        for table in state.tables.values():
+            table.clear()
+            table.reset_default()
+        for profile in state.action_profiles.values():
+            profile.clear()
+        for array in (*state.counters.values(), *state.registers.values()):
+            array.reset()
+        for meter in state.meters.values():
+            for index in range(meter.size):
+                meter.configure(index, None)
+        self.device.timeouts.clear()
+        store = self.device.store
+        if store is not None:
+            _forget(store)
+        self._kept.follow()
+        self._kept.clear()
+
+    def bm_serialize_state(self) -> bytes:
+        raise DetourError(
+            "serialize_state is not supported: there is no --restore-state here that could read it; read entries by "
+            "table_dump or P4Runtime"
+        )
+
+    # -- digests: their notifications go over P4Runtime
+
+    def _no_learning(self, list_id: int) -> None:
+        lists = self.device.state.program.model.json.get("learn_lists") or []
+        known = any(each["id"] == list_id for each in lists)
+        raise InvalidLearnOperation(LearnCode.ERROR if known else LearnCode.INVALID_LIST_ID)
+
+    def bm_learning_ack(self, cxt_id: int, list_id: int, buffer_id: int, sample_ids: Sequence[int]) -> None:
+        self._no_learning(list_id)
+
+    def bm_learning_ack_buffer(self, cxt_id: int, list_id: int, buffer_id: int) -> None:
+        self._no_learning(list_id)
+
+    def bm_learning_set_timeout(self, cxt_id: int, list_id: int, timeout_ms: int) -> None:
+        self._no_learning(list_id)
+
+    def bm_learning_set_buffer_size(self, cxt_id: int, list_id: int, nb_samples: int) -> None:
+        self._no_learning(list_id)
+
+    # -- hash functions
+
+    def _set_crc(self, name: str, bits: int, config: Crc16Config | Crc32Config) -> None:
+        state, most = self.device.state, (1 << bits) - 1
+        calculation = state.program.model.calculations.get(name)
+        if calculation is None:
+            raise InvalidCrcOperation(CrcCode.INVALID_CALCULATION_NAME)
+        if calculation["algo"] != f"crc{bits}_custom":
+            raise InvalidCrcOperation(CrcCode.WRONG_TYPE_CALCULATION)
+        numbers = (config.polynomial, config.initial_remainder, config.final_xor_value)
+        polynomial, initial, final_xor = (each & most for each in numbers)  # Thrift has them signed
+        flags = config.data_reflected, config.remainder_reflected
+        state.set_crc(name, CrcParameters(polynomial, initial, final_xor, *flags))
+
+    def bm_set_crc16_custom_parameters(self, cxt_id: int, calc_name: str, crc16_config: Crc16Config) -> None:
+        self._set_crc(calc_name, 16, crc16_config)
+
+    def bm_set_crc32_custom_parameters(self, cxt_id: int, calc_name: str, crc32_config: Crc32Config) -> None:
+        self._set_crc(calc_name, 32, crc32_config)
+
+    def bm_set_toeplitz_hash_key(self, cxt_id: int, calc_name: str, key: bytes) -> None:
+        """v1model has no such algorithm, so no calculation is one."""
+        known = calc_name in self.device.state.program.model.calculations
+        raise InvalidToeplitzHashOperation(
+            ToeplitzCode.WRONG_TYPE_CALCULATION if known else ToeplitzCode.INVALID_CALCULATION_NAME
+        )
+
+
+def _forget(store: EntityStore) -> None:
+    """What P4Runtime keeps of entries, members and groups that are gone."""
+    for table in store.tables.values():
+        table.notes.clear()
+        table.one_shots.clear()
+        table.waiting.clear()
+        table.default_note = None
+    for profile in store.profiles.values():
+        profile.one_shots = profile.by_reference = 0
+        profile.sizes.clear()

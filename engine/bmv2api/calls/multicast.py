@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`simple_pre_lag`: multicast groups, their nodes, and LAGs."""
+
+from __future__ import annotations
+
+from detour.engine.bmv2api.calls.part import CallPart
+from detour.engine.bmv2api.device import BmDevice
+from detour.engine.bmv2api.replication import ReplicaNode, Replicas
+from detour.engine.bmv2api.types import InvalidMcOperation, McCode
+
+_MAP_SIZE = 512
+_MAX_LAG = 256
+_MAX_RID = (1 << 16) - 1
+
+
+class MulticastCalls(CallPart):
+    """See the module."""
+
+    def __init__(self, device: BmDevice, replicas: Replicas) -> None:
+        super().__init__(device)
+        self._kept = replicas
+
+    @property
+    def _replicas(self) -> Replicas:
+        self._kept.follow()
+        return self._kept
+
+    def bm_mc_mgrp_create(self, cxt_id: int, mgrp: int) -> int:
+        replicas = self._replicas
+        if mgrp not in replicas.groups:
+            replicas.groups[mgrp] = []
+            replicas.write(mgrp)
+        return mgrp
+
+    def bm_mc_mgrp_destroy(self, cxt_id: int, mgrp_handle: int) -> None:
+        self._replicas.remove_group(mgrp_handle)
+
+    def bm_mc_node_create(self, cxt_id: int, rid: int, port_map: str, lag_map: str) -> int:
+        if not 0 <= rid <= _MAX_RID:
+            raise InvalidMcOperation(McCode.ERROR)
+        return self._replicas.add_node(ReplicaNode(rid, _members(port_map), _members(lag_map)))
+
+    def bm_mc_node_update(self, cxt_id: int, l1_handle: int, port_map: str, lag_map: str) -> None:
+        replicas = self._replicas
+        node = self._node(replicas, l1_handle)
+        node.ports, node.lags = _members(port_map), _members(lag_map)
+        if node.group is not None:
+            replicas.write(node.group)
+
+    def bm_mc_node_associate(self, cxt_id: int, mgrp_handle: int, l1_handle: int) -> None:
+        replicas, node = self._pair(mgrp_handle, l1_handle)
+        if node.group is not None:
+            raise InvalidMcOperation(McCode.ERROR)
+        node.group = mgrp_handle
+        replicas.groups[mgrp_handle].append(l1_handle)
+        replicas.write(mgrp_handle)
+
+    def bm_mc_node_dissociate(self, cxt_id: int, mgrp_handle: int, l1_handle: int) -> None:
+        replicas, node = self._pair(mgrp_handle, l1_handle)
+        if node.group != mgrp_handle:
+            raise InvalidMcOperation(McCode.ERROR)
+        node.group = None
+        replicas.groups[mgrp_handle].remove(l1_handle)
+        replicas.write(mgrp_handle)
+
+    def bm_mc_node_destroy(self, cxt_id: int, l1_handle: int) -> None:
+        replicas = self._replicas
+        self._node(replicas, l1_handle)
+        replicas.remove_node(l1_handle)
+
+    def bm_mc_set_lag_membership(self, cxt_id: int, lag_index: int, port_map: str) -> None:
+        if not 0 <= lag_index <= _MAX_LAG:
+            raise InvalidMcOperation(McCode.ERROR)
+        self._replicas.set_lag(lag_index, _members(port_map))
+
+    def bm_mc_get_entries(self, cxt_id: int) -> str:
+        return self._replicas.as_json()
+
+    def _pair(self, group: int, handle: int) -> tuple[Replicas, ReplicaNode]:
+        replicas = self._replicas
+        node = self._node(replicas, handle)
+        if group not in replicas.groups:
+            raise InvalidMcOperation(McCode.INVALID_MGRP_HANDLE)
+        return replicas, node
+
+    def _node(self, replicas: Replicas, handle: int) -> ReplicaNode:
+        node = replicas.nodes.get(handle)
+        if node is None:
+            raise InvalidMcOperation(McCode.INVALID_L1_HANDLE)
+        return node
+
+
+def _members(bits: str) -> tuple[int, ...]:
+    """The numbers whose bits are set; the last character is number 0."""
+    if len(bits) > _MAP_SIZE or bits.strip("01"):
+        raise InvalidMcOperation(McCode.ERROR)
+    return tuple(number for number, bit in enumerate(reversed(bits)) if bit == "1")

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`standard`: members and groups of action profiles.
+
+BMv2's handles are the engine's rows. P4Runtime knows members and groups by ids that its clients choose; those that are
+made here get the handle + 1, or the next number that is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from detour.engine.bmv2api.calls.keys import action_data, action_of, arguments, refused
+from detour.engine.bmv2api.calls.part import CallPart
+from detour.engine.bmv2api.calls.tables import group_id, member_id, table_error
+from detour.engine.bmv2api.types import ProfileGroup, ProfileMember, TableCode
+from detour.engine.compiler.model import ActionIr
+from detour.engine.tables import ActionProfile, GroupMember, TableError
+
+
+class ProfileCalls(CallPart):
+    """See the module."""
+
+    def profile(self, name: str) -> ActionProfile:
+        """Any action profile."""
+        found = self.device.state.action_profiles.get(name)
+        if found is None:
+            raise refused(TableCode.INVALID_ACTION_PROFILE_NAME)
+        return found
+
+    def selector(self, name: str) -> ActionProfile:
+        """One with groups."""
+        found = self.profile(name)
+        if found.spec.selector is None:
+            raise refused(TableCode.NO_ACTION_PROFILE_SELECTION)
+        return found
+
+    # -- members
+
+    def _action(self, profile: ActionProfile, name: str) -> ActionIr:
+        return action_of(tuple(profile.spec.actions.values()), name)
+
+    def bm_mt_act_prof_add_member(
+        self, cxt_id: int, act_prof_name: str, action_name: str, data: Sequence[bytes]
+    ) -> int:
+        profile = self.profile(act_prof_name)
+        action = self._action(profile, action_name)
+        params = arguments(action, data)
+        handle = profile.following[0]
+        try:
+            profile.add_member(_free(handle + 1, set(profile.members())), action.id, params)
+        except TableError as error:
+            raise table_error(error) from error
+        return handle
+
+    def bm_mt_act_prof_modify_member(
+        self, cxt_id: int, act_prof_name: str, mbr_handle: int, action_name: str, data: Sequence[bytes]
+    ) -> None:
+        profile = self.profile(act_prof_name)
+        action = self._action(profile, action_name)
+        params = arguments(action, data)
+        profile.modify_member(member_id(profile, mbr_handle), action.id, params)
+
+    def bm_mt_act_prof_delete_member(self, cxt_id: int, act_prof_name: str, mbr_handle: int) -> None:
+        profile = self.profile(act_prof_name)
+        member = member_id(profile, mbr_handle)
+        _delete(lambda: profile.delete_member(member), TableCode.MBR_STILL_USED)
+
+    def bm_mt_act_prof_get_members(self, cxt_id: int, act_prof_name: str) -> list[ProfileMember]:
+        profile = self.device.state.action_profiles.get(act_prof_name)
+        return [] if profile is None else [_member(profile, row) for row in profile.member_rows()]
+
+    def bm_mt_act_prof_get_member(self, cxt_id: int, act_prof_name: str, mbr_handle: int) -> ProfileMember:
+        profile = self.profile(act_prof_name)
+        if mbr_handle not in profile.member_rows():
+            raise refused(TableCode.INVALID_MBR_HANDLE)
+        return _member(profile, mbr_handle)
+
+    # -- groups
+
+    def bm_mt_act_prof_create_group(self, cxt_id: int, act_prof_name: str) -> int:
+        profile = self.selector(act_prof_name)
+        handle = profile.following[1]
+        group = _free(handle + 1, set(profile.groups()))
+        profile.add_group(group)
+        store = self.device.profile_store(act_prof_name)
+        if store is not None:
+            store.sizes[group] = 0
+        return handle
+
+    def bm_mt_act_prof_delete_group(self, cxt_id: int, act_prof_name: str, grp_handle: int) -> None:
+        profile = self.selector(act_prof_name)
+        group = group_id(profile, grp_handle)
+        _delete(lambda: profile.delete_group(group), TableCode.GRP_STILL_USED)
+        store = self.device.profile_store(act_prof_name)
+        if store is not None:
+            store.sizes.pop(group, None)
+
+    def bm_mt_act_prof_add_member_to_group(
+        self, cxt_id: int, act_prof_name: str, mbr_handle: int, grp_handle: int
+    ) -> None:
+        profile, member, group = self._pair(act_prof_name, mbr_handle, grp_handle)
+        members, _ = profile.group(group)
+        if any(m.member == member for m in members):
+            raise refused(TableCode.MBR_ALREADY_IN_GRP)
+        try:
+            profile.set_group(group, (*members, GroupMember(member)))
+        except TableError as error:
+            raise table_error(error) from error
+
+    def bm_mt_act_prof_remove_member_from_group(
+        self, cxt_id: int, act_prof_name: str, mbr_handle: int, grp_handle: int
+    ) -> None:
+        profile, member, group = self._pair(act_prof_name, mbr_handle, grp_handle)
+        members, _ = profile.group(group)
+        if all(m.member != member for m in members):
+            raise refused(TableCode.MBR_NOT_IN_GRP)
+        profile.set_group(group, tuple(m for m in members if m.member != member))
+
+    def _pair(self, name: str, mbr_handle: int, grp_handle: int) -> tuple[ActionProfile, int, int]:
+        profile = self.selector(name)
+        return profile, member_id(profile, mbr_handle), group_id(profile, grp_handle)
+
+    def bm_mt_act_prof_get_groups(self, cxt_id: int, act_prof_name: str) -> list[ProfileGroup]:
+        profile = self.device.state.action_profiles.get(act_prof_name)
+        return [] if profile is None else [_group(profile, row) for row in profile.group_rows()]
+
+    def bm_mt_act_prof_get_group(self, cxt_id: int, act_prof_name: str, grp_handle: int) -> ProfileGroup:
+        profile = self.selector(act_prof_name)
+        if grp_handle not in profile.group_rows():
+            raise refused(TableCode.INVALID_GRP_HANDLE)
+        return _group(profile, grp_handle)
+
+
+def _free(first: int, taken: Collection[int]) -> int:
+    number = first
+    while number in taken:
+        number += 1
+    return number
+
+
+def _delete(delete: Callable[[], None], code: TableCode) -> None:
+    """The handle is one, so what can be wrong is that it is in use."""
+    try:
+        delete()
+    except TableError as error:
+        raise refused(code) from error
+
+
+def _member(profile: ActionProfile, row: int) -> ProfileMember:
+    action, values = profile.member(profile.member_id(row))
+    return ProfileMember(row, action.name, action_data(values))
+
+
+def _group(profile: ActionProfile, row: int) -> ProfileGroup:
+    members, _ = profile.group(profile.group_id(row))
+    return ProfileGroup(row, sorted(profile.member_row(m.member) for m in members))

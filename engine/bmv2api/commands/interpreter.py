@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Understands commands and carries them out, one by one or a file of them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from detour.base.errors import DetourError
+
+# What declares the commands.
+from detour.engine.bmv2api.commands import arrays, dumping, indirect, multicast, switch, tables  # noqa: F401
+from detour.engine.bmv2api.commands.errors import CommandError, told
+from detour.engine.bmv2api.commands.program import ProgramNames
+from detour.engine.bmv2api.commands.registry import COMMANDS, REFUSED_COMMANDS, CommandScope, CommandWork, Say
+from detour.engine.bmv2api.interface import Api
+from detour.engine.bmv2api.wire import ServiceError
+
+_COMMENTS = ("#", "//")
+
+
+@dataclass(frozen=True)
+class Understood:
+    """A command of a file."""
+
+    line: int
+    text: str
+    work: CommandWork
+
+
+def program_of(api: Api) -> ProgramNames:
+    """The program of a switch.
+
+    Raises:
+        DetourError: it has none, or is not reached.
+    """
+    text = api.standard.bm_get_config()
+    if not text:
+        raise DetourError("the switch has no program yet")
+    return ProgramNames(text)
+
+
+def words_of(line: str) -> list[str]:
+    """A line's words; none for an empty line or a comment."""
+    text = line.strip()
+    return [] if text.startswith(_COMMENTS) else text.split()
+
+
+def understand(line: str, scope: CommandScope) -> CommandWork | None:
+    """What a line asks for; None: nothing.
+
+    Raises:
+        CommandError: it asks for nothing that could be done.
+    """
+    words = words_of(line)
+    if not words:
+        return None
+    name = words[0]
+    if name in REFUSED_COMMANDS or name.startswith("!"):
+        raise CommandError(f"{name} is not supported", REFUSED_COMMANDS.get(name, REFUSED_COMMANDS["shell"]))
+    command = COMMANDS.get(name)
+    if command is None:
+        close = difflib.get_close_matches(name, COMMANDS, 3)
+        raise CommandError(f"there is no command {name}", f"did you mean {' or '.join(close)}?" if close else "")
+    return command.understand(words[1:], scope)
+
+
+def read_commands(path: str | Path) -> str:
+    """The text of a file.
+
+    Raises:
+        DetourError: it cannot be read.
+    """
+    try:
+        return Path(path).read_text()
+    except OSError as error:
+        raise DetourError(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise DetourError(f"{path}: that is no text") from None
+
+
+def understand_all(path: str | Path, text: str, scope: CommandScope) -> list[Understood]:
+    """All commands of a file.
+
+    Raises:
+        DetourError: `FILE:LINE: ...`, of the first line that asks for nothing that could be done.
+    """
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            work = understand(line, scope)
+        except DetourError as error:
+            raise DetourError(f"{path}:{number}: {_reason(error)}") from None
+        if work is not None:
+            found.append(Understood(number, line.strip(), work))
+    return found
+
+
+def carry_out(path: str | Path, commands: list[Understood], api: Api) -> Iterator[tuple[Understood, list[str]]]:
+    """Carries commands of a file out, one after the other, and gives what each of them says.
+
+    Raises:
+        DetourError: `FILE:LINE: ...`, of the first that the switch refuses; it says how many were carried out before.
+    """
+    for done, command in enumerate(commands):
+        said: list[str] = []
+        try:
+            command.work(api, said.append)
+        except (DetourError, ServiceError) as error:
+            after = f" ({done} of {len(commands)} commands were carried out before)" if done else ""
+            raise DetourError(f"{path}:{command.line}: {_reason(error)}{after}") from None
+        yield command, said
+
+
+def run_file(path: str | Path, api: Api, say: Say = lambda line: None) -> int:
+    """Carries out the commands of a file; all of them are checked against the program first, so that nothing is done
+    if one is wrong. Returns how many there were.
+
+    Raises:
+        DetourError: the file cannot be read; or `FILE:LINE: ...` with what is wrong and what is allowed.
+    """
+    commands = understand_all(path, read_commands(path), CommandScope(program_of(api)))
+    for _, said in carry_out(path, commands, api):
+        for line in said:
+            say(line)
+    return len(commands)
+
+
+def help_text(words: list[str]) -> str:
+    """All commands, or how one of them is used.
+
+    Raises:
+        DetourError: there is none of that name.
+    """
+    if not words:
+        width = max(map(len, COMMANDS))
+        return "\n".join(f"{name:{width}}  {COMMANDS[name].text}" for name in sorted(COMMANDS))
+    found = COMMANDS.get(words[0])
+    if found is None:
+        raise DetourError(f"there is no command {words[0]}")
+    return f"{found.name} {found.usage}".rstrip() + f": {found.text}"
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, CommandError):
+        return error.reason if error.kind == "Error" else str(error)
+    return told(error) if isinstance(error, ServiceError) else str(error)

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program defines, as commands name it: from BMv2's JSON, which every switch hands out.
+
+In P4_16 names are long, so any suffix that only one object has (from a dot on) will do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from detour.base.errors import DetourError
+from detour.engine.bmv2api.commands.errors import unknown
+from detour.engine.bmv2api.types import MatchType
+
+T = TypeVar("T")
+_KINDS = {kind.name.lower(): kind for kind in MatchType}
+
+
+@dataclass(frozen=True)
+class NamedField:
+    name: str
+    kind: MatchType
+    bits: int
+
+
+@dataclass(frozen=True)
+class NamedAction:
+    name: str
+    params: tuple[tuple[str, int], ...]
+    """(name, bits)"""
+
+    def shown(self) -> str:
+        return "{:30} [{}]".format(self.name, ",\t".join(f"{name}({bits})" for name, bits in self.params))
+
+
+@dataclass(eq=False)
+class NamedProfile:
+    name: str
+    with_selection: bool
+    actions: dict[str, NamedAction] = field(default_factory=dict)
+    tables: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class NamedTable:
+    name: str
+    match_type: MatchType
+    key: tuple[NamedField, ...]
+    actions: Mapping[str, NamedAction]
+    profile: NamedProfile | None
+    with_groups: bool
+    ages: bool
+
+    @property
+    def prioritised(self) -> bool:
+        """Whether its entries have priorities."""
+        return self.match_type in (MatchType.TERNARY, MatchType.RANGE)
+
+    def shown(self) -> str:
+        implementation = None if self.profile is None else self.profile.name
+        key = ",\t".join(f"{f.name}({f.kind.name.lower()}, {f.bits})" for f in self.key)
+        return f"{self.name:30} [implementation={implementation}, mk={key}]"
+
+
+@dataclass(frozen=True)
+class NamedArray:
+    """A counter, meter, register or value set. `table`: of a direct one. `bits`: of registers and value sets."""
+
+    name: str
+    size: int
+    table: str | None = None
+    bits: int = 0
+    rates: int = 0
+    unit: str = ""
+
+
+class Names(dict[str, T]):
+    """Objects of one kind by their full names; `find` takes a suffix too."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+        self._suffixes: dict[str, set[str]] = {}
+
+    def add(self, name: str, value: T) -> None:
+        """p4c writes an action once for each table that has it; it is one."""
+        if name in self:
+            return
+        self[name] = value
+        parts = name.split(".")
+        for i in range(len(parts)):
+            self._suffixes.setdefault(".".join(parts[i:]), set()).add(name)
+
+    def find(self, name: str) -> T:
+        """The object that a command means.
+
+        Raises:
+            CommandError: there is none of that name, or more than one.
+        """
+        found = self._suffixes.get(name, set())
+        if len(found) != 1:
+            raise unknown(self.kind, name, found or self)
+        return self[next(iter(found))]
+
+
+class ProgramNames:
+    """See the module."""
+
+    def __init__(self, text: str) -> None:
+        """Raises DetourError if that is no program."""
+        try:
+            source = json.loads(text)
+            self._read(source)
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+            raise DetourError("that is not p4c's JSON for BMv2") from None
+
+    def _read(self, source: Any) -> None:
+        types = {t["name"]: {f[0]: f[1] for f in t["fields"]} for t in source["header_types"]}
+        self._headers = {h["name"]: types[h["header_type"]] for h in source["headers"]}
+        self.actions: Names[NamedAction] = Names("action")
+        for a in source["actions"]:
+            self.actions.add(
+                a["name"], NamedAction(a["name"], tuple((p["name"], p["bitwidth"]) for p in a["runtime_data"]))
+            )
+        self.profiles: Names[NamedProfile] = Names("action profile")
+        self.tables: Names[NamedTable] = Names("table")
+        for pipeline in source["pipelines"]:
+            for p in pipeline.get("action_profiles") or []:
+                self.profiles.add(p["name"], NamedProfile(p["name"], "selector" in p))
+            for t in pipeline["tables"]:
+                self.tables.add(t["name"], self._table(t))
+        self._read_arrays(source)
+        self.custom_crcs = {
+            c["name"]: int(c["algo"][3:5])
+            for c in source.get("calculations") or []
+            if c["algo"] in ("crc16_custom", "crc32_custom")
+        }
+
+    def _read_arrays(self, source: Any) -> None:
+        self.counters: Names[NamedArray] = Names("counter")
+        for c in source.get("counter_arrays") or []:
+            direct = c.get("binding") if c.get("is_direct") else None
+            self.counters.add(c["name"], NamedArray(c["name"], c.get("size") or 0, direct))
+        self.meters: Names[NamedArray] = Names("meter")
+        for m in source.get("meter_arrays") or []:
+            direct = m.get("binding") if m.get("is_direct") else None
+            made = NamedArray(m["name"], m.get("size") or 0, direct, rates=m["rate_count"], unit=m["type"])
+            self.meters.add(m["name"], made)
+        self.registers: Names[NamedArray] = Names("register")
+        for r in source.get("register_arrays") or []:
+            self.registers.add(r["name"], NamedArray(r["name"], r["size"], bits=r["bitwidth"]))
+        self.value_sets: Names[NamedArray] = Names("parser value set")
+        for v in source.get("parse_vsets") or []:
+            self.value_sets.add(v["name"], NamedArray(v["name"], 0, bits=v["compressed_bitwidth"]))
+
+    def _table(self, t: Any) -> NamedTable:
+        profile, actions = None, {name: self.actions[name] for name in t["actions"]}
+        if t["type"] != "simple":
+            profile = self.profiles[t["action_profile"]]
+            profile.actions.update(actions)
+            profile.tables += 1
+        key = tuple(self._key_field(k) for k in t["key"])
+        kind, groups = _KINDS[t["match_type"]], t["type"] == "indirect_ws"
+        return NamedTable(t["name"], kind, key, actions, profile, groups, bool(t["support_timeout"]))
+
+    def _key_field(self, k: Any) -> NamedField:
+        kind, target = _KINDS[k["match_type"]], k["target"]
+        if kind == MatchType.VALID:
+            return NamedField(f"{target}_valid", kind, 1)
+        if target[1] == "$valid$":
+            return NamedField(f"{target[0]}_valid", kind, 1)
+        return NamedField(".".join(target), kind, self._headers[target[0]][target[1]])

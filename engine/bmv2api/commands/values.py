@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values as commands give them (numbers, IPv4, IPv6 and MAC addresses) and as BMv2's API takes and shows them.
+
+BMv2 cuts a value that is too wide for its field to the field's bits; that is always a mistake, so here it is one.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+
+from detour.engine.bmv2api.commands.errors import CommandError
+from detour.engine.bmv2api.commands.program import NamedAction, NamedField, NamedTable
+from detour.engine.bmv2api.types import (
+    ExactParam,
+    LpmParam,
+    MatchParam,
+    MatchType,
+    RangeParam,
+    TernaryParam,
+    ValidParam,
+)
+
+
+def value(text: str, bits: int) -> bytes:
+    """A value of a field or parameter of that width, in as many bytes as that takes.
+
+    Raises:
+        CommandError: it is none, or does not fit.
+    """
+    return number(text, bits).to_bytes((bits + 7) // 8, "big")
+
+
+def number(text: str, bits: int) -> int:
+    """The same as a number."""
+    found = _number(text, bits)
+    if found < 0 or found >> bits:
+        most = (1 << bits) - 1
+        what = "too large" if found > 0 else "negative"
+        raise CommandError(f"Parameter is {what}", f"{bits} bits, 0 to {most}")
+    return found
+
+
+def _number(text: str, bits: int) -> int:
+    if bits == 32 and "." in text:
+        return _address(text, ipaddress.IPv4Address, "IPv4")
+    if bits == 128 and ":" in text:
+        return _address(text, ipaddress.IPv6Address, "IPv6")
+    if bits == 48 and ":" in text:
+        return _mac(text)
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise CommandError(
+            "Invalid input, could not cast to integer, try in hex with 0x prefix", f"{text!r} for {bits} bits"
+        ) from None
+
+
+def _address(text: str, kind: type[ipaddress.IPv4Address] | type[ipaddress.IPv6Address], name: str) -> int:
+    try:
+        return int(kind(text))
+    except ValueError:
+        raise CommandError(f"Invalid {name} address", repr(text)) from None
+
+
+def _mac(text: str) -> int:
+    parts = text.split(":")
+    try:
+        octets = [int(part, 16) for part in parts]
+        if len(octets) != 6 or not all(0 <= octet <= 255 for octet in octets):
+            raise ValueError
+    except ValueError:
+        raise CommandError("Invalid MAC address", repr(text)) from None
+    return int.from_bytes(bytes(octets), "big")
+
+
+# -- what belongs to an action, a key
+
+
+def action_data(action: NamedAction, words: Sequence[str]) -> list[bytes]:
+    """Values of an action's parameters."""
+    if len(words) != len(action.params):
+        names = ", ".join(f"{name} ({bits} bits)" for name, bits in action.params) or "none"
+        raise CommandError(f"Action {action.name} needs {len(action.params)} parameters", f"{names}; not {len(words)}")
+    pairs = zip(words, action.params, strict=True)
+    return [_part(word, bits, f"parameter {name}", "Invalid runtime data") for word, (name, bits) in pairs]
+
+
+def _part(text: str, bits: int, what: str, kind: str) -> bytes:
+    try:
+        return value(text, bits)
+    except CommandError as error:
+        raise CommandError(f"Error while parsing {text} - {error.text}", _joined(what, error.hint), kind) from None
+
+
+def _joined(what: str, hint: str) -> str:
+    return f"{what}, {hint}" if hint else what
+
+
+def match_key(table: NamedTable, words: Sequence[str]) -> list[MatchParam]:
+    """A key."""
+    if len(words) != len(table.key):
+        names = ", ".join(f"{f.name} ({f.kind.name.lower()}, {f.bits} bits)" for f in table.key) or "none"
+        raise CommandError(f"Table {table.name} needs {len(table.key)} key fields", f"{names}; not {len(words)}")
+    return [_match(f, word) for f, word in zip(table.key, words, strict=True)]
+
+
+def _match(f: NamedField, word: str) -> MatchParam:
+    def part(text: str) -> bytes:
+        return _part(text, f.bits, f"field {f.name}", "Invalid match key")
+
+    match f.kind:
+        case MatchType.EXACT:
+            return MatchParam(f.kind, exact=ExactParam(part(word)))
+        case MatchType.LPM:
+            prefix, length = _pair(f, word, "/", "LPM", "prefix and length")
+            return MatchParam(f.kind, lpm=LpmParam(part(prefix), _length(f, length)))
+        case MatchType.TERNARY:
+            key, mask = _pair(f, word, "&&&", "ternary", "key and mask")
+            return MatchParam(f.kind, ternary=TernaryParam(part(key), part(mask)))
+        case MatchType.VALID:
+            return MatchParam(f.kind, valid=ValidParam(part(word) != b"\0"))
+        case MatchType.RANGE:
+            start, end = (part(each) for each in _pair(f, word, "->", "range", "range start and range end"))
+            if start > end:
+                raise CommandError(
+                    f"start is greater than end in expression {word}", f"field {f.name}", "Invalid match key"
+                )
+            return MatchParam(f.kind, range=RangeParam(start, end))
+
+
+def _pair(f: NamedField, word: str, mark: str, kind: str, parts: str) -> tuple[str, str]:
+    found = word.split(mark)
+    if len(found) != 2:
+        raise CommandError(
+            f"Invalid {kind} value {word}, use '{mark}' to separate {parts}", f"field {f.name}", "Invalid match key"
+        )
+    return found[0], found[1]
+
+
+def _length(f: NamedField, text: str) -> int:
+    if not text.isdecimal() or int(text) > f.bits:
+        raise CommandError(
+            f"Invalid prefix length {text}", f"field {f.name} has 0 to {f.bits} bits", "Invalid match key"
+        )
+    return int(text)
+
+
+# -- as it is shown
+
+
+def hexadecimal(data: bytes) -> str:
+    """Bytes as entries are dumped."""
+    return data.hex()
+
+
+def colons(data: bytes) -> str:
+    """Bytes as entries are shown when they are added."""
+    return data.hex(":")
+
+
+def shown_param(param: MatchParam) -> str:
+    """One field of a key, as it is shown when an entry is added."""
+    text = f"{MatchType(param.type).name}-"
+    if param.exact:
+        text += colons(param.exact.key)
+    if param.lpm:
+        text += f"{colons(param.lpm.key)}/{param.lpm.prefix_length}"
+    if param.ternary:
+        text += f"{colons(param.ternary.key)} &&& {colons(param.ternary.mask)}"
+    if param.range:
+        text += f"{colons(param.range.start)} -> {colons(param.range.end_)}"
+    return text
+
+
+def dumped_param(param: MatchParam) -> str:
+    """One field of a key, as it is shown when an entry is dumped."""
+    if param.exact:
+        return hexadecimal(param.exact.key)
+    if param.lpm:
+        return f"{hexadecimal(param.lpm.key)}/{param.lpm.prefix_length}"
+    if param.ternary:
+        return f"{hexadecimal(param.ternary.key)} &&& {hexadecimal(param.ternary.mask)}"
+    if param.range:
+        return f"{hexadecimal(param.range.start)} -> {hexadecimal(param.range.end_)}"
+    return "01" if param.valid and param.valid.key else "00"

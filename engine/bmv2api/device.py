@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One switch of a network as BMv2's API acts on it: the state that packets run on, and what P4Runtime keeps beside."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from detour.base.errors import DetourError
+from detour.engine.compiler.program import Program
+from detour.engine.network import Network
+from detour.engine.p4runtime.pipeline import Pipelines
+from detour.engine.p4runtime.server import P4RuntimeServer
+from detour.engine.p4runtime.store import EntityStore, ProfileStore, TableStore
+from detour.engine.p4runtime.target import TargetSwitch, compile_program
+from detour.engine.state import SwitchState
+
+T = TypeVar("T")
+
+
+class NoProgram(DetourError):
+    """The switch has no program yet."""
+
+
+@dataclass(frozen=True)
+class GivenProgram:
+    """A program that came without P4Info, as it was given and with the state that was made for it."""
+
+    text: bytes
+    program: Program
+    state: SwitchState
+
+
+class BmDevice:
+    """See the module. Whatever reads or changes state does it in a function that `run` is given."""
+
+    def __init__(
+        self,
+        network: Network,
+        switch: int,
+        server: P4RuntimeServer | None = None,
+        device_id: int | None = None,
+        *,
+        thrift_port: int = 0,
+        interfaces: Mapping[int, str] | None = None,
+        epoch_us: int = 0,
+    ) -> None:
+        """`switch`: its number in the network; `server` serves it over P4Runtime as `device_id` (default: the same
+        number). `interfaces`: what its ports are attached to. `epoch_us`: wall clock when loop time was 0."""
+        self.network, self.switch = network, switch
+        self.id = switch if device_id is None else device_id
+        self.thrift_port, self.epoch_us = thrift_port, epoch_us
+        self.interfaces = dict(interfaces or {})
+        self.target = TargetSwitch(network, switch)
+        self._server = server
+        self._lock = threading.RLock()
+        self._program: GivenProgram | None = None
+        self._next: GivenProgram | None = None
+        self._timeouts: dict[tuple[str, int], tuple[int, int]] = {}
+        self._timeouts_of: SwitchState | None = None
+
+    # -- turns
+
+    def run(self, function: Callable[[], T]) -> T:
+        """Runs a function while no packet is processed and no P4Runtime request is at the switch."""
+        with self._lock:
+            if self._server is None:
+                return self.network.call(function)
+            return self._server.exclusively(self.id, lambda: self.network.call(function))
+
+    # -- state, within `run`
+
+    @property
+    def state(self) -> SwitchState:
+        """Tables and arrays: those that packets run on or, from `prepare` to `swap`, those that they will run on.
+
+        Raises:
+            NoProgram: there are none.
+        """
+        found = self._next.state if self._next is not None else self.network.state(self.switch)
+        if found is None:
+            raise NoProgram("the switch has no program yet")
+        return found
+
+    @property
+    def timeouts(self) -> dict[tuple[str, int], tuple[int, int]]:
+        """(table, the engine's handle) of entries that age -> (time-out in ms, loop time when it was set)."""
+        if self._timeouts_of is not self.state:
+            self._timeouts, self._timeouts_of = {}, self.state
+        return self._timeouts
+
+    @property
+    def store(self) -> EntityStore | None:
+        """What P4Runtime keeps beside that state; None if the program came without P4Info."""
+        pipelines = self._pipelines
+        live = None if pipelines is None else pipelines.live
+        return live if live is not None and live.state is self.state else None
+
+    def table_store(self, name: str) -> TableStore | None:
+        """The same of one table; None if P4Info does not have it."""
+        store = self.store
+        return None if store is None else next((t for t in store.tables.values() if t.info.name == name), None)
+
+    def profile_store(self, name: str) -> ProfileStore | None:
+        """The same of one action profile."""
+        store = self.store
+        return None if store is None else next((p for p in store.profiles.values() if p.info.name == name), None)
+
+    # -- programs
+
+    @property
+    def _pipelines(self) -> Pipelines | None:
+        return None if self._server is None else self._server.pipelines(self.id)
+
+    @property
+    def config(self) -> bytes:
+        """The JSON of the program as it was given; written anew if nobody has kept it, empty if there is none."""
+        if self._next is not None:
+            return self._next.text
+        pipelines = self._pipelines
+        if pipelines is not None and (text := pipelines.live_json):
+            return text
+        running = self.network.state(self.switch)
+        if self._program is not None and self._program.state is running:
+            return self._program.text
+        return b"" if running is None else json.dumps(running.program.model.json).encode()
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether a program waits for `swap`."""
+        return self._next is not None
+
+    def prepare(self, text: bytes) -> None:
+        """Makes a program without P4Info and its state, on which everything acts from now on but packets.
+
+        Raises:
+            DetourError: what the engine cannot realise.
+        """
+        program = compile_program(text)
+        self._next = GivenProgram(text, program, self.target.new_state(program))
+
+    def swap(self) -> None:
+        """Lets packets run on what was prepared. P4Runtime, which has no P4Info of it, has no pipeline any more."""
+        given, self._next = self._next, None
+        assert given is not None
+        self.target.install(given.program, given.state)
+        pipelines = self._pipelines
+        if pipelines is not None:
+            pipelines.forget()
+        self._program = given
+
+    def load(self, text: bytes) -> None:
+        """Both, for a switch that is being started."""
+        self.prepare(text)
+        self.run(self.swap)

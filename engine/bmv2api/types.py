@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The structures, codes and exceptions of BMv2's runtime API. Names are BMv2's, without their prefix `Bm`."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from enum import IntEnum
+
+from detour.engine.bmv2api.wire import I16, I32, I64, ServiceError, Struct, struct
+
+# -- keys
+
+
+class MatchType(IntEnum):
+    """Which member of a `MatchParam` is set."""
+
+    EXACT = 0
+    LPM = 1
+    TERNARY = 2
+    VALID = 3
+    RANGE = 4
+
+
+@struct
+class ExactParam(Struct):
+    key: bytes = b""
+
+
+@struct
+class LpmParam(Struct):
+    key: bytes = b""
+    prefix_length: I32 = 0
+
+
+@struct
+class TernaryParam(Struct):
+    key: bytes = b""
+    mask: bytes = b""
+
+
+@struct
+class ValidParam(Struct):
+    key: bool = False
+
+
+@struct
+class RangeParam(Struct):
+    start: bytes = b""
+    end_: bytes = b""
+
+
+@struct
+class MatchParam(Struct):
+    """One field of a key; values have as many bytes as the field."""
+
+    type: I32 = 0
+    exact: ExactParam | None = None
+    lpm: LpmParam | None = None
+    ternary: TernaryParam | None = None
+    valid: ValidParam | None = None
+    range: RangeParam | None = None
+
+
+@struct
+class EntryOptions(Struct):
+    """`priority`: the lowest number wins, in tables with ternary or range fields."""
+
+    priority: I32 | None = None
+
+
+# -- entries
+
+
+class ActionType(IntEnum):
+    """What an entry does: nothing (no default entry), an action, a member or a group."""
+
+    NONE = 0
+    ACTION_DATA = 1
+    MBR_HANDLE = 2
+    GRP_HANDLE = 3
+
+
+@struct
+class ActionEntry(Struct):
+    action_type: I32 = 0
+    action_name: str | None = None
+    action_data: list[bytes] | None = None
+    mbr_handle: I32 | None = None
+    grp_handle: I32 | None = None
+
+
+@struct
+class EntryLife(Struct):
+    timeout_ms: I32 = 0
+    time_since_hit_ms: I32 = 0
+
+
+@struct
+class BmEntry(Struct):
+    match_key: list[MatchParam] = field(default_factory=list)
+    options: EntryOptions = field(default_factory=EntryOptions)
+    entry_handle: I32 = 0
+    action_entry: ActionEntry = field(default_factory=ActionEntry)
+    life: EntryLife | None = None
+
+
+@struct
+class ProfileMember(Struct):
+    mbr_handle: I32 = 0
+    action_name: str = ""
+    action_data: list[bytes] = field(default_factory=list)
+
+
+@struct
+class ProfileGroup(Struct):
+    grp_handle: I32 = 0
+    mbr_handles: list[I32] = field(default_factory=list)
+
+
+# -- everything else
+
+
+@struct
+class CounterValue(Struct):
+    bytes: I64 = 0
+    packets: I64 = 0
+
+
+@struct
+class MeterRate(Struct):
+    """A rate of a meter; packets or bytes, whichever it counts."""
+
+    units_per_micros: float = 0.0
+    burst_size: I32 = 0
+
+
+@struct
+class PortInfo(Struct):
+    port_num: I32 = 0
+    iface_name: str = ""
+    is_up: bool = False
+    extra: dict[str, str] = field(default_factory=dict)
+
+
+@struct
+class SwitchConfig(Struct):
+    """What `switch_info` shows."""
+
+    device_id: I64 = 0
+    thrift_port: I32 = 0
+    notifications_socket: str | None = None
+    elogger_socket: str | None = None
+    debugger_socket: str | None = None
+
+
+@struct
+class Crc16Config(Struct):
+    polynomial: I16 = 0
+    initial_remainder: I16 = 0
+    final_xor_value: I16 = 0
+    data_reflected: bool = False
+    remainder_reflected: bool = False
+
+
+@struct
+class Crc32Config(Struct):
+    polynomial: I32 = 0
+    initial_remainder: I32 = 0
+    final_xor_value: I32 = 0
+    data_reflected: bool = False
+    remainder_reflected: bool = False
+
+
+@struct
+class MirroringSessionConfig(Struct):
+    port: I32 | None = None
+    mgid: I32 | None = None
+
+
+class ResourceType(IntEnum):
+    """What `bm_get_id_from_name` looks for."""
+
+    MATCH_TABLE = 0
+    ACTION_PROFILE = 1
+    COUNTER = 2
+    METER = 3
+    REGISTER = 4
+    LEARNING_LIST = 5
+
+
+# -- errors
+
+
+class TableCode(IntEnum):
+    TABLE_FULL = 1
+    INVALID_HANDLE = 2
+    EXPIRED_HANDLE = 3
+    COUNTERS_DISABLED = 4
+    METERS_DISABLED = 5
+    AGEING_DISABLED = 6
+    INVALID_TABLE_NAME = 7
+    INVALID_ACTION_NAME = 8
+    WRONG_TABLE_TYPE = 9
+    INVALID_MBR_HANDLE = 10
+    MBR_STILL_USED = 11
+    MBR_ALREADY_IN_GRP = 12
+    MBR_NOT_IN_GRP = 13
+    INVALID_GRP_HANDLE = 14
+    GRP_STILL_USED = 15
+    EMPTY_GRP = 16
+    DUPLICATE_ENTRY = 17
+    BAD_MATCH_KEY = 18
+    INVALID_METER_OPERATION = 19
+    DEFAULT_ACTION_IS_CONST = 20
+    DEFAULT_ENTRY_IS_CONST = 21
+    NO_DEFAULT_ENTRY = 22
+    INVALID_ACTION_PROFILE_NAME = 23
+    NO_ACTION_PROFILE_SELECTION = 24
+    IMMUTABLE_TABLE_ENTRIES = 25
+    BAD_ACTION_DATA = 26
+    NO_TABLE_KEY = 27
+    ERROR = 100
+
+
+class InvalidTableOperation(ServiceError):
+    CODES = TableCode
+
+
+class CounterCode(IntEnum):
+    INVALID_COUNTER_NAME = 1
+    INVALID_INDEX = 2
+    ERROR = 3
+
+
+class InvalidCounterOperation(ServiceError):
+    CODES = CounterCode
+
+
+class MeterCode(IntEnum):
+    INVALID_METER_NAME = 1
+    INVALID_INDEX = 2
+    BAD_RATES_LIST = 3
+    INVALID_INFO_RATE_VALUE = 4
+    INVALID_BURST_SIZE_VALUE = 5
+    ERROR = 6
+
+
+class InvalidMeterOperation(ServiceError):
+    CODES = MeterCode
+
+
+class RegisterCode(IntEnum):
+    INVALID_REGISTER_NAME = 1
+    INVALID_INDEX = 2
+    ERROR = 3
+
+
+class InvalidRegisterOperation(ServiceError):
+    CODES = RegisterCode
+
+
+class ParseVSetCode(IntEnum):
+    INVALID_PARSE_VSET_NAME = 1
+    ERROR = 2
+
+
+class InvalidParseVSetOperation(ServiceError):
+    CODES = ParseVSetCode
+
+
+class LearnCode(IntEnum):
+    INVALID_LIST_ID = 1
+    INVALID_LIST_NAME = 2
+    ERROR = 3
+
+
+class InvalidLearnOperation(ServiceError):
+    CODES = LearnCode
+
+
+class SwapCode(IntEnum):
+    CONFIG_SWAP_DISABLED = 1
+    ONGOING_SWAP = 2
+    NO_ONGOING_SWAP = 3
+
+
+class InvalidSwapOperation(ServiceError):
+    CODES = SwapCode
+
+
+class DevMgrCode(IntEnum):
+    ERROR = 1
+
+
+class InvalidDevMgrOperation(ServiceError):
+    CODES = DevMgrCode
+
+
+class CrcCode(IntEnum):
+    INVALID_CALCULATION_NAME = 1
+    WRONG_TYPE_CALCULATION = 2
+    INVALID_CONFIG = 3
+
+
+class InvalidCrcOperation(ServiceError):
+    CODES = CrcCode
+
+
+class ToeplitzCode(IntEnum):
+    INVALID_CALCULATION_NAME = 1
+    WRONG_TYPE_CALCULATION = 2
+    INVALID_KEY = 3
+
+
+class InvalidToeplitzHashOperation(ServiceError):
+    CODES = ToeplitzCode
+
+
+class IdLookupCode(IntEnum):
+    INVALID_RESOURCE_TYPE = 0
+    INVALID_RESOURCE_NAME = 1
+
+
+class InvalidIdLookup(ServiceError):
+    CODES = IdLookupCode
+
+
+class McCode(IntEnum):
+    TABLE_FULL = 1
+    INVALID_MGID = 2
+    INVALID_MGRP_HANDLE = 3
+    INVALID_L1_HANDLE = 4
+    ERROR = 5
+
+
+class InvalidMcOperation(ServiceError):
+    CODES = McCode
+
+
+class MirroringCode(IntEnum):
+    SESSION_NOT_FOUND = 1
+
+
+class InvalidMirroringOperation(ServiceError):
+    CODES = MirroringCode
