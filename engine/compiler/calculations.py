@@ -13,6 +13,7 @@ from detour.engine import phv
 from detour.engine.compiler.bits import field_bits, put_all, put_variable
 from detour.engine.compiler.check import check_width
 from detour.engine.compiler.context import FunctionContext, HeaderRef
+from detour.engine.compiler.custom_crc import custom_crc_function
 from detour.engine.compiler.hashes import ALGORITHMS, hash_function
 from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.load import find_field
@@ -54,8 +55,13 @@ class _Buffer:
         return f.op("add", self.bytes, const(64, (self.bit + 7) // 8))
 
 
-def hash_of(ctx: FunctionContext, algorithm: str, inputs: Json, at: Json = None) -> Value:
-    """The hash of a calculation's input, i64."""
+def hash_by(ctx: FunctionContext, calculation: Json, at: Json) -> Value:
+    """The hash of a calculation, i64, with the parameters that were set for it."""
+    return hash_of(ctx, calculation["algo"], calculation["input"], at, ctx.slots.custom_crcs.get(calculation["name"]))
+
+
+def hash_of(ctx: FunctionContext, algorithm: str, inputs: Json, at: Json = None, slot: int | None = None) -> Value:
+    """The hash of a calculation's input, i64. `slot`: where its parameters are, if they can be set."""
     if algorithm not in ALGORITHMS:
         raise refuse(f"hash algorithm '{algorithm}'", at)
     f = ctx.f
@@ -71,7 +77,13 @@ def hash_of(ctx: FunctionContext, algorithm: str, inputs: Json, at: Json = None)
     if payload:
         f.copy(f.at(buffer.start, count), payload[0], payload[1])
         count = f.op("add", count, payload[1])
-    result = f.call(64, hash_function(ctx.module, algorithm), [buffer.start, count])
+    if ctx.trace:
+        ctx.trace.hashed = None if payload else (buffer.start, count)
+    if slot is None:
+        result = f.call(64, hash_function(ctx.module, algorithm), [buffer.start, count])
+    else:
+        block = f.load(64, f.at("%sw", 8 * slot), 8)
+        result = f.call(64, custom_crc_function(ctx.module, algorithm), [block, buffer.start, count])
     if payload:
         f.line(f"call void @llvm.stackrestore.p0(ptr {saved})")
     return result

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from detour.engine.compiler.calculations import hash_of
+from detour.engine.compiler import traced_steps as steps
+from detour.engine.compiler.calculations import hash_by
 from detour.engine.compiler.context import FunctionContext, HeaderRef
 from detour.engine.compiler.expressions import boolean
 from detour.engine.compiler.ir import TRUE, Value, const
@@ -24,7 +25,7 @@ def _checksums(ctx: FunctionContext, use: str) -> list[Json]:
 
 def _compute(ctx: FunctionContext, checksum: Json) -> Value:
     calculation = find(ctx.model.calculations, checksum["calculation"], "calculation", checksum)
-    return hash_of(ctx, calculation["algo"], calculation["input"], checksum)
+    return hash_by(ctx, calculation, checksum)
 
 
 def _target(ctx: FunctionContext, checksum: Json) -> tuple[HeaderRef, FieldSpec]:
@@ -47,7 +48,12 @@ def verify_checksums(ctx: FunctionContext) -> Value:
 
     def check(c: Json, ref: HeaderRef, spec: FieldSpec) -> None:
         have = f.resize(ctx.load_field(ref, spec), 64, spec.signed)
-        differs = f.resize(f.compare("ne", _compute(ctx, c), have), 8)
+        computed = _compute(ctx, c)
+        if ctx.trace:
+            values = [("computed", computed), ("have", have)]
+            of = f"{ref.header.name}.{spec.name}"
+            ctx.trace.record(f, "extern_call", values, at=c, extern="verify_checksum", of=of)
+        differs = f.resize(f.compare("ne", computed, have), 8)
         f.store(f.op("or", f.load(8, wrong), differs), wrong)
 
     for c in checksums:
@@ -60,7 +66,10 @@ def update_checksums(ctx: FunctionContext) -> None:
     """Computes all checksums whose condition holds, in order."""
 
     def update(c: Json, ref: HeaderRef, spec: FieldSpec) -> None:
+        before = steps.value_of(ctx, ref, spec.name) if ctx.trace else None
         store(ctx, ref, spec, _compute(ctx, c), False)
+        if ctx.trace:
+            steps.assigned(ctx, ref, spec.name, before, c, "update_checksum")
 
     for c in _checksums(ctx, "update"):
         ctx.when(_condition(ctx, c), partial(update, c, *_target(ctx, c)))

@@ -26,6 +26,7 @@ from detour.engine.compiler.model import (
     refuse,
 )
 from detour.engine.compiler.slots import Slots
+from detour.engine.compiler.tracing import RecordWriter
 from detour.engine.tables.log import LogFormat
 
 
@@ -53,10 +54,20 @@ class UnionRef:
 
 
 class CompilationUnit:
-    """The parts of a compilation that do not change."""
+    """The parts of a compilation that do not change. With a `trace` functions leave records of what they do, and their
+    names begin with `prefix`."""
 
-    def __init__(self, model: Model, layout: Layout, slots: Slots, module: Module) -> None:
+    def __init__(
+        self,
+        model: Model,
+        layout: Layout,
+        slots: Slots,
+        module: Module,
+        trace: RecordWriter | None = None,
+        prefix: str = "",
+    ) -> None:
         self.model, self.layout, self.slots, self.module = model, layout, slots, module
+        self.trace, self.prefix = trace, prefix
         self.log_formats: list[LogFormat] = []
 
 
@@ -66,7 +77,7 @@ class FunctionContext:
     def __init__(self, program: CompilationUnit, f: Function) -> None:
         self.program = program
         self.model, self.layout, self.slots = program.model, program.layout, program.slots
-        self.module, self.f = program.module, f
+        self.module, self.f, self.trace = program.module, f, program.trace
         # While an action is compiled: its parameters and where the arguments are.
         self.action: ActionIr | None = None
         self.arguments: str | None = None

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from detour.engine import phv
+from detour.engine.compiler import traced_steps as steps
 from detour.engine.compiler.actions import run_action
 from detour.engine.compiler.calculations import hash_of
 from detour.engine.compiler.context import CompilationUnit, FunctionContext
@@ -34,7 +35,9 @@ from detour.engine.compiler.values import store
 
 def write_pipeline(program: CompilationUnit, name: str) -> None:
     """Writes the function `ingress` or `egress`: (sw, phv) -> 0."""
-    f = program.module.function(f"i64 @{name}(ptr noalias align 8 %sw, ptr noalias align 8 %phv) nounwind")
+    f = program.module.function(
+        f"i64 @{program.prefix}{name}(ptr noalias align 8 %sw, ptr noalias align 8 %phv) nounwind"
+    )
     ctx = FunctionContext(program, f)
     ctx.make_frame(name)
     if name == "ingress":
@@ -108,7 +111,10 @@ class _Graph:
 
     def _condition(self, c: Json) -> None:
         yes, no = self.label(c.get("true_next")), self.label(c.get("false_next"))
-        self.ctx.f.branch(boolean(self.ctx, c["expression"]), yes, no)
+        value = boolean(self.ctx, c["expression"])
+        if self.ctx.trace:
+            steps.branch(self.ctx, c, value)
+        self.ctx.f.branch(value, yes, no)
 
     def _call(self, call: Json) -> None:
         action = next((a for a in self.ctx.model.actions if a.id == call["action_id"]), None)
@@ -118,9 +124,11 @@ class _Graph:
             raise refuse(f"action '{action.name}' is called without its arguments", call)
         self._run(action, None, self.label(call.get("next_node")))
 
-    def _run(self, action: ActionIr, arguments: str | None, to: str) -> None:
+    def _run(self, action: ActionIr, arguments: str | None, to: str, table: TableIr | None = None) -> None:
         """Runs an action and goes on, to the end if it exits."""
         ctx, f = self.ctx, self.ctx.f
+        if ctx.trace and table:
+            steps.action(ctx, action, arguments, table)
         run_action(ctx, action, arguments)
         if any(p["op"] == "exit" for p in action.json["primitives"]):
             f.branch(f.compare("ne", ctx.fixed(phv.EXITED), const(32, 0)), self.end, to)
@@ -144,6 +152,8 @@ class _Graph:
             record = f.value(f"call ptr @{name}({args})")
             hit = Value(1, f.value(f"icmp ne ptr {record}, {base}"))
             ctx.when(hit, lambda: self._on_hit(table, record, base))
+        if ctx.trace:
+            steps.lookup(ctx, table, record, base, hit)
         if table.profile:
             self._indirect(table, table.profile, record, hit)
         else:
@@ -165,6 +175,10 @@ class _Graph:
             assert array.target is not None
             ref = ctx.header(array.target[0])
             store(ctx, ref, find_field(ref.header, array.target[1]), colour, False)
+            if ctx.trace:
+                ctx.trace.record(
+                    f, "extern_call", [("colour", colour)], at=table.json, extern="direct_meter", of=array.name
+                )
 
     def _next(self, table: TableIr, action: ActionIr, hit: Value) -> str:
         """Where the pipeline goes after an action of the table."""
@@ -190,7 +204,7 @@ class _Graph:
         f.switch(number, nothing, cases.items())
         for action in {a.name: a for a in reversed(table.actions)}.values():
             f.enter(blocks[action.name])
-            self._run(action, arguments, self._next(table, action, hit))
+            self._run(action, arguments, self._next(table, action, hit), table)
         f.enter(nothing)
         self._skip(table, hit)
         for here, cond, yes, no in self._forks:
@@ -224,6 +238,8 @@ class _Graph:
             self._choose(profile, slot, where, member, empty)
         f.enter(run)
         words = 1 + max((a.words for a in profile.actions.values()), default=0)
+        if ctx.trace:
+            steps.member(ctx, profile.name, f.load(64, member, 8))
         row = f.op("mul", f.load(64, member, 8), const(64, 8 * words))
         at = f.at(ctx.slot(slot + MEMBERS), row)
         self._dispatch(table, f.load(32, at, 8), f.at(at, 8), hit)
@@ -241,5 +257,8 @@ class _Graph:
         f.enter(some)
         h = hash_of(ctx, profile.selector.algorithm, profile.selector.inputs)
         n = f.raw("urem", f.resize(h, 32), f.resize(size, 32))
+        if ctx.trace:
+            about = {"profile": profile.name, "algorithm": profile.selector.algorithm}
+            n = ctx.trace.choice(f, "selector", f.resize(n, 64), size, **about)
         at = f.op("add", f.load(64, row, 8), f.resize(n, 64))
         f.store(f.load(64, f.at(ctx.slot(slot + GROUP_MEMBERS), f.shl(at, 3)), 8), member, 8)

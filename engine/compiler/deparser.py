@@ -6,6 +6,7 @@ from __future__ import annotations
 from functools import partial
 
 from detour.engine import phv
+from detour.engine.compiler import traced_steps as steps
 from detour.engine.compiler.actions import run_primitives
 from detour.engine.compiler.bits import emit
 from detour.engine.compiler.checksums import update_checksums
@@ -31,8 +32,8 @@ def max_header_bytes(model: Model) -> int:
 def write_deparser(program: CompilationUnit) -> None:
     """Writes `deparse`: (sw, phv, out, payload, bytes of payload) -> bytes of headers written to `out`."""
     f = program.module.function(
-        "i64 @deparse(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias %out, ptr %payload, i64 %n)"
-        " nounwind"
+        f"i64 @{program.prefix}deparse(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias %out,"
+        " ptr %payload, i64 %n) nounwind"
     )
     ctx = FunctionContext(program, f)
     order, primitives = _deparser(program.model)
@@ -44,7 +45,10 @@ def write_deparser(program: CompilationUnit) -> None:
 
     def write(ref: HeaderRef) -> None:
         at = f.load(64, end, 8)
-        f.store(f.op("add", at, emit(ctx, ref, f.at("%out", at))), end, 8)
+        count = emit(ctx, ref, f.at("%out", at))
+        f.store(f.op("add", at, count), end, 8)
+        if ctx.trace:
+            steps.emitted(ctx, ref, f.at("%out", at), count)
 
     for name in order:
         ref = ctx.header(name)

@@ -237,6 +237,10 @@ class Function:
         v = Value(wide, self.value(f"call i{wide} @llvm.bswap.i{wide}({v.typed})"))
         return self.resize(self.lshr(v, wide - a.bits), a.bits)
 
+    def reverse_bits(self, a: Value) -> Value:
+        """The bits in the opposite order."""
+        return Value(a.bits, self.value(f"call i{a.bits} @llvm.bitreverse.i{a.bits}({a.typed})"))
+
     def trailing_zeros(self, a: Value) -> Value:
         """The number of zeros below the lowest one of a value that is not zero."""
         return Value(a.bits, self.value(f"call i{a.bits} @llvm.cttz.i{a.bits}({a.typed}, i1 true)"))
@@ -335,7 +339,7 @@ def _declarations(body: str) -> list[str]:
     declared = []
     for name in sorted({w.split("(")[0] for w in body.split("@")[1:] if w.startswith("llvm.")}):
         width = name.rsplit(".", 1)[1]
-        if name.startswith("llvm.bswap"):
+        if name.startswith(("llvm.bswap", "llvm.bitreverse")):
             declared.append(f"declare {width} @{name}({width})")
         elif name.startswith("llvm.cttz"):
             declared.append(f"declare {width} @{name}({width}, i1)")

@@ -106,7 +106,8 @@ class Layout:
             self.next[name] = at
             at += 4
         self.drop_flag = at  # truncate(0) leaves nothing to send
-        at = _align(at + 1, 8)
+        self.trace = at + 1  # 24 bits: number of the trace that traced code writes of this packet, 0 = none
+        at = _align(at + 4, 8)
         self.metadata = at
         for h in order:
             if h.metadata and h.name != "standard_metadata":

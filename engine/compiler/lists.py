@@ -56,12 +56,16 @@ def _cases(f: Function, lists: list[Json], argument: str) -> list[tuple[Json, st
     return labels
 
 
-def write_preserve(program: CompilationUnit) -> None:
-    """Writes `preserve`: (list, src, dst): metadata of `dst` to zero, then the fields of the list from `src`."""
+def write_preserve(program: CompilationUnit, keep_trace: bool = False) -> None:
+    """Writes `preserve`: (list, src, dst): metadata of `dst` to zero, then the fields of the list from `src`.
+
+    `keep_trace`: the number of the packet's trace as well."""
     f = program.module.function("i64 @preserve(i64 %list, ptr noalias align 8 %src, ptr noalias align 8 %phv) nounwind")
     ctx = FunctionContext(program, f)
     lay = ctx.layout
     f.clear(f.at("%phv", lay.metadata), lay.headers - lay.metadata)
+    if keep_trace:
+        f.store(f.load(24, f.at("%src", lay.trace)), f.at("%phv", lay.trace))
     for item, label in _cases(f, program.model.json.get("field_lists") or [], "%list"):
         f.enter(label)
         for e in item["elements"]:

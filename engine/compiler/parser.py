@@ -11,6 +11,7 @@ import hashlib
 import json
 
 from detour.engine import phv
+from detour.engine.compiler import traced_steps as steps
 from detour.engine.compiler.bits import extract, take
 from detour.engine.compiler.check import MAX_HEADER_BYTES, check_width
 from detour.engine.compiler.checksums import verify_checksums
@@ -29,6 +30,7 @@ from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.model import Json, Stack, UnionStack, find, parse_hex, refuse
 from detour.engine.compiler.primitives import assign_number, run_primitive
+from detour.engine.compiler.traced_primitives import traced_set
 from detour.engine.compiler.values import assign_variable, variable_bits
 
 _MAX_VISITS = 4096  # states entered on cycles; BMv2 would not return
@@ -37,7 +39,8 @@ _MAX_VISITS = 4096  # states entered on cycles; BMv2 would not return
 def write_parser(program: CompilationUnit) -> None:
     """Writes `parse`: (sw, phv, packet, length) -> 0."""
     f = program.module.function(
-        "i64 @parse(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias readonly %pkt, i64 %length) nounwind"
+        f"i64 @{program.prefix}parse(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias readonly %pkt,"
+        " i64 %length) nounwind"
     )
     ctx = FunctionContext(program, f)
     ctx.make_frame("parse")
@@ -183,6 +186,8 @@ class _Parser:
         wrong = verify_checksums(ctx)
         ctx.set_fixed(phv.CHECKSUM_ERROR, f.resize(wrong, 32))
         ctx.set_fixed(phv.PARSER_ERROR, f.resize(f.load(64, self.error, 8), 32))
+        if ctx.trace:
+            ctx.trace.record(f, "parsed", [*steps.standard(ctx, ("parser_error",)), ("bytes", position)])
 
     def _operation(self, op: Json) -> None:
         args = op["parameters"]
@@ -192,7 +197,7 @@ class _Parser:
             case "extract_VL":
                 self._extract(args[0], args[1], op)
             case "set":
-                self._set(args[0], args[1], op)
+                traced_set(self.ctx, args[0], op, lambda: self._set(args[0], args[1], op))
             case "verify":
                 self._verify(args[0], args[1], op)
             case "primitive":
@@ -213,18 +218,18 @@ class _Parser:
         ctx = self.ctx
         match what["type"]:
             case "regular":
-                self._extract_header(ctx.header(what["value"], op), length)
+                self._extract_header(ctx.header(what["value"], op), length, op)
             case "stack":
                 stack = find(ctx.model.stacks, what["value"], "header stack", op)
                 self._next_is_free(stack, len(stack.headers))
-                self._extract_header(ctx.element(stack, ctx.next_index(stack)), length)
+                self._extract_header(ctx.element(stack, ctx.next_index(stack)), length, op)
                 self._push_back(stack)
             case "union_stack":
                 ustack = find(ctx.model.union_stacks, what["value"][0], "stack of header unions", op)
                 self._next_is_free(ustack, len(ustack.unions))
                 member = member_of(ustack.unions[0], what["value"][1], op)
                 union = ctx.union_element(ustack, ctx.next_index(ustack))
-                self._extract_header(union.members[member], length)
+                self._extract_header(union.members[member], length, op)
                 self._push_back(ustack)
             case other:
                 raise refuse(f"extraction to '{other}'", op)
@@ -236,7 +241,7 @@ class _Parser:
     def _push_back(self, stack: Stack | UnionStack) -> None:
         self.ctx.set_next(stack, self.f.op("add", self.ctx.next_index(stack), const(32, 1)))
 
-    def _extract_header(self, ref: HeaderRef, length: Json) -> None:
+    def _extract_header(self, ref: HeaderRef, length: Json, op: Json) -> None:
         ctx, f = self.ctx, self.f
         spec = ref.type.variable
         fixed = const(64, ref.type.bits // 8)
@@ -244,6 +249,8 @@ class _Parser:
             if spec is not None:
                 raise refuse(f"extraction of '{ref.header.name}', whose length varies, without a length")
             self.require_bytes(fixed)
+            if ctx.trace:
+                steps.extracted(ctx, ref, self.here(), fixed, op)
             extract(ctx, ref, self.here(), None)
             self.advance(fixed)
             return
@@ -257,6 +264,8 @@ class _Parser:
         self.require_bytes(need)
         room = f.compare("ule", need, const(64, ref.type.max_bytes))
         self.require(room, "HeaderTooShort")
+        if ctx.trace:
+            steps.extracted(ctx, ref, self.here(), f.op("add", fixed, f.lshr(bits, 3)), op)
         extract(ctx, ref, self.here(), bits)
         self.advance(f.op("add", fixed, f.lshr(bits, 3)))
 
@@ -331,9 +340,21 @@ class _Parser:
                 continue
             yes, no = self._label(t["next_state"]), f.block("case")
             cond = self._in_set(t, parts) if t["type"] == "parse_vset" else self._matches(t, parts)
-            f.branch(cond, yes, no)
+            if self.ctx.trace:
+                leave = f.block("leave")
+                f.branch(cond, leave, no)
+                f.enter(leave)
+                self._leave(state, t, parts, t["next_state"])
+            else:
+                f.branch(cond, yes, no)
             f.enter(no)
-        f.jump(self._label(default))
+        self._leave(state, None, parts, default)
+
+    def _leave(self, state: Json, chosen: Json, parts: list[Value], to: str | None) -> None:
+        """Goes on to another state, or to the end of the parser."""
+        if self.ctx.trace:
+            steps.transition(self.ctx, state, to, parts, chosen)
+        self.f.jump(self._label(to))
 
     def _key(self, k: Json) -> Value:
         """A component of the transition key at its own width."""

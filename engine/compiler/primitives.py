@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from detour.engine import phv
 from detour.engine.compiler import stateful
-from detour.engine.compiler.calculations import hash_of
+from detour.engine.compiler.calculations import hash_by
 from detour.engine.compiler.context import FunctionContext
 from detour.engine.compiler.expressions import Number, exact, header, kind, low, lvalue, stack_name, union
 from detour.engine.compiler.ir import Value, const
@@ -15,6 +15,7 @@ from detour.engine.compiler.load import find_field
 from detour.engine.compiler.model import Json, Stack, UnionStack, named, parse_hex, refuse
 from detour.engine.compiler.runtime import runtime
 from detour.engine.compiler.slots import LOG, RECENT_ERROR
+from detour.engine.compiler.traced_primitives import trace_primitive
 from detour.engine.compiler.values import (
     add_header,
     assign_header,
@@ -40,7 +41,10 @@ def run_primitive(ctx: FunctionContext, call: Json) -> None:
     count, write = _PRIMITIVES[op]
     if len(args) != count:
         raise refuse(f"primitive '{op}' takes {count} arguments, not {len(args)}", call)
-    write(ctx, args, call)
+    if ctx.trace:
+        trace_primitive(ctx, op, args, call, lambda: write(ctx, args, call))
+    else:
+        write(ctx, args, call)
 
 
 def _primitive(names: str, count: int) -> Callable[[Primitive], Primitive]:
@@ -240,10 +244,13 @@ def _hash(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     """base + hash % max; a max of 0 counts as 1."""
     f = ctx.f
     calculation = named(ctx.model.calculations, args[2], "calculation", call)
-    h = hash_of(ctx, calculation["algo"], calculation["input"], call)
+    h = hash_by(ctx, calculation, call)
     size = low(ctx, args[3], 64)
     size = f.select(f.compare("eq", size, const(64, 0)), const(64, 1), size)
-    v = f.op("add", f.raw("urem", h, size), low(ctx, args[1], 64))
+    part = f.raw("urem", h, size)
+    if ctx.trace:
+        part = ctx.trace.choice(f, "hash", part, size, call, algorithm=calculation["algo"])
+    v = f.op("add", part, low(ctx, args[1], 64))
     assign_number(ctx, args[0], Number(v, False))
 
 
@@ -258,6 +265,8 @@ def _random(ctx: FunctionContext, args: list[Json], call: Json) -> None:
         span = f.op("add", f.op("sub", hi, lo), const(64, 1))
         scaled = f.op("mul", f.resize(r, 128), f.resize(span, 128))
         part = f.resize(f.lshr(scaled, 64), 64)
+        if ctx.trace:
+            part = ctx.trace.choice(f, "random", part, span, call)
         v = f.select(f.compare("eq", span, const(64, 0)), r, part)
         assign_number(ctx, args[0], Number(f.op("add", lo, v), False))
 

@@ -21,6 +21,8 @@ from detour.engine.compiler.model import Header, Model, read_json, refuse
 from detour.engine.compiler.parser import write_parser
 from detour.engine.compiler.prefetch import write_prefetch
 from detour.engine.compiler.slots import Slots, assign_slots
+from detour.engine.compiler.traced import write_traced
+from detour.engine.compiler.tracing import RecordWriter, TraceForm
 from detour.engine.tables.log import LogFormat
 
 _FUNCTIONS = ("parse", "ingress", "egress", "deparse", "preserve", "digest", "prefetch")
@@ -50,11 +52,18 @@ class Program:
     """
 
     def __init__(
-        self, source: dict[str, Any], *, use_cache: bool = True, apart: native.CompileLimits | None = None
+        self,
+        source: dict[str, Any],
+        *,
+        use_cache: bool = True,
+        apart: native.CompileLimits | None = None,
+        traced: bool = False,
     ) -> None:
-        """`apart`: compile in a process of its own, under these limits."""
+        """`apart`: compile in a process of its own, under these limits. `traced`: with records of what happens to
+        packets (`traced.py`), whose `trace_forms` there are then; to be used by a recorder only (`engine.trace`)."""
         self.json = source
         self._apart = apart
+        self.traced = traced
         with _blame():
             self._build(use_cache)
 
@@ -68,8 +77,7 @@ class Program:
         self.max_digest_bytes = max((d.bytes for d in self.digests.values()), default=0)
         self.errors = self.model.errors
         self._check_sizes()
-        data, formats = self._object(use_cache)
-        self.log_formats: tuple[LogFormat, ...] = formats
+        data, self.log_formats, self.trace_forms = self._object(use_cache)
         self._code = native.NativeCode(data)
         self.parse_addr, self.ingress_addr, self.egress_addr, self.deparse_addr = (
             self._code.address(n) for n in _FUNCTIONS[:4]
@@ -92,29 +100,36 @@ class Program:
         """
         return cls(read_json(source), use_cache=use_cache, apart=apart)
 
-    def _object(self, use_cache: bool) -> tuple[bytes, tuple[LogFormat, ...]]:
-        """The object file and the log formats, which are kept in front of it in the cache."""
+    def _object(self, use_cache: bool) -> tuple[bytes, tuple[LogFormat, ...], tuple[TraceForm, ...]]:
+        """The object file and what says how its messages and records are read, which is kept in front of it in the
+        cache."""
 
         def make() -> bytes:
-            text, formats = self._write()
-            head = json.dumps([[f.text, f.args] for f in formats]).encode()
+            text, formats, forms = self._write()
+            texts = [[f.text, f.args] for f in formats]
+            head = json.dumps([texts, [f.to_json() for f in forms]]).encode()
             return len(head).to_bytes(4, "little") + head + self._compile(text)
 
         if use_cache:
-            key = json.dumps(self.json, sort_keys=True).encode()
+            key = json.dumps(self.json, sort_keys=True).encode() + (b"traced" if self.traced else b"")
             data = native.cached(native.cache_name(key), make)
         else:
             data = make()
         size = int.from_bytes(data[:4], "little")
-        formats = json.loads(data[4 : 4 + size])
-        return data[4 + size :], tuple(LogFormat(t, tuple((b, s) for b, s in a)) for t, a in formats)
+        texts, forms = json.loads(data[4 : 4 + size])
+        formats = tuple(LogFormat(t, tuple((b, s) for b, s in a)) for t, a in texts)
+        return data[4 + size :], formats, tuple(TraceForm.from_json(form) for form in forms)
 
     def _compile(self, text: str) -> bytes:
         return native.compile_ir(text) if self._apart is None else native.compile_apart(text, self._apart)
 
-    def _write(self) -> tuple[str, tuple[LogFormat, ...]]:
+    def _write(self) -> tuple[str, list[LogFormat], list[TraceForm]]:
         """The program's IR."""
         program = context.CompilationUnit(self.model, self.layout, self.slots, Module())
+        if self.traced:
+            tracer = RecordWriter(program.module)
+            write_traced(program, tracer)
+            return program.module.text(), program.log_formats, tracer.forms
         write_parser(program)
         write_pipeline(program, "ingress")
         write_pipeline(program, "egress")
@@ -122,7 +137,7 @@ class Program:
         write_preserve(program)
         write_digest(program)
         write_prefetch(program)
-        return program.module.text(), tuple(program.log_formats)
+        return program.module.text(), program.log_formats, []
 
     def ir(self) -> str:
         """The IR before optimisation, to look at."""

@@ -153,13 +153,11 @@ def _meter(module: Module) -> None:
     green = f.block("green")
     f.branch(f.compare("ne", f.load(64, "%row", 8), const(64, 0)), ready, green)
     f.enter(ready)
-    now = f.value("uitofp i64 %now to double")
+    ticks = f.load(64, f.at("%row", 8), 8)
     for rate, colour in ((2, 2), (6, 1)):
-        per_tick = f.value(f"load double, ptr {f.at('%row', 8 * rate)}, align 8")
         burst = f.load(64, f.at("%row", 8 * (rate + 1)), 8)
         tokens_at, last_at = f.at("%row", 8 * (rate + 2)), f.at("%row", 8 * (rate + 3))
-        product = f.value(f"fmul double {now}, {per_tick}")
-        total = Value(64, f.value(f"call i64 @llvm.fptoui.sat.i64.f64(double {product})"))
+        total = _tokens_since_start(f, f.load(64, f.at("%row", 8 * rate), 8), ticks)
         fresh = f.op("sub", total, f.load(64, last_at, 8))
         f.store(total, last_at, 8)
         tokens = f.op("add", f.load(64, tokens_at, 8), fresh)
@@ -173,3 +171,20 @@ def _meter(module: Module) -> None:
         f.store(f.op("sub", tokens, amount), tokens_at, 8)
     f.enter(green)
     f.ret(const(32, 0))
+
+
+def _tokens_since_start(f: Function, rate: Value, ticks: Value) -> Value:
+    """now * rate / ticks, rounded down: a floating point guess, and the remainder that it leaves, which fits 64 bits
+    although the product does not."""
+    now = Value(64, "%now")
+    per_tick = f.value(f"fdiv double {_double(f, rate)}, {_double(f, ticks)}")
+    product = f.value(f"fmul double {_double(f, now)}, {per_tick}")
+    guess = Value(64, f.value(f"call i64 @llvm.fptoui.sat.i64.f64(double {product})"))
+    left = f.op("sub", f.op("mul", now, rate), f.op("mul", guess, ticks))
+    more = f.raw("sdiv", left, ticks)
+    below = f.compare("slt", f.op("sub", left, f.op("mul", more, ticks)), const(64, 0))
+    return f.op("sub", f.op("add", guess, more), f.resize(below, 64))
+
+
+def _double(f: Function, value: Value) -> str:
+    return f.value(f"uitofp i64 {value.ref} to double")

@@ -37,7 +37,11 @@ NOW: Final = 0  # ticks: the latest ingress or egress timestamp that compiled co
 RANDOM: Final = 1  # state of the switch's generator
 LOG: Final = 2  # address of the log ring, 0 = nobody listens
 RECENT_ERROR: Final = 3  # source line of the last failed assert
+TRACE_CONTROL: Final = 4  # address of what traced code shares with Python (compiler.tracing); plain code never looks
 FIRST_SLOT: Final = 8
+
+CUSTOM_CRCS: Final = {"crc16_custom": 16, "crc32_custom": 32}
+"""algorithms whose parameters can be set while the switch runs, and their widths"""
 
 TABLE_SLOTS: Final = 8
 RECORDS, GROUPS, GROUP_COUNT, HASH_BASE, HASH_MASK, NODES, METERS = range(7)
@@ -67,7 +71,7 @@ BLOCK_MATRIX: Final = 2 * BLOCK_ENTRIES
 BLOCK_MASK: Final = (1 << 64) - 1
 NIBBLE: Final = 16  # values of four bits
 
-METER_WORDS: Final = 10  # configured, unused; peak, then committed: rate a tick (double), burst, tokens, last
+METER_WORDS: Final = 10  # configured, ticks; peak, then committed: tokens in so many ticks, burst, tokens, last
 
 FILTER_SLOTS_SHIFT: Final = 4  # a word for 16 slots
 FILTER_LEAST: Final = 7  # at least eight words, a line of the processor's cache
@@ -152,6 +156,8 @@ class Slots:
     meters: dict[str, int]
     registers: dict[str, int]
     value_sets: dict[str, int]
+    custom_crcs: dict[str, int]
+    """of the calculations whose parameters can be set"""
     used: int
     size: int
 
@@ -174,6 +180,7 @@ def assign_slots(model: Model) -> Slots:
     meters = take((n for n, a in model.meters.items() if not a.direct), 1)
     registers = take(model.registers, 1)
     value_sets = take(model.value_sets, 2)
+    custom_crcs = take((n for n, c in model.calculations.items() if c["algo"] in CUSTOM_CRCS), 1)
     used = at
     tables |= take((n for n, t in model.tables.items() if t.is_statement), TABLE_SLOTS)
-    return Slots(tables, profiles, counters, meters, registers, value_sets, used, at)
+    return Slots(tables, profiles, counters, meters, registers, value_sets, custom_crcs, used, at)

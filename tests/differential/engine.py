@@ -11,6 +11,8 @@ from pathlib import Path
 from detour.engine.clock import Virtual
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
+from detour.engine.trace.recorder import Recorder
+from detour.engine.trace.tree import Visit
 from tests.differential import observe
 from tests.differential.case import Case, Result
 from tests.differential.packets import Frame
@@ -48,6 +50,19 @@ class EngineSwitch:
         self._out.clear()
         return outputs
 
+    @contextmanager
+    def recorded(self, visits: list[Visit] | None) -> Iterator[None]:
+        """Traces all packets into `visits`, if that is a list."""
+        if visits is None:
+            yield
+            return
+        with Recorder(self._network, ring_bytes=1 << 28) as recorder:
+            yield
+            visits += recorder.collect()
+            recorder.finish()
+        assert not recorder.missed
+        assert not recorder.lost
+
 
 @contextmanager
 def switch() -> Iterator[EngineSwitch]:
@@ -65,14 +80,25 @@ def switch() -> Iterator[EngineSwitch]:
 
 def run(case: Case) -> Result:
     """Sets the engine up and lets the frames through."""
+    return _run(case, None)
+
+
+def run_traced(case: Case) -> tuple[Result, list[Visit]]:
+    """The same with every packet traced."""
+    visits: list[Visit] = []
+    return _run(case, visits), visits
+
+
+def _run(case: Case, visits: list[Visit] | None) -> Result:
     with switch() as under_test:
         client = under_test.client
         client.set_pipeline(case.schema, case.json)
         for update in case.updates:
             client.write([update])
         outputs: list[list[Frame]] = []
-        for at in range(0, len(case.frames), 1000):
-            outputs += under_test.run(case.frames[at : at + 1000])
+        with under_test.recorded(visits):
+            for at in range(0, len(case.frames), 1000):
+                outputs += under_test.run(case.frames[at : at + 1000])
         expected = None if case.schema.p4info.digests else 0
         digests = observe.digests(client, expected, 0.5)
         return Result(outputs, observe.counters(client, case.schema), digests)

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`trace`: what happens to a packet, line by line of P4 (docs/trace.md)."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from detour.base.errors import DetourError
+from detour.cli.asking import running
+from detour.cli.output import Page, present, shown_progress
+from detour.cli.parser import Parser, add_name_option, add_path_options, byte_count, command, seconds
+from detour.cli.trace_text import show_packet
+
+if TYPE_CHECKING:
+    from detour.fabric.operations.results import PacketTrace
+
+MOST_LIVE = 1_000
+_TEXT = "what happens to a packet, line by line of P4, in every switch on its way"
+
+
+def register(commands: Any) -> None:
+    """Adds this command."""
+    trace = command(commands, "trace", _TEXT, _trace)
+    trace.add_argument("source", nargs="?", metavar="SRC", help="host, like h0")
+    trace.add_argument("target", nargs="?", metavar="DST", help="host, like h71")
+    add_path_options(trace)
+    trace.add_argument("--bytes", type=byte_count, default=1000, metavar="N", help="payload, a multiple of 4 (1000)")
+    trace.add_argument(
+        "--all", action="store_true", help="in all ways that hashes, selectors and random numbers leave open"
+    )
+    trace.add_argument("--topo", metavar="T", help="of a fabric that need not be up, like d1")
+    _of_a_program(trace)
+    _of_packets_that_pass(trace)
+    trace.add_argument("-v", "--verbose", action="store_true", help="assignments as well, and headers in full")
+    add_name_option(trace)
+
+
+def _of_a_program(trace: Parser) -> None:
+    trace.add_argument("--program", metavar="P4INFO,JSON", help="one switch with any v1model program, nothing booted")
+    trace.add_argument(
+        "--entries", type=Path, metavar="FILE", help="a P4Runtime WriteRequest as text, or a tutorial's runtime.json"
+    )
+    trace.add_argument("--packet", metavar="HEX|FILE.pcap", help="the frame that comes in")
+    trace.add_argument("--port", type=_port, default=1, metavar="N", help="the port by which it comes in (1)")
+
+
+def _of_packets_that_pass(trace: Parser) -> None:
+    trace.add_argument("--live", metavar="FILTER", help="packets as they pass, like 'dst h71 and dropped'; '' is all")
+    trace.add_argument("--switch", metavar="S", help="with --live: only at this switch")
+    trace.add_argument("--count", type=_packets, default=1, metavar="N", help="with --live: how many packets (1)")
+    trace.add_argument("--seconds", type=seconds, default=10.0, metavar="S", help="with --live: how long to wait (10)")
+
+
+def _packets(text: str) -> int:
+    try:
+        count = int(text)
+    except ValueError:
+        count = 0
+    if not 1 <= count <= MOST_LIVE:
+        raise argparse.ArgumentTypeError(f"--count {text}: 1 to {MOST_LIVE} packets at a time")
+    return count
+
+
+def _port(text: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port number") from None
+
+
+def _trace(options: argparse.Namespace) -> int | None:
+    if options.program is not None:
+        return _program(options)
+    if options.entries is not None or options.packet is not None:
+        raise DetourError("--entries and --packet are about a program: --program P4INFO,JSON is missing")
+    if options.live is not None:
+        return _live(options)
+    if options.source is None or options.target is None:
+        raise DetourError("trace: between which hosts? SRC and DST, or --program, or --live FILTER")
+    if options.topo is not None:
+        found = _planned(options)
+    else:
+        with shown_progress(options.json) as progress:
+            found = running().trace(
+                options.source,
+                options.target,
+                sport=options.sport,
+                usid=options.usid,
+                length=options.bytes,
+                all_ways=options.all,
+                progress=progress,
+            )
+    _show(found, options)
+    return None
+
+
+def _planned(options: argparse.Namespace) -> PacketTrace:
+    """Through the tables that a controller would write into a fabric that is not up."""
+    from detour.fabric.operations.following import document
+    from detour.fabric.tracing.planned import follow_planned
+
+    with shown_progress(options.json) as progress:
+        progress("planning tables")
+        return document(
+            follow_planned(
+                options.topo,
+                options.source,
+                options.target,
+                sport=options.sport,
+                usid=options.usid,
+                payload=options.bytes,
+                all_ways=options.all,
+            )
+        )
+
+
+def _program(options: argparse.Namespace) -> int | None:
+    from detour.control.p4runtime.pipeline import PipelineConfig
+    from detour.fabric.operations.following import document
+    from detour.fabric.tracing.entries import read_updates
+    from detour.fabric.tracing.frames import read_frame
+    from detour.fabric.tracing.program import TracedProgram
+
+    if options.source is not None or options.topo is not None or options.live is not None:
+        raise DetourError("--program is one switch: it takes --packet and --port, no hosts, --topo or --live")
+    if options.packet is None:
+        raise DetourError("--program needs a packet: --packet HEX or FILE.pcap")
+    frame = read_frame(options.packet)
+    with TracedProgram(PipelineConfig.given(options.program), {*range(64), options.port}) as switch:
+        if options.entries is not None:
+            switch.write(*read_updates(options.entries, switch.p4info))
+        found = document(switch.follow(frame, options.port, all_ways=options.all))
+    _show(found, options)
+    return None
+
+
+def _live(options: argparse.Namespace) -> int:
+    with shown_progress(options.json) as progress:
+        found = running().trace_live(
+            options.live, switch=options.switch, count=options.count, seconds=options.seconds, progress=progress
+        )
+
+    def render(page: Page) -> None:
+        for number, packet in enumerate(found.packets, 1):
+            page.print(f"packet {number}", style="bold")
+            show_packet(page, packet, options.verbose)
+        page.print(f"{len(found.packets)} of {options.count} packets" + _missed(found.missed))
+
+    present(found, options, render)
+    return 0 if found.packets else 1
+
+
+def _missed(count: int) -> str:
+    return f"; {count} more came too fast to be traced" if count else ""
+
+
+def _show(found: PacketTrace, options: argparse.Namespace) -> None:
+    present(found, options, lambda page: show_packet(page, found, options.verbose))

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program with tracing: the same functions for the loop, each of which decides whether this packet is traced.
+
+`parse` asks the filter in the switch's control block. A packet that is not wanted goes to the plain program's
+functions, by address; one that is gets the number of its trace, which the PHV carries from then on, and goes through
+the functions that leave records (`tracing.py`). Both compilations have the same layout of PHVs, so a switch changes
+between them at any time, and nothing in the loop knows of it.
+
+The PHV of a clone gets its number from `preserve`, and so does a packet that starts over.
+"""
+
+from __future__ import annotations
+
+from detour.engine import phv
+from detour.engine.compiler import traced_steps as steps
+from detour.engine.compiler.context import CompilationUnit, FunctionContext
+from detour.engine.compiler.control import write_pipeline
+from detour.engine.compiler.deparser import write_deparser
+from detour.engine.compiler.ir import Function, Value, const
+from detour.engine.compiler.lists import write_digest, write_preserve
+from detour.engine.compiler.parser import write_parser
+from detour.engine.compiler.prefetch import write_prefetch
+from detour.engine.compiler.slots import TRACE_CONTROL
+from detour.engine.compiler.tracing import (
+    MARKS,
+    MATCH,
+    PLAIN_DEPARSE,
+    PLAIN_EGRESS,
+    PLAIN_INGRESS,
+    PLAIN_PARSE,
+    POOL_BYTES,
+    POOL_STRIDE,
+    SWITCH_NUMBER,
+    RecordWriter,
+    pointer,
+)
+
+PREFIX = "traced_"
+_TWO = "(ptr noalias align 8 %sw, ptr noalias align 8 %phv) nounwind"
+_PARSE = "(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias readonly %pkt, i64 %length) nounwind"
+_DEPARSE = "(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias %out, ptr %payload, i64 %n) nounwind"
+_AT_INGRESS = ("ingress_port", "instance_type", "packet_length", "ingress_global_timestamp")
+_AFTER_INGRESS = ("egress_spec", "mcast_grp", "priority")
+_AT_EGRESS = (
+    *("egress_port", "egress_rid", "instance_type", "packet_length", "priority"),
+    *("enq_timestamp", "enq_qdepth", "deq_timedelta", "deq_qdepth", "egress_global_timestamp"),
+)
+
+
+def write_traced(program: CompilationUnit, tracer: RecordWriter) -> None:
+    """Writes all functions of a program with tracing."""
+    inner = CompilationUnit(program.model, program.layout, program.slots, program.module, tracer, PREFIX)
+    inner.log_formats = program.log_formats
+    write_parser(inner)
+    write_pipeline(inner, "ingress")
+    write_pipeline(inner, "egress")
+    write_deparser(inner)
+    for dispatch in (_parse, _ingress, _egress, _deparse):
+        dispatch(program, tracer)
+    write_preserve(program, keep_trace=True)
+    write_digest(program)
+    write_prefetch(program)
+
+
+class _Dispatcher:
+    """One function that calls the plain or the traced one."""
+
+    def __init__(self, program: CompilationUnit, tracer: RecordWriter, name: str, head: str) -> None:
+        self.f: Function = program.module.function(f"i64 @{name}{head}")
+        self.ctx = FunctionContext(program, self.f)
+        self.tracer = tracer
+        self.control = self.f.load_pointer(self.f.at("%sw", 8 * TRACE_CONTROL))
+        self.id_at = self.f.at("%phv", self.ctx.layout.trace)
+
+    def plain(self, word: int, arguments: str) -> None:
+        """Goes to the plain function, whose address is in a word of the control block."""
+        to = self.f.load_pointer(self.f.at(self.control, 8 * word))
+        self.f.ret(Value(64, self.f.value(f"call i64 {to}({arguments})")))
+
+    def only_traced(self, word: int, arguments: str) -> Value:
+        """Leaves a packet without a number to the plain function; the number of this one."""
+        f = self.f
+        number = f.resize(f.load(24, self.id_at), 32)
+        none, some = f.block("plain"), f.block("traced")
+        f.branch(f.compare("eq", number, const(32, 0)), none, some)
+        f.enter(none)
+        self.plain(word, arguments)
+        f.enter(some)
+        return number
+
+    def begin(self, function: str, number: Value, values: list[tuple[str, Value]], data: tuple | None = None) -> None:
+        """Records that a function begins for a packet."""
+        switch = self.f.load(64, self.f.at(self.control, 8 * SWITCH_NUMBER), 8)
+        first = [("trace", number), ("switch", switch), ("phv", pointer(self.f, "%phv"))]
+        self.tracer.record(self.f, "begin", [*first, *values], data, function=function)
+
+    def end(self, function: str, values: list[tuple[str, Value]], data: tuple | None = None) -> None:
+        """Records what a function left."""
+        self.tracer.record(self.f, "end", values, data, function=function)
+
+
+def _parse(program: CompilationUnit, tracer: RecordWriter) -> None:
+    d = _Dispatcher(program, tracer, "parse", _PARSE)
+    f, ctx = d.f, d.ctx
+    number = f.alloca("i32")
+    f.store(const(32, 0), number, 4)
+    kind = ctx.fixed(phv.INSTANCE_TYPE)
+    again = f.op(
+        "or",
+        f.compare("eq", kind, const(32, phv.TYPE_RESUBMIT)),
+        f.compare("eq", kind, const(32, phv.TYPE_RECIRCULATION)),
+    )
+
+    def ask() -> None:
+        match = f.load_pointer(f.at(d.control, 8 * MATCH))
+        arguments = [pointer(f, d.control), pointer(f, "%phv"), pointer(f, "%pkt"), Value(64, "%length")]
+        found = f.value(f"call i64 {match}({', '.join(a.typed for a in arguments)})")
+        f.store(f.resize(Value(64, found), 32), number, 4)
+
+    # The copy of a packet that becomes a clone is parsed before its length is set; its number comes with `preserve`.
+    fresh = f.compare("ne", ctx.fixed(phv.PACKET_LENGTH), const(32, 0))
+    ctx.when(again, lambda: f.store(f.resize(f.load(24, d.id_at), 32), number, 4), lambda: ctx.when(fresh, ask))
+    none, some = f.block("plain"), f.block("traced")
+    f.branch(f.compare("eq", f.load(32, number, 4), const(32, 0)), none, some)
+    f.enter(none)
+    d.plain(PLAIN_PARSE, "ptr %sw, ptr %phv, ptr %pkt, i64 %length")
+    f.enter(some)
+    values = [("packet", pointer(f, "%pkt")), *steps.standard(ctx, _AT_INGRESS)]
+    d.begin("parse", f.load(32, number, 4), values, ("%pkt", Value(64, "%length")))
+    f.value(f"call i64 @{PREFIX}parse(ptr %sw, ptr %phv, ptr %pkt, i64 %length)")
+    f.store(f.load(24, number, 4), d.id_at)
+    d.end("parse", [])
+    f.ret(const(64, 0))
+
+
+def _ingress(program: CompilationUnit, tracer: RecordWriter) -> None:
+    d = _Dispatcher(program, tracer, "ingress", _TWO)
+    number = d.only_traced(PLAIN_INGRESS, "ptr %sw, ptr %phv")
+    d.begin("ingress", number, [])
+    d.f.value(f"call i64 @{PREFIX}ingress(ptr %sw, ptr %phv)")
+    d.end("ingress", [*steps.standard(d.ctx, _AFTER_INGRESS), *_decisions(d.ctx)])
+    d.f.ret(const(64, 0))
+
+
+def _egress(program: CompilationUnit, tracer: RecordWriter) -> None:
+    d = _Dispatcher(program, tracer, "egress", _TWO)
+    number = d.only_traced(PLAIN_EGRESS, "ptr %sw, ptr %phv")
+    d.begin("egress", number, steps.standard(d.ctx, _AT_EGRESS))
+    d.f.value(f"call i64 @{PREFIX}egress(ptr %sw, ptr %phv)")
+    d.end("egress", [*steps.standard(d.ctx, ("egress_spec",)), *_decisions(d.ctx)])
+    d.f.ret(const(64, 0))
+
+
+def _decisions(ctx: FunctionContext) -> list[tuple[str, Value]]:
+    """What the program wants done beside forwarding."""
+    places = {
+        "clone_session": phv.CLONE_SESSION,
+        "resubmit": phv.RESUBMIT,
+        "recirculate": phv.RECIRCULATE,
+        "digest": phv.DIGEST_LIST,
+        "error": phv.ERROR,
+    }
+    return [(name, ctx.fixed(at)) for name, at in places.items()]
+
+
+def _deparse(program: CompilationUnit, tracer: RecordWriter) -> None:
+    d = _Dispatcher(program, tracer, "deparse", _DEPARSE)
+    f = d.f
+    number = d.only_traced(PLAIN_DEPARSE, "ptr %sw, ptr %phv, ptr %out, ptr %payload, i64 %n")
+    d.begin("deparse", number, [("payload_at", pointer(f, "%payload"))], ("%payload", Value(64, "%n")))
+    count = Value(64, f.value(f"call i64 @{PREFIX}deparse(ptr %sw, ptr %phv, ptr %out, ptr %payload, i64 %n)"))
+    values = [("truncate", d.ctx.fixed(phv.TRUNCATE)), ("recirculate", d.ctx.fixed(phv.RECIRCULATE))]
+    d.end("deparse", [*values, ("error", d.ctx.fixed(phv.ERROR))], ("%out", count))
+    marks = f.load(64, f.at(d.control, 8 * MARKS), 8)
+    d.ctx.when(f.compare("ne", marks, const(64, 0)), lambda: _mark(d, number))
+    f.ret(count)
+
+
+def _mark(d: _Dispatcher, number: Value) -> None:
+    """Notes for the next switch that the packet in this slot of the pool is traced."""
+    f = d.f
+    offset = f.op("sub", pointer(f, "%payload"), f.load(64, f.at(d.control, 8 * POOL_BYTES), 8))
+    slot = f.raw("udiv", offset, f.load(64, f.at(d.control, 8 * POOL_STRIDE), 8))
+    f.store(number, f.at(f.load_pointer(f.at(d.control, 8 * MARKS)), f.shl(slot, 2)), 4)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records of what parsers, tables, actions and deparsers do, for code generators that have a `RecordWriter`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from detour.engine import phv
+from detour.engine.compiler.context import FunctionContext, HeaderRef
+from detour.engine.compiler.expressions import Number
+from detour.engine.compiler.ir import Value, const
+from detour.engine.compiler.load import find_field
+from detour.engine.compiler.lookup import key_value
+from detour.engine.compiler.model import ActionIr, Json, TableIr
+from detour.engine.compiler.slots import record_words
+from detour.engine.compiler.tracing import RecordWriter
+
+
+def writer(ctx: FunctionContext) -> RecordWriter:
+    """Of a compilation that has one."""
+    assert ctx.trace is not None
+    return ctx.trace
+
+
+def extracted(ctx: FunctionContext, ref: HeaderRef, here: str, count: Value, op: Json) -> None:
+    """A header was taken out of the packet."""
+    writer(ctx).record(ctx.f, "extract", data=(here, count), at=op, **_header(ref))
+
+
+def transition(ctx: FunctionContext, state: Json, to: str | None, key: list[Value], chosen: Json) -> None:
+    """A parser state is left; `chosen` is the transition in the JSON."""
+    values = [(_key_name(k), v) for k, v in zip(state["transition_key"], key, strict=True)]
+    about = {"state": state["name"], "next": to or "accept", "case": _case(chosen)}
+    writer(ctx).record(ctx.f, "parser_transition", values, at=state, **about)
+
+
+def branch(ctx: FunctionContext, condition: Json, value: Value) -> None:
+    """A condition between tables."""
+    writer(ctx).record(ctx.f, "branch", [("value", value)], at=condition, name=condition["name"])
+
+
+def lookup(ctx: FunctionContext, table: TableIr, record: str, base: str, hit: Value) -> None:
+    """A table was searched."""
+    f = ctx.f
+    first, last = (Value(64, f.value(f"ptrtoint ptr {p} to i64")) for p in (base, record))
+    row = f.raw("udiv", f.op("sub", last, first), const(64, 8 * record_words(table)))
+    values = [(k.name or f"{k.header}.{k.field}", key_value(ctx, k)) for k in table.key]
+    writer(ctx).record(
+        ctx.f,
+        "table_lookup",
+        [*values, ("$row", row), ("$hit", f.resize(hit, 8))],
+        at=table.json,
+        table=table.name,
+        match=[k.match_type for k in table.key],
+    )
+
+
+def member(ctx: FunctionContext, profile: str, member: Value) -> None:
+    """The member of an action profile that a table's entry led to."""
+    writer(ctx).record(ctx.f, "member", [("member", member)], profile=profile)
+
+
+def action(ctx: FunctionContext, action: ActionIr, arguments: str | None, table: TableIr | None) -> None:
+    """An action begins."""
+    f = ctx.f
+    values = []
+    for p in action.params if arguments is not None else ():
+        v = f.load(64 * p.words, f.at(arguments or "", 8 * p.offset), 8)
+        values.append((p.name, Number(f.resize(v, p.bits), False)))
+    at = action.json
+    writer(ctx).record(ctx.f, "action", values, at=at, action=action.name, table=table.name if table else None)
+
+
+def value_of(ctx: FunctionContext, ref: HeaderRef, name: str) -> Number | None:
+    """A field as it is now; none if its length varies."""
+    if name == "$valid$":
+        return Number(ctx.is_valid(ref), False)
+    spec = find_field(ref.header, name)
+    if spec.variable:
+        return None
+    return Number(ctx.f.resize(ctx.load_field(ref, spec), spec.bits), spec.signed)
+
+
+def assigned(
+    ctx: FunctionContext, ref: HeaderRef, name: str, before: Number | None, at: Json, what: str = "assign"
+) -> None:
+    """A field was written; what it was before, and what it is."""
+    after = value_of(ctx, ref, name)
+    values = [] if before is None or after is None else [("before", before), ("after", after)]
+    if ref.offset is not None:
+        values.append(("$inside", Number(ctx.f.resize(ref.inside, 8), False)))
+    writer(ctx).record(ctx.f, "assign", values, at=at, field=f"{ref.header.name}.{name}", by=what)
+
+
+def emitted(ctx: FunctionContext, ref: HeaderRef, at: str, count: Value) -> None:
+    """The deparser wrote a header."""
+    writer(ctx).record(ctx.f, "deparser_emit", data=(at, count), **_header(ref))
+
+
+def standard(ctx: FunctionContext, names: Sequence[str]) -> list[tuple[str, Value]]:
+    """Fields of standard metadata."""
+    found = []
+    for name in names:
+        offset, size = phv.STANDARD_FIELDS[name]
+        found.append((name, ctx.f.load(8 * size, ctx.f.at("%phv", offset), 4)))
+    return found
+
+
+def _header(ref: HeaderRef) -> dict[str, Any]:
+    kind = ref.type
+    return {"header": ref.header.name, "type": kind.name, "dynamic": ref.offset is not None}
+
+
+def _case(chosen: Json) -> str:
+    """The case of a transition as P4 would write it."""
+    if chosen is None or chosen["type"] == "default" or chosen["value"] in (None, "default"):
+        return "default"
+    if chosen["type"] == "parse_vset":
+        return str(chosen["value"])
+    mask = chosen.get("mask")
+    return chosen["value"] if mask is None else f"{chosen['value']} &&& {mask}"
+
+
+def _key_name(k: Json) -> str:
+    if k["type"] == "lookahead":
+        return f"lookahead({k['value'][0]}, {k['value'][1]})"
+    return ".".join(str(part) for part in k["value"])

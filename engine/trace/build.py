@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what functions did for a packet to its tree: what simple_switch does between them is put back in.
+
+A switch's parser and ingress run when a packet arrives; its egress and deparser when a port takes it out, for each copy
+of it. Who waits for an egress is kept in a list, by the kind of copy (`instance_type`); the first that fits gets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from detour.engine import phv
+from detour.engine.trace.events import EventReader
+from detour.engine.trace.records import Execution
+from detour.engine.trace.tree import Branch, Dropped, Event, Fork, Output, SourcePlace, TraceTree, Visit
+
+SlotOf = Callable[[int], int]
+"""the slot of the pool that an address lies in"""
+
+_AGAIN = {phv.TYPE_RESUBMIT: "resubmit", phv.TYPE_RECIRCULATION: "recirculate"}
+_FULL = "dropped between ingress and egress: its queue was full"
+_NO_COPY = "no copy left the switch: the group is not there, or its queues were full"
+_DROPS = {
+    phv.ERROR_ASSERT: "an assertion failed",
+    phv.ERROR_DIVISION: "division by zero",
+    phv.ERROR_INDEX: "an index of a header stack is out of bounds",
+    phv.ERROR_LOOP: "a loop in an action did not end",
+}
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A trace that goes on when an egress, or the parser again, runs for a packet of a kind."""
+
+    kind: int
+    trace: TraceTree
+    fork: Fork | None = None
+    taken: int = 0
+
+
+@dataclass(slots=True)
+class _Open:
+    """A visit that is being put together."""
+
+    visit: Visit
+    reader: EventReader
+    drop_port: int
+    current: TraceTree = field(default_factory=TraceTree)
+    egress_port: int = 0
+    waiting: list[_Waiting] = field(default_factory=list)
+
+
+class TreeBuilder:
+    """Takes executions one by one; `visits` are those of packets, in the order in which they arrived."""
+
+    def __init__(
+        self, readers: dict[int, EventReader], drop_ports: dict[int, int], slot_of: SlotOf | None = None
+    ) -> None:
+        """`readers` and `drop_ports`: by the number of the switch."""
+        self.visits: list[Visit] = []
+        self._readers, self._drop_ports, self._slot_of = readers, drop_ports, slot_of
+        self._open: dict[tuple[int, int], _Open] = {}
+
+    def add(self, found: Iterable[Execution]) -> None:
+        """Puts executions into the trees that they belong to."""
+        for execution in found:
+            getattr(self, f"_{execution.function}")(execution)
+
+    # -- parser and ingress ---------------------------------------------------------------------------------
+
+    def _parse(self, run: Execution) -> None:
+        values = run.begin.values
+        again = _AGAIN.get(values["instance_type"])
+        key = run.trace, run.switch
+        reader = self._readers[run.switch]
+        if again is None or key not in self._open:
+            visit = Visit(
+                run.trace,
+                run.switch,
+                values["ingress_port"],
+                values["ingress_global_timestamp"],
+                run.begin.data,
+                TraceTree(),
+                self._slot(values["packet"]),
+            )
+            arrived = {"port": visit.port, "bytes": values["packet_length"], "time_ticks": visit.time_ticks}
+            visit.tree.events.append(Event("packet_ingress", arrived))
+            opened = _Open(visit, reader, self._drop_ports[run.switch], visit.tree)
+            self._open[key] = opened
+            self.visits.append(visit)
+        else:
+            opened = self._open[key]
+            opened.current = self._resume(opened, values["instance_type"]) or TraceTree()
+        opened.current.events += [_stage("parser"), *reader.events(run)]
+
+    def _ingress(self, run: Execution) -> None:
+        opened = self._open[run.trace, run.switch]
+        trace = opened.current
+        trace.events += [_stage("ingress"), *opened.reader.events(run)]
+        if run.after("error"):
+            trace.outcome = Dropped(_DROPS[run.after("error")], _last_source(trace))
+            return
+        clone = self._clone(opened, trace, run, "ingress", phv.TYPE_INGRESS_CLONE)
+        if clone is not None:
+            trace = clone
+        if run.after("resubmit"):
+            opened.waiting.append(_Waiting(phv.TYPE_RESUBMIT, trace))
+        elif run.after("mcast_grp"):
+            group = run.after("mcast_grp")
+            trace.events.append(Event("multicast", {"group": group}))
+            trace.fork = Fork("multicast", True, [])
+            opened.waiting.append(_Waiting(phv.TYPE_REPLICATION, trace, trace.fork))
+        elif run.after("egress_spec") == opened.drop_port:
+            trace.outcome = Dropped("dropped in ingress", _drop_source(trace))
+        else:
+            trace.events.append(_traffic_manager(run))
+            opened.waiting.append(_Waiting(phv.TYPE_NORMAL, trace))
+
+    def _clone(self, opened: _Open, trace: TraceTree, run: Execution, where: str, kind: int) -> TraceTree | None:
+        """Forks off clones; the trace in which the original goes on."""
+        if not run.after("clone_session"):
+            return None
+        original = Branch("original", 1.0, TraceTree())
+        trace.fork = Fork(f"clone in {where}", True, [original])
+        opened.waiting.append(_Waiting(kind, trace, trace.fork))
+        return original.trace
+
+    # -- egress and deparser --------------------------------------------------------------------------------
+
+    def _egress(self, run: Execution) -> None:
+        opened = self._open.get((run.trace, run.switch))
+        if opened is None:
+            return
+        values = run.begin.values
+        trace = self._resume(
+            opened, values["instance_type"], f"port {values['egress_port']}, rid {values['egress_rid']}"
+        )
+        if trace is None:
+            return
+        opened.egress_port = values["egress_port"]
+        trace.events += [_queue(values), _stage("egress"), *opened.reader.events(run)]
+        if run.after("error"):
+            trace.outcome = Dropped(_DROPS[run.after("error")], _last_source(trace))
+            return
+        clone = self._clone(opened, trace, run, "egress", phv.TYPE_EGRESS_CLONE)
+        opened.current = trace if clone is None else clone
+        if run.after("egress_spec") == opened.drop_port:
+            opened.current.outcome = Dropped("dropped in egress", _drop_source(trace))
+
+    def _deparse(self, run: Execution) -> None:
+        opened = self._open.get((run.trace, run.switch))
+        if opened is None:
+            return
+        trace = opened.current
+        trace.events += [_stage("deparser"), *opened.reader.events(run)]
+        if run.after("error"):
+            trace.outcome = Dropped(_DROPS[run.after("error")], _last_source(trace))
+            return
+        assert run.end is not None
+        frame = run.end.data + run.begin.data
+        if run.after("recirculate"):
+            opened.waiting.append(_Waiting(phv.TYPE_RECIRCULATION, trace))
+            return
+        if run.after("truncate"):
+            frame = frame[: run.after("truncate")]
+        trace.outcome = Output(opened.egress_port, frame, self._slot(run.begin.values["payload_at"]))
+
+    # -- what waits -----------------------------------------------------------------------------------------
+
+    def _resume(self, opened: _Open, kind: int, label: str = "") -> TraceTree | None:
+        """The trace that goes on with a packet of that kind."""
+        for number, waiting in enumerate(opened.waiting):
+            if waiting.kind != kind:
+                continue
+            if waiting.fork is None:
+                del opened.waiting[number]
+                return waiting.trace
+            branch = Branch(label if kind == phv.TYPE_REPLICATION else f"clone to {label}", 1.0, TraceTree())
+            waiting.fork.branches.append(branch)
+            waiting.taken += 1
+            return branch.trace
+        return None
+
+    def finish(self, why: str | None = None) -> None:
+        """Says of packets that never came to an egress that they were dropped. When nothing is under way any more."""
+        for opened in self._open.values():
+            for waiting in opened.waiting:
+                if waiting.fork is None:
+                    waiting.trace.outcome = Dropped(why or _FULL)
+                elif not waiting.fork.branches:
+                    waiting.trace.fork = None
+                    waiting.trace.outcome = Dropped(why or _NO_COPY)
+        self._open.clear()
+
+    def _slot(self, address: int) -> int | None:
+        return None if self._slot_of is None else self._slot_of(address)
+
+
+def _stage(name: str) -> Event:
+    return Event("stage", {"stage": name})
+
+
+def _traffic_manager(run: Execution) -> Event:
+    facts = {"stage": "traffic_manager", "egress_spec": run.after("egress_spec"), "priority": run.after("priority")}
+    return Event("stage", facts)
+
+
+def _queue(values: dict[str, int]) -> Event:
+    """What the packet met in its queue, from its standard metadata."""
+    facts = {
+        "port": values["egress_port"],
+        "rid": values["egress_rid"],
+        "priority": values["priority"],
+        "depth_found": values["enq_qdepth"],
+        "depth_left": values["deq_qdepth"],
+        "wait_ticks": values["deq_timedelta"],
+        "enqueued_at_ticks": values["enq_timestamp"],
+    }
+    return Event("queue", facts)
+
+
+def _drop_source(trace: TraceTree) -> SourcePlace | None:
+    """Where the packet was marked to be dropped: the last mark, or the last write to egress_spec."""
+    for event in reversed(trace.events):
+        if event.kind == "mark_to_drop":
+            return event.source
+        if event.kind == "assign" and event.facts.get("field") == "standard_metadata.egress_spec":
+            return event.source
+    return None
+
+
+def _last_source(trace: TraceTree) -> SourcePlace | None:
+    return next((event.source for event in reversed(trace.events) if event.source), None)

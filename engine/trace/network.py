@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Switches without cables, to send single packets through and see what becomes of them: a network of its own, with the
+loop, the tables and the queues of any other one, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from detour.engine import phv
+from detour.engine.clock import Virtual
+from detour.engine.compiler.program import Program
+from detour.engine.network import Network
+from detour.engine.state import DEFAULT_TICK_PS, SwitchState
+from detour.engine.trace.recorder import Recorder
+from detour.engine.trace.tree import Dropped, Visit
+
+_PASSES = 64
+"""ticks that a packet may take, and so how often it may start over: one pass takes a tick"""
+_PACKETS = 1 << 12
+CUT = f"cut: it started over {_PASSES} times"
+
+
+class TraceNetwork:
+    """Add switches, then `visit` them. A context manager."""
+
+    def __init__(self, tick_ps: int = DEFAULT_TICK_PS, seed: int = 0) -> None:
+        """`tick_ps`: of the programs' clock."""
+        self.network = Network(Virtual(divide=False), tick_ps, seed, packets=_PACKETS)
+        self._recorder: Recorder | None = None
+
+    def add_switch(
+        self,
+        device_id: int,
+        ports: Iterable[int],
+        *,
+        name: str = "",
+        priorities: int = 8,
+        cpu_port: int = phv.CPU_PORT,
+        drop_port: int = phv.DROP_PORT,
+    ) -> None:
+        """A switch with these ports, without a program."""
+        self.network.add_switch(device_id, name, priorities=priorities, cpu_port=cpu_port, drop_port=drop_port)
+        self.attach(device_id, (port for port in ports if port != cpu_port))
+
+    def attach(self, device_id: int, ports: Iterable[int]) -> None:
+        """Gives a switch ports by which frames come and go."""
+        for port in ports:
+            self.network.attach_sink((device_id, port), lambda frame, time_ps: None)
+
+    def set_pipeline(self, device_id: int, program: Program, state: SwitchState) -> None:
+        """Gives a switch its program and its tables."""
+        self._off()
+        self.network.set_pipeline(device_id, program, state)
+
+    def visit(self, device_id: int, port: int, frame: bytes, choices: Sequence[int] = ()) -> Visit:
+        """What a switch does with a frame that comes in by a port, one that it has. `choices`: what members, hashes and
+        random numbers come to, in order; those behind are as they are.
+
+        Raises:
+            DetourError: there is no such port, or the frame is too long or empty.
+        """
+        recorder = self._on()
+        recorder.choose({device_id: choices})
+        recorder.allow(1)
+        self.network.inject((device_id, port), frame)
+        self.network.run(self.network.now_ps + _PASSES * self.network.tick_ps)
+        visits = recorder.collect()
+        recorder.finish(CUT if self.network.loop_stats()["used"] else None)
+        recorder.forget()
+        found = visits[0]
+        if recorder.lost:
+            found.tree.outcome = found.tree.outcome or Dropped(CUT)
+        return found
+
+    def _on(self) -> Recorder:
+        if self._recorder is None:
+            self._recorder = Recorder(self.network, count=0, follow=False)
+            self._recorder.start()
+        return self._recorder
+
+    def _off(self) -> None:
+        if self._recorder is not None:
+            self._recorder.stop()
+            self._recorder = None
+
+    def close(self) -> None:
+        """Ends it."""
+        self._off()
+        self.network.stop()
+
+    def __enter__(self) -> TraceNetwork:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Switches tracing on for switches of a network, and collects what it records."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from detour.engine.compiler.program import Program
+from detour.engine.compiler.slots import TRACE_CONTROL
+from detour.engine.compiler.tracing import TraceForm
+from detour.engine.network import Network
+from detour.engine.tables.errors import TableError
+from detour.engine.trace.build import TreeBuilder
+from detour.engine.trace.entries import describe_entry
+from detour.engine.trace.events import EventReader
+from detour.engine.trace.filters import EVERYTHING, Filter
+from detour.engine.trace.records import RecordReader
+from detour.engine.trace.ring import RING_BYTES, Ring, TraceControl
+from detour.engine.trace.tree import Visit
+
+_TRACED: dict[str, Program] = {}
+"""Traced programs of this process, by the layout and text of the plain one."""
+
+
+def traced(program: Program) -> Program:
+    """The second compilation of a program; once in a process."""
+    key = str(id(program.json))
+    found = _TRACED.get(key)
+    if found is None or found.json is not program.json:
+        found = _TRACED[key] = Program(program.json, traced=True)
+    return found
+
+
+class Recorder:
+    """Traces packets of a network, from `start` to `stop`; also a context manager.
+
+    Packets that no filter wants run through the plain program. Whatever changes a pipeline must stop the recorder first
+    and start it again.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        wanted: Filter = EVERYTHING,
+        *,
+        switches: Iterable[int] | None = None,
+        count: int = 1 << 23,
+        follow: bool = True,
+        ring_bytes: int = RING_BYTES,
+    ) -> None:
+        """`switches`: device ids (default: all with a program). `count`: traces, at most. `follow`: a packet that one
+        switch has traced is traced by the next one too, whatever has become of its headers."""
+        self._network, self._wanted, self._follow = network, wanted, follow
+        self._chosen = None if switches is None else list(switches)
+        self._ring = Ring(ring_bytes)
+        self._ring.allow(count)
+        self._ring.set_filter(wanted.words())
+        self._controls: dict[int, TraceControl] = {}
+        self._forms: list[TraceForm] = []
+        self._readers: dict[int, EventReader] = {}
+        self._drop_ports: dict[int, int] = {}
+        self._plain: dict[int, tuple[Program, Any]] = {}
+        self._marks = np.zeros(0, np.int32)
+        self._builder: TreeBuilder | None = None
+        self._records: RecordReader | None = None
+
+    def start(self) -> None:
+        """Switches tracing on, between two packets."""
+        self._network.call(self._start)
+
+    def _start(self) -> None:
+        place = self._network.trace_place(self._chosen)
+        self._marks = np.zeros(place.slots, np.int32)
+        first: dict[int, int] = {}
+        for switch in place.switches:
+            code = traced(switch.program)
+            if id(code) not in first:
+                first[id(code)] = len(self._forms)
+                self._forms += code.trace_forms
+            control = TraceControl(self._ring, switch.device_id, switch.program, first[id(code)])
+            if self._follow:
+                control.follow(self._marks, place.pool_bytes, place.pool_stride)
+            self._controls[switch.device_id] = control
+            self._plain[switch.device_id] = switch.program, switch.state
+            self._drop_ports[switch.device_id] = switch.drop_port
+            self._readers[switch.device_id] = _reader(switch.program, switch.state)
+            switch.state.block[TRACE_CONTROL] = control.address
+            self._network.set_functions(switch.device_id, code)
+        self._records = RecordReader(self._forms)
+        base, stride = place.pool_bytes, place.pool_stride
+        self._builder = TreeBuilder(self._readers, self._drop_ports, lambda address: (address - base) // stride)
+
+    def stop(self) -> None:
+        """Switches tracing off. What was recorded can still be collected."""
+        self._network.call(self._stop)
+
+    def _stop(self) -> None:
+        for device_id, (program, _) in self._plain.items():
+            self._network.set_functions(device_id, program)
+
+    def choose(self, choices: dict[int, Sequence[int]]) -> None:
+        """Sets the next choices of switches, by device id (`TraceControl.choose`)."""
+        for device_id, control in self._controls.items():
+            control.choose(choices.get(device_id, ()))
+
+    def collect(self) -> list[Visit]:
+        """The visits of packets so far, in the order in which they began. One that waits in a queue still has no
+        outcome; it gets it when the packet goes on, by a later call."""
+        taken = self._network.call(self._ring.take)
+        assert self._records is not None
+        with _no_collection():
+            self._built.add(self._records.executions(taken))
+        return self._built.visits
+
+    def finish(self, why: str | None = None) -> None:
+        """Nothing is under way any more: what has not come to an egress was dropped, because of a full queue, or
+        because of `why`."""
+        self._built.finish(why)
+
+    def forget(self) -> None:
+        """Lets go of all visits."""
+        self._built.visits = []
+
+    def forget_traces(self, traces: Container[int]) -> None:
+        """Lets go of the visits of some packets."""
+        self._built.visits = [visit for visit in self._built.visits if visit.trace not in traces]
+
+    def allow(self, traces: int) -> None:
+        """That many packets may be traced from now on."""
+        self._ring.allow(traces)
+
+    @property
+    def _built(self) -> TreeBuilder:
+        assert self._builder is not None, "the recorder was not started"
+        return self._builder
+
+    @property
+    def lost(self) -> int:
+        """Records for which there was no room, of packets that were being traced."""
+        return self._ring.lost
+
+    @property
+    def missed(self) -> int:
+        """Packets that were wanted and for which there was no room."""
+        return self._ring.missed
+
+    @property
+    def begun(self) -> int:
+        """Traces that have begun."""
+        return self._ring.begun
+
+    def __enter__(self) -> Recorder:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without Python's search for circles of objects: here are many objects and no circles."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _reader(program: Program, state: Any) -> EventReader:
+    def describe(table: str, handle: int) -> Any:
+        try:
+            return describe_entry(state.tables[table], handle)
+        except TableError:
+            return None  # deleted since
+
+    return EventReader(program.model, describe)

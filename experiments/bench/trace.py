@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour bench trace`: what tracing costs packets that are not traced, and traces a second, beside BMv2 with its log.
+
+All of it with fabric.p4 on one switch of a Dragonfly, in virtual time, by the processor time of one thread; what is
+compared takes turns. BMv2 gets the same program and frames from a file, without entries, and so does the engine for
+that comparison.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from detour.base.p4build import BUILD
+from detour.base.progress import Progress, silent
+from detour.control.planner import plan
+from detour.control.policy import Policy
+from detour.engine.clock import Virtual
+from detour.engine.compiler.program import Program
+from detour.engine.network import Network
+from detour.engine.switch import pcap
+from detour.engine.trace.filters import EVERYTHING, Filter, parse_filter
+from detour.engine.trace.recorder import Recorder
+from detour.experiments.bench.report import BenchReport, Goal
+from detour.fabric.footings.virtual.load import install
+from detour.hosts.frames.sample import data_frame
+from detour.topo.spec import parse_topology
+
+TRACES_GOAL, JSON_GOAL, LOG_GOAL = 100_000, 5_000, 20
+IDLE_GOAL, LIVE_GOAL = 0.99, 0.98
+_BATCH = 1_000
+_SPACING_PS = 20_000
+_TURNS = 9
+_LOGGED = 2_000
+_BMV2_S = 60.0
+_STAMP = re.compile(rb"^\[(\d\d:\d\d:\d\d\.\d\d\d)\]")
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """A switch and the frames that go through it; one in a thousand has the source port that a live filter wants."""
+
+    network: Network
+    port: tuple[int, int]
+    frames: list[bytes]
+
+    def run(self) -> float:
+        """Processor time of a batch, seconds."""
+        network, at = self.network, self.network.now_ps + 1
+
+        def arrive() -> None:
+            for number, frame in enumerate(self.frames):
+                network.inject(self.port, frame, at + number * _SPACING_PS)
+
+        network.call(arrive)
+        begin = time.thread_time()
+        network.run(at + (len(self.frames) + 100) * _SPACING_PS)
+        return time.thread_time() - begin
+
+
+def _bench(entries: bool) -> _Bench:
+    topology = parse_topology("d1")
+    switch, a, b = topology.switches[0], topology.hosts[0], topology.hosts[-1]
+    network = Network(Virtual())
+    entities = plan(topology, Policy())[switch.device_id] if entries else []
+    install(network, switch, Program.from_json(BUILD / "fabric.json"), entities, priorities=8)
+    for port in range(1, len(switch.ports) + 1):
+        network.attach_sink((switch.device_id, port), lambda frame, time_ps: None)
+    frames = [data_frame(a, b, 0x8001 if number else 7) for number in range(_BATCH)]
+    return _Bench(network, (switch.device_id, a.port), frames)
+
+
+def _packets_per_second(bench: _Bench, ways: dict[str, Filter | None]) -> dict[str, float]:
+    """By turns: without a recorder (None), or with one that has this filter."""
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(_TURNS + 1):
+        for name, wanted in ways.items():
+            recorder = None if wanted is None else Recorder(bench.network, wanted, ring_bytes=256 << 20)
+            if recorder is not None:
+                recorder.start()
+            busy = bench.run()
+            if recorder is not None:
+                recorder.stop()
+            if turn:
+                found[name].append(_BATCH / busy)
+    return {name: statistics.median(rates) for name, rates in found.items()}
+
+
+def _json_per_second(bench: _Bench) -> float:
+    """Traces that become JSON, what records cost when they are made left out."""
+    with Recorder(bench.network, EVERYTHING, ring_bytes=256 << 20) as recorder:
+        bench.run()
+        begin = time.thread_time()
+        visits = recorder.collect()
+        for visit in visits:
+            json.dumps(visit.tree.as_json())
+        return len(visits) / (time.thread_time() - begin)
+
+
+def bmv2_log_pps(frames: list[bytes]) -> float | None:
+    """Packets a second of simple_switch while it writes its log into a file; None if it is not installed."""
+    binary = shutil.which("simple_switch")
+    if binary is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="detour-bench-") as name:
+        folder = Path(name)
+        (folder / "p_in.pcap").write_bytes(pcap.header() + b"".join(pcap.packet(0, frame) for frame in frames))
+        log = folder / "log"
+        command = [
+            binary, "--use-files", "1", "-i", f"1@{folder}/p", "-L", "trace", "--log-file", str(log), "--log-flush",
+            "--thrift-port", str(_free_port()), str(BUILD / "fabric.json"),
+        ]  # fmt: skip
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder) as process:
+            try:
+                return _logged(log.with_suffix(".txt"), len(frames))
+            finally:
+                process.kill()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _logged(log: Path, count: int) -> float | None:
+    """Packets a second by the stamps of the log, from the first packet to the last."""
+    end = time.monotonic() + _BMV2_S
+    while time.monotonic() < end:
+        time.sleep(0.5)
+        with suppress(OSError):
+            stamps = [_seconds(line) for line in log.read_bytes().splitlines() if b"Processing packet received" in line]
+            if len(stamps) >= count:
+                return (count - 1) / max(stamps[-1] - stamps[0], 1e-3)
+    return None
+
+
+def _seconds(line: bytes) -> float:
+    found = _STAMP.match(line)
+    assert found is not None
+    return (datetime.strptime(found.group(1).decode(), "%H:%M:%S.%f") - datetime(1900, 1, 1)).total_seconds()
+
+
+def run(progress: Progress = silent, log: Callable[[list[bytes]], float | None] = bmv2_log_pps) -> BenchReport:
+    """Measures all of it."""
+    progress("packets that are not traced")
+    bench = _bench(entries=True)
+    one_in_a_thousand = parse_filter("sport 7")
+    rates = _packets_per_second(bench, {"before": None, "idle": None, "live": one_in_a_thousand, "all": EVERYTHING})
+    progress("traces as JSON")
+    as_json = _json_per_second(bench)
+    progress("BMv2 with its log")
+    empty = _bench(entries=False)
+    logged = log(empty.frames * (_LOGGED // _BATCH))
+    alone = _packets_per_second(empty, {"all": EVERYTHING})["all"]
+    return _report(rates, as_json, logged, alone)
+
+
+def _report(rates: dict[str, float], as_json: float, logged: float | None, alone: float) -> BenchReport:
+    ratio = None if logged is None else alone / logged
+    live = rates["live"] / rates["before"]
+    goals = [
+        Goal("idle against before: ratio,", rates["idle"] / rates["before"], IDLE_GOAL),
+        Goal("1 in 1,000 traced against before: ratio,", live, LIVE_GOAL),
+        Goal("traces recorded a second,", rates["all"], TRACES_GOAL),
+        Goal("traces as JSON a second,", as_json, JSON_GOAL),
+    ]
+    if ratio is not None:
+        goals.append(Goal("times BMv2 with its log,", ratio, LOG_GOAL))
+    return BenchReport(
+        name="trace",
+        numbers={
+            "untraced_pps": rates["before"],
+            "idle_pps": rates["idle"],
+            "live_pps": rates["live"],
+            "traces_per_s": rates["all"],
+            "json_per_s": as_json,
+            "bmv2_log_pps": logged,
+            "ratio": ratio,
+        },
+        columns=("fabric.p4 on one switch", "packets/s"),
+        rows=(
+            ("no recorder was ever there", f"{rates['before']:,.0f}"),
+            ("no recorder now", f"{rates['idle']:,.0f}"),
+            ("one packet in 1,000 traced", f"{rates['live']:,.0f}"),
+            ("every packet traced", f"{rates['all']:,.0f}"),
+            ("traces made into JSON", f"{as_json:,.0f}"),
+            ("without entries, every packet traced", f"{alone:,.0f}"),
+            ("without entries, BMv2 with --log-file", "not installed" if logged is None else f"{logged:,.0f}"),
+        ),
+        goals=tuple(goals),
+    )

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packets traced as they pass through a fabric of the engine, with the queues that they meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from detour.base.errors import DetourError
+from detour.base.times import MS
+from detour.engine.network import Network
+from detour.engine.trace.filters import Filter, parse_filter
+from detour.engine.trace.recorder import Recorder
+from detour.engine.trace.tree import Dropped, Output, Visit
+from detour.fabric.footings.clock import FabricClock
+from detour.fabric.tracing.results import Arrived, Ending, FollowedHop, FollowedPacket, Lost, dropped_at
+from detour.topo import Host, Topology
+from detour.topo.address import ipv6_text
+
+LIVE_POLL_PS = 20 * MS
+_SETTLED_PS = 500 * MS
+"""after which a packet that is on no link any more, and in no queue, is taken for lost on a link"""
+_PATIENCE_PS = 30_000 * MS
+
+
+def host_filter(topology: Topology, text: str) -> Filter:
+    """Reads a filter in which hosts have names.
+
+    Raises:
+        DetourError: it does not parse.
+    """
+    addresses = {host.name: ipv6_text(host.address) for host in topology.hosts}
+    return parse_filter(text, addresses.get)
+
+
+def follow_one(
+    network: Network, topology: Topology, clock: FabricClock, source: Host, frame: bytes, sport: int
+) -> FollowedPacket:
+    """Sends a frame from a host's port into a running network and follows it to its end, by the fabric's clock.
+
+    Raises:
+        DetourError: it did not reach a switch.
+    """
+    switch = topology.switches[source.switch]
+    wanted = f"src {ipv6_text(source.address)} and sport {sport} and bytes {len(frame)} and port {source.port}"
+    with Recorder(network, parse_filter(wanted), count=1) as recorder:
+        network.inject((switch.device_id, source.port), frame)
+        visits = _collected(recorder, topology, clock)
+    found = packets(topology, visits, network.tick_ps)
+    if not found:
+        raise DetourError(f"{source.name}'s packet did not reach {switch.name}: is its link up?")
+    return found[0]
+
+
+def _collected(recorder: Recorder, topology: Topology, clock: FabricClock) -> list[Visit]:
+    """The visits of a packet, when nothing of it is under way any more."""
+    end, settled, known = clock.now_ps + _PATIENCE_PS, clock.now_ps + _SETTLED_PS, -1
+    while True:
+        clock.wait(clock.now_ps + LIVE_POLL_PS)
+        visits = recorder.collect()
+        state = sum(1 + sum(leaf.outcome is not None for _, leaf in visit.tree.leaves()) for visit in visits)
+        if state != known:
+            known, settled = state, clock.now_ps + _SETTLED_PS
+        if visits and _is_over(topology, visits):
+            return visits
+        waits = any(not is_whole(visit) for visit in visits)
+        if clock.now_ps > (end if waits else settled):
+            recorder.finish("still in a queue when time was up" if waits else None)
+            return visits
+
+
+def _is_over(topology: Topology, visits: Sequence[Visit]) -> bool:
+    """Whether all that left a switch has come to the next one, or to a host."""
+    arrived = [(visit.switch, visit.port, visit.frame) for visit in visits]
+    for visit in visits:
+        for _, leaf in visit.tree.leaves():
+            if leaf.outcome is None:
+                return False
+            if isinstance(leaf.outcome, Output):
+                peer = topology.switches[visit.switch - 1].peer(leaf.outcome.port)
+                if peer is None or peer.kind == "host":
+                    continue
+                place = topology.switches[peer.index].device_id, peer.port, leaf.outcome.frame
+                if place not in arrived:
+                    return False
+    return True
+
+
+def by_packet(visits: Iterable[Visit]) -> list[list[Visit]]:
+    """The visits of each packet, in the order in which packets began."""
+    found: dict[int, list[Visit]] = {}
+    for visit in visits:
+        found.setdefault(visit.trace, []).append(visit)
+    return list(found.values())
+
+
+def is_whole(visit: Visit) -> bool:
+    """Whether nothing of a packet is in the switch any more."""
+    return all(leaf.outcome is not None for _, leaf in visit.tree.leaves())
+
+
+def packets(topology: Topology, visits: Iterable[Visit], tick_ps: int) -> list[FollowedPacket]:
+    """What became of each packet that was traced."""
+    return [_packet(topology, each, tick_ps) for each in by_packet(visits)]
+
+
+def _packet(topology: Topology, visits: list[Visit], tick_ps: int) -> FollowedPacket:
+    found = FollowedPacket()
+    begin = visits[0].time_ticks
+    arrivals = [(visit.switch, visit.port, visit.frame) for visit in visits[1:]]
+    for visit in visits:
+        switch = topology.switches[visit.switch - 1]
+        at_ns = (visit.time_ticks - begin) * tick_ps // 1000
+        found.hops.append(FollowedHop(switch.name, visit.port, at_ns, visit.tree))
+        for fraction, leaf in visit.tree.leaves():
+            if isinstance(leaf.outcome, Dropped):
+                found.add(Ending(fraction, dropped=dropped_at(switch.name, leaf.outcome)))
+            elif isinstance(leaf.outcome, Output):
+                ending = _left(topology, visit, leaf.outcome, arrivals)
+                if ending is not None:
+                    found.add(ending)
+    return found
+
+
+def _left(topology: Topology, visit: Visit, output: Output, arrivals: list[tuple[int, int, bytes]]) -> Ending | None:
+    """What became of a frame that left a switch; None: it came to the next one."""
+    switch = topology.switches[visit.switch - 1]
+    peer = switch.peer(output.port)
+    if peer is None or peer.kind == "host":
+        host = None if peer is None else topology.hosts[peer.index].name
+        return Ending(1.0, [Arrived(switch.name, output.port, host, output.frame)])
+    place = topology.switches[peer.index].device_id, peer.port, output.frame
+    if place in arrivals:
+        arrivals.remove(place)
+        return None
+    return Ending(1.0, dropped=Lost(switch.name, f"lost on the link {topology.links[peer.link].name}"))

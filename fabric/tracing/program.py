@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A packet through one program, nothing booted: any v1model program, with entries of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from finsy.proto import p4i, p4r
+from google.protobuf import text_format
+
+from detour.base.errors import DetourError
+from detour.control.p4runtime.pipeline import PipelineConfig
+from detour.engine.compiler.program import Program
+from detour.engine.p4runtime import schema
+from detour.engine.p4runtime.config import Compiled
+from detour.engine.p4runtime.errors import Refused
+from detour.engine.p4runtime.pipeline import Pipelines
+from detour.engine.p4runtime.target import TargetSwitch
+from detour.engine.p4runtime.write import write
+from detour.engine.trace.choices import expand
+from detour.engine.trace.network import TraceNetwork
+from detour.engine.trace.tree import TraceTree
+from detour.fabric.tracing.results import FollowedHop, FollowedPacket, endings
+
+_DEVICE = 1
+_NAME = "switch"
+
+
+class TracedProgram:
+    """One switch that runs a program. A context manager."""
+
+    def __init__(self, files: PipelineConfig, ports: Iterable[int] = range(64)) -> None:
+        """Raises:
+        DetourError: a file cannot be read, or the engine cannot run the program.
+        """
+        self.p4info = read_p4info(files.p4info)
+        self.program = Program.from_json(files.blob)
+        self._switch = TraceNetwork()
+        self._switch.add_switch(_DEVICE, ports, name=_NAME)
+        self._pipelines = Pipelines(TargetSwitch(self._switch.network, _DEVICE))
+        message = p4r.ForwardingPipelineConfig(p4info=self.p4info)
+        try:
+            info = schema.build(self.p4info, self.program.model)
+        except Refused as error:
+            raise DetourError(f"{files.p4info} and {files.blob} do not belong together: {error}") from None
+        action = p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT
+        self._pipelines.set(action, Compiled(message, info, self.program), None)
+
+    def write(self, updates: list[p4r.Update], where: list[str]) -> None:
+        """Writes entries. `where`: what errors call each.
+
+        Raises:
+            DetourError: one of them does not fit the program, or another one. The switch is of no use then: the others
+                may have been written.
+        """
+        for error, place in zip(write(self._pipelines.store, updates), where, strict=True):
+            if error is not None:
+                raise DetourError(f"{place}: {error}")
+
+    def follow(self, frame: bytes, port: int, *, all_ways: bool = False) -> FollowedPacket:
+        """What becomes of a frame that comes in by a port.
+
+        Raises:
+            DetourError: there is no such port, or there are too many ways.
+        """
+
+        def send(choices: Iterable[int]) -> TraceTree:
+            return self._switch.visit(_DEVICE, port, frame, list(choices)).tree
+
+        trace = expand(send) if all_ways else send(())
+        found = FollowedPacket([FollowedHop(_NAME, port, 0, trace)])
+        for ending in endings(_NAME, trace):
+            found.add(ending)
+        return found
+
+    def __enter__(self) -> TracedProgram:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._switch.close()
+
+
+def read_p4info(path: Path) -> p4i.P4Info:
+    """P4Info as text.
+
+    Raises:
+        DetourError: the file cannot be read, or is none.
+    """
+    try:
+        return text_format.Parse(path.read_text(), p4i.P4Info())
+    except (OSError, UnicodeDecodeError) as error:
+        raise DetourError(f"{path}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
+    except text_format.ParseError as error:
+        raise DetourError(f"{path}: this is no P4Info: {error}") from None
+
+
+def read_write_request(path: Path) -> tuple[list[p4r.Update], list[str]]:
+    """Updates of a P4Runtime WriteRequest as text, and what to call each.
+
+    Raises:
+        DetourError: the file cannot be read, or is none.
+    """
+    try:
+        request = text_format.Parse(path.read_text(), p4r.WriteRequest())
+    except (OSError, UnicodeDecodeError) as error:
+        raise DetourError(f"{path}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
+    except text_format.ParseError as error:
+        raise DetourError(f"{path}: this is no WriteRequest: {error}") from None
+    return list(request.updates), [f"{path}: update {number}" for number in range(1, len(request.updates) + 1)]

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What following a packet found, as `detour trace --json` prints it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from detour.engine.trace.tree import Dropped, Output, SourcePlace, TraceTree
+
+
+@dataclass(slots=True)
+class FollowedHop:
+    """A switch on the way. `fraction`: of the packet's traffic that comes here; `at_ns`: when, since it was sent."""
+
+    switch: str
+    port: int
+    at_ns: int
+    trace: TraceTree
+    fraction: float = 1.0
+
+    def as_json(self) -> dict[str, Any]:
+        """The document."""
+        found: dict[str, Any] = {"switch": self.switch, "port": self.port, "at_ns": self.at_ns}
+        if self.fraction != 1.0:
+            found["fraction"] = self.fraction
+        return found | {"trace": self.trace.as_json()}
+
+
+@dataclass(slots=True)
+class Arrived:
+    """A frame that left the switches: by a port of a switch, to a host if there is one."""
+
+    switch: str
+    port: int
+    host: str | None
+    frame: bytes
+
+    def as_json(self) -> dict[str, Any]:
+        """The document."""
+        return {"switch": self.switch, "port": self.port, "host": self.host, "hex": self.frame.hex()}
+
+
+@dataclass(slots=True)
+class Lost:
+    """A packet that ended in a switch, or on the link behind it."""
+
+    switch: str
+    reason: str
+    source: SourcePlace | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The document."""
+        source = self.source.as_json() if self.source else None
+        return {"switch": self.switch, "reason": self.reason, "source": source}
+
+
+@dataclass(slots=True)
+class Ending:
+    """One thing that becomes of the packet, with its fraction of the traffic."""
+
+    fraction: float
+    packets: list[Arrived] = field(default_factory=list)
+    dropped: Lost | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The document."""
+        return {
+            "fraction": self.fraction,
+            "packets": [each.as_json() for each in self.packets],
+            "dropped": None if self.dropped is None else self.dropped.as_json(),
+        }
+
+
+@dataclass(slots=True)
+class FollowedPacket:
+    """All hops in the order in which the packet came there, and what becomes of it.
+
+    A copy (multicast, clone) counts as a packet of its own: its endings have the fraction of what it was copied from.
+    """
+
+    hops: list[FollowedHop] = field(default_factory=list)
+    outcomes: list[Ending] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """The document."""
+        return {
+            "hops": [each.as_json() for each in self.hops],
+            "outcomes": [each.as_json() for each in self.outcomes],
+        }
+
+    def add(self, ending: Ending) -> None:
+        """Adds an ending to the one that is the same but for its fraction, if there is one."""
+        for known in self.outcomes:
+            if known.packets == ending.packets and known.dropped == ending.dropped:
+                known.fraction += ending.fraction
+                return
+        self.outcomes.append(ending)
+
+
+def endings(switch: str, trace: TraceTree, fraction: float = 1.0) -> list[Ending]:
+    """What becomes of a packet in a switch behind whose ports there is nothing."""
+    found = []
+    for part, leaf in trace.leaves():
+        share = fraction * part
+        if isinstance(leaf.outcome, Output):
+            found.append(Ending(share, [Arrived(switch, leaf.outcome.port, None, leaf.outcome.frame)]))
+        elif isinstance(leaf.outcome, Dropped):
+            found.append(Ending(share, dropped=dropped_at(switch, leaf.outcome)))
+    return found
+
+
+def dropped_at(switch: str, outcome: Dropped) -> Lost:
+    """What a switch did to a packet that ended there."""
+    return Lost(switch, outcome.reason, outcome.source)

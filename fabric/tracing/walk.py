@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A packet followed from switch to switch, in a copy of the fabric in which nothing else moves: what tables and
+programs make of it. How long it would wait in queues, only a packet in the fabric itself can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from detour.base.errors import DetourError
+from detour.control.entries import Entity
+from detour.engine.compiler.program import Program
+from detour.engine.trace.choices import expand
+from detour.engine.trace.network import TraceNetwork
+from detour.engine.trace.tree import Assumed, ChoiceKey, Dropped, Output, TraceTree
+from detour.fabric.footings.virtual.load import install
+from detour.fabric.tracing.results import Arrived, Ending, FollowedHop, FollowedPacket, Lost, dropped_at
+from detour.topo import Host, Topology
+
+_MOST_HOPS = 512
+_PRIORITIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """A frame that comes to a switch, and what is assumed of its hashes."""
+
+    switch: int
+    port: int
+    frame: bytes
+    assumed: tuple[tuple[ChoiceKey, tuple[int, ...]], ...] = ()
+
+
+class FabricCopy:
+    """The switches of a topology with one program and a plan's entries. A context manager."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        program: Program,
+        entities: Mapping[int, Iterable[Entity]],
+        *,
+        is_up: Callable[[int], bool] = lambda link: True,
+        tick_ps: int = 1_000,
+        seed: int = 0,
+    ) -> None:
+        """`entities`: by device id. `is_up`: of a link by its index."""
+        self.topology, self._is_up = topology, is_up
+        self._copy = TraceNetwork(tick_ps, seed)
+        for switch in topology.switches:
+            install(
+                self._copy.network,
+                switch,
+                program,
+                entities[switch.device_id],
+                priorities=_PRIORITIES,
+                seed=seed,
+            )
+            ports = {number: peer for number, peer in enumerate(switch.ports, 1) if peer is not None}
+            self._copy.attach(switch.device_id, ports)
+            state = self._copy.network.state(switch.device_id)
+            for number, peer in ports.items():
+                state.set_port_state(number, is_up(peer.link))
+
+    def follow(self, source: Host, frame: bytes, *, all_ways: bool = False) -> FollowedPacket:
+        """What becomes of a frame that a host sends. `all_ways`: with every member of a selector, hash and random
+        number that it could have come to.
+
+        Raises:
+            DetourError: it goes round for ever, or there are too many ways.
+        """
+        found = FollowedPacket()
+        host_link = self.topology.switches[source.switch].ports[source.port - 1]
+        if host_link is not None and not self._is_up(host_link.link):
+            found.add(Ending(1.0, dropped=Lost(source.name, "its link is down")))
+            return found
+        waiting = {_Arrival(source.switch, source.port, frame): 1.0}
+        while waiting:
+            arrival = next(iter(waiting))
+            fraction = waiting.pop(arrival)
+            if len(found.hops) >= _MOST_HOPS:
+                raise DetourError(f"the packet is still under way after {_MOST_HOPS} hops: it goes round in a loop")
+            for onward, part in self._hop(found, arrival, fraction, all_ways):
+                waiting[onward] = waiting.get(onward, 0.0) + part
+        return found
+
+    def first_hop(self, source: Host, frame: bytes) -> TraceTree:
+        """What a host's own switch does with a frame."""
+        return self._copy.visit(self.topology.switches[source.switch].device_id, source.port, frame).tree
+
+    def _hop(
+        self, found: FollowedPacket, arrival: _Arrival, fraction: float, all_ways: bool
+    ) -> list[tuple[_Arrival, float]]:
+        """Traces an arrival; returns those that come of it."""
+        switch = self.topology.switches[arrival.switch]
+
+        def send(choices: Sequence[int]) -> TraceTree:
+            return self._copy.visit(switch.device_id, arrival.port, arrival.frame, choices).tree
+
+        known = dict(arrival.assumed)
+        trace = expand(send, known) if all_ways else send(())
+        found.hops.append(FollowedHop(switch.name, arrival.port, 0, trace, fraction))
+        onward = []
+        for part, leaf, assumed in trace.ways():
+            share = fraction * part
+            if isinstance(leaf.outcome, Output):
+                onward += self._left(found, arrival.switch, leaf.outcome, share, known | assumed)
+            elif isinstance(leaf.outcome, Dropped):
+                found.add(Ending(share, dropped=dropped_at(switch.name, leaf.outcome)))
+        return onward
+
+    def _left(
+        self, found: FollowedPacket, switch_index: int, output: Output, share: float, assumed: Assumed
+    ) -> list[tuple[_Arrival, float]]:
+        """Where a frame goes that left a switch: to the next one, or out of the fabric."""
+        switch = self.topology.switches[switch_index]
+        peer = switch.peer(output.port)
+        if peer is not None and not self._is_up(peer.link):
+            name = self.topology.links[peer.link].name
+            found.add(Ending(share, dropped=Lost(switch.name, f"the link {name} behind port {output.port} is down")))
+        elif peer is not None and peer.kind != "host":
+            return [(_Arrival(peer.index, peer.port, output.frame, tuple(sorted(assumed.items()))), share)]
+        else:
+            host = None if peer is None else self.topology.hosts[peer.index].name
+            found.add(Ending(share, [Arrived(switch.name, output.port, host, output.frame)]))
+        return []
+
+    def __enter__(self) -> FabricCopy:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._copy.close()
