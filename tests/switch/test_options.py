@@ -49,7 +49,7 @@ def test_the_line_that_the_tutorials_use(program: Path, tmp_path: Path) -> None:
     assert found.address == "0.0.0.0:50051"
     assert found.cpu_port == 510
     assert found.priorities == 3
-    assert [notice.split()[0] for notice in found.notices] == ["--thrift-port", "--nanolog"]
+    assert [notice.split()[0] for notice in found.notices] == ["--nanolog"]
 
 
 def test_short_and_adjacent_forms() -> None:

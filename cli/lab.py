@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sim --lab` and `up --lab`: other people's P4 labs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from detour.base.errors import DetourError
+from detour.base.quantities import fraction_of, rate_bps_of, time_ps_of
+from detour.base.tables import Table, left, right
+from detour.base.times import NS
+from detour.cli.output import Page, present, shown_progress, timed_bar
+from detour.cli.parser import Parser, add_name_option, command, seconds
+
+if TYPE_CHECKING:
+    from detour.fabric.labs.boot import LinkDefaults
+    from detour.fabric.labs.model import Lab
+    from detour.fabric.labs.running import LabStatus
+
+_NOT_WITH_SIM = ("scenario", "topo", "scheme", "cc", "connections", "buffer", "ecn", "fail", "reroute_after",
+                 "place", "plot", "out")  # fmt: skip
+_DEFAULT_WORKLOAD = "ping"
+_SHOWN = 24
+
+
+def register(commands: Any) -> None:
+    """Adds the command `lab`."""
+    text = "let hosts of the lab that is up do something: ping, udp:..., tcp:... (docs/labs.md)"
+    parser = command(commands, "lab", text, _lab)
+    parser.add_argument("workload", metavar="WORKLOAD", help="like ping, or udp:src=h1,dst=h2,rate=1M,time=2s")
+    parser.add_argument("--seconds", type=seconds, default=10.0, metavar="S", help="wait so long at most (10)")
+    add_name_option(parser)
+
+
+def _lab(options: argparse.Namespace) -> None:
+    from detour.fabric.daemon import daemon
+
+    found = daemon.ask("hosts", workload=options.workload, seconds=options.seconds)
+
+    def render(page: Page) -> None:
+        for table in lab_tables(found):
+            page.table(table)
+
+    present(found, options, render)
+
+
+def add_lab_options(parser: Parser) -> None:
+    """`--lab`, and what belongs to it."""
+    parser.add_argument("--lab", metavar="DIR", help="a P4 lab: p4lang's tutorials, p4-utils, p4sim (docs/labs.md)")
+    parser.add_argument(
+        "--solution", action="store_true", help="with --lab: files of DIR/solution go before those of DIR"
+    )
+
+
+def refuse(options: argparse.Namespace, names: Sequence[str]) -> None:
+    """Options that are not for labs.
+
+    Raises:
+        DetourError: one of them is given.
+    """
+    for name in names:
+        if getattr(options, name) not in (None, [], False):
+            option = "a scenario" if name == "scenario" else f"--{name.replace('_', '-')}"
+            raise DetourError(f"{option} is not for labs (--lab)")
+
+
+def read(options: argparse.Namespace) -> Lab:
+    """The lab that options name."""
+    from detour.fabric.labs.folder import LabFolder
+    from detour.fabric.labs.reading import read_lab
+
+    return read_lab(LabFolder.given(options.lab, options.solution))
+
+
+_NOT_WITH_UP = {"topo": "d1", "load": None, "grpc": None, "grpc_tls": False}
+
+
+def lab_of_up(options: argparse.Namespace) -> str | None:
+    """The lab that `up` is to boot, with its whole path; None: a fabric.
+
+    Raises:
+        DetourError: an option is given that is not for labs, or one that is for labs only.
+    """
+    if options.lab is None:
+        if options.solution:
+            raise DetourError("--solution is for labs (--lab)")
+        return None
+    for name, default in _NOT_WITH_UP.items():
+        if getattr(options, name) != default:
+            raise DetourError(f"--{name.replace('_', '-')} is not for labs (--lab)")
+    if options.target == "bmv2":
+        raise DetourError("--target bmv2 is not for labs (--lab), which run on the engine")
+    if options.target == "virtual" and options.pace is None:
+        options.pace = "1x"
+    return os.path.abspath(options.lab)
+
+
+def show_lab(page: Page, status: LabStatus) -> None:
+    """The switches of a lab that is up, where they are served, and its hosts."""
+    switches = (
+        left("switch", lambda row: row.name),
+        right("device id", lambda row: row.device_id),
+        left("program", lambda row: row.program or None),
+        left("P4Runtime", lambda row: row.p4runtime),
+        left("Thrift", lambda row: row.thrift),
+    )
+    hosts = (
+        left("host", lambda row: row.name),
+        left("address", lambda row: row.ip),
+        left("MAC", lambda row: row.mac),
+        left("at", lambda row: row.switch),
+    )
+    page.print(f"{status.lab} ({status.format})")
+    page.table(Table(switches, status.switches))
+    if status.hosts:
+        page.table(Table(hosts, status.hosts))
+
+
+def sim_lab(options: argparse.Namespace) -> None:
+    """`detour sim --lab DIR`."""
+    refuse(options, _NOT_WITH_SIM)
+    from detour.engine.clock import RealTime
+    from detour.fabric.labs.contents import contents_of
+    from detour.fabric.labs.programs import programs_of
+    from detour.fabric.labs.results import document_of
+    from detour.fabric.labs.virtual import VirtualLab
+    from detour.fabric.labs.workloads import activities_of
+
+    duration = None if options.duration is None else time_ps_of(options.duration)
+    defaults, seed = _defaults(options), _seed(options.seed)
+    tick = RealTime.tick_ps if options.tick is None else _tick(options.tick)
+    lab = read(options)
+    activities = activities_of(lab, options.workload or _DEFAULT_WORKLOAD)
+    with shown_progress(options.json, log=True) as progress:
+        contents = contents_of(lab, programs_of(lab, options.program, progress=progress), progress)
+    with timed_bar("sim", options.json) as update, VirtualLab(lab, contents, defaults, seed, tick) as virtual:
+        doings = virtual.do(activities)
+        end = virtual.run_until_over(doings, duration, lambda done: update(done, 1.0, ""))
+        document = document_of(virtual.booted, doings, end)
+    present(document, options, lambda page: show_lab_run(page, lab, document))
+
+
+def _defaults(options: argparse.Namespace) -> LinkDefaults:
+    """Of links of which the lab says nothing."""
+    from dataclasses import replace
+
+    from detour.fabric.labs.virtual import DEFAULTS
+
+    found = DEFAULTS
+    if options.rate is not None:
+        found = replace(found, rate_bps=rate_bps_of(options.rate))
+    if options.delay is not None:
+        found = replace(found, delay_ps=time_ps_of(options.delay))
+    if options.loss is not None:
+        found = replace(found, loss=fraction_of(options.loss))
+    return found
+
+
+def _tick(text: str) -> int:
+    tick = time_ps_of(text)
+    if tick < NS:
+        raise DetourError(f"--tick {text!r}: 1ns is the least")
+    return tick
+
+
+def _seed(text: str | None) -> int:
+    if text is None:
+        return 1
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise DetourError(f"--seed {text!r} is not a whole number from 0 to 999999999")
+    return int(text)
+
+
+def show_lab_run(page: Page, lab: Lab, document: dict[str, Any]) -> None:
+    """Tables of what hosts did and what ports carried."""
+    page.print(
+        f"{lab.folder.name} ({lab.format}): {len(lab.switches)} switches, {len(lab.hosts)} hosts, "
+        f"{document['seconds'] * 1e3:.3f} ms of virtual time"
+    )
+    for table in lab_tables(document):
+        page.table(table)
+    page.print(
+        f"{document['completed']} of {document['flows']} flows complete, {document['drops']} frames lost in queues "
+        "and on links"
+    )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {count}" for name, count in value.items()) or "nobody"
+    return "-" if value is None else str(value)
+
+
+_HEADS = {"rtt_min_us": "least, us", "rtt_mean_us": "mean, us", "rtt_max_us": "most, us", "delay_mean_us": "delay, us",
+          "delay_max_us": "most, us", "mbps": "Mb/s", "queue_peak_packets": "longest queue", "tx_packets": "packets",
+          "tx_bytes": "bytes", "queue_drops": "queue drops", "link_drops": "link drops"}  # fmt: skip
+_TEXTS = ("src", "dst", "switch", "peer", "to", "control")
+
+
+def lab_tables(document: dict[str, Any]) -> list[Table[Any]]:
+    """One for each kind of what hosts did, and one of ports."""
+    found = []
+    for name in ("pings", "udp", "tcp", "ports"):
+        rows = document.get(name, [])[:_SHOWN]
+        if rows:
+            columns = tuple(
+                (left if key in _TEXTS else right)(_HEADS.get(key, key), lambda row, key=key: _shown(row[key]))
+                for key in rows[0]
+            )
+            more = len(document[name]) - len(rows)
+            found.append(Table(columns, rows, f"{name}{f' (the first; {more} more in --json)' if more > 0 else ''}"))
+    return found

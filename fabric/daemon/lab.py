@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lab that stays up: the same state folder and the same `detour down` as of a fabric."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from detour.base.errors import DetourError
+from detour.base.progress import Progress, silent
+from detour.fabric.daemon import log
+from detour.fabric.daemon.control_socket import ControlServer
+from detour.fabric.daemon.state_dir import StateDir
+from detour.fabric.footings.virtual.pace import TimePace
+from detour.fabric.labs.boot import LinkDefaults
+from detour.fabric.labs.contents import contents_of
+from detour.fabric.labs.folder import LabFolder
+from detour.fabric.labs.programs import programs_of
+from detour.fabric.labs.reading import read_lab
+from detour.fabric.labs.running import LabStatus, RunningLab
+from detour.fabric.labs.virtual import DEFAULTS as VIRTUAL_DEFAULTS
+
+_LOOK_S = 0.2
+
+
+@dataclass(frozen=True)
+class LabOptions:
+    """What `detour up --lab` can be told. `program`: `P4INFO,JSON` or a P4 source; `pace`: of
+    virtual time, like `10x`; `links`: fields of `LinkDefaults`, of links of which the lab says nothing."""
+
+    folder: str
+    solution: bool = False
+    program: str | None = None
+    pcap: str | None = None
+    pace: str | None = None
+    links: Mapping[str, float] = field(default_factory=dict)
+
+
+def boot_lab(options: LabOptions, progress: Progress = silent) -> RunningLab:
+    """A lab that is up.
+
+    Raises:
+        DetourError: something is wrong or missing; nothing is left running.
+    """
+    pace = None if options.pace is None else TimePace.given(options.pace)
+    lab = read_lab(LabFolder.given(options.folder, options.solution))
+    contents = contents_of(lab, programs_of(lab, options.program, empty=True, progress=progress), progress)
+    defaults = replace(LinkDefaults() if pace is None else VIRTUAL_DEFAULTS, **options.links)
+    running = RunningLab(lab, contents, defaults, pace)
+    running.start(progress, None if options.pcap is None else Path(options.pcap))
+    return running
+
+
+def serve_lab(lab: RunningLab, state: StateDir, ready: Callable[[LabStatus], None], detached: bool) -> None:
+    """Waits for `detour down` or a signal. What is asked of fabrics that detour itself controls is refused by name: of
+    a lab the switches are asked, over P4Runtime and Thrift."""
+    end = threading.Event()
+    status = lab.status
+    state.record({"target": "lab", "topology": status.lab, "switches": {s.name: s.thrift for s in status.switches}})
+
+    def refuse(*_: Any) -> None:
+        raise DetourError(
+            f"what is up is a lab ({status.lab}), whose tables are not detour's: ask its switches over P4Runtime or "
+            "Thrift, or `detour cli`; `detour down` ends it"
+        )
+
+    def hosts(workload: str, seconds: float, cancelled: threading.Event) -> Any:
+        return lab.do(workload, seconds, cancelled)
+
+    server = ControlServer(state.socket, {"down": end.set, "status": refuse, "lab": lambda: status, "hosts": hosts})
+    try:
+        server.start()
+        if detached:
+            log.up()
+        ready(status)
+        while not end.wait(_LOOK_S):
+            lab.check()
+    finally:
+        server.stop()

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Other people's P4 labs, booted as they are: p4lang's tutorials, p4-utils, p4sim.
+
+`model` is what a lab is, `reading` finds out in which format a folder holds one, a module for each format reads it,
+`programs` finds or compiles P4, `entries` and `tables` fill switches, `boot` makes a network of it all.
+"""

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lab's switches and cables in one network of the engine, programmed as the lab says, in real or virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from finsy.proto import p4r
+
+from detour.base.errors import DetourError
+from detour.engine.bmv2api.commands.interpreter import carry_out
+from detour.engine.bmv2api.device import BmDevice
+from detour.engine.bmv2api.runtime import BmRuntime
+from detour.engine.network import Network
+from detour.engine.p4runtime.errors import Refused
+from detour.engine.p4runtime.pipeline import Pipelines
+from detour.engine.p4runtime.server import P4RuntimeServer
+from detour.engine.p4runtime.target import TargetSwitch
+from detour.engine.p4runtime.write import write
+from detour.fabric.labs.contents import SwitchContent
+from detour.fabric.labs.model import Lab, LabEnd, LabLink, LabSwitch
+
+LabCable = tuple[int, int, int]
+"""rate in bits a second (0: unlimited), delay in ps, depth of queues in packets"""
+
+
+@dataclass(frozen=True)
+class LinkDefaults:
+    """Of links of which the lab says nothing. BMv2's queues hold 64 packets."""
+
+    rate_bps: int = 0
+    delay_ps: int = 0
+    queue_packets: int = 64
+    loss: float = 0.0
+
+    def of(self, link: LabLink) -> LabCable:
+        """What a link is like."""
+        return (
+            self.rate_bps if link.rate_bps is None else link.rate_bps,
+            self.delay_ps if link.delay_ps is None else link.delay_ps,
+            self.queue_packets if link.queue_packets is None else link.queue_packets,
+        )
+
+    def loss_of(self, link: LabLink) -> float:
+        """The share of frames that a link loses; the option is for links that lose none by themselves."""
+        return link.loss or self.loss
+
+
+@dataclass
+class BootedSwitch:
+    """`pipelines`: what P4Runtime knows of it; `api`: BMv2's runtime API on it."""
+
+    content: SwitchContent
+    pipelines: Pipelines
+    server: P4RuntimeServer | None
+    api: BmRuntime
+
+
+@dataclass
+class BootedLab:
+    """A lab in a network."""
+
+    lab: Lab
+    network: Network
+    switches: dict[str, BootedSwitch] = field(default_factory=dict)
+
+    def port(self, end: LabEnd) -> tuple[int, int]:
+        """A switch's end as the network calls it: (device id, port)."""
+        return self.lab.switch(end.node).device_id, end.port
+
+
+Served = Callable[[LabSwitch], P4RuntimeServer | None]
+"""the server that is to serve a switch"""
+
+
+def fill(
+    network: Network, lab: Lab, contents: Sequence[SwitchContent], served: Served = lambda switch: None
+) -> BootedLab:
+    """Makes the switches of a lab with their programs and entries.
+
+    Raises:
+        DetourError: an entry that a table refuses, by file and line.
+    """
+    booted = BootedLab(lab, network)
+    for content in contents:
+        switch, server = content.switch, served(content.switch)
+        network.add_switch(
+            switch.device_id, switch.name, priorities=switch.priorities, cpu_port=switch.cpu_port or _NO_CPU
+        )
+        pipelines = Pipelines(TargetSwitch(network, switch.device_id))
+        if server is not None:
+            server.add_device(switch.device_id, pipelines=pipelines)
+        device = BmDevice(network, switch.device_id, server, thrift_port=switch.thrift_port or 0)
+        _program(content, pipelines, device)
+        booted.switches[switch.name] = BootedSwitch(content, pipelines, server, BmRuntime(device))
+    return booted
+
+
+_NO_CPU = 0
+
+
+def _program(content: SwitchContent, pipelines: Pipelines, device: BmDevice) -> None:
+    switch = content.switch
+    if content.compiled is None:
+        if content.text:
+            device.load(content.text)
+        return
+    try:
+        pipelines.set(p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT, content.compiled, None)
+    except Refused as error:
+        raise DetourError(f"{switch.where}: {switch.name}: {error.text}") from None
+    outcomes = write(pipelines.store, [each.update for each in content.updates])
+    for outcome, said in zip(outcomes, content.updates, strict=True):
+        if outcome is not None:
+            raise DetourError(f"{said.where}: {switch.name}: {outcome.text}")
+
+
+def lay_cables(booted: BootedLab, defaults: LinkDefaults) -> None:
+    """Connects the switches; hosts are attached by those who know them."""
+    switches = {switch.name for switch in booted.lab.switches}
+    for link in booted.lab.links:
+        if {link.a.node, link.b.node} <= switches:
+            a, b = booted.port(link.a), booted.port(link.b)
+            booted.network.connect(a, b, *defaults.of(link))
+            if loss := defaults.loss_of(link):
+                booted.network.set_faults(a, loss=loss)
+
+
+def run_commands(booted: BootedLab) -> None:
+    """Carries out the commands of all switches, once the ports that they may be about are there.
+
+    Raises:
+        DetourError: one that a switch refuses, by file and line.
+    """
+    for switch in booted.switches.values():
+        content = switch.content
+        if content.switch.commands is not None:
+            for _ in carry_out(content.switch.commands, list(content.commands), switch.api):
+                pass

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a lab's files are looked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from detour.base.errors import DetourError
+
+
+@dataclass(frozen=True)
+class LabFolder:
+    """A lab's folder, and the topology file if one was named. `solution`: files of the folder `solution`, as exercises
+    have it, go before those that they are the solution of."""
+
+    path: Path
+    file: Path | None = None
+    solution: bool = False
+
+    @staticmethod
+    def given(text: str, solution: bool = False) -> LabFolder:
+        """What somebody names: a folder, or a topology in it or in a folder of it.
+
+        Raises:
+            DetourError: neither is there, or there is no solution.
+        """
+        path = Path(text).absolute()
+        if path.is_file():
+            found = LabFolder(_home(path), path, solution)
+        elif path.is_dir():
+            found = LabFolder(path, None, solution)
+        else:
+            raise DetourError(f"{text}: there is no such folder or file; a lab is a folder, or its topology file")
+        if solution and not (found.path / "solution").is_dir():
+            raise DetourError(f"{found.path}: there is no folder solution, which --solution takes files from")
+        return found
+
+    def find(self, name: str) -> Path | None:
+        """A file that the lab names by a path from its folder; None if it is not there."""
+        if self.solution and (path := self.path / "solution" / Path(name).name).is_file():
+            return path
+        path = self.path / name
+        return path if path.is_file() else None
+
+    def require(self, name: str, where: str, what: str) -> Path:
+        """The same for one that must be there.
+
+        Raises:
+            DetourError: it is not; who named it.
+        """
+        found = self.find(name)
+        if found is None:
+            raise DetourError(f"{where}: {what} {name!r} is not there ({self.path / name})")
+        return found
+
+
+def _home(topology: Path) -> Path:
+    """The folder from which a topology's paths are meant: its own, or for `pod-topo/topology.json` the one above."""
+    above = topology.parent.parent
+    if topology.parent.name.endswith("topo") and (list(above.glob("*.p4")) or (above / "Makefile").is_file()):
+        return above
+    return topology.parent

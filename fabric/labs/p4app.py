@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`p4app.json`, the older of p4-utils' two formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from detour.base.errors import DetourError
+from detour.base.located_json import JsonArray, JsonFile, JsonObject
+from detour.fabric.labs.folder import LabFolder
+from detour.fabric.labs.model import Lab
+from detour.fabric.labs.p4utils import lab_of
+from detour.fabric.labs.p4utils_addresses import STRATEGIES, assign
+from detour.fabric.labs.p4utils_network import P4UtilsNetwork
+
+_FILE_KEYS = ("p4_src", "cli", "pcap_dump", "enable_log", "exec_scripts", "topology", "compiler_module",
+              "client_module", "mininet_module", "switch_node", "host_node")  # fmt: skip
+_TOPOLOGY_KEYS = ("assignment_strategy", "default", "links", "hosts", "switches", "auto_gw_arp", "auto_arp_tables")
+_SWITCH_KEYS = ("cli_input", "p4_src", "program", "cpu_port", "priority_queues_num", "thrift_port", "grpc_port",
+                "device_id", "switch_node", "log_enabled", "log_dir", "pcap_dump", "pcap_dir", "sw_bin")  # fmt: skip
+_HOST_KEYS = ("defaultRoute", "host_node", "log_enabled", "log_dir", "ip", "mac")
+_DEFAULT_KEYS = ("weight", "bw", "delay", "loss", "max_queue_size", "auto_arp_tables", "auto_gw_arp")
+ADD_LINK_OPTIONS = (
+    "weight", "port1", "port2", "intfName1", "intfName2", "addr1", "addr2", "params1", "params2", "sw_ip1", "sw_ip2",
+    "bw", "delay", "loss", "max_queue_size",
+)  # fmt: skip
+
+
+def candidate(folder: LabFolder) -> Path | None:
+    """The file, if a folder is of this format.
+
+    Raises:
+        DetourError: there are several, and none is named.
+    """
+    if folder.file is not None:
+        return folder.file if folder.file.suffix == ".json" else None
+    direct = folder.path / "p4app.json"
+    if direct.is_file():
+        return direct
+    found = sorted({*folder.path.glob("p4app*.json"), *folder.path.glob("*App.json")})
+    if len(found) > 1:
+        raise DetourError(f"{folder.path} has several labs; name one of {', '.join(path.name for path in found)}")
+    return found[0] if found else None
+
+
+def read(folder: LabFolder, path: Path) -> Lab:
+    """The lab.
+
+    Raises:
+        DetourError: what is wrong in which line.
+    """
+    file, network = JsonFile(path), P4UtilsNetwork()
+    file.only(file.root, _FILE_KEYS, "p4app.json")
+    topology = file.require(file.root, "topology", JsonObject, "an object with switches, hosts and links")
+    file.only(topology, _TOPOLOGY_KEYS, "topology")
+    for name, said in (file.optional(topology, "hosts", JsonObject, "hosts by name") or {}).items():
+        file.typed(topology, name, said, JsonObject, "an object in braces")
+        file.only(said, _HOST_KEYS, f"host {name}")
+        network.add_node(name, "host", _with_route(said), f"{path}, line {said.line}")
+    for name, said in file.require(topology, "switches", JsonObject, "switches by name").items():
+        _add_switch(file, network, name, file.typed(topology, name, said, JsonObject, "an object in braces"))
+    _add_links(file, network, topology)
+    _read_scripts(file, network)
+    strategy = file.optional(topology, "assignment_strategy", str, f"one of {', '.join(STRATEGIES)}")
+    if strategy is not None:
+        with file.blaming(topology):
+            assign(network, strategy)
+    return lab_of(network, folder, "p4app", str(path))
+
+
+def _with_route(said: JsonObject) -> dict[str, Any]:
+    return {"defaultRoute": said["defaultRoute"]} if said.get("defaultRoute") else {}
+
+
+def _add_switch(file: JsonFile, network: P4UtilsNetwork, name: str, said: JsonObject) -> None:
+    file.only(said, _SWITCH_KEYS, f"switch {name}")
+    options: dict[str, Any] = {}
+    for key in ("cli_input", "p4_src", "program"):
+        if (text := file.optional(said, key, str, "a file's name")) is not None:
+            options["p4_src" if key == "program" else key] = text
+    if "p4_src" not in options and (text := file.optional(file.root, "p4_src", str, "a file's name")) is not None:
+        options["p4_src"] = text
+    for key in ("priority_queues_num", "thrift_port", "grpc_port", "device_id"):
+        if (number := file.optional(said, key, int, "a whole number")) is not None:
+            options[key] = number
+    node = said.get("switch_node") or file.root.get("switch_node") or {}
+    options["p4runtime"] = node.get("object_name") == "P4RuntimeSwitch"
+    network.add_node(name, "switch", options, f"{file.path}, line {said.line}")
+    if file.optional(said, "cpu_port", bool, "true or false"):
+        network.enable_cpu_port(name)
+
+
+def _add_links(file: JsonFile, network: P4UtilsNetwork, topology: JsonObject) -> None:
+    default = file.optional(topology, "default", JsonObject, "an object in braces") or JsonObject()
+    file.only(default, _DEFAULT_KEYS, "default")
+    network.arp_tables = bool(default.get("auto_arp_tables", True))
+    network.gateway_arp = bool(default.get("auto_gw_arp", True))
+    common = {key: value for key, value in default.items() if not key.startswith("auto_")}
+    links = file.require(topology, "links", list, "a list of links")
+    for said in links:
+        if not isinstance(said, JsonArray) or not 2 <= len(said) <= 3 or not isinstance((said[2:] or [{}])[0], dict):
+            raise file.error(said if isinstance(said, JsonArray) else links, "a link is [node, node, {options}]")
+        own = said[2] if len(said) > 2 else JsonObject()
+        if own:
+            file.only(own, ADD_LINK_OPTIONS, "a link")
+        with file.blaming(said):
+            options = link_options({**common, **own})
+            network.add_link(said[0], said[1], options, f"{file.path}, line {said.line}")
+
+
+def link_options(said: dict[str, Any]) -> dict[str, Any]:
+    """Options of a link by our names: addresses of switches' and hosts' ends are `ip1` and `ip2`."""
+    found = {key: value for key, value in said.items() if not key.startswith(("params", "sw_ip"))}
+    for side in ("1", "2"):
+        address = said.get(f"sw_ip{side}") or (said.get(f"params{side}") or {}).get("ip")
+        if address:
+            found[f"ip{side}"] = address
+    return found
+
+
+def _read_scripts(file: JsonFile, network: P4UtilsNetwork) -> None:
+    for said in file.optional(file.root, "exec_scripts", list, "a list of scripts") or []:
+        network.scripts.append(file.require(said, "cmd", str, "a command"))

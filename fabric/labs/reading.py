@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which format a folder holds a lab in, and the lab."""
+
+from __future__ import annotations
+
+from detour.base.errors import DetourError
+from detour.fabric.labs import p4app, p4sim, scripts, tutorials
+from detour.fabric.labs.folder import LabFolder
+from detour.fabric.labs.model import Lab
+
+FORMATS = (
+    (tutorials.topology_file, tutorials.read),
+    (scripts.candidate, scripts.read),
+    (p4app.candidate, p4app.read),
+    (p4sim.candidate, p4sim.read),
+)
+_WANTED = (
+    "topology.json (p4lang's tutorials), network.py or p4app.json (p4-utils), or topo.txt with flowtable_N.txt (p4sim)"
+)
+
+
+def read_lab(folder: LabFolder) -> Lab:
+    """The lab of a folder.
+
+    Raises:
+        DetourError: it holds none, or what is wrong with it, by file and line.
+    """
+    for candidate, read in FORMATS:
+        path = candidate(folder)
+        if path is not None:
+            return read(folder, path)
+    raise DetourError(f"{folder.file or folder.path} is not a lab; wanted is {_WANTED}")

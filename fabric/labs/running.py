@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lab that is up: its switches in this process, each at the ports where the lab's own programs look for it. Time is
+the wall clock's, or virtual and passes at a pace."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from detour.base.addresses import TcpAddress
+from detour.base.errors import DetourError
+from detour.base.progress import Progress, silent
+from detour.base.tcp_place import PATIENCE_S
+from detour.engine import warm
+from detour.engine.bmv2api.server import ThriftServer
+from detour.engine.clock import RealTime, Virtual
+from detour.engine.endpoint import GrpcEndpoint
+from detour.engine.network import Network
+from detour.engine.p4runtime.server import P4RuntimeServer
+from detour.fabric.footings.virtual.pace import PacedClock, TimePace
+from detour.fabric.labs.boot import BootedLab, LinkDefaults, fill, lay_cables, run_commands
+from detour.fabric.labs.contents import SwitchContent
+from detour.fabric.labs.doing import Ports, SourcePorts, begin, listen
+from detour.fabric.labs.hosts import attach_hosts
+from detour.fabric.labs.model import Lab, LabSwitch
+from detour.fabric.labs.results import rows_of
+from detour.fabric.labs.virtual import DEFAULTS as VIRTUAL_DEFAULTS
+from detour.fabric.labs.workloads import activities_of
+from detour.hosts.ip.hosts import IpStack
+
+_LOOPBACK = "127.0.0.1"
+_LOOK_S = 0.02
+
+
+@dataclass(frozen=True)
+class LabSwitchStatus:
+    """`p4runtime`, `thrift`: where it is served; None: nowhere."""
+
+    name: str
+    device_id: int
+    program: str
+    p4runtime: str | None
+    thrift: str | None
+
+
+@dataclass(frozen=True)
+class LabHostStatus:
+    """`switch`: what it is attached to, like `s1-p1`."""
+
+    name: str
+    ip: str
+    mac: str
+    switch: str
+
+
+@dataclass(frozen=True)
+class LabStatus:
+    """What is up."""
+
+    lab: str
+    format: str
+    switches: list[LabSwitchStatus]
+    hosts: list[LabHostStatus]
+
+
+class RunningLab:
+    """See the module. `start`, then `close`."""
+
+    def __init__(
+        self,
+        lab: Lab,
+        contents: Sequence[SwitchContent],
+        defaults: LinkDefaults | None = None,
+        pace: TimePace | None = None,
+    ) -> None:
+        """`defaults`: of links of which the lab says nothing; `pace`: of virtual time (None: the wall clock's)."""
+        self.lab, self._contents, self._pace = lab, contents, pace
+        self._defaults = defaults or (LinkDefaults() if pace is None else VIRTUAL_DEFAULTS)
+        self._clock: PacedClock | None = None
+        self._ports: Ports | None = None
+        self._source_ports = SourcePorts()
+        self._doing = threading.Lock()
+        self._endpoints: dict[str, GrpcEndpoint] = {}
+        self._thrift: dict[str, ThriftServer] = {}
+        self._servers: dict[str, P4RuntimeServer] = {}
+        self._network: Network | None = None
+        self.booted: BootedLab | None = None
+        self.stack: IpStack | None = None
+
+    def start(self, progress: Progress = silent, pcap: Path | None = None) -> None:
+        """Takes all addresses, boots, serves; all of it or nothing.
+
+        Raises:
+            DetourError: an address cannot be had, or a switch refuses something.
+        """
+        try:
+            self._listen(progress)
+            warm.ensure(progress)
+            progress(f"starting {len(self.lab.switches)} switches")
+            self._boot(pcap)
+            self._serve()
+        except BaseException:
+            self.close()
+            raise
+
+    def _listen(self, progress: Progress) -> None:
+        """Before anything that takes long: an address that cannot be had is told at once."""
+        for switch in self.lab.switches:
+            if switch.grpc_port is not None:
+                endpoint = self._endpoints[switch.name] = GrpcEndpoint(f"{_LOOPBACK}:{switch.grpc_port}")
+                endpoint.bind(PATIENCE_S, progress)
+            if switch.thrift_port is not None:
+                server = self._thrift[switch.name] = ThriftServer(TcpAddress(_LOOPBACK, switch.thrift_port))
+                server.bind(PATIENCE_S, progress)
+
+    def _boot(self, pcap: Path | None) -> None:
+        network = self._network = Network(RealTime() if self._pace is None else Virtual(), RealTime.tick_ps)
+
+        def served(switch: LabSwitch) -> P4RuntimeServer | None:
+            if switch.name not in self._endpoints:
+                return None
+            server = P4RuntimeServer(network, self._endpoints[switch.name], promote_backup=True)  # as BMv2 does
+            self._servers[switch.name] = server
+            return server
+
+        booted = self.booted = fill(network, self.lab, self._contents, served)
+        lay_cables(booted, self._defaults)
+        self.stack = attach_hosts(booted, self._defaults)
+        run_commands(booted)
+        if pcap is not None:
+            network.capture(pcap)
+
+    def _serve(self) -> None:
+        network = self._network
+        assert network is not None
+        assert self.booted is not None
+        network.start()
+        if self._pace is not None:
+            self._clock = PacedClock(lambda: network.now_ps, network.run, self._pace)
+            self._clock.start()
+        begun = time.time_ns() // 1000 - network.now_ps // 1_000_000
+        for server in self._servers.values():
+            server.start()
+        for name, thrift in self._thrift.items():
+            api = self.booted.switches[name].api
+            api.device.epoch_us = begun
+            thrift.serve({"": api})
+
+    def do(self, workload: str, seconds: float, cancelled: threading.Event) -> dict[str, Any]:
+        """Lets hosts do what a workload says, until it is over, or for so many seconds of the wall clock; what came of
+        it, a list of rows for each kind.
+
+        Raises:
+            DetourError: the workload means nothing.
+        """
+        activities = activities_of(self.lab, workload)
+        if self.stack is None or self._network is None:
+            raise DetourError("this lab has no hosts")
+        with self._doing:
+            numbered = [self._source_ports.given(each) for each in activities]
+            ports = self._ports = listen(self.lab, self.stack, numbered, self._ports)
+            now = self._network.now_ps
+            doings = [begin(self.stack, each, ports, now) for each in numbered]
+        end = time.monotonic() + seconds
+        while not all(each.over() for each in doings) and time.monotonic() < end and not cancelled.wait(_LOOK_S):
+            pass
+        return rows_of(doings)
+
+    def check(self) -> None:
+        """Raises DetourError if nothing is forwarded any more."""
+        if self._network is not None:
+            self._network.check()
+        if self._clock is not None:
+            self._clock.check()
+
+    @property
+    def status(self) -> LabStatus:
+        """What is up."""
+        switches = [
+            LabSwitchStatus(
+                content.switch.name,
+                content.switch.device_id,
+                content.name,
+                f"{_LOOPBACK}:{content.switch.grpc_port}" if content.switch.name in self._endpoints else None,
+                f"{_LOOPBACK}:{content.switch.thrift_port}" if content.switch.name in self._thrift else None,
+            )
+            for content in self._contents
+        ]
+        hosts = []
+        for host in self.lab.hosts:
+            end = self.lab.attachment(host.name)[1]
+            hosts.append(LabHostStatus(host.name, str(host.address), host.mac, f"{end.node}-p{end.port}"))
+        return LabStatus(str(self.lab.folder), self.lab.format, switches, hosts)
+
+    def close(self) -> None:
+        """Ends it and gives everything back. May be called twice."""
+        if self._clock is not None:
+            self._clock.stop()
+        for thrift in self._thrift.values():
+            thrift.stop()
+        for server in self._servers.values():
+            server.stop()
+        for endpoint in self._endpoints.values():
+            endpoint.stop()
+        if self._network is not None:
+            self._network.stop()
+        self._thrift, self._servers, self._endpoints, self._network = {}, {}, {}, None

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process in which a `network.py` runs: `python -m detour.fabric.labs.script_runner SCRIPT ANSWER`."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from detour.base.errors import DetourError
+from detour.fabric.labs.network_api import NetworkAPI, NetworkStarted
+from detour.fabric.labs.scripts import document_of
+
+
+def _install() -> None:
+    """Puts the API where scripts import it from, whether p4-utils is installed or not."""
+    for name in ("p4utils", "p4utils.mininetlib", "p4utils.mininetlib.network_API"):
+        module = ModuleType(name)
+        module.__path__ = []
+        sys.modules[name] = module
+    sys.modules["p4utils.mininetlib.network_API"].NetworkAPI = NetworkAPI  # pyright: ignore[reportAttributeAccessIssue]
+    sys.modules["p4utils"].mininetlib = sys.modules["p4utils.mininetlib"]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _line(script: str, error: BaseException) -> int:
+    """Of the script, in which it ended."""
+    frames = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == script]
+    return (frames[-1] or 1) if frames else 1
+
+
+def main(script: str, answer: str) -> int:
+    """Exit code 0: the answer is written. Otherwise the last line on standard error says why not."""
+    _install()
+    NetworkAPI.script = script
+    sys.argv = [script]
+    sys.path.insert(0, str(Path(script).parent))
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except NetworkStarted as started:
+        Path(answer).write_text(json.dumps(document_of(started.args[0])))
+        return 0
+    except SyntaxError as error:
+        print(f"{error.filename}, line {error.lineno}: {error.msg}", file=sys.stderr)
+    except DetourError as error:
+        print(f"{script}, line {_line(script, error)}: {error}", file=sys.stderr)
+    except (Exception, SystemExit) as error:
+        text = " ".join(str(error).split())
+        print(f"{script}, line {_line(script, error)}: {type(error).__name__}: {text}", file=sys.stderr)
+    else:
+        print(f"{script}: ends without startNetwork()", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The format of p4lang's tutorials: `topology.json` beside P4 and `sN-runtime.json`.
+
+As their `run_exercise.py` does it: switches in natural order get device ids from 0, P4Runtime ports from 50051 and
+Thrift ports from 9090; a link is `[node, node, latency, bandwidth in Mb/s]`, ends of switches are `s1-p2`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from pathlib import Path
+from typing import Any
+
+from detour.base.errors import DetourError
+from detour.base.located_json import JsonFile, JsonObject, read_json_object
+from detour.fabric.labs.folder import LabFolder
+from detour.fabric.labs.host_commands import configured
+from detour.fabric.labs.model import Lab, LabEnd, LabHost, LabLink, LabProgram, LabSwitch, mac_of, natural
+from detour.fabric.labs.quantities import mbps_bps, tc_time_ps
+
+FIRST_GRPC_PORT, FIRST_THRIFT_PORT = 50051, 9090
+_SWITCH_KEYS = ("runtime_json", "cli_input", "program", "cpu_port", "priority_queues")
+_HOST_KEYS = ("ip", "mac", "commands")
+_SWITCH_END = re.compile(r"(?P<switch>[^-]+)-[a-zA-Z](?P<port>\d+)")
+
+
+def topology_file(folder: LabFolder) -> Path | None:
+    """The topology that a folder of this format has; None if it is of another one.
+
+    Raises:
+        DetourError: there are several, and none is named.
+    """
+    if folder.file is not None:
+        return folder.file if _is_topology(folder.file) else None
+    direct = folder.path / "topology.json"
+    if direct.is_file():
+        return direct if _is_topology(direct) else None
+    named = _named_by_makefile(folder.path)
+    if named is not None and named.is_file():
+        return named
+    found = [path for path in sorted(folder.path.glob("*/topology.json")) if _is_topology(path)]
+    if len(found) > 1:
+        listed = ", ".join(str(path.relative_to(folder.path)) for path in found)
+        raise DetourError(f"{folder.path} has several topologies; name one of {listed}")
+    return found[0] if found else None
+
+
+def _is_topology(path: Path) -> bool:
+    """Whether a file is not the one that p4-utils writes under the same name."""
+    return path.suffix == ".json" and {"hosts", "switches", "links"} <= read_json_object(path).keys()
+
+
+def _named_by_makefile(folder: Path) -> Path | None:
+    """`TOPO = pod-topo/topology.json`."""
+    makefile = folder / "Makefile"
+    text = makefile.read_text(errors="replace") if makefile.is_file() else ""
+    found = re.search(r"^TOPO\s*[:?]?=\s*(\S+)", text, re.MULTILINE)
+    return folder / found[1] if found else None
+
+
+def default_program(folder: LabFolder) -> str | None:
+    """The stem of the program of switches that name none: `DEFAULT_PROG` of the Makefile."""
+    makefile = folder.path / "Makefile"
+    text = makefile.read_text(errors="replace") if makefile.is_file() else ""
+    found = re.search(r"^DEFAULT_PROG\s*[:?]?=\s*(\S+)\.p4", text, re.MULTILINE)
+    return found[1] if found else None
+
+
+def read(folder: LabFolder, topology: Path) -> Lab:
+    """The lab.
+
+    Raises:
+        DetourError: what is wrong in which line.
+    """
+    file = JsonFile(topology)
+    file.only(file.root, ("hosts", "switches", "links"), "a topology")
+    sections = {
+        "switches": file.require(file.root, "switches", JsonObject, 'switches by name, {"s1": {}}'),
+        "hosts": file.require(file.root, "hosts", JsonObject, 'hosts by name, {"h1": {"ip": ..., "mac": ...}}'),
+    }
+    for section in sections.values():
+        for name, said in section.items():
+            file.typed(section, name, said, JsonObject, "an object in braces")
+    listed = sorted(sections["switches"].items(), key=lambda item: natural(item[0]))
+    switches = [_switch(file, folder, number, name, said) for number, (name, said) in enumerate(listed)]
+    hosts = [_host(file, name, said) for name, said in sections["hosts"].items()]
+    known = {each.name for each in hosts}
+    links = [_link(file, known, said) for said in file.require(file.root, "links", list, "a list of links")]
+    return Lab(folder.path, "tutorials", tuple(switches), tuple(hosts), tuple(links))
+
+
+def _switch(file: JsonFile, folder: LabFolder, number: int, name: str, said: JsonObject) -> LabSwitch:
+    file.only(said, _SWITCH_KEYS, f"switch {name}")
+    where = f"{file.path}, line {said.line}"
+    text = {key: file.optional(said, key, str, "a file's name") for key in _SWITCH_KEYS[:3]}
+    runtime = folder.require(text["runtime_json"], where, "the file of entries") if text["runtime_json"] else None
+    commands = folder.require(text["cli_input"], where, "the file of commands") if text["cli_input"] else None
+    program = None
+    if runtime is not None:
+        program = _program_of_runtime(folder, runtime)
+    elif text["program"] or (stem := default_program(folder)):
+        program = named_by_build(folder, text["program"] or f"build/{stem}.json", None, where)
+    return LabSwitch(
+        name,
+        number,
+        program,
+        runtime,
+        commands,
+        FIRST_GRPC_PORT + number,
+        FIRST_THRIFT_PORT + number,
+        _number(file, said, "cpu_port"),
+        _number(file, said, "priority_queues") or 1,
+        where,
+    )
+
+
+def _number(file: JsonFile, said: JsonObject, key: str) -> int | None:
+    """A number, which labs write as text as well."""
+    value = file.optional(said, key, (int, str), "a whole number")
+    if isinstance(value, str):
+        if not value.isdigit():
+            raise file.error(said, f"{key} is {value!r}; wanted is a whole number")
+        value = int(value)
+    return value
+
+
+def _program_of_runtime(folder: LabFolder, runtime: Path) -> LabProgram:
+    """What a file of entries was written for."""
+    file = JsonFile(runtime)
+    json = file.require(file.root, "bmv2_json", str, "the program's BMv2 JSON, like build/basic.json")
+    p4info = file.require(file.root, "p4info", str, "the program's P4Info, like build/basic.p4.p4info.txtpb")
+    return named_by_build(folder, json, p4info, str(runtime))
+
+
+def named_by_build(folder: LabFolder, json: str, p4info: str | None, where: str) -> LabProgram:
+    """The program behind `build/NAME.json`: `NAME.p4`, or else what lies there."""
+    stem = Path(json).stem
+    info = folder.find(p4info) if p4info else None
+    return LabProgram(folder.find(f"{stem}.p4"), folder.find(json), info, where)
+
+
+def _host(file: JsonFile, name: str, said: JsonObject) -> LabHost:
+    file.only(said, _HOST_KEYS, f"host {name}")
+    where = f"{file.path}, line {said.line}"
+    ip = file.require(said, "ip", str, "an address with its prefix, like 10.0.1.1/24")
+    try:
+        address = ipaddress.ip_interface(ip)
+    except ValueError:
+        raise file.error(said, f"ip of {name} is {ip!r}; wanted is an address, like 10.0.1.1/24") from None
+    mac = mac_of(file.require(said, "mac", str, "a MAC address"), where)
+    commands = file.optional(said, "commands", list, "a list of commands") or []
+    for command in commands:
+        file.typed(said, "a command", command, str, "a text")
+    return configured(LabHost(name, address, mac, commands=tuple(commands), where=where))
+
+
+def _link(file: JsonFile, hosts: set[str], said: Any) -> LabLink:
+    if not isinstance(said, list) or not 2 <= len(said) <= 4:
+        raise file.error(said, "a link is [node, node], [node, node, latency] or [node, node, latency, Mb/s]")
+    where = f"{file.path}, line {getattr(said, 'line', 1)}"
+    a, b = (_end(file, hosts, said, text) for text in said[:2])
+    delay = rate = None
+    if len(said) > 2:
+        latency = file.typed(said, "latency", said[2], (str, int, float), "milliseconds, or a text like 10ms")
+        delay = tc_time_ps(latency if isinstance(latency, str) else f"{latency}ms", where)
+    if len(said) > 3 and said[3] is not None:
+        rate = mbps_bps(file.typed(said, "bandwidth", said[3], (int, float), "a number of Mb/s"), where)
+    return LabLink(a, b, rate, delay, where=where)
+
+
+def _end(file: JsonFile, hosts: set[str], said: Any, text: Any) -> LabEnd:
+    file.typed(said, "a node", text, str, "a host like h1, or a switch and its port like s1-p2")
+    if text in hosts:
+        return LabEnd(text)
+    found = _SWITCH_END.fullmatch(text)
+    if found is None:
+        raise file.error(said, f"{text!r} is no host, nor a switch with its port like s1-p2")
+    return LabEnd(found["switch"], int(found["port"]))

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workloads of labs in words: what they mean, and what means nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import ip_address
+
+import pytest
+from written_labs import tutorial
+
+from detour.base.errors import DetourError
+from detour.fabric.labs.model import Lab
+from detour.fabric.labs.workloads import EchoTrain, TcpFlow, UdpStream, activities_of
+
+ReadLab = Callable[..., Lab]
+MS = 10**9
+
+
+@pytest.fixture
+def two(lab: ReadLab) -> Lab:
+    return lab(topology__json=tutorial())
+
+
+def test_ping_is_between_all(two: Lab) -> None:
+    found = activities_of(two, "ping")
+    assert [(each.src, str(each.dst)) for each in found] == [("h1", "10.0.2.2"), ("h2", "10.0.1.1")]
+    (one,) = activities_of(two, "ping:src=h1,dst=h2,count=7,interval=2ms,size=100,start=1ms")
+    assert one == EchoTrain("h1", ip_address("10.0.2.2"), 7, 2 * MS, 100, MS)
+
+
+def test_streams_share_a_rate(two: Lab) -> None:
+    found = activities_of(two, "udp:src=h1,dst=h2,rate=10M,flows=2,ecn=1,tos=0xb8,time=5ms,size=500,model=poisson")
+    assert all(isinstance(each, UdpStream) for each in found)
+    assert [(each.rate_bps, each.sport) for each in found if isinstance(each, UdpStream)] == [
+        (5_000_000, 0),
+        (5_000_000, 0),
+    ]
+    by_name = activities_of(two, "udp:src=h1,dst=h2,rate=1M,flows=2,sport=7000")
+    assert [each.sport for each in by_name if isinstance(each, UdpStream)] == [7_000, 7_001]
+    first = found[0]
+    assert isinstance(first, UdpStream)
+    assert (first.tos, first.time_ps, first.size, first.model) == (0xB9, 5 * MS, 500, "poisson")
+
+
+def test_connections_carry_bytes_or_last_a_time(two: Lab) -> None:
+    (by_bytes,) = activities_of(two, "tcp:src=h1,dst=h2,bytes=5M,cc=dctcp,dport=80")
+    assert by_bytes == TcpFlow("h1", ip_address("10.0.2.2"), 0, 80, 5 * 10**6, None, 0, "dctcp")
+    (by_time,) = activities_of(two, "iperf:src=h1,dst=h2,time=10ms")
+    assert isinstance(by_time, TcpFlow)
+    assert (by_time.bytes, by_time.time_ps) == (None, 10 * MS)
+
+
+def test_several_at_once_and_addresses_of_nobody(two: Lab) -> None:
+    found = activities_of(two, "ping:src=h1,dst=10.0.100.1; udp:src=h2,dst=10.0.100.1,rate=1M,dport=80")
+    assert [type(each) for each in found] == [EchoTrain, UdpStream]
+    assert {str(each.dst) for each in found} == {"10.0.100.1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("flood", "there is no workload 'flood' for labs; there is ping, udp, tcp, iperf"),
+        ("udp:src=h1,dst=h2", "rate missing"),
+        ("udp:src=h1,dst=h9,rate=1M", "there is no host 'h9'; the lab has h1, h2"),
+        ("udp:src=h1,dst=h2,rate=fast", "rate: 'fast' is not a rate"),
+        ("udp:src=h1,dst=h2,rate=1M,size=2000", "size: '2000' is not a whole number from 1 to 1472"),
+        ("udp:src=h1,dst=h2,rate=1M,model=wild", "model: there is no 'wild'; there is constant, poisson, onoff"),
+        ("udp:src=h1,dst=h2,rate=1M,ecn=3", "ecn: '3': 0"),
+        ("udp:src=h1,dst=h2,rate=1M,tos=256", "tos: '256' is not a number from 0 to 255"),
+        ("udp:src=h1,dst=h2,rate=1M,time=0", "time: '0' is no time above 0"),
+        ("udp:src=h1,dst=h2,rate=1M,sport=65535,flows=2", "port 65536 is beyond 65535"),
+        ("tcp:src=h1,dst=h2,bytes=1k,time=1s", "bytes and time do not go together"),
+        ("ping:colour=red", "there is no parameter colour"),
+        ("ping:src=h1,dst=h1", "nobody does anything"),
+    ],
+)
+def test_what_means_nothing(two: Lab, text: str, said: str) -> None:
+    with pytest.raises(DetourError, match=said):
+        activities_of(two, text)

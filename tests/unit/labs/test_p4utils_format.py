@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""p4-utils: the same network from `p4app.json` and from a script; its numbering and strategies of addresses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detour.base.errors import DetourError
+from detour.fabric.labs.model import Lab, LabEnd
+
+ReadLab = Callable[..., Lab]
+
+NODES = """
+from p4utils.mininetlib.network_API import NetworkAPI
+net = NetworkAPI()
+net.setLogLevel('info')
+net.addP4Switch('s1')
+net.addP4RuntimeSwitch('s2')
+for name in ('h1', 'h2', 'h11'):
+    net.addHost(name)
+net.addLink('h1', 's1')
+net.addLink('s1', 's2')
+net.addLink('h2', 's2')
+net.addLink('s2', 'h11')
+"""
+
+
+def app(**changes: Any) -> dict[str, Any]:
+    topology = {
+        "assignment_strategy": "mixed",
+        "links": [["h1", "s1"], ["s1", "s2"], ["h2", "s2"], ["s2", "h11"]],
+        "hosts": {"h1": {}, "h2": {}, "h11": {}},
+        "switches": {"s1": {}, "s2": {"switch_node": {"object_name": "P4RuntimeSwitch"}}},
+    }
+    return {"cli": True, "topology": topology | changes}
+
+
+def said(lab: Lab) -> Any:
+    """All that counts of a lab."""
+    hosts = [(h.name, str(h.address), h.mac, h.gateway, dict(h.neighbours)) for h in lab.hosts]
+    switches = [(s.name, s.device_id, s.grpc_port, s.thrift_port, s.cpu_port) for s in lab.switches]
+    return hosts, switches, [(k.a, k.b, k.rate_bps, k.delay_ps, k.queue_packets, k.loss) for k in lab.links]
+
+
+def test_both_formats_say_the_same(lab: ReadLab, tmp_path: Path) -> None:
+    of_app = lab(p4app__json=app())
+    of_script = lab(network__py=NODES + "net.mixed()\nnet.startNetwork()\nraise SystemExit('not reached')\n")
+    assert (of_app.format, of_script.format) == ("p4app", "network.py")
+    assert said(of_app) == said(of_script)
+    assert json.loads(of_app.topology or "") == json.loads(of_script.topology or "")
+
+
+def test_numbers_are_those_of_p4utils(lab: ReadLab) -> None:
+    found = lab(p4app__json=app())
+    assert [(s.name, s.device_id, s.grpc_port, s.thrift_port) for s in found.switches] == [
+        ("s1", 1, None, 9090),
+        ("s2", 2, 9559, 9091),
+    ]
+    # Ports over the links in natural order: h1-s1, h2-s2, s1-s2, s2-h11.
+    assert found.attachment("h2")[1] == LabEnd("s2", 1)
+    assert found.attachment("h11")[1] == LabEnd("s2", 3)
+    assert next((k.a, k.b) for k in found.links if k.a.node == "s1") == (LabEnd("s1", 2), LabEnd("s2", 2))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "addresses", "gateway"),
+    [
+        ("l2", ["10.0.0.1/16", "10.0.0.2/16", "10.0.0.11/16"], None),
+        ("mixed", ["10.0.1.1/24", "10.0.2.2/24", "10.0.2.11/24"], "10.0.2.254"),
+        ("l3", ["10.1.1.2/24", "10.2.2.2/24", "10.2.11.2/24"], "10.2.2.1"),
+    ],
+)
+def test_strategies(lab: ReadLab, strategy: str, addresses: list[str], gateway: str | None) -> None:
+    found = lab(p4app__json=app(assignment_strategy=strategy))
+    assert [str(host.address) for host in found.hosts] == addresses
+    h2 = found.host("h2")
+    octets = [int(part) for part in str(h2.address.ip).split(".")]
+    assert h2.mac == "00:00:" + ":".join(f"{octet:02x}" for octet in octets)
+    assert h2.gateway == (None if gateway is None else ip_address(gateway))
+    if gateway is not None:
+        assert dict(h2.neighbours)[ip_address(gateway)] == "00:01:" + h2.mac[6:]
+    near = {"l2": {"h1", "h11"}, "mixed": {"h11"}, "l3": set()}[strategy]
+    assert {h.name for h in found.hosts if h.address.ip in dict(h2.neighbours)} == near
+
+
+def test_arp_if_it_is_wanted(lab: ReadLab) -> None:
+    found = lab(p4app__json=app(assignment_strategy="l2", default={"auto_arp_tables": False}))
+    assert all(not host.neighbours for host in found.hosts)
+
+
+def test_links_say_what_they_are_like(lab: ReadLab) -> None:
+    default = {"bw": 10, "delay": "2ms", "loss": 5, "max_queue_size": 7}
+    found = lab(p4app__json=app(default=default, links=[["h1", "s1", {"bw": 0.5}], ["h2", "s2"], ["h11", "s2"]]))
+    first, second = found.links[0], next(k for k in found.links if k.a.node == "h2")
+    assert (first.rate_bps, second.rate_bps, second.delay_ps) == (500_000, 10**7, 2 * 10**9)
+    assert (second.queue_packets, second.loss) == (7, 0.05)
+
+
+def test_a_cpu_port_is_a_port_like_others(lab: ReadLab) -> None:
+    script = NODES + "net.enableCpuPortAll()\nnet.mixed()\nnet.startNetwork()\n"
+    found = lab(network__py=script)
+    assert [s.cpu_port for s in found.switches] == [3, 4]
+    nodes = {node["id"]: node for node in json.loads(found.topology or "")["nodes"]}
+    assert nodes["s1"]["cpu_port_num"] == 3
+    assert all("sw-cpu" not in (k.a.node, k.b.node) for k in found.links)
+
+
+def test_options_of_scripts(lab: ReadLab, tmp_path: Path) -> None:
+    (tmp_path / "s1-commands.txt").write_text("")
+    (tmp_path / "a.p4").write_text("")
+    script = (
+        NODES
+        + """
+net.setP4SourceAll('a.p4')
+net.setP4CliInput('s1', 's1-commands.txt')
+net.setPriorityQueueNum('s1', 8)
+net.setThriftPort('s1', 9999)
+net.setP4SwitchId('s2', 7)
+net.setIntfPort('s1', 'h1', 9)
+net.setBw('s1', 's2', 3)
+net.setDelay('s2', 's1', 4)
+net.setLoss('s1', 's2', 0.25)
+net.setMaxQueueSize('s1', 's2', 11)
+net.setIntfIp('h1', 's1', '10.9.9.9/24')
+net.setIntfMac('h1', 's1', '00:00:00:00:09:09')
+net.setDefaultRoute('h1', '10.9.9.1')
+net.execScript('python controller.py', reboot=True)
+assert net.hosts() == ['h1', 'h2', 'h11'] and net.isHost('h2') and not net.isSwitch('h2')
+net.startNetwork()
+"""
+    )
+    found = lab(network__py=script)
+    s1, h1 = found.switch("s1"), found.host("h1")
+    assert (s1.priorities, s1.thrift_port, s1.commands) == (8, 9999, tmp_path / "s1-commands.txt")
+    assert s1.program is not None
+    assert s1.program.source == tmp_path / "a.p4"
+    assert found.switch("s2").device_id == 7
+    assert (str(h1.address), h1.mac, str(h1.gateway)) == ("10.9.9.9/24", "00:00:00:00:09:09", "10.9.9.1")
+    assert found.attachment("h1")[1].port == 9
+    between = next(k for k in found.links if (k.a.node, k.b.node) == ("s1", "s2"))
+    assert (between.rate_bps, between.delay_ps, between.loss, between.queue_packets) == (3_000_000, 4 * 10**9, 0.25, 11)
+    assert found.scripts == ("python controller.py",)
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        ("net.addLink('h1', 's9')", "line 13: there is no node 's9'; there is h1, h2, h11, s1, s2 so far"),
+        ("net.addLink('h1', 's1', colour='red')", "line 13: addLink has no option 'colour'; allowed: weight, port1"),
+        ("net.addRouter('r1')", "line 13: NetworkAPI.addRouter: detour has no FRR routers"),
+        ("net.fly()", "line 13: AttributeError: NetworkAPI.fly: there is no such method"),
+        ("net.setP4Source('h1', 'a.p4')", "line 13: there is no switch 'h1'; there is s1, s2 so far"),
+        ("1 / 0", "line 13: ZeroDivisionError"),
+        ("def :", "line 13: "),
+        ("import sys; sys.exit(3)", "line 13: SystemExit: 3"),
+        ("", "ends without startNetwork"),
+    ],
+)
+def test_what_a_script_does_wrong(lab: ReadLab, script: str, text: str) -> None:
+    with pytest.raises(DetourError, match=f"network.py.*{text}"):
+        lab(network__py=NODES + script + "\n")
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"assignment_strategy": "l4"}, "there is no assignment strategy 'l4'; allowed: l2, mixed, l3"),
+        ({"links": [["h1", "s1"], ["h1", "s1"], ["h2", "s2"], ["h11", "s2"]]}, "allows one link between two nodes"),
+        ({"links": [["h1", "s1"], ["h2", "s3"]]}, r"line \d+: there is no node 's3'"),
+        ({"links": [["h1", "s1"], ["h2", "s2"]]}, "host h11 has 0 links"),
+        ({"links": [["h1", "s1", {"speed": 1}]]}, "a link has no 'speed'; allowed: weight"),
+        ({"switches": {"s1": {"cli_input": "none.txt"}}, "links": []}, r"line \d+: .*'none.txt' is not there"),
+        ({"switches": {"s1": {"p4_src": "none.p4"}, "s2": {}}}, "the program 'none.p4' is not there"),
+        ({"default": {"bw": "fast"}}, "bw of a link is 'fast'; wanted is a number"),
+    ],
+)
+def test_what_an_app_says_wrong(lab: ReadLab, changes: dict[str, Any], text: str) -> None:
+    base = app()["topology"] | changes
+    if changes.get("switches", {}).keys() == {"s1"}:
+        base |= {"hosts": {}}
+        base.pop("assignment_strategy")
+    with pytest.raises(DetourError, match=text):
+        lab(p4app__json={"topology": base})
+
+
+def test_several_labs_in_a_folder_must_be_told_apart(lab: ReadLab) -> None:
+    text = NODES + "net.l2()\nnet.startNetwork()\n"
+    with pytest.raises(DetourError, match=r"has several labs; name one of network_a.py, network_b.py"):
+        lab(network_a__py=text, network_b__py=text)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Labs in virtual time, by numbers that can be worked out: times, rates, queues, losses, and that runs repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from forwarding_lab import write_app, write_tutorial
+
+from detour.base.errors import DetourError
+from detour.fabric.labs import programs
+from detour.fabric.labs.boot import LinkDefaults
+from detour.fabric.labs.contents import contents_of
+from detour.fabric.labs.folder import LabFolder
+from detour.fabric.labs.programs import programs_of
+from detour.fabric.labs.reading import read_lab
+from detour.fabric.labs.results import document_of
+from detour.fabric.labs.virtual import DEFAULTS, VirtualLab
+from detour.fabric.labs.workloads import activities_of
+
+MS = 10**9
+
+
+@pytest.fixture(autouse=True)
+def without_p4c(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program is compiled already; its source here is none."""
+    monkeypatch.setattr(programs.shutil, "which", lambda name: None)
+
+
+@contextmanager
+def booted(folder: Path, defaults: LinkDefaults = DEFAULTS) -> Iterator[VirtualLab]:
+    lab = read_lab(LabFolder.given(str(folder)))
+    with VirtualLab(lab, contents_of(lab, programs_of(lab)), defaults) as virtual:
+        yield virtual
+
+
+def run(virtual: VirtualLab, workload: str, duration_ps: int | None = None) -> dict[str, Any]:
+    doings = virtual.do(activities_of(virtual.lab, workload))
+    return document_of(virtual.booted, doings, virtual.run_until_over(doings, duration_ps))
+
+
+def port(document: dict[str, Any], switch: str, number: int) -> dict[str, Any]:
+    return next(p for p in document["ports"] if (p["switch"], p["port"]) == (switch, number))
+
+
+@pytest.fixture
+def tutorial_lab(tmp_path: Path) -> Path:
+    return write_tutorial(tmp_path / "tutorial")
+
+
+def test_a_ping_takes_what_links_take(tutorial_lab: Path) -> None:
+    with booted(tutorial_lab) as virtual:
+        document = run(virtual, "ping:src=h1,dst=h2,count=2")
+    # 98 bytes at 100, 10 and 100 Mb/s, and 10, 100 and 10 us: there and back.
+    expected = 2 * (2 * 98 * 8 / 100 + 98 * 8 / 10 + 120)
+    (ping,) = document["pings"]
+    assert (ping["sent"], ping["received"]) == (2, 2)
+    assert ping["rtt_min_us"] == ping["rtt_max_us"] == pytest.approx(expected, abs=0.001)
+    assert (document["flows"], document["completed"], document["bytes"]) == (2, 2, 112)
+    assert document["fct_us"]["p50"] == pytest.approx(expected, abs=0.001)
+
+
+def test_links_that_say_nothing_are_as_asked(tmp_path: Path) -> None:
+    folder = write_app(tmp_path / "app", (19_090, 19_091), (19_190, 19_191))
+    with booted(folder, LinkDefaults(rate_bps=10**8, delay_ps=10**7)) as virtual:
+        document = run(virtual, "ping:src=h1,dst=h2,count=1")
+    # The middle says 10 Mb/s and no delay.
+    expected = 2 * (2 * 98 * 8 / 100 + 98 * 8 / 10 + 30)
+    assert document["pings"][0]["rtt_min_us"] == pytest.approx(expected, abs=0.001)
+
+
+def test_a_bottleneck_carries_its_rate_and_drops_the_rest(tutorial_lab: Path) -> None:
+    with booted(tutorial_lab) as virtual:
+        document = run(virtual, "udp:src=h1,dst=h2,rate=20M,time=100ms")
+    (stream,), middle = document["udp"], port(document, "s1", 2)
+    assert middle["queue_peak_packets"] == 64
+    assert stream["sent"] == 250
+    assert stream["lost"] == middle["queue_drops"] == document["drops"] > 50
+    assert stream["received"] == middle["tx_packets"]
+    assert stream["mbps"] == pytest.approx(10 * 1000 / 1042, rel=0.02)
+    assert document["completed"] == 0
+
+
+def test_a_connection_delivers_every_byte(tutorial_lab: Path) -> None:
+    with booted(tutorial_lab) as virtual:
+        document = run(virtual, "tcp:src=h1,dst=h2,bytes=20k")
+    (flow,) = document["tcp"]
+    assert (flow["to"], flow["acked_bytes"], document["completed"]) == ({"h2": 20_000}, 20_000, 1)
+    assert document["delivered_bytes"] == 20_000
+
+
+def test_loss_loses(tutorial_lab: Path) -> None:
+    with booted(tutorial_lab, LinkDefaults(loss=0.2)) as virtual:
+        document = run(virtual, "udp:src=h1,dst=h2,rate=4M,time=100ms")
+    assert 0 < document["udp"][0]["lost"] < 50
+    assert document["drops"] == document["udp"][0]["lost"]
+
+
+def test_tables_can_be_changed_in_between(tutorial_lab: Path) -> None:
+    with booted(tutorial_lab) as virtual:
+        assert run(virtual, "ping:src=h1,dst=h2,count=1")["completed"] == 1
+        api = virtual.booted.switches["s2"].api
+        api.standard.bm_mt_set_default_action(0, "TheIngress.t", "TheIngress.drop", [])
+        api.standard.bm_mt_clear_entries(0, "TheIngress.t", False)
+        assert run(virtual, "ping:src=h1,dst=h2,count=1")["completed"] == 0
+
+
+def test_the_same_run_twice(tutorial_lab: Path) -> None:
+    documents = []
+    for _ in range(2):
+        with booted(tutorial_lab) as virtual:
+            documents.append(run(virtual, "udp:src=h1,dst=h2,rate=9M,model=poisson,time=20ms;ping:count=1"))
+    assert documents[0] == documents[1]
+
+
+def test_nothing_is_made_of_a_lab_with_a_wrong_entry(tutorial_lab: Path) -> None:
+    file = tutorial_lab / "s2-runtime.json"
+    file.write_text(file.read_text().replace("TheIngress.to", "TheIngress.fro"))
+    lab = read_lab(LabFolder.given(str(tutorial_lab)))
+    with pytest.raises(DetourError, match=r"s2-runtime.json, line \d+: there is no action 'TheIngress.fro'; there is"):
+        contents_of(lab, programs_of(lab))
+
+
+def test_entries_that_a_table_refuses_have_their_line(tutorial_lab: Path) -> None:
+    file = tutorial_lab / "s1-runtime.json"
+    file.write_text(file.read_text().replace('"hdr.h.a": 6', '"hdr.h.a": 2'))
+    with pytest.raises(DetourError, match=r"s1-runtime.json, line \d+: s1: "), booted(tutorial_lab):
+        pass
+
+
+def test_commands_have_their_line(tmp_path: Path) -> None:
+    folder = write_app(tmp_path / "app", (19_090, 19_091), (19_190, 19_191))
+    (folder / "s2-commands.txt").write_text("\ntable_add t fly 2 => 1\n")
+    lab = read_lab(LabFolder.given(str(folder)))
+    with pytest.raises(DetourError, match=r"s2-commands.txt:2: .*fly"):
+        contents_of(lab, programs_of(lab))
