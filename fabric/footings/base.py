@@ -13,18 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.fabric.footings.clock import FabricClock
 from detour.fabric.footings.details import FootingDetails
 from detour.fabric.footings.settings import FabricTerms
 from detour.hosts.state import Hosts, set_host
 from detour.hosts.verbs.verbs import Context, Device
-from detour.topo import Topology, address
+from detour.topo import Host, Topology, address
 from detour.topo.failures import Failures, dead_links
 from detour.topo.topology import Link
 
 if TYPE_CHECKING:  # gRPC takes half a second, and sweeps in virtual time need none of it
     from detour.control.p4runtime.client import SwitchTarget
+    from detour.fabric.linux.hosts import LinuxHosts
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Fabric(ABC):
     """Switches, links and hosts of a topology on some target. `start` it once, `close` it once.
 
     `hs`, `device`: all hosts' state and verbs; host i of the topology is host i there. `clock`: by which everybody
-    waits who waits for the fabric.
+    waits who waits for the fabric. `linux`: hosts that are namespaces of Linux and have no verbs.
     """
 
     target: ClassVar[str]
@@ -52,6 +54,7 @@ class Fabric(ABC):
         self.terms = terms
         self.hs = hs
         self.device: Device = Device(hs)
+        self.linux: LinuxHosts | None = None
         self._dead: frozenset[int] = frozenset()
 
     @abstractmethod
@@ -115,6 +118,21 @@ class Fabric(ABC):
     @abstractmethod
     def details(self) -> FootingDetails:
         """What else `detour status` may say."""
+
+    def linux_hosts(self) -> frozenset[int]:
+        """Hosts whose programs are Linux': nothing here sends for them."""
+        return frozenset(host.index for host in self.topology.hosts if self.linux and host.name in self.linux)
+
+    def own_host(self, name: str) -> Host:
+        """A host that has verbs, by its name.
+
+        Raises:
+            DetourError: there is none, or it is a namespace of Linux.
+        """
+        host = self.topology.host(name)
+        if host.index in self.linux_hosts():
+            raise DetourError(f"{name} is a Linux host: its own programs send, like `detour exec {name} -- ping6 ...`")
+        return host
 
     def context(self, host: int) -> Context:
         """Verbs of one host."""

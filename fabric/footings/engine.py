@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from dataclasses import replace
 from pathlib import Path
 
 from detour.base.errors import DetourError
@@ -15,9 +16,12 @@ from detour.engine.network import Network
 from detour.engine.p4runtime.target import compile_program
 from detour.fabric.footings.base import address_hosts
 from detour.fabric.footings.clock import WallClock
+from detour.fabric.footings.details import FootingDetails
 from detour.fabric.footings.network import CableTerms, NetworkFabric, lay_cables
 from detour.fabric.footings.serving import Serving
 from detour.fabric.footings.settings import ENGINE, FootingSettings
+from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest
+from detour.hosts.endpoint import MAX_FRAME
 from detour.hosts.verbs.verbs import Device
 from detour.topo import Topology
 from detour.topo.topology import Link
@@ -35,14 +39,17 @@ class EngineFabric(NetworkFabric):
         grpc_address: str | None = None,
         tls: Tls | None = None,
         scratch: Path | None = None,
+        linux: LinuxRequest | None = None,
     ) -> None:
         """`grpc_address`: where P4Runtime is served besides, with `tls` if given. `scratch`: folder for the socket,
-        made and removed with the fabric (default: a temporary one)."""
+        made and removed with the fabric (default: a temporary one). `linux`: hosts that are namespaces of Linux."""
         super().__init__(topology, settings.terms(topology), address_hosts(settings.host_arrays(topology), topology))
         self.settings = settings
         self.clock = WallClock(lambda: self.network.now_ps)
         self._serving = Serving(grpc_address, tls, scratch)
         self._network: Network | None = None
+        if linux is not None and linux.interfaces:
+            self.linux = LinuxHosts(linux)
 
     @property
     def network(self) -> Network:
@@ -61,6 +68,9 @@ class EngineFabric(NetworkFabric):
         try:
             # Before anything that takes long: an address that cannot be had is told at once.
             self.serving.listen(progress)
+            if self.linux is not None:
+                progress("making namespaces")
+                self.linux.start()
             warm.ensure(progress)
             progress("loading the P4 program")
             compile_program(self.terms.pipeline.blob.read_bytes())  # switches find it in the cache
@@ -74,7 +84,10 @@ class EngineFabric(NetworkFabric):
 
     def _build(self) -> None:
         settings = self.settings
-        network = self._network = Network(RealTime(), settings.hosts.tick_ps, settings.seed, hosts=self.hs)
+        longest = MAX_FRAME if self.linux is None else max(MAX_FRAME, self.linux.request.longest_frame)
+        network = self._network = Network(
+            RealTime(), settings.hosts.tick_ps, settings.seed, hosts=self.hs, frame_bytes=longest
+        )
         self.device = Device(self.hs, network.call, network.kick_host, lambda: network.now_ps)
         for switch in self.topology.switches:
             network.add_switch(switch.device_id, switch.name, priorities=settings.priorities)
@@ -83,7 +96,7 @@ class EngineFabric(NetworkFabric):
             delay = settings.delay_ps if link.delay_ps is None else link.delay_ps
             return round(settings.rate_bps * link.speed), delay, settings.queue_packets
 
-        lay_cables(network, self.topology, cable)
+        lay_cables(network, self.topology, cable, self.linux)
         if settings.loss:
             for link in self.topology.links:
                 if link.kind != "host":
@@ -94,6 +107,22 @@ class EngineFabric(NetworkFabric):
         if self._network is not None:
             self._network.stop()
             self._network = None
+        if self.linux is not None:
+            self.linux.close()
+
+    def details(self) -> FootingDetails:
+        if self.linux is None:
+            return super().details()
+        return replace(super().details(), linux=self.linux.details(self._oversized()))
+
+    def _oversized(self) -> dict[str, int]:
+        """Frames above the MTU that each Linux host has sent."""
+        stats = self.network.outside_stats()
+        ends = zip(stats["device_id"].tolist(), stats["port"].tolist(), strict=True)
+        counts = dict(zip(ends, stats["rx_oversized"].tolist(), strict=True))
+        links = (link for link in self.topology.links if link.kind == "host")
+        ports = {self.topology.hosts[link.b[0]].name: self.link_ends(link.index)[0] for link in links}
+        return {name: counts[port] for name, port in ports.items() if port in counts}
 
     def capture(self, folder: Path | None, only: Container[str] | None = None) -> None:
         if self._network is not None:

@@ -20,20 +20,31 @@ from detour.topo.topology import Link
 if TYPE_CHECKING:  # see `base`
     from detour.control.p4runtime.client import SwitchTarget
     from detour.fabric.footings.serving import Serving
+    from detour.fabric.linux.hosts import LinuxHosts
 
 CableTerms = tuple[int, ...]
 """rate in bits a second, delay in ps and, where ports have queues of their own, their depth in packets"""
 
 
-def lay_cables(network: Network, topology: Topology, cable: Callable[[Link], CableTerms | None]) -> None:
+def lay_cables(
+    network: Network,
+    topology: Topology,
+    cable: Callable[[Link], CableTerms | None],
+    linux: LinuxHosts | None = None,
+) -> None:
     """Connects the switches and native hosts of a topology, in the order of its links. `cable`: what that of a link is
-    like; None: it gets none."""
+    like; None: it gets none. `linux`: hosts that are none of ours, whose namespaces are there."""
     for link in topology.links:
         ends, terms = switch_ends(topology, link), cable(link)
         if terms is None:
             continue
         if link.kind == "host":
-            network.attach_host(ends[0], link.b[0], *terms)
+            name = topology.hosts[link.b[0]].name
+            if linux is not None and name in linux:
+                network.attach_linux_host(ends[0], linux.opened(name), *terms)
+                linux.configure(name)
+            else:
+                network.attach_host(ends[0], link.b[0], *terms)
         else:
             network.connect(ends[0], ends[1], *terms)
 

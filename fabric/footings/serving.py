@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the engine's switches are programmed: P4Runtime on a UNIX socket in a folder of this user's, and besides at
-another address, if one is asked for."""
+"""Where the engine's switches are programmed: P4Runtime and BMv2's runtime API on UNIX sockets in a folder of this
+user's, and P4Runtime besides at another address, if one is asked for."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from pathlib import Path
 
 from msgspec import UNSET, UnsetType
 
-from detour.base.addresses import too_long
+from detour.base.addresses import UnixAddress, too_long
 from detour.base.errors import DetourError
 from detour.base.progress import Progress
 from detour.base.tcp_place import PATIENCE_S
 from detour.control.p4runtime.client import SwitchTarget
+from detour.engine.bmv2api.device import BmDevice
+from detour.engine.bmv2api.runtime import BmRuntime
+from detour.engine.bmv2api.server import ThriftServer
 from detour.engine.endpoint import GrpcEndpoint, Tls
 from detour.engine.network import Network
 from detour.engine.p4runtime.server import P4RuntimeServer
@@ -23,6 +26,7 @@ from detour.fabric.footings.details import ServedAt
 from detour.topo import Switch
 
 _SOCKET = "p4rt.sock"
+_THRIFT = "bmv2.sock"
 
 
 class Serving:
@@ -34,6 +38,7 @@ class Serving:
         self._address, self._tls, self._scratch = address, tls, scratch
         self._folder: Path | None = None
         self._endpoint: GrpcEndpoint | None = None
+        self._thrift: ThriftServer | None = None
         self.server: P4RuntimeServer | None = None
 
     def listen(self, progress: Progress) -> None:
@@ -52,16 +57,22 @@ class Serving:
         endpoint = GrpcEndpoint(self._address, self._tls, self._folder / _SOCKET)
         endpoint.bind(PATIENCE_S, progress)
         self._endpoint = endpoint
+        self._thrift = ThriftServer(UnixAddress(self._folder / _THRIFT))
+        self._thrift.bind()
         if self._address is not None:
             progress(f"P4Runtime: {endpoint.reach()}")
 
     def serve(self, network: Network, switches: Iterable[Switch]) -> None:
         """Serves these switches of a network."""
         assert self._endpoint is not None
+        assert self._thrift is not None
+        switches = list(switches)
         self.server = P4RuntimeServer(network, self._endpoint)
         for switch in switches:
             self.server.add_device(switch.device_id)
         self.server.start()
+        devices = {switch.name: BmDevice(network, switch.device_id, self.server) for switch in switches}
+        self._thrift.serve({name: BmRuntime(device) for name, device in devices.items()})
 
     def targets(self, switches: Iterable[Switch]) -> list[SwitchTarget]:
         """Where this user's own programs find them."""
@@ -75,11 +86,16 @@ class Serving:
 
     def details(self) -> ServedAt | UnsetType:
         """What `detour status` says of it."""
-        at = self._endpoint
-        return UNSET if at is None else ServedAt(at.private_target, at.target, self._tls is not None, at.reach())
+        at, thrift = self._endpoint, self._thrift
+        if at is None or thrift is None:
+            return UNSET
+        return ServedAt(at.private_target, at.target, self._tls is not None, at.reach(), thrift.target)
 
     def close(self) -> None:
         """Ends it and leaves nothing behind. May be called twice."""
+        if self._thrift is not None:
+            self._thrift.stop()
+            self._thrift = None
         if self.server is not None:
             self.server.stop()
             self.server = None

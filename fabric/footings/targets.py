@@ -9,14 +9,15 @@ from pathlib import Path
 from detour.base.errors import DetourError
 from detour.fabric.footings.base import Fabric
 from detour.fabric.footings.settings import BMV2, ENGINE, FootingChanges
+from detour.fabric.linux.hosts import LinuxRequest
 from detour.topo import Topology
 
 AS_IT_IS = FootingChanges()
-TARGETS = ("auto", "engine", "bmv2")
+TARGETS = ("auto", "engine", "bmv2", "virtual")
 
 
 def choose(target: str) -> str:
-    """`engine` or `bmv2`; `auto` is BMv2 where it is on PATH and the user is root.
+    """`engine`, `bmv2` or `virtual`; `auto` is BMv2 where it is on PATH and the user is root.
 
     Raises:
         DetourError: there is no such target.
@@ -38,13 +39,23 @@ def make_fabric(
     grpc_address: str | None = None,
     grpc_tls: Mapping[str, str] | None = None,
     changes: FootingChanges = AS_IT_IS,
+    linux: LinuxRequest | None = None,
+    pace: str | None = None,
 ) -> Fabric:
     """A fabric that is not started yet. `scratch`: a missing folder for what it needs while it runs.
     `grpc_tls`: files for `engine.endpoint.Tls`, by the names of its fields. `changes`: what is to be otherwise.
+    `linux`: hosts that are namespaces of Linux.
+    `pace`: of virtual time beside the wall clock (`virtual.pace.TimePace`); `auto` with a pace is `virtual`.
 
     Raises:
         DetourError: there is no such target, or an option does not apply to it.
     """
+    if pace is not None and target == "auto":
+        target = "virtual"
+    if pace is not None and target != "virtual":
+        raise DetourError(f"--pace is for virtual time (--target virtual); on {target} time is the wall clock's")
+    if target == "virtual" and linux is not None:
+        raise DetourError("--linux and --netns need the wall clock: Linux has no other; --target engine or bmv2")
     if choose(target) == "bmv2":
         from detour.fabric.footings.bmv2.fabric import Bmv2Fabric
 
@@ -53,9 +64,15 @@ def make_fabric(
         for name, value in (("--delay", changes.delay_ps), ("--loss", changes.loss)):
             if value is not None:
                 raise DetourError(f"{name}: BMv2's links are veth pairs, which have none; the engine's links do")
-        return Bmv2Fabric(topology, changes.applied(BMV2), scratch=scratch)
+        return Bmv2Fabric(topology, changes.applied(BMV2), scratch=scratch, linux=linux)
     from detour.engine.endpoint import Tls
     from detour.fabric.footings.engine import EngineFabric
 
     tls = None if grpc_tls is None else Tls(**{name: Path(file) for name, file in grpc_tls.items()})
-    return EngineFabric(topology, changes.applied(ENGINE), grpc_address=grpc_address, tls=tls, scratch=scratch)
+    if target == "virtual":
+        from detour.fabric.footings.serving import Serving
+        from detour.fabric.footings.virtual.booted import paced_fabric
+
+        return paced_fabric(topology, changes, pace or "1x", Serving(grpc_address, tls, scratch))
+    settings = changes.applied(ENGINE)
+    return EngineFabric(topology, settings, grpc_address=grpc_address, tls=tls, scratch=scratch, linux=linux)

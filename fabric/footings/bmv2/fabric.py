@@ -12,6 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Container
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from detour.base import descriptors
@@ -25,6 +26,8 @@ from detour.fabric.footings.bmv2.switch import SwitchProcess, missing
 from detour.fabric.footings.clock import WallClock
 from detour.fabric.footings.details import FootingDetails
 from detour.fabric.footings.settings import BMV2, FootingSettings
+from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest
+from detour.fabric.linux.opening import offloads_off
 from detour.hosts.driver import Driver
 from detour.hosts.verbs.verbs import Device
 from detour.topo import Switch, Topology
@@ -41,8 +44,15 @@ class Bmv2Fabric(Fabric):
 
     target = "bmv2"
 
-    def __init__(self, topology: Topology, settings: FootingSettings = BMV2, scratch: Path | None = None) -> None:
-        """`scratch`: folder for sockets and logs, made and removed with the fabric (default: a temporary one)."""
+    def __init__(
+        self,
+        topology: Topology,
+        settings: FootingSettings = BMV2,
+        scratch: Path | None = None,
+        linux: LinuxRequest | None = None,
+    ) -> None:
+        """`scratch`: folder for sockets and logs, made and removed with the fabric (default: a temporary one). `linux`:
+        hosts whose namespaces are there for programs of Linux."""
         super().__init__(topology, settings.terms(topology), address_hosts(settings.host_arrays(topology), topology))
         self.settings = settings
         self.clock = WallClock(self._now_ps)
@@ -56,6 +66,8 @@ class Bmv2Fabric(Fabric):
         self._sniffer: Sniffer | None = None
         self._scratch = scratch
         self._folder: Path | None = None
+        if linux is not None and linux.interfaces:
+            self.linux = LinuxHosts(linux)
 
     # -- life -------------------------------------------------------------------------------------------
 
@@ -87,7 +99,9 @@ class Bmv2Fabric(Fabric):
             self._folder = self._scratch
             self._folder.mkdir(mode=0o700)
         inside = self._namespace = Namespace()
-        self._host_namespaces = [Namespace() for _ in self.topology.hosts]
+        if self.linux is not None:
+            self.linux.start()
+        self._host_namespaces = [self._namespace_of(host.name) for host in self.topology.hosts]
         lines = ["link set lo up"]
         for link in self.topology.links:
             near = f"link add {_interface(*link.a)} mtu {_MTU} type veth peer name"
@@ -98,8 +112,16 @@ class Bmv2Fabric(Fabric):
                 lines.append(f"{near} {_interface(*link.b)} mtu {_MTU}")
         lines += [f"link set {name} up" for name in self._interfaces().values()]
         inside.ip(lines, self._host_namespaces)
-        for namespace in self._host_namespaces:
+        for host, namespace in zip(self.topology.hosts, self._host_namespaces, strict=True):
             namespace.ip([f"link set {_HOST_INTERFACE} up"])
+            if self.linux is not None and host.name in self.linux:
+                namespace.run(offloads_off, _HOST_INTERFACE)
+                self.linux.configure(host.name)
+
+    def _namespace_of(self, host: str) -> Namespace:
+        if self.linux is not None and host in self.linux:
+            return Namespace.of_process(self.linux.process(host))
+        return Namespace()
 
     def _interfaces(self) -> dict[tuple[int, int], str]:
         """(switch, port) -> interface, of all ports that are connected."""
@@ -152,6 +174,8 @@ class Bmv2Fabric(Fabric):
     def _start_hosts(self) -> None:
         self._driver = Driver(self.hs)
         for host, namespace in enumerate(self._host_namespaces):
+            if host in self.linux_hosts():
+                continue
             rate = round(_HOST_SHARE * self.settings.rate_bps)
             self._driver.attach(host, namespace.packet_socket(_HOST_INTERFACE), rate)
         driver = self._driver
@@ -177,6 +201,8 @@ class Bmv2Fabric(Fabric):
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+        if self.linux is not None:
+            self.linux.close()
 
     # -- while it runs ----------------------------------------------------------------------------------
 
@@ -251,7 +277,8 @@ class Bmv2Fabric(Fabric):
         hosts = {f"h{i}": namespace.path for i, namespace in enumerate(self._host_namespaces)}
         pids = {process.switch.name: process.process.pid for process in self._switches}
         namespaces = {"switches": switches} | hosts
-        return FootingDetails(processes=pids, restarts=dict(self._restarts), namespaces=namespaces)
+        found = FootingDetails(processes=pids, restarts=dict(self._restarts), namespaces=namespaces)
+        return found if self.linux is None else replace(found, linux=self.linux.details({}))
 
 
 def _interface(switch: int, port: int) -> str:

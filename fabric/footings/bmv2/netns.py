@@ -35,6 +35,20 @@ class Namespace:
         """
         self.fd = _in_thread(_new_namespace)
 
+    @classmethod
+    def of_process(cls, process: int) -> Namespace:
+        """That of a process of this user's; it lives as long as either holds it.
+
+        Raises:
+            DetourError: there is no such process, or it is somebody else's.
+        """
+        found = cls.__new__(cls)
+        try:
+            found.fd = os.open(f"/proc/{process}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise DetourError(f"network namespace of process {process}: {error.strerror}") from None
+        return found
+
     @property
     def path(self) -> str:
         """Where other processes find it while this one lives (`nsenter --net=<path>`)."""
@@ -109,12 +123,16 @@ def _new_namespace() -> int:
         _libc("unshare", _CLONE_NEWNET)
     except OSError as error:
         raise DetourError(f"no network namespace: {error.strerror}") from None
-    # The kernel's routers and neighbours must not talk on the fabric's links.
+    silence()
+    fd = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    return fd
+
+
+def silence() -> None:
+    """In the calling thread's namespace: the kernel's routers and neighbours must not talk on the fabric's links."""
     for scope in ("all", "default"):
         with open(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6", "w") as setting:
             setting.write("1")
-    fd = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    return fd
 
 
 def _libc(name: str, *arguments: int) -> None:

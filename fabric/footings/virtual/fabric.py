@@ -19,6 +19,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,6 +42,7 @@ from detour.fabric.footings.network import CableTerms, NetworkFabric, lay_cables
 from detour.fabric.footings.settings import FabricTerms
 from detour.fabric.footings.virtual.load import install, read_back, rewrite
 from detour.fabric.footings.virtual.own_program import OwnProgram
+from detour.fabric.footings.virtual.pace import PacedClock, TimePace
 from detour.fabric.footings.virtual.scheme import RunSettings, Scheme
 from detour.fabric.footings.virtual.watch import DeadlockFound, DeadlockWatch
 from detour.hosts.cc import algorithm
@@ -51,6 +53,9 @@ from detour.hosts.verbs.verbs import Device, PathChoice, Transport
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
 from detour.topo.topology import Link
+
+if TYPE_CHECKING:  # see `footings.base`
+    from detour.fabric.footings.serving import Serving
 
 ENDLESS = 1 << 36
 """bytes of a message that no run ends: 5 s at 100 Gb/s"""
@@ -71,6 +76,9 @@ _MANY_SWITCHES = 200
 _PACKETS_OF_A_HOST = 100
 """under way at once in a loaded fabric, answers included"""
 
+_SHARING = ("adaptive", "ugal-global")
+"""what reads the loads of the whole group's links"""
+
 _TRANSPORT = {"lerp": Transport.LERP, "gbn": Transport.GO_BACK_N}
 _CHOICE = {
     "telemetry": PathChoice.PROBING,
@@ -79,6 +87,8 @@ _CHOICE = {
     "valiant": PathChoice.OBLIVIOUS,
     "reps": PathChoice.REPS,
     "swap": PathChoice.SWAPPING,
+    "scout": PathChoice.SCOUTING,
+    "spritz": PathChoice.RECYCLING,
     "bend": PathChoice.BENDING,
 }
 
@@ -109,15 +119,18 @@ class VirtualFabric(NetworkFabric):
         *,
         queue_pairs: int = 64,
         own: OwnProgram | None = None,
+        pace: TimePace | None = None,
+        serving: Serving | None = None,
     ) -> None:
         """`queue_pairs`: connections that will be made at most. `own`: the program of all switches, in place of
-        fabric.p4.
+        fabric.p4. `pace`: time passes by itself from `start` on. `serving`: where `start` serves P4Runtime (default: a
+        UNIX socket in a temporary folder).
 
         Raises:
             DetourError: the scheme does not fit the topology, a parameter is out of range, or the program lacks what
                 planners write.
         """
-        self._own = own
+        self._own, self._served_by = own, serving
         settings = settings or RunSettings()
         self.scheme, self.settings = scheme, replace(settings, links=settings.links.of(topology))
         self.config = self.settings.host_config(scheme)
@@ -133,7 +146,8 @@ class VirtualFabric(NetworkFabric):
             overhead_bytes=self.settings.links.overhead_bytes,
         )
         self._watch = DeadlockWatch(self._network, topology, self._network.run) if scheme.lossless else None
-        self.clock = VirtualClock(lambda: self._network.now_ps, self._run)
+        self._paced = None if pace is None else PacedClock(lambda: self._network.now_ps, self._run, pace)
+        self.clock = self._paced or VirtualClock(lambda: self._network.now_ps, self._run)
         self.failures: Failures = NONE
         self._held: Plan | None = None
         self._states: dict[int, SwitchState] = {}
@@ -141,8 +155,10 @@ class VirtualFabric(NetworkFabric):
         lay_cables(self.network, topology, self._cable)
         self._add_loss()
         self._add_memory()
-        if self.scheme.routing == "adaptive":
+        if self.scheme.routing in _SHARING:
             self._share_loads()
+        elif self.scheme.routing == "ugal-local":
+            self._show_own_loads()
         self.network.expect(min(self.settings.frames, _PACKETS_OF_A_HOST * len(topology.hosts)))
         if len(topology.switches) >= _MANY_SWITCHES:
             pages.collapse()
@@ -157,7 +173,7 @@ class VirtualFabric(NetworkFabric):
         code = program(name) if self._own is None else self._checked(self._own, name, entities)
         for switch in self.topology.switches:
             # Switches that share a register must not run apart from each other.
-            domain = switch.group if self.scheme.routing == "adaptive" else -1
+            domain = switch.group if self.scheme.routing in _SHARING else -1
             self._states[switch.device_id] = install(
                 self.network,
                 switch,
@@ -208,6 +224,14 @@ class VirtualFabric(NetworkFabric):
             for peer, port in group_links(self.topology, group).items():
                 self.network.mirror_load(port, loads.address(peer))
 
+    def _show_own_loads(self) -> None:
+        """UGAL-L: a switch reads what waits at its own ports."""
+        for device, state in self._states.items():
+            loads = state.registers[schema.PORT_LOAD]
+            for port, peer in enumerate(self.topology.switches[device - 1].ports, start=1):
+                if peer is not None and peer.kind != "host":
+                    self.network.mirror_load((device, port), loads.address(port))
+
     # -- switches ---------------------------------------------------------------------------------------
 
     @property
@@ -237,9 +261,11 @@ class VirtualFabric(NetworkFabric):
         from detour.fabric.footings.serving import Serving  # see `footings.base`
 
         try:
-            self._serving = Serving()
+            self._serving = self._served_by or Serving()
             self._serving.listen(progress)
             self._serving.serve(self.network, self.topology.switches)
+            if self._paced is not None:
+                self._paced.start()
         except BaseException:
             self.close()
             raise
@@ -368,15 +394,27 @@ class VirtualFabric(NetworkFabric):
         rows = self.flows.receiver if name.startswith("st_rx_") else self.flows.sender
         return self.hs.qp[name][rows]
 
+    def lateness(self) -> np.ndarray:
+        """Data packets that all hosts took in, by how far they were behind the newest one of their connection: element
+        0: not at all; k: 2^(k-1) to 2^k - 1 packets, the last one: or more."""
+        return self.hs.late["packets"].sum(axis=0)
+
     def packets_by_path(self) -> tuple[int, int]:
         """Data packets that were sent by shortest and by non-shortest paths, as the source port says."""
         shortest, detours = path_packets(self.hs, self.flows.sender)
         return int(shortest.sum()), int(detours.sum())
 
     def close(self) -> None:
+        if self._paced is not None:
+            self._paced.stop()
         if self._serving is not None:
             self._serving.close()
         self.network.stop()
+
+    def check(self) -> None:
+        if self._paced is not None:
+            self._paced.check()
+        super().check()
 
 
 def _make_hosts(topology: Topology, config: HostConfig, settings: RunSettings, connections: int) -> Hosts:

@@ -17,7 +17,7 @@ from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
 from detour.base.times import US
 from detour.control.planner import SHORTEST_PATHS
-from detour.control.policy import MAX_LOSSLESS, Amount, Ecn, Policy, RedMarking, Routing, StepMarking
+from detour.control.policy import BY_LOAD, MAX_LOSSLESS, Amount, Ecn, Policy, RedMarking, Routing, StepMarking
 from detour.engine.buffers import Buffers, headroom
 from detour.hosts import cc
 from detour.hosts.config import LITERAL_LOSS, HostConfig
@@ -27,7 +27,18 @@ TransportName: TypeAlias = Literal["lerp", "gbn"]
 Control: TypeAlias = str
 """what `hosts.cc.algorithm` knows: `dctcp`, `dcqcn`, `fixed`, or one of one's own"""
 PathControl: TypeAlias = Literal[
-    "telemetry", "shortest", "detour", "pinned", "spray", "oblivious", "valiant", "reps", "swap", "bend"
+    "telemetry",
+    "shortest",
+    "detour",
+    "pinned",
+    "spray",
+    "oblivious",
+    "valiant",
+    "reps",
+    "swap",
+    "scout",
+    "spritz",
+    "bend",
 ]
 
 
@@ -105,8 +116,9 @@ class Scheme:
 
     `paths`: how the sender picks source ports: `telemetry` (it probes), `shortest` (one that means a shortest path),
     `detour` (one that means a random non-shortest one), `pinned` (any; uSID lists say the path), or another one for
-    every packet (`hosts.paths.spray`): `spray`, `oblivious`, `valiant` (of the detours alone), `reps` or `swap`; with
-    `bend` it leaves a path by its marks (`hosts.paths.bend`). `routing`: what switches make of that (`Policy.routing`).
+    every packet (`hosts.paths.spray`, `spritz`): `spray`, `oblivious`, `valiant` (of the detours alone), `reps`,
+    `swap`, `scout` or `spritz`; with `bend` it leaves a path by its marks (`hosts.paths.bend`). `routing`: what
+    switches make of that (`Policy.routing`).
     `channels`: virtual channels, one more with every global hop, or in FC+ the lossless priorities; `guarded`: a single
     one as well has a class behind it for packets that would close a circle (`expander.rising`). `reorder`: the receiver
     puts packets in order before it looks at them. `threshold`: T of PiggyBack's rule, in packets. `hosts`: changes to
@@ -132,7 +144,7 @@ class Scheme:
             raise DetourError(f"scheme {self.name}: {self.channels} virtual channels; 1 to {MAX_LOSSLESS} are possible")
         if self.threshold < 0:
             raise DetourError(f"scheme {self.name}: T is {self.threshold} packets; it cannot be negative")
-        if self.routing in ("adaptive", "random") and self.transport == "gbn" and not self.reorder:
+        if self.routing in (*BY_LOAD, "random") and self.transport == "gbn" and not self.reorder:
             raise DetourError(
                 f"scheme {self.name}: switches that choose a path for every packet bring packets out of order, so "
                 "go-back-N needs a reordering receiver (section II-B)"
@@ -151,7 +163,7 @@ class Scheme:
             packet_bytes=PACKET_BYTES,
             valiant=self.paths != "pinned",
             routing=self.routing,
-            threshold=self.threshold if self.routing == "adaptive" else 0,
+            threshold=self.threshold if self.routing in BY_LOAD else 0,
             channels=self.channels if self.channels > 1 or self.guarded else 0,
         )
 
@@ -250,13 +262,39 @@ FLOWBENDER = replace(SPRAY_LERP, name="FlowBender", paths="bend")
 """Kabbani et al., CoNEXT 2014: T = 5 %, N = 1"""
 PLB = replace(FLOWBENDER, name="PLB", hosts=(*FLOWBENDER.hosts, ("bend_share", 0.5), ("bend_rounds", 12)))
 """Qureshi et al., SIGCOMM 2022; Linux' defaults"""
+SPRITZ_SCOUT = replace(SPRAY_LERP, name="Spritz-Scout", paths="scout")
+SPRITZ_SPRAY = replace(SPRAY_LERP, name="Spritz-Spray", paths="spritz")
+"""arXiv 2602.19567 (`hosts.paths.spritz`), which has DCTCP as well"""
+NSCC_MARKING = RedMarking(Amount(30_000, "bytes"), Amount(120_000, "bytes"), 1.0)
+"""for NSCC: from a fifth to four fifths of 150 kB, the bandwidth-delay product of its reference network of 100 Gb/s and
+12 us, as its authors' simulator marks"""
+MRC_NSCC = replace(MRC_LIKE, name="MRC-like-NSCC", control="nscc", ecn=NSCC_MARKING)
+"""MRC-like spraying under the congestion control of Ultra Ethernet (`hosts.cc.nscc`)"""
+REPS_NSCC = replace(REPS, name="REPS-NSCC", control="nscc", ecn=NSCC_MARKING)
+OBLIVIOUS_NSCC = replace(OBLIVIOUS, name="Oblivious-NSCC", control="nscc", ecn=NSCC_MARKING)
+"""what uet-htsim has as well, to compare the two simulators"""
+UGAL_L = replace(BENCHMARK_DCTCP, name="UGAL-L", routing="ugal-local", threshold=0)
+"""Benchmark with DCTCP, but the first switch compares the queues of its own two ports (`ugal.p4`; ISCA 2008)"""
+UGAL_G = replace(UGAL_L, name="UGAL-G", routing="ugal-global")
+"""ideal knowledge: it compares the queues of the group's two global links wherever they are"""
 TELEMETRY_LERP_EVIDENCE = replace(TELEMETRY_LERP, name="TelemetryLERP-evidence", hosts=(*STEADY, *EVIDENCE))
 """with the loss recovery that hosts have by default, instead of the paper's"""
-RIVAL_SCHEMES = (TELEMETRY_LERP_EVIDENCE, SHORTEST_LERP, OBLIVIOUS, VALIANT, REPS, MRC_LIKE, FLOWBENDER, PLB)
+RIVAL_SCHEMES = (
+    TELEMETRY_LERP_EVIDENCE, SHORTEST_LERP, OBLIVIOUS, VALIANT, REPS, MRC_LIKE, MRC_NSCC, SPRITZ_SCOUT, SPRITZ_SPRAY,
+    UGAL_L, UGAL_G, FLOWBENDER, PLB,
+)  # fmt: skip
 
 SCHEMES = {s.name: s for s in (TELEMETRY_LERP, TELEMETRY_GBN, BENCHMARK, SHORTEST_PATH)}
 """the four schemes that section IV compares"""
-OTHERS = (TELEMETRY_GBN_DCTCP, TELEMETRY_LERP_LITERAL, BENCHMARK_DCTCP, SPRAY_LERP, *RIVAL_SCHEMES)
+OTHERS = (
+    TELEMETRY_GBN_DCTCP,
+    TELEMETRY_LERP_LITERAL,
+    BENCHMARK_DCTCP,
+    SPRAY_LERP,
+    *RIVAL_SCHEMES,
+    REPS_NSCC,
+    OBLIVIOUS_NSCC,
+)
 """for comparison, by name only"""
 _ALIASES = {"telemetrygbn-dcqcn": TELEMETRY_GBN}
 """names that were given before"""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linux programs as hosts: network namespaces whose interface is a host's port of the fabric."""

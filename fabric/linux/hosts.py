@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Linux hosts of one fabric: which hosts they are, what their interfaces have, and what runs of them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from detour.base.errors import DetourError
+from detour.engine.sockets import Attachment
+from detour.fabric.footings.details import LinuxHost
+from detour.fabric.footings.settings import QUEUE_PACKETS
+from detour.fabric.linux import opening
+from detour.fabric.linux.interface import LINUX_MTU, HostInterface, hosts_file, names_of_fabric, of_fabric
+from detour.fabric.linux.keeper import HostKeeper, missing
+from detour.topo import Topology
+
+
+@dataclass(frozen=True)
+class LinuxRequest:
+    """Interfaces by the name of their host. `names`: addresses by all names that resolve inside; `processes`: whose
+    network namespace a host is, instead of one of its own."""
+
+    interfaces: Mapping[str, HostInterface]
+    names: Mapping[str, str] = field(default_factory=dict)
+    processes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def longest_frame(self) -> int:
+        """Bytes, a VLAN tag included."""
+        return max((each.longest_frame for each in self.interfaces.values()), default=0) + 4
+
+
+def request(
+    topology: Topology,
+    wanted: str | None,
+    netns: str | None = None,
+    mtu: int | None = None,
+    queue: int | None = None,
+) -> LinuxRequest:
+    """Hosts of a fabric of ours, by name: `h0,h71` and `h3=4711`. `queue`: packets of the switches' queues; those of
+    the hosts are as long.
+
+    Raises:
+        DetourError: there is no such host, one is there twice, or something is not a process.
+    """
+    processes: dict[str, int] = {}
+    names = _listed(wanted)
+    for text in _listed(netns):
+        name, _, process = text.partition("=")
+        if not process.isdecimal():
+            raise DetourError(f"--netns {text}: wanted is a host and the number of a process, like h3=4711")
+        processes[name] = int(process)
+        names.append(name)
+    if mtu is not None and not names:
+        raise DetourError("--mtu is that of Linux hosts; name them by --linux or --netns")
+    for name in names:
+        if names.count(name) > 1:
+            raise DetourError(f"--linux {name}: that host is there twice")
+    found = {host.name: host for host in topology.hosts}
+    if unknown := [name for name in names if name not in found]:
+        raise DetourError(f"--linux {unknown[0]}: there is no such host; the fabric has h0 to h{len(found) - 1}")
+    size = LINUX_MTU if mtu is None else mtu
+    packets = QUEUE_PACKETS if queue is None else queue
+    interfaces = {name: of_fabric(found[name], size, packets) for name in names}
+    return LinuxRequest(interfaces, names_of_fabric(topology), processes)
+
+
+def _listed(text: str | None) -> list[str]:
+    return [] if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+class LinuxHosts:
+    """Keepers and interfaces. `start`, then `opened` and `configure` of each; `close` ends all of them."""
+
+    def __init__(self, request: LinuxRequest) -> None:
+        self.request = request
+        self._keepers: dict[str, HostKeeper] = {}
+        self._kinds: dict[str, str] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.request.interfaces
+
+    def start(self) -> None:
+        """Makes the namespaces.
+
+        Raises:
+            DetourError: naming what is missing; nothing is left.
+        """
+        if reason := missing():
+            raise DetourError(reason)
+        # A file stays for as long as it is mounted, so nothing of it has to be removed later.
+        with tempfile.TemporaryDirectory(prefix="detour-hosts-") as folder:
+            try:
+                for name in self.request.interfaces:
+                    self._keepers[name] = self._kept(name, Path(folder))
+            except BaseException:
+                self.close()
+                raise
+
+    def _kept(self, name: str, folder: Path) -> HostKeeper:
+        file = folder / name
+        file.write_text(hosts_file(self.request.names, name))
+        file.chmod(0o644)  # whoever a program inside runs as
+        process = self.request.processes.get(name)
+        sysctls = self.request.interfaces[name].sysctls if process is None else {}  # others' namespaces keep their own
+        return HostKeeper(name, file, sysctls, process)
+
+    def process(self, name: str) -> int:
+        """Whose namespaces a host is."""
+        return self._keepers[name].pid
+
+    def opened(self, name: str) -> Attachment:
+        """Makes a host's interface, for who holds the other end of it.
+
+        Raises:
+            DetourError: the kernel does not allow it.
+        """
+        interface = self.request.interfaces[name]
+        found = opening.opened(self._keepers[name], interface.name)
+        found.longest = interface.longest_frame
+        self._kinds[name] = opening.kind()
+        return found
+
+    def configure(self, name: str) -> None:
+        """Gives an interface that is there its addresses and routes, and takes it up.
+
+        Raises:
+            DetourError: with what `ip` says.
+        """
+        interface, keeper = self.request.interfaces[name], self._keepers[name]
+        folder = f"/proc/sys/net/ipv6/conf/{interface.name}"
+        settings = [f"echo {value} > {folder}/{key}" for key, value in interface.own_sysctls.items()]
+        keeper.run(["sh", "-e", "-c", "\n".join(settings)])
+        keeper.run(["ip", "-batch", "-"], "\n".join(interface.lines()) + "\n")
+
+    def details(self, oversized: Mapping[str, int]) -> list[LinuxHost]:
+        """What there is, with the frames above the MTU that each has sent."""
+        return [
+            LinuxHost(
+                name,
+                self._keepers[name].pid,
+                self._keepers[name].user,
+                interface.name,
+                self._kinds.get(name, "veth"),
+                interface.mtu,
+                list(interface.addresses),
+                oversized.get(name),
+            )
+            for name, interface in self.request.interfaces.items()
+            if name in self._keepers
+        ]
+
+    def close(self) -> None:
+        """Lets all namespaces go. May be called twice."""
+        for keeper in self._keepers.values():
+            keeper.close()
+        self._keepers.clear()
