@@ -46,8 +46,8 @@ _FLOW: tuple[_Measure[FlowRow], ...] = (
     ("received_bytes", "counter", lambda row: row.bytes, "payload that arrived for the first time"),
     ("duplicate_packets", "counter", lambda row: row.duplicates, "data packets that arrived again"),
     ("ecn_packets", "counter", lambda row: row.ecn_packets, "data packets that arrived with a mark"),
-    ("throughput_bps", "gauge", lambda row: row.rate_bps, "payload in bits a second over the last window"),
-    ("usual_throughput_bps", "gauge", lambda row: row.usual_bps, "what the flow has otherwise"),
+    ("throughput_bytes_per_second", "gauge", lambda row: row.rate_bps / 8, "payload over the last window"),
+    ("usual_throughput_bytes_per_second", "gauge", lambda row: row.usual_bps / 8, "what the flow has otherwise"),
     ("throughput_drop_ratio", "gauge", lambda row: row.drop, "share of the usual throughput that is missing"),
     ("ecn_ratio", "gauge", lambda row: row.ecn_share, "share of marked packets over the last window"),
     ("queuing_delay_seconds", "gauge", lambda row: row.delay_ps / 1e12,
@@ -57,8 +57,8 @@ _SWITCH_FLOW: tuple[_Measure[SwitchFlowTotals], ...] = (
     ("packets", "counter", lambda row: row.packets, "packets of a watched flow that left the switch"),
     ("bytes", "counter", lambda row: row.bytes, "their bytes, headers included"),
     ("ecn_packets", "counter", lambda row: row.ecn_packets, "those that the switch marked"),
-    ("throughput_bps", "gauge", lambda row: row.rate_bps, "bits a second over the last window"),
-    ("usual_throughput_bps", "gauge", lambda row: row.usual_bps, "what the flow has otherwise"),
+    ("throughput_bytes_per_second", "gauge", lambda row: row.rate_bps / 8, "over the last window, headers included"),
+    ("usual_throughput_bytes_per_second", "gauge", lambda row: row.usual_bps / 8, "what the flow has otherwise"),
     ("throughput_drop_ratio", "gauge", lambda row: row.drop, "share of the usual throughput that is missing"),
     ("ecn_ratio", "gauge", lambda row: row.ecn_share,
      "share of packets that the switch marked over the last window"),
@@ -73,9 +73,61 @@ _PORT: tuple[_Measure[PortRow], ...] = (
     ("queue_drops", "counter", lambda row: row.state.drops, "packets that found the queue full"),
     ("queue_packets", "gauge", lambda row: row.state.queue_packets, "packets that wait"),
     ("up", "gauge", lambda row: row.state.up, "1 if the link is up"),
-    ("throughput_bps", "gauge", lambda row: row.window.tx_bps, "bits a second over the last window"),
+    ("throughput_bytes_per_second", "gauge", lambda row: row.window.tx_bps / 8, "what left over the last window"),
     ("ecn_ratio", "gauge", lambda row: row.window.marked_share, "share of marked packets over the last window"),
 )
+
+
+_DELAYS = "detour_switch_flow_queuing_delay_seconds", "queuing delay of packets at the switch"
+_VERDICTS = "verdict_packets", "counter", "what became of packets in the pipeline"
+_PLACEMENT: tuple[_Measure[PlacementTotals], ...] = (
+    ("flows", "gauge", lambda placement: placement.flows, "flows of the placement"),
+    ("collisions", "gauge", lambda placement: placement.collisions, "pairs of placed flows that share a link"),
+    ("lower_bound", "gauge", lambda placement: placement.lower_bound, "pairs that must, whatever the placement"),
+    ("without_path", "gauge", lambda placement: placement.without_path, "flows that are cut off"),
+)
+
+
+_UNITS = {
+    "_bytes_per_second": "bytes a second", "_seconds": "seconds", "_bytes": "bytes", "_packets": "packets",
+    "_drops": "packets", "_ratio": "0 to 1", "_up": "0 or 1", "_flows": "flows", "_path": "flows",
+    "_collisions": "pairs of flows", "_bound": "pairs of flows",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A metric as Prometheus has it. `labels`: what tells its series apart."""
+
+    name: str
+    kind: str
+    text: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        """As the name says it."""
+        name = self.name.removesuffix("_total")
+        return next((unit for end, unit in _UNITS.items() if name.endswith(end)), "1")
+
+
+def catalogue() -> list[Exported]:
+    """All that can be exported, by the names that queries use."""
+    groups: tuple[tuple[str, Sequence[tuple[str, str, Any, str]], tuple[str, ...]], ...] = (
+        ("flow", _FLOW, ("flow", "path")),
+        ("port", _PORT, ("switch", "port", "link")),
+        ("switch_flow", _SWITCH_FLOW, ("flow", "switch")),
+        ("placement", _PLACEMENT, ()),
+    )
+    found = [
+        _exported(f"{of}_{name}", kind, text, labels) for of, rows, labels in groups for name, kind, _, text in rows
+    ]
+    found.append(Exported(_DELAYS[0], "histogram", _DELAYS[1], ("flow", "switch")))
+    return [*found, _exported(*_VERDICTS, ("switch", "verdict"))]
+
+
+def _exported(name: str, kind: str, text: str, labels: tuple[str, ...]) -> Exported:
+    return Exported(f"detour_{name}{'_total' if kind == 'counter' else ''}", kind, text, labels)
 
 
 def flow_metrics(rows: Iterable[FlowRow]) -> list[FabricMetric]:
@@ -88,7 +140,7 @@ def switch_flow_metrics(rows: Iterable[FlowRow], tick_ps: int) -> list[FabricMet
     found = [({"flow": row.name, "switch": at.switch}, at) for row in rows for at in row.switches]
     if not found:
         return []
-    text, name = "queuing delay of packets", "detour_switch_flow_queuing_delay_seconds"
+    name, text = _DELAYS
     samples = [_histogram(labels, at.delays, tick_ps / 1e12) for labels, at in found]
     return [*_metrics("switch_flow", _SWITCH_FLOW, found), FabricMetric(name, "histogram", text, samples)]
 
@@ -125,18 +177,12 @@ def verdict_metric(topology: Topology, sample: Sample) -> FabricMetric:
         for switch in topology.switches
         for i, reason in enumerate(REASONS)
     ]
-    return _metric("verdict_packets", "counter", "what became of packets in the pipeline", rows)
+    return _metric(*_VERDICTS, rows)
 
 
 def placement_metrics(placement: PlacementTotals) -> list[FabricMetric]:
     """The placement."""
-    described = (
-        ("flows", placement.flows, "flows of the placement"),
-        ("collisions", placement.collisions, "pairs of placed flows that share a link"),
-        ("lower_bound", placement.lower_bound, "what no placement can beat"),
-        ("without_path", placement.without_path, "flows that are cut off"),
-    )
-    return [_metric(f"placement_{name}", "gauge", text, [({}, value)]) for name, value, text in described]
+    return _metrics("placement", _PLACEMENT, [({}, placement)])
 
 
 def port_metrics(rows: Iterable[PortRow]) -> list[FabricMetric]:

@@ -58,6 +58,11 @@ ANSWERS: dict[str, Any] = {
     },
     "load": {"pattern": "adv1", "pairs": 2, "bytes_ok": 1000, "bytes_wrong": 0, "reopened": 0, "seconds": 1.5},
     "capture": {"folder": "/tmp/x", "files": ["s0-1.pcapng"]},
+    "trace": {"hops": [{"switch": "s0", "port": 1, "at_ns": 0, "trace": {"events": [
+        {"kind": "stage", "stage": "parser", "source": None}], "outcome": {"output": {"port": 2, "hex": "00"}}}}],
+        "outcomes": [{"fraction": 1.0, "dropped": None, "packets": [
+            {"switch": "s0", "port": 2, "host": "h1", "hex": "00"}]}]},
+    "trace_live": {"packets": [], "missed": 0},
     "reroute": {"flow": "h0-h9", "path": "usid:s9,s3", "switches": ["s0", "s9", "s3"]},
 }  # fmt: skip
 
@@ -94,6 +99,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
         ("watch --once --interval 0.5", "watch", {"seconds": 0.5}),
         ("path h0 h1", "path", {"source": "h0", "target": "h1"}),
         ("path h0 h1 --sport 0x8001", "path", {"source": "h0", "target": "h1", "sport": 0x8001}),
+        (
+            "trace h0 h1 --sport 1 --all",
+            "trace",
+            {"source": "h0", "target": "h1", "sport": 1, "length": 1000, "all_ways": True},
+        ),
         ("path h0 h1 --usid s1,s2", "path", {"source": "h0", "target": "h1", "usid": "s1,s2"}),
         ("fail s0-s1", "fail", {"name": "s0-s1"}),
         ("heal", "heal", {}),
@@ -153,6 +163,14 @@ def test_commands_ask_and_print(
         ("status --name a/b", "a fabric cannot be called 'a/b'"),
         ("path h0", "required: DST"),
         ("fail", "required: LINK|SWITCH"),
+        ("trace h0", "between which hosts?"),
+        ("trace h0 h1 --packet 00", "--program P4INFO,JSON is missing"),
+        ("trace --program x --packet 00", "'x' is not a P4Info and a BMv2 JSON"),
+        ("trace --program x --topo d1", "takes --packet and --port"),
+        ("trace h0 h0 --topo d1", "source and destination are both h0"),
+        ("trace h0 h99 --topo d1", "host 'h99'"),
+        ("trace h0 h1 --topo d1 --bytes 3", "a payload of 3 bytes"),
+        ("trace --live udp --count 0", "--count 0"),
         ("fcplus prove --running --n 12", "--n is not for --running"),
         ("fcplus prove --running --max-hops 3", "--max-hops is not for --running"),
     ],

@@ -115,7 +115,7 @@ def test_what_is_wrong_in_a_scenario_is_named_by_line(
         (["--topo", "no", "--workload", "permutation"], "no"),
         (
             [*SMALL, "--workload", "permutation", "--out", "/no/such/folder"],
-            "--out /no/such/folder: there is no folder",
+            "--out: there is no folder /no/such ",
         ),
         ([*SMALL, "--workload", "permutation", "--plot", "x.doc"], "--plot x.doc: plots are written as"),
         ([*SMALL, "--workload", "permutation", "--place", "--fail", "s0-s2@1us"], "leave --fail out"),

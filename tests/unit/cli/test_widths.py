@@ -40,7 +40,7 @@ STATUS = Status(
     target="bmv2", topology="dragonfly:p=4,a=8,h=4", switches=264, hosts=1056, links=2640, entries=48_216, lost={},
     failures=[], rate_mbps=20.0, seconds_up=86_400.0, displaced={}, icmp_answered=0,
     endpoints={f"s{n}": SwitchEndpoint(f"127.0.0.1:{50_000 + n}", n + 1) for n in range(264)},
-    p4runtime=ServedAt("unix:/run/x", "unix:/run/x", tls=False, reach=""),
+    p4runtime=ServedAt("unix:/run/x", "unix:/run/x", tls=False, reach="", thrift="unix:/run/y"),
 )  # fmt: skip
 ENTRIES = {
     "s263": [

@@ -50,8 +50,8 @@ def test_it_works_with_go_back_n() -> None:
 
 
 def test_what_is_no_congestion_control_is_told_before_anything_is_built() -> None:
-    with pytest.raises(DetourError, match="there is no congestion control 'cubic'"):
-        SHORTEST_LERP.with_control("cubic")
+    with pytest.raises(DetourError, match="there is no congestion control 'bbr'"):
+        SHORTEST_LERP.with_control("bbr")
 
 
 WITNESS = """

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that name what is to be written: a folder that is missing is named before any work is done, by all alike."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from detour import cli
+from detour.cli.parser import output_file, output_folder
+
+OPTIONS = {"--plot", "--out", "--store", "--write"}
+
+
+def written(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[tuple[str, argparse.Action]]:
+    """Every such option with the words of its command."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, below in action.choices.items():
+                yield from written(below, (*path, name))
+        elif OPTIONS & set(action.option_strings):
+            yield " ".join(path), action
+
+
+FOUND = list(written(cli.make_parser()))
+
+
+def test_there_are_such_options() -> None:
+    assert len(FOUND) > 15
+    assert {action.option_strings[0] for _, action in FOUND} == OPTIONS
+    assert {action.type for _, action in FOUND} == {output_file, output_folder}
+
+
+@pytest.mark.parametrize(("words", "action"), FOUND, ids=lambda found: found if isinstance(found, str) else "")
+def test_a_missing_folder_is_named(
+    words: str, action: argparse.Action, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    option, missing = action.option_strings[0], tmp_path / "no"
+    assert cli.main([*words.split(), option, str(missing / "such" / "file.png")]) == 2
+    begin = f"detour: argument {option}: there is no folder {missing / 'such'} (try"
+    assert capsys.readouterr().err.startswith(begin)
+    assert not missing.exists()
+
+
+def test_what_may_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert output_file("plot.png") == Path("plot.png")
+    assert output_folder("new") == Path("new")
+    assert output_folder(str(tmp_path)) == tmp_path
+    (tmp_path / "file").touch()
+    for check, text, says in (
+        (output_file, str(tmp_path), f"{tmp_path} is a folder; wanted is a file"),
+        (output_file, "file/plot.png", "file is no folder"),
+        (output_folder, "file", "file is no folder"),
+        (output_folder, "no/new", f"there is no folder {tmp_path / 'no'}"),
+    ):
+        with pytest.raises(argparse.ArgumentTypeError, match=f"^{says}$"):
+            check(text)

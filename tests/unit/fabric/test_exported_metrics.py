@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of metrics: by Prometheus' conventions, all of them in docs/monitoring.md, and what the dashboard asks for is
+there."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from detour.fabric.footings.base import PortState
+from detour.fabric.monitoring import metrics
+from detour.fabric.monitoring.metrics import Exported, catalogue
+from detour.fabric.monitoring.rows import FlowRow, PortCounts, PortWindow, SwitchFlowTotals
+from detour.fabric.operations.results import PlacementTotals
+
+DOCS = Path(__file__).parents[3] / "docs"
+DASHBOARD = json.loads((DOCS / "grafana" / "detour.json").read_text())
+NAMES = {found.name: found for found in catalogue()}
+
+
+def exported() -> list[Any]:
+    """Families of one of everything, as Prometheus reads them."""
+    window = {"rate_bps": 1.0, "usual_bps": 1.0, "drop": 0.0, "ecn_share": 0.0, "delay_ps": 1.0}
+    at = SwitchFlowTotals(
+        switch="s0", packets=1, bytes=1, ecn_packets=0, delays=[0] * len(metrics.CLASS_MEANS), **window
+    )
+    flow = FlowRow(
+        name="h0-h1", packets=1, bytes=1, duplicates=0, ecn_packets=0, path="p", placed=False, switches=[at], **window
+    )
+    port = metrics.PortRow(
+        "s0", "1", "s0-h0", PortWindow(1.0, 0, 0.0, 0), PortCounts(*[1] * 8), PortState(True, 0, 0, 0)
+    )
+    found = metrics.flow_metrics([flow]) + metrics.switch_flow_metrics([flow], 1000) + metrics.port_metrics([port])
+    found.append(metrics._metric(*metrics._VERDICTS, [({"switch": "s0", "verdict": "forwarded"}, 1)]))
+    found += metrics.placement_metrics(PlacementTotals(1, 0, 0, 0, None))
+    return list(text_string_to_metric_families(metrics.text(found)))
+
+
+def test_the_catalogue_is_what_is_exported() -> None:
+    found = {}
+    for family in exported():
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        labels = {label for sample in family.samples for label in sample.labels} - {"le"}
+        found[name] = family.type, labels, family.documentation
+    assert found == {each.name: (each.kind, set(each.labels), each.text) for each in catalogue()}
+
+
+@pytest.mark.parametrize("found", catalogue(), ids=lambda found: found.name)
+def test_conventions(found: Exported) -> None:
+    assert re.fullmatch("detour(_[a-z]+)+", found.name)
+    assert (found.kind == "counter") == found.name.endswith("_total")
+    assert not re.search("_(bps|ms|us|ns|percent|count|sum)(_|$)", found.name)
+    assert found.unit != "1"
+
+
+def test_all_of_them_are_in_the_document() -> None:
+    rows = re.findall(r"^\| `(detour_\w+)` \| (\w+) \| ([^|]+) \|", (DOCS / "monitoring.md").read_text(), re.MULTILINE)
+    assert rows == [(each.name, each.kind, each.unit) for each in catalogue()]
+
+
+def _queries() -> list[str]:
+    found = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+    return found + [variable["definition"] for variable in DASHBOARD["templating"]["list"]]
+
+
+@pytest.mark.parametrize("query", _queries())
+def test_the_dashboard_asks_for_what_there_is(query: str) -> None:
+    asked = re.findall(r"(detour_\w+)(?:\{([^}]*)\})?", query)
+    assert asked
+    for name, selectors in asked:
+        histogram = NAMES.get(name.removesuffix("_bucket"))
+        found = histogram if name.endswith("_bucket") else NAMES.get(name)
+        assert found is not None, name
+        assert (found.kind == "histogram") == name.endswith("_bucket")
+        assert set(re.findall(r"(\w+)(?:=~|!=|=)", selectors)) <= set(found.labels)
+        counted = f"rate({name}" in query.replace(" ", "")
+        if not query.startswith("count(") and "label_values" not in query:
+            assert counted == (found.kind in ("counter", "histogram")), "counters are shown as rates, gauges are not"
+
+
+def test_the_dashboard_shows_what_grafana_can_load() -> None:
+    panels = DASHBOARD["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    cells = [
+        (x, y)
+        for place in (panel["gridPos"] for panel in panels)
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(set(cells)) == len(cells)
+    assert max(x for x, _ in cells) < 24
+    for panel in panels:
+        legends = " ".join(target["legendFormat"] for target in panel["targets"])
+        assert set(re.findall(r"\{\{(\w+)\}\}", legends)) <= {"link", "switch", "port", "flow", "verdict"}
+
+
+def test_the_compose_file_and_what_it_mounts() -> None:
+    folder = DOCS / "grafana"
+    services = yaml.safe_load((folder / "compose.yaml").read_text())["services"]
+    for service in services.values():
+        for volume in service["volumes"]:
+            assert (folder / volume.split(":")[0]).exists()
+    (source,) = yaml.safe_load((folder / "provisioning" / "datasources" / "prometheus.yaml").read_text())["datasources"]
+    assert {panel["datasource"]["uid"] for panel in DASHBOARD["panels"]} == {source["uid"]}
+    (provider,) = yaml.safe_load((folder / "provisioning" / "dashboards" / "detour.yaml").read_text())["providers"]
+    assert any(
+        volume.split(":")[1].startswith(provider["options"]["path"]) for volume in services["grafana"]["volumes"]
+    )
+    (job,) = yaml.safe_load((folder / "prometheus.yml").read_text())["scrape_configs"]
+    assert job["static_configs"] == [{"targets": ["127.0.0.1:9464"]}]
