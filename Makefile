@@ -14,7 +14,7 @@ PAGES := $(VENV)/pages
 # PINNED=1 installs exactly what continuous integration runs with, checked by hash, instead of what pyproject.toml allows.
 PINS := requirements/ci.txt
 
-.PHONY: run test venv tools lint wheel docs p4 results fuzz pins clean
+.PHONY: run test venv tools lint wheel docs p4 rivals results fuzz pins clean
 
 run: venv
 	@$(VENV)/bin/detour demo --target $(TARGET)
@@ -73,6 +73,10 @@ wheel: tools
 
 p4: venv
 	@$(VENV)/bin/python -m detour.base.p4build
+
+# docs/rivals.md out of the runs that are kept.
+rivals: venv
+	@$(VENV)/bin/detour reproduce rivals --from docs/rivals.jsonl.xz --write docs/rivals.md
 
 # docs/results.md with all its figures: about an hour on two cores.
 results: tools

@@ -15,8 +15,11 @@ import tempfile
 from pathlib import Path
 
 from detour.base.errors import DetourError
-from detour.base.places import BUILD
+from detour.base.places import BUILD, PACKAGE
 from detour.base.places import P4SRC as SOURCES
+
+LABS = PACKAGE.parent / "docs" / "labs"
+"""labs of ours, each with a program and its build (in a repository only)"""
 
 # p4c cannot see that srh is valid whenever next_segment is, and that indirect tables need no default action.
 _FLAGS = ["--arch", "v1model", "--Wdisable=invalid-header", "--Wdisable=unsupported"]
@@ -36,12 +39,18 @@ def sources_digest(program: str) -> str:
     return digest.hexdigest()
 
 
-def compile_to(program: str, folder: Path) -> None:
-    """Run p4c on one program.
+def lab_sources() -> list[Path]:
+    """The programs of our labs."""
+    return sorted(LABS.glob("*/*.p4"))
+
+
+def compile_to(program: str, folder: Path, sources: Path | None = None) -> None:
+    """Run p4c on one program of `p4src/`, or of the folder `sources`.
 
     Raises:
         DetourError: p4c is missing or refuses the program.
     """
+    sources = sources or SOURCES
     if shutil.which("p4c-bm2-ss") is None:
         raise DetourError("p4c-bm2-ss is not on PATH: install p4lang's package p4lang-p4c (see README.md)")
     outputs = [
@@ -50,16 +59,16 @@ def compile_to(program: str, folder: Path) -> None:
         "-o",
         str(folder / f"{program}.json"),
     ]
-    # Run inside p4src: the JSON then names sources by relative paths and is the same on every machine.
+    # Run beside the source: the JSON then names sources by relative paths and is the same on every machine.
     done = subprocess.run(
         ["p4c-bm2-ss", *_FLAGS, *outputs, f"{program}.p4"],
-        cwd=SOURCES,
+        cwd=sources,
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode != 0:
-        raise DetourError(f"p4c-bm2-ss refuses p4src/{program}.p4: {done.stderr.strip()}")
+        raise DetourError(f"p4c-bm2-ss refuses {sources.name}/{program}.p4: {done.stderr.strip()}")
 
 
 def rebuild() -> None:
@@ -70,6 +79,25 @@ def rebuild() -> None:
             for path in Path(folder).iterdir():
                 shutil.copyfile(path, BUILD / path.name)
         (BUILD / f"{program}.sha256").write_text(sources_digest(program) + "\n")
+    for source in lab_sources():
+        build = source.parent / "build"
+        build.mkdir(exist_ok=True)
+        compile_to(source.stem, build, source.parent)
+        (build / f"{source.stem}.sha256").write_text(_digest_of(source) + "\n")
+
+
+def _digest_of(source: Path) -> str:
+    return hashlib.sha256(source.read_bytes()).hexdigest()
+
+
+def stale_labs() -> list[str]:
+    """Labs of ours whose checked-in build does not belong to their source as it is."""
+    builds = {source: source.parent / "build" / f"{source.stem}.sha256" for source in lab_sources()}
+    return [
+        source.parent.name
+        for source, build in builds.items()
+        if not build.exists() or build.read_text().strip() != _digest_of(source)
+    ]
 
 
 def stale() -> list[str]:
@@ -85,9 +113,9 @@ def stale() -> list[str]:
 def main() -> int:
     try:
         if sys.argv[1:] == ["--check"]:
-            old = stale()
+            old = [*stale(), *(f"docs/labs/{lab}" for lab in stale_labs())]
             if old:
-                raise DetourError(f"p4src/build is older than its sources: {', '.join(old)}; run `make p4`")
+                raise DetourError(f"builds are older than their sources: {', '.join(old)}; run `make p4`")
             return 0
         rebuild()
         print(f"p4src/build: {', '.join(programs())}")

@@ -20,8 +20,8 @@ from detour.base.reports import need_address_space, report
 from detour.cli.parser import Parser, choose_fabric
 
 _GROUPS = (
-    "lifecycle", "status", "tables", "paths", "traffic", "sim", "place", "metrics", "fors", "demo", "bench",
-    "reproduce", "fcplus", "shell_completion",
+    "lifecycle", "exec", "status", "tables", "paths", "traffic", "sim", "lab", "place", "metrics", "fors", "demo",
+    "bench", "reproduce", "fcplus", "trace", "runtime_cli", "shell_completion",
 )  # fmt: skip
 
 # Commands with a command line of their own, which argparse could not describe: module and help.

@@ -6,12 +6,11 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.progress import Progress
 from detour.cli.output import Page, present, shown_progress
-from detour.cli.parser import byte_count, command, seconds
+from detour.cli.parser import byte_count, command, draws, floats, output_file, seconds
 
 if TYPE_CHECKING:
     from detour.experiments.bench.report import BenchReport
@@ -27,6 +26,9 @@ def register(commands: Any) -> None:
     switch = _add(kinds, "switch", "packets a second through one switch, in process and over veth", _switch)
     switch.add_argument("--sizes", type=byte_count, nargs="+", default=[64, 512, 1500], metavar="BYTES")
     switch.add_argument("--seconds", type=seconds, default=1.0, metavar="S", help="time for each load (1)")
+    linux = _add(kinds, "linux", "iperf3's TCP between Linux hosts over one switch and five (root)", _linux)
+    linux.add_argument("--seconds", type=seconds, default=4.0, metavar="S", help="for each connection (4)")
+    linux.add_argument("--rounds", type=draws, default=2, metavar="N", help="how often, by turns (2)")
     fabric = _add(kinds, "fabric", "packet-hops a second of 36 switches in real time", _fabric)
     fabric.add_argument("--seconds", type=seconds, default=3.0, metavar="S", help="time for each load (3)")
     tables = _add(kinds, "tables", "lookups in exact, LPM and ternary tables of growing size", _tables)
@@ -43,13 +45,28 @@ def register(commands: Any) -> None:
     sim = _add(kinds, "sim", "packet-hops a second in virtual time, and memory of 32,768 connections", _sim)
     sim.add_argument("--k", type=byte_count, default=16, metavar="K", help="ports of the fat-tree's switches (16)")
     sim.add_argument("--message", type=byte_count, default=2_000_000, metavar="BYTES", help="of each host (2000000)")
+    lab = _add(
+        kinds, "lab", "packets a second of a plain IPv4 lab in virtual time, beside p4sim and ns-3's bridge", _lab
+    )
+    lab.add_argument("--speeds", type=_speeds, metavar="MBPS[,...]", help="of traffic (1,100,1000,10000)")
+    lab.add_argument("--seconds", type=seconds, metavar="S", help="of virtual time for which hosts send (2.912)")
+    lab.add_argument("--turns", type=byte_count, default=1, metavar="N", help="of which the middle one counts (1)")
     _add(kinds, "setup", "time to build, prove and connect large fabrics; frames a second of socket drivers", _setup)
     _add(kinds, "monitor", "what monitoring costs, beside the host stack's own time", _monitor)
+    _add(kinds, "trace", "what tracing costs, and traces a second, beside BMv2's log", _trace)
     fors = command(kinds, "fors", "planning of all-to-all exchanges with failed links, against its goals", _fors)
     fors.add_argument("--sets", type=byte_count, default=200, metavar="N", help="random failure sets (200)")
     fors.add_argument("--phases", type=int, default=24, metavar="N", help="of exchanges in virtual time (24; 0: none)")
     everything = command(kinds, "all", "all of these, as a page with --write", _everything)
-    everything.add_argument("--write", type=Path, metavar="FILE", help="writes the page (Markdown) there")
+    everything.add_argument("--write", type=output_file, metavar="FILE", help="writes the page (Markdown) there")
+
+
+def _speeds(text: str) -> tuple[float, ...]:
+    """Megabits a second, separated by commas."""
+    found = floats(text)
+    if not found or not all(0 < value <= 1e6 for value in found):
+        raise argparse.ArgumentTypeError(f"{text!r} is not speeds in Mb/s, like 1,100,10000")
+    return found
 
 
 def _fors(options: argparse.Namespace) -> None:
@@ -120,6 +137,12 @@ def _switch(options: argparse.Namespace, progress: Progress) -> BenchReport:
     return switch.run(tuple(options.sizes), options.seconds, progress)
 
 
+def _linux(options: argparse.Namespace, progress: Progress) -> BenchReport:
+    from detour.experiments.bench import linux
+
+    return linux.run(options.seconds, options.rounds, progress)
+
+
 def _fabric(options: argparse.Namespace, progress: Progress) -> BenchReport:
     from detour.experiments.bench import fabric
 
@@ -166,6 +189,19 @@ def _monitor(options: argparse.Namespace, progress: Progress) -> BenchReport:
     from detour.experiments.bench import monitor
 
     return monitor.run(progress=progress)
+
+
+def _trace(options: argparse.Namespace, progress: Progress) -> BenchReport:
+    from detour.experiments.bench import trace
+
+    return trace.run(progress)
+
+
+def _lab(options: argparse.Namespace, progress: Progress) -> BenchReport:
+    from detour.experiments.bench import lab
+
+    speeds = options.speeds or lab.SPEEDS_MBPS
+    return lab.run(speeds, options.seconds or lab.LAB_SECONDS, options.turns, progress)
 
 
 def _sim(options: argparse.Namespace, progress: Progress) -> BenchReport:

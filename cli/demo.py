@@ -16,6 +16,7 @@ from detour.cli.parser import command
 
 if TYPE_CHECKING:
     from detour.fabric.demo import DemoResult
+    from detour.fabric.operations.session import Session
     from detour.fabric.traffic.workload import WorkloadResult
 
 
@@ -27,25 +28,32 @@ def register(commands: Any) -> None:
 
 def _demo(options: argparse.Namespace) -> int:
     from detour.control.topology_files import open_topology
-    from detour.fabric.daemon.daemon import boot, interruptible
-    from detour.fabric.demo import Demo
+    from detour.fabric.daemon.daemon import boot, found_by_others, interruptible
     from detour.fabric.traffic.workload import pairs_of
 
     begin = time.monotonic()
     pairs_of(open_topology(options.topo), "adv1")  # what does not fit is told before anything boots
-    with interruptible():
+    up = up_options(options)
+    with interruptible(), found_by_others(up) as answering:
         with shown_progress(options.json, log=True) as progress:
-            session = boot(up_options(options), progress)
+            session = boot(up, progress)
         try:
-            with shown_progress(options.json, log=True) as progress:
-                result = Demo(session, begin, progress).run()
-            present(result.summary, options, lambda page: show_demo(page, result))
-            if not options.json and sys.stdin.isatty() and sys.stdout.isatty():
-                from detour.cli.prompt import Prompt
-
-                Prompt(session).run()
+            with answering(session):
+                return _show(session, begin, options)
         finally:
             session.close()
+
+
+def _show(session: Session, begin: float, options: argparse.Namespace) -> int:
+    from detour.fabric.demo import Demo
+
+    with shown_progress(options.json, log=True) as progress:
+        result = Demo(session, begin, progress).run()
+    present(result.summary, options, lambda page: show_demo(page, result))
+    if not options.json and sys.stdin.isatty() and sys.stdout.isatty():
+        from detour.cli.prompt import Prompt
+
+        Prompt(session).run()
     return 0 if result.ok else 1
 
 

@@ -13,13 +13,13 @@ from detour.base.errors import DetourError
 from detour.base.quantities import fraction_of, rate_bps_of, time_ps_of
 from detour.base.tables import Table, left, right
 from detour.cli.asking import running
+from detour.cli.lab import add_lab_options, lab_of_up, show_lab
 from detour.cli.output import Page, present, shown_progress
-from detour.cli.parser import add_name_option, choose_fabric, command, packet_count, quantity
+from detour.cli.parser import add_name_option, choose_fabric, command, mtu_bytes, packet_count, quantity
 from detour.cli.status import show_status
 
 if TYPE_CHECKING:
     from detour.fabric.daemon.daemon import UpOptions
-    from detour.fabric.operations.results import Status
 
 
 def register(commands: Any) -> None:
@@ -30,6 +30,11 @@ def register(commands: Any) -> None:
     )
     up.add_argument("--detach", action="store_true", help="return when it is up; `detour down` ends it")
     add_fabric_options(up)
+    _add_linux_options(up)
+    add_lab_options(up)
+    up.add_argument(
+        "--pace", metavar="PACE", help="of virtual time beside the wall clock: 1x (default), 10x, max; --target virtual"
+    )
     up.add_argument("--load", metavar="PATTERN", help="keep traffic going, like adv1 or unf:pairs=100 (`detour load`)")
     add_name_option(up)
     up.set_defaults(parser=up)
@@ -49,8 +54,9 @@ def add_fabric_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target",
         default="auto",
-        choices=("auto", "engine", "bmv2"),
-        help="the embedded engine, or BMv2's processes (root); auto: BMv2 where it can run (default)",
+        choices=("auto", "engine", "bmv2", "virtual"),
+        help="the embedded engine, BMv2's processes (root), or the engine in virtual time that passes by itself "
+        "(--pace); auto: BMv2 where it can run (default)",
     )
     parser.add_argument(
         "--topo",
@@ -70,6 +76,18 @@ def add_fabric_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--program", metavar="P4INFO,JSON", help="what p4c made of a P4 program that has fabric.p4's tables"
     )
+
+
+def _add_linux_options(up: argparse.ArgumentParser) -> None:
+    up.add_argument(
+        "--linux",
+        metavar="HOSTS",
+        help="hosts that are network namespaces for programs of Linux, like h0,h71 (`detour exec`)",
+    )
+    up.add_argument(
+        "--netns", metavar="HOST=PID", help="hosts that are the network namespaces of processes, like h3=4711"
+    )
+    up.add_argument("--mtu", type=mtu_bytes, metavar="BYTES", help="of Linux hosts' interfaces (1500)")
 
 
 def _add_grpc_options(up: argparse.ArgumentParser) -> None:
@@ -113,8 +131,8 @@ def up_options(options: argparse.Namespace) -> UpOptions:
     from detour.fabric.daemon.daemon import UpOptions
 
     pcap, topology = None if options.pcap is None else os.path.abspath(options.pcap), absolute(options.topo)
-    program = None
-    if options.program is not None:
+    program = options.program
+    if program is not None and getattr(options, "lab", None) is None:
         given = PipelineConfig.given(options.program)
         program = f"{given.p4info},{given.blob}"
     found = UpOptions(
@@ -129,10 +147,24 @@ def up_options(options: argparse.Namespace) -> UpOptions:
     )
     if "grpc" not in options:
         return found
-    return replace(found, grpc=options.grpc, grpc_tls=_grpc_tls(options), load=options.load)
+    lab = lab_of_up(options)
+    found = replace(
+        found,
+        grpc=options.grpc,
+        grpc_tls=_grpc_tls(options),
+        load=options.load,
+        linux=options.linux,
+        netns=options.netns,
+        mtu=options.mtu,
+        pace=options.pace,
+    )
+    return found if lab is None else replace(found, lab=lab, solution=options.solution)
 
 
-_IN_FILES = ("target", "topo", "rate", "delay", "queue", "loss", "program", "load", "pcap", "name")
+_IN_FILES = (
+    "target", "topo", "rate", "delay", "queue", "loss", "program", "linux", "netns", "mtu", "pace", "load", "pcap",
+    "name",
+)  # fmt: skip
 
 
 def _read_scenario(options: argparse.Namespace) -> None:
@@ -169,12 +201,19 @@ def _up(options: argparse.Namespace) -> None:
         else:
             daemon.run(up_options(options), progress, lambda status: _show_up(status, options))
             return
-    present(status, options, lambda page: show_status(page, status, endpoints=False))
+    present(status, options, lambda page: _show(page, status, options))
 
 
-def _show_up(status: Status, options: argparse.Namespace) -> None:
-    def render(page: Page) -> None:
+def _show(page: Page, status: Any, options: argparse.Namespace) -> None:
+    if options.lab is not None:
+        show_lab(page, status)
+    else:
         show_status(page, status, endpoints=False)
+
+
+def _show_up(status: Any, options: argparse.Namespace) -> None:
+    def render(page: Page) -> None:
+        _show(page, status, options)
         page.print("Ctrl-C (or `detour down`) ends it.")
 
     present(status, options, render)

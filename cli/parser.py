@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from detour.base.errors import DetourError
@@ -72,6 +73,34 @@ def byte_count(text: str) -> int:
     return factor * _number(text[:-1] if factor > 1 else text, 1, 10**12 // factor, "a number of bytes")
 
 
+def output_file(text: str) -> Path:
+    """A file to be written, whose folder is there: what is wrong with it is told before any work is done."""
+    path = Path(text)
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a folder; wanted is a file")
+    _need_folder(path.parent)
+    return path
+
+
+def output_folder(text: str) -> Path:
+    """A folder to write into, which is made if only the one around it is there."""
+    path = Path(text)
+    if path.exists():
+        _need_folder(path)
+    else:
+        _need_folder(path.absolute().parent)
+    return path
+
+
+def _need_folder(path: Path) -> None:
+    if not path.exists():
+        raise argparse.ArgumentTypeError(f"there is no folder {path}")
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{path} is no folder")
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise argparse.ArgumentTypeError(f"folder {path} cannot be written to")
+
+
 def quantity(of: Callable[[str], T]) -> Callable[[str], T]:
     """The type of an option whose value `of` understands (`base.quantities`)."""
 
@@ -87,6 +116,11 @@ def quantity(of: Callable[[str], T]) -> Callable[[str], T]:
 def packet_count(text: str) -> int:
     """A number of packets."""
     return _number(text, 2, 1_000_000, "a number of packets")
+
+
+def mtu_bytes(text: str) -> int:
+    """Bytes that an interface takes at once."""
+    return _number(text, 1280, 9000, "an MTU in bytes")
 
 
 def draws(text: str) -> int:

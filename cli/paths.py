@@ -56,7 +56,10 @@ def _heal(options: argparse.Namespace) -> None:
     with shown_progress(options.json) as progress:
         progress("writing tables")
         result = running().heal(options.what)
-    present(result, options, lambda page: show_change(page, f"{result.healed or 'nothing'} is back", result))
+    if result.healed:
+        present(result, options, lambda page: show_change(page, f"{result.healed} is back", result))
+    else:
+        present(result, options, lambda page: page.print("nothing was down"))
 
 
 def show_change(page: Page, what: str, result: FailureChange) -> None:

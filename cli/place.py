@@ -15,7 +15,7 @@ from detour.base.errors import DetourError
 from detour.base.tables import Table, left, right
 from detour.cli.asking import running
 from detour.cli.output import Page, present, shown_progress
-from detour.cli.parser import draws, operation
+from detour.cli.parser import draws, operation, output_file
 
 if TYPE_CHECKING:
     from detour.control.placement.placement import Assignment
@@ -41,7 +41,7 @@ def register(commands: Any) -> None:
     place.add_argument("--repair", action="store_true", help="place before --fail, and repair that afterwards")
     place.add_argument("--detours", action="store_true", help="also longer paths than the shortest, of 6 uSIDs at most")
     place.add_argument("--seeds", type=draws, default=100, metavar="N", help="draws of ports for ECMP (100)")
-    place.add_argument("--out", type=Path, metavar="FILE", help="writes all assignments as JSON")
+    place.add_argument("--out", type=output_file, metavar="FILE", help="writes all assignments as JSON")
     place.add_argument("--reroute", action="store_true", help="with --apply: the controller moves congested flows")
     place.add_argument("--watch", action="store_true", help="with --apply: switches count every flow by itself")
     place.add_argument("--apply", action="store_true", help="give them to the fabric that is up, whose topology counts")

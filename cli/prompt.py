@@ -18,9 +18,10 @@ from detour.cli.asking import ANSWERED_BY
 from detour.cli.completion import CommandCompleter, of_topology
 from detour.cli.output import PRINTED_TO, Page
 from detour.cli.parser import Parser
+from detour.fabric.daemon.daemon import Interrupted
 from detour.fabric.operations.session import Session
 
-ASKING_GROUPS = ("status", "tables", "paths", "traffic", "metrics", "place", "fcplus")
+ASKING_GROUPS = ("status", "tables", "paths", "traffic", "trace", "metrics", "place", "fcplus")
 """modules of the command line whose commands ask a running fabric"""
 _ENDS = ("quit", "exit")
 
@@ -64,6 +65,8 @@ class Prompt:
         """A line; an empty one for Ctrl-C, which takes back what was typed."""
         try:
             return reader.prompt("detour> ").strip()
+        except Interrupted:
+            raise
         except KeyboardInterrupt:
             return ""
         except EOFError:
@@ -85,6 +88,8 @@ class Prompt:
             self._console.print(str(text) or "`help` lists all commands")
         except (DetourError, ValueError) as error:
             self._console.print(str(error).replace("(try ` --help`)", "(try `help`)"), style="red", markup=False)
+        except Interrupted:
+            raise
         except KeyboardInterrupt:
             self._console.print("interrupted")
 

@@ -17,7 +17,9 @@ from detour.cli import (
     reproduce_nonshortest,
     reproduce_paths,
     reproduce_qcn,
+    reproduce_queues,
     reproduce_rivals,
+    reproduce_tcp,
 )
 from detour.cli.output import present
 from detour.cli.parser import Parser
@@ -52,6 +54,10 @@ def register(commands: Any) -> None:
     reproduce_rivals.options_of(
         add(kinds, "rivals", "SprayLERP beside other ways to choose paths", reproduce_rivals.run)
     )
+    reproduce_queues.options_of(
+        add(kinds, "queues", "the traffic manager beside queueing theory: waits, shares, rates", reproduce_queues.run)
+    )
+    reproduce_tcp.options_of(add(kinds, "tcp", "TCP of the IP hosts beside theory", reproduce_tcp.run))
     _all(kinds)
 
 

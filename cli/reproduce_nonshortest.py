@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.cli.output import Page
-from detour.cli.parser import byte_count, counts, delays
+from detour.cli.parser import byte_count, counts, delays, output_file
 from detour.cli.reproducing import add, carry_out, extent_of, show
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ def register(kinds: Any) -> None:
     parser = add(kinds, "pfc-gain", "Table I: what removing PFC gains on a fat-tree", _run_pfc_gain)
     parser.add_argument("--connections", type=counts, metavar="N[,N...]", help="(default: those of Table I)")
     parser.add_argument("--seeds", type=int, default=1, metavar="K", help="draws of pairs (1)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw throughput over connections (.png, .svg)")
+    parser.add_argument(
+        "--plot", type=output_file, metavar="FILE", help="draw throughput over connections (.png, .svg)"
+    )
     parser = add(kinds, "deadlock", "Fig. 2: a PFC deadlock, and what prevents it", _run_deadlock)
     parser.add_argument("--seeds", type=int, default=1, metavar="K", help="(1)")
 
@@ -61,7 +63,9 @@ def _nonshortest(kinds: Any) -> None:
     )
     parser.add_argument("--cc", metavar="NAME", help="another congestion control: dctcp, dcqcn, fixed, FILE.py:NAME")
     parser.add_argument("--without", metavar="NAME", help="leave an addition of the schemes out (see --settings)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw throughput over connections (.png, .svg)")
+    parser.add_argument(
+        "--plot", type=output_file, metavar="FILE", help="draw throughput over connections (.png, .svg)"
+    )
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--settings", action="store_true", help="what the paper says, what was added, and what each addition is worth"

@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from detour.cli.output import Page, present
-from detour.cli.parser import Parser, seconds
+from detour.cli.parser import Parser, output_file, seconds
 from detour.cli.reproducing import carry_out, extent_of, show
 
 
@@ -17,7 +16,9 @@ def options_of(parser: Parser) -> None:
         "--footing", default="virtual", metavar="virtual|real|bmv2", help="100 Gb/s in virtual time, or the wall clock"
     )
     parser.add_argument("--seconds", type=seconds, metavar="S", help="length of each run (30; virtual: 0.03)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw throughput over time, as Fig. 3 (.png, .svg)")
+    parser.add_argument(
+        "--plot", type=output_file, metavar="FILE", help="draw throughput over time, as Fig. 3 (.png, .svg)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

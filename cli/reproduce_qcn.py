@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from pathlib import Path
 
 from detour.base.errors import DetourError
-from detour.cli.parser import Parser, floats
+from detour.cli.parser import Parser, floats, output_file
 from detour.cli.reproducing import carry_out, extent_of, show
 
 
@@ -20,7 +19,7 @@ def options_of(parser: Parser) -> None:
     parser.add_argument("--loads", type=_loads, default=(), metavar="L[,L...]", help="offered, 0 to 1 (a spread)")
     parser.add_argument("--windows", type=_windows, default=(0, 0), metavar="WARM,COUNT", help="us of virtual time")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="(1)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw Figs. 3, 7 and 8 (.png, .svg)")
+    parser.add_argument("--plot", type=output_file, metavar="FILE", help="draw Figs. 3, 7 and 8 (.png, .svg)")
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -7,12 +7,11 @@ import argparse
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from detour.base.errors import DetourError
 from detour.cli.output import Page, bar, present
-from detour.cli.parser import CommandFunction, Parser, command
+from detour.cli.parser import CommandFunction, Parser, command, output_file
 
 if TYPE_CHECKING:
     from detour.experiments.reproduce import Experiment, Means, Reproduction
@@ -37,7 +36,9 @@ def add(kinds: Any, name: str, text: str, run: CommandFunction, *, wide: bool = 
     extent.add_argument("--full", action="store_true", help="everything, and longer runs")
     parser.add_argument("--processes", type=int, metavar="N", help="local processes (default: one a core)")
     parser.add_argument("--ray", metavar="ADDRESS", help="a Ray cluster instead (auto: the one that runs)")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="where finished points are kept (default: the cache)")
+    parser.add_argument(
+        "--out", type=output_file, metavar="FILE", help="where finished points are kept (default: the cache)"
+    )
     return parser
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
+from detour.cli.lab import add_lab_options, sim_lab
 from detour.cli.output import Page, present, timed_bar
-from detour.cli.parser import Parser, command
+from detour.cli.parser import Parser, command, output_file, output_folder
 
 if TYPE_CHECKING:
     from detour.experiments.sim.plan import SimPlan
@@ -35,12 +36,21 @@ def register(commands: Any) -> None:
         "--place", action="store_true", help="twice, with a placement's paths and with ECMP's: how much faster it is"
     )
     sim.add_argument(
-        "--plot", type=Path, nargs="?", const=Path("sim.png"), metavar="FILE", help="draw it all (sim.png; .svg, .pdf)"
+        "--plot",
+        type=output_file,
+        nargs="?",
+        const=Path("sim.png"),
+        metavar="FILE",
+        help="draw it all (sim.png; .svg, .pdf)",
     )
-    sim.add_argument("--out", type=Path, metavar="DIR", help="write flows.csv, result.json and report.html there")
+    sim.add_argument(
+        "--out", type=output_folder, metavar="DIR", help="write flows.csv, result.json and report.html there"
+    )
 
 
 def _what(sim: Parser) -> None:
+    add_lab_options(sim)
+    sim.add_argument("--tick", metavar="TIME", help="with --lab: unit of time in programs (1us, as in BMv2; 1ns)")
     sim.add_argument("--topo", metavar="T", help="like leaf-spine:leaves=4,spines=4,hosts=8, d1, a file, FILE.py:NAME")
     sim.add_argument(
         "--workload",
@@ -78,6 +88,12 @@ def _fabric(sim: Parser) -> None:
 
 
 def _sim(options: argparse.Namespace) -> None:
+    if options.lab is not None:
+        sim_lab(options)
+        return
+    for option in ("solution", "tick"):
+        if getattr(options, option):
+            raise DetourError(f"--{option} is for labs (--lab)")
     from detour.experiments.sim import report
     from detour.experiments.sim.results import by_size, result_of
     from detour.experiments.sim.run import run_workload

@@ -50,8 +50,23 @@ def show_status(page: Page, status: Status, endpoints: bool) -> None:
             left("P4Runtime", lambda row: row[1].address),
         )
         page.table(Table(columns, list(status.endpoints.items())))
+    for line in linux_lines(status):
+        page.print(line)
     if status.log:
         page.print(f"log: {status.log}", whole=True)
+
+
+def linux_lines(status: Status) -> list[str]:
+    """What `status` says of hosts that are namespaces of Linux."""
+    if not status.linux:
+        return []
+    hosts = ", ".join(f"{host.host} ({host.addresses[0].partition('/')[0]})" for host in status.linux)
+    lines = [f"Linux hosts: {hosts}; `detour exec {status.linux[0].host} -- COMMAND`"]
+    return lines + [
+        f"{host.host}: {host.oversized} frames above the MTU of {host.mtu} bytes were dropped"
+        for host in status.linux
+        if host.oversized
+    ]
 
 
 def displaced_lines(displaced: Mapping[str, DisplacedSwitch]) -> list[str]:

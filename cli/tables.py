@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.tables import Table, fixed, left, right
 from detour.cli.asking import running
-from detour.cli.output import Page, bytes_text, for_terminal, present, shown_progress
+from detour.cli.output import Page, bytes_text, present, shown_progress
 from detour.cli.parser import operation, seconds
 
 if TYPE_CHECKING:
@@ -116,18 +116,13 @@ def show_counters(page: Page, counters: Mapping[str, SwitchCounters]) -> None:
 
 
 def _watch(options: argparse.Namespace) -> None:
-    if options.json or options.once or not sys.stdout.isatty():
+    if options.json or options.once or not (sys.stdin.isatty() and sys.stdout.isatty()):
         result = running().watch(options.interval)
         present(result, options, lambda page: page.table(links_table(result, options.all)))
         return
-    from rich.console import Console
-    from rich.live import Live
+    from detour.cli.live.view import Live
 
-    console = Console()
-    with Live(console=console, auto_refresh=False) as live:
-        while True:
-            shown = links_table(running().watch(options.interval), options.all)
-            live.update(for_terminal(shown, options.wide, console.width), refresh=True)
+    Live(running(), options.interval, options.all).run()
 
 
 def links_table(result: LinkUses, everything: bool) -> Table[LinkUse]:

@@ -11,7 +11,7 @@ from detour.base.errors import DetourError
 from detour.base.tables import Table, fixed, left, right
 from detour.cli.asking import running
 from detour.cli.output import Page, bytes_text, present, shown_progress
-from detour.cli.parser import add_path_options, byte_count, operation
+from detour.cli.parser import add_path_options, byte_count, operation, output_file
 
 if TYPE_CHECKING:
     from detour.fabric.operations.results import ProbedPaths, SentMessage
@@ -27,7 +27,7 @@ def register(commands: Any) -> None:
     what = send.add_mutually_exclusive_group()
     what.add_argument("--bytes", type=byte_count, metavar="N", help=f"this many (default {DEFAULT_BYTES})")
     what.add_argument("--file", metavar="F", help="the bytes of a file")
-    send.add_argument("--store", metavar="OUT", help="where the receiver stores the file")
+    send.add_argument("--store", type=output_file, metavar="OUT", help="where the receiver stores the file")
     add_path_options(send)
     send.add_argument("--spray", action="store_true", help="every packet takes a path of its own (docs/transports.md)")
     load = operation(commands, "load", _load)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names, sizes and constants of the P4 programs as their P4Infos have them (a test compares the two).
 
-What both programs have is called the same in both; `valiant` is in fabric.p4 only, `adaptive` in adaptive.p4 only.
+What programs share is called the same in all; `valiant` is in fabric.p4 only, `adaptive` in adaptive.p4 and ugal.p4.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ CHANNEL = "FabricIngress.qos.channel"
 MODE = "FabricIngress.adaptive.mode"
 HOST_PORTS = "FabricIngress.adaptive.host_ports"
 TOWARDS_GROUP = "FabricIngress.adaptive.towards_group"
+SHORTEST_LOAD = "FabricIngress.adaptive.shortest_load"
+DETOUR_LOAD = "FabricIngress.adaptive.detour_load"
 MARKING = "FabricEgress.ecn.marking"
 WATCHED = "FabricEgress.flows.watched"
 FLOW_PASSED = "FabricEgress.flows.passed"
 FLOW_WAITED = "FabricEgress.flows.waited"
 PUNT_METER = "FabricIngress.verdict.punt_meter"
 GROUP_LOAD = "FabricIngress.adaptive.group_load"
+PORT_LOAD = "FabricIngress.adaptive.port_load"
 DECISIONS = "FabricIngress.adaptive.decisions"
 
 SET_NODE = "FabricIngress.node.set_node"
@@ -34,6 +37,10 @@ DELIVER = "FabricIngress.router.deliver"
 MINIMAL = "FabricIngress.adaptive.minimal"
 RANDOM_GROUP = "FabricIngress.adaptive.random_group"
 UGAL = "FabricIngress.adaptive.ugal"
+UGAL_LOCAL = "FabricIngress.adaptive.ugal_local"
+UGAL_GLOBAL = "FabricIngress.adaptive.ugal_global"
+READ_DIRECT = "FabricIngress.adaptive.read_direct"
+READ_AROUND = "FabricIngress.adaptive.read_around"
 ADAPTIVE_TOWARDS = "FabricIngress.adaptive.towards"
 SET_PRIORITY = "FabricIngress.qos.set_priority"
 SET_CHANNEL = "FabricIngress.qos.set_channel"
@@ -63,6 +70,8 @@ TABLE_SIZE = {
     MODE: 64,
     HOST_PORTS: 512,
     TOWARDS_GROUP: 1024,
+    SHORTEST_LOAD: 64,
+    DETOUR_LOAD: 64,
     MARKING: 512,
     WATCHED: 256,
 }

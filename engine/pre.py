@@ -140,8 +140,6 @@ def _checked(what: str, replicas: Sequence[PortInstance]) -> tuple[PortInstance,
             raise DetourError(f"{what}: port {port} is not 0 to {HIGHEST_PORT}")
         if not 0 <= rid <= 0xFFFF:
             raise DetourError(f"{what}: replication id {rid} is not 0 to 65535")
-    if len(set(replicas)) != len(replicas):
-        raise DetourError(f"{what}: a replica (port, id) is given twice")
     return tuple((int(port), int(rid)) for port, rid in replicas)
 
 

@@ -156,8 +156,9 @@ class Runner:
         self._after_slice()
         return why
 
-    def run_until(self, until: int) -> None:
-        """Virtual time: executes all events up to and including `until`."""
+    def run_until(self, until: int, stop: Callable[[], bool] = lambda: False) -> None:
+        """Virtual time: executes all events up to and including `until`, or until `stop` says so, which is asked after
+        every event that something was told about."""
         if self._owner == threading.get_ident():
             raise DetourError("run() was called from within the loop")
         if self._epoll.closed:
@@ -165,7 +166,7 @@ class Runner:
         notice(outside=True)
         algorithms.renew()
         with self._turn():
-            while self._slice(until) != REACHED:
+            while self._slice(until) != REACHED and not stop():
                 pass
 
     def start(self) -> None:

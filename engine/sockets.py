@@ -40,6 +40,8 @@ class Attachment:
     peer: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint8))
     """`struct sockaddr_un` of where frames go, empty for interfaces"""
     place: UnixPlace | None = None
+    longest: int = 0
+    """bytes of the longest frame that may come in by it; longer ones are dropped and counted. 0: whatever fits"""
 
     def close(self) -> None:
         """Removes the socket's file and closes the descriptor. May be called twice."""
@@ -87,11 +89,16 @@ def open_interface(name: str) -> Attachment:
     try:
         index = socket.if_nametoindex(name)
     except OSError:
-        return _open_tap(name)
-    return _open_packet(name, index)
+        return open_tap(name)
+    return open_packet(name, index)
 
 
-def _open_packet(name: str, index: int) -> Attachment:
+def open_packet(name: str, index: int) -> Attachment:
+    """A raw packet socket on an interface of the calling thread's namespace.
+
+    Raises:
+        DetourError: why there can be none.
+    """
     try:
         sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
     except PermissionError:
@@ -110,14 +117,20 @@ def _open_packet(name: str, index: int) -> Attachment:
     return Attachment(sock.detach(), IO_PACKET, name)
 
 
-def _open_tap(name: str) -> Attachment:
+def open_tap(name: str, up: bool = True) -> Attachment:
+    """A new TAP device in the calling thread's namespace. It goes when it is closed, or with this process.
+
+    Raises:
+        DetourError: why there can be none.
+    """
     try:
         fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise DetourError(f"interface {name} does not exist and /dev/net/tun: {error.strerror}") from None
     try:
         fcntl.ioctl(fd, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TAP | _IFF_NO_PI))
-        _bring_up(name)
+        if up:
+            _bring_up(name)
     except OSError as error:
         os.close(fd)
         why = "that needs root" if error.errno == errno.EPERM else error.strerror

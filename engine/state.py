@@ -6,8 +6,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from detour.engine.compiler.slots import LOG, NOW, RANDOM
+from detour.engine.compiler.custom_crc import CrcParameters, words
+from detour.engine.compiler.slots import CUSTOM_CRCS, LOG, NOW, RANDOM
 from detour.engine.tables import ActionProfile, CounterArray, MatchTable, MeterArray, RegisterArray, ValueSet
 from detour.engine.tables.log import LogRing
 
@@ -32,6 +34,7 @@ class SwitchState:
         # A generator's state must not be 0; distinct seeds must give distinct states.
         self.block[RANDOM] = np.uint64((seed * 0x9E3779B97F4A7C15 + 1) & 0xFFFFFFFFFFFFFFFF).astype(np.int64)
         self.log: LogRing | None = None
+        self._crcs: dict[str, NDArray[np.uint64]] = {}
         self.action_profiles = {
             name: ActionProfile(p, self.block, slots.profiles[name], model.actions)
             for name, p in model.profiles.items()
@@ -61,6 +64,13 @@ class SwitchState:
             self.block[slot] = self.meters[name].rows.ctypes.data
         for name, slot in slots.registers.items():
             self.block[slot] = self.registers[name].memory.ctypes.data
+
+    def set_crc(self, calculation: str, parameters: CrcParameters) -> None:
+        """Sets the parameters of a custom CRC; KeyError if the calculation is none."""
+        slot = self.program.slots.custom_crcs[calculation]
+        bits = CUSTOM_CRCS[self.program.model.calculations[calculation]["algo"]]
+        self._crcs[calculation] = block = words(parameters, bits)
+        self.block[slot] = block.ctypes.data
 
     @property
     def now(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.engine.loop.layout import PFC_BYTES, SWITCH_COUNTERS
+from detour.engine.loop.layout import PFC_BYTES, SWITCH_COUNTERS, TO_NOWHERE
 from detour.engine.loop.memory import Memory
 
 
@@ -15,7 +15,8 @@ def port_stats(memory: Memory) -> dict[str, np.ndarray]:
     """One element for each port that something is attached to; times in ps, sizes in bytes."""
     column = memory.column
     number = column("ports", "number")
-    real = np.flatnonzero(number >= 0)
+    detached = column("channels", "kind")[column("ports", "channel")] == TO_NOWHERE
+    real = np.flatnonzero((number >= 0) & ~detached)
     switch = column("ports", "switch")[real]
     channel = column("ports", "channel")[real]
     first = column("ports", "queues")[real]
@@ -56,20 +57,36 @@ def switch_stats(memory: Memory) -> dict[str, np.ndarray]:
 
 
 def host_stats(memory: Memory) -> dict[str, np.ndarray]:
-    """One element for each native host's interface."""
+    """One element for each interface of a host of the transports (other stacks count for themselves)."""
+    chosen = memory.column("nics", "stack") == 0
     stats = {
-        name: memory.column("nics", name)
+        name: memory.column("nics", name)[chosen]
         for name in ("host", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "pool_waits")
     }
-    channel = memory.column("nics", "channel")
+    channel = memory.column("nics", "channel")[chosen]
     stats["busy_ps"] = memory.column("channels", "busy_ps")[channel]
     stats["link_drops"] = (memory.column("channels", "lost") + memory.column("channels", "cut"))[channel]
     return stats
 
 
+def link_drops(memory: Memory) -> int:
+    """Frames that were lost on any cable, in either direction, those of all hosts among them."""
+    return int((memory.column("channels", "lost") + memory.column("channels", "cut")).sum())
+
+
 def outside_stats(memory: Memory) -> dict[str, np.ndarray]:
     """One element for each socket or interface; `port` is the index of the port in the loop."""
-    names = ("rx_packets", "rx_drops", "rx_errors", "tx_packets", "tx_drops", "tx_no_peer", "tx_retries", "count")
+    names = (
+        "rx_packets",
+        "rx_drops",
+        "rx_errors",
+        "rx_oversized",
+        "tx_packets",
+        "tx_drops",
+        "tx_no_peer",
+        "tx_retries",
+        "count",
+    )
     return {name: memory.column("ios", name) for name in ("port", *names)}
 
 

@@ -22,8 +22,12 @@ from detour.experiments.nonshortest import deadlock, pfc_gain
 from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.placement import experiment as path_placement
 from detour.experiments.qcn import experiment as qcn_switch
+from detour.experiments.queues import experiment as queues
+from detour.experiments.rivals import cells as rival_cells
 from detour.experiments.rivals import experiment as rivals
+from detour.experiments.rivals import points as rival_points
 from detour.experiments.store import Store, source_version
+from detour.experiments.tcp import experiment as tcp
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -133,12 +137,29 @@ RIVALS = Experiment(
     "SprayLERP beside other ways to choose paths: throughput, completion times, recovery",
     rivals.run,
     decoder(rivals.RivalRun),
-    rivals.collect,
-    rivals.seconds,
+    rival_cells.collect,
+    rival_points.seconds,
+)
+QUEUES = Experiment(
+    "queues",
+    "The traffic manager beside queueing theory: waits, priorities, shares, rates",
+    queues.run,
+    decoder(queues.QueueRun),
+    queues.collect,
+    queues.seconds,
+)
+TCP = Experiment(
+    "tcp",
+    "TCP of the IP hosts beside theory: losses, sharing, DCTCP's queue",
+    tcp.run,
+    decoder(tcp.TcpRun),
+    tcp.collect,
+    tcp.seconds,
 )
 
 EXPERIMENTS: dict[str, Experiment[Any, Any, Any]] = {
-    e.name: e for e in (NONSHORTEST, PFC_GAIN, DEADLOCK, PATH_PLACEMENT, FCPLUS, FORS, QCN_SWITCH, LOSS_COST, RIVALS)
+    e.name: e
+    for e in (NONSHORTEST, PFC_GAIN, DEADLOCK, PATH_PLACEMENT, FCPLUS, FORS, QCN_SWITCH, LOSS_COST, RIVALS, QUEUES, TCP)
 }
 
 

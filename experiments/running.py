@@ -16,6 +16,7 @@ from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.records import extended
 from detour.base.times import US
 from detour.control import schema
+from detour.control.policy import BY_LOAD
 from detour.experiments.measure import RunTimes, Series, jain, settle
 from detour.fabric.footings.virtual.fabric import ENDLESS, VirtualFabric
 from detour.fabric.footings.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
@@ -126,12 +127,18 @@ def open_fabric(topology: Topology, scheme: Scheme, pairs: Sequence[HostPair], c
 
 def start(fabric: VirtualFabric, length: int, spread_ps: int = START_SPREAD_PS) -> None:
     """Lets every connection send `length` bytes from a random time within `spread_ps` on."""
-    order = np.arange(fabric.count)
-    random.Random(f"starts {fabric.settings.seed}").shuffle(order)  # type: ignore[arg-type]
-    begin, steps = fabric.now_ps, min(_STARTS, fabric.count) if spread_ps else 1
-    for step, chosen in enumerate(np.array_split(order, steps)):
-        fabric.run(begin + step * spread_ps // steps)
+    begin = fabric.now_ps
+    groups = start_order(fabric.count, fabric.settings.seed, _STARTS if spread_ps else 1)
+    for step, chosen in enumerate(groups):
+        fabric.run(begin + step * spread_ps // len(groups))
         fabric.send(length, np.sort(chosen))
+
+
+def start_order(count: int, seed: int, steps: int = _STARTS) -> list[np.ndarray]:
+    """Numbers of connections in the groups in which they start, one after the other in equal steps."""
+    order = np.arange(count)
+    random.Random(f"starts {seed}").shuffle(order)  # type: ignore[arg-type]
+    return np.array_split(order, min(steps, count))
 
 
 def steady_state(
@@ -217,7 +224,7 @@ def counters(fabric: VirtualFabric) -> RunCounters:
 def _min_fraction(fabric: VirtualFabric, sent: int) -> float | None:
     """Fraction of the data packets that took a shortest path, by the senders' choice; where switches choose, of all
     packets that they decided upon, ACKs and probes included."""
-    if fabric.scheme.routing == "adaptive":
+    if fabric.scheme.routing in BY_LOAD:
         decisions = [state.counters[schema.DECISIONS] for state in fabric.states.values()]
         shortest, detours = (sum(int(c.read(index)[0]) for c in decisions) for index in (0, 1))
     elif fabric.scheme.routing == "minimal" or not fabric.topology.valiant_groups:

@@ -43,6 +43,8 @@ _WITHOUT_INFLUENCE = (
         for paper in ("fcplus", "fors", "nonshortest", "placement", "qcn")
         for part in ("figures", "tables")
     ),
+    "experiments/rivals/page.py",
+    "experiments/rivals/tables.py",
     # What is run, and what is made of it; a point says by itself what it is.
     *(
         f"experiments/nonshortest/{part}"

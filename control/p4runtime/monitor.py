@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from finsy.proto import p4r
 
@@ -46,11 +46,14 @@ class Count:
 
 @dataclass(frozen=True)
 class Sample:
-    """All counters at one time. `ports`: (device id, port, counter); `reasons`: (device id, verdict)."""
+    """All counters at one time. `ports`: (device id, port, counter); `reasons`: (device id, verdict). `read_at`: when
+    those of a device were read, which on a busy machine takes more of the time between two samples than `seconds`, the
+    end of the reading, says."""
 
     seconds: float
     ports: Mapping[tuple[int, int, str], Count]
     reasons: Mapping[tuple[int, int], Count]
+    read_at: Mapping[int, float] = field(default_factory=dict)
 
     def port(self, device: int, port: int, counter: str) -> Count:
         """A port's counter; nothing counted: zero."""
@@ -71,11 +74,13 @@ class Sample:
             self.seconds - earlier.seconds,
             {key: value - earlier.ports.get(key, zero) for key, value in self.ports.items()},
             {key: value - earlier.reasons.get(key, zero) for key, value in self.reasons.items()},
+            {key: at - earlier.read_at[key] for key, at in self.read_at.items() if key in earlier.read_at},
         )
 
     def rate_bps(self, device: int, port: int, counter: str = "tx") -> float:
         """Bits a second through a port; of a difference of samples."""
-        return 8 * self.port(device, port, counter).bytes / self.seconds if self.seconds > 0 else 0.0
+        seconds = self.read_at.get(device, self.seconds)
+        return 8 * self.port(device, port, counter).bytes / seconds if seconds > 0 else 0.0
 
 
 class CellReader:
@@ -92,8 +97,11 @@ class CellReader:
             self._asked[device] = wanted, switch.codec.read_counters(wanted)
         return self._asked[device][1]
 
-    async def read(self, cells: Mapping[int, Sequence[Cell]]) -> dict[int, list[tuple[int, int]]]:
+    async def read(
+        self, cells: Mapping[int, Sequence[Cell]], answered: Callable[[int], None] = lambda device: None
+    ) -> dict[int, list[tuple[int, int]]]:
         """device id -> (packets, bytes) of each of its cells, in order; `cells`: device id -> (counter, index).
+        `answered` is called with each device id at the time of its answer.
 
         Raises:
             DetourError: a switch does not answer.
@@ -102,7 +110,9 @@ class CellReader:
         async def ask(switch: SwitchClient) -> list[tuple[int, int]]:
             wanted = cells[switch.target.device_id]
             found: dict[Cell, tuple[int, int]] = {}
-            for message in await switch.read_messages(self._request(switch, wanted)):
+            messages = await switch.read_messages(self._request(switch, wanted))
+            answered(switch.target.device_id)
+            for message in messages:
                 entry = message.counter_entry
                 key = switch.codec.counter_names[entry.counter_id], entry.index.index
                 found[key] = entry.data.packet_count, entry.data.byte_count
@@ -127,13 +137,18 @@ class Monitor:
         short = {name: alias for alias, name in PORT_COUNTERS.items()}
         ports: dict[tuple[int, int, str], Count] = {}
         reasons: dict[tuple[int, int], Count] = {}
-        for device, counts in (await self._reader.read(self._cells)).items():
+        read_at: dict[int, float] = {}
+
+        def answered(device: int) -> None:
+            read_at[device] = self._now_s()
+
+        for device, counts in (await self._reader.read(self._cells, answered)).items():
             for (name, index), count in zip(self._cells[device], counts, strict=True):
                 if name == REASONS_COUNTER:
                     reasons[device, index] = Count(*count)
                 else:
                     ports[device, index, short[name]] = Count(*count)
-        return Sample(self._now_s(), ports, reasons)
+        return Sample(self._now_s(), ports, reasons, read_at)
 
 
 def _cells(numbers: Sequence[int]) -> list[Cell]:

@@ -58,11 +58,13 @@ class Compiler:
         return await asyncio.shield(asyncio.wrap_future(self._begin(message)))
 
     def close(self) -> None:
-        """No more compilations; those that have begun come to their end or limit by themselves."""
+        """No more compilations; those that have begun come to their end or limit by themselves. Where there are none no
+        thread is left when it returns."""
         with self._lock:
             workers, self._workers = self._workers, None
+            idle = self._under_way == 0
         if workers is not None:
-            workers.shutdown(wait=False, cancel_futures=True)
+            workers.shutdown(wait=idle, cancel_futures=True)
 
     def _begin(self, message: p4r.ForwardingPipelineConfig) -> Future[Compiled]:
         """What a worker makes or has made of a config. RESOURCE_EXHAUSTED if too many others wait for one."""
@@ -110,7 +112,7 @@ class Compiler:
 
     def _compile(self, message: p4r.ForwardingPipelineConfig, future: Future[Compiled], key: bytes) -> None:
         try:
-            program = compile_program(_device_data(message.p4_device_config))
+            program = compile_program(device_data(message.p4_device_config))
             kept = p4r.ForwardingPipelineConfig()
             kept.p4info.CopyFrom(message.p4info)
             kept.p4_device_config = message.p4_device_config
@@ -141,7 +143,7 @@ def _schema(message: p4r.ForwardingPipelineConfig, program: Program) -> schema.S
         raise InternalError.of("reading P4Info", e) from e
 
 
-def _device_data(config: bytes) -> bytes:
+def device_data(config: bytes) -> bytes:
     """The JSON, which older clients (p4lang's tutorials) wrap in a p4.tmp.P4DeviceConfig.
 
     That message is `bool reassign = 1; Extras extras = 2; bytes device_data = 3`. A JSON document begins with "{"

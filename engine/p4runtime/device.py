@@ -52,7 +52,7 @@ class P4Device:
         self._loop, self._work, self._turns = loop, work, turns or Turns(loop)
         self._digester: Digester | None = None
         self._digested: EntityStore | None = None
-        self._inbox: deque[tuple[int, bytes]] = deque()
+        self._inbox: deque[tuple[int, bytes, int]] = deque()
         self._scheduled = False
         self.dropped = 0
         self._tasks: set[asyncio.Future[Any]] = set()
@@ -100,20 +100,20 @@ class P4Device:
 
     # -- from the network's threads to the event loop
 
-    def _packet_in(self, frame: bytes, _time_ps: int) -> None:
-        self._post(-1, frame)
+    def _packet_in(self, frame: bytes, time_ps: int) -> None:
+        self._post(-1, frame, time_ps)
 
-    def _digest(self, list_id: int, data: bytes, _time_ps: int) -> None:
-        self._post(list_id, data)
+    def _digest(self, list_id: int, data: bytes, time_ps: int) -> None:
+        self._post(list_id, data, time_ps)
 
-    def _post(self, kind: int, data: bytes) -> None:
+    def _post(self, kind: int, data: bytes, time_ps: int) -> None:
         """One wake-up for all that comes until the event loop gets to it."""
         if not self._budgets.inbox.take(len(data) + _RECORD_BYTES):
             if not self.dropped:
                 log.warning("device %d: packet-ins and digests come faster than they can be sent", self.id)
             self.dropped += 1
             return
-        self._inbox.append((kind, data))
+        self._inbox.append((kind, data, time_ps))
         if not self._scheduled:
             self._scheduled = True
             try:
@@ -125,10 +125,10 @@ class P4Device:
         while self._inbox:
             self._take()
 
-    def _take(self) -> tuple[int, bytes]:
-        kind, data = self._inbox.popleft()
+    def _take(self) -> tuple[int, bytes, int]:
+        kind, data, time_ps = self._inbox.popleft()
         self._budgets.inbox.give(len(data) + _RECORD_BYTES)
-        return kind, data
+        return kind, data, time_ps
 
     def _deliver(self) -> bool:
         """Hands on what came, for a turn; True if there is more."""
@@ -137,11 +137,11 @@ class P4Device:
             if not self._inbox:
                 self._scheduled = False
                 return bool(self._inbox)  # what came just before the mark was taken away woke nobody
-            kind, data = self._take()
+            kind, data, time_ps = self._take()
             if kind < 0:
                 self._deliver_packet(data)
             elif (digester := self._current_digester()) is not None:
-                digester.take(kind, data)
+                digester.take(kind, data, time_ps)
         return True
 
     def _current_digester(self) -> Digester | None:
@@ -150,7 +150,8 @@ class P4Device:
         if live is not self._digested:
             if self._digester is not None:
                 self._digester.close()
-            self._digester = Digester(live, self._deliver_digests, self._budgets.digests) if live is not None else None
+            stamp, budget = self.target.stamp_ns, self._budgets.digests
+            self._digester = Digester(live, self._deliver_digests, budget, stamp) if live is not None else None
             self._digested = live
         return self._digester
 
@@ -178,7 +179,7 @@ class P4Device:
         live = self.pipelines.live
         if live is None or not idle.ageing(live):
             return
-        for message in await self.exclusively(lambda: self._work(lambda: idle.scan(live))):
+        for message in await self.exclusively(lambda: self._work(lambda: idle.scan(live, self.target.stamp_ns()))):
             response = p4r.StreamMessageResponse(idle_timeout_notification=message).SerializeToString()
             for session, config in self.arbiter.primaries():
                 if config.sees(message.table_entry[0].table_id):

@@ -2,7 +2,8 @@
 """From digests of packets to DigestList messages (spec, "DigestEntry"). Belongs to the event loop's thread.
 
 Duplicates are left out: those in the list that is being filled, and those that were sent and are neither
-acknowledged nor older than the ack time-out. Time is the wall clock's: it is the controllers that wait.
+acknowledged nor older than the ack time-out. Time-outs go by the wall clock, since it is the controllers that wait;
+a list is stamped with the time of its latest digest, in virtual time with that.
 
 What is remembered is counted in bytes. When the budget is used up, the oldest list that waits for its acknowledgement
 is forgotten, as if its time had passed: the same digest may come again then, which the spec lets happen.
@@ -36,6 +37,7 @@ class _Stream:
     buffer: dict[bytes, None] = field(default_factory=dict)
     timer: asyncio.TimerHandle | None = None
     sent: dict[int, tuple[float, list[bytes]]] = field(default_factory=dict)
+    latest_ps: int | None = None
     unacknowledged: set[bytes] = field(default_factory=set)
 
 
@@ -43,9 +45,14 @@ class Digester:
     """All digests of one device under one store. `deliver` hands a list to the primaries."""
 
     def __init__(
-        self, store: EntityStore, deliver: Callable[[p4r.DigestList], None], budget: Budget | None = None
+        self,
+        store: EntityStore,
+        deliver: Callable[[p4r.DigestList], None],
+        budget: Budget | None = None,
+        stamp: Callable[[int | None], int] = lambda _: time.time_ns(),
     ) -> None:
-        self._store, self._deliver = store, deliver
+        """`stamp`: timestamp of a list whose latest digest is of that loop time."""
+        self._store, self._deliver, self._stamp = store, deliver, stamp
         self._budget = budget or Budget(Limits().digests)
         self._next_list = 0
         self._streams: dict[int, _Stream] = {}
@@ -55,11 +62,12 @@ class Digester:
                 self._streams[info.list_id] = _Stream(info, widths)
         self._by_id = {s.info.id: s for s in self._streams.values()}
 
-    def take(self, list_id: int, data: bytes) -> None:
-        """A packet caused a digest."""
+    def take(self, list_id: int, data: bytes, time_ps: int | None = None) -> None:
+        """A packet caused a digest, at that loop time."""
         stream = self._streams.get(list_id)
         if stream is None:
             return
+        stream.latest_ps = time_ps
         config = self._store.digests.get(stream.info.id)
         if config is None:
             self._forget(stream)
@@ -93,7 +101,9 @@ class Digester:
             stream.timer.cancel()
             stream.timer = None
         self._next_list += 1
-        message = p4r.DigestList(digest_id=stream.info.id, list_id=self._next_list, timestamp=time.time_ns())
+        message = p4r.DigestList(
+            digest_id=stream.info.id, list_id=self._next_list, timestamp=self._stamp(stream.latest_ps)
+        )
         data = list(stream.buffer)
         stream.buffer.clear()
         size = sum(map(len, data)) + len(data) * _DIGEST_BYTES

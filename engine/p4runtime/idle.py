@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 from finsy.proto import p4r
@@ -19,21 +18,22 @@ def ageing(store: EntityStore) -> bool:
     return any(t.waiting for t in store.tables.values())
 
 
-def scan(store: EntityStore) -> list[p4r.IdleTimeoutNotification]:
+def scan(store: EntityStore, timestamp: int) -> list[p4r.IdleTimeoutNotification]:
     """Notifications for entries whose time has passed, of one table each and not too long; their time begins anew.
 
-    The caller keeps writers away. Packets may stamp entries meanwhile; a stamp is one word.
+    `timestamp`: of the messages, ns. The caller keeps writers away. Packets may stamp entries meanwhile; a stamp is one
+    word.
     """
     notifications = []
     for found in store.tables.values():
-        message, size = p4r.IdleTimeoutNotification(timestamp=time.time_ns()), 0
+        message, size = p4r.IdleTimeoutNotification(timestamp=timestamp), 0
         for handle in sorted(found.waiting):
             note = found.notes[handle]
             if idle_ns(store, found, handle) < note.idle_timeout_ns:
                 continue
             if size > _MESSAGE_BYTES:
                 notifications.append(message)
-                message, size = p4r.IdleTimeoutNotification(timestamp=time.time_ns()), 0
+                message, size = p4r.IdleTimeoutNotification(timestamp=timestamp), 0
             out = message.table_entry.add()
             fill_key(found, found.engine.get(handle), out)
             out.metadata, out.controller_metadata = note.metadata, note.controller_metadata

@@ -13,7 +13,7 @@ from finsy.proto import p4r
 
 from detour.base.errors import DetourError
 from detour.engine.p4runtime import reconcile
-from detour.engine.p4runtime.config import Compiled
+from detour.engine.p4runtime.config import Compiled, device_data
 from detour.engine.p4runtime.entities import pre
 from detour.engine.p4runtime.errors import Code, Refused, invalid
 from detour.engine.p4runtime.store import EntityStore
@@ -45,6 +45,17 @@ class Pipelines:
     def live(self) -> EntityStore | None:
         """What packets run on."""
         return self._live.store if self._live else None
+
+    @property
+    def live_json(self) -> bytes:
+        """The JSON of the program that packets run, as it was given; empty if there is none."""
+        return device_data(self._live.config.message.p4_device_config) if self._live else b""
+
+    def forget(self) -> None:
+        """There is no pipeline any more: something else has been given to the switch, without P4Info."""
+        if self._live is not None:
+            self._live.store.live = False
+        self._live = self._saved = None
 
     @property
     def store(self) -> EntityStore:

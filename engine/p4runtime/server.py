@@ -15,7 +15,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
@@ -27,11 +27,13 @@ from detour.engine.p4runtime.device import P4Device
 from detour.engine.p4runtime.errors import Code, Refused, log
 from detour.engine.p4runtime.handlers import register
 from detour.engine.p4runtime.limits import Limits
+from detour.engine.p4runtime.pipeline import Pipelines
 from detour.engine.p4runtime.requests import Work
 from detour.engine.p4runtime.service import Service
 from detour.engine.p4runtime.target import NetworkLike, TargetSwitch
 from detour.engine.p4runtime.turns import Turns
 
+T = TypeVar("T")
 _POOLS = {"worker": 8, "reader": 2, "bulk": 1}  # threads: the first mostly wait, the others compute
 _GRACE_S = 1.0
 _IDLE_SCAN_S = 0.1
@@ -67,18 +69,22 @@ class P4RuntimeServer:
         self._pools: dict[str, ThreadPoolExecutor] = {}
         self._stop: asyncio.Event | None = None
         self._switches: dict[int, int] = {}
+        self._made: dict[int, Pipelines] = {}
         self._turns: Turns | None = None
         self._service = Service(self._pool("worker"), self._pool("reader"), self._pool("bulk"), self._limits)
 
     # -- what others use
 
-    def add_device(self, device_id: int, switch: int | None = None) -> None:
-        """Serves switch `switch` of the network (default: the one with that number) as device `device_id`."""
+    def add_device(self, device_id: int, switch: int | None = None, pipelines: Pipelines | None = None) -> None:
+        """Serves switch `switch` of the network (default: the one with that number) as device `device_id`.
+        `pipelines`: of a switch that has been programmed already."""
         if device_id in self._switches:
             raise DetourError(f"P4Runtime: device {device_id} is served already")
         if not 0 <= device_id < 1 << 64:
             raise DetourError(f"P4Runtime: {device_id} is not a device id, which has 64 bits")
         self._switches[device_id] = device_id if switch is None else switch
+        if pipelines is not None:
+            self._made[device_id] = pipelines
         if self._loop is not None:
             self._endpoint.run(self._open(device_id))
 
@@ -86,8 +92,22 @@ class P4RuntimeServer:
         """Serves a switch no more and ends its streams."""
         if self._switches.pop(device_id, None) is None:
             raise DetourError(f"P4Runtime: device {device_id} is not served")
+        self._made.pop(device_id, None)
         if self._loop is not None:
             self._endpoint.run(self._close(device_id))
+
+    def exclusively(self, device_id: int, function: Callable[[], T]) -> T:
+        """Runs a function while no request is at a device, in another thread than gRPC's; for other doors to it."""
+        device = self._service.devices.get(device_id)
+        if self._loop is None or device is None:
+            return function()  # no requests come
+        work = self._pool("worker")
+        return self._endpoint.run(device.exclusively(lambda: work(function)))
+
+    def pipelines(self, device_id: int) -> Pipelines | None:
+        """The pipelines of a device; None if it is not served."""
+        device = self._service.devices.get(device_id)
+        return self._made.get(device_id) if device is None else device.pipelines
 
     @property
     def port(self) -> int:
@@ -172,6 +192,8 @@ class P4RuntimeServer:
         self._service.devices[device_id] = P4Device(
             device_id, target, self._loop, self._pool("worker"), self._promote, self._service.budgets, self._turns
         )
+        if device_id in self._made:
+            self._service.devices[device_id].pipelines = self._made[device_id]
 
     async def _close(self, device_id: int) -> None:
         device = self._service.devices.pop(device_id)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -27,6 +28,8 @@ class NetworkLike(Protocol):
 
     @property
     def now_ps(self) -> int: ...
+    @property
+    def virtual(self) -> bool: ...
     def call(self, function: Callable[[], T]) -> T: ...
     def set_pipeline(self, switch: int, program: Any, state: Any) -> None: ...
     def packet_out(self, switch: int, frame: bytes) -> None: ...
@@ -103,6 +106,13 @@ class TargetSwitch:
     def now_ps(self) -> int:
         """Loop time."""
         return self.network.now_ps
+
+    def stamp_ns(self, time_ps: int | None = None) -> int:
+        """What a message that something happened at a loop time (default: now) is stamped with: in virtual time that,
+        on the wall clock nanoseconds since 1970."""
+        if not self.network.virtual:
+            return time.time_ns()
+        return (self.now_ps if time_ps is None else time_ps) // 1000
 
     def tick_to_ps(self, tick: int) -> int:
         """Loop time of a tick."""

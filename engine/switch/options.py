@@ -71,6 +71,8 @@ class SwitchOptions:
     log_file_count: int = 3
     dump_packet_data: int = 0
     address: str = DEFAULT_ADDRESS
+    thrift_port: int | None = None
+    """where BMv2's runtime API is served, 0: any port that is free; None: nowhere"""
     tls: TlsFiles | None = None
     cpu_port: int | None = None
     drop_port: int = phv.DROP_PORT
@@ -155,7 +157,8 @@ _COMMON = (
     _option("--dump-packet-data", "log so many bytes of every packet that comes and goes", "BYTES",
             type=_number(0, 2**31), default=0),
     _option("--max-port-count", "accepted; every port number may be used", "N", type=_number(0, 2**31)),
-    _option("--thrift-port", "accepted without effect: no Thrift server", "N", type=_number(0, 65535)),
+    _option("--thrift-port", "serve BMv2's runtime API over Thrift on this port, on loopback (not served; 0: any)", "N",
+            type=_number(0, 65535)),
     _option("--nanolog", "accepted without effect: no nanomsg event log", "ADDRESS"),
     _option("--priority-queues", "as after --", "N", type=_PRIORITIES),
 )  # fmt: skip
@@ -239,6 +242,7 @@ def parse(arguments: Sequence[str]) -> SwitchOptions | str:
         log_file_count=common.log_file_max_files,
         dump_packet_data=common.dump_packet_data,
         address=target.grpc_server_addr,
+        thrift_port=common.thrift_port,
         tls=_tls(target),
         cpu_port=target.cpu_port,
         drop_port=target.drop_port,
@@ -307,8 +311,6 @@ def _tls(target: argparse.Namespace) -> TlsFiles | None:
 
 def _notices(common: argparse.Namespace, target: argparse.Namespace) -> list[str]:
     said: list[str] = []
-    if common.thrift_port is not None:
-        said.append("--thrift-port has no effect: there is no Thrift server here; use P4Runtime")
     if common.nanolog is not None:
         said.append("--nanolog has no effect: there is no nanomsg event log here")
     if common.no_p4 and common.config is not None:

@@ -24,6 +24,7 @@ from detour.engine.switch.address import narrowed
 from detour.engine.switch.options import SwitchOptions
 
 if TYPE_CHECKING:
+    from detour.engine.bmv2api.server import ThriftServer
     from detour.engine.endpoint import GrpcEndpoint
     from detour.engine.switch.run import StandaloneSwitch
 
@@ -73,18 +74,22 @@ class _Parts:
     """What has been made so far."""
 
     endpoint: GrpcEndpoint | None = None
+    thrift: ThriftServer | None = None
     switch: StandaloneSwitch | None = None
 
 
 def _start(options: SwitchOptions, parts: _Parts) -> None:
     endpoint = parts.endpoint = _listen(options)
     try:
+        parts.thrift = _listen_to_thrift(options)
         from detour.engine.switch.run import StandaloneSwitch  # takes seconds, in which signals are heard already
 
-        parts.switch = StandaloneSwitch(options, endpoint, _tell)
+        parts.switch = StandaloneSwitch(options, endpoint, _tell, parts.thrift)
         parts.switch.start()
     except BaseException:
         endpoint.stop()
+        if parts.thrift is not None:
+            parts.thrift.stop()
         raise
 
 
@@ -100,6 +105,19 @@ def _listen(options: SwitchOptions) -> GrpcEndpoint:
     for text in (*options.notices, *([notice] if notice else []), endpoint.reach()):
         _tell(text)
     return endpoint
+
+
+def _listen_to_thrift(options: SwitchOptions) -> ThriftServer | None:
+    if options.thrift_port is None:
+        return None
+    from detour.base.addresses import TcpAddress
+    from detour.base.tcp_place import PATIENCE_S
+    from detour.engine.bmv2api.server import ThriftServer
+
+    server = ThriftServer(TcpAddress("localhost", options.thrift_port))
+    server.bind(PATIENCE_S, _tell)
+    _tell(f"Thrift: {server.target}; every user of this machine can program the switch there")
+    return server
 
 
 def _tell(text: str) -> None:

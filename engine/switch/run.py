@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ from typing import Any
 from detour.base.errors import DetourError
 from detour.base.progress import Progress
 from detour.engine import warm
+from detour.engine.bmv2api.device import BmDevice
+from detour.engine.bmv2api.runtime import BmRuntime
+from detour.engine.bmv2api.server import ThriftServer
 from detour.engine.clock import RealTime
 from detour.engine.endpoint import GrpcEndpoint
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
-from detour.engine.p4runtime.target import TargetSwitch, compile_program
 from detour.engine.state import SwitchState
 from detour.engine.switch.captures import InterfaceCapture
 from detour.engine.switch.files import Files
@@ -50,7 +53,14 @@ class _Logged(Network):
 class StandaloneSwitch:
     """One switch, as the options ask, at an endpoint that is bound already."""
 
-    def __init__(self, options: SwitchOptions, endpoint: GrpcEndpoint, progress: Progress) -> None:
+    def __init__(
+        self,
+        options: SwitchOptions,
+        endpoint: GrpcEndpoint,
+        progress: Progress,
+        thrift: ThriftServer | None = None,
+    ) -> None:
+        """`thrift`: where BMv2's runtime API is served besides, bound already; it is ended with the switch."""
         self.options = options
         self.log = open_log(options)
         self.network = _Logged(self.log, clock=RealTime(), packets=_PACKETS, frame_bytes=_FRAME_BYTES)
@@ -58,6 +68,15 @@ class StandaloneSwitch:
         self.server = P4RuntimeServer(self.network, endpoint, promote_backup=True)
         self.notices: list[str] = []
         self._tell = progress
+        self._thrift = thrift
+        self.device = BmDevice(
+            self.network,
+            _SWITCH,
+            self.server,
+            options.device_id,
+            thrift_port=0 if thrift is None else thrift.port,
+            epoch_us=time.time_ns() // 1000,
+        )
 
     def start(self) -> None:
         """Attaches, programs, serves. `DetourError` if anything of that cannot be done; then all is given back."""
@@ -84,6 +103,9 @@ class StandaloneSwitch:
         # After that: harnesses wait some seconds for the port, but as long as it takes for an answer.
         warm.ensure(self._tell)
         self.network.start()
+        self.device.epoch_us = time.time_ns() // 1000 - self.network.now_ps // 1_000_000
+        if self._thrift is not None:
+            self._thrift.serve({"": BmRuntime(self.device)})
         if self._files is not None:
             self._files.start(options.use_files or 0)
 
@@ -91,6 +113,8 @@ class StandaloneSwitch:
         """Ends everything and gives back what was taken. May be called twice."""
         if self._files is not None:
             self._files.stop()
+        if self._thrift is not None:
+            self._thrift.stop()
         self.server.stop()
         self.network.stop()
         self._drain_log()
@@ -107,11 +131,10 @@ class StandaloneSwitch:
     def _load(self, path: Path) -> None:
         """The program of the command line. P4Runtime wants its P4Info before it can be used there."""
         try:
-            program = compile_program(path.read_bytes())
+            text = path.read_bytes()
         except OSError as error:
             raise DetourError(f"detour switch: {path} cannot be read: {error.strerror}") from None
-        target = TargetSwitch(self.network, _SWITCH)
-        target.install(program, target.new_state(program))
+        self.device.load(text)
 
     def _attach(self) -> None:
         options = self.options
@@ -119,11 +142,13 @@ class StandaloneSwitch:
             files = " (files)" if options.use_files is not None else ""
             print(f"Adding interface {name} as port {port}{files}", flush=True)
         if options.use_files is not None:
+            self.device.interfaces |= options.interfaces
             self._files = Files(self.network, _SWITCH, options.interfaces, self.log)
             return
         for port, name in options.interfaces.items():
             if _exists(name):
                 self.network.attach_interface((_SWITCH, port), name)
+                self.device.interfaces[port] = name
             else:
                 # As BMv2: the other ports are of use.
                 self.log.error("Add port operation failed")

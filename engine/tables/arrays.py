@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,10 @@ from detour.engine.compiler.slots import METER_WORDS
 from detour.engine.tables.errors import TableError, TableFull
 
 _WORD = (1 << 64) - 1
+_MOST = (1 << 63) - 1
+_PS = 10**12
+_FINEST = 10**6
+"""Rates of meters are kept to a millionth of a token a second."""
 
 
 def _check(name: str, index: int, size: int) -> int:
@@ -67,11 +72,13 @@ class MeterRates:
 
 
 class MeterArray:
-    """Two-rate three-colour markers (RFC 2698 in BMv2's reading: token counters over integer ticks)."""
+    """Two-rate three-colour markers (RFC 2698 in BMv2's reading: token counters over integer ticks).
+
+    Tokens are counted exactly, as RFC 2698 adds them one by one: by time t there were floor(t * rate) of them."""
 
     def __init__(self, name: str, size: int, unit: str, tick_ps: int) -> None:
         self.name, self.size, self.unit = name, size, unit
-        self._ticks = 1e12 / tick_ps  # in a second
+        self._tick_ps = tick_ps
         self.rows: NDArray[np.uint64] = np.zeros((size, METER_WORDS), dtype=np.uint64)
 
     def configure(self, index: int, config: MeterRates | None) -> None:
@@ -82,23 +89,27 @@ class MeterArray:
             return
         if config.cir > config.pir or min(config.cir, config.cburst, config.pburst) < 0:
             raise TableError(f"{self.name}: rates must not be negative and cir not above pir: {config}")
-        peak, committed = config.pir / self._ticks, config.cir / self._ticks
-        row[:] = np.frombuffer(
-            struct.pack(
-                "<QQdQQQdQQQ",
-                *(1, 0, peak, config.pburst, config.pburst, 0),
-                *(committed, config.cburst, config.cburst, 0),
-            ),
-            dtype=np.uint64,
+        peak, committed, ticks = self._in_ticks(config)
+        row[:] = (
+            *(1, ticks, peak, config.pburst, config.pburst, 0),
+            *(committed, config.cburst, config.cburst, 0),
         )
+
+    def _in_ticks(self, config: MeterRates) -> tuple[int, int, int]:
+        """Peak and committed tokens in a number of ticks, and that number: integers as small as they can be."""
+        peak, committed = (round(Fraction(rate) * _FINEST) * self._tick_ps for rate in (config.pir, config.cir))
+        ticks = _FINEST * _PS
+        common = gcd(peak, committed, ticks)
+        return min(peak // common, _MOST), min(committed // common, _MOST), ticks // common
 
     def config(self, index: int) -> MeterRates | None:
         """The rates that were set, None if none were."""
-        row = self.rows[_check(self.name, index, self.size)].tobytes()
-        configured, _, peak, pburst, _, _, committed, cburst = struct.unpack_from("<QQdQQQdQ", row)
+        row = [int(word) for word in self.rows[_check(self.name, index, self.size)]]
+        configured, ticks, peak, pburst, _, _, committed, cburst = row[:8]
         if not configured:
             return None
-        return MeterRates(round(committed * self._ticks, 6), cburst, round(peak * self._ticks, 6), pburst)
+        seconds = ticks * self._tick_ps / _PS
+        return MeterRates(round(committed / seconds, 6), cburst, round(peak / seconds, 6), pburst)
 
     def snapshot(self) -> MeterArray:
         """A copy to be read."""

@@ -181,9 +181,16 @@ class MatchTable:
         action, params, target = self._decode(handle + 1)
         return Entry(handle, self._codec.decode(match), self._priority(rank), action, params, target)
 
+    def __contains__(self, handle: int) -> bool:
+        return handle in self._matches
+
     def entries(self) -> Iterator[Entry]:
         """All entries, by handle."""
         return (self.get(handle) for handle in sorted(self._matches))
+
+    def version(self, handle: int) -> int:
+        """How many entries had that handle before (BMv2's handles begin with it)."""
+        return self._handles.released(handle)
 
     def clear(self) -> None:
         """Removes all entries; const entries stay."""

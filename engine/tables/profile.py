@@ -149,12 +149,25 @@ class ActionProfile:
         return self._group(group).row
 
     def member_id(self, row: int) -> int:
-        """The member in that row."""
+        """The member in that row; KeyError if there is none."""
         return self._member_ids[row]
 
     def group_id(self, row: int) -> int:
-        """The group in that row."""
+        """The group in that row; KeyError if there is none."""
         return self._group_ids[row]
+
+    def member_rows(self) -> list[int]:
+        """The rows of all members in order; BMv2 calls them handles."""
+        return sorted(self._member_ids)
+
+    def group_rows(self) -> list[int]:
+        """The rows of all groups in order."""
+        return sorted(self._group_ids)
+
+    @property
+    def following(self) -> tuple[int, int]:
+        """The rows that the next member and the next group will have."""
+        return self._member_handles.following, self._group_handles.following
 
     def snapshot(self) -> ActionProfile:
         """A copy to be read: writes go on in the original."""

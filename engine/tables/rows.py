@@ -62,11 +62,12 @@ class Rows:
 class Handles:
     """Allocates the lowest free handle first, as BMv2 does: the order of ties depends on it."""
 
-    __slots__ = ("_free", "_next")
+    __slots__ = ("_free", "_next", "_released")
 
     def __init__(self) -> None:
         self._free: list[int] = []
         self._next = 0
+        self._released: dict[int, int] = {}
 
     def take(self) -> int:
         """A free handle."""
@@ -80,6 +81,16 @@ class Handles:
         """All handles that were ever taken are below."""
         return self._next
 
+    @property
+    def following(self) -> int:
+        """What `take` would return."""
+        return self._free[0] if self._free else self._next
+
     def release(self, handle: int) -> None:
         """Makes a handle free again."""
         heapq.heappush(self._free, handle)
+        self._released[handle] = self._released.get(handle, 0) + 1
+
+    def released(self, handle: int) -> int:
+        """How often that has been done: tells those apart who had the handle one after the other."""
+        return self._released.get(handle, 0)

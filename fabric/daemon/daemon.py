@@ -15,8 +15,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from detour.fabric.daemon.control_socket import ControlServer, call
 from detour.fabric.daemon.state_dir import StateDir
 from detour.fabric.footings.settings import FootingChanges
 from detour.fabric.footings.targets import make_fabric
+from detour.fabric.linux.hosts import request
 from detour.fabric.operations.registry import LIMIT_S, OPERATIONS
 from detour.fabric.operations.results import Status
 from detour.fabric.operations.session import Session
@@ -63,6 +65,15 @@ class UpOptions:
     """see `PipelineConfig.given`"""
     load: str | None = None
     """see `Operations.load`"""
+    linux: str | None = None
+    netns: str | None = None
+    mtu: int | None = None
+    """see `linux.hosts.request`"""
+    lab: str | None = None
+    """a P4 lab's folder instead of a topology (`fabric.labs`)"""
+    solution: bool = False
+    pace: str | None = None
+    """of virtual time; see `make_fabric`"""
 
     @property
     def changes(self) -> FootingChanges:
@@ -111,6 +122,8 @@ def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None =
         grpc_address=options.grpc,
         grpc_tls=options.grpc_tls,
         changes=options.changes,
+        linux=request(topology, options.linux, options.netns, options.mtu, options.queue_packets),
+        pace=options.pace,
     )
     if options.load is not None:
         load_pairs(topology, options.load, fabric.terms.seed)  # what is wrong with it is told before anything is up
@@ -136,12 +149,12 @@ def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None =
 def run(
     options: UpOptions,
     progress: Progress = silent,
-    ready: Callable[[Status], None] = lambda status: None,
+    ready: Callable[[Any], None] = lambda status: None,
     state: StateDir | None = None,
     detached: bool = False,
 ) -> None:
-    """Runs a fabric in this (main) thread until `detour down` or a signal. `ready` gets its status once it is up.
-    `detached`: with a log in the state folder, to which standard error goes as well.
+    """Runs a fabric, or a lab, in this (main) thread until `detour down` or a signal. `ready` gets its status once it
+    is up (of a lab a `LabStatus`). `detached`: with a log in the state folder, to which standard error goes as well.
 
     Raises:
         DetourError: it cannot be started.
@@ -154,7 +167,7 @@ def run(
         state.lock()
         died = is_up = False
 
-        def now_up(status: Status) -> None:
+        def now_up(status: Any) -> None:
             nonlocal is_up
             is_up = True
             ready(status)
@@ -163,13 +176,10 @@ def run(
             state.forget_last_log()
             if detached:
                 progress = log.begin(state, progress)
-            state.record({"target": options.target, "topology": options.topology})
-            session = boot(options, progress, state.scratch)
-            try:
-                state.record({"target": session.fabric.target, "topology": session.topology.spec})
-                _serve(session, state, now_up, detached)
-            finally:
-                session.close()
+            if options.lab is not None:
+                _run_lab(options, progress, state, now_up, detached)
+            else:
+                _run_fabric(options, progress, state, now_up, detached)
         except Interrupted:
             raise
         except BaseException as error:
@@ -181,24 +191,92 @@ def run(
             state.release(died)
 
 
+def _run_fabric(
+    options: UpOptions, progress: Progress, state: StateDir, ready: Callable[[Any], None], detached: bool
+) -> None:
+    state.record({"target": options.target, "topology": options.topology})
+    session = boot(options, progress, state.scratch)
+    try:
+        state.record({"target": session.fabric.target, "topology": session.topology.spec})
+        _serve(session, state, ready, detached)
+    finally:
+        session.close()
+
+
+def _run_lab(
+    options: UpOptions, progress: Progress, state: StateDir, ready: Callable[[Any], None], detached: bool
+) -> None:
+    from detour.fabric.daemon.lab import LabOptions, boot_lab, serve_lab
+
+    assert options.lab is not None
+    state.record({"target": "lab", "topology": options.lab})
+    said = {
+        "rate_bps": options.rate_bps,
+        "delay_ps": options.delay_ps,
+        "queue_packets": options.queue_packets,
+        "loss": options.loss,
+    }
+    links = {name: value for name, value in said.items() if value is not None}
+    lab = boot_lab(
+        LabOptions(options.lab, options.solution, options.program, options.pcap, options.pace, links), progress
+    )
+    try:
+        serve_lab(lab, state, ready, detached)
+    finally:
+        lab.close()
+
+
 def _serve(session: Session, state: StateDir, ready: Callable[[Status], None], detached: bool) -> None:
     def status() -> Status:
         return replace(session.status(), log=str(state.log) if detached and state.log.exists() else None)
 
     end = threading.Event()
-    operations: dict[str, Any] = {name: getattr(session, name) for name in OPERATIONS}
-    operations |= {"down": end.set, "status": status}
-    server = ControlServer(state.socket, operations)
-    try:
-        server.start()
+    with _answering(session, state, status, end.set):
         session.fabric.first_step()
         if detached:
             log.up()
         ready(status())
         while not end.wait(_LOOK_S):
             session.fabric.check()
+
+
+@contextmanager
+def _answering(
+    session: Session, state: StateDir, status: Callable[[], Status], down: Callable[[], None]
+) -> Iterator[None]:
+    """Answers commands at the control socket meanwhile. `down`: what `detour down` does."""
+    operations: dict[str, Any] = {name: getattr(session, name) for name in OPERATIONS}
+    server = ControlServer(state.socket, operations | {"down": down, "status": status})
+    try:
+        server.start()
+        yield
     finally:
         server.stop()
+
+
+@contextmanager
+def found_by_others(options: UpOptions) -> Iterator[Callable[[Session], AbstractContextManager[None]]]:
+    """For a fabric that this process runs for itself: yields what lets commands elsewhere find a session, once there is
+    one. `detour down` ends it as a signal would (`interruptible`). Where a fabric is up already that one is found and
+    this one is not; nor is it where the state folder cannot be used.
+    """
+    state = StateDir()
+    try:
+        state.lock()
+    except DetourError:
+        yield lambda session: nullcontext()
+        return
+    try:
+        state.record({"target": options.target, "topology": options.topology})
+
+        def answering(session: Session) -> AbstractContextManager[None]:
+            state.record({"target": session.fabric.target, "topology": session.topology.spec})
+            end = partial(os.kill, os.getpid(), signal.SIGTERM)
+            return _answering(session, state, lambda: replace(session.status(), log=None), end)
+
+        yield answering
+    finally:
+        state.release()
 
 
 def ask(do: str, progress: Progress = silent, state: StateDir | None = None, **arguments: Any) -> Any:
@@ -249,8 +327,16 @@ def down(state: StateDir | None = None) -> bool:
     raise DetourError(f"the fabric{f' (process {process})' if process else ''} does not end")
 
 
-def spawn(options: UpOptions, progress: Progress = silent) -> Status:
-    """Starts a detached fabric; returns its status once it is up.
+def _status_of(options: UpOptions, said: Any) -> Any:
+    if options.lab is None:
+        return from_json(Status, said)
+    from detour.fabric.labs.running import LabStatus
+
+    return from_json(LabStatus, said)
+
+
+def spawn(options: UpOptions, progress: Progress = silent) -> Any:
+    """Starts a detached fabric; returns its status (of a lab a `LabStatus`) once it is up.
 
     Raises:
         DetourError: it cannot be started; nothing is left.
@@ -272,7 +358,7 @@ def spawn(options: UpOptions, progress: Progress = silent) -> Status:
             for line in lines:
                 said = json.loads(line)
                 if "ready" in said:
-                    return from_json(Status, said["ready"])
+                    return _status_of(options, said["ready"])
                 if "error" in said:
                     process.wait()
                     raise DetourError(said["error"])
@@ -302,7 +388,7 @@ def _main() -> int:
         except BrokenPipeError:
             raise Interrupted("whoever waited for the fabric has gone") from None
 
-    def ready(status: Status) -> None:
+    def ready(status: Any) -> None:
         say("ready", as_json(status))
         pipe.close()
 

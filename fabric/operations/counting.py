@@ -50,7 +50,8 @@ class Counting:
                     kind=link.kind,
                     up=state.up,
                     mbps=rate / 1e6,
-                    use=rate / (self._fabric.terms.rate_bps * link.speed),
+                    # A packet counts when it begins to leave: one more than fits may.
+                    use=min(rate / (self._fabric.terms.rate_bps * link.speed), 1.0),
                     queue_packets=state.queue_packets,
                     drops=None if state.drops is None or old.drops is None else state.drops - old.drops,
                     marks=change.port(device, port, "marked").packets,

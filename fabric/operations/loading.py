@@ -48,7 +48,7 @@ class Loading:
     """See the module. Methods may be called from several threads."""
 
     def __init__(self, fabric: Fabric, pump: Pump, relisting: Relisting, watched: WatchedFlows) -> None:
-        self._topology, self._seed = fabric.topology, fabric.terms.seed
+        self._fabric, self._topology, self._seed = fabric, fabric.topology, fabric.terms.seed
         self._pump, self._relisting, self._watched = pump, relisting, watched
         self._lock = threading.Lock()
         self._load: _Load | None = None
@@ -80,7 +80,10 @@ class Loading:
     def _start(self, pattern: str) -> None:
         if self._load is not None:
             raise DetourError(f"the load {self._load.pattern} is on; `detour load --stop` ends it")
-        pairs = load_pairs(self._topology, pattern, self._seed)
+        linux = self._fabric.linux_hosts()
+        pairs = [pair for pair in load_pairs(self._topology, pattern, self._seed) if linux.isdisjoint(pair)]
+        if not pairs:
+            raise DetourError(f"{pattern}: all of its pairs have a Linux host, whose own programs send")
         if len(pairs) > _MOST_PAIRS:
             raise DetourError(f"{pattern}: {len(pairs)} connections; at most {_MOST_PAIRS} can be kept going")
         made = _Load(pattern, pairs)

@@ -8,7 +8,7 @@ from detour.fabric.operations.control_plane import ControlPlane
 from detour.fabric.operations.results import PathHop, TracedPath
 from detour.hosts.verbs.verbs import Path
 from detour.topo import Host
-from detour.topo.paths import parse_usid_list
+from detour.topo.paths import completed_usids, parse_usid_list
 
 
 class Paths:
@@ -32,12 +32,7 @@ class Paths:
         """What the options mean; a list that does not end at the destination host is completed."""
         if usid is None:
             return Path(sport or 0)
-        usids = parse_usid_list(self._topology, usid)
-        if usids[-1] != target.node_id:
-            # A host's uSID is known at its own switch only.
-            last = self._topology.switches[target.switch].node_id
-            usids = (*usids, target.node_id) if usids[-1] == last else (*usids, last, target.node_id)
-        return Path(sport or 0, usids)
+        return Path(sport or 0, completed_usids(self._topology, parse_usid_list(self._topology, usid), target))
 
     def path(self, source: str, target: str, sport: int | None = None, usid: str | None = None) -> TracedPath:
         """The hops of a packet."""

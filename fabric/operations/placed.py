@@ -14,6 +14,7 @@ from detour.control.placement.network import widened
 from detour.control.placement.place import place
 from detour.control.placement.placement import Placement
 from detour.control.placement.repair import Repair, repair
+from detour.control.routes.hashes import DETOUR_BIT
 from detour.fabric.operations.results import PlacementTotals
 from detour.hosts.verbs.verbs import Path
 from detour.topo import Topology
@@ -52,14 +53,25 @@ class Placed:
 
     def next_flow(self, source: int, target: int) -> int | None:
         """The flow that the next connection between two hosts is, None if there is none with a path."""
-        if self._placement is None:
-            return None
-        live = [flow for flow in self._of_pair.get((source, target), ()) if self._placement.path(flow)]
+        live = self._live(source, target)
         if not live:
             return None
         turn = self._turn[source, target]
         self._turn[source, target] += 1
         return live[turn % len(live)]
+
+    def _live(self, source: int, target: int) -> list[int]:
+        """The flows between two hosts that have a path."""
+        if self._placement is None:
+            return []
+        return [flow for flow in self._of_pair.get((source, target), ()) if self._placement.path(flow)]
+
+    def paths(self, source: int, target: int) -> tuple[Path, ...]:
+        """The uSID lists of all flows between two hosts, each once, for a connection that sprays: what is longer than
+        the shortest of them counts as a detour there."""
+        ways = {self.switches(flow): self.path(flow).usids for flow in self._live(source, target)}
+        least = min(map(len, ways), default=0)
+        return tuple(Path(DETOUR_BIT if len(way) > least else 0, usids) for way, usids in ways.items())
 
     def switches(self, flow: int) -> topo_paths.SwitchPath:
         """The switches that a flow passes; none if it has no path at the moment."""

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
         FlowRows,
         Healed,
         LinkUses,
+        LivePackets,
         Loaded,
+        PacketTrace,
         PlacedFlows,
         PlacementState,
         ProbedPaths,
@@ -187,3 +189,25 @@ class Operations(Protocol):
 
     @_operation("begin or end to write what passes ports into pcapng files, or say what is being written", QUICK_S)
     def capture(self, folder: str | None = None, where: list[str] | None = None, stop: bool = False) -> Captured: ...
+
+    @_operation("what happens to a packet, line by line of P4, in every switch on its way", QUICK_S)
+    def trace(
+        self,
+        source: str,
+        target: str,
+        sport: int | None = None,
+        usid: str | None = None,
+        length: int = 1000,
+        all_ways: bool = False,
+        progress: Progress = silent,
+    ) -> PacketTrace: ...
+
+    @_operation("the same of packets that pass, as they pass", None)
+    def trace_live(
+        self,
+        wanted: str = "",
+        switch: str | None = None,
+        count: int = 1,
+        seconds: float = 10.0,
+        progress: Progress = silent,
+    ) -> LivePackets: ...

@@ -7,6 +7,7 @@ Loads nothing of the fabric: the command line reads these records from a socket.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -177,7 +178,8 @@ class SwitchCounters:
 
 
 class LinkUse(msgspec.Struct, frozen=True):
-    """A link in one direction, `from_` a port like `s0:3`, over a time. `use`: of its rate; None: unknown there."""
+    """A link in one direction, `from_` a port like `s0:3`, over a time. `use`: of its rate, at most 1; None: unknown
+    there."""
 
     # A Struct, for a field of a dataclass cannot have the name of this key.
     link: str
@@ -389,3 +391,22 @@ class Captured:
 
     folder: str | None
     files: list[str]
+
+
+# -- traces ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PacketTrace:
+    """What became of a packet, hop by hop (`fabric.tracing.results.FollowedPacket`, docs/trace.md)."""
+
+    hops: list[dict[str, Any]]
+    outcomes: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class LivePackets:
+    """Packets as they passed. `missed`: how many more were wanted for which there was no room."""
+
+    packets: list[PacketTrace]
+    missed: int

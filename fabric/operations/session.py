@@ -19,6 +19,7 @@ from detour.fabric.operations.capturing import Capturing
 from detour.fabric.operations.control_plane import ControlPlane
 from detour.fabric.operations.counting import Counting
 from detour.fabric.operations.failing import Failing
+from detour.fabric.operations.following import Following
 from detour.fabric.operations.live_flows import WINDOW_S, LiveFlows, WatchedFlows
 from detour.fabric.operations.loading import Loading
 from detour.fabric.operations.paths import Paths
@@ -58,6 +59,8 @@ class Session:
         self.send, self.probe = transfers.send, transfers.probe
         self.loading = loading = Loading(fabric, self.pump, relisting, watched)
         self.load, self.capture = loading.load, Capturing(fabric).capture
+        following = Following(fabric, control, self.paths)
+        self.trace, self.trace_live = following.trace, following.live
         self.place, self.placement, self.reroute = steering.place, steering.placement, steering.reroute
 
     def _watched_plan(self) -> Plan:

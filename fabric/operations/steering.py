@@ -112,6 +112,11 @@ class Steering:
             flow = self._placed.next_flow(source, target)
             return None if flow is None else (flow, self._placed.path(flow))
 
+    def placed_paths(self, source: int, target: int) -> tuple[Path, ...]:
+        """All that the placement has between two hosts; none if they are not in it."""
+        with self._lock:
+            return self._placed.paths(source, target)
+
     def repair(self, failures: Failures) -> RepairedPlacement | None:
         """Gives the flows whose path has failed another one and tells their senders; None without a placement."""
         with self._lock:

@@ -63,7 +63,7 @@ class Transfers:
         Raises:
             DetourError: no such host, path or file, the connection fails, or `cancelled` is set.
         """
-        a, b = self._paths.ends(source, target)
+        a, b = self._ends(source, target)
         if length < 1:
             raise DetourError(f"{length} bytes cannot be sent; at least 1")
         placed, choice = self._choice(a, b, sport, usid, spray)
@@ -93,12 +93,19 @@ class Transfers:
             self._live.close(name)
             self._pump.close_flow(flow)
 
+    def _ends(self, source: str, target: str) -> tuple[Host, Host]:
+        for name in (source, target):
+            self._fabric.own_host(name)
+        return self._paths.ends(source, target)
+
     def _choice(self, a: Host, b: Host, sport: int | None, usid: str | None, spray: bool) -> tuple[int | None, Choice]:
         """The flow of the placement that a connection is, if it is one, and its paths."""
         if spray and (sport is not None or usid is not None):
             raise DetourError("a path was given, and spraying takes several; give one of the two")
         if spray:
-            return None, replace(probing_choice(self._topology, a, b, self._rng), spray=True)
+            placed = self._steering.placed_paths(a.index, b.index)
+            found = Choice(placed) if placed else probing_choice(self._topology, a, b, self._rng)
+            return None, replace(found, spray=True)
         if sport is not None or usid is not None:
             return None, Choice((self._paths.chosen(b, sport, usid),))
         placed = self._steering.next_path(a.index, b.index)
@@ -123,7 +130,7 @@ class Transfers:
 
     def probe(self, source: str, target: str) -> ProbedPaths:
         """Probes all candidate paths between two hosts and reports their queuing delays."""
-        a, b = self._paths.ends(source, target)
+        a, b = self._ends(source, target)
         choice = probing_choice(self._topology, a, b, self._rng)
         found = probe(self._fabric, a.index, b.index, choice.paths)
         tick_ns = self._fabric.terms.hosts.tick_ps // 1000

@@ -227,7 +227,7 @@ def test_metrics_are_what_prometheus_reads(session: Session, monkeypatch: pytest
         ports = {(s.labels["switch"], s.labels["port"]) for s in found["detour_port_queue_packets"].samples}
         assert len(ports) == 2 * 9 + 6
         assert found["detour_placement_flows"].samples[0].value == 6
-        for name in ("throughput_bps", "throughput_drop_ratio", "ecn_ratio", "queuing_delay_seconds"):
+        for name in ("throughput_bytes_per_second", "throughput_drop_ratio", "ecn_ratio", "queuing_delay_seconds"):
             assert len(found[f"detour_flow_{name}"].samples) == 1
         assert len(found["detour_switch_flow_packets"].samples) == 3
         delays = found["detour_switch_flow_queuing_delay_seconds"].samples

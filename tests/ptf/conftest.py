@@ -46,3 +46,15 @@ def adaptive(request: pytest.FixtureRequest) -> Iterator[Switch]:
 def loaded() -> Iterator[Switch]:
     """The same on the engine only: BMv2 has no registers over P4Runtime, so all links are idle there."""
     yield from switch_with("engine", "adaptive")
+
+
+@pytest.fixture(params=FOOTINGS)
+def ugal(request: pytest.FixtureRequest) -> Iterator[Switch]:
+    """The same with ugal.p4."""
+    yield from switch_with(request.param, "ugal")
+
+
+@pytest.fixture
+def ugal_engine() -> Iterator[Switch]:
+    """And on the engine only."""
+    yield from switch_with("engine", "ugal")

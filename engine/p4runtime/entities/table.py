@@ -196,7 +196,11 @@ def _apply_extras(found: TableStore, handle: int, extras: Extras) -> None:
 
 
 def _delete(found: TableStore, key: EntryKey, priority: int) -> None:
-    handle = found.engine.find(key, priority)
+    delete(found, found.engine.find(key, priority))
+
+
+def delete(found: TableStore, handle: int) -> None:
+    """Removes an entry, and with it whatever P4Runtime keeps of it."""
     found.engine.delete(handle)
     found.notes.pop(handle, None)
     found.waiting.discard(handle)
@@ -225,7 +229,7 @@ def _prepare_default(found: TableStore, kind: int, entry: p4r.TableEntry) -> Pen
         if entry.HasField(resource):
             raise Refused(Code.UNIMPLEMENTED, f"{info.where}: BMv2 has no direct resources for default entries")
     if not entry.HasField("action"):
-        return partial(_reset_default, found)
+        return partial(reset_default, found)
     if entry.action.WhichOneof("type") != "action":
         raise invalid(f"{info.where}: the default entry needs an action")
     action, params = info.actions.decode(entry.action.action, default=True)
@@ -238,6 +242,7 @@ def _set_default(found: TableStore, action: int, params: tuple[int, ...], note: 
     found.default_note = note
 
 
-def _reset_default(found: TableStore) -> None:
+def reset_default(found: TableStore) -> None:
+    """Back to what the program says."""
     found.engine.reset_default()
     found.default_note = None

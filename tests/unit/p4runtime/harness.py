@@ -22,6 +22,8 @@ PROGRAMS = Path(__file__).resolve().parents[2] / "programs" / "p4runtime"
 class FakeNetwork:
     """What the server needs of a network. Frames and digests are pushed in by the test."""
 
+    virtual = False
+
     def __init__(self) -> None:
         self.tick_ps, self.seed, self.now_ps = 1_000_000, 7, 0
         self.lock = threading.RLock()

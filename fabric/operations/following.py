@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations that trace packets (docs/trace.md)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from detour.base.errors import DetourError
+from detour.base.progress import Progress, silent
+from detour.engine.network import Network
+from detour.engine.trace.filters import Filter
+from detour.engine.trace.recorder import Recorder
+from detour.engine.trace.tree import Visit
+from detour.fabric.footings.base import Fabric
+from detour.fabric.footings.clock import ps
+from detour.fabric.footings.network import NetworkFabric
+from detour.fabric.operations.control_plane import ControlPlane
+from detour.fabric.operations.paths import Paths
+from detour.fabric.operations.results import LivePackets, PacketTrace
+from detour.fabric.tracing.live import LIVE_POLL_PS, by_packet, follow_one, host_filter, is_whole, packets
+from detour.fabric.tracing.results import FollowedPacket
+from detour.fabric.tracing.walk import FabricCopy
+from detour.hosts.frames.sample import data_frame
+from detour.topo import Host
+
+_MOST_LIVE = 1_000
+
+
+class Following:
+    """See the module. Methods may be called from several threads; packets are traced for one of them at a time."""
+
+    def __init__(self, fabric: Fabric, control: ControlPlane, paths: Paths) -> None:
+        self._fabric, self._control, self._paths = fabric, control, paths
+        self._lock = threading.Lock()
+
+    def trace(
+        self,
+        source: str,
+        target: str,
+        sport: int | None = None,
+        usid: str | None = None,
+        length: int = 1000,
+        all_ways: bool = False,
+        progress: Progress = silent,
+    ) -> PacketTrace:
+        """A data packet of `length` bytes of payload, through every switch on its way. `all_ways`: it is not sent, but
+        followed through a copy of the tables, in all ways that hashes, selectors and random numbers leave open.
+
+        Raises:
+            DetourError: there is no such host, or the fabric's switches cannot be looked into.
+        """
+        a, b = self._paths.ends(source, target)
+        way = self._paths.chosen(b, sport, usid)
+        frame = data_frame(a, b, way.sport, way.usids, length)
+        with self._lock:
+            network = self._running()
+            if all_ways:
+                progress("reading the tables")
+                return document(self._all_ways(network, a, frame))
+            progress("waiting for the packet to arrive")
+            return document(follow_one(network, self._fabric.topology, self._fabric.clock, a, frame, way.sport))
+
+    def _all_ways(self, network: Network, source: Host, frame: bytes) -> FollowedPacket:
+        topology, ports = self._fabric.topology, self._fabric.ports()
+        state = network.state(topology.switches[0].device_id)
+        if state is None:
+            raise DetourError("the switches have no pipeline yet")
+
+        def is_up(link: int) -> bool:
+            return all(ports[end].up for end in self._fabric.link_ends(link))
+
+        with FabricCopy(topology, state.program, self._control.read_live(), is_up=is_up) as copy:
+            return copy.follow(source, frame, all_ways=True)
+
+    def live(
+        self,
+        wanted: str = "",
+        switch: str | None = None,
+        count: int = 1,
+        seconds: float = 10.0,
+        progress: Progress = silent,
+        cancelled: threading.Event | None = None,
+    ) -> LivePackets:
+        """Up to `count` packets that a filter wants, as they pass, or fewer after `seconds`. `switch`: only there.
+
+        Raises:
+            DetourError: the filter does not parse, there is no such switch, or it cannot be looked into.
+        """
+        if not 1 <= count <= _MOST_LIVE:
+            raise DetourError(f"{count} packets at a time; 1 to {_MOST_LIVE} are possible")
+        topology = self._fabric.topology
+        chosen = host_filter(topology, wanted)
+        only = None if switch is None else [topology.switch(switch).device_id]
+        with self._lock:
+            network = self._running()
+            recorder = Recorder(network, chosen, switches=only, count=_MOST_LIVE if chosen.looks_back else count)
+            clock = self._fabric.clock
+            end = clock.now_ps + ps(seconds)
+
+            def over() -> bool:
+                clock.wait(min(clock.now_ps + LIVE_POLL_PS, end))
+                return clock.now_ps >= end or (cancelled is not None and cancelled.is_set())
+
+            progress("waiting for packets")
+            with recorder:
+                found = _gathered(recorder, chosen, network.tick_ps, count, over)
+        documents = [document(each) for each in packets(topology, found, network.tick_ps)]
+        return LivePackets(documents, recorder.missed)
+
+    def _running(self) -> Network:
+        if not isinstance(self._fabric, NetworkFabric):
+            raise DetourError(f"{self._fabric.target}: only the engine's switches can be traced; BMv2 has its log")
+        return self._fabric.network
+
+
+def _gathered(recorder: Recorder, wanted: Filter, tick_ps: int, count: int, over: Callable[[], bool]) -> list[Visit]:
+    """The visits of packets that are wanted, until there are `count` of those, or it is over."""
+    while True:
+        ended = over()
+        if ended:
+            recorder.finish()
+        visits = recorder.collect()
+        whole = [each for each in by_packet(visits) if ended or all(is_whole(visit) for visit in each)]
+        kept = [each for each in whole if any(wanted.keeps(visit, tick_ps) for visit in each)]
+        if ended or len(kept) >= count:
+            return [visit for each in kept[:count] for visit in each]
+        if wanted.looks_back:
+            recorder.forget_traces({each[0].trace for each in whole} - {each[0].trace for each in kept})
+            recorder.allow(_MOST_LIVE)
+
+
+def document(found: FollowedPacket) -> PacketTrace:
+    """A packet as it goes over the control socket."""
+    shown = found.as_json()
+    return PacketTrace(shown["hops"], shown["outcomes"])
