@@ -143,7 +143,9 @@ def _next(g: Any, s: Any, c: Any, i: int, frame: int, now: int) -> int:
         return _bare(g, s, c, i, frame, now)
     if c.state >= ESTABLISHED:
         if c.want_probe != 0:
-            return _probe(g, s, c, i, frame, now)
+            both = _probe(g, s, c, i, frame, now)
+            if both != 0:  # else all was acknowledged before its turn came
+                return both
         if c.lost_head >= 0 and (c.force != 0 or (_allowed(c) and now >= c.pace_next)):
             c.force = 0
             return _again(g, s, c, i, c.lost_head, frame, now)
@@ -250,11 +252,11 @@ def _again(g: Any, s: Any, c: Any, i: int, place: int, frame: int, now: int) -> 
 
 @inner()
 def _probe(g: Any, s: Any, c: Any, i: int, frame: int, now: int) -> int:
-    """A tail loss probe: new data if there are any, else the last segment again (RFC 8985, 7.3)."""
+    """A tail loss probe: new data if there are any, else the last segment again (RFC 8985, 7.3). 0: there is nothing
+    under way any more, or the last segment is not."""
     c.want_probe = 0
     if c.seg_una == c.seg_nxt:
         return 0
-    c.probes += 1
     size = new_length(g, c)
     c.probe_again = 0
     if size > 0:
@@ -266,6 +268,7 @@ def _probe(g: Any, s: Any, c: Any, i: int, frame: int, now: int) -> int:
         c.probe_again = 1
         c.probe_txn = last.txn
         both = _again(g, s, c, i, (c.seg_nxt - 1) & (c.ring - 1), frame, now)
+    c.probes += 1
     c.probe_end = c.snd_nxt
     c.probe_due = MAX_TIME
     c.rto_due = now + rto.timeout(c)

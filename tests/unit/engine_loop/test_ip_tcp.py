@@ -35,12 +35,14 @@ B = IpHostConfig(
 class Pair:
     """h1 and h2 on a switch that crosses them; the way to h2 is the narrow one."""
 
-    def __init__(self, seed: int, rate_bps: int, delay_ps: int, queue: int, elide: bool) -> None:
+    def __init__(
+        self, seed: int, rate_bps: int, delay_ps: int, queue: int, elide: bool, access_bps: int = 10**11
+    ) -> None:
         self.stack = IpStack([A, B], elide=elide, seed=seed)
         self.net = Network(Virtual(), seed=seed, frame_bytes=256 if elide else None)
         self.net.add_switch(1)
         self.net.set_pipeline(1, CrossProgram(), ScriptState())
-        self.net.attach_stack((1, 1), self.stack, 0, 10**11, delay_ps, 1 << 12)
+        self.net.attach_stack((1, 1), self.stack, 0, access_bps, delay_ps, 1 << 12)
         self.net.attach_stack((1, 2), self.stack, 1, rate_bps, 1, queue)
         self.h1, self.h2 = self.stack.host("h1"), self.stack.host("h2")
 
@@ -58,9 +60,14 @@ def pair() -> Iterator[Callable[..., Pair]]:
     made: list[Pair] = []
 
     def make(
-        seed: int = 1, rate_bps: int = 10**8, delay_ps: int = 5 * MS, queue: int = 100, elide: bool = False
+        seed: int = 1,
+        rate_bps: int = 10**8,
+        delay_ps: int = 5 * MS,
+        queue: int = 100,
+        elide: bool = False,
+        access_bps: int = 10**11,
     ) -> Pair:
-        made.append(Pair(seed, rate_bps, delay_ps, queue, elide))
+        made.append(Pair(seed, rate_bps, delay_ps, queue, elide, access_bps))
         return made[-1]
 
     yield make
@@ -262,6 +269,15 @@ def test_a_lost_tail_is_probed(pair: Callable[..., Pair]) -> None:
         took[recovery] = flow.result().last_ack_ps
         assert flow.result().probes == (1 if recovery == "rack" else 0)
     assert took["rack"] < took["sack"] - 100 * MS
+
+
+def test_a_probe_whose_turn_comes_after_the_acknowledgement_stops_nobody(pair: Callable[..., Pair]) -> None:
+    """Eight connections share a slow link of the host, so that two round trips pass before each has its turn."""
+    p = pair(rate_bps=10**9, delay_ps=10 * US, access_bps=10**8)
+    p.h2.tcp_port()
+    flows = [p.h1.tcp("10.0.0.2", nbytes=100_000) for _ in range(8)]
+    p.net.run(SECOND)
+    assert [flow.result().acked for flow in flows] == [100_000] * 8
 
 
 def test_ecn_reduces_the_window_without_a_loss(pair: Callable[..., Pair]) -> None:
