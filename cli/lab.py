@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from detour.fabric.labs.running import LabStatus
 
 _NOT_WITH_SIM = ("scenario", "topo", "scheme", "cc", "connections", "buffer", "ecn", "fail", "reroute_after",
-                 "place", "plot", "out")  # fmt: skip
+                 "place", "out")  # fmt: skip
 _DEFAULT_WORKLOAD = "ping"
 _SHOWN = 24
 
@@ -123,12 +123,15 @@ def sim_lab(options: argparse.Namespace) -> None:
     """`detour sim --lab DIR`."""
     refuse(options, _NOT_WITH_SIM)
     from detour.engine.clock import RealTime
+    from detour.experiments.sim import report
     from detour.fabric.labs.contents import contents_of
     from detour.fabric.labs.programs import programs_of
     from detour.fabric.labs.results import document_of
+    from detour.fabric.labs.sampling import LabSampler
     from detour.fabric.labs.virtual import VirtualLab
     from detour.fabric.labs.workloads import activities_of
 
+    report.check_plot(options.plot)
     duration = None if options.duration is None else time_ps_of(options.duration)
     defaults, seed = _defaults(options), _seed(options.seed)
     tick = RealTime.tick_ps if options.tick is None else _tick(options.tick)
@@ -138,8 +141,13 @@ def sim_lab(options: argparse.Namespace) -> None:
         contents = contents_of(lab, programs_of(lab, options.program, progress=progress), progress)
     with timed_bar("sim", options.json) as update, VirtualLab(lab, contents, defaults, seed, tick) as virtual:
         doings = virtual.do(activities)
-        end = virtual.run_until_over(doings, duration, lambda done: update(done, 1.0, ""))
+        sampler = LabSampler(virtual.booted, doings) if options.plot else None
+        end = virtual.run_until_over(doings, duration, lambda done: update(done, 1.0, ""), sampler)
         document = document_of(virtual.booted, doings, end)
+    if sampler is not None:
+        from detour.experiments.sim.lab_figures import draw_lab
+
+        draw_lab(options.plot, sampler.series())
     present(document, options, lambda page: show_lab_run(page, lab, document))
 
 

@@ -13,6 +13,7 @@ from detour.fabric.labs.contents import SwitchContent
 from detour.fabric.labs.doing import Doing, Ports, SourcePorts, begin, listen
 from detour.fabric.labs.hosts import attach_hosts
 from detour.fabric.labs.model import Lab
+from detour.fabric.labs.sampling import LabSampler
 from detour.fabric.labs.workloads import SECOND_PS, Activity
 
 DEFAULTS = LinkDefaults(rate_bps=10**9, delay_ps=10 * US)
@@ -64,19 +65,23 @@ class VirtualLab:
         return self.network.run(self.network.now_ps + duration_ps)
 
     def run_until_over(
-        self, doings: Sequence[Doing], duration_ps: int | None, progress: Callable[[float], None] = lambda done: None
+        self,
+        doings: Sequence[Doing],
+        duration_ps: int | None,
+        progress: Callable[[float], None] = lambda done: None,
+        sampler: LabSampler | None = None,
     ) -> int:
-        """Until all that hosts do is over, or for a duration; returns the time."""
+        """Until all that hosts do is over, or for a duration; returns the time. `sampler` looks on."""
         begun = self.network.now_ps
         until = begun + (_LONGEST_PS if duration_ps is None else duration_ps)
         if duration_ps is not None:
             while (now := self.network.now_ps) < until:
-                self.network.run(min(now + _STEP_PS * 10, until))
+                self._advance(min(now + _STEP_PS * 10, until), sampler)
                 progress((self.network.now_ps - begun) / duration_ps)
             return self.network.now_ps
         idle, seen = 0, -1
         while self.network.now_ps < until:
-            now = self.network.run(self.network.now_ps + _STEP_PS)
+            now = self._advance(self.network.now_ps + _STEP_PS, sampler)
             if all(doing.over() for doing in doings):
                 break
             moved = self.network.loop_stats()["events"]
@@ -87,6 +92,12 @@ class VirtualLab:
                 break
             progress(sum(doing.over() for doing in doings) / len(doings))
         return self.network.now_ps
+
+    def _advance(self, until_ps: int, sampler: LabSampler | None) -> int:
+        """Runs until a time, which is returned; the sampler looks in between."""
+        while sampler is not None and (now := self.network.now_ps) < until_ps:
+            sampler.look(self.network.run(min(now + sampler.step_ps, until_ps)))
+        return self.network.run(until_ps)
 
     def close(self) -> None:
         """Ends it."""

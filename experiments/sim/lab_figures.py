@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A picture of a lab's run: queues, ports and flows over time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from detour.base.times import MS
+from detour.experiments import drawing
+from detour.fabric.labs.sampling import LabSeries
+
+_SHOWN = 6
+_INTERVALS = 100
+"""of rates: an interval must be long enough for several packets"""
+
+
+def draw_lab(file: Path, series: LabSeries) -> None:
+    """Queue, rate and delivery of the busiest ports and flows.
+
+    Raises:
+        DetourError: matplotlib is not installed, or the file cannot be written.
+    """
+    plt, figure, (axes,) = drawing.canvas(1, 3, 4.8, 4.2)
+    _queues(axes[0], series)
+    _rates(axes[1], series)
+    _flows(axes[2], series)
+    for axis, nothing in zip(axes, ("nothing waited", "nothing was sent", "no streams or connections"), strict=True):
+        axis.set(xlabel="time, ms", ylim=(0, None))
+        if axis.get_legend_handles_labels()[0]:
+            axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, fontsize="small")
+        else:
+            axis.text(0.5, 0.5, nothing, ha="center", va="center", transform=axis.transAxes)
+    axes[0].yaxis.get_major_locator().set_params(integer=True)
+    figure.draw_without_rendering()  # labels and legends find their place in the first drawing, axes in the second
+    drawing.save(plt, figure, file)
+
+
+def _busiest(totals: np.ndarray) -> list[int]:
+    """Columns with the largest totals, those with none left out; in their own order."""
+    return sorted(int(i) for i in np.argsort(-totals, kind="stable")[:_SHOWN] if totals[i] > 0)
+
+
+def _queues(axis: Any, series: LabSeries) -> None:
+    """Packets that wait, and what found the queue full."""
+    for i in _busiest(series.queue_packets.max(axis=0, initial=0)):
+        drops = int(series.queue_drops[-1, i])
+        label = series.ports[i] + (f", {drops} dropped" if drops else "")
+        axis.plot(series.times_ps / MS, series.queue_packets[:, i], linewidth=1.2, label=label)
+    axis.set(title="Queues", ylabel="packets that wait")
+
+
+def _rates(axis: Any, series: LabSeries) -> None:
+    """Bits that ports send, all of the frame."""
+    for i in _busiest(series.tx_bytes[-1]):
+        middle, rate = _rate(series.times_ps, series.tx_bytes[:, i])
+        axis.plot(middle, rate, linewidth=1.4, label=series.ports[i])
+    axis.set(title="Ports", ylabel="Mb/s on the wire")
+
+
+def _flows(axis: Any, series: LabSeries) -> None:
+    """Payload that came, and how much of it bore a mark."""
+    for i in _busiest(series.delivered[-1]):
+        middle, rate = _rate(series.times_ps, series.delivered[:, i])
+        marked = int(series.marked[-1, i])
+        label = series.flows[i] + (f", {marked} marked" if marked else "")
+        axis.plot(middle, rate, linewidth=1.4, label=label)
+    axis.set(title="Receivers", ylabel="Mb/s of payload")
+
+
+def _rate(times_ps: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(middles of intervals in ms, Mb/s in them) of bytes that are counted from the start."""
+    chosen = np.unique(np.linspace(0, len(times_ps) - 1, _INTERVALS + 1).astype(int))
+    times, bytes_then = times_ps[chosen], count[chosen]
+    seconds = np.diff(times) / 1e12
+    return (times[1:] + times[:-1]) / 2 / MS, np.diff(bytes_then) * 8e-6 / np.where(seconds > 0, seconds, 1)
