@@ -67,6 +67,11 @@ def source_port(text: str) -> int:
     return _number(text, 0, 0xFFFF, "a UDP source port")
 
 
+def port_number(text: str) -> int:
+    """A TCP port, 0 for any that is free."""
+    return _number(text, 0, 0xFFFF, "a TCP port")
+
+
 def byte_count(text: str) -> int:
     """A number of bytes; k, M and G stand for thousands, millions and milliards."""
     factor = {"k": 10**3, "M": 10**6, "G": 10**9}.get(text[-1:], 1)

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`path`, `fail`, `heal`: where packets go, and what happens when links go."""
+"""`path`, `fail`, `heal`, `impair`: where packets go, and what happens when links go."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from detour.base.tables import Table, left, right
+from detour.base.quantities import fraction_of
+from detour.base.tables import Table, left, percent, right
 from detour.cli.asking import running
 from detour.cli.output import Page, present, shown_progress
-from detour.cli.parser import add_path_options, operation
+from detour.cli.parser import add_path_options, operation, quantity
 
 if TYPE_CHECKING:
     from detour.fabric.operations.results import FailureChange, TracedPath
@@ -25,6 +26,11 @@ def register(commands: Any) -> None:
     fail.add_argument("what", metavar="LINK|SWITCH", help="like s0-s4, s0:3 (port 3 of s0), h7 (its link) or s3")
     heal = operation(commands, "heal", _heal)
     heal.add_argument("what", nargs="?", metavar="LINK|SWITCH")
+    impair = operation(commands, "impair", _impair)
+    impair.add_argument("link", nargs="?", metavar="LINK", help="like s0-s4, s0:3 (port 3 of s0) or h7 (its link)")
+    impair.add_argument("--rate", type=quantity(fraction_of), metavar="F", help="carries this fraction of its rate")
+    impair.add_argument("--loss", type=quantity(fraction_of), metavar="F", help="loses this fraction of its frames")
+    impair.add_argument("--clear", action="store_true", help="it, or every link, is as it was")
 
 
 def _path(options: argparse.Namespace) -> int:
@@ -60,6 +66,23 @@ def _heal(options: argparse.Namespace) -> None:
         present(result, options, lambda page: show_change(page, f"{result.healed} is back", result))
     else:
         present(result, options, lambda page: page.print("nothing was down"))
+
+
+def _impair(options: argparse.Namespace) -> None:
+    result = running().impair(options.link, options.rate, options.loss, options.clear)
+    columns = (
+        left("link", lambda row: row.link),
+        right("rate", lambda row: percent(row.rate, 1)),
+        right("loss", lambda row: percent(row.loss, 1)),
+    )
+
+    def render(page: Page) -> None:
+        if result.links:
+            page.table(Table(columns, result.links))
+        else:
+            page.print("no link is impaired")
+
+    present(result, options, render)
 
 
 def show_change(page: Page, what: str, result: FailureChange) -> None:

@@ -10,6 +10,7 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from detour.base.errors import DetourError
 from detour.topo.paths import shortest_paths, via_paths
@@ -17,6 +18,16 @@ from detour.topo.spec import parse_topology
 from detour.topo.topology import Topology
 
 Coordinates = tuple[float, float]
+
+
+class Places(NamedTuple):
+    """Of switches and hosts by index, and the size of the picture around them."""
+
+    switches: list[Coordinates]
+    hosts: list[Coordinates]
+    width: float
+    height: float
+
 
 _STYLE = {
     "local": 'stroke="#9aa7b5" stroke-width="1"',
@@ -33,20 +44,31 @@ def svg(topology: Topology, routes: Sequence[tuple[str, str, Sequence[int]]] = (
         topology: what to draw.
         routes: `(colour, label, switches)` of paths to draw over it.
     """
-    dragonfly = topology.family == "dragonfly"
-    switches = _dragonfly_places(topology) if dragonfly else _clos_places(topology)
-    hosts = _host_places(topology, switches, dragonfly)
-    width, height = _extent([*switches, *hosts])
+    drawn = places(topology)
+    switches, hosts, width, height = drawn
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}">',
         '<rect width="100%" height="100%" fill="white"/>',
         *_links(topology, switches, hosts),
         *_routes(routes, switches, height),
         *_nodes(topology, switches, hosts),
-        *(_group_names(topology, switches) if dragonfly else ()),
+        *(_group_names(topology, switches) if topology.family == "dragonfly" else ()),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def places(topology: Topology) -> Places:
+    """Where switches and hosts are drawn: groups of a Dragonfly on a circle, tiers of a Clos in rows, the switches of
+    other networks on one circle."""
+    if topology.family == "dragonfly":
+        switches = _dragonfly_places(topology)
+    elif any(switch.tier for switch in topology.switches):
+        switches = _clos_places(topology)
+    else:
+        switches = _circle_places(topology)
+    hosts = _host_places(topology, switches, not any(switch.tier for switch in topology.switches))
+    return Places(switches, hosts, *_extent([*switches, *hosts]))
 
 
 def _dragonfly_places(topology: Topology) -> list[Coordinates]:
@@ -65,6 +87,14 @@ def _dragonfly_places(topology: Topology) -> list[Coordinates]:
     return places
 
 
+def _circle_places(topology: Topology) -> list[Coordinates]:
+    """All switches on a circle, in order."""
+    count = len(topology.switches)
+    radius = max(180.0, 9.0 * count)
+    turns = [2 * math.pi * switch / count - math.pi / 2 for switch in range(count)]
+    return [(radius * (1 + math.cos(turn)) + 90, radius * (1 + math.sin(turn)) + 90) for turn in turns]
+
+
 def _clos_places(topology: Topology) -> list[Coordinates]:
     """Tiers in rows, the highest on top."""
     tiers = 1 + max(switch.tier for switch in topology.switches)
@@ -77,8 +107,8 @@ def _clos_places(topology: Topology) -> list[Coordinates]:
     return places
 
 
-def _host_places(topology: Topology, switches: list[Coordinates], dragonfly: bool) -> list[Coordinates]:
-    """Hosts beside their switch: away from the picture's middle (Dragonfly) or below (Clos)."""
+def _host_places(topology: Topology, switches: list[Coordinates], around: bool) -> list[Coordinates]:
+    """Hosts beside their switch: away from the picture's middle (`around`) or below."""
     middle_x = sum(x for x, _ in switches) / len(switches)
     middle_y = sum(y for _, y in switches) / len(switches)
     places = []
@@ -86,8 +116,8 @@ def _host_places(topology: Topology, switches: list[Coordinates], dragonfly: boo
         x, y = switches[host.switch]
         mates = len(topology.hosts_of[host.switch])
         offset = host.position - (mates - 1) / 2
-        away = math.atan2(y - middle_y, x - middle_x) if dragonfly else math.pi / 2
-        turn = away + offset * (0.7 if dragonfly else min(0.5, 1.6 / mates))
+        away = math.atan2(y - middle_y, x - middle_x) if around else math.pi / 2
+        turn = away + offset * (0.7 if around else min(0.5, 1.6 / mates))
         places.append((x + 26 * math.cos(turn), y + 26 * math.sin(turn)))
     return places
 

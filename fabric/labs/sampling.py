@@ -71,10 +71,10 @@ class LabSampler:
         ports = np.array([of_ports for of_ports, _ in self._samples])
         flows = np.array([of_flows for _, of_flows in self._samples])
         names = tuple(f"{end.node}-{end.port} (to {peer})" for end, peer in self._peers.items())
-        return LabSeries(
-            np.array(self._times), names, *np.moveaxis(ports, 1, 0),
-            tuple(_name(doing.row()) for doing in self._doings), *np.moveaxis(flows, 1, 0),
-        )  # fmt: skip
+        queued, sent, dropped = np.moveaxis(ports, 1, 0)
+        delivered, marked = np.moveaxis(flows, 1, 0)
+        flow_names = tuple(_name(doing.row()) for doing in self._doings)
+        return LabSeries(np.array(self._times), names, queued, sent, dropped, flow_names, delivered, marked)
 
 
 def _name(row: dict[str, Any]) -> str:

@@ -46,11 +46,12 @@ class SwitchFlowTotals(FlowWindow):
 @dataclass(frozen=True)
 class FlowRow(FlowTotals):
     """A flow that sends. `path`: of its next packet; `placed`: the placement chose it; `switches`: those that watch it,
-    in the order of its path."""
+    in the order of its path; `cwnd`: its congestion window, packets."""
 
     path: str
     placed: bool
     switches: list[SwitchFlowTotals]
+    cwnd: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -137,10 +137,12 @@ class LiveFlows:
         """What is known of every flow; `at_switches`: by its name, at the switches that watch it."""
         with self._lock:
             totals = [(each, self._flows[each.name]) for each in self.monitor.totals()]
-            paths = [(each, str(live.flow.current_path), live.placed is not None) for each, live in totals]
+            found = [
+                (each, str(live.flow.current_path), live.placed is not None, live.flow.qp.cwnd) for each, live in totals
+            ]
         return [
-            extended(FlowRow, each, path=path, placed=placed, switches=at_switches(each.name))
-            for each, path, placed in paths
+            extended(FlowRow, each, path=path, placed=placed, switches=at_switches(each.name), cwnd=round(cwnd, 2))
+            for each, path, placed, cwnd in found
         ]
 
 

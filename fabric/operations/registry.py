@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Failed,
         FlowRows,
         Healed,
+        ImpairedLinks,
         LinkUses,
         LivePackets,
         Loaded,
@@ -147,6 +148,11 @@ class Operations(Protocol):
 
     @_operation("bring a link or switch back (default: all)")
     def heal(self, name: str | None = None) -> Healed: ...
+
+    @_operation("make a link slower or lossy, or let it be as it was, or say which are so", QUICK_S)
+    def impair(
+        self, link: str | None = None, rate: float | None = None, loss: float | None = None, clear: bool = False
+    ) -> ImpairedLinks: ...
 
     # Transfers take as long as their size and their path want; they say how far they are.
     @_operation("send bytes, or a file, from host to host and check what arrives", None)

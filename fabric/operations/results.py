@@ -309,6 +309,23 @@ class Healed(FailureChange):
     healed: str
 
 
+@dataclass(frozen=True)
+class ImpairedLink:
+    """A link that is up but not what it was: `rate`, the fraction of its rate that it carries; `loss`, the fraction of
+    frames that it loses; in both directions."""
+
+    link: str
+    rate: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class ImpairedLinks:
+    """All that are so now."""
+
+    links: list[ImpairedLink]
+
+
 # -- traffic --------------------------------------------------------------------------------------------
 
 

@@ -20,6 +20,7 @@ from detour.fabric.operations.control_plane import ControlPlane
 from detour.fabric.operations.counting import Counting
 from detour.fabric.operations.failing import Failing
 from detour.fabric.operations.following import Following
+from detour.fabric.operations.impairing import Impairing
 from detour.fabric.operations.live_flows import WINDOW_S, LiveFlows, WatchedFlows
 from detour.fabric.operations.loading import Loading
 from detour.fabric.operations.paths import Paths
@@ -52,7 +53,7 @@ class Session:
         tables, failing = Tables(control), Failing(fabric, control, steering, relisting, watched)
         self.provision, self.verify, self.entries = tables.provision, tables.verify, tables.entries
         self.prove = Proving(control, self.live).prove
-        self.fail, self.heal = failing.fail, failing.heal
+        self.fail, self.heal, self.impair = failing.fail, failing.heal, Impairing(fabric).impair
         self.counters, self.watch, self.metrics = counting.counters, counting.watch, counting.metrics
         self.path, self.flows, self.watch_flows = self.paths.path, watched.flows, watched.watch_flows
         transfers = Transfers(fabric, self.pump, self.paths, steering, relisting, watched)

@@ -707,6 +707,11 @@ class QP:
 
     # -- observation --------------------------------------------------------------------------------------
 
+    @property
+    def cwnd(self) -> float:
+        """The congestion window, in packets."""
+        return float(self._row()["cwnd"])
+
     def stats(self) -> dict[str, Any]:
         """Counters of both directions; delays in ticks and nanoseconds, `None` if none was measured."""
         hs, q = self.context.hs, self._row()
@@ -726,7 +731,7 @@ class QP:
         result["queuing_delay_ticks"] = ticks
         result["queuing_delay_ns"] = {k: v * tick_ns for k, v in ticks.items()} if ticks else None
         result["paths"] = self._paths()
-        result["cwnd"] = float(q["cwnd"])
+        result["cwnd"] = self.cwnd
         result["srtt_ns"] = int(q["srtt"]) // 1000
         result["state"] = self.state.name
         return result

@@ -73,6 +73,8 @@ def asked_of_a_dragonfly(session: Session) -> Iterator[tuple[str, Any]]:
     yield "fail", session.fail("s0-s1")
     yield "status with a failure", session.status()
     yield "heal", session.heal()
+    yield "impair", session.impair("s0-s1", rate=0.5, loss=0.01)
+    yield "impair no more", session.impair(clear=True)
 
 
 def asked_while_flows_are_placed(session: Session, folder: Path) -> Iterator[tuple[str, Any]]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from ipaddress import IPv6Address
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import pytest
 from scapy.contrib.roce import BTH
@@ -104,6 +104,34 @@ def test_packets_are_traced_as_they_pass(session: Session) -> None:
     assert {packet.hops[0]["switch"] for packet in found.packets} == {session.path("h1", "h4", sport=3).hops[0].switch}
     with pytest.raises(DetourError, match="position 5"):
         session.trace_live("src h99")
+
+
+def test_a_link_is_impaired_and_as_it_was_again(session: Session) -> None:
+    slow = session.impair("s0:2", rate=0.5)
+    (name,) = [row.link for row in slow.links]
+    assert [(row.rate, row.loss) for row in slow.links] == [(0.5, 0.0)]
+    if session.fabric.target == "bmv2":
+        with pytest.raises(DetourError, match="lose nothing, or everything"):
+            session.impair(name, loss=0.1)
+    else:
+        assert [(row.rate, row.loss) for row in session.impair(name, loss=0.1).links] == [(0.5, 0.1)]
+        host = session.impair("h0", loss=0.05)
+        assert [row.link for row in host.links] == ["s0-h0", name]
+        assert session.send("h0", "h5", 100_000).retransmitted > 0
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"link": "s0"}, "'s0' is a switch"),
+        ({"link": "s0-s9"}, "s9"),
+        ({"rate": 0.5}, "which link"),
+        ({"link": name}, "is missing"),
+        ({"link": name, "rate": 0.0}, "above 0"),
+        ({"link": name, "loss": 1.0}, "below 1"),
+        ({"clear": True, "rate": 0.5}, "either"),
+    ]
+    for arguments, message in refused:
+        with pytest.raises(DetourError, match=message):
+            session.impair(**arguments)
+    assert session.impair(clear=True).links == session.impair().links == []
+    assert session.send("h0", "h5", 100_000).retransmitted == 0
 
 
 def test_provisioning_again_writes_nothing(session: Session) -> None:

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the fabric does, again and again: asked once for all who look, and kept for those who come later.
+
+A sample is a dict that JSON knows: `t`, seconds since the page began; `up`, `use`, `queue`, `drops` and `marks`, a
+value for each direction of a link in the order of `directions`; `flows`; `failures`, `impaired`; `events` since the
+sample before (`kind`, `text`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from detour.base.errors import DetourError
+from detour.fabric.operations.registry import Operations
+from detour.fabric.operations.results import LinkUses
+
+KEPT = 600
+_PATHS_KEPT = 20
+_NAMED = 3
+"""flows of an event of many"""
+_RETRY_S = 1.0
+
+Listener = Callable[[dict[str, Any]], None]
+
+
+class Feed:
+    """Asks in a thread of its own. Methods may be called from several threads."""
+
+    def __init__(self, asked: Operations, interval_s: float = 0.5, kept: int = KEPT) -> None:
+        """`interval_s`: of a sample; `kept`: samples for those who come later."""
+        self._asked, self._interval_s = asked, interval_s
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+        self._samples: deque[dict[str, Any]] = deque(maxlen=kept)
+        self._listeners: list[Listener] = []
+        self._noted: list[dict[str, Any]] = []
+        self._failures: list[str] | None = None
+        self._changes = 0
+        self._paths: dict[str, list[dict[str, Any]]] = {}
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._ask, name="web feed", daemon=True)
+        self.directions: list[dict[str, str]] = []
+        """`link` and `from` (a port like `s0:3`) of each place in a sample"""
+
+    def start(self) -> None:
+        """Takes a first sample, so that there is one, and goes on in a thread.
+
+        Raises:
+            DetourError: the fabric does not answer.
+        """
+        self._take(0.05)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Asks no more. May be called twice."""
+        self._end.set()
+        if self._thread.is_alive():
+            self._thread.join(self._interval_s + 5)
+
+    def listen(self, listener: Listener) -> list[dict[str, Any]]:
+        """Calls `listener` with every sample from now on, in the feed's thread; returns those before."""
+        with self._lock:
+            self._listeners.append(listener)
+            return list(self._samples)
+
+    def forget(self, listener: Listener) -> None:
+        """Calls it no more."""
+        with self._lock:
+            self._listeners.remove(listener)
+
+    def note(self, kind: str, text: str) -> None:
+        """An event of the next sample."""
+        with self._lock:
+            self._noted.append({"kind": kind, "text": text})
+
+    def now_failed(self, failures: list[str]) -> None:
+        """What is down after a change that the page itself asked for: between two samples a link may fail and heal."""
+        with self._lock:
+            self._changes += 1
+            self._note_failures(failures)
+
+    def paths_of(self, flow: str) -> list[dict[str, Any]]:
+        """The paths that a flow has had, the oldest first: `t` from which on, `path`."""
+        with self._lock:
+            return list(self._paths.get(flow, ()))
+
+    def _ask(self) -> None:
+        while not self._end.is_set():
+            try:
+                self._take(self._interval_s)
+            except DetourError as error:
+                self._hand_out({"t": self._now(), "gone": str(error)})
+                self._end.wait(_RETRY_S)
+
+    def _now(self) -> float:
+        return round(time.monotonic() - self._began, 2)
+
+    def _take(self, seconds: float) -> None:
+        uses = self._asked.watch(seconds)
+        with self._lock:
+            changes = self._changes
+        status, flows, impaired = self._asked.status(), self._asked.flows().flows, self._asked.impair().links
+        now = self._now()
+        with self._lock:
+            if not self.directions:
+                self.directions = [{"link": row.link, "from": row.from_} for row in uses.links]
+            if changes == self._changes:  # otherwise the status may be older than what was noted since
+                self._note_failures(status.failures)
+            self._note_paths(now, {flow.name: flow.path for flow in flows})
+            events, self._noted = self._noted, []
+        shown = [
+            {"name": f.name, "path": f.path, "mbps": round(f.rate_bps / 1e6, 3), "ecn": round(f.ecn_share, 4),
+             "delay_ms": round(f.delay_ps / 1e9, 4), "bytes": f.bytes, "cwnd": f.cwnd}
+            for f in flows
+        ]  # fmt: skip
+        lossy = [{"link": row.link, "rate": row.rate, "loss": row.loss} for row in impaired]
+        self._hand_out(
+            {"t": now, **_columns(uses), "flows": shown, "failures": status.failures, "impaired": lossy,
+             "entries": status.entries, "events": events}
+        )  # fmt: skip
+
+    def _note_failures(self, failures: list[str]) -> None:
+        """What went down or came back, whoever did it."""
+        before = failures if self._failures is None else self._failures
+        self._noted += [{"kind": "fail", "text": f"{name} is down"} for name in failures if name not in before]
+        self._noted += [{"kind": "heal", "text": f"{name} is back"} for name in before if name not in failures]
+        self._failures = failures
+
+    def _note_paths(self, now: float, paths: Mapping[str, str]) -> None:
+        """Flows that have another path now, in one event."""
+        moved = []
+        for name, path in paths.items():
+            had = self._paths.setdefault(name, [])
+            if had and had[-1]["path"] != path:
+                moved.append(f"{name} to {path}")
+            if not had or had[-1]["path"] != path:
+                had.append({"t": now, "path": path})
+                del had[:-_PATHS_KEPT]
+        if moved:
+            more = f" and {len(moved) - _NAMED} more" if len(moved) > _NAMED else ""
+            text = f"another path: {', '.join(moved[:_NAMED])}{more}"
+            self._noted.append({"kind": "reroute", "text": text, "count": len(moved)})
+        for name in self._paths.keys() - paths.keys():
+            del self._paths[name]
+
+    def _hand_out(self, sample: dict[str, Any]) -> None:
+        with self._lock:
+            self._samples.append(sample)
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener(sample)
+
+
+def _columns(uses: LinkUses) -> dict[str, list[Any]]:
+    rows = uses.links
+    return {
+        "up": [int(row.up) for row in rows],
+        "use": [round(row.use, 3) for row in rows],
+        "queue": [row.queue_packets or 0 for row in rows],
+        "drops": [row.drops or 0 for row in rows],
+        "marks": [row.marks for row in rows],
+    }

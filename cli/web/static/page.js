@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Puts the page together: what is shown follows the part of the address behind #, so every view can be linked to.
+
+import { get, listen, takeToken } from "./net.js";
+import { clock, make, natural, useColour } from "./look.js";
+import { Store } from "./store.js";
+import { Picture } from "./fabric.js";
+import { TimeLine } from "./time.js";
+import * as panels from "./panels.js";
+
+const $ = (id) => document.getElementById(id);
+const TABS = { links: panels.links, flows: panels.flows, path: panels.path, act: panels.traffic };
+const ONE = { link: panels.link, switch: panels.switchPanel, host: panels.host, flow: panels.flow };
+const REFRESHED = { links: 1, flows: 1, link: 1, host: 1, switch: 6, flow: 4 };  // every how many samples
+
+class Page {
+  constructor(state) {
+    this.store = new Store(state);
+    this.writable = state.writable && Boolean(takeToken());
+    this.picture = new Picture($("fabric"), $("hint"), this.store, (kind, name) => this.choose(kind, name));
+    const buttons = { pause: $("pause"), live: $("live"), speed: $("speed") };
+    this.time = new TimeLine($("time"), $("when"), buttons, this.store, () => this.moment());
+    this.count = 0;
+    this.told = 0;
+    this.about(state);
+    this.names();
+    this.listen();
+    this.route();
+    window.detour = this;  // for tests, and for the curious
+  }
+
+  about({ status }) {
+    $("about").textContent = `${status.topology} on ${status.target}: ${status.switches} switches, ${status.hosts} hosts, links of ${status.rate_mbps} Mb/s`;
+    $("mode").textContent = this.writable ? "" : "read-only";
+    const bars = [0, 0.25, 0.5, 0.75, 1].map((use) => {
+      const bar = make("i", {});
+      bar.style.background = useColour(use);
+      bar.style.height = `${1.5 + 4.5 * use}px`;
+      return [bar, `${100 * use} %`];
+    });
+    $("legend").append("use", ...bars.flat(), " · bar at a port: queue · dot: marks · triangle: drops · dashed: down");
+  }
+
+  names() {
+    const all = [...this.store.nodes.keys(), ...this.store.links.keys()].sort(natural);
+    $("names").append(...all.slice(0, 3000).map((value) => make("option", { value })));
+  }
+
+  listen() {
+    addEventListener("hashchange", () => this.route());
+    $("find").addEventListener("submit", (event) => { event.preventDefault(); this.find($("name").value.trim()); });
+    for (const tab of document.querySelectorAll("#tabs [data-tab]")) {
+      tab.addEventListener("click", () => tab.dataset.tab !== "one" && this.go(tab.dataset.tab, {}));
+    }
+    addEventListener("keydown", (event) => this.key(event));
+    listen((message) => {
+      this.store.add(message.history ?? [message]);
+      if (message.gone) this.said(message.gone, true);
+      if (this.store.at === null) this.moment(); else this.time.draw();
+    }, () => { $("mode").textContent = "not connected"; });
+  }
+
+  key(event) {
+    if (/INPUT|SELECT|TEXTAREA/.test(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey) return;
+    const tabs = { l: "links", f: "flows", p: "path", t: "act" };
+    if (event.key === " " && event.target.tagName !== "BUTTON") this.time.toggle();
+    else if (event.key === "/") $("name").focus();
+    else if (tabs[event.key]) this.go(tabs[event.key], {});
+    else return;
+    event.preventDefault();
+  }
+
+  find(name) {
+    if (this.store.links.has(name)) this.choose("link", name);
+    else if (/^s\d+$/.test(name) && this.store.nodes.has(name)) this.choose("switch", name);
+    else if (this.store.nodes.has(name)) this.choose("host", name);
+    else if (this.store.now?.flows.some((flow) => flow.name === name)) this.choose("flow", name);
+    else this.said(`there is no ${name}`, true);
+  }
+
+  // -- where we are -------------------------------------------------------------------------------------------
+
+  choose(kind, name) { this.go(kind, { name }); }
+
+  go(view, given) {
+    const query = new URLSearchParams(given).toString();
+    location.hash = query ? `${view}?${query}` : view;
+  }
+
+  route() {
+    const [view, query = ""] = location.hash.slice(1).split("?");
+    this.view = view in TABS || view in ONE ? view : "links";
+    this.given = Object.fromEntries(new URLSearchParams(query));
+    const known = { link: this.store.links, switch: this.store.nodes, host: this.store.nodes }[this.view];
+    if (known && !known.has(this.given.name)) { this.view = "links"; this.given = {}; }
+    this.picture.lit = [];
+    this.picture.chosen = this.given.name ?? null;
+    const one = document.querySelector('[data-tab="one"]');
+    one.hidden = !(this.view in ONE);
+    one.textContent = this.given.name ?? "";
+    for (const tab of document.querySelectorAll("#tabs [data-tab]")) {
+      const on = tab.dataset.tab === this.view || (tab === one && this.view in ONE);
+      tab.setAttribute("aria-selected", String(on));
+    }
+    this.render();
+    this.picture.draw();
+  }
+
+  // -- what is shown ------------------------------------------------------------------------------------------
+
+  moment() {
+    this.picture.draw();
+    this.time.draw();
+    this.log();
+    this.count += 1;
+    const every = REFRESHED[this.view];
+    if (every && this.count % every === 0 && !$("body").contains(editing())) this.render();
+  }
+
+  async render() {
+    const view = this.view, given = this.given, body = $("body"), scroll = body.scrollTop;
+    const open = new Set([...body.querySelectorAll("details[open]")].map((part) => part.dataset.keep));
+    let parts;
+    try {
+      parts = await (view in TABS ? TABS[view](this, given) : ONE[view](this, given.name));
+    } catch (error) {
+      parts = [make("p", { class: "error" }, error.message)];
+    }
+    if (view !== this.view || given !== this.given) return;  // the user has gone elsewhere meanwhile
+    body.replaceChildren(...parts.filter(Boolean));
+    for (const part of body.querySelectorAll("details")) part.open = open.has(part.dataset.keep);
+    body.scrollTop = scroll;
+  }
+
+  light(names) { this.picture.lit = names; this.picture.draw(); }
+
+  async lightPath(source, target, text) {
+    const [kind, rest] = [text.slice(0, text.indexOf(":")), text.slice(text.indexOf(":") + 1)];
+    const given = { source, target };
+    if (kind === "sport") given.sport = rest;
+    else given.usid = usids(rest);
+    const found = await get("path", given).catch(() => null);
+    if (found) this.light([source, ...found.hops.map((hop) => hop.switch), target]);
+  }
+
+  said(text, wrong = false) {
+    if (typeof text !== "string") return;
+    const line = make("div", { class: wrong ? "bad" : "" }, make("b", {}, clock(this.store.samples.at(-1)?.t ?? 0)), text);
+    $("events").prepend(line);
+  }
+
+  log() {
+    const fresh = this.store.events.filter((event) => event.t > this.told);
+    for (const event of fresh) $("events").prepend(make("div", {}, make("b", {}, clock(event.t)), event.text));
+    if (fresh.length) this.told = fresh.at(-1).t;
+    while ($("events").childElementCount > 200) $("events").lastElementChild.remove();
+    if ($("mode").textContent === "not connected") $("mode").textContent = this.writable ? "" : "read-only";
+  }
+}
+
+// The element in which the user types; buttons and rows are drawn anew without harm.
+function editing() {
+  const active = document.activeElement;
+  return active && /INPUT|SELECT/.test(active.tagName) ? active : null;
+}
+
+// fcbb:bb00:3:6:8005:: as node ids that the server understands (hexadecimal, without block and zeros).
+function usids(address) {
+  return address.split(":").slice(2).filter((part) => part && part !== "0").map((part) => `0x${part}`).join(",");
+}
+
+get("state").then((state) => new Page(state), (error) => { $("about").textContent = error.message; });

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands beside the picture: links, flows, a path, traffic, and one thing that was chosen.
+
+import { change, get } from "./net.js";
+import { clock, make, natural, percent, spark, table } from "./look.js";
+
+const SHOWN = 40;
+
+// A part of the page that can change the fabric: a button that says what came of it.
+export function act(text, work, page, properties = {}) {
+  const button = make("button", { type: "button", ...properties }, text);
+  button.disabled = !page.writable;
+  button.title = page.writable ? "" : "read-only: open the address with the token that `detour web` printed";
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    try { page.said(await work()); } catch (error) { page.said(error.message, true); }
+    button.disabled = !page.writable;
+  });
+  return button;
+}
+
+export function links(page) {
+  const { store } = page;
+  const rows = store.graph.links.map((link) => ({ link, ...store.of(link) }))
+    .sort((a, b) => a.up - b.up || Math.round(20 * b.use) - Math.round(20 * a.use) || natural(a.link.name, b.link.name));
+  const columns = [
+    ["link", (row) => row.link.name], ["use", (row) => (row.up ? percent(row.use) : "down"), true],
+    ["wait", (row) => row.queue, true], ["drops", (row) => row.drops, true], ["marks", (row) => row.marks, true],
+  ];
+  return [
+    make("p", { class: "soft" }, `${rows.length} links, the ${Math.min(SHOWN, rows.length)} busiest`),
+    table(columns, rows.slice(0, SHOWN), (row) => page.choose("link", row.link.name), (row) => (row.up ? "" : "down")),
+    act("Heal everything", async () => `${(await change("heal", {})).healed || "nothing"} is back`, page),
+  ];
+}
+
+export function flows(page) {
+  const rows = [...(page.store.now?.flows ?? [])].sort((a, b) => natural(a.name, b.name));
+  if (!rows.length) return [make("p", { class: "soft" }, "Nothing sends now. “Traffic” begins a load, or sends.")];
+  const columns = [
+    ["flow", (row) => row.name], ["Mb/s", (row) => row.mbps.toFixed(2), true], ["ECN", (row) => percent(row.ecn), true],
+    ["delay, ms", (row) => row.delay_ms.toFixed(2), true], ["path", (row) => row.path],
+  ];
+  return [table(columns, rows, (row) => page.choose("flow", row.name))];
+}
+
+// -- the one that was chosen ---------------------------------------------------------------------------------
+
+export function link(page, name) {
+  const { store } = page, found = store.links.get(name), now = store.of(found);
+  const impaired = store.now?.impaired.find((row) => row.link === name);
+  const rows = found.places.map((place, i) => ({ place, port: found.ports[i] })).filter(({ place }) => place >= 0);
+  const value = (what) => (row) => (store.now ? store.now[what][row.place] : 0);
+  const columns = [
+    ["from", (row) => row.port], ["use", (row) => percent(value("use")(row)), true], ["wait", value("queue"), true],
+    ["drops", value("drops"), true], ["marks", value("marks"), true],
+  ];
+  const state = now.up ? (impaired ? `${percent(impaired.rate)} of its rate, loses ${percent(impaired.loss)}` : "up") : "down";
+  const rate = make("input", { type: "number", min: "1", max: "100", value: "50", "aria-label": "percent of its rate" });
+  const loss = make("input", { type: "number", min: "0", max: "99", step: "0.1", value: "1", "aria-label": "percent of frames lost" });
+  return [
+    make("h2", {}, `Link ${name}`), make("p", { class: now.up ? "soft" : "bad" }, `${found.kind}, ${state}`),
+    table(columns, rows), make("h3", {}, "Use"), spark(store.history((s) => store.of(found, s).use), "use over time"),
+    make("h3", {}, "Packets that wait"), spark(store.history((s) => store.of(found, s).queue), "queue over time"),
+    make("form", { class: "row" },
+      act("Fail", async () => tables("down", name, await change("fail", { name })), page, { id: "fail" }),
+      act("Heal", async () => tables("back", name, await change("heal", { name })), page, { id: "heal" })),
+    make("form", { class: "row" }, rate, "%",
+      act("Throttle", async () => (await change("impair", { link: name, rate: rate.value / 100 }), `${name} is slower`), page)),
+    make("form", { class: "row" }, loss, "%",
+      act("Lose", async () => (await change("impair", { link: name, loss: loss.value / 100 }), `${name} loses frames`), page),
+      act("As it was", async () => (await change("impair", { link: name, clear: true }), `${name} is as it was`), page)),
+  ];
+}
+
+function tables(what, name, answer) {
+  return `${name} is ${what}: ${answer.inserted} entries inserted, ${answer.modified} modified, ${answer.deleted} deleted`;
+}
+
+export async function switchPanel(page, name) {
+  const { store } = page, found = await get("switch", { name });
+  const ports = Object.entries(found.ports).map(([port, counts]) => ({ port, ...counts }));
+  const mine = store.state.directions.map((d, i) => [d.from, i]).filter(([from]) => from.startsWith(`${name}:`));
+  const waits = store.history((s) => mine.reduce((sum, [, i]) => sum + s.queue[i], 0));
+  const byTable = Map.groupBy ? Map.groupBy(found.entries, (row) => row.table) : group(found.entries);
+  const entry = [["match", (row) => row.match], ["action", (row) => row.action], ["priority", (row) => row.priority || "", true]];
+  return [
+    make("h2", {}, `Switch ${name}`),
+    make("p", { class: "soft" }, `group ${found.group}, uSID ${found.node_id.toString(16)}, device id ${found.p4runtime.device_id}`),
+    make("p", { class: "soft" }, `P4Runtime ${found.p4runtime.address}; primary: ${found.p4runtime.primary}`),
+    found.p4runtime.lost ? make("p", { class: "bad" }, found.p4runtime.lost) : null,
+    make("h3", {}, "Packets that wait"), spark(waits, "packets that wait over time"),
+    make("form", { class: "row" },
+      act("Fail", async () => tables("down", name, await change("fail", { name })), page),
+      act("Heal", async () => tables("back", name, await change("heal", { name })), page)),
+    make("h3", {}, "Ports"),
+    table([["port", (r) => r.port, true], ["in", (r) => r.rx_packets, true], ["out", (r) => r.tx_packets, true],
+      ["marked", (r) => r.marked_packets, true]], ports),
+    make("h3", {}, "What became of packets"),
+    make("p", {}, Object.entries(found.verdicts).map(([verdict, count]) => `${verdict} ${count}`).join(", ") || "nothing yet"),
+    make("h3", {}, "Tables"),
+    ...[...byTable].map(([named, rows]) => make("details", { "data-keep": `${name} ${named}` },
+      make("summary", {}, `${named} (${rows.length})`), table(entry, rows.slice(0, 500)))),
+  ];
+}
+
+function group(rows) {
+  const found = new Map();
+  for (const row of rows) found.set(row.table, [...(found.get(row.table) ?? []), row]);
+  return found;
+}
+
+export function host(page, name) {
+  const found = page.store.nodes.get(name);
+  const to = make("input", { list: "names", placeholder: "to, like h9", "aria-label": "to which host" });
+  return [
+    make("h2", {}, `Host ${name}`), make("p", { class: "soft" }, `at ${found.switch}`),
+    make("form", { class: "row" }, to,
+      make("button", { type: "button", onclick: () => page.go("path", { source: name, target: to.value.trim() }) }, "Path")),
+    make("h3", {}, "Its flows"),
+    ...flows({ ...page, choose: page.choose, store: { now: { flows: (page.store.now?.flows ?? [])
+      .filter((flow) => flow.name.split(/[-#]/).slice(0, 2).includes(name)) } } }),
+  ];
+}
+
+export async function flow(page, name) {
+  const { store } = page, [source, target] = name.split(/[-#]/);
+  const now = store.now?.flows.find((row) => row.name === name);
+  const { paths } = await get("flow", { name });
+  const of = (what) => store.history((s) => s.flows.find((row) => row.name === name)?.[what] ?? 0);
+  const delays = make("div", {});
+  const probe = act("Probe all candidates", async () => {
+    const found = await change("probe", { source, target });
+    delays.replaceChildren(table([["path", (r) => r.path], ["waits, ms", (r) => (r.delay_ns === null ? "no answer" : (r.delay_ns / 1e6).toFixed(3)), true],
+      ["switches", (r) => r.switches.join(" ")]], found.paths, (r) => page.light([source, ...r.switches, target])));
+    return `${found.paths.length} candidates of ${name}`;
+  }, page);
+  if (paths.length) page.lightPath(source, target, paths.at(-1).path);
+  const list = make("input", { class: "wide", placeholder: "uSIDs, like s9,s3", "aria-label": "uSIDs to pass" });
+  return [
+    make("h2", {}, `Flow ${name}`),
+    make("p", { class: now ? "" : "soft" }, now ? `${now.mbps.toFixed(2)} Mb/s, window ${now.cwnd.toFixed(1)} packets, ${percent(now.ecn)} with marks, waits ${now.delay_ms.toFixed(2)} ms` : "does not send now"),
+    make("h3", {}, "Mb/s"), spark(of("mbps"), "rate over time"), make("h3", {}, "Queuing delay"), spark(of("delay_ms"), "delay over time"),
+    make("h3", {}, "Window"), spark(of("cwnd"), "window over time"),
+    make("h3", {}, "Paths, the last one first"),
+    table([["since", (r) => clock(r.t)], ["path", (r) => r.path]], [...paths].reverse(), (r) => page.lightPath(source, target, r.path)),
+    make("form", { class: "row" }, probe), delays,
+    make("form", { class: "row" }, list,
+      act("Reroute", async () => `${name} goes by ${(await change("reroute", { flow: name, usid: list.value.trim() })).switches.join(" ")}`, page)),
+  ];
+}
+
+// -- a path, and traffic ---------------------------------------------------------------------------------------
+
+export function path(page, given) {
+  const field = (name, label, size) => make("input", { name, placeholder: label, "aria-label": label, value: given[name] ?? "", class: size, list: size ? null : "names" });
+  const fields = [field("source", "from, like h0", ""), field("target", "to, like h71", ""),
+    field("sport", "source port, 0x8001", "wide"), field("usid", "or uSIDs: s3,s4,s17", "wide")];
+  const found = make("div", { id: "hops" });
+  const form = make("form", { class: "row", id: "pathform" }, ...fields, make("button", { type: "submit" }, "Show"));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    page.go("path", Object.fromEntries(fields.map((f) => [f.name, f.value.trim()]).filter(([, value]) => value)));
+  });
+  if (given.source && given.target) {
+    get("path", given).then((answer) => {
+      page.light([given.source, ...answer.hops.map((hop) => hop.switch), ...(answer.delivered ? [given.target] : [])]);
+      const columns = [["switch", (hop) => hop.switch], ["in", (hop) => hop.in_port, true], ["out", (hop) => hop.out_port ?? "–", true],
+        ...(given.usid ? [["comes with", (hop) => hop.address]] : []), ["because of", (hop) => hop.why]];
+      found.replaceChildren(make("p", { class: answer.delivered ? "" : "bad" }, `${answer.path}: ${answer.outcome}`),
+        table(columns, answer.hops, (hop) => page.choose("switch", hop.switch)));
+    }, (error) => found.replaceChildren(make("p", { class: "error" }, error.message)));
+  }
+  return [make("p", { class: "soft" }, "The hops of a packet, from the switches’ tables. Source ports from 0x8000 on are detours."), form, found];
+}
+
+export function traffic(page) {
+  const pattern = make("input", { value: "adv1", list: "patterns", "aria-label": "pattern" });
+  const source = make("input", { placeholder: "from", list: "names", "aria-label": "from which host" });
+  const target = make("input", { placeholder: "to", list: "names", "aria-label": "to which host" });
+  const bytes = make("input", { type: "number", value: "1000000", min: "1", "aria-label": "bytes" });
+  return [
+    make("h2", {}, "Traffic that goes on"),
+    make("datalist", { id: "patterns" }, ...["adv1", "adv2", "unf", "permutation"].map((value) => make("option", { value }))),
+    make("form", { class: "row" }, pattern,
+      act("Begin", async () => { const on = await change("load", { pattern: pattern.value.trim() }); return `${on.pattern}: ${on.pairs} connections`; }, page, { id: "begin" }),
+      act("End", async () => { const on = await change("load", { stop: true }); return `${on.pattern} has ended: ${(on.bytes_ok / 1e6).toFixed(1)} MB arrived as sent`; }, page)),
+    make("h2", {}, "A message"),
+    make("form", { class: "row" }, source, target, bytes,
+      act("Send", async () => {
+        const sent = await change("send", { source: source.value.trim(), target: target.value.trim(), length: Number(bytes.value) });
+        return `${sent.bytes_ok} bytes arrived as sent, ${sent.throughput_mbps.toFixed(2)} Mb/s over ${sent.paths.length} paths`;
+      }, page)),
+    make("p", { class: "soft" }, page.writable ? "" : "Read-only: open the address with the token that `detour web` printed to change something."),
+  ];
+}

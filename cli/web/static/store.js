@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known: the graph, samples over time, and the moment that is shown.
+
+const KEPT = 2400;
+
+export class Store {
+  constructor(state) {
+    this.state = state;
+    this.graph = state.graph;
+    this.samples = [];
+    this.events = [];
+    this.at = null;  // number of the sample that is shown; null: the last one
+    this.nodes = new Map([...this.graph.switches, ...this.graph.hosts].map((node) => [node.name, node]));
+    this.links = new Map(this.graph.links.map((link) => [link.name, link]));
+    this.ofPort = new Map(state.directions.map((direction, i) => [direction.from, i]));
+    // Places of a link in a sample: from its first end and from its second, -1 where a host sends.
+    for (const link of this.graph.links) link.places = link.ports.map((port) => this.ofPort.get(port) ?? -1);
+  }
+
+  add(samples) {
+    for (const sample of samples) {
+      if (!("use" in sample)) continue;
+      this.samples.push(sample);
+      for (const event of sample.events) this.events.push({ t: sample.t, ...event });
+    }
+    const extra = this.samples.length - KEPT;
+    if (extra > 0) {
+      this.samples.splice(0, extra);
+      if (this.at !== null) this.at = Math.max(0, this.at - extra);
+    }
+    this.events.splice(0, Math.max(0, this.events.length - 500));
+  }
+
+  get now() { return this.samples[this.at ?? this.samples.length - 1]; }
+
+  // {use, queue, drops, marks, up} of a link, the busier direction.
+  of(link, sample = this.now) {
+    const found = { use: 0, queue: 0, drops: 0, marks: 0, up: 1 };
+    for (const place of link.places) {
+      if (place < 0 || !sample) continue;
+      found.use = Math.max(found.use, sample.use[place]);
+      found.queue = Math.max(found.queue, sample.queue[place]);
+      found.drops += sample.drops[place];
+      found.marks += sample.marks[place];
+      found.up &= sample.up[place];
+    }
+    return found;
+  }
+
+  history(what, count = 120) {
+    const end = (this.at ?? this.samples.length - 1) + 1;
+    return this.samples.slice(Math.max(0, end - count), end).map(what);
+  }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The time line: mean use over time, what happened as marks, and the moment that is shown.
+
+import { clock, css } from "./look.js";
+
+const MARKS = { fail: "✕", heal: "○", load: "▶", send: "▶", impair: "▽" };
+
+export class TimeLine {
+  constructor(canvas, output, buttons, store, changed) {
+    Object.assign(this, { canvas, output, buttons, store, changed, speed: 1, timer: null });
+    this.context = canvas.getContext("2d");
+    new ResizeObserver(() => this.draw()).observe(canvas);
+    const point = (event) => this.show(Math.round((event.offsetX / canvas.clientWidth) * (store.samples.length - 1)));
+    canvas.addEventListener("pointerdown", (event) => { canvas.setPointerCapture(event.pointerId); point(event); });
+    canvas.addEventListener("pointermove", (event) => event.buttons && point(event));
+    canvas.addEventListener("keydown", (event) => this.key(event));
+    buttons.pause.addEventListener("click", () => this.toggle());
+    buttons.live.addEventListener("click", () => this.live());
+    buttons.speed.addEventListener("change", () => { this.speed = Number(buttons.speed.value); if (this.timer) this.play(); });
+  }
+
+  get shown() { return this.store.at ?? this.store.samples.length - 1; }
+
+  key(event) {
+    const by = { ArrowLeft: -1, ArrowRight: 1, PageUp: -20, PageDown: 20 }[event.key];
+    if (by) this.show(this.shown + by);
+    else if (event.key === "Home") this.show(0);
+    else if (event.key === "End") this.live();
+    else return;
+    event.preventDefault();
+  }
+
+  show(number) {
+    this.stop();
+    this.store.at = Math.max(0, Math.min(this.store.samples.length - 1, number));
+    this.update();
+  }
+
+  toggle() {  // live or playing: stands still; standing still: goes on from there
+    if (this.store.at === null) this.show(this.shown);
+    else if (this.timer) { this.stop(); this.update(); }
+    else this.play();
+  }
+
+  play() {
+    this.stop();
+    const samples = this.store.samples, step = () => {
+      const at = this.shown;
+      if (at >= samples.length - 1) { this.live(); return; }
+      this.store.at = at + 1;
+      const gap = samples[at + 1].t - samples[at].t;
+      this.timer = setTimeout(step, Math.min(2000, (1000 * gap) / this.speed));
+      this.update();
+    };
+    this.timer = setTimeout(step, 0);
+  }
+
+  stop() { clearTimeout(this.timer); this.timer = null; }
+
+  live() { this.stop(); this.store.at = null; this.update(); }
+
+  update() {
+    const still = this.store.at !== null && !this.timer;
+    this.buttons.pause.textContent = still ? "Play" : "Pause";
+    this.buttons.pause.setAttribute("aria-pressed", String(still));
+    this.buttons.live.disabled = this.store.at === null;
+    this.changed();
+  }
+
+  draw() {
+    const { canvas, context: c, store } = this, ratio = devicePixelRatio || 1;
+    const wide = canvas.clientWidth, high = canvas.clientHeight, samples = store.samples;
+    if (!wide || !samples.length) return;
+    canvas.width = wide * ratio; canvas.height = high * ratio;
+    c.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const place = (i) => (samples.length < 2 ? wide : (i / (samples.length - 1)) * (wide - 2)) + 1;
+    const means = samples.map((s) => s.use.reduce((a, b) => a + b, 0) / s.use.length), most = Math.max(0.05, ...means);
+    c.fillStyle = css("--idle");
+    c.beginPath(); c.moveTo(place(0), high);
+    means.forEach((mean, i) => c.lineTo(place(i), high - (high - 14) * (mean / most)));
+    c.lineTo(place(samples.length - 1), high); c.fill();
+    c.font = "12px system-ui, sans-serif"; c.textAlign = "center"; c.textBaseline = "top";
+    const front = css("--front"), bad = css("--bad"), soft = css("--soft");
+    samples.forEach((sample, i) => sample.events.forEach((event) => {
+      c.fillStyle = soft;  // reroutes are many: a line as high as their number, a logarithm
+      if (event.kind === "reroute") c.fillRect(place(i), high - 4 * Math.log2(1 + event.count), 1, high);
+    }));
+    samples.forEach((sample, i) => sample.events.forEach((event) => {
+      c.fillStyle = event.kind === "fail" ? bad : front;
+      if (MARKS[event.kind]) c.fillText(MARKS[event.kind], Math.min(wide - 6, Math.max(6, place(i))), 0);
+    }));
+    c.fillStyle = css("--accent");
+    c.fillRect(place(this.shown) - 1, 0, 2, high);
+    const now = store.now;
+    this.output.textContent = store.at === null ? `live, ${clock(now.t)}` : clock(now.t);
+    canvas.setAttribute("aria-valuemin", "0");
+    canvas.setAttribute("aria-valuemax", String(samples.length - 1));
+    canvas.setAttribute("aria-valuenow", String(this.shown));
+    canvas.setAttribute("aria-valuetext", clock(now.t));
+  }
+}
