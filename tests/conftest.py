@@ -4,18 +4,29 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 
 import pytest
 
 from detour.fabric.footings.bmv2.switch import missing
 
 
+_HOME_OF_FABRICS = "XDG_RUNTIME_DIR"
+
+
 def pytest_configure() -> None:
-    """A shell starts what it puts into the background with SIGINT ignored, and all its children inherit that; here some
-    are to be interrupted."""
+    """Fabrics and labs that this user has up are neither seen nor touched by tests. And a shell starts what it puts
+    into the background with SIGINT ignored, and all its children inherit that; here some are to be interrupted."""
+    os.environ[_HOME_OF_FABRICS] = tempfile.mkdtemp(prefix="detour-tests-")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_unconfigure() -> None:
+    """What was made for fabrics of tests goes."""
+    shutil.rmtree(os.environ[_HOME_OF_FABRICS], ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
