@@ -12,7 +12,6 @@ import pytest
 
 from detour.fabric.footings.bmv2.switch import missing
 
-
 _HOME_OF_FABRICS = "XDG_RUNTIME_DIR"
 
 
