@@ -18,25 +18,25 @@ from detour.base.errors import DetourError
 from detour.fabric.operations.registry import Operations
 from detour.fabric.operations.results import LinkUses
 
-KEPT = 600
+SAMPLES_KEPT = 600
 _PATHS_KEPT = 20
 _NAMED = 3
 """flows of an event of many"""
 _RETRY_S = 1.0
 
-Listener = Callable[[dict[str, Any]], None]
+SampleListener = Callable[[dict[str, Any]], None]
 
 
 class Feed:
     """Asks in a thread of its own. Methods may be called from several threads."""
 
-    def __init__(self, asked: Operations, interval_s: float = 0.5, kept: int = KEPT) -> None:
+    def __init__(self, asked: Operations, interval_s: float = 0.5, kept: int = SAMPLES_KEPT) -> None:
         """`interval_s`: of a sample; `kept`: samples for those who come later."""
         self._asked, self._interval_s = asked, interval_s
         self._began = time.monotonic()
         self._lock = threading.Lock()
         self._samples: deque[dict[str, Any]] = deque(maxlen=kept)
-        self._listeners: list[Listener] = []
+        self._listeners: list[SampleListener] = []
         self._noted: list[dict[str, Any]] = []
         self._failures: list[str] | None = None
         self._changes = 0
@@ -61,13 +61,13 @@ class Feed:
         if self._thread.is_alive():
             self._thread.join(self._interval_s + 5)
 
-    def listen(self, listener: Listener) -> list[dict[str, Any]]:
+    def listen(self, listener: SampleListener) -> list[dict[str, Any]]:
         """Calls `listener` with every sample from now on, in the feed's thread; returns those before."""
         with self._lock:
             self._listeners.append(listener)
             return list(self._samples)
 
-    def forget(self, listener: Listener) -> None:
+    def forget(self, listener: SampleListener) -> None:
         """Calls it no more."""
         with self._lock:
             self._listeners.remove(listener)

@@ -17,10 +17,10 @@ from detour.base.errors import DetourError
 from detour.cli import main
 from detour.cli.web.addressing import addresses_on
 from detour.cli.web.answers import Answers
-from detour.cli.web.command import serve
 from detour.cli.web.feed import Feed
 from detour.cli.web.graph import graph_of
 from detour.cli.web.security import Guard
+from detour.cli.web.serving import serve
 from detour.fabric.daemon.daemon import UpOptions, boot
 from detour.fabric.operations.session import Session
 from detour.topo import parse_topology
