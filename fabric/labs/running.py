@@ -25,6 +25,8 @@ from detour.fabric.footings.details import LinuxHost
 from detour.fabric.footings.virtual.pace import PacedClock, TimePace
 from detour.fabric.labs.boot import BootedLab, LinkDefaults, fill, lay_cables, run_commands
 from detour.fabric.labs.contents import SwitchContent
+from detour.fabric.labs.controller_files import ControllerTopology
+from detour.fabric.labs.cpu_interfaces import attach_cpu_interfaces, has_cpu_interfaces
 from detour.fabric.labs.doing import Ports, SourcePorts, begin, listen
 from detour.fabric.labs.hosts import attach_hosts
 from detour.fabric.labs.linux import run_shell
@@ -90,6 +92,7 @@ class RunningLab:
             DetourError: Linux does not live in virtual time.
         """
         self.lab, self._contents, self._pace = lab, contents, pace
+        self._topology = ControllerTopology(lab, contents)
         self.linux = LinuxHosts(linux) if linux is not None and linux.interfaces else None
         if self.linux is not None and pace is not None:
             raise DetourError("Linux hosts live in real time: --linux and --netns do not go with --pace")
@@ -120,6 +123,7 @@ class RunningLab:
             progress(f"starting {len(self.lab.switches)} switches")
             self._boot(pcap)
             self._serve()
+            self._topology.write(progress)
         except BaseException:
             self.close()
             raise
@@ -146,8 +150,11 @@ class RunningLab:
             self._servers[switch.name] = server
             return server
 
-        booted = self.booted = fill(network, self.lab, self._contents, served)
+        cpu = self.linux is not None and has_cpu_interfaces(self.lab)
+        booted = self.booted = fill(network, self.lab, self._contents, served, cpu)
         lay_cables(booted, self._defaults)
+        if cpu:
+            attach_cpu_interfaces(booted)
         self.stack = attach_hosts(booted, self._defaults, linux=self.linux)
         run_commands(booted)
         if pcap is not None:
@@ -246,6 +253,7 @@ class RunningLab:
 
     def close(self) -> None:
         """Ends it and gives everything back. May be called twice."""
+        self._topology.remove()
         if self._clock is not None:
             self._clock.stop()
         for thrift in self._thrift.values():
