@@ -34,7 +34,7 @@ def meter(lab: Running) -> None:
 
 def recirculate(lab: Running) -> None:
     """Five times round, then out of port 2, as it came."""
-    frame = bytes(Ether(src=lab.mac("h1"), dst=lab.mac("h2")) / IP(dst=lab.ip("h2")) / UDP() / Raw(b"round"))
+    frame = bytes(Ether(src=lab.mac("h1"), dst=lab.mac("h2"), type=0x9999) / Raw(b"round" * 10))  # nobody answers it
     assert lab.sends("h1", frame, frame, sniffing=("h2",))["h2"] == [frame, frame]
     rounds = lab.virtual.results(())["switches"][0]["recirculations"]
     assert rounds == 10
@@ -59,7 +59,7 @@ def counter(lab: Running) -> None:
         (said,) = [
             line for line in lab.virtual.cli("s1", f"counter_read direct_port_counter {number - 1}") if "=" in line
         ]
-        assert f"packets={number}" in said.replace(" ", "")
+        assert said.endswith(f", {number} packets)")
 
 
 def heavy_hitter(lab: Running) -> None:
