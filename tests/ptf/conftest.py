@@ -27,15 +27,16 @@ def _coverage(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-def switch_with(footing: str, program: str) -> Iterator[Switch]:
-    """A switch with a program: node 1 in group 0 of 9, no routes but those of the barrier."""
+def switch_with(footing: str, program: str, of_fabric: bool = True) -> Iterator[Switch]:
+    """A switch with a program: node 1 in group 0 of 9, no routes but those of the barrier; not `of_fabric`: nothing."""
     reason = platforms.missing(footing)
     if reason is not None:
         pytest.skip(reason)
     platform = platforms.make(footing)
     try:
-        under_test = Switch(platform, program)
-        under_test.node()
+        under_test = Switch(platform, program, routes=of_fabric)
+        if of_fabric:
+            under_test.node()
         try:
             yield under_test
         finally:
@@ -46,7 +47,8 @@ def switch_with(footing: str, program: str) -> Iterator[Switch]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """On which switches the tests of `switch` run."""
-    if "switch" in metafunc.fixturenames:
+    own = hasattr(metafunc.module, "switch")  # a fixture of the module, with parameters of its own
+    if "switch" in metafunc.fixturenames and not own:
         params: list[Any] = list(FOOTINGS)
         if metafunc.definition.get_closest_marker("shared_p4"):
             params += [pytest.param(f"engine {each}", id=f"engine-{each}") for each in OTHER_PROGRAMS]
