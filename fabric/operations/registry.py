@@ -205,6 +205,7 @@ class Operations(Protocol):
         usid: str | None = None,
         length: int = 1000,
         all_ways: bool = False,
+        coverage: str | None = None,
         progress: Progress = silent,
     ) -> PacketTrace: ...
 
@@ -215,5 +216,6 @@ class Operations(Protocol):
         switch: str | None = None,
         count: int = 1,
         seconds: float = 10.0,
+        coverage: str | None = None,
         progress: Progress = silent,
     ) -> LivePackets: ...
