@@ -208,6 +208,11 @@ class Operations(Protocol):
         progress: Progress = silent,
     ) -> PacketTrace: ...
 
+    @_operation("the same of any frame, given in hex, that a host sends", QUICK_S)
+    def trace_frame(
+        self, source: str, frame: str, all_ways: bool = False, progress: Progress = silent
+    ) -> PacketTrace: ...
+
     @_operation("the same of packets that pass, as they pass", None)
     def trace_live(
         self,

@@ -61,7 +61,7 @@ class Session:
         self.loading = loading = Loading(fabric, self.pump, relisting, watched)
         self.load, self.capture = loading.load, Capturing(fabric).capture
         following = Following(fabric, control, self.paths)
-        self.trace, self.trace_live = following.trace, following.live
+        self.trace, self.trace_frame, self.trace_live = following.trace, following.frame, following.live
         self.place, self.placement, self.reroute = steering.place, steering.placement, steering.reroute
 
     def _watched_plan(self) -> Plan:

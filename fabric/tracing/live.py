@@ -19,6 +19,8 @@ from detour.topo.address import ipv6_text
 LIVE_POLL_PS = 20 * MS
 _SETTLED_PS = 500 * MS
 """after which a packet that is on no link any more, and in no queue, is taken for lost on a link"""
+_ALIKE = 64
+"""packets of one length that are looked at until the one that was sent is among them"""
 _PATIENCE_PS = 30_000 * MS
 
 
@@ -49,6 +51,25 @@ def follow_one(
     if not found:
         raise DetourError(f"{source.name}'s packet did not reach {switch.name}: is its link up?")
     return found[0]
+
+
+def follow_frame(
+    network: Network, topology: Topology, clock: FabricClock, source: Host, frame: bytes
+) -> FollowedPacket:
+    """The same for any frame, which is told from others that pass meanwhile by its bytes.
+
+    Raises:
+        DetourError: it did not reach a switch.
+    """
+    switch = topology.switches[source.switch]
+    wanted = f"bytes {len(frame)} and port {source.port}"
+    with Recorder(network, parse_filter(wanted), count=_ALIKE) as recorder:
+        network.inject((switch.device_id, source.port), frame)
+        visits = _collected(recorder, topology, clock)
+    ours = [each for each in by_packet(visits) if (each[0].switch, each[0].frame) == (switch.device_id, frame)]
+    if not ours:
+        raise DetourError(f"{source.name}'s packet did not reach {switch.name}: is its link up?")
+    return packets(topology, ours[0], network.tick_ps)[0]
 
 
 def _collected(recorder: Recorder, topology: Topology, clock: FabricClock) -> list[Visit]:
