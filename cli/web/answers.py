@@ -21,6 +21,7 @@ from detour.cli.web.pipeline import pipeline_of
 from detour.cli.web.server import Query, Question, asked_for
 from detour.control.p4runtime.pipeline import PipelineConfig
 from detour.fabric.operations.registry import OPERATIONS, Operations
+from detour.hosts.frames.sample import data_frame
 from detour.topo.paths import completed_usids, parse_usid_list
 from detour.topo.topology import Topology
 
@@ -32,6 +33,8 @@ CHANGING = (
 _NOT_FROM_A_PAGE = ("file", "store")
 """arguments that name files of the machine"""
 _MOST_BYTES = 100_000_000
+_SHORT = 64
+"""bytes of payload of a packet that somebody builds"""
 
 
 class Answers:
@@ -48,6 +51,7 @@ class Answers:
             "path": lambda query: self.path(*_ends(query), query.get("sport", ""), query.get("usid", "")),
             "pipeline": lambda query: pipeline_of(PipelineConfig.fabric().blob),
             "ways": self.ways,
+            "frame": self.frame,
             "packet": lambda query: self._shelf.find(asked_for(query, "id")),
             "packets": lambda query: self._shelf.listed(),
         }
@@ -106,6 +110,15 @@ class Answers:
         with self._one_at_a_time:  # a copy of all switches takes memory, and everybody on the machine may ask
             found = self._asked.trace(source, target, sport=_port(sport), usid=usid or None, all_ways=True)
         return self._shelf.keep(as_json(found), f"{source} to {target}, all ways")
+
+    def frame(self, query: Query) -> dict[str, Any]:
+        """A data packet between two hosts, in hex, for who wants to change it before it is sent."""
+        a, b = (self._topology.host(name) for name in _ends(query))
+        if a == b:
+            raise DetourError(f"source and destination are both {a.name}; they must differ")
+        usid = query.get("usid", "")
+        usids = completed_usids(self._topology, parse_usid_list(self._topology, usid), b) if usid else ()
+        return {"frame": data_frame(a, b, _port(query.get("sport", "")) or 0, usids, _SHORT).hex(), "port": a.port}
 
     def flow(self, name: str) -> dict[str, Any]:
         """The paths that a flow has had, and the switches on the last one."""

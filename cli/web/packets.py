@@ -10,6 +10,8 @@ from typing import Any
 from detour.base.errors import DetourError
 
 KEPT_PACKETS = 64
+_EXACT = 1 << 53
+"""numbers of JavaScript are exact below"""
 
 
 class PacketShelf:
@@ -23,7 +25,7 @@ class PacketShelf:
     def keep(self, document: dict[str, Any], about: str) -> dict[str, Any]:
         """The document (docs/trace.md) with its `id` and what it is `about`."""
         with self._lock:
-            found = {"id": self._next, "about": about, **document}
+            found = {"id": self._next, "about": about, **_readable(document)}
             self._packets[self._next] = found
             self._next += 1
             while len(self._packets) > self._kept:
@@ -46,3 +48,12 @@ class PacketShelf:
         """Numbers and what they are about, the newest first."""
         with self._lock:
             return [{"id": each["id"], "about": each["about"]} for each in reversed(self._packets.values())]
+
+
+def _readable(value: Any) -> Any:
+    """The same, with numbers that JavaScript cannot hold (addresses) in hexadecimal."""
+    if isinstance(value, dict):
+        return {key: _readable(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_readable(each) for each in value]
+    return hex(value) if isinstance(value, int) and abs(value) >= _EXACT else value

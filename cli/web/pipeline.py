@@ -44,15 +44,16 @@ def pipeline_of(blob: Path, sources: Path | None = None) -> Document:
 
 
 def _document(program: Mapping[str, Any], folders: list[Path]) -> Document:
+    texts = _texts(program, folders)
     parts = [_parser_part(program)]
-    parts += [_control_part(program, each) for each in program["pipelines"]]
+    parts += [_control_part(program, each, texts) for each in program["pipelines"]]
     return {
         "program": program.get("program", ""),
         "parts": [part for part in parts if part["nodes"]],
         "headers": _headers(program),
         "deparser": [name for each in program["deparsers"] for name in each["order"]],
         "parser": _states(program),
-        "sources": _texts(program, folders),
+        "sources": texts,
     }
 
 
@@ -67,20 +68,20 @@ def _states(program: Mapping[str, Any]) -> Document:
 
 
 def _state(state: Mapping[str, Any]) -> Document:
-    extracts, sets = [], {}
+    """`ops` in order: an extracted header, or a variable that is set. Values are as in the JSON, with their types."""
+    ops = []
     for op in state["parser_ops"]:
         given = op["parameters"]
         if op["op"] in ("extract", "extract_VL"):
-            stack = given[0]["type"] == "stack"
-            extracts.append({"header": given[0]["value"], "stack": stack, "variable": op["op"] == "extract_VL"})
-        elif op["op"] == "set" and given[0]["type"] == "field" and given[1]["type"] in ("lookahead", "field"):
-            sets[".".join(given[0]["value"])] = {"kind": given[1]["type"], "value": given[1]["value"]}
-    key = [{"kind": each["type"], "value": each["value"]} for each in state["transition_key"]]
+            length = given[1]["value"] if op["op"] == "extract_VL" else None
+            ops.append({"extract": given[0]["value"], "stack": given[0]["type"] == "stack", "length": length})
+        elif op["op"] == "set" and given[0]["type"] == "field":
+            ops.append({"set": given[0]["value"], "to": given[1]})
     onward = [
         {"value": each["value"], "mask": each["mask"], "next": each["next_state"], "kind": each["type"]}
         for each in state["transitions"]
     ]
-    return {"extracts": extracts, "sets": sets, "key": key, "transitions": onward}
+    return {"ops": ops, "key": state["transition_key"], "transitions": onward}
 
 
 def _parser_part(program: Mapping[str, Any]) -> Document:
@@ -103,7 +104,7 @@ def _parser_part(program: Mapping[str, Any]) -> Document:
 # -- controls --------------------------------------------------------------------------------------------------
 
 
-def _control_part(program: Mapping[str, Any], pipeline: Mapping[str, Any]) -> Document:
+def _control_part(program: Mapping[str, Any], pipeline: Mapping[str, Any], texts: Document) -> Document:
     tables = {each["name"]: each for each in pipeline["tables"]}
     code = {name for name, each in tables.items() if not each["key"] and name.startswith("tbl_")}
     actions = {each["id"]: each for each in program["actions"]}
@@ -122,7 +123,7 @@ def _control_part(program: Mapping[str, Any], pipeline: Mapping[str, Any]) -> Do
         if name in merged:
             continue
         chain = _chain(name, merged, onward)
-        known[name] = _code(chain, tables, actions) if name in code else _table(each)
+        known[name] = _code(chain, tables, actions, texts) if name in code else _table(each)
         last = tables[chain[-1]]
         for to, label in _ways(last):
             add(name, to, "" if name in code else label)
@@ -205,7 +206,7 @@ def _condition(condition: Mapping[str, Any]) -> Document:
     return {"kind": "condition", "label": (place or {}).get("text") or condition["name"], "source": place}
 
 
-def _code(chain: list[str], tables: Mapping[str, Any], actions: Mapping[int, Any]) -> Document:
+def _code(chain: list[str], tables: Mapping[str, Any], actions: Mapping[int, Any], texts: Document) -> Document:
     steps = [
         place
         for name in chain
@@ -215,13 +216,21 @@ def _code(chain: list[str], tables: Mapping[str, Any], actions: Mapping[int, Any
     ]
     lines = list(dict.fromkeys(f"{each['file']}:{each['line']}" for each in steps))
     more = f" … {len(lines)} lines" if len(lines) > 1 else ""
-    label = steps[0]["text"] if steps else "by the compiler"
+    texts_of = [_line(each, texts) for each in steps]
+    label = next((text for text in texts_of if not text.startswith("const ")), (texts_of or ["by the compiler"])[0])
     return {
         "kind": "code",
         "label": label[: _TEXT - len(more)] + more,
         "lines": lines,
         "source": steps[0] if steps else None,
     }
+
+
+def _line(place: Document, texts: Document) -> str:
+    """The line of the source, where it is there; p4c often quotes only an expression in it."""
+    lines = texts.get(place["file"], {}).get("text", "").splitlines()
+    whole = lines[place["line"] - 1].strip() if 0 < place["line"] <= len(lines) else ""
+    return whole.split("//")[0].strip() or place["text"]
 
 
 def _place(of: Mapping[str, Any]) -> Document | None:

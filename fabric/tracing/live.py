@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from detour.base.errors import DetourError
 from detour.base.times import MS
@@ -63,21 +63,31 @@ def follow_frame(
     """
     switch = topology.switches[source.switch]
     wanted = f"bytes {len(frame)} and port {source.port}"
+
+    def ours(visits: list[Visit]) -> list[Visit]:
+        alike = (each for each in by_packet(visits) if (each[0].switch, each[0].frame) == (switch.device_id, frame))
+        return next(alike, [])
+
     with Recorder(network, parse_filter(wanted), count=_ALIKE) as recorder:
         network.inject((switch.device_id, source.port), frame)
-        visits = _collected(recorder, topology, clock)
-    ours = [each for each in by_packet(visits) if (each[0].switch, each[0].frame) == (switch.device_id, frame)]
-    if not ours:
+        visits = _collected(recorder, topology, clock, ours)
+    found = packets(topology, visits, network.tick_ps)
+    if not found:
         raise DetourError(f"{source.name}'s packet did not reach {switch.name}: is its link up?")
-    return packets(topology, ours[0], network.tick_ps)[0]
+    return found[0]
 
 
-def _collected(recorder: Recorder, topology: Topology, clock: FabricClock) -> list[Visit]:
-    """The visits of a packet, when nothing of it is under way any more."""
+def _collected(
+    recorder: Recorder,
+    topology: Topology,
+    clock: FabricClock,
+    ours: Callable[[list[Visit]], list[Visit]] = lambda visits: visits,
+) -> list[Visit]:
+    """The visits of a packet, when nothing of it is under way any more. `ours`: those that are its own."""
     end, settled, known = clock.now_ps + _PATIENCE_PS, clock.now_ps + _SETTLED_PS, -1
     while True:
         clock.wait(clock.now_ps + LIVE_POLL_PS)
-        visits = recorder.collect()
+        visits = ours(recorder.collect())
         state = sum(1 + sum(leaf.outcome is not None for _, leaf in visit.tree.leaves()) for visit in visits)
         if state != known:
             known, settled = state, clock.now_ps + _SETTLED_PS
