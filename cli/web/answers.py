@@ -86,6 +86,7 @@ class Answers:
                 "device_id": endpoint.device_id,
                 "primary": "detour" if displaced is None else f"another controller ({displaced.election_id})",
                 "lost": status.lost.get(name),
+                "clients": as_json(self._asked.clients(name).clients),
             },
             **counters,
             "entries": as_json(self._asked.entries(name)[name]),

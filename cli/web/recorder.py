@@ -102,7 +102,7 @@ class RunRecorder:
 
     def note(self, kind: str, text: str, failures: list[str]) -> None:
         """Something has happened, and these are down now."""
-        self._events.append({"kind": kind, "text": text})
+        self._events.append({"t": self._fabric.now_ps / 1e12, "kind": kind, "text": text})
         self._failures = failures
         if kind == "routes":
             self._tracer = None
@@ -120,7 +120,8 @@ class RunRecorder:
         self._pauses_since()
         if fabric.deadlock_found is not None and not self._stuck:
             self._stuck = True
-            self._events.append({"kind": "deadlock", "text": str(fabric.deadlock_found)})
+            found = fabric.deadlock_found
+            self._events.append({"t": found.at_ps / 1e12, "kind": "deadlock", "text": str(found)})
         self._looks.append(self._look(now))
         sample = self._sample(len(self._looks) - 1)
         if len(self._looks) > 1:

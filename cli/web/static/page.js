@@ -25,7 +25,8 @@ class Page {
     this.picture = new Picture($("fabric"), $("hint"), this.store, (kind, name) => this.choose(kind, name));
     this.packet = new PacketView(this, $("pipeline"));
     const buttons = { pause: $("pause"), live: $("live"), speed: $("speed") };
-    this.time = new TimeLine($("time"), $("when"), buttons, this.store, () => this.moment());
+    this.time = new TimeLine($("time"), $("when"), buttons, this.store, () => this.moment(), () => this.stamp());
+    this.wanted = null;
     this.count = 0;
     this.told = -1;
     this.about(state);
@@ -75,9 +76,25 @@ class Page {
       this.store.add(message.history ?? [message]);
       if (message.gone) this.said(message.gone, true);
       if (message.over) this.store.state.live = false;
-      if (message.whole && this.kind === "run" && !this.store.state.live) this.time.begin();
+      if (message.whole && this.kind === "run") this.opened();
       if (this.store.at === null) this.moment(); else this.time.draw();
     }, () => { $("mode").textContent = "not connected"; this.fresh = this.kind === "run"; });
+  }
+
+  // A run is all there: it begins, or stands still at the time that the address names.
+  opened() {
+    if (!this.store.samples.length) return;
+    if (this.wanted !== null) this.time.seek(this.wanted);
+    else if (!this.store.state.live) this.time.begin();
+    this.wanted = null;
+  }
+
+  // Where a run stands still, its time is in the address.
+  stamp() {
+    if (this.kind !== "run") return;
+    const query = new URLSearchParams(this.given);
+    if (this.time.still) query.set("t", (1e6 * this.store.now.t).toFixed(3));
+    history.replaceState(null, "", `#${this.view}${query.size ? `?${query}` : ""}`);
   }
 
   key(event) {
@@ -135,6 +152,11 @@ class Page {
     const [view, query = ""] = location.hash.slice(1).split("?");
     this.view = this.tabs.includes(view) || (view in ONE && this.kind !== "program") ? view : this.tabs[0];
     this.given = Object.fromEntries(new URLSearchParams(query));
+    if ("t" in this.given) {  // microseconds of a run
+      const at = Number(this.given.t) / 1e6;
+      delete this.given.t;
+      if (this.store.samples.length && Number.isFinite(at)) this.time.seek(at); else this.wanted = Number.isFinite(at) ? at : null;
+    }
     const known = { link: this.store.links, switch: this.store.nodes, host: this.store.nodes }[this.view];
     if (known && !known.has(this.given.name)) { this.view = this.tabs[0]; this.given = {}; }
     if (this.view !== "packet") this.inside(false);

@@ -9,8 +9,8 @@ const FRAME_MS = 33;  // more pictures a second are not seen
 const PLAYED_S = 20;  // in which a recorded run is over at speed 1
 
 export class TimeLine {
-  constructor(canvas, output, buttons, store, changed) {
-    Object.assign(this, { canvas, output, buttons, store, changed, speed: 1, timer: null });
+  constructor(canvas, output, buttons, store, changed, stopped = () => {}) {
+    Object.assign(this, { canvas, output, buttons, store, changed, stopped, speed: 1, timer: null });
     this.context = canvas.getContext("2d");
     new ResizeObserver(() => this.draw()).observe(canvas);
     const point = (event) => this.show(this.nearest(event.offsetX / canvas.clientWidth));
@@ -38,6 +38,13 @@ export class TimeLine {
     return low && part - this.part(low - 1) < this.part(low) - part ? low - 1 : low;
   }
 
+  seek(t) {
+    const { samples } = this.store;
+    if (!samples.length) return;
+    const first = samples[0].t, last = samples.at(-1).t;
+    this.show(this.nearest(last > first ? (t - first) / (last - first) : 0));
+  }
+
   begin() { if (this.store.samples.length > 1) { this.store.at = 0; this.play(); } }
 
   // Seconds on the wall for a second of the samples.
@@ -59,6 +66,7 @@ export class TimeLine {
   }
 
   show(number) {
+    if (!this.store.samples.length) return;
     this.stop();
     this.store.at = Math.max(0, Math.min(this.store.samples.length - 1, number));
     this.update();
@@ -78,7 +86,7 @@ export class TimeLine {
     this.stop();
     const samples = this.store.samples, step = () => {
       const at = this.shown;
-      if (at >= samples.length - 1) { if (this.ends) { this.stop(); this.update(); } else this.live(); return; }
+      if (!samples.length || at >= samples.length - 1) { if (this.ends) { this.stop(); this.update(); } else this.live(); return; }
       let next = at + 1;
       const wait = () => 1000 * (samples[next].t - samples[at].t) * this.slowness;
       while (wait() < FRAME_MS && next < samples.length - 1) next += 1;
@@ -93,13 +101,16 @@ export class TimeLine {
 
   live() { this.stop(); this.store.at = null; this.update(); }
 
+  get still() { return (this.store.at !== null || this.ends) && !this.timer; }
+
   update() {
-    const still = (this.store.at !== null || this.ends) && !this.timer;
+    const { still } = this;
     this.buttons.pause.textContent = still ? "Play" : "Pause";
     this.buttons.pause.setAttribute("aria-pressed", String(still));
     this.buttons.live.disabled = this.store.at === null;
     this.buttons.live.textContent = this.ends ? "End" : "Live";
     this.changed();
+    if (still) this.stopped();
   }
 
   draw() {
