@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from detour.fabric.labs.running import LabStatus
 
 _NOT_WITH_SIM = ("scenario", "topo", "scheme", "cc", "connections", "buffer", "ecn", "fail", "reroute_after",
-                 "place", "out")  # fmt: skip
+                 "place", "out", "record", "web")  # fmt: skip
 _DEFAULT_WORKLOAD = "ping"
 _SHOWN = 24
 
@@ -69,7 +69,8 @@ def refuse(options: argparse.Namespace, names: Sequence[str]) -> None:
         DetourError: one of them is given.
     """
     for name in names:
-        if getattr(options, name) not in (None, [], False):
+        given = getattr(options, name)
+        if given is not None and given is not False and given != []:
             option = "a scenario" if name == "scenario" else f"--{name.replace('_', '-')}"
             raise DetourError(f"{option} is not for labs (--lab)")
 

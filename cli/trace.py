@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.cli.asking import running
 from detour.cli.output import Page, present, shown_progress
-from detour.cli.parser import Parser, add_name_option, add_path_options, byte_count, command, seconds
+from detour.cli.parser import Parser, add_name_option, add_path_options, byte_count, command, output_file, seconds
 from detour.cli.trace_text import show_packet
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ def register(commands: Any) -> None:
     _of_a_program(trace)
     _of_packets_that_pass(trace)
     trace.add_argument("-v", "--verbose", action="store_true", help="assignments as well, and headers in full")
+    trace.add_argument(
+        "--coverage", type=output_file, metavar="FILE", help="write what the packet reaches of the program (`coverage`)"
+    )
     add_name_option(trace)
 
 
@@ -90,6 +94,7 @@ def _trace(options: argparse.Namespace) -> int | None:
                 usid=options.usid,
                 length=options.bytes,
                 all_ways=options.all,
+                coverage=_absolute(options.coverage),
                 progress=progress,
             )
     _show(found, options)
@@ -98,10 +103,11 @@ def _trace(options: argparse.Namespace) -> int | None:
 
 def _planned(options: argparse.Namespace) -> PacketTrace:
     """Through the tables that a controller would write into a fabric that is not up."""
+    from detour.engine.coverage.collector import collecting
     from detour.fabric.operations.following import document
     from detour.fabric.tracing.planned import follow_planned
 
-    with shown_progress(options.json) as progress:
+    with shown_progress(options.json) as progress, collecting(options.coverage):
         progress("planning tables")
         return document(
             follow_planned(
@@ -118,6 +124,7 @@ def _planned(options: argparse.Namespace) -> PacketTrace:
 
 def _program(options: argparse.Namespace) -> int | None:
     from detour.control.p4runtime.pipeline import PipelineConfig
+    from detour.engine.coverage.collector import collecting
     from detour.fabric.operations.following import document
     from detour.fabric.tracing.entries import read_updates
     from detour.fabric.tracing.frames import read_frame
@@ -128,7 +135,8 @@ def _program(options: argparse.Namespace) -> int | None:
     if options.packet is None:
         raise DetourError("--program needs a packet: --packet HEX or FILE.pcap")
     frame = read_frame(options.packet)
-    with TracedProgram(PipelineConfig.given(options.program), {*range(64), options.port}) as switch:
+    files, ports = PipelineConfig.given(options.program), {*range(64), options.port}
+    with collecting(options.coverage), TracedProgram(files, ports) as switch:
         if options.entries is not None:
             switch.write(*read_updates(options.entries, switch.p4info))
         found = document(switch.follow(frame, options.port, all_ways=options.all))
@@ -139,7 +147,12 @@ def _program(options: argparse.Namespace) -> int | None:
 def _live(options: argparse.Namespace) -> int:
     with shown_progress(options.json) as progress:
         found = running().trace_live(
-            options.live, switch=options.switch, count=options.count, seconds=options.seconds, progress=progress
+            options.live,
+            switch=options.switch,
+            count=options.count,
+            seconds=options.seconds,
+            coverage=_absolute(options.coverage),
+            progress=progress,
         )
 
     def render(page: Page) -> None:
@@ -150,6 +163,11 @@ def _live(options: argparse.Namespace) -> int:
 
     present(found, options, render)
     return 0 if found.packets else 1
+
+
+def _absolute(file: Path | None) -> str | None:
+    """For the fabric's process, which has a folder of its own."""
+    return None if file is None else os.path.abspath(file)
 
 
 def _missed(count: int) -> str:

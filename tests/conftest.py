@@ -7,12 +7,30 @@ import os
 import shutil
 import signal
 import tempfile
+from pathlib import Path
 
 import pytest
 
+from detour.engine.coverage.collector import Collector
 from detour.fabric.footings.bmv2.switch import missing
 
 _HOME_OF_FABRICS = "XDG_RUNTIME_DIR"
+
+
+COLLECTED = pytest.StashKey[Collector]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--coverage`, which tests/ptf uses."""
+    text = "write what the packet tests on the engine reach of the P4 programs (docs/coverage.md)"
+    parser.addoption("--coverage", metavar="FILE", type=Path, help=text)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Writes what was collected."""
+    file, collector = session.config.getoption("--coverage"), session.config.stash.get(COLLECTED, None)
+    if file is not None and collector is not None:
+        collector.document().write(file)
 
 
 def pytest_configure() -> None:
