@@ -54,7 +54,6 @@ def _ip(lab: Any, host: str) -> str:
 def ecn(tutorials: Path, axis: Any) -> None:
     """Marks of a thin stream while a thick one fills the queue and after."""
     with detour.lab(tutorials / "exercises" / "ecn", solution=True) as lab:
-        lab.host = lab.stack.host
         lab.host("h2").sniff()
         lab.do("udp:src=h1,dst=h2,rate=80k,size=100,ecn=1,time=6s;udp:src=h11,dst=h22,rate=600k,time=3s,start=1s")
         times, queue, seen = [], [], []
@@ -81,15 +80,15 @@ def mri(tutorials: Path, axis: Any) -> None:
         packet = IP(bytes(IP(src=_ip(lab, "h1"), dst=_ip(lab, "h2"), ihl=6, proto=17, len=36))[:20] + option)
         packet.ihl, packet.chksum = 6, None
         frame = bytes(Ether(src=_mac(lab, "h1"), dst=_BROADCAST) / packet / UDP(dport=4321, sport=1234) / Raw(b"cool"))
-        lab.stack.host("h2").sniff()
-        lab.stack.host("h1").send_frames([frame], interval_ps=100 * MS, repeat=60)
+        lab.host("h2").sniff()
+        lab.host("h1").send_frames([frame], interval_ps=100 * MS, repeat=60)
         lab.do("udp:src=h11,dst=h22,rate=600k,time=3s,start=1s")
         times, queue, told = [], [], []
         for step in range(700):
             now = lab.run_until((step + 1) * 10 * MS)
             times.append(now / _SECOND)
             queue.append(_queue(lab, "s1", 3))
-            for at, data in lab.stack.host("h2").sniffed():
+            for at, data in lab.host("h2").sniffed():
                 if data[12:14] == b"\x08\x00" and data[14] & 15 > 5:
                     count = struct.unpack("!H", data[36:38])[0]
                     traces = dict(struct.unpack("!II", data[38 + 8 * n : 46 + 8 * n]) for n in range(count))
@@ -106,13 +105,13 @@ def link_monitor(tutorials: Path, axis: Any) -> None:
     with detour.lab(tutorials / "exercises" / "link_monitor", solution=True) as lab:
         route = bytes([0, 4, 1, 4, 1, 3, 2, 3, 2, 1])
         probe = bytes(Ether(src=_mac(lab, "h1"), dst=_BROADCAST, type=0x812)) + route
-        lab.stack.host("h1").sniff()
-        lab.stack.host("h1").send_frames([probe], interval_ps=100 * MS, repeat=80)
+        lab.host("h1").sniff()
+        lab.host("h1").send_frames([probe], interval_ps=100 * MS, repeat=80)
         rates = (1, 3, 5, 2)
         lab.do(";".join(f"udp:src=h1,dst=h4,rate={rate}M,time=2s,start={2 * n}s" for n, rate in enumerate(rates)))
         lab.run_until(8 * _SECOND)
         found: dict[tuple[int, int], list[tuple[float, float]]] = {}
-        for at, frame in lab.stack.host("h1").sniffed():
+        for at, frame in lab.host("h1").sniffed():
             if frame[12:14] != b"\x08\x12":
                 continue
             for n in range(frame[14]):
@@ -140,9 +139,9 @@ def load_balance(tutorials: Path, axis: Any) -> None:
             / TCP(dport=1234, sport=n)
             for n in range(20_000, 20_000 + flows)
         )
-        lab.stack.host("h1").send_frames([bytes(head) for head in heads], interval_ps=MS)
+        lab.host("h1").send_frames([bytes(head) for head in heads], interval_ps=MS)
         lab.run_until(_SECOND)
-        shares = [lab.stack.host(name).counters()["rx_frames"] for name in ("h2", "h3")]
+        shares = [lab.host(name).counters()["rx_frames"] for name in ("h2", "h3")]
     axis.bar(["h2", "h3"], shares, color=[drawing.BLUE, drawing.ORANGE], width=0.5)
     axis.axhline(flows / 2, color=drawing.GRAY, linestyle="--", label="half of 400 flows")
     axis.set(title="tutorials: load_balance", ylabel="packets, one a flow")
@@ -171,7 +170,7 @@ def flowlets(learning: Path, axis: Any) -> None:
             + [20] * 20
         )
         times = np.cumsum([0, *gaps]) * MS
-        lab.stack.host("h1").send_frames([frame] * len(times), times_ps=times.tolist())
+        lab.host("h1").send_frames([frame] * len(times), times_ps=times.tolist())
         before, taken = _sent(lab), []
         for at in times.tolist():
             lab.run_until(at + 5 * MS)
@@ -201,13 +200,13 @@ def heavy_hitter(learning: Path, axis: Any) -> None:
                 / IP(src=_ip(lab, "h1"), dst=_ip(lab, "h2"))
                 / TCP(sport=sport, dport=80)
             )
-            begun, before = lab.now_ps, lab.stack.host("h2").counters()["rx_frames"]
-            lab.stack.host("h1").send_frames([frame], interval_ps=MS, repeat=count)
+            begun, before = lab.now_ps, lab.host("h2").counters()["rx_frames"]
+            lab.host("h1").send_frames([frame], interval_ps=MS, repeat=count)
             sent, came = [], []
             for step in range(count // 10):
                 lab.run_until(begun + (step + 1) * 10 * MS)
                 sent.append(10 * (step + 1))
-                came.append(lab.stack.host("h2").counters()["rx_frames"] - before)
+                came.append(lab.host("h2").counters()["rx_frames"] - before)
             axis.plot(sent, came, label=label)
     axis.axhline(1_000, color=drawing.GRAY, linestyle="--", label="threshold of the program")
     axis.set(title="p4-learning: Heavy_Hitter_Detector", xlabel="packets sent", ylabel="packets that came")

@@ -23,6 +23,7 @@ from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.results import document_of
 from detour.fabric.labs.sampling import LabSampler
 from detour.fabric.labs.workloads import SECOND_PS, Activity, activities_of
+from detour.hosts.ip.hosts import IpHost
 
 DEFAULTS = LinkDefaults(rate_bps=10**9, delay_ps=10 * US)
 """Links without a rate carry any amount in no time, which does not go together with senders that adapt."""
@@ -83,6 +84,16 @@ class VirtualLab:
         api = self.booted.switches[switch].api
         understood = understand_all(switch, commands, CommandScope(program_of(api)))
         return [line for _, said in carry_out(switch, understood, api) for line in said]
+
+    def host(self, name: str) -> IpHost:
+        """A host, with all that it can do (docs/hosts.md).
+
+        Raises:
+            DetourError: there is none of that name.
+        """
+        self.lab.host(name)
+        assert self.stack is not None
+        return self.stack.host(name)
 
     @property
     def now_ps(self) -> int:

@@ -28,7 +28,10 @@ def two(lab: ReadLab) -> Lab:
 
 def test_ping_is_between_all(two: Lab) -> None:
     found = activities_of(two, "ping")
-    assert [(each.src, str(each.dst)) for each in found] == [("h1", "10.0.2.2"), ("h2", "10.0.1.1")]
+    assert [(each.src, str(each.dst)) for each in found if isinstance(each, EchoTrain)] == [
+        ("h1", "10.0.2.2"),
+        ("h2", "10.0.1.1"),
+    ]
     (one,) = activities_of(two, "ping:src=h1,dst=h2,count=7,interval=2ms,size=100,start=1ms")
     assert one == EchoTrain("h1", ip_address("10.0.2.2"), 7, 2 * MS, 100, MS)
 
@@ -58,7 +61,7 @@ def test_connections_carry_bytes_or_last_a_time(two: Lab) -> None:
 def test_several_at_once_and_addresses_of_nobody(two: Lab) -> None:
     found = activities_of(two, "ping:src=h1,dst=10.0.100.1; udp:src=h2,dst=10.0.100.1,rate=1M,dport=80")
     assert [type(each) for each in found] == [EchoTrain, UdpStream]
-    assert {str(each.dst) for each in found} == {"10.0.100.1"}
+    assert {str(each.dst) for each in found if not isinstance(each, FrameTrain)} == {"10.0.100.1"}
 
 
 @pytest.mark.parametrize(
