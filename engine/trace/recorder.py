@@ -173,6 +173,15 @@ class Recorder:
         """Traces that have begun."""
         return self._ring.begun
 
+    @property
+    def used(self) -> float:
+        """How full the memory for records is, 0 to 1; from a half on packets are missed."""
+        return self._ring.used
+
+    def take(self) -> tuple[Int64Array, Sequence[TraceForm]]:
+        """The records so far as they are, for who needs no trees (`collect`), and the forms that say what they mean."""
+        return self._network.call(self._ring.take), self._forms
+
     def __enter__(self) -> Recorder:
         self.start()
         return self
