@@ -11,7 +11,9 @@ import pytest
 
 from detour import cli
 from detour.base.p4build import BUILD
+from detour.base.places import P4SRC
 from detour.engine.coverage.document import CoverageDocument
+from detour.engine.coverage.exceptions import read_exceptions
 from detour.engine.coverage.sources import over_source
 
 IPV4 = f"{BUILD / 'ipv4.p4info.txtpb'},{BUILD / 'ipv4.json'}"
@@ -233,3 +235,8 @@ def test_what_cannot_be_written(files: tuple[Path, Path], tmp_path: Path, capsys
     assert "there is no folder" in _refused(capsys, files[0], "--lcov", tmp_path / "no" / "info")
     assert "is a folder" in _refused(capsys, files[0], "--lcov", tmp_path)
     assert "there is no folder" in _refused(capsys, files[0], "--html", tmp_path / "no" / "pages")
+
+
+def test_our_own_exceptions_are_about_all_of_our_programs() -> None:
+    rules = read_exceptions(P4SRC / "coverage.toml")
+    assert rules.programs == tuple(sorted(path.stem for path in P4SRC.glob("*.p4")))
