@@ -12,6 +12,7 @@ from detour.base.errors import DetourError
 from detour.base.quantities import fraction_of, rate_bps_of, time_ps_of
 from detour.base.tables import Table, left, right
 from detour.base.times import NS
+from detour.cli.linux import linux_lines
 from detour.cli.output import Page, present, shown_progress, timed_bar
 from detour.cli.parser import Parser, add_name_option, command, seconds
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from detour.fabric.labs.running import LabStatus
 
 _NOT_WITH_SIM = ("scenario", "topo", "scheme", "cc", "connections", "buffer", "ecn", "fail", "reroute_after",
-                 "place", "out")  # fmt: skip
+                 "place", "out", "record", "web")  # fmt: skip
 _DEFAULT_WORKLOAD = "ping"
 _SHOWN = 24
 
@@ -62,7 +63,8 @@ def refuse(options: argparse.Namespace, names: Sequence[str]) -> None:
         DetourError: one of them is given.
     """
     for name in names:
-        if getattr(options, name) not in (None, [], False):
+        given = getattr(options, name)
+        if given is not None and given is not False and given != []:
             option = "a scenario" if name == "scenario" else f"--{name.replace('_', '-')}"
             raise DetourError(f"{option} is not for labs (--lab)")
 
@@ -93,6 +95,8 @@ def lab_of_up(options: argparse.Namespace) -> str | None:
             raise DetourError(f"--{name.replace('_', '-')} is not for labs (--lab)")
     if options.target == "bmv2":
         raise DetourError("--target bmv2 is not for labs (--lab), which run on the engine")
+    if options.target == "virtual" and (options.linux or options.netns):
+        raise DetourError("Linux hosts live in real time: --linux and --netns do not go with --target virtual")
     if options.target == "virtual" and options.pace is None:
         options.pace = "1x"
     return os.path.abspath(options.lab)
@@ -117,6 +121,8 @@ def show_lab(page: Page, status: LabStatus) -> None:
     page.table(Table(switches, status.switches))
     if status.hosts:
         page.table(Table(hosts, status.hosts))
+    for line in linux_lines(status.linux):
+        page.print(line)
 
 
 def sim_lab(options: argparse.Namespace) -> None:

@@ -6,15 +6,18 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.cli.lab import add_lab_options, sim_lab
 from detour.cli.output import Page, present, timed_bar
-from detour.cli.parser import Parser, command, output_file, output_folder
+from detour.cli.parser import Parser, command, output_file, output_folder, port_number
+from detour.cli.web.command import DEFAULT_PORT
 
 if TYPE_CHECKING:
+    from detour.cli.web.watched import WatchedRun
     from detour.experiments.sim.plan import SimPlan
     from detour.experiments.sim.results import SimResult
     from detour.experiments.sim.run import SimProgress, SimRun
@@ -45,6 +48,21 @@ def register(commands: Any) -> None:
     )
     sim.add_argument(
         "--out", type=output_folder, metavar="DIR", help="write flows.csv, result.json and report.html there"
+    )
+    _watching(sim)
+
+
+def _watching(sim: Parser) -> None:
+    sim.add_argument(
+        "--record", type=output_file, metavar="FILE", help="write the run for `detour web --run FILE` (docs/web.md)"
+    )
+    sim.add_argument(
+        "--web",
+        type=port_number,
+        nargs="?",
+        const=DEFAULT_PORT,
+        metavar="PORT",
+        help=f"show it in the browser as it goes, and then until Ctrl-C ({DEFAULT_PORT}; 0: any)",
     )
 
 
@@ -102,13 +120,31 @@ def _sim(options: argparse.Namespace) -> None:
     report.check_plot(options.plot)
     plan = _plan(options)
     if options.place:
+        if options.record or options.web is not None:
+            raise DetourError("--place is two runs; --record and --web show one")
         _place(options, plan)
         return
-    with timed_bar("sim", options.json) as update:
-        run = run_workload(plan.topology, plan.workload, plan.settings, _meter(update, plan))
-    _files(options, run)
-    result = result_of(run)
-    present(result, options, lambda page: show_sim(page, run, result, by_size(run)))
+    with _watched(options, plan) as watched:
+        with timed_bar("sim", options.json) as update:
+            watcher = None if watched is None else watched.recorder
+            run = run_workload(plan.topology, plan.workload, plan.settings, _meter(update, plan), watcher=watcher)
+        if watched is not None:
+            watched.over()
+        _files(options, run)
+        result = result_of(run)
+        present(result, options, lambda page: show_sim(page, run, result, by_size(run)))
+        if watched is not None:
+            watched.wait()
+
+
+def _watched(options: argparse.Namespace, plan: SimPlan) -> AbstractContextManager[WatchedRun | None]:
+    """Who records the run or shows it, if anybody does."""
+    if options.record is None and options.web is None:
+        return nullcontext()
+    from detour.cli.web.watched import watched_run
+
+    about = f"{plan.workload.text}, {plan.settings.scheme.name}"
+    return watched_run(options.record, options.web, about, options.json)
 
 
 def _plan(options: argparse.Namespace) -> SimPlan:

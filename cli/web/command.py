@@ -4,25 +4,19 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import secrets
-import signal
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
-from detour.base.addresses import TcpAddress
 from detour.base.errors import DetourError
-from detour.base.tcp_place import PATIENCE_S, take_tcp
 from detour.cli.asking import running
 from detour.cli.parser import add_name_option, command, port_number, seconds
 
-if TYPE_CHECKING:
-    from detour.fabric.operations.registry import Operations
-
 DEFAULT_PORT = 8470
 _SHORTEST_TOKEN = 16
-_HOST = "127.0.0.1"
 
 
 def register(commands: Any) -> None:
@@ -30,6 +24,21 @@ def register(commands: Any) -> None:
     web = command(commands, "web", "a page that shows the fabric that is up and lets it be changed, until Ctrl-C", _web)
     web.add_argument(
         "--port", type=port_number, default=DEFAULT_PORT, metavar="N", help=f"on loopback ({DEFAULT_PORT}; 0: any)"
+    )
+    what = web.add_mutually_exclusive_group()
+    what.add_argument(
+        "--run",
+        dest="recorded",
+        type=Path,
+        metavar="FILE",
+        help="play back a run of `detour sim --record FILE` instead",
+    )
+    what.add_argument("--program", metavar="P4INFO,JSON", help="packets through a v1model program, nothing booted")
+    web.add_argument(
+        "--entries",
+        type=Path,
+        metavar="FILE",
+        help="with --program: a P4Runtime WriteRequest as text, or a tutorial's runtime.json",
     )
     who = web.add_mutually_exclusive_group()
     who.add_argument("--token", metavar="TEXT", help="that lets the page change the fabric (default: a random one)")
@@ -39,60 +48,56 @@ def register(commands: Any) -> None:
 
 
 def _web(options: argparse.Namespace) -> None:
+    if options.entries is not None and options.program is None:
+        raise DetourError("--entries is about a program: --program P4INFO,JSON is missing")
+    if options.recorded is not None:
+        if options.token is not None:
+            raise DetourError("--token: a recorded run cannot be changed")
+        _play(options)
+    elif options.program is not None:
+        _show_program(options)
+    else:
+        from detour.cli.web.serving import serve
+
+        token = _token(options)
+        serve(running(), options.port, token, options.interval, _said(options, token, "change the fabric"))
+
+
+def _play(options: argparse.Namespace) -> None:
+    from detour.cli.web.playing import played_back
+    from detour.cli.web.runs import read_run
+    from detour.cli.web.serving import serve_page
+
+    answers, feed = played_back(read_run(options.recorded))
+    serve_page(answers, feed, options.port, ready=_said(options, None, ""))
+
+
+def _show_program(options: argparse.Namespace) -> None:
+    from detour.cli.web.program import ProgramAnswers
+    from detour.cli.web.samples import SampleHub
+    from detour.cli.web.serving import serve_page
+    from detour.control.p4runtime.pipeline import PipelineConfig
+
+    token = _token(options)
+    answers = ProgramAnswers(PipelineConfig.given(options.program), options.entries, token is not None)
+    with closing(answers):
+        serve_page(answers, SampleHub(), options.port, token, _said(options, token, "send packets"))
+
+
+def _token(options: argparse.Namespace) -> str | None:
     token = None if options.read_only else options.token or secrets.token_urlsafe(24)
     if token is not None and (len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
         raise DetourError(f"--token: {_SHORTEST_TOKEN} printable ASCII characters at least")
+    return token
+
+
+def _said(options: argparse.Namespace, token: str | None, what: str) -> Callable[[str], None]:
+    """Prints the address."""
 
     def ready(url: str) -> None:
         if options.json:
             print(json.dumps({"url": url}), flush=True)
         else:
-            print(f"{url}\n(who has this address can change the fabric; Ctrl-C ends)" if token else url, flush=True)
+            print(f"{url}\n(who has this address can {what}; Ctrl-C ends)" if token else url, flush=True)
 
-    serve(running(), options.port, token, options.interval, ready)
-
-
-def serve(
-    asked: Operations,
-    port: int,
-    token: str | None,
-    interval_s: float = 0.5,
-    ready: Callable[[str], None] = lambda url: None,
-    ended: asyncio.Event | None = None,
-) -> None:
-    """Serves until Ctrl-C or SIGTERM. `ready` gets the address with the token.
-
-    Raises:
-        DetourError: no fabric is up, the port is taken, or aiohttp is missing.
-    """
-    from detour.cli.web.answers import Answers
-    from detour.cli.web.feed import Feed
-    from detour.cli.web.security import Guard
-    from detour.cli.web.server import WebServer
-    from detour.control.topology_files import open_topology
-
-    topology = open_topology(asked.status().topology)
-    feed = Feed(asked, interval_s)
-    with take_tcp(TcpAddress(_HOST, port), "--port", PATIENCE_S) as place:
-        sockets = place.listen()
-        number = sockets[0].getsockname()[1]
-        feed.start()
-        try:
-            server = WebServer(Answers(asked, topology, feed, token is not None), feed, Guard(number, token))
-            url = f"http://{_HOST}:{number}/" + (f"?token={token}" if token else "")
-            asyncio.run(_until_ended(server, sockets, lambda: ready(url), ended))
-        finally:
-            feed.stop()
-
-
-async def _until_ended(server: Any, sockets: list[Any], ready: Callable[[], None], ended: asyncio.Event | None) -> None:
-    end = ended or asyncio.Event()
-    if ended is None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, end.set)
-    await server.start(sockets)
-    ready()
-    try:
-        await end.wait()
-    finally:
-        await server.close()
+    return ready

@@ -236,9 +236,18 @@ def _run_lab(
         "loss": options.loss,
     }
     links = {name: value for name, value in said.items() if value is not None}
-    lab = boot_lab(
-        LabOptions(options.lab, options.solution, options.program, options.pcap, options.pace, links), progress
+    said_lab = LabOptions(
+        options.lab,
+        options.solution,
+        options.program,
+        options.pcap,
+        options.pace,
+        options.linux,
+        options.netns,
+        options.mtu,
+        links,
     )
+    lab = boot_lab(said_lab, progress)
     try:
         serve_lab(lab, state, ready, detached)
     finally:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from detour.base.errors import DetourError
 from detour.base.times import MS, US
-from detour.fabric.labs.model import IpAddress, Lab
+from detour.fabric.labs.model import IpAddress, LabHost
 from detour.fabric.labs.workloads import FIRST_SOURCE_PORT, Activity, EchoTrain, TcpFlow, UdpStream
 from detour.hosts.ip.connections import ReceivedStream, TcpListener
 from detour.hosts.ip.hosts import IpStack
@@ -87,25 +87,27 @@ class Doing(Protocol):
         ...
 
 
-def destinations(lab: Lab, to: IpAddress, source: str) -> list[str]:
+def destinations(hosts: Sequence[LabHost], to: IpAddress, source: str) -> list[str]:
     """Who may get what is sent to an address: the host that has it, or, of a virtual one, any but the sender."""
-    owner = [host.name for host in lab.hosts if host.address.ip == to]
-    return owner or [host.name for host in lab.hosts if host.name != source]
+    owner = [host.name for host in hosts if host.address.ip == to]
+    return owner or [host.name for host in hosts if host.name != source]
 
 
-def listen(lab: Lab, stack: IpStack, activities: Sequence[Activity], before: Ports | None = None) -> Ports:
-    """Opens the ports that are sent to and not open yet."""
+def listen(
+    hosts: Sequence[LabHost], stack: IpStack, activities: Sequence[Activity], before: Ports | None = None
+) -> Ports:
+    """Opens the ports that are sent to and not open yet. `hosts`: those that can, the built-in ones."""
     udp = dict(before.udp) if before else {}
     tcp = dict(before.tcp) if before else {}
     streams = [each for each in activities if isinstance(each, UdpStream)]
     for stream in streams:
-        for name in destinations(lab, stream.dst, stream.src):
+        for name in destinations(hosts, stream.dst, stream.src):
             if (name, stream.dport) not in udp:
                 senders = max(_SENDERS, sum(each.dport == stream.dport for each in streams))
                 udp[name, stream.dport] = stack.host(name).udp_port(stream.dport, senders=senders)
     for flow in activities:
         if isinstance(flow, TcpFlow):
-            for name in destinations(lab, flow.dst, flow.src):
+            for name in destinations(hosts, flow.dst, flow.src):
                 if (name, flow.dport) not in tcp:
                     config = TcpConfig(cc=flow.control)
                     tcp[name, flow.dport] = stack.host(name).tcp_port(flow.dport, config=config)

@@ -56,7 +56,7 @@ class VirtualLab:
         if self.stack is None:
             return ()
         numbered = [self._source_ports.given(each) for each in activities]
-        ports = self._ports = listen(self.lab, self.stack, numbered, self._ports)
+        ports = self._ports = listen(self.lab.hosts, self.stack, numbered, self._ports)
         now = self.network.now_ps
         return tuple(begin(self.stack, each, ports, now) for each in numbered)
 

@@ -20,7 +20,16 @@ from detour.fabric.footings.network import NetworkFabric
 from detour.fabric.operations.control_plane import ControlPlane
 from detour.fabric.operations.paths import Paths
 from detour.fabric.operations.results import LivePackets, PacketTrace
-from detour.fabric.tracing.live import LIVE_POLL_PS, by_packet, follow_one, host_filter, is_whole, packets
+from detour.fabric.tracing.frames import hex_frame
+from detour.fabric.tracing.live import (
+    LIVE_POLL_PS,
+    by_packet,
+    follow_frame,
+    follow_one,
+    host_filter,
+    is_whole,
+    packets,
+)
 from detour.fabric.tracing.results import FollowedPacket
 from detour.fabric.tracing.walk import FabricCopy
 from detour.hosts.frames.sample import data_frame
@@ -65,6 +74,21 @@ class Following:
                 return document(self._all_ways(network, a, frame))
             progress("waiting for the packet to arrive")
             return document(follow_one(network, self._fabric.topology, self._fabric.clock, a, frame, way.sport))
+
+    def frame(self, source: str, frame: str, all_ways: bool = False, progress: Progress = silent) -> PacketTrace:
+        """The same of any frame, in hex, that a host sends: nobody need understand it.
+
+        Raises:
+            DetourError: there is no such host, it is no frame, or the fabric's switches cannot be looked into.
+        """
+        host, data = self._fabric.topology.host(source), hex_frame(frame)
+        with self._lock:
+            network = self._running()
+            if all_ways:
+                progress("reading the tables")
+                return document(self._all_ways(network, host, data))
+            progress("waiting for the packet to arrive")
+            return document(follow_frame(network, self._fabric.topology, self._fabric.clock, host, data))
 
     def _all_ways(self, network: Network, source: Host, frame: bytes) -> FollowedPacket:
         topology, ports = self._fabric.topology, self._fabric.ports()

@@ -74,11 +74,15 @@ class TracedProgram:
             found.add(ending)
         return found
 
+    def close(self) -> None:
+        """Ends the switch."""
+        self._switch.close()
+
     def __enter__(self) -> TracedProgram:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._switch.close()
+        self.close()
 
 
 def read_p4info(path: Path) -> p4i.P4Info:

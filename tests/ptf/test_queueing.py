@@ -15,8 +15,9 @@ from tests.ptf.base_test import Mask, Switch, send_packet, verify_no_other_packe
 from tests.ptf.packets import delay_of, frame, host, ip, transit, udp
 
 SLOW = 2
-RATE = 50
-"""Packets a second through the port that is held up."""
+RATE = 20
+"""Packets a second through the port that is held up: a burst enters before the first of it has left even where the
+machine is busy."""
 BURST = 30
 """BMv2 takes in 32 frames at once and loses more."""
 PERIOD_US = 1_000_000 // RATE
