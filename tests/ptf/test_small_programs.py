@@ -49,9 +49,9 @@ def ipv4(dst: str = "10.0.0.1", ttl: int = 64, tos: int = 0, payload: bytes = b"
     return Ether(bytes(packet / UDP(sport=1, dport=2, chksum=0xBEEF) / Raw(payload)))
 
 
-def routed(**fields: int) -> Packet:
-    """What becomes of `ipv4(...)`, with the checksum that scapy computes."""
-    packet = ipv4(**{"ttl": 63} | fields)
+def routed() -> Packet:
+    """What becomes of `ipv4()`, with the checksum that scapy computes."""
+    packet = ipv4(ttl=63)
     packet.src, packet.dst = SWITCH_MAC, HOST_MAC
     return packet
 
