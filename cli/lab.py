@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ def register(commands: Any) -> None:
     """Adds the command `lab`."""
     text = "let hosts of the lab that is up do something: ping, udp:..., tcp:... (docs/labs.md)"
     parser = command(commands, "lab", text, _lab)
-    parser.add_argument("workload", metavar="WORKLOAD", help="like ping, or udp:src=h1,dst=h2,rate=1M,time=2s")
+    parser.add_argument("workload", metavar="WORKLOAD", help="like ping, 'h1 ping h2', or udp:src=h1,dst=h2,rate=1M")
     parser.add_argument("--seconds", type=seconds, default=10.0, metavar="S", help="wait so long at most (10)")
     add_name_option(parser)
 
@@ -39,13 +40,18 @@ def register(commands: Any) -> None:
 def _lab(options: argparse.Namespace) -> None:
     from detour.fabric.daemon import daemon
 
-    found = daemon.ask("hosts", workload=options.workload, seconds=options.seconds)
+    found = daemon.ask("hosts", workload=_absolute(options.workload), seconds=options.seconds)
 
     def render(page: Page) -> None:
         for table in lab_tables(found):
             page.table(table)
 
     present(found, options, render)
+
+
+def _absolute(workload: str) -> str:
+    """With whole paths: who is up may live in another folder."""
+    return re.sub(r"(?<=[:,])file=([^,;]+)", lambda found: f"file={os.path.abspath(found[1].strip())}", workload)
 
 
 def add_lab_options(parser: Parser) -> None:
@@ -217,7 +223,7 @@ _TEXTS = ("src", "dst", "switch", "peer", "to", "control")
 def lab_tables(document: dict[str, Any]) -> list[Table[Any]]:
     """One for each kind of what hosts did, and one of ports."""
     found = []
-    for name in ("pings", "udp", "tcp", "ports"):
+    for name in ("pings", "udp", "tcp", "frames", "ports"):
         rows = document.get(name, [])[:_SHOWN]
         if rows:
             columns = tuple(

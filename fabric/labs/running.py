@@ -33,7 +33,7 @@ from detour.fabric.labs.linux import run_shell
 from detour.fabric.labs.model import Lab, LabHost, LabSwitch
 from detour.fabric.labs.results import rows_of
 from detour.fabric.labs.virtual import DEFAULTS as VIRTUAL_DEFAULTS
-from detour.fabric.labs.workloads import Activity, EchoTrain, activities_of
+from detour.fabric.labs.workloads import Activity, TcpFlow, UdpStream, activities_of
 from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest
 from detour.hosts.endpoint import MAX_FRAME
 from detour.hosts.ip.hosts import IpStack
@@ -207,9 +207,8 @@ class RunningLab:
         if self.linux is None:
             return
         for each in activities:
-            receivers = (
-                [] if isinstance(each, EchoTrain) else [h.name for h in self.lab.hosts if h.address.ip == each.dst]
-            )
+            to = each.dst if isinstance(each, UdpStream | TcpFlow) else None
+            receivers = [host.name for host in self.lab.hosts if host.address.ip == to]
             for name in (each.src, *receivers):
                 if name in self.linux:
                     raise DetourError(f"{name} is a host of Linux: `detour exec {name} -- COMMAND`")
