@@ -21,6 +21,7 @@ from detour.cli.parser import (
     seconds,
     trace_count,
 )
+from detour.cli.trace_stf import trace_stf
 from detour.cli.trace_text import show_packet
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def _of_a_program(trace: Parser) -> None:
         "--entries", type=Path, metavar="FILE", help="a P4Runtime WriteRequest as text, or a tutorial's runtime.json"
     )
     trace.add_argument("--packet", metavar="HEX|FILE.pcap", help="the frame that comes in")
+    trace.add_argument("--stf", type=Path, metavar="FILE", help="a packet test in p4c's STF; 1 is returned if it fails")
     trace.add_argument("--port", type=_port, default=1, metavar="N", help="the port by which it comes in (1)")
 
 
@@ -102,8 +104,8 @@ def _trace(options: argparse.Namespace) -> int | None:
             raise DetourError(f"--{name.replace('_', '-')} is about a run: --run FILE is missing")
     if options.program is not None:
         return _program(options)
-    if options.entries is not None or options.packet is not None:
-        raise DetourError("--entries and --packet are about a program: --program P4INFO,JSON is missing")
+    if options.entries is not None or options.packet is not None or options.stf is not None:
+        raise DetourError("--entries, --packet and --stf are about a program: --program P4INFO,JSON is missing")
     if options.live is not None:
         return _live(options)
     if options.source is None or options.target is None:
@@ -157,8 +159,11 @@ def _program(options: argparse.Namespace) -> int | None:
 
     if options.source is not None or options.topo is not None or options.live is not None:
         raise DetourError("--program is one switch: it takes --packet and --port, no hosts, --topo or --live")
+    if options.stf is not None:
+        with collecting(options.coverage):
+            return trace_stf(options)
     if options.packet is None:
-        raise DetourError("--program needs a packet: --packet HEX or FILE.pcap")
+        raise DetourError("--program needs a packet: --packet HEX or FILE.pcap, or --stf FILE")
     frame = read_frame(options.packet)
     files, ports = PipelineConfig.given(options.program), {*range(64), options.port}
     with collecting(options.coverage), TracedProgram(files, ports) as switch:
