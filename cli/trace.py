@@ -11,13 +11,22 @@ from typing import TYPE_CHECKING, Any
 from detour.base.errors import DetourError
 from detour.cli.asking import running
 from detour.cli.output import Page, present, shown_progress
-from detour.cli.parser import Parser, add_name_option, add_path_options, byte_count, command, output_file, seconds
+from detour.cli.parser import (
+    Parser,
+    add_name_option,
+    add_path_options,
+    byte_count,
+    command,
+    output_file,
+    seconds,
+    trace_count,
+)
+from detour.cli.trace_stf import trace_stf
 from detour.cli.trace_text import show_packet
 
 if TYPE_CHECKING:
     from detour.fabric.operations.results import PacketTrace
 
-MOST_LIVE = 1_000
 _TEXT = "what happens to a packet, line by line of P4, in every switch on its way"
 
 
@@ -34,6 +43,7 @@ def register(commands: Any) -> None:
     trace.add_argument("--topo", metavar="T", help="of a fabric that need not be up, like d1")
     _of_a_program(trace)
     _of_packets_that_pass(trace)
+    _of_a_run(trace)
     trace.add_argument("-v", "--verbose", action="store_true", help="assignments as well, and headers in full")
     trace.add_argument(
         "--coverage", type=output_file, metavar="FILE", help="write what the packet reaches of the program (`coverage`)"
@@ -47,24 +57,36 @@ def _of_a_program(trace: Parser) -> None:
         "--entries", type=Path, metavar="FILE", help="a P4Runtime WriteRequest as text, or a tutorial's runtime.json"
     )
     trace.add_argument("--packet", metavar="HEX|FILE.pcap", help="the frame that comes in")
+    trace.add_argument("--stf", type=Path, metavar="FILE", help="a packet test in p4c's STF; 1 is returned if it fails")
     trace.add_argument("--port", type=_port, default=1, metavar="N", help="the port by which it comes in (1)")
 
 
 def _of_packets_that_pass(trace: Parser) -> None:
     trace.add_argument("--live", metavar="FILTER", help="packets as they pass, like 'dst h71 and dropped'; '' is all")
     trace.add_argument("--switch", metavar="S", help="with --live: only at this switch")
-    trace.add_argument("--count", type=_packets, default=1, metavar="N", help="with --live: how many packets (1)")
+    trace.add_argument("--count", type=trace_count, default=1, metavar="N", help="with --live: how many packets (1)")
     trace.add_argument("--seconds", type=seconds, default=10.0, metavar="S", help="with --live: how long to wait (10)")
 
 
-def _packets(text: str) -> int:
-    try:
-        count = int(text)
-    except ValueError:
-        count = 0
-    if not 1 <= count <= MOST_LIVE:
-        raise argparse.ArgumentTypeError(f"--count {text}: 1 to {MOST_LIVE} packets at a time")
-    return count
+def _of_a_run(trace: Parser) -> None:
+    trace.add_argument(
+        "--run",
+        type=Path,
+        metavar="FILE",
+        help="a packet of a run that `detour sim --record FILE` wrote: it runs again",
+    )
+    which = trace.add_mutually_exclusive_group()
+    which.add_argument("--flow", type=_number, metavar="F", help="with --run and --psn: of this flow, from 0 on")
+    which.add_argument("--first-drop", action="store_true", help="with --run: the first frame that was lost")
+    which.add_argument("--first-mark", action="store_true", help="with --run: the first packet that came with a mark")
+    which.add_argument("--longest-wait", action="store_true", help="with --run: who waited longest in one queue")
+    trace.add_argument("--psn", type=_number, metavar="N", help="with --flow: its packet number N, from 0 on")
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
+    return int(text)
 
 
 def _port(text: str) -> int:
@@ -75,10 +97,15 @@ def _port(text: str) -> int:
 
 
 def _trace(options: argparse.Namespace) -> int | None:
+    if options.run is not None:
+        return _of_the_run(options)
+    for name in ("flow", "psn", "first_drop", "first_mark", "longest_wait"):
+        if getattr(options, name) not in (None, False):
+            raise DetourError(f"--{name.replace('_', '-')} is about a run: --run FILE is missing")
     if options.program is not None:
         return _program(options)
-    if options.entries is not None or options.packet is not None:
-        raise DetourError("--entries and --packet are about a program: --program P4INFO,JSON is missing")
+    if options.entries is not None or options.packet is not None or options.stf is not None:
+        raise DetourError("--entries, --packet and --stf are about a program: --program P4INFO,JSON is missing")
     if options.live is not None:
         return _live(options)
     if options.source is None or options.target is None:
@@ -132,8 +159,11 @@ def _program(options: argparse.Namespace) -> int | None:
 
     if options.source is not None or options.topo is not None or options.live is not None:
         raise DetourError("--program is one switch: it takes --packet and --port, no hosts, --topo or --live")
+    if options.stf is not None:
+        with collecting(options.coverage):
+            return trace_stf(options)
     if options.packet is None:
-        raise DetourError("--program needs a packet: --packet HEX or FILE.pcap")
+        raise DetourError("--program needs a packet: --packet HEX or FILE.pcap, or --stf FILE")
     frame = read_frame(options.packet)
     files, ports = PipelineConfig.given(options.program), {*range(64), options.port}
     with collecting(options.coverage), TracedProgram(files, ports) as switch:
@@ -141,6 +171,39 @@ def _program(options: argparse.Namespace) -> int | None:
             switch.write(*read_updates(options.entries, switch.p4info))
         found = document(switch.follow(frame, options.port, all_ways=options.all))
     _show(found, options)
+    return None
+
+
+def _of_the_run(options: argparse.Namespace) -> int | None:
+    from detour.experiments.sim.replay.replay import Replay
+    from detour.fabric.operations.following import document
+
+    others = {"SRC": options.source, "--topo": options.topo, "--program": options.program, "--live": options.live}
+    if wrong := [name for name, given in others.items() if given is not None]:
+        raise DetourError(f"--run is a run of its own: {', '.join(wrong)} cannot be beside it")
+    if options.all or options.coverage is not None:
+        raise DetourError("--run shows what happened: --all and --coverage cannot be beside it")
+    if (options.flow is None) != (options.psn is None):
+        raise DetourError("--flow F and --psn N name a packet together")
+    with shown_progress(options.json) as progress:
+        replay = Replay.of_file(options.run, progress)
+        if options.flow is not None:
+            found = replay.packet(options.flow, options.psn)
+        elif options.first_drop:
+            found = replay.first_drop()
+        elif options.first_mark:
+            found = replay.first_mark()
+        elif options.longest_wait:
+            found = replay.longest_wait()
+        else:
+            raise DetourError("--run: which packet? --flow F --psn N, --first-drop, --first-mark or --longest-wait")
+    shown = document(found.followed)
+
+    def render(page: Page) -> None:
+        page.print(found.about, style="bold")
+        show_packet(page, shown, options.verbose)
+
+    present(shown, options, render)
     return None
 
 

@@ -33,12 +33,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         collector.document().write(file)
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Fabrics and labs that this user has up are neither seen nor touched by tests. And a shell starts what it puts
     into the background with SIGINT ignored, and all its children inherit that; here some are to be interrupted."""
     os.environ[_HOME_OF_FABRICS] = tempfile.mkdtemp(prefix="detour-tests-")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.getoption("--coverage") is not None and config.getoption("numprocesses", None):
+        raise pytest.UsageError("--coverage: tests count in one process, so not with -n")
 
 
 def pytest_unconfigure() -> None:

@@ -58,6 +58,8 @@ class _Look:
 class RunRecorder:
     """Watches one run (`experiments.sim.run.RunWatcher`)."""
 
+    enough = False
+
     def __init__(self, about: str, heard: Callable[[RunSample], None] = lambda sample: None) -> None:
         """`about`: what is run, in words. `heard`: gets every sample as it is taken."""
         self._about, self._heard = about, heard
@@ -110,6 +112,10 @@ class RunRecorder:
             self._path_of = []  # the same path may be another way now
 
     # -- looking --------------------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """Notes how things are at the end."""
+        self.look()
 
     def look(self) -> None:
         """Notes how things are now."""

@@ -2,9 +2,9 @@
 """Runs in virtual time as the page shows them, in a file: `detour sim --record FILE`, `detour web --run FILE`.
 
 A file is lines of JSON, compressed by gzip. The first line is the head: `detour_recorded_run`, the version of the
-format; `program_version`, of detour; `graph` and `directions` as the page draws them; `status`, what was run. A line
-for each sample follows (docs/web.md), and last `{"paths": ..., "samples": N}`: the ways of flows by name, each with
-`t`, `path` and, where it is one way, `switches`.
+format; `program_version`, of detour; `graph` and `directions` as the page draws them; `status`, what was run; `repeat`,
+how to run it again (`experiments.sim.replay.run_files`). A line for each sample follows (docs/web.md), and last
+`{"paths": ..., "samples": N}`: the ways of flows by name, each with `t`, `path` and, where it is one way, `switches`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from typing import Any
 
 from detour import __version__
 from detour.base.errors import DetourError
+from detour.experiments.sim.replay.run_files import RUN_FORMAT, RUN_MARK, run_head
 
-RUN_FORMAT = 1
-_MARK = "detour_recorded_run"
 _COLUMNS = ("use", "up", "queue", "drops", "marks")
 
 RunSample = dict[str, Any]
@@ -43,7 +42,7 @@ def write_run(path: Path, head: Mapping[str, Any], samples: Iterable[RunSample],
     Raises:
         DetourError: it cannot be written.
     """
-    first = {_MARK: RUN_FORMAT, "program_version": __version__, **head}
+    first = {RUN_MARK: RUN_FORMAT, "program_version": __version__, **head}
     count = 0
     try:
         # The same run gives the same bytes: no time stamp, no name.
@@ -88,17 +87,7 @@ def read_run(path: Path) -> RecordedRun:
 
 
 def _head(path: Path, line: bytes) -> dict[str, Any]:
-    try:
-        head = json.loads(line)
-    except ValueError:
-        head = None
-    if not isinstance(head, dict) or _MARK not in head:
-        raise DetourError(f"{path}: this is no recorded run (detour sim --record FILE)")
-    if head[_MARK] != RUN_FORMAT:
-        raise DetourError(
-            f"{path}: a recorded run of format {head[_MARK]!r}, by detour {head.get('program_version', '?')}; this "
-            f"one reads format {RUN_FORMAT}"
-        )
+    head = run_head(path, line)
     if missing := [key for key in ("graph", "directions", "status") if key not in head]:
         raise DetourError(f"{path}: the recorded run has no {', '.join(missing)}")
     return head

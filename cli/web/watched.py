@@ -6,9 +6,10 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from detour.cli.web.playing import as_it_goes
 from detour.cli.web.recorder import RunRecorder
@@ -37,14 +38,19 @@ class WatchedRun:
         else:
             print(url, flush=True)
 
-    def over(self) -> None:
-        """The run has ended: writes the file.
+    def over(self, repeat: Mapping[str, Any]) -> None:
+        """The run has ended: writes the file. `repeat`: how to run it again.
 
         Raises:
             DetourError: it cannot be written.
         """
         if self._record is not None:
-            write_run(self._record, self.recorder.head, self.recorder.samples(), self.recorder.known_paths())
+            write_run(
+                self._record,
+                {**self.recorder.head, "repeat": repeat},
+                self.recorder.samples(),
+                self.recorder.known_paths(),
+            )
         if self._answers is not None:
             self._answers.live = False
             self._hub.replace(self.recorder.samples())

@@ -67,6 +67,8 @@ class SwitchOptions:
     log_console: bool = False
     log_file: Path | None = None
     log_level: str = "trace"
+    log_packets: bool = False
+    """whether what happens to every packet is logged: only if the level was given, for it costs much"""
     log_file_bytes: int = 5 << 20
     log_file_count: int = 3
     dump_packet_data: int = 0
@@ -151,8 +153,9 @@ _COMMON = (
             "it reads", "SECONDS", type=int),
     _flag("--log-console", "log to standard output"),
     _option("--log-file", "log to FILE.txt, with rotation", "FILE", type=Path),
-    _option("-L --log-level", "log what is at least so important: " + ", ".join(LOG_LEVELS) + " (trace)", "LEVEL",
-            choices=LOG_LEVELS, default="trace"),
+    _option("-L --log-level", "log what is at least so important: " + ", ".join(LOG_LEVELS) + " (trace); debug "
+            "and trace, if given, log every packet", "LEVEL",
+            choices=LOG_LEVELS),
     _flag("--log-flush", "accepted: every line of --log-file is written at once"),
     _option("--log-file-max-size", "then rotate (5 MB)", "BYTES", type=_number(1, 2**63), default=5 << 20),
     _option("--log-file-max-files", "rotated files to keep (3)", "N", type=_number(0, 10**6), default=3),
@@ -241,7 +244,8 @@ def parse(arguments: Sequence[str]) -> SwitchOptions | str:
         use_files=None if common.use_files is None else max(0, common.use_files),
         log_console=common.log_console,
         log_file=common.log_file,
-        log_level=common.log_level,
+        log_level=common.log_level or "trace",
+        log_packets=common.log_level in ("trace", "debug") and (common.log_console or common.log_file is not None),
         log_file_bytes=common.log_file_max_size,
         log_file_count=common.log_file_max_files,
         dump_packet_data=common.dump_packet_data,

@@ -27,6 +27,7 @@ from detour.engine.switch.captures import InterfaceCapture
 from detour.engine.switch.files import Files
 from detour.engine.switch.log import open_log
 from detour.engine.switch.options import SwitchOptions
+from detour.engine.switch.packet_log import PacketLog
 from detour.engine.tables.log import LogRing
 
 _SWITCH = 1
@@ -44,11 +45,16 @@ class _Logged(Network):
         super().__init__(**settings)
         self._log = log
         self.ring: LogRing | None = None
+        self.packet_log: PacketLog | None = None
 
     def set_pipeline(self, switch: int, program: Any, state: SwitchState) -> None:
-        wanted = program.log_formats and self._log.isEnabledFor(logging.INFO)
+        wanted = program.log_formats and self._log.isEnabledFor(logging.INFO) and self.packet_log is None
         self.ring = state.enable_log() if wanted else None
+        if self.packet_log is not None:
+            self.packet_log.stop()
         super().set_pipeline(switch, program, state)
+        if self.packet_log is not None:
+            self.packet_log.start(program)
         self._log.debug("simple_switch target has been notified of a config swap")
 
 
@@ -66,6 +72,8 @@ class StandaloneSwitch:
         self.options = options
         self.log = open_log(options)
         self.network = _Logged(self.log, clock=RealTime(), packets=_PACKETS, frame_bytes=_FRAME_BYTES)
+        if options.log_packets:
+            self.network.packet_log = PacketLog(self.network, _SWITCH, self.log, options.drop_port)
         self._files: Files | None = None
         self.server = P4RuntimeServer(self.network, endpoint, promote_backup=True)
         self.notices: list[str] = []
@@ -129,7 +137,7 @@ class StandaloneSwitch:
 
     def run(self, ended: Callable[[float], bool]) -> None:
         """Writes the log until `ended(seconds)`, which waits at most that long, says that it is over."""
-        while not ended(_LOG_POLL_S if self.network.ring is not None else _IDLE_S):
+        while not ended(_LOG_POLL_S if self.network.ring or self.network.packet_log else _IDLE_S):
             self.network.check()
             self._drain_log()
 
@@ -172,6 +180,8 @@ class StandaloneSwitch:
         self.network.capture(make)
 
     def _drain_log(self) -> None:
+        if self.network.packet_log is not None:
+            self.network.packet_log.drain()
         ring = self.network.ring
         if ring is not None:
             for line in self.network.call(ring.drain):

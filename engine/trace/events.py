@@ -42,11 +42,7 @@ class EventReader:
     def events(self, run: Execution) -> Iterator[Event]:
         """What a function did. Headers that a parser state extracted belong to the transition out of it."""
         extracted: list[Event] = []
-        for record in run.records:
-            make, about, source = self._known.get(id(record.form)) or self._learn(record.form)
-            event = make(record, about, source)
-            if event is None:
-                continue
+        for _, event in self.steps(run):
             if event.kind == "extract":
                 extracted.append(event)
                 continue
@@ -54,6 +50,14 @@ class EventReader:
                 event.facts["extracted"] = [each.facts for each in extracted]
                 extracted = []
             yield event
+
+    def steps(self, run: Execution) -> Iterator[tuple[TraceRecord, Event]]:
+        """The same, one for each record; what was extracted has events of its own, of the kind `extract`."""
+        for record in run.records:
+            make, about, source = self._known.get(id(record.form)) or self._learn(record.form)
+            event = make(record, about, source)
+            if event is not None:
+                yield record, event
 
     def _learn(self, form: TraceForm) -> _Known:
         """How records of a form become events: what all of them say, and where."""

@@ -72,6 +72,10 @@ class TraceNetwork:
             found.tree.outcome = found.tree.outcome or Dropped(CUT)
         return found
 
+    def wait(self, duration_ps: int) -> None:
+        """Lets time pass."""
+        self.network.run(self.network.now_ps + duration_ps)
+
     def _on(self) -> Recorder:
         if self._recorder is None:
             self._recorder = Recorder(self.network, count=0, follow=False)

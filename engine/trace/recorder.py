@@ -21,7 +21,7 @@ from detour.engine.trace.build import TreeBuilder
 from detour.engine.trace.entries import describe_entry
 from detour.engine.trace.events import EventReader
 from detour.engine.trace.filters import EVERYTHING, Filter
-from detour.engine.trace.records import RecordReader
+from detour.engine.trace.records import Execution, RecordReader
 from detour.engine.trace.ring import RING_BYTES, Ring, TraceControl
 from detour.engine.trace.tree import Visit
 from detour.engine.wiring import SwitchRecord
@@ -136,6 +136,14 @@ class Recorder:
             self._built.add(self._records.executions(taken))
         return self._built.visits
 
+    def executions(self) -> list[tuple[Execution, EventReader]]:
+        """In place of `collect`: what functions did since the last call, in the order in which they ran, each with the
+        reader of its switch."""
+        taken = self._network.call(self._ring.take)
+        assert self._records is not None
+        with _no_collection():
+            return [(run, self._readers[run.switch]) for run in self._records.executions(taken)]
+
     def finish(self, why: str | None = None) -> None:
         """Nothing is under way any more: what has not come to an egress was dropped, because of a full queue, or
         because of `why`."""
@@ -172,6 +180,15 @@ class Recorder:
     def begun(self) -> int:
         """Traces that have begun."""
         return self._ring.begun
+
+    @property
+    def used(self) -> float:
+        """How full the memory for records is, 0 to 1; from a half on packets are missed."""
+        return self._ring.used
+
+    def take(self) -> tuple[Int64Array, Sequence[TraceForm]]:
+        """The records so far as they are, for who needs no trees (`collect`), and the forms that say what they mean."""
+        return self._network.call(self._ring.take), self._forms
 
     def __enter__(self) -> Recorder:
         self.start()

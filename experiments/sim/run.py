@@ -39,14 +39,26 @@ SimProgress = Callable[[float, float], None]
 class RunWatcher(Protocol):
     """Looks at a run from outside whenever its time has come, and changes nothing in it."""
 
-    due_ps: int
+    @property
+    def due_ps(self) -> int:
+        """When it wants to look next."""
+        ...
+
+    @property
+    def enough(self) -> bool:
+        """Whether the run need not go on."""
+        ...
 
     def begin(self, fabric: VirtualFabric) -> None:
         """Connections are there, nothing is sent yet."""
         ...
 
     def look(self) -> None:
-        """`due_ps` has come, or the end."""
+        """`due_ps` has come."""
+        ...
+
+    def end(self) -> None:
+        """The run is over."""
         ...
 
     def note(self, kind: str, text: str, failures: list[str]) -> None:
@@ -143,6 +155,8 @@ def _go(
 ) -> None:
     """To the end."""
     while not tasks.over and fabric.now_ps < until_ps and fabric.deadlock_found is None:
+        if watcher is not None and watcher.enough:
+            break
         faults.act()
         watched_ps = until_ps if watcher is None else watcher.due_ps
         fabric.run(min(until_ps, faults.due_ps, sampler.due_ps, watched_ps))
@@ -153,7 +167,7 @@ def _go(
             progress(float(fabric.column("st_rx_bytes").sum()), fabric.now_ps / 1e12)
     sampler.look()
     if watcher is not None:
-        watcher.look()
+        watcher.end()
 
 
 def _found(

@@ -91,7 +91,7 @@ def _collected(
         state = sum(1 + sum(leaf.outcome is not None for _, leaf in visit.tree.leaves()) for visit in visits)
         if state != known:
             known, settled = state, clock.now_ps + _SETTLED_PS
-        if visits and _is_over(topology, visits):
+        if visits and is_over(topology, visits):
             return visits
         waits = any(not is_whole(visit) for visit in visits)
         if clock.now_ps > (end if waits else settled):
@@ -99,7 +99,7 @@ def _collected(
             return visits
 
 
-def _is_over(topology: Topology, visits: Sequence[Visit]) -> bool:
+def is_over(topology: Topology, visits: Sequence[Visit]) -> bool:
     """Whether all that left a switch has come to the next one, or to a host."""
     arrived = [(visit.switch, visit.port, visit.frame) for visit in visits]
     for visit in visits:

@@ -11,6 +11,9 @@ from google.protobuf import text_format
 
 from detour.base.errors import DetourError
 from detour.control.p4runtime.pipeline import PipelineConfig
+from detour.engine import phv
+from detour.engine.bmv2api.device import BmDevice
+from detour.engine.bmv2api.runtime import BmRuntime
 from detour.engine.compiler.program import Program
 from detour.engine.p4runtime import schema
 from detour.engine.p4runtime.config import Compiled
@@ -30,14 +33,18 @@ _NAME = "switch"
 class TracedProgram:
     """One switch that runs a program. A context manager."""
 
-    def __init__(self, files: PipelineConfig, ports: Iterable[int] = range(64)) -> None:
-        """Raises:
-        DetourError: a file cannot be read, or the engine cannot run the program.
+    def __init__(
+        self, files: PipelineConfig, ports: Iterable[int] = range(64), *, cpu_port: int = phv.CPU_PORT
+    ) -> None:
+        """`cpu_port` 0: none.
+
+        Raises:
+            DetourError: a file cannot be read, or the engine cannot run the program.
         """
         self.p4info = read_p4info(files.p4info)
         self.program = Program.from_json(files.blob)
         self._switch = TraceNetwork()
-        self._switch.add_switch(_DEVICE, ports, name=_NAME)
+        self._switch.add_switch(_DEVICE, ports, name=_NAME, cpu_port=cpu_port)
         self._pipelines = Pipelines(TargetSwitch(self._switch.network, _DEVICE))
         message = p4r.ForwardingPipelineConfig(p4info=self.p4info)
         try:
@@ -77,6 +84,15 @@ class TracedProgram:
     def close(self) -> None:
         """Ends the switch."""
         self._switch.close()
+
+    @property
+    def api(self) -> BmRuntime:
+        """BMv2's runtime API on the same tables; what it writes P4Runtime's `write` does not know of."""
+        return BmRuntime(BmDevice(self._switch.network, _DEVICE))
+
+    def wait(self, duration_ps: int) -> None:
+        """Lets time pass."""
+        self._switch.wait(duration_ps)
 
     def __enter__(self) -> TracedProgram:
         return self

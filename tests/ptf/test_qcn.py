@@ -266,3 +266,15 @@ def test_a_condition_that_always_holds(qcn: Switch) -> None:
     qcn.client.modify(qcn.schema.entry("condition", action=("always", {}), default=True))
     is_taken(qcn, DIRECT, message((0, 0)))
     assert decided(qcn) == (12, 0)
+
+
+def test_between_samples_nobody_is_a_victim(qcn: Switch) -> None:
+    """Of eight packets in a queue that is full none is the thousandth."""
+    qcn.insert("output_points", {"std.egress_port": DIRECT}, action=call(replace(POINTS, period=1000).action()))
+    qcn.platform.slow_down(DIRECT, RATE)
+    for _ in range(8):
+        send_packet(qcn, LOCAL, data((0, 1)))
+    for _ in range(8):
+        verify_packet(qcn, data((0, 1), hlim=63), DIRECT)
+    qcn.platform.slow_down(DIRECT, 1_000_000)
+    verify_no_other_packets(qcn, rounds=2)

@@ -204,6 +204,7 @@ def test_red_in_between_marks_some(slow: Switch) -> None:
 
 @pytest.mark.shared_p4
 def test_a_channel_is_written_into_the_packet(slow: Switch) -> None:
+    slow.insert("dscp", {"hdr.ipv6.dscp": 8}, action=("set_priority", {"priority": 1}))
     slow.insert("channel", {"hdr.ipv6.dscp": 8}, action=("set_channel", {"dscp": 9, "priority": 1}), priority=1)
     for before, after in ((8, 9), (9, 9)):
         send_packet(slow, 1, frame(ip(host(6), tc=before << 2), udp()))

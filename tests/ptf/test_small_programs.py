@@ -49,9 +49,9 @@ def ipv4(dst: str = "10.0.0.1", ttl: int = 64, tos: int = 0, payload: bytes = b"
     return Ether(bytes(packet / UDP(sport=1, dport=2, chksum=0xBEEF) / Raw(payload)))
 
 
-def routed(**fields: int) -> Packet:
-    """What becomes of `ipv4(...)`, with the checksum that scapy computes."""
-    packet = ipv4(**{"ttl": 63} | fields)
+def routed() -> Packet:
+    """What becomes of `ipv4()`, with the checksum that scapy computes."""
+    packet = ipv4(ttl=63)
     packet.src, packet.dst = SWITCH_MAC, HOST_MAC
     return packet
 
@@ -90,9 +90,10 @@ def test_arp_is_passed_on_by_address(router: Switch) -> None:
 
 def test_a_long_queue_marks_those_who_can_be_marked(router: Switch) -> None:
     count = 16
-    router.platform.slow_down(OUT, 100)
-    for number in range(count):
-        send_packet(router, IN, ipv4(tos=ECT0, payload=bytes([number] * 20)))
+    frames = [bytes(ipv4(tos=ECT0, payload=bytes([number] * 20))) for number in range(count)]
+    router.platform.slow_down(OUT, 20)
+    for each in frames:
+        send_packet(router, IN, each)
     out = [Ether(router.take(OUT)) for _ in range(count)]
     router.platform.slow_down(OUT, 1_000_000)
     marked = [each["IP"].tos & 3 == CE for each in out]

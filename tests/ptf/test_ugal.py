@@ -127,3 +127,10 @@ def test_all_groups_but_source_and_destination_are_ways_round(ugal_engine: Switc
     # 1 in 2.5e9 that one of four is never drawn.
     assert len(ways) == 80
     assert set(ways) == {1 << 6 | via for via in (1, 3, 4, 5)}
+
+
+def test_a_destination_may_have_its_own_rule(ugal_engine: Switch) -> None:
+    prepared(ugal_engine, LOCAL)
+    load(ugal_engine, LOCAL, direct=100, around=0)
+    ugal_engine.insert("mode", {"destination_group": DESTINATION}, action=("minimal", {}))
+    assert chosen(ugal_engine, 5) == (5, 0)

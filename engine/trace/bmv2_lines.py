@@ -1,0 +1,454 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The messages that BMv2's simple_switch logs of a packet, from what the functions of a traced program recorded.
+
+Wording, levels and order are those of BMv2 1.15.5; docs/switch.md lists what differs. Lines come in the order in which
+functions ran, so that copies of packets and packets that wait in queues stand where they do in BMv2's log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from detour.engine import phv
+from detour.engine.compiler.model import MAX_PRIORITY, ActionIr, Json, Model, TableIr
+from detour.engine.compiler.tracing import source_of
+from detour.engine.trace.events import EventReader
+from detour.engine.trace.records import Execution, TraceRecord
+from detour.engine.trace.tree import Event, SourcePlace
+
+LOG_TRACE = 5
+"""the level below DEBUG"""
+_NAME_WIDTH, _KIND_WIDTH = 20, 10
+_FIRST = {phv.TYPE_NORMAL}
+_PRIORITISED = {"ternary", "range"}
+_KINDS = {"optional": "TERNARY"}
+_JUMPS = {"_jump", "_jump_if_zero"}
+_EXTERN_NAMES = {
+    "modify_field_with_hash_based_offset": "hash",
+    "modify_field_rng_uniform": "random",
+    "execute_meter": "meter",
+    "count": "count",
+    "register_read": "register_read",
+    "register_write": "register_write",
+}
+_Replicas = Mapping[int, Sequence[tuple[int, int]]]
+
+
+class LogLine(NamedTuple):
+    """One message: its level, as `logging` counts, and its text, which may have several lines."""
+
+    level: int
+    text: str
+
+
+class _Copies:
+    """What BMv2 calls the copies of a packet: 0 is the one that arrived."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.current = 0
+
+    def new(self) -> int:
+        self.made += 1
+        return self.made
+
+
+class PacketLines:
+    """Turns the executions of one switch into lines."""
+
+    def __init__(self, model: Model, reader: EventReader, drop_port: int, first: int = 0) -> None:
+        """`first`: number of the first packet."""
+        self._first = first
+        self._model, self._reader, self._drop_port = model, reader, drop_port
+        self._copies: dict[int, _Copies] = {}
+        self._actions: dict[str, ActionIr] = {action.name: action for action in model.actions}
+        self._states: dict[str, Json] = {s["name"]: s for p in model.json["parsers"] for s in p["parse_states"]}
+        self._stack_ids = {stack["name"]: stack for stack in model.json.get("header_stacks", [])}
+        self._statements = dict(_statements(model))
+        self._ports: dict[int, int] = {}
+        """out of which port the packet goes whose egress ran last, by trace"""
+        self.replication: Callable[[], tuple[_Replicas, _Replicas]] = lambda: ({}, {})
+        """what groups and clone sessions replicate to"""
+
+    def lines(self, run: Execution) -> Iterator[LogLine]:
+        """What BMv2 says while it does what `run` did."""
+        copies = self._copies.get(run.trace)
+        if copies is None:
+            copies = self._copies[run.trace] = _Copies()
+            self._copies.pop(run.trace - _REMEMBERED, None)
+        if run.function == "parse" and run.begin.values["instance_type"] not in _FIRST:
+            copies.current = copies.new()
+        elif run.function == "egress":
+            kind = run.begin.values["instance_type"]
+            copies.current = 0 if kind in _FIRST else copies.new()
+        prefix = f"[{self._first + run.trace - 1}.{copies.current}] [cxt 0] "
+        for level, text in getattr(self, f"_{run.function}")(run):
+            yield LogLine(level, text if level == logging.INFO else prefix + text)
+
+    # -- parser
+
+    def _parse(self, run: Execution) -> Iterator[LogLine]:
+        name = self._model.json["parsers"][0]["name"]
+        yield _debug(f"Processing packet received on port {run.begin.values['ingress_port']}")
+        yield _debug(f"Parser '{name}': start")
+        state: str | None = self._model.json["parsers"][0]["init_state"]
+        found: list[tuple[TraceRecord, Event]] = []
+        position = 0
+        for record, event in self._reader.steps(run):
+            if event.kind == "parser_transition" and event.facts.get("parser_error"):
+                yield _debug(f"Parser '{name}' entering state '{state}'")
+                yield from self._operations(state, found)
+                yield LogLine(logging.ERROR, f"Exception while parsing: {event.facts['parser_error']}")
+                found = []
+                state = None
+            elif event.kind == "parser_transition":
+                yield _debug(f"Parser '{name}' entering state '{state}'")
+                yield from self._operations(state, found)
+                yield _left(record, event)
+                position += self._parsed_bytes(state, found)
+                yield _trace(f"Bytes parsed: {position}")
+                state, found = event.facts["next"], []
+            elif event.kind == "extern_call" and event.facts["extern"] == "verify_checksum":
+                yield from self._verified(event)
+            else:
+                found.append((record, event))
+        yield _debug(f"Parser '{name}': end")
+
+    def _operations(self, state: str | None, found: list[tuple[TraceRecord, Event]]) -> Iterator[LogLine]:
+        """What a state did, by its operations; what was recorded says which of them were come to."""
+        waiting = list(found)
+        for op in self._states.get(state or "", {}).get("parser_ops", ()):
+            kind, parameters = op["op"], op["parameters"]
+            if kind in ("extract", "extract_VL"):
+                at = next((i for i, (_, event) in enumerate(waiting) if event.kind == "extract"), None)
+                if at is None:
+                    return  # the packet was too short
+                _, event = waiting.pop(at)
+                yield _debug(self._extracted(kind, parameters[0], event.facts["header"]))
+            elif kind == "set":
+                at = next((i for i, (_, event) in enumerate(waiting) if event.kind == "assign"), None)
+                if at is None:
+                    return
+                _, event = waiting.pop(at)
+                yield _debug(_parser_set(parameters, event))
+            elif kind == "advance" and parameters[0]["type"] == "hexstr":
+                yield _debug(f"Advancing by {int(parameters[0]['value'], 16) // 8} bytes")
+
+    def _extracted(self, kind: str, parameter: Json, header: str) -> str:
+        if parameter["type"] == "regular":
+            return f"Extracting {'variable-sized ' if kind == 'extract_VL' else ''}header '{header}'"
+        stack = self._stack_ids.get(parameter["value"] if isinstance(parameter["value"], str) else "", {})
+        ids = {h["name"]: h["id"] for h in self._model.json["headers"]}
+        return f"Extracting to header stack {stack.get('id', 0)}, next header is {ids.get(header, 0)}"
+
+    def _parsed_bytes(self, state: str | None, found: list[tuple[TraceRecord, Event]]) -> int:
+        moved = sum(len(record.data) for record, event in found if event.kind == "extract")
+        for op in self._states.get(state or "", {}).get("parser_ops", ()):
+            if op["op"] == "advance" and op["parameters"][0]["type"] == "hexstr":
+                moved += int(op["parameters"][0]["value"], 16) // 8
+        return moved
+
+    def _verified(self, event: Event) -> Iterator[LogLine]:
+        name = self._checksum(event.facts["of"], "verify")
+        computed, have = event.facts["computed"], event.facts["have"]
+        yield _debug(f"Checksum '{name}': computed {_hex_number(computed)} - actual {_hex_number(have)}")
+        yield _debug(f"Verified checksum '{name}': {'passed' if computed == have else 'failed'}")
+        if computed != have:
+            yield LogLine(logging.ERROR, f"Checksum '{name}' is not correct")
+
+    def _checksum(self, field: str, what: str) -> str:
+        named = (c["name"] for c in self._model.json["checksums"] if ".".join(c["target"]) == field and c[what])
+        return next(named, field)
+
+    # -- pipelines
+
+    def _ingress(self, run: Execution) -> Iterator[LogLine]:
+        yield from self._pipeline(run, "ingress")
+        if run.after("error"):
+            return
+        yield from self._cloned(run, "ingress")
+        if run.after("resubmit"):
+            yield _debug("Resubmitting packet")
+        elif run.after("mcast_grp"):
+            yield _debug("Multicast requested for packet")
+            for port, _ in self.replication()[0].get(run.after("mcast_grp"), ()):
+                yield _debug(f"Replicating packet on port {port}")
+        else:
+            yield _debug(f"Egress port is {run.after('egress_spec')}")
+            if run.after("egress_spec") == self._drop_port:
+                yield _debug("Dropping packet at the end of ingress")
+
+    def _egress(self, run: Execution) -> Iterator[LogLine]:
+        self._ports[run.trace] = run.begin.values["egress_port"]
+        yield from self._pipeline(run, "egress")
+        if run.after("error"):
+            return
+        yield from self._cloned(run, "egress")
+        if run.after("egress_spec") == self._drop_port:
+            del self._ports[run.trace]
+            yield _debug("Dropping packet at the end of egress")
+
+    def _cloned(self, run: Execution, where: str) -> Iterator[LogLine]:
+        if not run.after("clone_session"):
+            return
+        yield _debug(f"Cloning packet at {where}")
+        ports = self.replication()[1].get(run.after("clone_session") - 1, ())
+        if len(ports) == 1:
+            yield _debug(f"Cloning packet to egress port {ports[0][0]}")
+        else:
+            for port, _ in ports:
+                yield _debug(f"Replicating packet on port {port}")
+
+    def _pipeline(self, run: Execution, name: str) -> Iterator[LogLine]:
+        yield _debug(f"Pipeline '{name}': start")
+        looked_up: str | None = None
+        waiting: list[Event] = []
+        current: Event | None = None
+        for record, event in self._reader.steps(run):
+            if event.kind in ("table_lookup", "action", "branch"):
+                yield from self._performed(current, waiting)
+                current, waiting = None, []
+            if event.kind == "table_lookup":
+                looked_up = event.facts["table"]
+                yield from self._lookup(record, event)
+            elif event.kind == "action":
+                table = event.facts.get("table")
+                if table is not None and table != looked_up:
+                    yield from _keyless(table)
+                looked_up = None
+                yield _debug(f"Action entry is {_entry_of(event.facts['action'], event.facts['parameters'].values())}")
+                current = event
+            elif event.kind == "branch":
+                yield _condition(event)
+            else:
+                statement = self._statement(event, current)
+                if statement is not None:
+                    yield from self._performed(current, waiting)
+                    table, action = statement
+                    yield from _keyless(table)
+                    yield _debug(f"Action entry is {_entry_of(action.name, ())}")
+                    current, waiting = Event("action", {"action": action.name}, _source_in(action.json)), []
+                waiting.append(event)
+        yield from self._performed(current, waiting)
+        yield _debug(f"Pipeline '{name}': end")
+
+    def _statement(self, event: Event, current: Event | None) -> tuple[str, ActionIr] | None:
+        """The table that p4c made of the statement that an event is of, if it begins with it."""
+        if event.source is None:
+            return None
+        found = self._statements.get(event.source)
+        if found is None or (current is not None and current.facts["action"] == found[1].name):
+            return None
+        if current is not None:
+            primitives = self._actions[current.facts["action"]].json["primitives"]
+            if event.source in [_source_in(each) for each in primitives]:
+                return None
+        return found
+
+    def _lookup(self, record: TraceRecord, event: Event) -> Iterator[LogLine]:
+        facts = event.facts
+        yield _trace(f"Applying table '{facts['table']}'")
+        bits = [each.bits for each in record.form.values]
+        names = [part["name"] for part in facts["key"]]
+        parts = zip(names, facts["key"], bits, strict=False)  # behind the key are row and hit
+        shown = [_key_line(name, "", _hex(part["value"], width), names) for name, part, width in parts]
+        yield _debug("Looking up key:\n" + "".join(shown))
+        if not facts["hit"]:
+            yield _debug(f"Table '{facts['table']}': miss")
+            return
+        entry = facts["entry"]
+        if entry is None:
+            yield _debug(f"Table '{facts['table']}': hit with an entry that is deleted since")
+        else:
+            yield _debug(f"Table '{facts['table']}': hit with handle {entry['handle']}")
+            yield _debug(_dumped(self._model.tables[facts["table"]], entry, bits))
+
+    def _performed(self, action: Event | None, waiting: list[Event]) -> Iterator[LogLine]:
+        """An action's primitives, and what they say themselves."""
+        primitives: list[Json] = []
+        if action is not None:
+            yield _trace(f"{_where(action.source)}Action {action.facts['action']}")
+            primitives = self._actions[action.facts["action"]].json["primitives"]
+        if any(each["op"] in _JUMPS for each in primitives) or action is None:
+            for event in waiting:
+                yield _trace(f"{_where(event.source)}Primitive {_text(event.source)}")
+                yield from _said(event)
+            return
+        left = list(waiting)
+        for primitive in primitives:
+            source = _source_in(primitive)
+            yield _trace(f"{_where(source)}Primitive {_text(source)}")
+            at = next((i for i, event in enumerate(left) if _belongs(event, primitive["op"])), None)
+            if at is not None:
+                yield from _said(left.pop(at))
+
+    # -- deparser
+
+    def _deparse(self, run: Execution) -> Iterator[LogLine]:
+        name = self._model.json["deparsers"][0]["name"]
+        yield _debug(f"Deparser '{name}': start")
+        for _, event in self._reader.steps(run):
+            if event.kind == "assign" and event.facts["by"] == "update_checksum":
+                yield _debug(f"Updating checksum '{self._checksum(event.facts['field'], 'update')}'")
+            elif event.kind == "deparser_emit":
+                yield _debug(f"Deparsing header '{event.facts['header']}'")
+        yield _debug(f"Deparser '{name}': end")
+        if run.after("error"):
+            return
+        if run.after("recirculate"):
+            yield _debug("Recirculating packet")
+            return
+        assert run.end is not None
+        length = len(run.end.data) + len(run.begin.data)
+        size = min(length, run.after("truncate") or length)
+        yield _debug(f"Transmitting packet of size {size} out of port {self._ports.pop(run.trace, 0)}")
+
+
+_REMEMBERED = 1 << 14
+"""packets back, of which copies may still come"""
+
+
+def _statements(model: Model) -> Iterator[tuple[SourcePlace, tuple[str, ActionIr]]]:
+    """Tables that p4c made of statements between tables, by the places of these."""
+    for table in model.tables.values():
+        if table.is_statement and table.default is not None:
+            for primitive in table.default.action.json["primitives"]:
+                source = _source_in(primitive)
+                if source is not None:
+                    yield source, (table.name, table.default.action)
+
+
+def _source_in(json: Json) -> SourcePlace | None:
+    info = source_of(json)
+    return None if info is None else SourcePlace(**info)
+
+
+def _debug(text: str) -> LogLine:
+    return LogLine(logging.DEBUG, text)
+
+
+def _trace(text: str) -> LogLine:
+    return LogLine(LOG_TRACE, text)
+
+
+def _where(source: SourcePlace | None) -> str:
+    return "" if source is None else f"{source.file}({source.line}) "
+
+
+def _text(source: SourcePlace | None) -> str:
+    return "(no source info)" if source is None else source.text
+
+
+def _condition(event: Event) -> LogLine:
+    name, value = event.facts["name"], "true" if event.facts["value"] else "false"
+    shown = name if event.source is None else event.source.text
+    return _trace(f'{_where(event.source)}Condition "{shown}" ({name}) is {value}')
+
+
+def _keyless(table: str) -> Iterator[LogLine]:
+    """p4c makes a table without a key of statements between tables."""
+    yield _trace(f"Applying table '{table}'")
+    yield _debug("Looking up key:\n")
+    yield _debug(f"Table '{table}': miss")
+
+
+def _left(record: TraceRecord, event: Event) -> LogLine:
+    state = event.facts["state"]
+    if not event.facts["key"]:
+        return _debug(f"Parser state '{state}' has no switch, going to default next state")
+    bits = [each.bits for each in record.form.values]
+    key = "".join(_hex(part["value"], width) for part, width in zip(event.facts["key"], bits, strict=True))
+    return _debug(f"Parser state '{state}': key is {key}")
+
+
+def _parser_set(parameters: Json, event: Event) -> str:
+    field, value = event.facts["field"], event.facts.get("after", 0)
+    kind, given = parameters[1]["type"], parameters[1]["value"]
+    if kind == "field":
+        return f"Parser set: setting field '{field}' from field '{'.'.join(given)}' ({value})"
+    if kind == "lookahead":
+        return f"Parser set: setting field '{field}' from lookahead ({given[0]}, {given[1]}), new value is {value}"
+    if kind == "expression":
+        return f"Parser set: setting field '{field}' from expression, new value is {value}"
+    return f"Parser set: setting field '{field}' to {value}"
+
+
+def _hex(value: int, bits: int) -> str:
+    """As BMv2 dumps bytes."""
+    return f"{value & ((1 << bits) - 1):0{2 * ((bits + 7) // 8)}x}"
+
+
+def _hex_number(value: int) -> str:
+    return f"0x{value:x}"
+
+
+def _key_line(name: str, kind: str, value: str, names: Sequence[str]) -> str:
+    width = max(_NAME_WIDTH, *map(len, names), 0)
+    return f"* {name:<{width}}: {kind}{value}\n"
+
+
+def _dumped(table: TableIr, entry: dict[str, Any], bits: Sequence[int]) -> str:
+    """An entry as BMv2 dumps it."""
+    names = [part["name"] for part in entry["key"]]
+    lines = [f"Dumping entry {entry['handle']}\nMatch key:\n"]
+    for part, width in zip(entry["key"], bits, strict=False):
+        kind = _KINDS.get(part["match"], part["match"].upper())
+        lines.append(_key_line(part["name"], f"{kind:<{_KIND_WIDTH}}", _matched(part, width), names))
+    if any(spec.match_type in (*_PRIORITISED, *_KINDS) for spec in table.key):
+        lines.append(f"Priority: {MAX_PRIORITY - entry['priority']}\n")
+    if "action" in entry:
+        lines.append(f"Action entry: {_entry_of(entry['action'], entry['parameters'].values())}\n")
+    else:
+        what = f"group({entry['group']})" if "group" in entry else f"member({entry.get('member')})"
+        lines.append(f"Index: {what}\n")
+    return "".join(lines)
+
+
+def _matched(part: dict[str, Any], bits: int) -> str:
+    if "prefix_len" in part:
+        return f"{_hex(part['value'], bits)}/{part['prefix_len']}"
+    if "low" in part:
+        return f"{_hex(part['low'], bits)} -> {_hex(part['high'], bits)}"
+    if part["match"] in ("ternary", "optional"):
+        mask = part.get("mask", 0 if part.get("any") else (1 << bits) - 1)
+        return f"{_hex(part.get('value', 0), bits)} &&& {_hex(mask, bits)}"
+    return _hex(part["value"], bits)
+
+
+def _entry_of(action: str, values: Any) -> str:
+    return f"{action} - " + "".join(f"{value:x}," for value in values)
+
+
+def _belongs(event: Event, op: str) -> bool:
+    """Whether an event is one of which a primitive says more than that it ran."""
+    if event.kind == "log_message":
+        return op == "log_msg"
+    return event.kind == "extern_call" and _EXTERN_NAMES.get(op) == event.facts["extern"]
+
+
+def _said(event: Event) -> Iterator[LogLine]:
+    """What a primitive says itself."""
+    facts = event.facts
+    if event.kind == "log_message":
+        yield LogLine(logging.INFO, facts["text"])
+    if event.kind != "extern_call":
+        return
+    match facts["extern"]:
+        case "hash":
+            yield _trace(f"hash(base={facts['base']}, max={facts['max']}) = {facts.get('result')}")
+        case "random":
+            yield _trace(f"random(lo={facts['low']}, hi={facts['high']}) = {facts.get('result')}")
+        case "count":
+            yield _trace(f"Updated counter '{facts['of']}' at index {facts['index']}")
+        case "meter":
+            what = f"Updated meter '{facts['of']}' at index {facts['index']},"
+            yield _trace(f"{what} assigning dest field the color result {facts.get('result')}")
+        case "register_read":
+            what = f"Read register '{facts['of']}' at index {facts['index']}"
+            yield _trace(f"{what} read value {facts.get('result')}")
+        case "register_write":
+            yield _trace(f"Wrote register '{facts['of']}' at index {facts['index']} with value {facts['value']}")
+        case _:
+            pass

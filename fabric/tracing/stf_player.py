@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plays a file of STF on a switch: every packet is traced, and what comes out is compared with what was expected.
+
+As in p4c's tests the frames of a port are compared, in their order, with the `expect`s of that port, wherever these
+stand in the file, and ports that no `packet` and no `expect` names are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from detour.base.errors import DetourError
+from detour.engine.bmv2api.commands.errors import CommandError, told
+from detour.engine.bmv2api.commands.interpreter import program_of
+from detour.engine.bmv2api.commands.registry import COMMANDS, CommandScope
+from detour.engine.bmv2api.interface import Api
+from detour.engine.bmv2api.types import CounterValue
+from detour.engine.bmv2api.wire import ServiceError
+from detour.fabric.tracing.program import TracedProgram
+from detour.fabric.tracing.results import FollowedPacket
+from detour.fabric.tracing.stf import (
+    StfAdd,
+    StfCheckCounter,
+    StfCommand,
+    StfDefault,
+    StfExpect,
+    StfNoPacket,
+    StfPacket,
+    StfRemove,
+    StfStatement,
+    StfWait,
+)
+from detour.fabric.tracing.stf_names import add_command, by_suffix, default_command
+
+_WAIT_PS = 10**12
+"""`wait`: a second. Packets need no time, but entries age and meters fill."""
+
+
+@dataclass(slots=True)
+class StfPlayed:
+    """A packet that was sent, and what became of it."""
+
+    line: int
+    port: int
+    frame: bytes
+    found: FollowedPacket
+
+    def outputs(self) -> list[tuple[int, bytes]]:
+        """(port, frame) of all that came out; nothing can be seen of an empty frame."""
+        packets = [packet for ending in self.found.outcomes for packet in ending.packets]
+        return [(packet.port, packet.frame) for packet in packets if packet.frame]
+
+    def as_json(self) -> dict[str, Any]:
+        """The document."""
+        return {"line": self.line, "port": self.port, "hex": self.frame.hex(), **self.found.as_json()}
+
+
+@dataclass(frozen=True, slots=True)
+class StfMismatch:
+    """What is not as the file wants it, at a line of it."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StfSaid:
+    """What a command said."""
+
+    line: int
+    command: str
+    output: list[str]
+
+
+@dataclass(slots=True)
+class StfRun:
+    """What playing a file found. `expected`: how many expectations there were; `unchecked`: frames that left by ports
+    that the file does not name."""
+
+    packets: list[StfPlayed] = field(default_factory=list)
+    commands: list[StfSaid] = field(default_factory=list)
+    mismatches: list[StfMismatch] = field(default_factory=list)
+    expected: int = 0
+    unchecked: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The document of docs/trace.md."""
+        return {
+            "packets": [each.as_json() for each in self.packets],
+            "commands": [{"line": c.line, "command": c.command, "output": c.output} for c in self.commands],
+            "mismatches": [{"line": each.line, "text": each.text} for each in self.mismatches],
+            "expected": self.expected,
+            "unchecked": self.unchecked,
+        }
+
+
+def stf_ports(statements: Iterable[StfStatement]) -> set[int]:
+    """The ports that a file names."""
+    return {each.port for each in statements if isinstance(each, StfPacket | StfExpect)}
+
+
+def play_stf(path: Path, statements: Sequence[StfStatement], switch: TracedProgram) -> StfRun:
+    """Carries statements out, one after the other. `path`: what errors call the file.
+
+    Raises:
+        DetourError: `FILE:LINE: ...`, a statement that does not fit the program or that the switch refuses.
+    """
+    player = _Player(switch)
+    for statement in statements:
+        try:
+            player.carry_out(statement)
+        except ServiceError as error:
+            raise DetourError(f"{path}:{statement.line}: {told(error)}") from None
+        except DetourError as error:
+            reason = error.reason if isinstance(error, CommandError) else error
+            raise DetourError(f"{path}:{statement.line}: {reason}") from None
+    player.compare(statements)
+    return player.run
+
+
+class _Player:
+    def __init__(self, switch: TracedProgram) -> None:
+        self.run = StfRun()
+        self._switch = switch
+        self._api: Api = switch.api
+        self._program = program_of(self._api)
+        self._scope = CommandScope(self._program)
+        self._entries: dict[str, tuple[str, int]] = {}
+
+    def carry_out(self, statement: StfStatement) -> None:
+        match statement:
+            case StfPacket():
+                found = self._switch.follow(statement.frame, statement.port)
+                self.run.packets.append(StfPlayed(statement.line, statement.port, statement.frame, found))
+            case StfAdd():
+                self._add(statement)
+            case StfDefault():
+                self._command(default_command(statement, self._program))
+            case StfRemove():
+                self._remove(statement.name)
+            case StfCommand():
+                said = self._command(statement.words)
+                self.run.commands.append(StfSaid(statement.line, statement.text, said))
+            case StfCheckCounter():
+                self._check(statement)
+            case StfNoPacket():
+                self._no_packet(statement)
+            case StfWait():
+                self._switch.wait(_WAIT_PS)
+            case _:
+                pass
+
+    def _command(self, words: Sequence[str]) -> list[str]:
+        said: list[str] = []
+        COMMANDS[words[0]].understand(list(words[1:]), self._scope)(self._api, said.append)
+        return said
+
+    # -- entries
+
+    def _add(self, statement: StfAdd) -> None:
+        if statement.name in self._entries:
+            raise DetourError(f"there is an entry {statement.name} already")
+        words = add_command(statement, self._program)
+        said = self._command(words)
+        handle = next(line.rsplit(" ", 1)[-1] for line in said if line.startswith("Entry has been added"))
+        if statement.name is not None:
+            self._entries[statement.name] = words[1], int(handle)
+
+    def _remove(self, name: str | None) -> None:
+        if name is None:
+            for table in self._program.tables:
+                self._api.standard.bm_mt_clear_entries(0, table, False)
+            self._entries.clear()
+            return
+        table, handle = self._entry(name)
+        self._api.standard.bm_mt_delete_entry(0, table, handle)
+        del self._entries[name]
+
+    def _entry(self, name: str) -> tuple[str, int]:
+        if name not in self._entries:
+            raise DetourError(f"no entry was added as {name}")
+        return self._entries[name]
+
+    # -- checks
+
+    def _check(self, statement: StfCheckCounter) -> None:
+        found = self._counter(statement)
+        text = f"{found.packets} packets, {found.bytes} bytes"
+        if statement.unit is None:
+            self.run.commands.append(StfSaid(statement.line, statement.text, [text]))
+            return
+        self.run.expected += 1
+        value = found.packets if statement.unit == "packets" else found.bytes
+        if not statement.holds(value):
+            wanted = f"{statement.unit} {statement.condition} {statement.wanted}"
+            self._mismatch(statement.line, f"counter {statement.counter}({statement.index}): {text}, not {wanted}")
+
+    def _counter(self, statement: StfCheckCounter) -> CounterValue:
+        counter = by_suffix("counter", statement.counter, self._program.counters)
+        if counter.table is None:
+            if isinstance(statement.index, str):
+                raise DetourError(f"{counter.name} is no direct counter: it has indices, not entries")
+            return self._api.standard.bm_counter_read(0, counter.name, statement.index)
+        if not isinstance(statement.index, str):
+            return self._api.standard.bm_mt_read_counter(0, counter.table, statement.index)
+        table, handle = self._entry(statement.index)
+        if table != counter.table:
+            raise DetourError(f"{counter.name} counts entries of {counter.table}; {statement.index} is one of {table}")
+        return self._api.standard.bm_mt_read_counter(0, table, handle)
+
+    def _no_packet(self, statement: StfNoPacket) -> None:
+        if not self.run.packets:
+            raise DetourError("no packet was sent before")
+        self.run.expected += 1
+        before = self.run.packets[-1]
+        for port, frame in before.outputs():
+            self._mismatch(statement.line, f"nothing should come of line {before.line}; port {port}: {frame.hex()}")
+
+    def compare(self, statements: Iterable[StfStatement]) -> None:
+        """Compares, port by port, when all is done."""
+        named = stf_ports(statements)
+        came: dict[int, list[tuple[int, bytes]]] = {port: [] for port in named}
+        for played in self.run.packets:
+            for port, frame in played.outputs():
+                came.setdefault(port, []).append((played.line, frame))
+        self.run.unchecked = sum(len(frames) for port, frames in came.items() if port not in named)
+        expects = [each for each in statements if isinstance(each, StfExpect)]
+        self.run.expected += len(expects)
+        for port in sorted(named):
+            wanted = [each for each in expects if each.port == port]
+            for expect, frame in zip_longest(wanted, came[port]):
+                self._compare_one(port, expect, frame)
+        self.run.mismatches.sort(key=lambda each: each.line)
+
+    def _compare_one(self, port: int, expect: StfExpect | None, frame: tuple[int, bytes] | None) -> None:
+        if expect is None and frame is not None:
+            self._mismatch(frame[0], f"a frame that is not expected left by port {port}: {frame[1].hex()}")
+        elif frame is None and expect is not None:
+            self._mismatch(expect.line, f"no frame left by port {port}, where {expect.digits or 'one'} is expected")
+        elif expect is not None and frame is not None:
+            wrong = _difference(expect, frame[1].hex())
+            if wrong:
+                self._mismatch(expect.line, f"port {port}, of line {frame[0]}: {wrong}; it is {frame[1].hex()}")
+
+    def _mismatch(self, line: int, text: str) -> None:
+        self.run.mismatches.append(StfMismatch(line, text))
+
+
+def _difference(expect: StfExpect, came: str) -> str | None:
+    """What is different, in words."""
+    wanted = expect.digits or ""
+    if len(came) < len(wanted):
+        return f"{len(came)} digits of {len(wanted)} that are expected"
+    if expect.exact and len(came) > len(wanted):
+        return f"{len(came)} digits, and no more than {len(wanted)} are expected"
+    at = next((i for i, digit in enumerate(wanted) if digit not in ("*", came[i])), None)
+    return (
+        None
+        if at is None
+        else f"byte {at // 2} is {came[at & ~1 : (at | 1) + 1]}, not {wanted[at & ~1 : (at | 1) + 1]}"
+    )
