@@ -29,7 +29,7 @@ class PacketLog:
 
     def start(self, program: Any) -> None:
         """Logs packets through a program from now on, the one that the switch has."""
-        traced(program)  # compiles, which takes long, and the loop stands while a recorder starts
+        traced(program, program.covered)  # compiles, which takes long, and the loop stands while a recorder starts
         with self._lock:
             self._recorder = Recorder(
                 self._network, switches=[self._switch], count=_MOST_TRACES, follow=False, ring_bytes=_RING_BYTES
