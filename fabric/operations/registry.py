@@ -19,6 +19,7 @@ from detour.base.progress import Progress, silent
 if TYPE_CHECKING:
     from detour.fabric.operations.results import (
         Captured,
+        ConnectedClients,
         EntryRow,
         FabricMetrics,
         Failed,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
         ReroutedFlow,
         SentMessage,
         Status,
-        ConnectedClients,
         SwitchCounters,
         TracedPath,
         Verification,

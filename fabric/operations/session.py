@@ -26,7 +26,7 @@ from detour.fabric.operations.loading import Loading
 from detour.fabric.operations.paths import Paths
 from detour.fabric.operations.proving import Proving
 from detour.fabric.operations.relisting import Relisting
-from detour.fabric.operations.results import Status, ConnectedClient, ConnectedClients, SwitchEndpoint
+from detour.fabric.operations.results import ConnectedClient, ConnectedClients, Status, SwitchEndpoint
 from detour.fabric.operations.steering import Steering
 from detour.fabric.operations.tables import Tables
 from detour.fabric.operations.transfers import Transfers
