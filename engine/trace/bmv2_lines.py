@@ -49,10 +49,25 @@ class _Copies:
     def __init__(self) -> None:
         self.made = 0
         self.current = 0
+        self.reserved: dict[int, list[int]] = {}
+        """numbers of copies that wait for their egress, by kind"""
+        self.parsed: list[LogLine] = []
+        """what the parser said last: an ingress clone is parsed once more"""
 
     def new(self) -> int:
         self.made += 1
         return self.made
+
+    def reserve(self, kind: int) -> None:
+        """Gives a copy its number, which has it from when it is made."""
+        self.reserved.setdefault(kind, []).append(self.new())
+
+    def at_egress(self, kind: int) -> int:
+        """The number of a copy that comes to its egress."""
+        if kind in _FIRST:
+            return 0
+        waiting = self.reserved.get(kind)
+        return waiting.pop(0) if waiting else self.new()
 
 
 class PacketLines:
@@ -81,10 +96,9 @@ class PacketLines:
         if run.function == "parse" and run.begin.values["instance_type"] not in _FIRST:
             copies.current = copies.new()
         elif run.function == "egress":
-            kind = run.begin.values["instance_type"]
-            copies.current = 0 if kind in _FIRST else copies.new()
-        prefix = f"[{self._first + run.trace - 1}.{copies.current}] [cxt 0] "
+            copies.current = copies.at_egress(run.begin.values["instance_type"])
         for level, text in getattr(self, f"_{run.function}")(run):
+            prefix = f"[{self._first + run.trace - 1}.{copies.current}] [cxt 0] "
             yield LogLine(level, text if level == logging.INFO else prefix + text)
 
     # -- parser
@@ -92,6 +106,10 @@ class PacketLines:
     def _parse(self, run: Execution) -> Iterator[LogLine]:
         name = self._model.json["parsers"][0]["name"]
         yield _debug(f"Processing packet received on port {run.begin.values['ingress_port']}")
+        parsed = self._copies[run.trace].parsed = list(self._parsed(run, name))
+        yield from parsed
+
+    def _parsed(self, run: Execution, name: str) -> Iterator[LogLine]:
         yield _debug(f"Parser '{name}': start")
         state: str | None = self._model.json["parsers"][0]["init_state"]
         found: list[tuple[TraceRecord, Event]] = []
@@ -123,10 +141,11 @@ class PacketLines:
             kind, parameters = op["op"], op["parameters"]
             if kind in ("extract", "extract_VL"):
                 at = next((i for i, (_, event) in enumerate(waiting) if event.kind == "extract"), None)
+                header = parameters[0]["value"] if at is None else waiting[at][1].facts["header"]
+                yield _debug(self._extracted(kind, parameters[0], header))
                 if at is None:
                     return  # the packet was too short
-                _, event = waiting.pop(at)
-                yield _debug(self._extracted(kind, parameters[0], event.facts["header"]))
+                del waiting[at]
             elif kind == "set":
                 at = next((i for i, (_, event) in enumerate(waiting) if event.kind == "assign"), None)
                 if at is None:
@@ -173,8 +192,8 @@ class PacketLines:
             yield _debug("Resubmitting packet")
         elif run.after("mcast_grp"):
             yield _debug("Multicast requested for packet")
-            for port, _ in self.replication()[0].get(run.after("mcast_grp"), ()):
-                yield _debug(f"Replicating packet on port {port}")
+            replicas = self.replication()[0].get(run.after("mcast_grp"), ())
+            yield from _replicated(replicas, self._copies[run.trace], phv.TYPE_REPLICATION)
         else:
             yield _debug(f"Egress port is {run.after('egress_spec')}")
             if run.after("egress_spec") == self._drop_port:
@@ -194,12 +213,27 @@ class PacketLines:
         if not run.after("clone_session"):
             return
         yield _debug(f"Cloning packet at {where}")
-        ports = self.replication()[1].get(run.after("clone_session") - 1, ())
-        if len(ports) == 1:
-            yield _debug(f"Cloning packet to egress port {ports[0][0]}")
-        else:
-            for port, _ in ports:
-                yield _debug(f"Replicating packet on port {port}")
+        copies = self._copies[run.trace]
+        groups, sessions = self.replication()
+        session = run.after("clone_session") - 1
+        replicas = tuple(sessions.get(session, ()))
+        if not replicas:
+            return
+        kind = phv.TYPE_INGRESS_CLONE if where == "ingress" else phv.TYPE_EGRESS_CLONE
+        original, clone = copies.current, copies.new()
+        if where == "ingress":
+            copies.current = clone
+            yield from copies.parsed
+            copies.current = original
+        if len(replicas) == 1 and replicas[0][1] == 0:
+            copies.reserved.setdefault(kind, []).append(clone)
+            yield _debug(f"Cloning packet to egress port {replicas[0][0]}")
+            return
+        known = (number for number, each in groups.items() if tuple(each) == replicas)
+        yield _debug(f"Cloning packet to MGID {next(known, _GROUPS_OF_SESSIONS + session)}")
+        copies.current = clone
+        yield from _replicated(replicas, copies, kind)
+        copies.current = original
 
     def _pipeline(self, run: Execution, name: str) -> Iterator[LogLine]:
         yield _debug(f"Pipeline '{name}': start")
@@ -306,6 +340,8 @@ class PacketLines:
         yield _debug(f"Transmitting packet of size {size} out of port {self._ports.pop(run.trace, 0)}")
 
 
+_GROUPS_OF_SESSIONS = 1 << 15
+"""P4Runtime's clone sessions are multicast groups of simple_switch_grpc from here on"""
 _REMEMBERED = 1 << 14
 """packets back, of which copies may still come"""
 
@@ -323,6 +359,12 @@ def _statements(model: Model) -> Iterator[tuple[SourcePlace, tuple[str, ActionIr
 def _source_in(json: Json) -> SourcePlace | None:
     info = source_of(json)
     return None if info is None else SourcePlace(**info)
+
+
+def _replicated(replicas: Sequence[tuple[int, int]], copies: _Copies, kind: int) -> Iterator[LogLine]:
+    for port, _ in replicas:
+        yield _debug(f"Replicating packet on port {port}")
+        copies.reserve(kind)
 
 
 def _debug(text: str) -> LogLine:
