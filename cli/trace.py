@@ -35,6 +35,9 @@ def register(commands: Any) -> None:
     _of_a_program(trace)
     _of_packets_that_pass(trace)
     trace.add_argument("-v", "--verbose", action="store_true", help="assignments as well, and headers in full")
+    trace.add_argument(
+        "--format", choices=("4ward", "bmv2"), help="as text of 4ward's TraceTree or of BMv2's PacketTrace (protobuf)"
+    )
     add_name_option(trace)
 
 
@@ -73,6 +76,8 @@ def _port(text: str) -> int:
 
 
 def _trace(options: argparse.Namespace) -> int | None:
+    if options.format is not None and (options.json or options.live is not None or options.stf is not None):
+        raise DetourError("--format is of one packet: not with --json, --live or --stf")
     if options.program is not None:
         return _program(options)
     if options.entries is not None or options.packet is not None or options.stf is not None:
@@ -161,4 +166,11 @@ def _missed(count: int) -> str:
 
 
 def _show(found: PacketTrace, options: argparse.Namespace) -> None:
+    if options.format is not None:
+        from detour.fabric.tracing.text_proto import text_protos
+
+        for hop in found.hops:
+            for message in text_protos(hop, options.format):
+                print(f"# {hop['switch']}, port {hop['port']}\n{message}", end="")
+        return
     present(found, options, lambda page: show_packet(page, found, options.verbose))

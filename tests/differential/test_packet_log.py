@@ -21,10 +21,19 @@ from detour.engine.bmv2api.interface import Api
 from detour.engine.switch import pcap
 from detour.fabric.tracing.stf import StfAdd, StfCommand, StfDefault, StfPacket, StfStatement, read_stf
 from detour.fabric.tracing.stf_names import add_command, default_command
+from tests.differential import programs
+from tests.differential.case import load
 from tests.unit.trace.logged import COMPILED, SAMPLES, logged
 from tests.waiting import PATIENCE_S
 
-_PORT = 1
+_PROGRAMS = (
+    *("advance", "casts", "checksum_ipv4", "compare", "counter_indirect", "drop_rules", "exit_return", "functions"),
+    *("hash_algorithms", "header_validity", "lookahead", "meter_indirect", "parser_loop", "parser_select"),
+    *("parser_verify", "recirculate", "register_bounds", "register_egress", "resubmit", "stack_pop", "stack_push"),
+    *("switch_action_run", "switch_value", "table_const_entries", "table_hit_miss", "truncate", "union_basic"),
+    *("varbit_copy", "varbit_options", "log_message", "random_range"),
+)
+_PORT, _FRAMES = 1, 6
 _WAIT_S = 3
 _LETTERS = {"E": 40, "I": 20, "D": 10, "T": 5}
 _LINE = re.compile(r"\[\d\d:\d\d:\d\d\.\d{3}\] \[bmv2\] \[(.)\] \[thread \d+\] (.*)", re.DOTALL)
@@ -87,14 +96,25 @@ def _by_copy(lines: list[tuple[int, str]]) -> dict[str, list[tuple[int, str]]]:
     return found
 
 
-@pytest.mark.parametrize("stf", [pytest.param(each, id=each.stem) for each in SAMPLES])
-def test_the_log_is_bmv2s(stf: Path, tmp_path: Path) -> None:
-    statements = read_stf(stf)
-    frames = [each.frame for each in statements if isinstance(each, StfPacket)]
-    expected = _by_copy(_bmv2(tmp_path, stf.stem, statements, frames))
-    got = logged(stf.stem, lambda api: _set_up(api, statements), [(_PORT, frame) for frame in frames])
+def _compare(folder: Path, name: str, statements: list[StfStatement], frames: list[bytes]) -> None:
+    expected = _by_copy(_bmv2(folder, name, statements, frames))
+    got = logged(name, lambda api: _set_up(api, statements), [(_PORT, frame) for frame in frames])
     found = _by_copy([(level, text) for level, text in got if text.startswith("[")])
+    assert len(expected) >= len(frames)
     assert found.keys() == expected.keys()
     for copy, lines in expected.items():
         wrong = list(difflib.unified_diff(list(map(str, lines)), list(map(str, found[copy])), "BMv2", "detour", n=1))
         assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("stf", [pytest.param(each, id=each.stem) for each in SAMPLES])
+def test_the_log_is_bmv2s(stf: Path, tmp_path: Path) -> None:
+    statements = read_stf(stf)
+    _compare(tmp_path, stf.stem, statements, [each.frame for each in statements if isinstance(each, StfPacket)])
+
+
+@pytest.mark.parametrize("name", _PROGRAMS)
+def test_the_log_of_programs_without_entries_is_bmv2s(name: str, tmp_path: Path) -> None:
+    [program] = [each for each in programs.programs() if each.name == name]
+    case, _ = load(program.golden, *program.load())
+    _compare(tmp_path, name, [], [frame for _, frame in case.frames[: _FRAMES * 5 : 5]])
