@@ -197,10 +197,6 @@ class PacketLines:
         if computed != have:
             yield LogLine(logging.ERROR, f"Checksum '{name}' is not correct")
 
-    def _checksum(self, field: str, what: str) -> str:
-        named = (c["name"] for c in self._model.json["checksums"] if ".".join(c["target"]) == field and c[what])
-        return next(named, field)
-
     # -- pipelines
 
     def _ingress(self, run: Execution) -> Iterator[LogLine]:
@@ -379,10 +375,15 @@ class PacketLines:
     def _deparse(self, run: Execution) -> Iterator[LogLine]:
         name = self._model.json["deparsers"][0]["name"]
         yield _debug(f"Deparser '{name}': start")
-        for _, event in self._reader.steps(run):
-            if event.kind == "assign" and event.facts["by"] == "update_checksum":
-                yield _debug(f"Updating checksum '{self._checksum(event.facts['field'], 'update')}'")
-            elif event.kind == "deparser_emit":
+        events = [event for _, event in self._reader.steps(run)]
+        updated = {event.facts["field"] for event in events if event.facts.get("by") == "update_checksum"}
+        for checksum in self._model.json["checksums"]:
+            if checksum["update"] and ".".join(checksum["target"]) in updated:
+                yield _debug(f"Updating checksum '{checksum['name']}'")
+            elif checksum["update"]:
+                yield _trace(f"Skipping checksum '{checksum['name']}' update because condition not met")
+        for event in events:
+            if event.kind == "deparser_emit":
                 yield _debug(f"Deparsing header '{event.facts['header']}'")
         yield _debug(f"Deparser '{name}': end")
         if run.after("error"):
