@@ -14,7 +14,7 @@ PAGES := $(VENV)/pages
 # PINNED=1 installs exactly what continuous integration runs with, checked by hash, instead of what pyproject.toml allows.
 PINS := requirements/ci.txt
 
-.PHONY: run test venv tools lint wheel docs p4 rivals results fuzz pins clean
+.PHONY: run test venv tools lint wheel docs p4 coverage rivals results fuzz pins clean
 
 run: venv
 	@$(VENV)/bin/detour demo --target $(TARGET)
@@ -61,6 +61,12 @@ ifndef PINNED
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 endif
 	@touch $(PAGES)
+
+# What packet tests reach of our P4, over its source in build/coverage.
+coverage: tools
+	@mkdir -p build
+	@$(VENV)/bin/python -m pytest -q tests/ptf --coverage build/p4.coverage
+	@$(VENV)/bin/detour coverage build/p4.coverage --exceptions p4src/coverage.toml --fail-under 100 --html build/coverage
 
 lint: tools
 	@$(VENV)/bin/ruff check .

@@ -21,7 +21,7 @@ from detour.cli.parser import Parser, choose_fabric
 
 _GROUPS = (
     "lifecycle", "exec", "status", "tables", "paths", "traffic", "sim", "lab", "place", "metrics", "fors", "demo",
-    "bench", "reproduce", "fcplus", "trace", "web.command", "runtime_cli", "shell_completion",
+    "bench", "reproduce", "fcplus", "trace", "coverage", "web.command", "runtime_cli", "shell_completion",
 )  # fmt: skip
 
 # Commands with a command line of their own, which argparse could not describe: module and help.

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from detour.base.progress import silent
 from detour.base.scoped import Scoped
 from detour.fabric.operations.registry import OPERATIONS, Operations
+
+if TYPE_CHECKING:
+    from detour.fabric.labs.running import LabStatus
 
 ANSWERED_BY: Scoped[Operations | None] = Scoped(None)
 """the session of this process that answers commands; None: the daemon does"""
@@ -17,6 +20,26 @@ ANSWERED_BY: Scoped[Operations | None] = Scoped(None)
 def running() -> Operations:
     """The fabric that is asked. Its operations raise `DetourError` if none is up, or with what it says."""
     return ANSWERED_BY.value or cast(Operations, _Daemon())
+
+
+def running_lab() -> LabStatus | None:
+    """What is up if it is a lab; None: it is not, or nothing is.
+
+    Raises:
+        DetourError: it does not answer.
+    """
+    if ANSWERED_BY.value is not None:
+        return None
+    from detour.fabric.daemon import daemon
+    from detour.fabric.daemon.state_dir import StateDir
+
+    state = StateDir()
+    if not state.is_alive() or state.known().get("target") != "lab":
+        return None
+    from detour.base.records import from_json
+    from detour.fabric.labs.running import LabStatus
+
+    return from_json(LabStatus, daemon.ask("lab"))
 
 
 class _Daemon:

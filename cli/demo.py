@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 import argparse
+import secrets
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from detour.base.errors import DetourError
 from detour.base.tables import NOTHING, Table, left, right
 from detour.cli.lifecycle import add_fabric_options, up_options
 from detour.cli.output import Page, bytes_text, present, shown_progress
 from detour.cli.parser import command
+from detour.cli.web.command import DEFAULT_PORT
 
 if TYPE_CHECKING:
     from detour.fabric.demo import DemoResult
@@ -53,8 +57,23 @@ def _show(session: Session, begin: float, options: argparse.Namespace) -> int:
     if not options.json and sys.stdin.isatty() and sys.stdout.isatty():
         from detour.cli.prompt import Prompt
 
-        Prompt(session).run()
+        with _page(session):
+            Prompt(session).run()
     return 0 if result.ok else 1
+
+
+@contextmanager
+def _page(session: Session) -> Iterator[None]:
+    """The page of `detour web` for as long as the prompt is there, at its usual port or, if that is taken, at any."""
+    from detour.cli.web.serving import fabric_page_beside
+
+    with ExitStack() as stack:
+        for port in (DEFAULT_PORT, 0):
+            with suppress(DetourError):
+                url = stack.enter_context(fabric_page_beside(session, port, secrets.token_urlsafe(24)))
+                print(f"In the browser: {url}")
+                break
+        yield
 
 
 def _rows(shortest: WorkloadResult, telemetry: WorkloadResult, ways: tuple[int, int]) -> list[tuple[str, ...]]:

@@ -9,7 +9,7 @@ import signal
 from typing import Any
 
 from detour.base.errors import DetourError
-from detour.cli.asking import running
+from detour.cli.asking import running, running_lab
 from detour.cli.parser import Parser, add_name_option, choose_fabric, command
 
 
@@ -28,9 +28,11 @@ def _exec(options: argparse.Namespace) -> None:
     arguments = _command_of(options.arguments)
     if not arguments:
         raise DetourError(f"nothing to run: `detour exec {options.host} -- COMMAND`")
-    hosts = {host.host: host for host in running().status().linux or []}
+    lab = running_lab()
+    hosts = {host.host: host for host in (running().status().linux if lab is None else lab.linux) or []}
     if not hosts:
-        raise DetourError("the fabric has no Linux hosts; `detour up --linux h0,h71` makes some")
+        what, names = ("fabric", "h0,h71") if lab is None else ("lab", "all")
+        raise DetourError(f"the {what} has no Linux hosts; `detour up --linux {names}` makes some")
     found = hosts.get(options.host)
     if found is None:
         raise DetourError(f"{options.host} is no Linux host; these are: {', '.join(hosts)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from detour.base.errors import DetourError
 from detour.base.quantities import fraction_of, rate_bps_of, time_ps_of
 from detour.base.tables import Table, left, right
 from detour.base.times import NS
+from detour.cli.linux import linux_lines
 from detour.cli.output import Page, present, shown_progress, timed_bar
 from detour.cli.parser import Parser, add_name_option, command, seconds
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from detour.fabric.labs.running import LabStatus
 
 _NOT_WITH_SIM = ("scenario", "topo", "scheme", "cc", "connections", "buffer", "ecn", "fail", "reroute_after",
-                 "place", "out")  # fmt: skip
+                 "place", "out", "record", "web")  # fmt: skip
 _DEFAULT_WORKLOAD = "ping"
 _SHOWN = 24
 
@@ -30,7 +32,7 @@ def register(commands: Any) -> None:
     """Adds the command `lab`."""
     text = "let hosts of the lab that is up do something: ping, udp:..., tcp:... (docs/labs.md)"
     parser = command(commands, "lab", text, _lab)
-    parser.add_argument("workload", metavar="WORKLOAD", help="like ping, or udp:src=h1,dst=h2,rate=1M,time=2s")
+    parser.add_argument("workload", metavar="WORKLOAD", help="like ping, 'h1 ping h2', or udp:src=h1,dst=h2,rate=1M")
     parser.add_argument("--seconds", type=seconds, default=10.0, metavar="S", help="wait so long at most (10)")
     add_name_option(parser)
 
@@ -38,13 +40,18 @@ def register(commands: Any) -> None:
 def _lab(options: argparse.Namespace) -> None:
     from detour.fabric.daemon import daemon
 
-    found = daemon.ask("hosts", workload=options.workload, seconds=options.seconds)
+    found = daemon.ask("hosts", workload=_absolute(options.workload), seconds=options.seconds)
 
     def render(page: Page) -> None:
         for table in lab_tables(found):
             page.table(table)
 
     present(found, options, render)
+
+
+def _absolute(workload: str) -> str:
+    """With whole paths: who is up may live in another folder."""
+    return re.sub(r"(?<=[:,])file=([^,;]+)", lambda found: f"file={os.path.abspath(found[1].strip())}", workload)
 
 
 def add_lab_options(parser: Parser) -> None:
@@ -62,7 +69,8 @@ def refuse(options: argparse.Namespace, names: Sequence[str]) -> None:
         DetourError: one of them is given.
     """
     for name in names:
-        if getattr(options, name) not in (None, [], False):
+        given = getattr(options, name)
+        if given is not None and given is not False and given != []:
             option = "a scenario" if name == "scenario" else f"--{name.replace('_', '-')}"
             raise DetourError(f"{option} is not for labs (--lab)")
 
@@ -93,6 +101,8 @@ def lab_of_up(options: argparse.Namespace) -> str | None:
             raise DetourError(f"--{name.replace('_', '-')} is not for labs (--lab)")
     if options.target == "bmv2":
         raise DetourError("--target bmv2 is not for labs (--lab), which run on the engine")
+    if options.target == "virtual" and (options.linux or options.netns):
+        raise DetourError("Linux hosts live in real time: --linux and --netns do not go with --target virtual")
     if options.target == "virtual" and options.pace is None:
         options.pace = "1x"
     return os.path.abspath(options.lab)
@@ -117,6 +127,8 @@ def show_lab(page: Page, status: LabStatus) -> None:
     page.table(Table(switches, status.switches))
     if status.hosts:
         page.table(Table(hosts, status.hosts))
+    for line in linux_lines(status.linux):
+        page.print(line)
 
 
 def sim_lab(options: argparse.Namespace) -> None:
@@ -211,7 +223,7 @@ _TEXTS = ("src", "dst", "switch", "peer", "to", "control")
 def lab_tables(document: dict[str, Any]) -> list[Table[Any]]:
     """One for each kind of what hosts did, and one of ports."""
     found = []
-    for name in ("pings", "udp", "tcp", "ports"):
+    for name in ("pings", "udp", "tcp", "frames", "ports"):
         rows = document.get(name, [])[:_SHOWN]
         if rows:
             columns = tuple(

@@ -15,7 +15,7 @@ from detour.base.tables import Table, left, right
 from detour.cli.asking import running
 from detour.cli.lab import add_lab_options, lab_of_up, show_lab
 from detour.cli.output import Page, present, shown_progress
-from detour.cli.parser import add_name_option, choose_fabric, command, mtu_bytes, packet_count, quantity
+from detour.cli.parser import add_name_option, choose_fabric, command, mtu_bytes, output_file, packet_count, quantity
 from detour.cli.status import show_status
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ def register(commands: Any) -> None:
         "--pace", metavar="PACE", help="of virtual time beside the wall clock: 1x (default), 10x, max; --target virtual"
     )
     up.add_argument("--load", metavar="PATTERN", help="keep traffic going, like adv1 or unf:pairs=100 (`detour load`)")
+    up.add_argument(
+        "--coverage", type=output_file, metavar="FILE", help="write at the end what packets have reached of the program"
+    )
     add_name_option(up)
     up.set_defaults(parser=up)
     _add_grpc_options(up)
@@ -157,13 +160,14 @@ def up_options(options: argparse.Namespace) -> UpOptions:
         netns=options.netns,
         mtu=options.mtu,
         pace=options.pace,
+        coverage=None if options.coverage is None else os.path.abspath(options.coverage),
     )
     return found if lab is None else replace(found, lab=lab, solution=options.solution)
 
 
 _IN_FILES = (
     "target", "topo", "rate", "delay", "queue", "loss", "program", "linux", "netns", "mtu", "pace", "load", "pcap",
-    "name",
+    "coverage", "name",
 )  # fmt: skip
 
 

@@ -207,3 +207,14 @@ def add_path_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--usid", metavar="LIST", help="uSIDs to pass, like s4,s9 (at most six with those of the destination)"
     )
+
+
+MOST_TRACED = 1_000
+
+
+def trace_count(text: str) -> int:
+    """How many packets are traced."""
+    count = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
+    if not 1 <= count <= MOST_TRACED:
+        raise argparse.ArgumentTypeError(f"{text}: 1 to {MOST_TRACED} packets at a time")
+    return count

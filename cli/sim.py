@@ -6,19 +6,23 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.cli.lab import add_lab_options, sim_lab
 from detour.cli.output import Page, present, timed_bar
-from detour.cli.parser import Parser, command, output_file, output_folder
+from detour.cli.parser import Parser, command, output_file, output_folder, port_number, trace_count
+from detour.cli.web.command import DEFAULT_PORT
 
 if TYPE_CHECKING:
+    from detour.cli.web.watched import WatchedRun
     from detour.experiments.sim.plan import SimPlan
     from detour.experiments.sim.results import SimResult
     from detour.experiments.sim.run import SimProgress, SimRun
     from detour.experiments.sim.settings import SimOptions
+    from detour.experiments.sim.traced import TracedPackets
 
 _SHOWN_STEPS = 16
 
@@ -45,6 +49,32 @@ def register(commands: Any) -> None:
     )
     sim.add_argument(
         "--out", type=output_folder, metavar="DIR", help="write flows.csv, result.json and report.html there"
+    )
+    _watching(sim)
+
+
+def _watching(sim: Parser) -> None:
+    sim.add_argument(
+        "--record",
+        type=output_file,
+        metavar="FILE",
+        help="write the run for `detour trace --run` and `detour web --run`",
+    )
+    sim.add_argument(
+        "--trace",
+        metavar="FILTER",
+        help="trace packets as they pass, like 'src h3 and marked' (docs/trace.md); '' is all",
+    )
+    sim.add_argument(
+        "--trace-count", type=trace_count, default=10, metavar="N", help="with --trace: how many packets (10)"
+    )
+    sim.add_argument(
+        "--web",
+        type=port_number,
+        nargs="?",
+        const=DEFAULT_PORT,
+        metavar="PORT",
+        help=f"show it in the browser as it goes, and then until Ctrl-C ({DEFAULT_PORT}; 0: any)",
     )
 
 
@@ -95,23 +125,83 @@ def _sim(options: argparse.Namespace) -> None:
         if getattr(options, option):
             raise DetourError(f"--{option} is for labs (--lab)")
     from detour.experiments.sim import report
+    from detour.experiments.sim.replay.checkpoints import Checkpoints
+    from detour.experiments.sim.replay.run_files import RepeatableRun
     from detour.experiments.sim.results import by_size, result_of
     from detour.experiments.sim.run import run_workload
+    from detour.experiments.sim.watching import Watchers
 
     report.check_folder(options.out)
     report.check_plot(options.plot)
-    plan = _plan(options)
+    said, plan = _plan(options)
     if options.place:
+        if options.record or options.web is not None or options.trace is not None:
+            raise DetourError("--place is two runs; --record, --web and --trace show one")
         _place(options, plan)
         return
-    with timed_bar("sim", options.json) as update:
-        run = run_workload(plan.topology, plan.workload, plan.settings, _meter(update, plan))
-    _files(options, run)
-    result = result_of(run)
-    present(result, options, lambda page: show_sim(page, run, result, by_size(run)))
+    checkpoints, traced = Checkpoints(), _traced(options, plan)
+    with _watched(options, plan) as watched:
+        with timed_bar("sim", options.json) as update:
+            watchers = [
+                checkpoints,
+                *([] if watched is None else [watched.recorder]),
+                *([] if traced is None else [traced]),
+            ]
+            watcher = Watchers(watchers) if len(watchers) > 1 else None
+            run = run_workload(plan.topology, plan.workload, plan.settings, _meter(update, plan), watcher=watcher)
+        if watched is not None:
+            watched.over(RepeatableRun.of(said, checkpoints.taken).as_json())
+        _files(options, run)
+        result = result_of(run)
+        _present(result, options, lambda page: show_sim(page, run, result, by_size(run)), traced)
+        if watched is not None:
+            watched.wait()
 
 
-def _plan(options: argparse.Namespace) -> SimPlan:
+def _watched(options: argparse.Namespace, plan: SimPlan) -> AbstractContextManager[WatchedRun | None]:
+    """Who records the run or shows it, if anybody does."""
+    if options.record is None and options.web is None:
+        return nullcontext()
+    from detour.cli.web.watched import watched_run
+
+    about = f"{plan.workload.text}, {plan.settings.scheme.name}"
+    return watched_run(options.record, options.web, about, options.json)
+
+
+def _traced(options: argparse.Namespace, plan: SimPlan) -> TracedPackets | None:
+    """Who traces packets of the run, if anybody does."""
+    if options.trace is None:
+        return None
+    from detour.experiments.sim.traced import TracedPackets
+
+    return TracedPackets(plan.topology, options.trace, options.trace_count)
+
+
+def _present(
+    result: SimResult, options: argparse.Namespace, show: Callable[[Page], None], traced: TracedPackets | None
+) -> None:
+    """The result, and the packets that were traced."""
+    if traced is None:
+        present(result, options, show)
+        return
+    from detour.base.records import as_json
+    from detour.cli.trace_text import show_packet
+
+    found = traced.live_packets()
+
+    def render(page: Page) -> None:
+        for number, packet in enumerate(found.packets, 1):
+            page.print(f"packet {number}", style="bold")
+            show_packet(page, packet, False)
+        more = f"; {found.missed} more were wanted" if found.missed else ""
+        page.print(f"{len(found.packets)} packets traced{more}\n")
+        show(page)
+
+    present({**as_json(result), "traced": as_json(found)}, options, render)
+
+
+def _plan(options: argparse.Namespace) -> tuple[SimOptions, SimPlan]:
+    """What is said, and the run that it means."""
     from dataclasses import fields
 
     from detour.experiments.sim.placed import PLACED_SCHEME
@@ -123,10 +213,12 @@ def _plan(options: argparse.Namespace) -> SimPlan:
     said["fail"] = tuple(options.fail)
     given = SimOptions(**said)
     if options.scenario is None:
-        return plan_of(_named(given, options, PLACED_SCHEME))
+        given = _named(given, options, PLACED_SCHEME)
+        return given, plan_of(given)
     scenario = read_scenario(options.scenario)
     with scenario.blaming(given):
-        return plan_of(_named(scenario.under(given), options, PLACED_SCHEME))
+        under = _named(scenario.under(given), options, PLACED_SCHEME)
+        return under, plan_of(under)
 
 
 def _named(said: SimOptions, options: argparse.Namespace, scheme: str) -> SimOptions:

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from detour.base.tables import Table, left, right
-from detour.cli.asking import running
+from detour.cli.asking import running, running_lab
+from detour.cli.lab import show_lab
+from detour.cli.linux import linux_lines
 from detour.cli.output import Page, present
 from detour.cli.parser import operation
 
@@ -22,6 +24,10 @@ def register(commands: Any) -> None:
 
 
 def _status(options: argparse.Namespace) -> None:
+    lab = running_lab()
+    if lab is not None:
+        present(lab, options, lambda page: show_lab(page, lab))
+        return
     result = running().status()
     present(result, options, lambda page: show_status(page, result, endpoints=True))
 
@@ -50,23 +56,10 @@ def show_status(page: Page, status: Status, endpoints: bool) -> None:
             left("P4Runtime", lambda row: row[1].address),
         )
         page.table(Table(columns, list(status.endpoints.items())))
-    for line in linux_lines(status):
+    for line in linux_lines(status.linux or None):
         page.print(line)
     if status.log:
         page.print(f"log: {status.log}", whole=True)
-
-
-def linux_lines(status: Status) -> list[str]:
-    """What `status` says of hosts that are namespaces of Linux."""
-    if not status.linux:
-        return []
-    hosts = ", ".join(f"{host.host} ({host.addresses[0].partition('/')[0]})" for host in status.linux)
-    lines = [f"Linux hosts: {hosts}; `detour exec {status.linux[0].host} -- COMMAND`"]
-    return lines + [
-        f"{host.host}: {host.oversized} frames above the MTU of {host.mtu} bytes were dropped"
-        for host in status.linux
-        if host.oversized
-    ]
 
 
 def displaced_lines(displaced: Mapping[str, DisplacedSwitch]) -> list[str]:

@@ -4,20 +4,29 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.cli.asking import running
 from detour.cli.output import Page, present, shown_progress
-from detour.cli.parser import Parser, add_name_option, add_path_options, byte_count, command, seconds
+from detour.cli.parser import (
+    Parser,
+    add_name_option,
+    add_path_options,
+    byte_count,
+    command,
+    output_file,
+    seconds,
+    trace_count,
+)
 from detour.cli.trace_stf import trace_stf
 from detour.cli.trace_text import show_packet
 
 if TYPE_CHECKING:
     from detour.fabric.operations.results import PacketTrace
 
-MOST_LIVE = 1_000
 _TEXT = "what happens to a packet, line by line of P4, in every switch on its way"
 
 
@@ -34,9 +43,13 @@ def register(commands: Any) -> None:
     trace.add_argument("--topo", metavar="T", help="of a fabric that need not be up, like d1")
     _of_a_program(trace)
     _of_packets_that_pass(trace)
+    _of_a_run(trace)
     trace.add_argument("-v", "--verbose", action="store_true", help="assignments as well, and headers in full")
     trace.add_argument(
         "--format", choices=("4ward", "bmv2"), help="as text of 4ward's TraceTree or of BMv2's PacketTrace (protobuf)"
+    )
+    trace.add_argument(
+        "--coverage", type=output_file, metavar="FILE", help="write what the packet reaches of the program (`coverage`)"
     )
     add_name_option(trace)
 
@@ -54,18 +67,29 @@ def _of_a_program(trace: Parser) -> None:
 def _of_packets_that_pass(trace: Parser) -> None:
     trace.add_argument("--live", metavar="FILTER", help="packets as they pass, like 'dst h71 and dropped'; '' is all")
     trace.add_argument("--switch", metavar="S", help="with --live: only at this switch")
-    trace.add_argument("--count", type=_packets, default=1, metavar="N", help="with --live: how many packets (1)")
+    trace.add_argument("--count", type=trace_count, default=1, metavar="N", help="with --live: how many packets (1)")
     trace.add_argument("--seconds", type=seconds, default=10.0, metavar="S", help="with --live: how long to wait (10)")
 
 
-def _packets(text: str) -> int:
-    try:
-        count = int(text)
-    except ValueError:
-        count = 0
-    if not 1 <= count <= MOST_LIVE:
-        raise argparse.ArgumentTypeError(f"--count {text}: 1 to {MOST_LIVE} packets at a time")
-    return count
+def _of_a_run(trace: Parser) -> None:
+    trace.add_argument(
+        "--run",
+        type=Path,
+        metavar="FILE",
+        help="a packet of a run that `detour sim --record FILE` wrote: it runs again",
+    )
+    which = trace.add_mutually_exclusive_group()
+    which.add_argument("--flow", type=_number, metavar="F", help="with --run and --psn: of this flow, from 0 on")
+    which.add_argument("--first-drop", action="store_true", help="with --run: the first frame that was lost")
+    which.add_argument("--first-mark", action="store_true", help="with --run: the first packet that came with a mark")
+    which.add_argument("--longest-wait", action="store_true", help="with --run: who waited longest in one queue")
+    trace.add_argument("--psn", type=_number, metavar="N", help="with --flow: its packet number N, from 0 on")
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
+    return int(text)
 
 
 def _port(text: str) -> int:
@@ -78,6 +102,11 @@ def _port(text: str) -> int:
 def _trace(options: argparse.Namespace) -> int | None:
     if options.format is not None and (options.json or options.live is not None or options.stf is not None):
         raise DetourError("--format is of one packet: not with --json, --live or --stf")
+    if options.run is not None:
+        return _of_the_run(options)
+    for name in ("flow", "psn", "first_drop", "first_mark", "longest_wait"):
+        if getattr(options, name) not in (None, False):
+            raise DetourError(f"--{name.replace('_', '-')} is about a run: --run FILE is missing")
     if options.program is not None:
         return _program(options)
     if options.entries is not None or options.packet is not None or options.stf is not None:
@@ -97,6 +126,7 @@ def _trace(options: argparse.Namespace) -> int | None:
                 usid=options.usid,
                 length=options.bytes,
                 all_ways=options.all,
+                coverage=_absolute(options.coverage),
                 progress=progress,
             )
     _show(found, options)
@@ -105,10 +135,11 @@ def _trace(options: argparse.Namespace) -> int | None:
 
 def _planned(options: argparse.Namespace) -> PacketTrace:
     """Through the tables that a controller would write into a fabric that is not up."""
+    from detour.engine.coverage.collector import collecting
     from detour.fabric.operations.following import document
     from detour.fabric.tracing.planned import follow_planned
 
-    with shown_progress(options.json) as progress:
+    with shown_progress(options.json) as progress, collecting(options.coverage):
         progress("planning tables")
         return document(
             follow_planned(
@@ -125,6 +156,7 @@ def _planned(options: argparse.Namespace) -> PacketTrace:
 
 def _program(options: argparse.Namespace) -> int | None:
     from detour.control.p4runtime.pipeline import PipelineConfig
+    from detour.engine.coverage.collector import collecting
     from detour.fabric.operations.following import document
     from detour.fabric.tracing.entries import read_updates
     from detour.fabric.tracing.frames import read_frame
@@ -133,11 +165,13 @@ def _program(options: argparse.Namespace) -> int | None:
     if options.source is not None or options.topo is not None or options.live is not None:
         raise DetourError("--program is one switch: it takes --packet and --port, no hosts, --topo or --live")
     if options.stf is not None:
-        return trace_stf(options)
+        with collecting(options.coverage):
+            return trace_stf(options)
     if options.packet is None:
         raise DetourError("--program needs a packet: --packet HEX or FILE.pcap, or --stf FILE")
     frame = read_frame(options.packet)
-    with TracedProgram(PipelineConfig.given(options.program), {*range(64), options.port}) as switch:
+    files, ports = PipelineConfig.given(options.program), {*range(64), options.port}
+    with collecting(options.coverage), TracedProgram(files, ports) as switch:
         if options.entries is not None:
             switch.write(*read_updates(options.entries, switch.p4info))
         found = document(switch.follow(frame, options.port, all_ways=options.all))
@@ -145,10 +179,48 @@ def _program(options: argparse.Namespace) -> int | None:
     return None
 
 
+def _of_the_run(options: argparse.Namespace) -> int | None:
+    from detour.experiments.sim.replay.replay import Replay
+    from detour.fabric.operations.following import document
+
+    others = {"SRC": options.source, "--topo": options.topo, "--program": options.program, "--live": options.live}
+    if wrong := [name for name, given in others.items() if given is not None]:
+        raise DetourError(f"--run is a run of its own: {', '.join(wrong)} cannot be beside it")
+    if options.all or options.coverage is not None:
+        raise DetourError("--run shows what happened: --all and --coverage cannot be beside it")
+    if (options.flow is None) != (options.psn is None):
+        raise DetourError("--flow F and --psn N name a packet together")
+    with shown_progress(options.json) as progress:
+        replay = Replay.of_file(options.run, progress)
+        if options.flow is not None:
+            found = replay.packet(options.flow, options.psn)
+        elif options.first_drop:
+            found = replay.first_drop()
+        elif options.first_mark:
+            found = replay.first_mark()
+        elif options.longest_wait:
+            found = replay.longest_wait()
+        else:
+            raise DetourError("--run: which packet? --flow F --psn N, --first-drop, --first-mark or --longest-wait")
+    shown = document(found.followed)
+
+    def render(page: Page) -> None:
+        page.print(found.about, style="bold")
+        show_packet(page, shown, options.verbose)
+
+    present(shown, options, render)
+    return None
+
+
 def _live(options: argparse.Namespace) -> int:
     with shown_progress(options.json) as progress:
         found = running().trace_live(
-            options.live, switch=options.switch, count=options.count, seconds=options.seconds, progress=progress
+            options.live,
+            switch=options.switch,
+            count=options.count,
+            seconds=options.seconds,
+            coverage=_absolute(options.coverage),
+            progress=progress,
         )
 
     def render(page: Page) -> None:
@@ -159,6 +231,11 @@ def _live(options: argparse.Namespace) -> int:
 
     present(found, options, render)
     return 0 if found.packets else 1
+
+
+def _absolute(file: Path | None) -> str | None:
+    """For the fabric's process, which has a folder of its own."""
+    return None if file is None else os.path.abspath(file)
 
 
 def _missed(count: int) -> str:

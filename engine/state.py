@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.engine.compiler.custom_crc import CrcParameters, words
-from detour.engine.compiler.slots import CUSTOM_CRCS, LOG, NOW, RANDOM
+from detour.engine.compiler.slots import COVERAGE, CUSTOM_CRCS, LOG, NOW, RANDOM, TRACED_COVERAGE
 from detour.engine.tables import ActionProfile, CounterArray, MatchTable, MeterArray, RegisterArray, ValueSet
 from detour.engine.tables.log import LogRing
 
@@ -33,6 +33,7 @@ class SwitchState:
         self.sw: int = self.block.ctypes.data
         # A generator's state must not be 0; distinct seeds must give distinct states.
         self.block[RANDOM] = np.uint64((seed * 0x9E3779B97F4A7C15 + 1) & 0xFFFFFFFFFFFFFFFF).astype(np.int64)
+        self.block[[COVERAGE, TRACED_COVERAGE]] = program.coverage.ctypes.data
         self.log: LogRing | None = None
         self._crcs: dict[str, NDArray[np.uint64]] = {}
         self.action_profiles = {

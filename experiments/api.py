@@ -25,6 +25,7 @@ from detour.experiments.sim.run import SimRun, run_workload
 from detour.experiments.sim.settings import SimOptions
 from detour.experiments.sim.workloads import WORKLOAD_REGISTRY, SimWorkload, workload_of_rows
 from detour.fabric.footings.virtual.scheme import SCHEME_REGISTRY, scheme
+from detour.fabric.labs.virtual import open_lab
 from detour.fabric.workloads.tasks import TaskGraph, TaskList
 from detour.hosts.cc import CC_REGISTRY
 from detour.topo import Topology
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 FlowTuple: TypeAlias = Sequence[float]
 """of a flow: source host, destination host, bytes and, if not all begin at once, seconds"""
 WorkloadLike: TypeAlias = "str | TaskGraph | Iterable[FlowTuple]"
+
+
+lab = open_lab
 
 
 def topology(what: str | networkx.Graph, *, gbps: float | None = None, delay_ns: float | None = None) -> Topology:

@@ -7,20 +7,40 @@ import os
 import shutil
 import signal
 import tempfile
+from pathlib import Path
 
 import pytest
 
+from detour.engine.coverage.collector import Collector
 from detour.fabric.footings.bmv2.switch import missing
 
 _HOME_OF_FABRICS = "XDG_RUNTIME_DIR"
 
 
-def pytest_configure() -> None:
+COLLECTED = pytest.StashKey[Collector]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--coverage`, which tests/ptf uses."""
+    text = "write what the packet tests on the engine reach of the P4 programs (docs/coverage.md)"
+    parser.addoption("--coverage", metavar="FILE", type=Path, help=text)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Writes what was collected."""
+    file, collector = session.config.getoption("--coverage"), session.config.stash.get(COLLECTED, None)
+    if file is not None and collector is not None:
+        collector.document().write(file)
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Fabrics and labs that this user has up are neither seen nor touched by tests. And a shell starts what it puts
     into the background with SIGINT ignored, and all its children inherit that; here some are to be interrupted."""
     os.environ[_HOME_OF_FABRICS] = tempfile.mkdtemp(prefix="detour-tests-")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.getoption("--coverage") is not None and config.getoption("numprocesses", None):
+        raise pytest.UsageError("--coverage: tests count in one process, so not with -n")
 
 
 def pytest_unconfigure() -> None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page asks for besides the feed, and what it may let the fabric do. Answers are what JSON knows."""
+"""What the page of a fabric asks for besides the feed, and what it may let the fabric do, as JSON knows it."""
 
 from __future__ import annotations
 
 import argparse
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,15 +16,25 @@ from detour.cli.parser import source_port
 from detour.cli.web.addressing import addresses_on
 from detour.cli.web.feed import Feed
 from detour.cli.web.graph import graph_of
+from detour.cli.web.packets import PacketShelf
+from detour.cli.web.pipeline import pipeline_of
+from detour.cli.web.server import Query, Question, asked_for
+from detour.control.p4runtime.pipeline import PipelineConfig
 from detour.fabric.operations.registry import OPERATIONS, Operations
+from detour.hosts.frames.sample import data_frame
 from detour.topo.paths import completed_usids, parse_usid_list
 from detour.topo.topology import Topology
 
-CHANGING = ("fail", "heal", "impair", "load", "send", "probe", "reroute", "trace", "provision", "watch_flows")
+CHANGING = (
+    *("fail", "heal", "impair", "load", "send", "probe", "reroute", "trace", "trace_frame", "provision"),
+    "watch_flows",
+)
 """operations that the page may ask for; those that send packets or change something, with the token"""
 _NOT_FROM_A_PAGE = ("file", "store")
 """arguments that name files of the machine"""
 _MOST_BYTES = 100_000_000
+_SHORT = 64
+"""bytes of payload of a packet that somebody builds"""
 
 
 class Answers:
@@ -32,6 +43,18 @@ class Answers:
     def __init__(self, asked: Operations, topology: Topology, feed: Feed, writable: bool) -> None:
         self._asked, self._topology, self._feed, self._writable = asked, topology, feed, writable
         self._graph = graph_of(topology)
+        self._shelf, self._one_at_a_time = PacketShelf(), threading.Lock()
+        self.questions: Mapping[str, Question] = {
+            "state": lambda query: self.state(),
+            "switch": lambda query: self.switch(asked_for(query, "name")),
+            "flow": lambda query: self.flow(asked_for(query, "name")),
+            "path": lambda query: self.path(*_ends(query), query.get("sport", ""), query.get("usid", "")),
+            "pipeline": lambda query: pipeline_of(PipelineConfig.fabric().blob),
+            "ways": self.ways,
+            "frame": self.frame,
+            "packet": lambda query: self._shelf.find(asked_for(query, "id")),
+            "packets": lambda query: self._shelf.listed(),
+        }
 
     def state(self) -> dict[str, Any]:
         """What does not change while the page is open, and the status."""
@@ -39,6 +62,7 @@ class Answers:
         endpoints = status.pop("endpoints")
         return {
             "version": __version__,
+            "kind": "fabric",
             "writable": self._writable,
             "graph": self._graph,
             "directions": self._feed.directions,
@@ -62,6 +86,7 @@ class Answers:
                 "device_id": endpoint.device_id,
                 "primary": "detour" if displaced is None else f"another controller ({displaced.election_id})",
                 "lost": status.lost.get(name),
+                "clients": as_json(self._asked.clients(name).clients),
             },
             **counters,
             "entries": as_json(self._asked.entries(name)[name]),
@@ -69,11 +94,7 @@ class Answers:
 
     def path(self, source: str, target: str, sport: str, usid: str) -> dict[str, Any]:
         """The hops of a packet, each with the destination address with which it comes there."""
-        try:
-            port = source_port(sport) if sport else None
-        except argparse.ArgumentTypeError as error:
-            raise DetourError(str(error)) from None
-        found = self._asked.path(source, target, port, usid or None)
+        found = self._asked.path(source, target, _port(sport), usid or None)
         answer = as_json(found)
         nodes = [self._topology.switch(hop.switch).node_id for hop in found.hops]
         host = self._topology.host(target)
@@ -82,6 +103,23 @@ class Answers:
             for hop, at in zip(answer["hops"], addresses_on(usids, nodes), strict=True):
                 hop["address"] = at
         return answer
+
+    def ways(self, query: Query) -> dict[str, Any]:
+        """A packet in all ways that hashes and selectors leave open, through a copy of the tables: nothing is sent."""
+        source, target = _ends(query)
+        sport, usid = query.get("sport", ""), query.get("usid", "")
+        with self._one_at_a_time:  # a copy of all switches takes memory, and everybody on the machine may ask
+            found = self._asked.trace(source, target, sport=_port(sport), usid=usid or None, all_ways=True)
+        return self._shelf.keep(as_json(found), f"{source} to {target}, all ways")
+
+    def frame(self, query: Query) -> dict[str, Any]:
+        """A data packet between two hosts, in hex, for who wants to change it before it is sent."""
+        a, b = (self._topology.host(name) for name in _ends(query))
+        if a == b:
+            raise DetourError(f"source and destination are both {a.name}; they must differ")
+        usid = query.get("usid", "")
+        usids = completed_usids(self._topology, parse_usid_list(self._topology, usid), b) if usid else ()
+        return {"frame": data_frame(a, b, _port(query.get("sport", "")) or 0, usids, _SHORT).hex(), "port": a.port}
 
     def flow(self, name: str) -> dict[str, Any]:
         """The paths that a flow has had, and the switches on the last one."""
@@ -104,9 +142,34 @@ class Answers:
         answer = as_json(getattr(self._asked, name)(**decoded, **extras))
         if name in ("fail", "heal"):
             self._feed.now_failed(answer["failures"])
+        if name in ("trace", "trace_frame"):
+            return self._shelf.keep(answer, _traced(decoded))
         if said := _said(name, decoded, answer):
             self._feed.note(name, said)
         return answer
+
+
+def _ends(query: Query) -> tuple[str, str]:
+    return asked_for(query, "source"), asked_for(query, "target")
+
+
+def _port(text: str) -> int | None:
+    """A UDP source port.
+
+    Raises:
+        DetourError: it is none.
+    """
+    try:
+        return source_port(text) if text else None
+    except argparse.ArgumentTypeError as error:
+        raise DetourError(str(error)) from None
+
+
+def _traced(arguments: Mapping[str, Any]) -> str:
+    """What a packet is called."""
+    if "frame" in arguments:
+        return f"a frame of {len(arguments['frame']) // 2} bytes from {arguments['source']}"
+    return f"{arguments['source']} to {arguments['target']}" + (", all ways" if arguments.get("all_ways") else "")
 
 
 def _said(name: str, arguments: Mapping[str, Any], answer: Mapping[str, Any]) -> str | None:

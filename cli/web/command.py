@@ -6,6 +6,9 @@ from __future__ import annotations
 import argparse
 import json
 import secrets
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
@@ -22,6 +25,21 @@ def register(commands: Any) -> None:
     web.add_argument(
         "--port", type=port_number, default=DEFAULT_PORT, metavar="N", help=f"on loopback ({DEFAULT_PORT}; 0: any)"
     )
+    what = web.add_mutually_exclusive_group()
+    what.add_argument(
+        "--run",
+        dest="recorded",
+        type=Path,
+        metavar="FILE",
+        help="play back a run of `detour sim --record FILE` instead",
+    )
+    what.add_argument("--program", metavar="P4INFO,JSON", help="packets through a v1model program, nothing booted")
+    web.add_argument(
+        "--entries",
+        type=Path,
+        metavar="FILE",
+        help="with --program: a P4Runtime WriteRequest as text, or a tutorial's runtime.json",
+    )
     who = web.add_mutually_exclusive_group()
     who.add_argument("--token", metavar="TEXT", help="that lets the page change the fabric (default: a random one)")
     who.add_argument("--read-only", action="store_true", help="nobody changes anything by the page")
@@ -30,16 +48,56 @@ def register(commands: Any) -> None:
 
 
 def _web(options: argparse.Namespace) -> None:
-    from detour.cli.web.serving import serve
+    if options.entries is not None and options.program is None:
+        raise DetourError("--entries is about a program: --program P4INFO,JSON is missing")
+    if options.recorded is not None:
+        if options.token is not None:
+            raise DetourError("--token: a recorded run cannot be changed")
+        _play(options)
+    elif options.program is not None:
+        _show_program(options)
+    else:
+        from detour.cli.web.serving import serve
 
+        token = _token(options)
+        serve(running(), options.port, token, options.interval, _said(options, token, "change the fabric"))
+
+
+def _play(options: argparse.Namespace) -> None:
+    from detour.cli.web.playing import played_back
+    from detour.cli.web.runs import read_run
+    from detour.cli.web.serving import serve_page
+
+    answers, feed = played_back(read_run(options.recorded))
+    serve_page(answers, feed, options.port, ready=_said(options, None, ""))
+
+
+def _show_program(options: argparse.Namespace) -> None:
+    from detour.cli.web.program import ProgramAnswers
+    from detour.cli.web.samples import SampleHub
+    from detour.cli.web.serving import serve_page
+    from detour.control.p4runtime.pipeline import PipelineConfig
+
+    token = _token(options)
+    answers = ProgramAnswers(PipelineConfig.given(options.program), options.entries, token is not None)
+    with closing(answers):
+        serve_page(answers, SampleHub(), options.port, token, _said(options, token, "send packets"))
+
+
+def _token(options: argparse.Namespace) -> str | None:
     token = None if options.read_only else options.token or secrets.token_urlsafe(24)
     if token is not None and (len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
         raise DetourError(f"--token: {_SHORTEST_TOKEN} printable ASCII characters at least")
+    return token
+
+
+def _said(options: argparse.Namespace, token: str | None, what: str) -> Callable[[str], None]:
+    """Prints the address."""
 
     def ready(url: str) -> None:
         if options.json:
             print(json.dumps({"url": url}), flush=True)
         else:
-            print(f"{url}\n(who has this address can change the fabric; Ctrl-C ends)" if token else url, flush=True)
+            print(f"{url}\n(who has this address can {what}; Ctrl-C ends)" if token else url, flush=True)
 
-    serve(running(), options.port, token, options.interval, ready)
+    return ready

@@ -10,33 +10,29 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.cli.web.samples import KEPT_SAMPLES, SampleHub
 from detour.fabric.operations.registry import Operations
 from detour.fabric.operations.results import LinkUses
 
-SAMPLES_KEPT = 600
 _PATHS_KEPT = 20
 _NAMED = 3
 """flows of an event of many"""
 _RETRY_S = 1.0
 
-SampleListener = Callable[[dict[str, Any]], None]
 
-
-class Feed:
+class Feed(SampleHub):
     """Asks in a thread of its own. Methods may be called from several threads."""
 
-    def __init__(self, asked: Operations, interval_s: float = 0.5, kept: int = SAMPLES_KEPT) -> None:
+    def __init__(self, asked: Operations, interval_s: float = 0.5, kept: int = KEPT_SAMPLES) -> None:
         """`interval_s`: of a sample; `kept`: samples for those who come later."""
+        super().__init__(kept)
         self._asked, self._interval_s = asked, interval_s
         self._began = time.monotonic()
         self._lock = threading.Lock()
-        self._samples: deque[dict[str, Any]] = deque(maxlen=kept)
-        self._listeners: list[SampleListener] = []
         self._noted: list[dict[str, Any]] = []
         self._failures: list[str] | None = None
         self._changes = 0
@@ -61,17 +57,6 @@ class Feed:
         if self._thread.is_alive():
             self._thread.join(self._interval_s + 5)
 
-    def listen(self, listener: SampleListener) -> list[dict[str, Any]]:
-        """Calls `listener` with every sample from now on, in the feed's thread; returns those before."""
-        with self._lock:
-            self._listeners.append(listener)
-            return list(self._samples)
-
-    def forget(self, listener: SampleListener) -> None:
-        """Calls it no more."""
-        with self._lock:
-            self._listeners.remove(listener)
-
     def note(self, kind: str, text: str) -> None:
         """An event of the next sample."""
         with self._lock:
@@ -93,7 +78,7 @@ class Feed:
             try:
                 self._take(self._interval_s)
             except DetourError as error:
-                self._hand_out({"t": self._now(), "gone": str(error)})
+                self.hand_out({"t": self._now(), "gone": str(error)})
                 self._end.wait(_RETRY_S)
 
     def _now(self) -> float:
@@ -118,7 +103,7 @@ class Feed:
             for f in flows
         ]  # fmt: skip
         lossy = [{"link": row.link, "rate": row.rate, "loss": row.loss} for row in impaired]
-        self._hand_out(
+        self.hand_out(
             {"t": now, **_columns(uses), "flows": shown, "failures": status.failures, "impaired": lossy,
              "entries": status.entries, "events": events}
         )  # fmt: skip
@@ -146,13 +131,6 @@ class Feed:
             self._noted.append({"kind": "reroute", "text": text, "count": len(moved)})
         for name in self._paths.keys() - paths.keys():
             del self._paths[name]
-
-    def _hand_out(self, sample: dict[str, Any]) -> None:
-        with self._lock:
-            self._samples.append(sample)
-            listeners = list(self._listeners)
-        for listener in listeners:
-            listener(sample)
 
 
 def _columns(uses: LinkUses) -> dict[str, list[Any]]:

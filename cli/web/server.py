@@ -5,40 +5,80 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from aiohttp import WSMsgType, web
 
 from detour.base.errors import DetourError
-from detour.cli.web.answers import Answers
-from detour.cli.web.feed import Feed
+from detour.cli.web.samples import SampleListener
 from detour.cli.web.security import HEADERS, Guard
 
 _STATIC = Path(__file__).with_name("static")
 _WAITING = 64
 """samples for somebody who does not read; then the connection ends, and the page makes a new one"""
+_AT_ONCE = 64
+"""samples of the past in a message"""
 _THREADS = 8
-_LONGEST_REQUEST = 1 << 16
+_LONGEST_REQUEST = 1 << 18
+"""bytes: a frame in hex and more"""
+
+
+Query = Mapping[str, str]
+Question = Callable[[Query], Any]
+
+
+class PageAnswers(Protocol):
+    """What a page shows. `questions`: what may be asked for by GET, which changes nothing, by name."""
+
+    questions: Mapping[str, Question]
+
+    def do(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Changes something.
+
+        Raises:
+            DetourError: it may not, or cannot.
+        """
+        ...
+
+
+class SampleFeed(Protocol):
+    """Where samples come from."""
+
+    def listen(self, listener: SampleListener) -> list[dict[str, Any]]:
+        """Calls `listener` with every sample from now on; returns those before."""
+        ...
+
+    def forget(self, listener: SampleListener) -> None:
+        """Calls it no more."""
+        ...
+
+
+def asked_for(query: Query, name: str) -> str:
+    """A part of a question.
+
+    Raises:
+        DetourError: it is missing.
+    """
+    if not query.get(name):
+        raise DetourError(f"{name} is missing")
+    return query[name]
 
 
 class WebServer:
     """Serves until `close`."""
 
-    def __init__(self, answers: Answers, feed: Feed, guard: Guard) -> None:
+    def __init__(self, answers: PageAnswers, feed: SampleFeed, guard: Guard) -> None:
         self._answers, self._feed = answers, feed
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="web")
         self._app = web.Application(middlewares=[guard.middleware()], client_max_size=_LONGEST_REQUEST)
         self._app.add_routes(
             [
                 web.get("/", self._index),
-                web.get("/api/state", self._answering(lambda query: answers.state())),
-                web.get("/api/switch", self._answering(lambda query: answers.switch(_one(query, "name")))),
-                web.get("/api/flow", self._answering(lambda query: answers.flow(_one(query, "name")))),
-                web.get("/api/path", self._answering(self._path)),
+                *(web.get(f"/api/{name}", self._answering(work)) for name, work in answers.questions.items()),
                 web.get("/api/live", self._live),
                 web.post("/api/do", self._do),
                 web.static("/static", _STATIC),
@@ -62,12 +102,7 @@ class WebServer:
     async def _index(self, request: web.Request) -> web.StreamResponse:
         return web.FileResponse(_STATIC / "index.html")
 
-    def _path(self, query: Any) -> Any:
-        return self._answers.path(
-            _one(query, "source"), _one(query, "target"), query.get("sport", ""), query.get("usid", "")
-        )
-
-    def _answering(self, work: Callable[[Any], Any]) -> Callable[[web.Request], Any]:
+    def _answering(self, work: Question) -> Callable[[web.Request], Any]:
         async def answer(request: web.Request) -> web.Response:
             return await self._in_thread(partial(work, request.query))
 
@@ -120,12 +155,8 @@ class WebServer:
 async def _send(
     connection: web.WebSocketResponse, history: list[dict[str, Any]], waiting: asyncio.Queue[dict[str, Any]]
 ) -> None:
-    await connection.send_json({"history": history})
+    for begin in range(0, max(len(history), 1), _AT_ONCE):
+        await connection.send_json({"history": history[begin : begin + _AT_ONCE]})
+    await connection.send_json({"whole": True})
     while not connection.closed:
         await connection.send_json(await waiting.get())
-
-
-def _one(query: Any, name: str) -> str:
-    if not query.get(name):
-        raise DetourError(f"{name} is missing")
-    return query[name]

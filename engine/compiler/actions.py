@@ -19,16 +19,16 @@ def run_action(ctx: FunctionContext, action: ActionIr, arguments: str | None) ->
     """Compiles an action into the current block; `arguments` points to its words."""
     before = ctx.action, ctx.arguments
     ctx.action, ctx.arguments = action, arguments
-    run_primitives(ctx, action.json["primitives"])
+    run_primitives(ctx, action.json["primitives"], action.name)
     ctx.action, ctx.arguments = before
 
 
-def run_primitives(ctx: FunctionContext, calls: list[Json]) -> None:
-    """Compiles a list of primitive calls."""
+def run_primitives(ctx: FunctionContext, calls: list[Json], where: str) -> None:
+    """Compiles a list of primitive calls; `where`: what coverage calls the place."""
     targets = {_target(c) for c in calls if c["op"] in _JUMPS}
     if not targets:
-        for call in calls:
-            run_primitive(ctx, call)
+        for i, call in enumerate(calls):
+            _run(ctx, call, where, i)
         return
     f = ctx.f
     labels = {i: f.block("step") for i in sorted(targets | {len(calls)})}
@@ -40,10 +40,16 @@ def run_primitives(ctx: FunctionContext, calls: list[Json]) -> None:
         if i in labels:
             f.enter(labels[i])
         if call["op"] in _JUMPS:
-            _jump(ctx, call, i, labels, steps)
+            _jump(ctx, call, i, labels, steps, where)
         else:
-            run_primitive(ctx, call)
+            _run(ctx, call, where, i)
     f.enter(labels[len(calls)])
+
+
+def _run(ctx: FunctionContext, call: Json, where: str, index: int) -> None:
+    if ctx.cover:
+        ctx.cover.statement(ctx.f, where, index, call)
+    run_primitive(ctx, call)
 
 
 def _target(call: Json) -> int:
@@ -55,7 +61,7 @@ def _target(call: Json) -> int:
     return parse_hex(to["value"])
 
 
-def _jump(ctx: FunctionContext, call: Json, i: int, labels: dict[int, str], steps: str | None) -> None:
+def _jump(ctx: FunctionContext, call: Json, i: int, labels: dict[int, str], steps: str | None, where: str) -> None:
     f = ctx.f
     to = labels[min(_target(call), max(labels))]
     following = f.block("next")
@@ -71,5 +77,8 @@ def _jump(ctx: FunctionContext, call: Json, i: int, labels: dict[int, str], step
         f.jump(to)
     else:
         n = exact(ctx, call["parameters"][0])
-        f.branch(f.compare("eq", n.value, const(n.value.bits, 0)), to, following)
+        zero = f.compare("eq", n.value, const(n.value.bits, 0))
+        if ctx.cover:
+            ctx.cover.decided(f, f.negate(zero), f"{where} #{i}", call)
+        f.branch(zero, to, following)
     f.enter(following)

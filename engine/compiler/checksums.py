@@ -8,6 +8,7 @@ from functools import partial
 from detour.engine.compiler import traced_steps as steps
 from detour.engine.compiler.calculations import hash_by
 from detour.engine.compiler.context import FunctionContext, HeaderRef
+from detour.engine.compiler.covering import STATEMENT
 from detour.engine.compiler.expressions import boolean
 from detour.engine.compiler.ir import TRUE, Value, const
 from detour.engine.compiler.load import find_field
@@ -47,6 +48,8 @@ def verify_checksums(ctx: FunctionContext) -> Value:
     f.store(const(8, 0), wrong)
 
     def check(c: Json, ref: HeaderRef, spec: FieldSpec) -> None:
+        if ctx.cover:
+            ctx.cover.reached(f, STATEMENT, f"verify_checksum {ref.header.name}.{spec.name}", at=c)
         have = f.resize(ctx.load_field(ref, spec), 64, spec.signed)
         computed = _compute(ctx, c)
         if ctx.trace:
@@ -66,6 +69,8 @@ def update_checksums(ctx: FunctionContext) -> None:
     """Computes all checksums whose condition holds, in order."""
 
     def update(c: Json, ref: HeaderRef, spec: FieldSpec) -> None:
+        if ctx.cover:
+            ctx.cover.reached(ctx.f, STATEMENT, f"update_checksum {ref.header.name}.{spec.name}", at=c)
         before = steps.value_of(ctx, ref, spec.name) if ctx.trace else None
         store(ctx, ref, spec, _compute(ctx, c), False)
         if ctx.trace:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from detour.engine import phv
+from detour.engine.compiler.covering import SiteWriter
 from detour.engine.compiler.ir import FALSE, TRUE, Function, Module, Value, const
 from detour.engine.compiler.layout import TEMPORARY, FieldPlace, Layout
 from detour.engine.compiler.model import (
@@ -55,7 +56,7 @@ class UnionRef:
 
 class CompilationUnit:
     """The parts of a compilation that do not change. With a `trace` functions leave records of what they do, and their
-    names begin with `prefix`."""
+    names begin with `prefix`. With a `cover` they count what packets reach."""
 
     def __init__(
         self,
@@ -65,9 +66,10 @@ class CompilationUnit:
         module: Module,
         trace: RecordWriter | None = None,
         prefix: str = "",
+        cover: SiteWriter | None = None,
     ) -> None:
         self.model, self.layout, self.slots, self.module = model, layout, slots, module
-        self.trace, self.prefix = trace, prefix
+        self.trace, self.prefix, self.cover = trace, prefix, cover
         self.log_formats: list[LogFormat] = []
 
 
@@ -77,7 +79,7 @@ class FunctionContext:
     def __init__(self, program: CompilationUnit, f: Function) -> None:
         self.program = program
         self.model, self.layout, self.slots = program.model, program.layout, program.slots
-        self.module, self.f, self.trace = program.module, f, program.trace
+        self.module, self.f, self.trace, self.cover = program.module, f, program.trace, program.cover
         # While an action is compiled: its parameters and where the arguments are.
         self.action: ActionIr | None = None
         self.arguments: str | None = None

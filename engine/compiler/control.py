@@ -8,6 +8,7 @@ from detour.engine.compiler import traced_steps as steps
 from detour.engine.compiler.actions import run_action
 from detour.engine.compiler.calculations import hash_of
 from detour.engine.compiler.context import CompilationUnit, FunctionContext
+from detour.engine.compiler.covering import TABLE_OUTCOME
 from detour.engine.compiler.expressions import boolean
 from detour.engine.compiler.ir import FALSE, Value, const
 from detour.engine.compiler.load import find_field
@@ -31,6 +32,9 @@ from detour.engine.compiler.slots import (
 )
 from detour.engine.compiler.stateful import count_packet, meter_colour
 from detour.engine.compiler.values import store
+
+_NO_ACTION = "NoAction"
+"""what a table does by default, which BMv2 JSON does not say of indirect ones"""
 
 
 def write_pipeline(program: CompilationUnit, name: str) -> None:
@@ -114,6 +118,8 @@ class _Graph:
         value = boolean(self.ctx, c["expression"])
         if self.ctx.trace:
             steps.branch(self.ctx, c, value)
+        if self.ctx.cover:
+            self.ctx.cover.decided(self.ctx.f, value, c["name"], c)
         self.ctx.f.branch(value, yes, no)
 
     def _call(self, call: Json) -> None:
@@ -129,6 +135,8 @@ class _Graph:
         ctx, f = self.ctx, self.ctx.f
         if ctx.trace and table:
             steps.action(ctx, action, arguments, table)
+        if ctx.cover and table:
+            ctx.cover.reached(f, TABLE_OUTCOME, table.name, action.name, table.json)
         run_action(ctx, action, arguments)
         if any(p["op"] == "exit" for p in action.json["primitives"]):
             f.branch(f.compare("ne", ctx.fixed(phv.EXITED), const(32, 0)), self.end, to)
@@ -154,6 +162,8 @@ class _Graph:
             ctx.when(hit, lambda: self._on_hit(table, record, base))
         if ctx.trace:
             steps.lookup(ctx, table, record, base, hit)
+        if ctx.cover:
+            ctx.cover.looked_up(f, hit, table.name, table.json)
         if table.profile:
             self._indirect(table, table.profile, record, hit)
         else:
@@ -228,7 +238,8 @@ class _Graph:
         f.store(f.resize(where, 64), member, 8)
         empty, run = f.block("empty"), f.block("member")
         # NO_ACTION_ID: no default was set.
-        f.branch(f.compare("eq", where, const(32, -1)), empty, one := f.block("set"))
+        unset = f.block("default") if any(a.name == _NO_ACTION for a in table.actions) else empty
+        f.branch(f.compare("eq", where, const(32, -1)), unset, one := f.block("set"))
         f.enter(one)
         if profile.selector:
             group = f.compare("ne", f.load(32, f.at(record, 8 * ACTION + 4), 4), const(32, 0))
@@ -243,6 +254,10 @@ class _Graph:
         row = f.op("mul", f.load(64, member, 8), const(64, 8 * words))
         at = f.at(ctx.slot(slot + MEMBERS), row)
         self._dispatch(table, f.load(32, at, 8), f.at(at, 8), hit)
+        if unset != empty:
+            f.enter(unset)
+            if ctx.cover:
+                ctx.cover.reached(f, TABLE_OUTCOME, table.name, _NO_ACTION, table.json)
         f.enter(empty)
         self._skip(table, hit)
 

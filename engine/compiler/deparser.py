@@ -11,6 +11,7 @@ from detour.engine.compiler.actions import run_primitives
 from detour.engine.compiler.bits import emit
 from detour.engine.compiler.checksums import update_checksums
 from detour.engine.compiler.context import CompilationUnit, FunctionContext, HeaderRef
+from detour.engine.compiler.covering import STATEMENT
 from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.model import Json, Model
 
@@ -39,7 +40,7 @@ def write_deparser(program: CompilationUnit) -> None:
     order, primitives = _deparser(program.model)
     ctx.payload = ("%payload", _payload_length(ctx))
     update_checksums(ctx)
-    run_primitives(ctx, primitives)
+    run_primitives(ctx, primitives, "deparser")
     end = f.alloca("i64")
     f.store(const(64, 0), end, 8)
 
@@ -49,6 +50,8 @@ def write_deparser(program: CompilationUnit) -> None:
         f.store(f.op("add", at, count), end, 8)
         if ctx.trace:
             steps.emitted(ctx, ref, f.at("%out", at), count)
+        if ctx.cover:
+            ctx.cover.reached(f, STATEMENT, f"deparser emit {ref.header.name}")
 
     for name in order:
         ref = ctx.header(name)

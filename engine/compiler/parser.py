@@ -16,6 +16,7 @@ from detour.engine.compiler.bits import extract, take
 from detour.engine.compiler.check import MAX_HEADER_BYTES, check_width
 from detour.engine.compiler.checksums import verify_checksums
 from detour.engine.compiler.context import CompilationUnit, FunctionContext, HeaderRef
+from detour.engine.compiler.covering import BRANCH
 from detour.engine.compiler.expressions import (
     Number,
     boolean,
@@ -165,8 +166,10 @@ class _Parser:
             n = f.op("add", f.load(64, self.visits, 8), const(64, 1))
             f.store(n, self.visits, 8)
             self.require(f.compare("ule", n, const(64, _MAX_VISITS)), "ParserTimeout")
-        for op in state["parser_ops"]:
-            self._operation(op)
+        for i, op in enumerate(state["parser_ops"]):
+            if self.ctx.cover:
+                self.ctx.cover.statement(f, f"state {state['name']}", i, op)
+            self._operation(op, f"state {state['name']} #{i}")
         self._transition(state)
 
     def _label(self, name: str | None) -> str:
@@ -189,7 +192,7 @@ class _Parser:
         if ctx.trace:
             ctx.trace.record(f, "parsed", [*steps.standard(ctx, ("parser_error",)), ("bytes", position)])
 
-    def _operation(self, op: Json) -> None:
+    def _operation(self, op: Json, where: str) -> None:
         args = op["parameters"]
         match op["op"]:
             case "extract":
@@ -199,7 +202,7 @@ class _Parser:
             case "set":
                 traced_set(self.ctx, args[0], op, lambda: self._set(args[0], args[1], op))
             case "verify":
-                self._verify(args[0], args[1], op)
+                self._verify(args[0], args[1], op, where)
             case "primitive":
                 run_primitive(self.ctx, args[0])
             case "shift":
@@ -306,13 +309,16 @@ class _Parser:
         self.require_bytes(const(64, (offset + bits + 7) // 8))
         return take(self.f, self.here(), offset, bits)
 
-    def _verify(self, cond: Json, error: Json, op: Json) -> None:
+    def _verify(self, cond: Json, error: Json, op: Json, where: str) -> None:
         f = self.f
         code = error if isinstance(error, int) else constant(error)
         if code is not None and code not in self.ctx.model.errors.values():
             raise refuse(f"error {code} is none of the program's errors", op)
         good, bad = f.block("good"), f.block("bad")
-        f.branch(boolean(self.ctx, cond), good, bad)
+        holds = boolean(self.ctx, cond)
+        if self.ctx.cover:
+            self.ctx.cover.decided(f, holds, f"{where} verify", op)
+        f.branch(holds, good, bad)
         f.enter(bad)
         self.stop(const(64, code) if code is not None else low(self.ctx, error, 64))
         f.enter(good)
@@ -330,17 +336,17 @@ class _Parser:
 
     def _transition(self, state: Json) -> None:
         f = self.f
-        default = None
+        default, has_default = None, False
         parts = [self._key(k) for k in state["transition_key"]]
         for t in state["transitions"]:
             if t["type"] == "default" or (t["type"] == "hexstr" and t["value"] == "default"):
-                default = t["next_state"]
+                default, has_default = t["next_state"], True
                 continue
             if not parts:
                 continue
             yes, no = self._label(t["next_state"]), f.block("case")
             cond = self._in_set(t, parts) if t["type"] == "parse_vset" else self._matches(t, parts)
-            if self.ctx.trace:
+            if self.ctx.trace or self.ctx.cover:
                 leave = f.block("leave")
                 f.branch(cond, leave, no)
                 f.enter(leave)
@@ -348,12 +354,15 @@ class _Parser:
             else:
                 f.branch(cond, yes, no)
             f.enter(no)
-        self._leave(state, None, parts, default)
+        self._leave(state, None, parts, default, has_default)
 
-    def _leave(self, state: Json, chosen: Json, parts: list[Value], to: str | None) -> None:
-        """Goes on to another state, or to the end of the parser."""
+    def _leave(self, state: Json, chosen: Json, parts: list[Value], to: str | None, in_program: bool = True) -> None:
+        """Goes on to another state, or to the end of the parser. `in_program`: by a transition of the P4 program."""
         if self.ctx.trace:
             steps.transition(self.ctx, state, to, parts, chosen)
+        if self.ctx.cover and in_program:
+            outcome = f"{steps.case_of(chosen)} -> {to or 'accept'}"
+            self.ctx.cover.reached(self.f, BRANCH, f"state {state['name']}", outcome, state)
         self.f.jump(self._label(to))
 
     def _key(self, k: Json) -> Value:

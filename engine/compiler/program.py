@@ -8,10 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
+from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError, InternalError
 from detour.engine.compiler import context, native
 from detour.engine.compiler.check import MAX_HEADER_BYTES, MAX_PHV_BYTES
 from detour.engine.compiler.control import write_pipeline
+from detour.engine.compiler.covering import CoverageSite, SiteWriter
 from detour.engine.compiler.deparser import max_header_bytes, write_deparser
 from detour.engine.compiler.ir import Module
 from detour.engine.compiler.layout import TEMPORARY, Layout
@@ -20,9 +24,10 @@ from detour.engine.compiler.load import find_field, load
 from detour.engine.compiler.model import Header, Model, read_json, refuse
 from detour.engine.compiler.parser import write_parser
 from detour.engine.compiler.prefetch import write_prefetch
-from detour.engine.compiler.slots import Slots, assign_slots
+from detour.engine.compiler.slots import COVERAGE, TRACED_COVERAGE, Slots, assign_slots
 from detour.engine.compiler.traced import write_traced
 from detour.engine.compiler.tracing import RecordWriter, TraceForm
+from detour.engine.coverage.collector import COLLECTOR
 from detour.engine.tables.log import LogFormat
 
 _FUNCTIONS = ("parse", "ingress", "egress", "deparse", "preserve", "digest", "prefetch")
@@ -58,14 +63,23 @@ class Program:
         use_cache: bool = True,
         apart: native.CompileLimits | None = None,
         traced: bool = False,
+        covered: bool | None = None,
     ) -> None:
         """`apart`: compile in a process of its own, under these limits. `traced`: with records of what happens to
-        packets (`traced.py`), whose `trace_forms` there are then; to be used by a recorder only (`engine.trace`)."""
+        packets (`traced.py`), whose `trace_forms` there are then; to be used by a recorder only (`engine.trace`).
+        `covered`: with counters of what packets reach (`covering.py`), whose `coverage_sites` and `coverage` (int64)
+        there are then; default: if there is a collector (`engine.coverage`), which then has the counters."""
         self.json = source
         self._apart = apart
         self.traced = traced
+        collector = COLLECTOR.value
+        self.covered = collector is not None if covered is None else covered
         with _blame():
             self._build(use_cache)
+        own = np.zeros(max(len(self.coverage_sites), 1), np.int64)
+        self.coverage: Int64Array = (
+            own if collector is None or not self.covered else collector.counts_of(source, self.coverage_sites)
+        )
 
     def _build(self, use_cache: bool) -> None:
         self.model: Model = load(self.json)
@@ -77,7 +91,7 @@ class Program:
         self.max_digest_bytes = max((d.bytes for d in self.digests.values()), default=0)
         self.errors = self.model.errors
         self._check_sizes()
-        data, self.log_formats, self.trace_forms = self._object(use_cache)
+        data, self.log_formats, self.trace_forms, self.coverage_sites = self._object(use_cache)
         self._code = native.NativeCode(data)
         self.parse_addr, self.ingress_addr, self.egress_addr, self.deparse_addr = (
             self._code.address(n) for n in _FUNCTIONS[:4]
@@ -100,36 +114,42 @@ class Program:
         """
         return cls(read_json(source), use_cache=use_cache, apart=apart)
 
-    def _object(self, use_cache: bool) -> tuple[bytes, tuple[LogFormat, ...], tuple[TraceForm, ...]]:
-        """The object file and what says how its messages and records are read, which is kept in front of it in the
-        cache."""
+    def _object(
+        self, use_cache: bool
+    ) -> tuple[bytes, tuple[LogFormat, ...], tuple[TraceForm, ...], tuple[CoverageSite, ...]]:
+        """The object file and what says how its messages, records and counters are read, which is kept in front of it
+        in the cache."""
 
         def make() -> bytes:
-            text, formats, forms = self._write()
+            text, formats, forms, sites = self._write()
             texts = [[f.text, f.args] for f in formats]
-            head = json.dumps([texts, [f.to_json() for f in forms]]).encode()
+            head = json.dumps([texts, [f.to_json() for f in forms], [s.to_json() for s in sites]]).encode()
             return len(head).to_bytes(4, "little") + head + self._compile(text)
 
         if use_cache:
             key = json.dumps(self.json, sort_keys=True).encode() + (b"traced" if self.traced else b"")
+            key += b"covered" if self.covered else b""
             data = native.cached(native.cache_name(key), make)
         else:
             data = make()
         size = int.from_bytes(data[:4], "little")
-        texts, forms = json.loads(data[4 : 4 + size])
+        texts, forms, sites = json.loads(data[4 : 4 + size])
         formats = tuple(LogFormat(t, tuple((b, s) for b, s in a)) for t, a in texts)
-        return data[4 + size :], formats, tuple(TraceForm.from_json(form) for form in forms)
+        covered = tuple(CoverageSite.from_json(site) for site in sites)
+        return data[4 + size :], formats, tuple(TraceForm.from_json(form) for form in forms), covered
 
     def _compile(self, text: str) -> bytes:
         return native.compile_ir(text) if self._apart is None else native.compile_apart(text, self._apart)
 
-    def _write(self) -> tuple[str, list[LogFormat], list[TraceForm]]:
+    def _write(self) -> tuple[str, list[LogFormat], list[TraceForm], list[CoverageSite]]:
         """The program's IR."""
-        program = context.CompilationUnit(self.model, self.layout, self.slots, Module())
+        cover = SiteWriter(TRACED_COVERAGE if self.traced else COVERAGE) if self.covered else None
+        sites = cover.sites if cover else []
+        program = context.CompilationUnit(self.model, self.layout, self.slots, Module(), cover=cover)
         if self.traced:
             tracer = RecordWriter(program.module)
             write_traced(program, tracer)
-            return program.module.text(), program.log_formats, tracer.forms
+            return program.module.text(), program.log_formats, tracer.forms, sites
         write_parser(program)
         write_pipeline(program, "ingress")
         write_pipeline(program, "egress")
@@ -137,7 +157,7 @@ class Program:
         write_preserve(program)
         write_digest(program)
         write_prefetch(program)
-        return program.module.text(), program.log_formats, []
+        return program.module.text(), program.log_formats, [], sites
 
     def ir(self) -> str:
         """The IR before optimisation, to look at."""

@@ -49,7 +49,7 @@ _AT_EGRESS = (
 
 def write_traced(program: CompilationUnit, tracer: RecordWriter) -> None:
     """Writes all functions of a program with tracing."""
-    inner = CompilationUnit(program.model, program.layout, program.slots, program.module, tracer, PREFIX)
+    inner = CompilationUnit(program.model, program.layout, program.slots, program.module, tracer, PREFIX, program.cover)
     inner.log_formats = program.log_formats
     write_parser(inner)
     write_pipeline(inner, "ingress")

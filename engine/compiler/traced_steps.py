@@ -31,7 +31,7 @@ def extracted(ctx: FunctionContext, ref: HeaderRef, here: str, count: Value, op:
 def transition(ctx: FunctionContext, state: Json, to: str | None, key: list[Value], chosen: Json) -> None:
     """A parser state is left; `chosen` is the transition in the JSON."""
     values = [(_key_name(k), v) for k, v in zip(state["transition_key"], key, strict=True)]
-    about = {"state": state["name"], "next": to or "accept", "case": _case(chosen)}
+    about = {"state": state["name"], "next": to or "accept", "case": case_of(chosen)}
     writer(ctx).record(ctx.f, "parser_transition", values, at=state, **about)
 
 
@@ -112,7 +112,7 @@ def _header(ref: HeaderRef) -> dict[str, Any]:
     return {"header": ref.header.name, "type": kind.name, "dynamic": ref.offset is not None}
 
 
-def _case(chosen: Json) -> str:
+def case_of(chosen: Json) -> str:
     """The case of a transition as P4 would write it."""
     if chosen is None or chosen["type"] == "default" or chosen["value"] in (None, "default"):
         return "default"

@@ -13,6 +13,7 @@ time. The default role is never forgotten.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 
 from finsy.proto import p4r
 
@@ -22,6 +23,16 @@ from detour.engine.p4runtime.roles import FULL_ACCESS, RoleConfig, check_size, p
 from detour.engine.p4runtime.session import StreamSession
 
 _MAX_STREAMS = 256  # for one device and role
+
+
+@dataclass(frozen=True)
+class ConnectedClient:
+    """A stream of a controller. `role`: "" is the default one; `election_id`: None, it does not bid."""
+
+    role: str
+    election_id: int | None
+    primary: bool
+    peer: str
 
 
 class Role:
@@ -52,6 +63,16 @@ class Arbiter:
         self._budgets = budgets or Budgets(Limits())
         self.roles: dict[str, Role] = {"": Role()}
         self._vacated: dict[str, int] = {}  # role that nobody has -> highest election id, by the time of leaving
+
+    def clients(self) -> list[ConnectedClient]:
+        """Whoever has a stream, each role's primary first. May be called from any thread: what changes meanwhile may
+        be seen or not."""
+        found = [
+            ConnectedClient(name, session.election, session is role.primary, session.peer)
+            for name, role in sorted(dict(self.roles).items())
+            for session in list(role.sessions)
+        ]
+        return sorted(found, key=lambda each: (each.role, not each.primary))
 
     # -- updates
 

@@ -23,6 +23,7 @@ from detour.base.errors import DetourError
 from detour.base.heap import give_back_large_blocks
 from detour.base.turns import take_short_turns
 from detour.engine.endpoint import GrpcEndpoint, Tls
+from detour.engine.p4runtime.arbitration import ConnectedClient
 from detour.engine.p4runtime.device import P4Device
 from detour.engine.p4runtime.errors import Code, Refused, log
 from detour.engine.p4runtime.handlers import register
@@ -108,6 +109,11 @@ class P4RuntimeServer:
         """The pipelines of a device; None if it is not served."""
         device = self._service.devices.get(device_id)
         return self._made.get(device_id) if device is None else device.pipelines
+
+    def clients(self, device_id: int) -> list[ConnectedClient]:
+        """Who has a stream to a device, each role's primary first."""
+        device = self._service.devices.get(device_id)
+        return [] if device is None else device.arbiter.clients()
 
     @property
     def port(self) -> int:

@@ -79,6 +79,8 @@ class SwitchOptions:
     cpu_port: int | None = None
     drop_port: int = phv.DROP_PORT
     priorities: int = 1
+    coverage: Path | None = None
+    """file for what packets reach of the program (`engine.coverage`)"""
     notices: tuple[str, ...] = ()
     """what was given and has no effect"""
 
@@ -162,6 +164,8 @@ _COMMON = (
     _option("--max-port-count", "accepted; every port number may be used", "N", type=_number(0, 2**31)),
     _option("--thrift-port", "serve BMv2's runtime API over Thrift on this port, on loopback (not served; 0: any)", "N",
             type=_number(0, 65535)),
+    _option("--coverage", "write at the end what packets have reached of the program (docs/coverage.md)", "FILE",
+            type=Path),
     _option("--nanolog", "accepted without effect: no nanomsg event log", "ADDRESS"),
     _option("--priority-queues", "as after --", "N", type=_PRIORITIES),
 )  # fmt: skip
@@ -251,6 +255,7 @@ def parse(arguments: Sequence[str]) -> SwitchOptions | str:
         cpu_port=target.cpu_port,
         drop_port=target.drop_port,
         priorities=target.priority_queues or common.priority_queues or 1,
+        coverage=_coverage(common.coverage),
         notices=tuple(_notices(common, target)),
     )
 
@@ -296,6 +301,12 @@ def _folder(pcap: Path | None) -> Path | None:
     if pcap is not None and not pcap.is_dir():
         raise DetourError(f"detour switch: --pcap: {pcap} is not a folder")
     return pcap
+
+
+def _coverage(file: Path | None) -> Path | None:
+    if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
+        raise DetourError(f"detour switch: --coverage: {file} cannot be written: it is a folder, or has none")
+    return file
 
 
 def _tls(target: argparse.Namespace) -> TlsFiles | None:

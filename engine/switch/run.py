@@ -7,6 +7,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from detour.engine.bmv2api.device import BmDevice
 from detour.engine.bmv2api.runtime import BmRuntime
 from detour.engine.bmv2api.server import ThriftServer
 from detour.engine.clock import RealTime
+from detour.engine.coverage.collector import collecting
 from detour.engine.endpoint import GrpcEndpoint
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
@@ -77,6 +79,7 @@ class StandaloneSwitch:
         self.notices: list[str] = []
         self._tell = progress
         self._thrift = thrift
+        self._coverage: ExitStack[bool | None] = ExitStack()
         self.device = BmDevice(
             self.network,
             _SWITCH,
@@ -98,6 +101,7 @@ class StandaloneSwitch:
 
     def _start(self) -> None:
         options = self.options
+        self._coverage.enter_context(collecting(options.coverage))
         self.network.add_switch(
             _SWITCH, priorities=options.priorities, cpu_port=options.cpu_port or 0, drop_port=options.drop_port
         )
@@ -129,6 +133,7 @@ class StandaloneSwitch:
         if self._files is not None:
             self._files.close()
             self._files = None
+        self._coverage.close()
 
     def run(self, ended: Callable[[float], bool]) -> None:
         """Writes the log until `ended(seconds)`, which waits at most that long, says that it is over."""

@@ -96,6 +96,7 @@ class MatchTable:
         self._codec = KeyCodec(spec.name, spec.key, self._layout)
         self._prioritised = spec.match_type in ("ternary", "range")
         self._meter: MeterArray | None = None
+        self._new_meter: MeterRates | None = None
         if meter is not None:
             self._meter = MeterArray(meter.name, 4, meter.unit, tick_ps)
             self._publish_meter()
@@ -281,10 +282,21 @@ class MatchTable:
         """Sets the direct meter's rates."""
         self._metered(handle).configure(handle + 1, config)
 
+    def set_all_meters(self, config: MeterRates | None) -> None:
+        """Sets the rates of all direct meters, those of entries yet to come as well."""
+        meter = self._direct_meter()
+        for handle in self._matches:
+            meter.configure(handle + 1, config)
+        self._new_meter = config
+
     def _metered(self, handle: int) -> MeterArray:
+        meter = self._direct_meter()
+        self._match(handle)
+        return meter
+
+    def _direct_meter(self) -> MeterArray:
         if self._meter is None:
             raise TableError(f"{self.name}: it has no direct meter")
-        self._match(handle)
         return self._meter
 
     def _publish_meter(self) -> None:
@@ -355,7 +367,7 @@ class MatchTable:
             if row >= self._meter.size:
                 self._meter.resize(2 * row)
                 self._publish_meter()
-            self._meter.configure(row, None)
+            self._meter.configure(row, self._new_meter)
         if self.profile is not None:
             self._refer(words[0], 1)
         words[1:1] = (self._sw.item(NOW), 0, 0)[: self._head - 1]  # TOUCHED, and the counter where there is one

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from detour.base.arrays import Int64Array
 from detour.engine.compiler.program import Program
-from detour.engine.compiler.slots import TRACE_CONTROL
+from detour.engine.compiler.slots import TRACE_CONTROL, TRACED_COVERAGE
 from detour.engine.compiler.tracing import TraceForm
+from detour.engine.coverage.collector import COLLECTOR
 from detour.engine.network import Network
 from detour.engine.tables.errors import TableError
 from detour.engine.trace.build import TreeBuilder
@@ -22,24 +24,26 @@ from detour.engine.trace.filters import EVERYTHING, Filter
 from detour.engine.trace.records import Execution, RecordReader
 from detour.engine.trace.ring import RING_BYTES, Ring, TraceControl
 from detour.engine.trace.tree import Visit
+from detour.engine.wiring import SwitchRecord
 
 _TRACED: dict[str, Program] = {}
 """Traced programs of this process, by the layout and text of the plain one."""
 
 
-def traced(program: Program) -> Program:
-    """The second compilation of a program; once in a process."""
-    key = str(id(program.json))
+def traced(program: Program, covered: bool = False) -> Program:
+    """The second compilation of a program; once in a process. `covered`: with counters of what packets reach."""
+    key = f"{id(program.json)} {covered}"
     found = _TRACED.get(key)
     if found is None or found.json is not program.json:
-        found = _TRACED[key] = Program(program.json, traced=True)
+        found = _TRACED[key] = Program(program.json, traced=True, covered=covered)
     return found
 
 
 class Recorder:
     """Traces packets of a network, from `start` to `stop`; also a context manager.
 
-    Packets that no filter wants run through the plain program. Whatever changes a pipeline must stop the recorder first
+    Packets that no filter wants run through the plain program. A collector of coverage, if there is one while the
+    recorder starts, counts what traced packets reach. Whatever changes a pipeline must stop the recorder first
     and start it again.
     """
 
@@ -65,6 +69,7 @@ class Recorder:
         self._readers: dict[int, EventReader] = {}
         self._drop_ports: dict[int, int] = {}
         self._plain: dict[int, tuple[Program, Any]] = {}
+        self._coverage: dict[int, Int64Array] = {}
         self._marks = np.zeros(0, np.int32)
         self._builder: TreeBuilder | None = None
         self._records: RecordReader | None = None
@@ -78,7 +83,7 @@ class Recorder:
         self._marks = np.zeros(place.slots, np.int32)
         first: dict[int, int] = {}
         for switch in place.switches:
-            code = traced(switch.program)
+            code = self._code_for(switch)
             if id(code) not in first:
                 first[id(code)] = len(self._forms)
                 self._forms += code.trace_forms
@@ -95,13 +100,27 @@ class Recorder:
         base, stride = place.pool_bytes, place.pool_stride
         self._builder = TreeBuilder(self._readers, self._drop_ports, lambda address: (address - base) // stride)
 
+    def _code_for(self, switch: SwitchRecord) -> Program:
+        """The traced program of a switch, and where it counts what packets reach."""
+        plain, collector = switch.program, COLLECTOR.value
+        code = traced(plain, covered=plain.covered or collector is not None)
+        if collector is not None:
+            counts = self._coverage[switch.device_id] = collector.counts_of(plain.json, code.coverage_sites)
+            switch.state.block[TRACED_COVERAGE] = counts.ctypes.data
+        return code
+
     def stop(self) -> None:
         """Switches tracing off. What was recorded can still be collected."""
         self._network.call(self._stop)
 
     def _stop(self) -> None:
-        for device_id, (program, _) in self._plain.items():
+        for device_id, (program, state) in self._plain.items():
             self._network.set_functions(device_id, program)
+            state.block[TRACED_COVERAGE] = program.coverage.ctypes.data
+        own = {id(counts): (counts, self._plain[device_id][0]) for device_id, counts in self._coverage.items()}
+        for counts, program in own.values():
+            if program.covered and counts is not program.coverage:
+                program.coverage += counts  # whoever collects all that packets reach wants these as well
 
     def choose(self, choices: dict[int, Sequence[int]]) -> None:
         """Sets the next choices of switches, by device id (`TraceControl.choose`)."""
@@ -161,6 +180,15 @@ class Recorder:
     def begun(self) -> int:
         """Traces that have begun."""
         return self._ring.begun
+
+    @property
+    def used(self) -> float:
+        """How full the memory for records is, 0 to 1; from a half on packets are missed."""
+        return self._ring.used
+
+    def take(self) -> tuple[Int64Array, Sequence[TraceForm]]:
+        """The records so far as they are, for who needs no trees (`collect`), and the forms that say what they mean."""
+        return self._network.call(self._ring.take), self._forms
 
     def __enter__(self) -> Recorder:
         self.start()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +27,43 @@ from detour.fabric.workloads.ideal import IdealTimes, ideal_ps, wire_terms
 from detour.fabric.workloads.tasks import TaskGraph
 from detour.hosts.frames.wire import DATA_OVERHEAD
 from detour.topo import Topology
-from detour.topo.failures import NONE, Failures
+from detour.topo.failures import NONE, Failures, failure_name
 
 MOST_CONNECTIONS = 400_000
 """of one run: each has some 20 kB of state"""
 
 SimProgress = Callable[[float, float], None]
 """told (bytes that have arrived, virtual time in s) now and then"""
+
+
+class RunWatcher(Protocol):
+    """Looks at a run from outside whenever its time has come, and changes nothing in it."""
+
+    @property
+    def due_ps(self) -> int:
+        """When it wants to look next."""
+        ...
+
+    @property
+    def enough(self) -> bool:
+        """Whether the run need not go on."""
+        ...
+
+    def begin(self, fabric: VirtualFabric) -> None:
+        """Connections are there, nothing is sent yet."""
+        ...
+
+    def look(self) -> None:
+        """`due_ps` has come."""
+        ...
+
+    def end(self) -> None:
+        """The run is over."""
+        ...
+
+    def note(self, kind: str, text: str, failures: list[str]) -> None:
+        """Something has happened (`fail`, `routes`), and these are down now."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -83,6 +114,7 @@ def run_workload(
     progress: SimProgress = lambda arrived, seconds: None,
     *,
     placed: bool = False,
+    watcher: RunWatcher | None = None,
 ) -> SimRun:
     """Runs a workload until all is over, nothing can move any more, or the time of the run has passed. `placed`: on
     the paths of a placement, instead of those that hashes pick.
@@ -106,21 +138,36 @@ def run_workload(
         if placed:
             steer(tasks, workload.pinned)
         sampler = Sampler(fabric)
-        _go(fabric, tasks, sampler, TimedFaults(fabric, settings), settings.until_ps, progress)
+        if watcher is not None:
+            watcher.begin(fabric)
+        _go(fabric, tasks, sampler, TimedFaults(fabric, settings, watcher), settings.until_ps, progress, watcher)
         return _found(fabric, workload, tasks.result(), sampler, settings)
 
 
 def _go(
-    fabric: VirtualFabric, tasks: TaskRun, sampler: Sampler, faults: TimedFaults, until_ps: int, progress: SimProgress
+    fabric: VirtualFabric,
+    tasks: TaskRun,
+    sampler: Sampler,
+    faults: TimedFaults,
+    until_ps: int,
+    progress: SimProgress,
+    watcher: RunWatcher | None,
 ) -> None:
     """To the end."""
     while not tasks.over and fabric.now_ps < until_ps and fabric.deadlock_found is None:
+        if watcher is not None and watcher.enough:
+            break
         faults.act()
-        fabric.run(min(until_ps, faults.due_ps, sampler.due_ps))
+        watched_ps = until_ps if watcher is None else watcher.due_ps
+        fabric.run(min(until_ps, faults.due_ps, sampler.due_ps, watched_ps))
+        if watcher is not None and fabric.now_ps >= watcher.due_ps:
+            watcher.look()
         if fabric.now_ps >= sampler.due_ps:
             sampler.look()
             progress(float(fabric.column("st_rx_bytes").sum()), fabric.now_ps / 1e12)
     sampler.look()
+    if watcher is not None:
+        watcher.end()
 
 
 def _found(
@@ -180,8 +227,8 @@ def _drops(fabric: VirtualFabric) -> int:
 class TimedFaults:
     """Links and switches that go down at their times, and the controller that writes routes around them."""
 
-    def __init__(self, fabric: VirtualFabric, settings: SimSettings) -> None:
-        self._fabric = fabric
+    def __init__(self, fabric: VirtualFabric, settings: SimSettings, watcher: RunWatcher | None = None) -> None:
+        self._fabric, self._watcher = fabric, watcher
         self._waiting: list[tuple[int, TimedFailure | None]] = [(one.at_ps, one) for one in settings.failures]
         if settings.reroute_after_ps is not None:
             self._waiting += [(one.at_ps + settings.reroute_after_ps, None) for one in settings.failures]
@@ -199,7 +246,14 @@ class TimedFaults:
         while self._waiting and self._waiting[0][0] <= self._fabric.now_ps:
             _, one = self._waiting.pop(0)
             if one is None:
-                self._fabric.replan(self._down)
+                written = self._fabric.replan(self._down)
+                self._tell("routes", f"the controller wrote {written} entries: routes around what is down")
             else:
                 self._down = self._down | {one.failure}
                 self._fabric.apply_failures(self._down)
+                self._tell("fail", f"{failure_name(self._fabric.topology, one.failure)} is down")
+
+    def _tell(self, kind: str, text: str) -> None:
+        if self._watcher is not None:
+            names = sorted(failure_name(self._fabric.topology, each) for each in self._down)
+            self._watcher.note(kind, text, names)

@@ -74,6 +74,8 @@ class UpOptions:
     solution: bool = False
     pace: str | None = None
     """of virtual time; see `make_fabric`"""
+    coverage: str | None = None
+    """file for what packets reach of the P4 programs (`engine.coverage`)"""
 
     @property
     def changes(self) -> FootingChanges:
@@ -125,6 +127,8 @@ def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None =
         linux=request(topology, options.linux, options.netns, options.mtu, options.queue_packets),
         pace=options.pace,
     )
+    if options.coverage is not None and fabric.target == "bmv2":
+        raise DetourError("--coverage: only the engine's switches count what packets reach; --target engine or virtual")
     if options.load is not None:
         load_pairs(topology, options.load, fabric.terms.seed)  # what is wrong with it is told before anything is up
     if options.program is not None:
@@ -176,10 +180,9 @@ def run(
             state.forget_last_log()
             if detached:
                 progress = log.begin(state, progress)
-            if options.lab is not None:
-                _run_lab(options, progress, state, now_up, detached)
-            else:
-                _run_fabric(options, progress, state, now_up, detached)
+            with _covered(options):
+                run_it = _run_fabric if options.lab is None else _run_lab
+                run_it(options, progress, state, now_up, detached)
         except Interrupted:
             raise
         except BaseException as error:
@@ -189,6 +192,22 @@ def run(
             raise
         finally:
             state.release(died)
+
+
+@contextmanager
+def _covered(options: UpOptions) -> Iterator[None]:
+    """Collects coverage meanwhile if that is wanted.
+
+    Raises:
+        DetourError: the fabric's switches are BMv2's, or the file cannot be written.
+    """
+    if options.coverage is None:
+        yield
+        return
+    from detour.engine.coverage.collector import collecting  # takes half a second
+
+    with collecting(Path(options.coverage)):
+        yield
 
 
 def _run_fabric(
@@ -217,9 +236,18 @@ def _run_lab(
         "loss": options.loss,
     }
     links = {name: value for name, value in said.items() if value is not None}
-    lab = boot_lab(
-        LabOptions(options.lab, options.solution, options.program, options.pcap, options.pace, links), progress
+    said_lab = LabOptions(
+        options.lab,
+        options.solution,
+        options.program,
+        options.pcap,
+        options.pace,
+        options.linux,
+        options.netns,
+        options.mtu,
+        links,
     )
+    lab = boot_lab(said_lab, progress)
     try:
         serve_lab(lab, state, ready, detached)
     finally:

@@ -18,10 +18,12 @@ from detour.fabric.footings.virtual.pace import TimePace
 from detour.fabric.labs.boot import LinkDefaults
 from detour.fabric.labs.contents import contents_of
 from detour.fabric.labs.folder import LabFolder
+from detour.fabric.labs.linux import request_of
 from detour.fabric.labs.programs import programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.running import LabStatus, RunningLab
 from detour.fabric.labs.virtual import DEFAULTS as VIRTUAL_DEFAULTS
+from detour.fabric.linux.hosts import processes_of
 
 _LOOK_S = 0.2
 
@@ -29,13 +31,17 @@ _LOOK_S = 0.2
 @dataclass(frozen=True)
 class LabOptions:
     """What `detour up --lab` can be told. `program`: `P4INFO,JSON` or a P4 source; `pace`: of
-    virtual time, like `10x`; `links`: fields of `LinkDefaults`, of links of which the lab says nothing."""
+    virtual time, like `10x`; `linux`, `netns`, `mtu`: see `linux.request_of`; `links`: fields of `LinkDefaults`, of
+    links of which the lab says nothing."""
 
     folder: str
     solution: bool = False
     program: str | None = None
     pcap: str | None = None
     pace: str | None = None
+    linux: str | None = None
+    netns: str | None = None
+    mtu: int | None = None
     links: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -46,10 +52,12 @@ def boot_lab(options: LabOptions, progress: Progress = silent) -> RunningLab:
         DetourError: something is wrong or missing; nothing is left running.
     """
     pace = None if options.pace is None else TimePace.given(options.pace)
-    lab = read_lab(LabFolder.given(options.folder, options.solution))
+    named = ",".join([*([] if options.linux is None else [options.linux]), *processes_of(options.netns)])
+    lab = read_lab(LabFolder.given(options.folder, options.solution), named or None)
+    linux = request_of(lab, options.linux, options.netns, options.mtu)
     contents = contents_of(lab, programs_of(lab, options.program, empty=True, progress=progress), progress)
     defaults = replace(LinkDefaults() if pace is None else VIRTUAL_DEFAULTS, **options.links)
-    running = RunningLab(lab, contents, defaults, pace)
+    running = RunningLab(lab, contents, defaults, pace, linux)
     running.start(progress, None if options.pcap is None else Path(options.pcap))
     return running
 
@@ -70,7 +78,7 @@ def serve_lab(lab: RunningLab, state: StateDir, ready: Callable[[LabStatus], Non
     def hosts(workload: str, seconds: float, cancelled: threading.Event) -> Any:
         return lab.do(workload, seconds, cancelled)
 
-    server = ControlServer(state.socket, {"down": end.set, "status": refuse, "lab": lambda: status, "hosts": hosts})
+    server = ControlServer(state.socket, {"down": end.set, "status": refuse, "lab": lambda: lab.status, "hosts": hosts})
     try:
         server.start()
         if detached:

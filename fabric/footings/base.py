@@ -26,6 +26,7 @@ from detour.topo.topology import Link
 
 if TYPE_CHECKING:  # gRPC takes half a second, and sweeps in virtual time need none of it
     from detour.control.p4runtime.client import SwitchTarget
+    from detour.engine.p4runtime.arbitration import ConnectedClient
     from detour.fabric.linux.hosts import LinuxHosts
 
 
@@ -118,6 +119,10 @@ class Fabric(ABC):
     @abstractmethod
     def details(self) -> FootingDetails:
         """What else `detour status` may say."""
+
+    def p4runtime_clients(self, device_id: int) -> list[ConnectedClient] | None:
+        """Who has a P4Runtime stream to a switch; None: the switch does not say."""
+        return None
 
     def linux_hosts(self) -> frozenset[int]:
         """Hosts whose programs are Linux': nothing here sends for them."""

@@ -54,7 +54,7 @@ def make_fabric(
         target = "virtual"
     if pace is not None and target != "virtual":
         raise DetourError(f"--pace is for virtual time (--target virtual); on {target} time is the wall clock's")
-    if target == "virtual" and linux is not None:
+    if target == "virtual" and linux is not None and (linux.interfaces or linux.processes):
         raise DetourError("--linux and --netns need the wall clock: Linux has no other; --target engine or bmv2")
     if choose(target) == "bmv2":
         from detour.fabric.footings.bmv2.fabric import Bmv2Fabric

@@ -75,9 +75,14 @@ Served = Callable[[LabSwitch], P4RuntimeServer | None]
 
 
 def fill(
-    network: Network, lab: Lab, contents: Sequence[SwitchContent], served: Served = lambda switch: None
+    network: Network,
+    lab: Lab,
+    contents: Sequence[SwitchContent],
+    served: Served = lambda switch: None,
+    cpu_interfaces: bool = False,
 ) -> BootedLab:
-    """Makes the switches of a lab with their programs and entries.
+    """Makes the switches of a lab with their programs and entries. `cpu_interfaces`: CPU ports are ports as any other,
+    to which interfaces will be attached, and nothing to P4Runtime.
 
     Raises:
         DetourError: an entry that a table refuses, by file and line.
@@ -85,9 +90,8 @@ def fill(
     booted = BootedLab(lab, network)
     for content in contents:
         switch, server = content.switch, served(content.switch)
-        network.add_switch(
-            switch.device_id, switch.name, priorities=switch.priorities, cpu_port=switch.cpu_port or _NO_CPU
-        )
+        cpu_port = _NO_CPU if cpu_interfaces else switch.cpu_port or _NO_CPU
+        network.add_switch(switch.device_id, switch.name, priorities=switch.priorities, cpu_port=cpu_port)
         pipelines = Pipelines(TargetSwitch(network, switch.device_id))
         if server is not None:
             server.add_device(switch.device_id, pipelines=pipelines)

@@ -36,6 +36,7 @@ class SwitchContent:
     text: bytes = b""
     updates: tuple[LabUpdate, ...] = ()
     commands: tuple[Understood, ...] = ()
+    files: ProgramFiles | None = None
 
 
 def contents_of(
@@ -58,7 +59,7 @@ def contents_of(
             compiled = None if files is None else known[files]
             name, text = ("", b"") if files is None else (files.json.stem, files.text)
             updates, commands = _updates(switch, compiled), _commands(switch, text)
-            found.append(SwitchContent(switch, name, compiled, text, updates, commands))
+            found.append(SwitchContent(switch, name, compiled, text, updates, commands, files))
     finally:
         compiler.close()
     return found

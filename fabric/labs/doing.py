@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from detour.base.errors import DetourError
 from detour.base.times import MS, US
-from detour.fabric.labs.model import IpAddress, Lab
-from detour.fabric.labs.workloads import FIRST_SOURCE_PORT, Activity, EchoTrain, TcpFlow, UdpStream
+from detour.fabric.labs.model import IpAddress, LabHost
+from detour.fabric.labs.workloads import FIRST_SOURCE_PORT, Activity, EchoTrain, FrameTrain, TcpFlow, UdpStream
 from detour.hosts.ip.connections import ReceivedStream, TcpListener
 from detour.hosts.ip.hosts import IpStack
 from detour.hosts.ip.results import ReceivedResult
@@ -56,7 +56,7 @@ class SourcePorts:
         Raises:
             DetourError: there is none left.
         """
-        if isinstance(activity, EchoTrain) or activity.sport:
+        if isinstance(activity, EchoTrain | FrameTrain) or activity.sport:
             return activity
         if self._next > _LAST_PORT:
             raise DetourError(f"there are no source ports left; a lab has had {_LAST_PORT - FIRST_SOURCE_PORT} flows")
@@ -87,25 +87,27 @@ class Doing(Protocol):
         ...
 
 
-def destinations(lab: Lab, to: IpAddress, source: str) -> list[str]:
+def destinations(hosts: Sequence[LabHost], to: IpAddress, source: str) -> list[str]:
     """Who may get what is sent to an address: the host that has it, or, of a virtual one, any but the sender."""
-    owner = [host.name for host in lab.hosts if host.address.ip == to]
-    return owner or [host.name for host in lab.hosts if host.name != source]
+    owner = [host.name for host in hosts if host.address.ip == to]
+    return owner or [host.name for host in hosts if host.name != source]
 
 
-def listen(lab: Lab, stack: IpStack, activities: Sequence[Activity], before: Ports | None = None) -> Ports:
-    """Opens the ports that are sent to and not open yet."""
+def listen(
+    hosts: Sequence[LabHost], stack: IpStack, activities: Sequence[Activity], before: Ports | None = None
+) -> Ports:
+    """Opens the ports that are sent to and not open yet. `hosts`: those that can, the built-in ones."""
     udp = dict(before.udp) if before else {}
     tcp = dict(before.tcp) if before else {}
     streams = [each for each in activities if isinstance(each, UdpStream)]
     for stream in streams:
-        for name in destinations(lab, stream.dst, stream.src):
+        for name in destinations(hosts, stream.dst, stream.src):
             if (name, stream.dport) not in udp:
                 senders = max(_SENDERS, sum(each.dport == stream.dport for each in streams))
                 udp[name, stream.dport] = stack.host(name).udp_port(stream.dport, senders=senders)
     for flow in activities:
         if isinstance(flow, TcpFlow):
-            for name in destinations(lab, flow.dst, flow.src):
+            for name in destinations(hosts, flow.dst, flow.src):
                 if (name, flow.dport) not in tcp:
                     config = TcpConfig(cc=flow.control)
                     tcp[name, flow.dport] = stack.host(name).tcp_port(flow.dport, config=config)
@@ -121,6 +123,8 @@ def begin(stack: IpStack, activity: Activity, ports: Ports, now: int) -> Doing:
             return _Streaming(stack, activity, ports, now)
         case TcpFlow():
             return _Connected(stack, activity, ports, now)
+        case FrameTrain():
+            return _Framing(stack, activity, now)
 
 
 class _Pinging:
@@ -294,3 +298,39 @@ class _Connected:
             "marked": sum(each.ce for _, each in received),
             "srtt_us": round(result.srtt_ps / US, 3),
         }
+
+
+class _Framing:
+    """Frames, and what came to whom meanwhile."""
+
+    def __init__(self, stack: IpStack, activity: FrameTrain, now: int) -> None:
+        self.activity = activity
+        self._hosts = {stack.host(number).name: stack.host(number) for number in range(stack.hosts)}
+        self._end = now + activity.start_ps + len(activity.frames) * activity.count * activity.interval_ps
+        self._before = {name: host.counters()["rx_frames"] for name, host in self._hosts.items()}
+        self._frames = stack.host(activity.src).send_frames(
+            activity.frames,
+            interval_ps=activity.interval_ps,
+            repeat=activity.count,
+            start_ps=now + activity.start_ps,
+        )
+
+    def _received(self) -> dict[str, int]:
+        """Frames of whatever kind."""
+        found = {name: host.counters()["rx_frames"] - self._before[name] for name, host in self._hosts.items()}
+        return {name: frames for name, frames in found.items() if frames}
+
+    def over(self) -> bool:
+        """A frame may be answered, copied or swallowed: only that somebody got as many is known."""
+        sent = self._frames.result()
+        return sent.done and sum(self._received().values()) >= sent.packets
+
+    def still_sends(self, now: int) -> bool:
+        return now < self._end
+
+    def parts(self) -> list[FlowShare]:
+        """Whose they would be, only the program knows."""
+        return []
+
+    def row(self) -> dict[str, Any]:
+        return {"src": self.activity.src, "sent": self._frames.result().packets, "came_to": self._received()}

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a lab tells its hosts to do at first, as far as hosts without a shell can: routes and neighbours."""
+"""What a lab tells its hosts to do at first: routes and neighbours, which every host can have, and what only those with
+a shell can do."""
 
 from __future__ import annotations
 
 import ipaddress
 import shlex
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from detour.base.errors import DetourError
-from detour.fabric.labs.model import IpAddress, LabHost, mac_of
+from detour.fabric.labs.model import IpAddress, Lab, LabHost, mac_of
 
 _WITHOUT_EFFECT = ("ethtool", "sysctl", "echo", "true", "sleep")
 _UNDERSTOOD = (
@@ -19,19 +20,48 @@ _UNDERSTOOD = (
 
 
 def configured(host: LabHost) -> LabHost:
-    """The host with what its commands say.
+    """The host with what its commands say of routes and neighbours; the others are its `shell`.
 
     Raises:
-        DetourError: one of them is not understood, and which are.
+        DetourError: one of them cannot be read, or names what is no address.
     """
+    shell: list[str] = []
     for command in host.commands:
-        words = [word for word in _words(command, host.where) if word != "sudo"]
+        words = _without_sudo(command, host.where)
         where = f"{host.where}: the command {command!r}"
         done = _route(host, words, where) or _neighbour(host, words, where)
-        if done is None and words and words[0] not in _WITHOUT_EFFECT:
-            raise DetourError(f"{where} is not understood by built-in hosts, which know {_UNDERSTOOD}")
+        if done is None:
+            shell.append(command)
         host = done or host
-    return host
+    return replace(host, shell=tuple(shell))
+
+
+def check_commands(lab: Lab, with_shell: Container[str] = ()) -> None:
+    """Sees that every host can do what the lab tells it to.
+
+    Args:
+        with_shell: names of hosts that have one.
+
+    Raises:
+        DetourError: a built-in host is told what it does not understand, and what it would.
+    """
+    for host in lab.hosts:
+        for command in () if host.name in with_shell else host.shell:
+            words = _without_sudo(command, host.where)
+            if words and words[0] not in _WITHOUT_EFFECT:
+                raise DetourError(
+                    f"{host.where}: the command {command!r} is not understood by built-in hosts, which know "
+                    f"{_UNDERSTOOD}; with `detour up --linux {host.name}` a shell of Linux does it"
+                )
+
+
+def for_shell(host: LabHost) -> list[str]:
+    """What a shell has to do for a host. Offloads are off at Linux hosts as it is."""
+    return [each for each in host.shell if _without_sudo(each, host.where)[:1] != ["ethtool"]]
+
+
+def _without_sudo(command: str, where: str) -> list[str]:
+    return [word for word in _words(command, where) if word != "sudo"]
 
 
 def _words(command: str, where: str) -> list[str]:
@@ -53,9 +83,7 @@ def _route(host: LabHost, words: Sequence[str], where: str) -> LabHost | None:
                 direct = ipaddress.ip_network(network, strict=False)
             except ValueError:
                 raise DetourError(f"{where}: {network!r} is not a network, like 10.0.1.0/24") from None
-            if direct != host.address.network:
-                raise DetourError(f"{where}: built-in hosts have one network, {host.address.network}")
-            return host
+            return host if direct == host.address.network else None
     return None
 
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hosts of a lab: built in, on a network of the engine, in real or virtual time."""
+"""The hosts of a lab on a network of the engine: built in, in real or virtual time, or Linux's in real time."""
 
 from __future__ import annotations
 
 from detour.fabric.labs.boot import BootedLab, LinkDefaults
 from detour.fabric.labs.model import LabHost
+from detour.fabric.linux.hosts import LinuxHosts
 from detour.hosts.ip.addressing import IpHostConfig
 from detour.hosts.ip.hosts import IpStack
 
@@ -18,20 +19,34 @@ def config_of(host: LabHost) -> IpHostConfig:
     return IpHostConfig(host.name, host.mac, ipv4=address, gateway4=gateway, neighbours=neighbours)
 
 
-def attach_hosts(booted: BootedLab, defaults: LinkDefaults, *, seed: int = 0, elide: bool = False) -> IpStack | None:
-    """Attaches all hosts of a lab to their switches; None if it has none.
+def attach_hosts(
+    booted: BootedLab,
+    defaults: LinkDefaults,
+    *,
+    seed: int = 0,
+    elide: bool = False,
+    linux: LinuxHosts | None = None,
+) -> IpStack | None:
+    """Attaches all hosts of a lab to their switches; None if it has none that are built in. `linux`: those that are
+    not, whose namespaces are there.
 
     Raises:
-        DetourError: a host's addresses are wrong.
+        DetourError: a host's addresses are wrong, or Linux refuses them.
     """
-    lab = booted.lab
-    if not lab.hosts:
-        return None
-    stack = IpStack([config_of(host) for host in lab.hosts], seed=seed, elide=elide)
-    for number, host in enumerate(lab.hosts):
+    lab, network = booted.lab, booted.network
+    built_in = [host for host in lab.hosts if linux is None or host.name not in linux]
+    stack = IpStack([config_of(host) for host in built_in], seed=seed, elide=elide) if built_in else None
+    numbers = {host.name: number for number, host in enumerate(built_in)}
+    for host in lab.hosts:
         link, end = lab.attachment(host.name)
-        port = booted.port(end)
-        booted.network.attach_stack(port, stack, number, *defaults.of(link))
+        port, terms = booted.port(end), defaults.of(link)
+        if host.name in numbers:
+            assert stack is not None
+            network.attach_stack(port, stack, numbers[host.name], *terms)
+        else:
+            assert linux is not None
+            network.attach_linux_host(port, linux.opened(host.name), *terms)
+            linux.configure(host.name)
         if loss := defaults.loss_of(link):
-            booted.network.set_faults(port, loss=loss)
+            network.set_faults(port, loss=loss)
     return stack

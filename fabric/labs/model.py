@@ -49,7 +49,8 @@ class LabSwitch:
 
 @dataclass(frozen=True)
 class LabHost:
-    """`gateway`: its default route; `neighbours`: what it need not ask ARP for."""
+    """`gateway`: its default route; `neighbours`: what it need not ask ARP for. `commands`: all that it is told to do
+    at first; `shell`: those of them that are about neither."""
 
     name: str
     address: Interface
@@ -57,6 +58,7 @@ class LabHost:
     gateway: IpAddress | None = None
     neighbours: tuple[tuple[IpAddress, str], ...] = ()
     commands: tuple[str, ...] = ()
+    shell: tuple[str, ...] = ()
     where: str = ""
 
 

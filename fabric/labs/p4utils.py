@@ -6,7 +6,6 @@ from __future__ import annotations
 import ipaddress
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
@@ -133,8 +132,11 @@ def topology_document(network: P4UtilsNetwork) -> dict[str, Any]:
                     "cpu_ctl_intf": f"{node.name}-cpu-eth1",
                 }
             told |= {key: node.options[key] for key in ("json_path", "p4rt_path") if key in node.options}
-        elif node.options.get("defaultRoute"):
-            told["defaultRoute"] = node.options["defaultRoute"]
+        else:
+            link = next(network.links_of(node.name))
+            told["ip"] = link.options[f"ip{link.side(node.name)}"]
+            if node.options.get("defaultRoute"):
+                told["defaultRoute"] = node.options["defaultRoute"]
         nodes.append(told)
     edges = []
     for link in network.sorted_links():
@@ -145,13 +147,5 @@ def topology_document(network: P4UtilsNetwork) -> dict[str, Any]:
             edge.setdefault(f"intfName{side}", f"{name}-eth{edge[f'port{side}']}")
         edge.setdefault("weight", 1)
         edges.append(edge | {"node1": link.node1, "node2": link.node2, "source": link.node1, "target": link.node2})
-    return {"directed": False, "multigraph": False, "graph": {}, "nodes": nodes, "links": edges}
-
-
-def json_path_of(topology: str, programs: dict[str, tuple[Path, Path]]) -> str:
-    """The document with the files of programs (JSON, P4Info) as they were found or compiled, by switch."""
-    document = json.loads(topology)
-    for node in document["nodes"]:
-        if node["id"] in programs:
-            node["json_path"], node["p4rt_path"] = map(str, programs[node["id"]])
-    return json.dumps(document)
+    # networkx' key for the edges was `links` up to version 3.3.
+    return {"directed": False, "multigraph": False, "graph": {}, "nodes": nodes, "links": edges, "edges": edges}

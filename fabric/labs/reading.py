@@ -6,6 +6,8 @@ from __future__ import annotations
 from detour.base.errors import DetourError
 from detour.fabric.labs import p4app, p4sim, scripts, tutorials
 from detour.fabric.labs.folder import LabFolder
+from detour.fabric.labs.host_commands import check_commands
+from detour.fabric.labs.linux import chosen
 from detour.fabric.labs.model import Lab
 
 FORMATS = (
@@ -19,8 +21,8 @@ _WANTED = (
 )
 
 
-def read_lab(folder: LabFolder) -> Lab:
-    """The lab of a folder.
+def read_lab(folder: LabFolder, linux: str | None = None) -> Lab:
+    """The lab of a folder. `linux`: which of its hosts will be Linux's, as `linux.chosen` reads it.
 
     Raises:
         DetourError: it holds none, or what is wrong with it, by file and line.
@@ -28,5 +30,7 @@ def read_lab(folder: LabFolder) -> Lab:
     for candidate, read in FORMATS:
         path = candidate(folder)
         if path is not None:
-            return read(folder, path)
+            lab = read(folder, path)
+            check_commands(lab, chosen(lab, linux))
+            return lab
     raise DetourError(f"{folder.file or folder.path} is not a lab; wanted is {_WANTED}")

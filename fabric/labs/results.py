@@ -12,10 +12,10 @@ from detour.base.times import US
 from detour.fabric.labs.boot import BootedLab
 from detour.fabric.labs.doing import Doing, FlowShare
 from detour.fabric.labs.model import LabEnd
-from detour.fabric.labs.workloads import EchoTrain, TcpFlow, UdpStream
+from detour.fabric.labs.workloads import EchoTrain, FrameTrain, TcpFlow, UdpStream
 
 _DIGITS = 3
-_KINDS = {"pings": EchoTrain, "udp": UdpStream, "tcp": TcpFlow}
+_KINDS = {"pings": EchoTrain, "udp": UdpStream, "tcp": TcpFlow, "frames": FrameTrain}
 
 
 def document_of(booted: BootedLab, doings: Sequence[Doing], end_ps: int) -> dict[str, Any]:

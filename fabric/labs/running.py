@@ -21,15 +21,21 @@ from detour.engine.clock import RealTime, Virtual
 from detour.engine.endpoint import GrpcEndpoint
 from detour.engine.network import Network
 from detour.engine.p4runtime.server import P4RuntimeServer
+from detour.fabric.footings.details import LinuxHost
 from detour.fabric.footings.virtual.pace import PacedClock, TimePace
 from detour.fabric.labs.boot import BootedLab, LinkDefaults, fill, lay_cables, run_commands
 from detour.fabric.labs.contents import SwitchContent
+from detour.fabric.labs.controller_files import ControllerTopology
+from detour.fabric.labs.cpu_interfaces import attach_cpu_interfaces, has_cpu_interfaces
 from detour.fabric.labs.doing import Ports, SourcePorts, begin, listen
 from detour.fabric.labs.hosts import attach_hosts
-from detour.fabric.labs.model import Lab, LabSwitch
+from detour.fabric.labs.linux import run_shell
+from detour.fabric.labs.model import Lab, LabHost, LabSwitch
 from detour.fabric.labs.results import rows_of
 from detour.fabric.labs.virtual import DEFAULTS as VIRTUAL_DEFAULTS
-from detour.fabric.labs.workloads import activities_of
+from detour.fabric.labs.workloads import Activity, TcpFlow, UdpStream, activities_of
+from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest
+from detour.hosts.endpoint import MAX_FRAME
 from detour.hosts.ip.hosts import IpStack
 
 _LOOPBACK = "127.0.0.1"
@@ -59,12 +65,13 @@ class LabHostStatus:
 
 @dataclass(frozen=True)
 class LabStatus:
-    """What is up."""
+    """What is up. `linux`: hosts that are namespaces of Linux; None: all are built in."""
 
     lab: str
     format: str
     switches: list[LabSwitchStatus]
     hosts: list[LabHostStatus]
+    linux: list[LinuxHost] | None = None
 
 
 class RunningLab:
@@ -76,9 +83,19 @@ class RunningLab:
         contents: Sequence[SwitchContent],
         defaults: LinkDefaults | None = None,
         pace: TimePace | None = None,
+        linux: LinuxRequest | None = None,
     ) -> None:
-        """`defaults`: of links of which the lab says nothing; `pace`: of virtual time (None: the wall clock's)."""
+        """`defaults`: of links of which the lab says nothing; `pace`: of virtual time (None: the wall clock's);
+        `linux`: hosts that are namespaces of Linux.
+
+        Raises:
+            DetourError: Linux does not live in virtual time.
+        """
         self.lab, self._contents, self._pace = lab, contents, pace
+        self._topology = ControllerTopology(lab, contents)
+        self.linux = LinuxHosts(linux) if linux is not None and linux.interfaces else None
+        if self.linux is not None and pace is not None:
+            raise DetourError("Linux hosts live in real time: --linux and --netns do not go with --pace")
         self._defaults = defaults or (LinkDefaults() if pace is None else VIRTUAL_DEFAULTS)
         self._clock: PacedClock | None = None
         self._ports: Ports | None = None
@@ -99,10 +116,14 @@ class RunningLab:
         """
         try:
             self._listen(progress)
+            if self.linux is not None:
+                progress("making namespaces")
+                self.linux.start()
             warm.ensure(progress)
             progress(f"starting {len(self.lab.switches)} switches")
             self._boot(pcap)
             self._serve()
+            self._topology.write(progress)
         except BaseException:
             self.close()
             raise
@@ -118,7 +139,9 @@ class RunningLab:
                 server.bind(PATIENCE_S, progress)
 
     def _boot(self, pcap: Path | None) -> None:
-        network = self._network = Network(RealTime() if self._pace is None else Virtual(), RealTime.tick_ps)
+        clock = RealTime() if self._pace is None else Virtual()
+        longest = MAX_FRAME if self.linux is None else max(MAX_FRAME, self.linux.request.longest_frame)
+        network = self._network = Network(clock, RealTime.tick_ps, frame_bytes=longest)
 
         def served(switch: LabSwitch) -> P4RuntimeServer | None:
             if switch.name not in self._endpoints:
@@ -127,9 +150,12 @@ class RunningLab:
             self._servers[switch.name] = server
             return server
 
-        booted = self.booted = fill(network, self.lab, self._contents, served)
+        cpu = self.linux is not None and has_cpu_interfaces(self.lab)
+        booted = self.booted = fill(network, self.lab, self._contents, served, cpu)
         lay_cables(booted, self._defaults)
-        self.stack = attach_hosts(booted, self._defaults)
+        if cpu:
+            attach_cpu_interfaces(booted)
+        self.stack = attach_hosts(booted, self._defaults, linux=self.linux)
         run_commands(booted)
         if pcap is not None:
             network.capture(pcap)
@@ -139,6 +165,8 @@ class RunningLab:
         assert network is not None
         assert self.booted is not None
         network.start()
+        if self.linux is not None:
+            run_shell(self.lab, self.linux)
         if self._pace is not None:
             self._clock = PacedClock(lambda: network.now_ps, network.run, self._pace)
             self._clock.start()
@@ -158,17 +186,32 @@ class RunningLab:
             DetourError: the workload means nothing.
         """
         activities = activities_of(self.lab, workload)
+        self._refuse_linux(activities)
         if self.stack is None or self._network is None:
-            raise DetourError("this lab has no hosts")
+            raise DetourError("this lab has no built-in hosts")
         with self._doing:
             numbered = [self._source_ports.given(each) for each in activities]
-            ports = self._ports = listen(self.lab, self.stack, numbered, self._ports)
+            ports = self._ports = listen(self._built_in(), self.stack, numbered, self._ports)
             now = self._network.now_ps
             doings = [begin(self.stack, each, ports, now) for each in numbered]
         end = time.monotonic() + seconds
         while not all(each.over() for each in doings) and time.monotonic() < end and not cancelled.wait(_LOOK_S):
             pass
         return rows_of(doings)
+
+    def _built_in(self) -> list[LabHost]:
+        return [host for host in self.lab.hosts if self.linux is None or host.name not in self.linux]
+
+    def _refuse_linux(self, activities: Sequence[Activity]) -> None:
+        """A Linux host sends nothing for others; who pings it gets its kernel's answer."""
+        if self.linux is None:
+            return
+        for each in activities:
+            to = each.dst if isinstance(each, UdpStream | TcpFlow) else None
+            receivers = [host.name for host in self.lab.hosts if host.address.ip == to]
+            for name in (each.src, *receivers):
+                if name in self.linux:
+                    raise DetourError(f"{name} is a host of Linux: `detour exec {name} -- COMMAND`")
 
     def check(self) -> None:
         """Raises DetourError if nothing is forwarded any more."""
@@ -194,10 +237,22 @@ class RunningLab:
         for host in self.lab.hosts:
             end = self.lab.attachment(host.name)[1]
             hosts.append(LabHostStatus(host.name, str(host.address), host.mac, f"{end.node}-p{end.port}"))
-        return LabStatus(str(self.lab.folder), self.lab.format, switches, hosts)
+        linux = None if self.linux is None else self.linux.details(self._oversized())
+        return LabStatus(str(self.lab.folder), self.lab.format, switches, hosts, linux)
+
+    def _oversized(self) -> dict[str, int]:
+        """Frames above the MTU that each Linux host has sent."""
+        if self._network is None or self.booted is None:
+            return {}
+        stats = self._network.outside_stats()
+        ends = zip(stats["device_id"].tolist(), stats["port"].tolist(), strict=True)
+        counts = dict(zip(ends, stats["rx_oversized"].tolist(), strict=True))
+        ports = {host.name: self.booted.port(self.lab.attachment(host.name)[1]) for host in self.lab.hosts}
+        return {name: counts[port] for name, port in ports.items() if port in counts}
 
     def close(self) -> None:
         """Ends it and gives everything back. May be called twice."""
+        self._topology.remove()
         if self._clock is not None:
             self._clock.stop()
         for thrift in self._thrift.values():
@@ -208,4 +263,6 @@ class RunningLab:
             endpoint.stop()
         if self._network is not None:
             self._network.stop()
+        if self.linux is not None:
+            self.linux.close()
         self._thrift, self._servers, self._endpoints, self._network = {}, {}, {}, None

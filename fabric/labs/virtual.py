@@ -4,17 +4,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 from detour.base.times import MS, US
+from detour.engine.bmv2api.commands.interpreter import carry_out, program_of, understand_all
+from detour.engine.bmv2api.commands.registry import CommandScope
 from detour.engine.clock import RealTime, Virtual
 from detour.engine.network import Network
 from detour.fabric.labs.boot import LinkDefaults, fill, lay_cables, run_commands
-from detour.fabric.labs.contents import SwitchContent
+from detour.fabric.labs.contents import SwitchContent, contents_of
 from detour.fabric.labs.doing import Doing, Ports, SourcePorts, begin, listen
+from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.hosts import attach_hosts
 from detour.fabric.labs.model import Lab
+from detour.fabric.labs.programs import programs_of
+from detour.fabric.labs.reading import read_lab
+from detour.fabric.labs.results import document_of
 from detour.fabric.labs.sampling import LabSampler
-from detour.fabric.labs.workloads import SECOND_PS, Activity
+from detour.fabric.labs.workloads import SECOND_PS, Activity, activities_of
+from detour.hosts.ip.hosts import IpHost
 
 DEFAULTS = LinkDefaults(rate_bps=10**9, delay_ps=10 * US)
 """Links without a rate carry any amount in no time, which does not go together with senders that adapt."""
@@ -51,18 +60,61 @@ class VirtualLab:
             self.network.stop()
             raise
 
-    def do(self, activities: Sequence[Activity]) -> tuple[Doing, ...]:
-        """Lets hosts begin; those that may be sent to listen."""
+    def do(self, what: str | Sequence[Activity]) -> tuple[Doing, ...]:
+        """Lets hosts begin, now, what a workload says; those that may be sent to listen.
+
+        Raises:
+            DetourError: which part of the workload means nothing.
+        """
+        activities = activities_of(self.lab, what) if isinstance(what, str) else what
         if self.stack is None:
             return ()
         numbered = [self._source_ports.given(each) for each in activities]
-        ports = self._ports = listen(self.lab, self.stack, numbered, self._ports)
+        ports = self._ports = listen(self.lab.hosts, self.stack, numbered, self._ports)
         now = self.network.now_ps
         return tuple(begin(self.stack, each, ports, now) for each in numbered)
+
+    def cli(self, switch: str, commands: str) -> list[str]:
+        """Carries out lines of simple_switch_CLI's language on a switch, now; returns what they say.
+
+        Raises:
+            DetourError: the line that asks for nothing that could be done, or that the switch refuses.
+        """
+        self.lab.switch(switch)
+        api = self.booted.switches[switch].api
+        understood = understand_all(switch, commands, CommandScope(program_of(api)))
+        return [line for _, said in carry_out(switch, understood, api) for line in said]
+
+    def host(self, name: str) -> IpHost:
+        """A host, with all that it can do (docs/hosts.md).
+
+        Raises:
+            DetourError: there is none of that name.
+        """
+        self.lab.host(name)
+        assert self.stack is not None
+        return self.stack.host(name)
+
+    @property
+    def now_ps(self) -> int:
+        """The time."""
+        return self.network.now_ps
 
     def run(self, duration_ps: int) -> int:
         """So much further; returns the time."""
         return self.network.run(self.network.now_ps + duration_ps)
+
+    def run_until(self, time_ps: int) -> int:
+        """Until a time, all of it; returns it. What is done before the next call happens at that time."""
+        return self.network.run(time_ps)
+
+    def run_to_event(self, until_ps: int) -> int:
+        """Until a controller is told of a packet-in or a digest, at the latest until a time; returns when that was."""
+        return self.network.run_to_event(until_ps)
+
+    def results(self, doings: Sequence[Doing]) -> dict[str, Any]:
+        """What came of it up to now: the document of `detour sim --lab --json`."""
+        return document_of(self.booted, doings, self.network.now_ps)
 
     def run_until_over(
         self,
@@ -108,3 +160,27 @@ class VirtualLab:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def open_lab(
+    folder: str | Path,
+    *,
+    solution: bool = False,
+    program: str | None = None,
+    seed: int = 1,
+    tick_ps: int = RealTime.tick_ps,
+) -> VirtualLab:
+    """A lab in virtual time, at time 0; to be used by `with`.
+
+    Args:
+        folder: where it lies, or its topology file.
+        solution: files of its folder `solution` go first.
+        program: `P4INFO,JSON` or `NAME.p4` for all switches, instead of what the lab names.
+        seed: of all that is random.
+        tick_ps: unit of time in programs, BMv2's microsecond if nothing else is wanted.
+
+    Raises:
+        DetourError: what is wrong with it, by file and line.
+    """
+    lab = read_lab(LabFolder.given(str(folder), solution))
+    return VirtualLab(lab, contents_of(lab, programs_of(lab, program)), seed=seed, tick_ps=tick_ps)

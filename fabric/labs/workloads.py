@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What hosts of a lab do in virtual time, in words: `ping`, `udp:src=h1,dst=h2,rate=10M`, `tcp:src=h1,dst=h2,bytes=1M`.
 
-Several at once are separated by `;`. `dst` is a host, or an address that the program knows (a balancer's).
+Several at once are separated by `;`. `dst` is a host, or an address that the program knows (a balancer's). What people
+type at Mininet's prompt is understood as well (`typed`).
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import ipaddress
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import permutations
+from pathlib import Path
 from typing import TypeVar
 
 from detour.base.errors import DetourError
 from detour.base.quantities import bytes_of, rate_bps_of, time_ps_of, whole_number_of
 from detour.base.times import MS
 from detour.fabric.labs.model import IpAddress, Lab
+from detour.fabric.labs.typed import typed
+from detour.fabric.tracing.frames import read_pcap
 from detour.topo.keyvalues import check_keys, split_spec
 
 T = TypeVar("T")
@@ -26,12 +30,13 @@ _MOST_FLOWS = 4_096
 _PORT = 65_535
 FIRST_SOURCE_PORT, _IPERF_PORT = 40_000, 5_201
 """of flows of which nobody says the source port, which are numbered when they begin"""
-KINDS = ("ping", "udp", "tcp", "iperf")
+KINDS = ("ping", "udp", "tcp", "iperf", "frames")
 _OPTIONAL = {
     "ping": ("src", "dst", "count", "interval", "size", "start"),
     "udp": ("size", "time", "start", "sport", "dport", "flows", "model", "ecn", "tos"),
     "tcp": ("bytes", "time", "start", "sport", "dport", "flows", "cc"),
     "iperf": ("bytes", "time", "start", "sport", "dport", "flows", "cc"),
+    "frames": ("interval", "count", "start"),
 }
 
 
@@ -77,7 +82,18 @@ class TcpFlow:
     control: str = "cubic"
 
 
-Activity = EchoTrain | UdpStream | TcpFlow
+@dataclass(frozen=True)
+class FrameTrain:
+    """Frames as they are, one every `interval_ps`; all of them `count` times."""
+
+    src: str
+    frames: tuple[bytes, ...]
+    interval_ps: int = 10 * MS
+    count: int = 1
+    start_ps: int = 0
+
+
+Activity = EchoTrain | UdpStream | TcpFlow | FrameTrain
 
 
 def activities_of(lab: Lab, text: str) -> list[Activity]:
@@ -87,14 +103,15 @@ def activities_of(lab: Lab, text: str) -> list[Activity]:
         DetourError: which part of it means nothing, and what is allowed.
     """
     found: list[Activity] = []
-    for part in text.split(";"):
-        name, values = split_spec(part.strip())
+    for said_part in text.split(";"):
+        part = typed(lab, said_part.strip())
+        name, values = split_spec(part)
         if name not in KINDS:
             raise DetourError(f"there is no workload {name!r} for labs; there is {', '.join(KINDS)}")
-        required = {"ping": (), "udp": ("src", "dst", "rate")}.get(name, ("src", "dst"))
+        required = _REQUIRED.get(name, ("src", "dst"))
         check_keys(part, values, required, _OPTIONAL[name])
         said = _Said(lab, part, values)
-        found += {"ping": _pings, "udp": _streams}.get(name, _flows)(said, name)
+        found += _MEANINGS.get(name, _flows)(said, name)
     if not found:
         raise DetourError(f"{text!r}: nobody does anything; the lab has {len(lab.hosts)} host")
     return found
@@ -172,6 +189,16 @@ def _streams(said: _Said, _: str) -> Iterator[UdpStream]:
         )
 
 
+def _frames(said: _Said, _: str) -> Iterator[FrameTrain]:
+    yield FrameTrain(
+        said.host("src"),
+        tuple(said.get("file", lambda text: read_pcap(Path(text)), [])),
+        said.get("interval", _some_time, 10 * MS),
+        said.number("count", 10**6, 1),
+        said.get("start", time_ps_of, 0),
+    )
+
+
 def _flows(said: _Said, name: str) -> Iterator[TcpFlow]:
     if {"bytes", "time"} <= said.values.keys():
         raise DetourError(f"{said.text!r}: bytes and time do not go together")
@@ -189,6 +216,10 @@ def _flows(said: _Said, name: str) -> Iterator[TcpFlow]:
             said.get("start", time_ps_of, 0),
             said.values.get("cc", "cubic"),
         )
+
+
+_REQUIRED = {"ping": (), "udp": ("src", "dst", "rate"), "frames": ("src", "file")}
+_MEANINGS = {"ping": _pings, "udp": _streams, "frames": _frames}
 
 
 def _source_port(said: _Said, number: int) -> int:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,14 +46,8 @@ def request(
     Raises:
         DetourError: there is no such host, one is there twice, or something is not a process.
     """
-    processes: dict[str, int] = {}
-    names = _listed(wanted)
-    for text in _listed(netns):
-        name, _, process = text.partition("=")
-        if not process.isdecimal():
-            raise DetourError(f"--netns {text}: wanted is a host and the number of a process, like h3=4711")
-        processes[name] = int(process)
-        names.append(name)
+    processes = processes_of(netns)
+    names = [*_listed(wanted), *processes]
     if mtu is not None and not names:
         raise DetourError("--mtu is that of Linux hosts; name them by --linux or --netns")
     for name in names:
@@ -66,6 +60,23 @@ def request(
     packets = QUEUE_PACKETS if queue is None else queue
     interfaces = {name: of_fabric(found[name], size, packets) for name in names}
     return LinuxRequest(interfaces, names_of_fabric(topology), processes)
+
+
+def processes_of(netns: str | None) -> dict[str, int]:
+    """Hosts that are the network namespaces of processes: `h3=4711,h4=4712`.
+
+    Raises:
+        DetourError: something is not a process, or a host is there twice.
+    """
+    found: dict[str, int] = {}
+    for text in _listed(netns):
+        name, _, process = text.partition("=")
+        if not process.isdecimal():
+            raise DetourError(f"--netns {text}: wanted is a host and the number of a process, like h3=4711")
+        if name in found:
+            raise DetourError(f"--netns {name}: that host is there twice")
+        found[name] = int(process)
+    return found
 
 
 def _listed(text: str | None) -> list[str]:
@@ -135,6 +146,14 @@ class LinuxHosts:
         settings = [f"echo {value} > {folder}/{key}" for key, value in interface.own_sysctls.items()]
         keeper.run(["sh", "-e", "-c", "\n".join(settings)])
         keeper.run(["ip", "-batch", "-"], "\n".join(interface.lines()) + "\n")
+
+    def run(self, name: str, command: Sequence[str]) -> None:
+        """Runs a command on a host and waits for it.
+
+        Raises:
+            DetourError: with what it says.
+        """
+        self._keepers[name].run(command)
 
     def details(self, oversized: Mapping[str, int]) -> list[LinuxHost]:
         """What there is, with the frames above the MTU that each has sent."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
+from detour.engine.coverage.collector import collecting
 from detour.engine.network import Network
 from detour.engine.trace.filters import Filter
 from detour.engine.trace.recorder import Recorder
@@ -18,7 +20,16 @@ from detour.fabric.footings.network import NetworkFabric
 from detour.fabric.operations.control_plane import ControlPlane
 from detour.fabric.operations.paths import Paths
 from detour.fabric.operations.results import LivePackets, PacketTrace
-from detour.fabric.tracing.live import LIVE_POLL_PS, by_packet, follow_one, host_filter, is_whole, packets
+from detour.fabric.tracing.frames import hex_frame
+from detour.fabric.tracing.live import (
+    LIVE_POLL_PS,
+    by_packet,
+    follow_frame,
+    follow_one,
+    host_filter,
+    is_whole,
+    packets,
+)
 from detour.fabric.tracing.results import FollowedPacket
 from detour.fabric.tracing.walk import FabricCopy
 from detour.hosts.frames.sample import data_frame
@@ -42,24 +53,42 @@ class Following:
         usid: str | None = None,
         length: int = 1000,
         all_ways: bool = False,
+        coverage: str | None = None,
         progress: Progress = silent,
     ) -> PacketTrace:
         """A data packet of `length` bytes of payload, through every switch on its way. `all_ways`: it is not sent, but
         followed through a copy of the tables, in all ways that hashes, selectors and random numbers leave open.
+        `coverage`: a file for what it reaches of the program (`engine.coverage`).
 
         Raises:
-            DetourError: there is no such host, or the fabric's switches cannot be looked into.
+            DetourError: there is no such host, the fabric's switches cannot be looked into, or the file cannot be
+                written.
         """
         a, b = self._paths.ends(source, target)
         way = self._paths.chosen(b, sport, usid)
         frame = data_frame(a, b, way.sport, way.usids, length)
-        with self._lock:
+        with self._lock, collecting(_file(coverage)):
             network = self._running()
             if all_ways:
                 progress("reading the tables")
                 return document(self._all_ways(network, a, frame))
             progress("waiting for the packet to arrive")
             return document(follow_one(network, self._fabric.topology, self._fabric.clock, a, frame, way.sport))
+
+    def frame(self, source: str, frame: str, all_ways: bool = False, progress: Progress = silent) -> PacketTrace:
+        """The same of any frame, in hex, that a host sends: nobody need understand it.
+
+        Raises:
+            DetourError: there is no such host, it is no frame, or the fabric's switches cannot be looked into.
+        """
+        host, data = self._fabric.topology.host(source), hex_frame(frame)
+        with self._lock:
+            network = self._running()
+            if all_ways:
+                progress("reading the tables")
+                return document(self._all_ways(network, host, data))
+            progress("waiting for the packet to arrive")
+            return document(follow_frame(network, self._fabric.topology, self._fabric.clock, host, data))
 
     def _all_ways(self, network: Network, source: Host, frame: bytes) -> FollowedPacket:
         topology, ports = self._fabric.topology, self._fabric.ports()
@@ -79,20 +108,23 @@ class Following:
         switch: str | None = None,
         count: int = 1,
         seconds: float = 10.0,
+        coverage: str | None = None,
         progress: Progress = silent,
         cancelled: threading.Event | None = None,
     ) -> LivePackets:
         """Up to `count` packets that a filter wants, as they pass, or fewer after `seconds`. `switch`: only there.
+        `coverage`: a file for what they reach of the program.
 
         Raises:
-            DetourError: the filter does not parse, there is no such switch, or it cannot be looked into.
+            DetourError: the filter does not parse, there is no such switch, or it cannot be looked into, or the file
+                cannot be written.
         """
         if not 1 <= count <= _MOST_LIVE:
             raise DetourError(f"{count} packets at a time; 1 to {_MOST_LIVE} are possible")
         topology = self._fabric.topology
         chosen = host_filter(topology, wanted)
         only = None if switch is None else [topology.switch(switch).device_id]
-        with self._lock:
+        with self._lock, collecting(_file(coverage)):
             network = self._running()
             recorder = Recorder(network, chosen, switches=only, count=_MOST_LIVE if chosen.looks_back else count)
             clock = self._fabric.clock
@@ -112,6 +144,10 @@ class Following:
         if not isinstance(self._fabric, NetworkFabric):
             raise DetourError(f"{self._fabric.target}: only the engine's switches can be traced; BMv2 has its log")
         return self._fabric.network
+
+
+def _file(coverage: str | None) -> Path | None:
+    return None if coverage is None else Path(coverage)
 
 
 def _gathered(recorder: Recorder, wanted: Filter, tick_ps: int, count: int, over: Callable[[], bool]) -> list[Visit]:

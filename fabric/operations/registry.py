@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         ReroutedFlow,
         SentMessage,
         Status,
+        SwitchClients,
         SwitchCounters,
         TracedPath,
         Verification,
@@ -196,6 +197,9 @@ class Operations(Protocol):
     @_operation("begin or end to write what passes ports into pcapng files, or say what is being written", QUICK_S)
     def capture(self, folder: str | None = None, where: list[str] | None = None, stop: bool = False) -> Captured: ...
 
+    @_operation("the P4Runtime clients of a switch, with roles and election ids", QUICK_S)
+    def clients(self, switch: str) -> SwitchClients: ...
+
     @_operation("what happens to a packet, line by line of P4, in every switch on its way", QUICK_S)
     def trace(
         self,
@@ -205,7 +209,13 @@ class Operations(Protocol):
         usid: str | None = None,
         length: int = 1000,
         all_ways: bool = False,
+        coverage: str | None = None,
         progress: Progress = silent,
+    ) -> PacketTrace: ...
+
+    @_operation("the same of any frame, given in hex, that a host sends", QUICK_S)
+    def trace_frame(
+        self, source: str, frame: str, all_ways: bool = False, progress: Progress = silent
     ) -> PacketTrace: ...
 
     @_operation("the same of packets that pass, as they pass", None)
@@ -215,5 +225,6 @@ class Operations(Protocol):
         switch: str | None = None,
         count: int = 1,
         seconds: float = 10.0,
+        coverage: str | None = None,
         progress: Progress = silent,
     ) -> LivePackets: ...

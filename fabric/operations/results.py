@@ -410,6 +410,25 @@ class Captured:
     files: list[str]
 
 
+@dataclass(frozen=True)
+class SwitchClient:
+    """A P4Runtime stream to a switch. `role`: "" is the default one; `election_id`: 128 bits, in digits (None: it does
+    not bid for primary); `peer`: where it comes from, as gRPC says it."""
+
+    role: str
+    election_id: str | None
+    primary: bool
+    peer: str
+
+
+@dataclass(frozen=True)
+class SwitchClients:
+    """Each role's primary first. `known`: whether the switch says so; BMv2 does not."""
+
+    known: bool
+    clients: list[SwitchClient]
+
+
 # -- traces ---------------------------------------------------------------------------------------------
 
 

@@ -26,7 +26,7 @@ from detour.fabric.operations.loading import Loading
 from detour.fabric.operations.paths import Paths
 from detour.fabric.operations.proving import Proving
 from detour.fabric.operations.relisting import Relisting
-from detour.fabric.operations.results import Status, SwitchEndpoint
+from detour.fabric.operations.results import Status, SwitchClient, SwitchClients, SwitchEndpoint
 from detour.fabric.operations.steering import Steering
 from detour.fabric.operations.tables import Tables
 from detour.fabric.operations.transfers import Transfers
@@ -61,7 +61,7 @@ class Session:
         self.loading = loading = Loading(fabric, self.pump, relisting, watched)
         self.load, self.capture = loading.load, Capturing(fabric).capture
         following = Following(fabric, control, self.paths)
-        self.trace, self.trace_live = following.trace, following.live
+        self.trace, self.trace_frame, self.trace_live = following.trace, following.frame, following.live
         self.place, self.placement, self.reroute = steering.place, steering.placement, steering.reroute
 
     def _watched_plan(self) -> Plan:
@@ -98,6 +98,18 @@ class Session:
     def client(self) -> FabricClient:
         """The P4Runtime client."""
         return self.control.client
+
+    def clients(self, switch: str) -> SwitchClients:
+        """The P4Runtime clients of a switch."""
+        device = self.topology.switch(switch).device_id
+        found = self.fabric.p4runtime_clients(device)
+        rows = [
+            SwitchClient(
+                each.role, None if each.election_id is None else str(each.election_id), each.primary, each.peer
+            )
+            for each in found or []
+        ]
+        return SwitchClients(found is not None, rows)
 
     def status(self) -> Status:
         """What runs, since when, and where."""

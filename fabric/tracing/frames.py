@@ -19,6 +19,15 @@ def read_frame(text: str) -> bytes:
     """
     if text.endswith((".pcap", ".cap")) or "/" in text:
         return read_pcap(Path(text))[0]
+    return hex_frame(text)
+
+
+def hex_frame(text: str) -> bytes:
+    """A frame in hex.
+
+    Raises:
+        DetourError: it is none.
+    """
     digits = "".join(text.split()).replace(":", "").removeprefix("0x")
     if len(digits) % 2:
         raise DetourError(f"--packet: {len(digits)} digits of hex; there must be two for each byte")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from detour.base.errors import DetourError
 from detour.base.times import MS
@@ -19,6 +19,8 @@ from detour.topo.address import ipv6_text
 LIVE_POLL_PS = 20 * MS
 _SETTLED_PS = 500 * MS
 """after which a packet that is on no link any more, and in no queue, is taken for lost on a link"""
+_ALIKE = 64
+"""packets of one length that are looked at until the one that was sent is among them"""
 _PATIENCE_PS = 30_000 * MS
 
 
@@ -51,16 +53,45 @@ def follow_one(
     return found[0]
 
 
-def _collected(recorder: Recorder, topology: Topology, clock: FabricClock) -> list[Visit]:
-    """The visits of a packet, when nothing of it is under way any more."""
+def follow_frame(
+    network: Network, topology: Topology, clock: FabricClock, source: Host, frame: bytes
+) -> FollowedPacket:
+    """The same for any frame, which is told from others that pass meanwhile by its bytes.
+
+    Raises:
+        DetourError: it did not reach a switch.
+    """
+    switch = topology.switches[source.switch]
+    wanted = f"bytes {len(frame)} and port {source.port}"
+
+    def ours(visits: list[Visit]) -> list[Visit]:
+        alike = (each for each in by_packet(visits) if (each[0].switch, each[0].frame) == (switch.device_id, frame))
+        return next(alike, [])
+
+    with Recorder(network, parse_filter(wanted), count=_ALIKE) as recorder:
+        network.inject((switch.device_id, source.port), frame)
+        visits = _collected(recorder, topology, clock, ours)
+    found = packets(topology, visits, network.tick_ps)
+    if not found:
+        raise DetourError(f"{source.name}'s packet did not reach {switch.name}: is its link up?")
+    return found[0]
+
+
+def _collected(
+    recorder: Recorder,
+    topology: Topology,
+    clock: FabricClock,
+    ours: Callable[[list[Visit]], list[Visit]] = lambda visits: visits,
+) -> list[Visit]:
+    """The visits of a packet, when nothing of it is under way any more. `ours`: those that are its own."""
     end, settled, known = clock.now_ps + _PATIENCE_PS, clock.now_ps + _SETTLED_PS, -1
     while True:
         clock.wait(clock.now_ps + LIVE_POLL_PS)
-        visits = recorder.collect()
+        visits = ours(recorder.collect())
         state = sum(1 + sum(leaf.outcome is not None for _, leaf in visit.tree.leaves()) for visit in visits)
         if state != known:
             known, settled = state, clock.now_ps + _SETTLED_PS
-        if visits and _is_over(topology, visits):
+        if visits and is_over(topology, visits):
             return visits
         waits = any(not is_whole(visit) for visit in visits)
         if clock.now_ps > (end if waits else settled):
@@ -68,7 +99,7 @@ def _collected(recorder: Recorder, topology: Topology, clock: FabricClock) -> li
             return visits
 
 
-def _is_over(topology: Topology, visits: Sequence[Visit]) -> bool:
+def is_over(topology: Topology, visits: Sequence[Visit]) -> bool:
     """Whether all that left a switch has come to the next one, or to a host."""
     arrived = [(visit.switch, visit.port, visit.frame) for visit in visits]
     for visit in visits:

@@ -81,6 +81,10 @@ class TracedProgram:
             found.add(ending)
         return found
 
+    def close(self) -> None:
+        """Ends the switch."""
+        self._switch.close()
+
     @property
     def api(self) -> BmRuntime:
         """BMv2's runtime API on the same tables; what it writes P4Runtime's `write` does not know of."""
@@ -94,7 +98,7 @@ class TracedProgram:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._switch.close()
+        self.close()
 
 
 def read_p4info(path: Path) -> p4i.P4Info:

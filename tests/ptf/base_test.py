@@ -55,7 +55,8 @@ Expected = Packet | bytes | Mask
 class Switch:
     """The switch under test, with one of our programs and the routes of the barrier packets."""
 
-    def __init__(self, platform: Platform, program: str = "fabric") -> None:
+    def __init__(self, platform: Platform, program: str = "fabric", routes: bool = True) -> None:
+        """`routes`: of barrier packets, where the program has a table for them."""
         self.platform = platform
         self.schema = Schema.load(BUILD / f"{program}.p4info.txtpb")
         self.client = Client(platform.address).open()
@@ -65,7 +66,7 @@ class Switch:
         self._used: set[int] = set()
         self._numbers = itertools.count(1)
         self.packet_ins: deque[tuple[int, int, bytes]] = deque()
-        for port in PORTS:
+        for port in PORTS if routes else ():
             self.route(f"{BARRIER}{port:x}", 128, [port])
 
     # -- entries ----------------------------------------------------------------------------------------

@@ -7,12 +7,15 @@ Where loads matter the engine alone is tested, with loads written over P4Runtime
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from fractions import Fraction
 
 import pytest
+from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
 from tests.ptf.base_test import Switch, send_packet, verify_no_other_packets, verify_packet_in, verify_packets
+from tests.ptf.conftest import switch_with
 from tests.ptf.packets import frame, host, ip, udp, usids
 
 GROUPS = 6
@@ -270,3 +273,50 @@ def test_links_of_groups_there_are_not_are_not_looked_at(loaded: Switch, groups:
     load(loaded, {peer: 1 if peer == last else 500 for peer in range(1, groups)})
     send_packet(loaded, HOST_PORT, packet(dst=1))
     verify_packets(loaded, packet(via=last, dst=1, hlim=63), [3])
+
+
+OUT = 3
+"""where all detours of `sixty_four` go"""
+
+
+@pytest.fixture(scope="module")
+def sixty_four() -> Iterator[Switch]:
+    """A switch of a fabric with 64 groups, its hosts at HOST_PORT, the way to all groups behind DIRECT."""
+    for switch in switch_with("engine", "adaptive"):
+        switch.insert("host_ports", {"meta.in_port": HOST_PORT}, action=("NoAction", {}))
+        switch.route("fd00::", 16, [DIRECT])
+        for via in range(64):
+            switch.insert("towards_group", {"meta.via": via}, one_shot=[(("towards", {"port": OUT}), 1)])
+        yield switch
+
+
+def chosen(switch: Switch, links: set[int], source: int, count: int) -> set[int]:
+    """The groups that so many packets go by if only these links are usable. None of them is the destination."""
+    usable = sum(1 << link for link in links)
+    switch.client.modify(switch.schema.entry("mode", action=ugal(usable=usable), default=True))
+    destination = next(group for group in range(63, 0, -1) if group not in {*links, source})
+    for _ in range(count):
+        send_packet(switch, HOST_PORT, packet(src=source, dst=destination))
+    return {Ether(switch.take(OUT))["IPv6"].fl >> 13 & 63 for _ in range(count)}
+
+
+@pytest.mark.parametrize("link", range(64))
+def test_each_of_sixty_four_links(sixty_four: Switch, link: int) -> None:
+    """It is the only one, or one of two that are alike, of which each is drawn now and then."""
+    source = 1 if link != 1 else 2
+    sixty_four.node(node_id=7, group=source, groups=64)
+    assert chosen(sixty_four, {link}, source, 1) == {link}
+    other = next(each for each in (0, 3) if each != link)
+    seen: set[int] = set()
+    for _ in range(12):
+        seen |= chosen(sixty_four, {other, link}, source, 4)
+    assert seen == {other, link}, "one in 1.4e14 that one of them is not drawn"
+
+
+def test_a_link_with_the_largest_load_is_no_way_round(loaded: Switch) -> None:
+    """It ties with the least load that there can be, and is counted; the sum of loads is beyond all that links have."""
+    group(loaded, 1, mode=ugal(usable=1))
+    loaded.insert("towards_group", {"meta.via": 0}, one_shot=[(("towards", {"port": OUT}), 1)])
+    load(loaded, {0: 0xFFFFFFFF})
+    send_packet(loaded, HOST_PORT, packet(src=1))
+    verify_packets(loaded, packet(src=1, hlim=63), [DIRECT])

@@ -22,6 +22,7 @@ DENIED, HOP_LIMIT, EXHAUSTED, PUNT_LIMIT, PUNTED = 5, 6, 7, 9, 10
 CPU_SESSION = 1
 
 
+@pytest.mark.shared_p4
 @pytest.mark.parametrize("port", [1, 4, 6])
 def test_packet_out_leaves_by_the_port_named_untouched(switch: Switch, port: int) -> None:
     packet = frame(ip(host(5), hlim=1), transit(5), udp())
@@ -78,6 +79,7 @@ def test_a_denied_packet_is_dropped(switch: Switch) -> None:
     verify_packets(switch, frame(ip(host(5), hlim=63), udp(dport=54)), [4])
 
 
+@pytest.mark.shared_p4
 def test_a_punted_packet_goes_to_the_controller_only(switch: Switch) -> None:
     switch.route("fd00:5::", 32, [4])
     rule(switch, "punt", dport=179)
@@ -87,6 +89,7 @@ def test_a_punted_packet_goes_to_the_controller_only(switch: Switch) -> None:
     verify_no_other_packets(switch)
 
 
+@pytest.mark.shared_p4
 def test_a_copied_packet_goes_to_the_controller_too(switch: Switch) -> None:
     switch.client.insert(clone_session(CPU_SESSION, [(CPU_PORT, 1)]))
     switch.route("fd00:5::", 32, [4])
@@ -178,6 +181,7 @@ def test_the_rule_with_the_highest_priority_decides(switch: Switch) -> None:
     verify_packets(switch, frame(ip(host(5), hlim=63), udp()), [4])
 
 
+@pytest.mark.shared_p4
 def test_the_punt_meter_bounds_what_the_controller_gets(switch: Switch) -> None:
     # One packet a second with a burst of four: a burst of ten gets four through, five if a second begins.
     switch.client.modify(switch.schema.meter("punt_meter", HOP_LIMIT, (1, 4, 1, 4)))

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.ptf.base_test import Switch, send_packet, verify_packet
 from tests.ptf.packets import frame, host, ip, udp, usids
 
@@ -74,6 +76,7 @@ def test_detours_count_what_goes_by_them(switch: Switch) -> None:
     assert switch.direct_counter(detour) == 3
 
 
+@pytest.mark.shared_p4
 def test_access_rules_count(switch: Switch) -> None:
     switch.route("fd00:5::", 32, [4])
     match = {"hdr.ipv6.next_hdr": (17, 0xFF), "hdr.udp.dst_port": (4000, 5000)}

@@ -61,6 +61,7 @@ def test_other_labels_and_other_sources_do_not(watching: Switch) -> None:
     assert cells(watching)[0][0] == 1, "the bits above the sender's do not matter"
 
 
+@pytest.mark.shared_p4
 def test_marks_and_delays_of_a_queue_that_is_held_up(watching: Switch) -> None:
     watching.insert("marking", {"std.egress_port": SLOW}, action=("step", {"k": 2}))
     count = 8
@@ -78,3 +79,17 @@ def test_marks_and_delays_of_a_queue_that_is_held_up(watching: Switch) -> None:
     assert len(waited) == schema.DELAY_CLASSES
     # The last one waits behind six or seven others, the first one behind nobody.
     assert CLASS_BOUNDS[min(classes[-1] + 1, len(CLASS_BOUNDS) - 1)] > 5 * PERIOD_US > CLASS_BOUNDS[classes[0]]
+
+
+@pytest.mark.shared_p4
+def test_waits_beyond_the_last_bound_are_in_the_last_class(watching: Switch) -> None:
+    """At a packet a second the second one waits longer than 2^19 us, and the first one may."""
+    watching.platform.slow_down(SLOW, 1)
+    for _ in range(2):
+        send_packet(watching, 1, frame(ip(host(6), src=SOURCE, fl=LABEL), udp()))
+    for _ in range(2):
+        watching.take(SLOW)
+    watching.platform.slow_down(SLOW, 1_000_000)
+    _, _, *waited = cells(watching)
+    assert waited[-1][0] in (1, 2)
+    assert sum(packets for packets, _ in waited) == 2

@@ -48,6 +48,7 @@ def still_works(switch: Switch) -> None:
     verify_packets(switch, frame(ip(host(5), hlim=63), udp()), [3])
 
 
+@pytest.mark.shared_p4
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_frame_cut_anywhere_is_dropped(routed: Switch, name: str) -> None:
     data = bytes(WHOLE[name])
@@ -125,6 +126,7 @@ def test_a_header_that_the_packet_ends_in_is_carried_unread(routed: Switch, next
         verify_packets(routed, bytes(frame(ip(out, nh=next_header, plen=length, hlim=63))) + data, [port])
 
 
+@pytest.mark.shared_p4
 @pytest.mark.parametrize("source", ["ff02::1", "ff0e::1", "::", "::1", "fe80::1", "febf::1"])
 def test_a_source_that_no_router_forwards_is_dropped(routed: Switch, source: str) -> None:
     for dst in (host(5), usids(1, 2), usids(1), "2001:db8::1"):
@@ -165,6 +167,7 @@ def test_other_ether_types_are_dropped(routed: Switch, ether_type: int) -> None:
     assert routed.counter("reasons", NOT_IPV6)[0] == 1
 
 
+@pytest.mark.shared_p4
 def test_random_bytes_do_no_harm(routed: Switch) -> None:
     rng = random.Random(4711)
     headers = [bytes(p) for p in WHOLE.values()]

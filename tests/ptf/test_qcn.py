@@ -234,3 +234,47 @@ def test_a_paused_port_is_avoided(engine: Switch) -> None:
     assert decided(engine) == (0, 12)
     engine.client.modify(engine.schema.register("paused", DIRECT, 0b110))
     assert decided(engine) == (12, 0)
+
+
+def test_all_groups_but_source_and_destination_are_ways_round(qcn: Switch) -> None:
+    """To group 2 by way of groups 1, 3, 4 and 5: the draw leaves a gap in the middle."""
+    qcn.route("fd00:2::", 32, [DIRECT])
+    qcn.insert("minimal_rule", {"destination_group": 2}, action=("minimal", {"port": DIRECT}))
+    qcn.insert("towards_group", {"meta.via": 5}, one_shot=[(("towards", {"port": LOCAL}), 1)])
+    react(qcn, replace(AT_ONCE, quiet=10_000))
+    is_taken(qcn, DIRECT, message((0, 0)))
+    for _ in range(80):
+        send_packet(qcn, HOSTS, data((0, 0), dst=2))
+        qcn.barrier()
+    ways = [Ether(each)["IPv6"].fl >> 13 for port in {*PORTS.values(), LOCAL} for each in qcn.waiting(port)]
+    assert len(ways) == 80
+    # 1 in 2.5e9 that one of four is never drawn.
+    assert set(ways) == {1 << 6 | via for via in (1, 3, 4, 5)}
+
+
+def test_a_group_without_a_minimal_rule_has_no_condition(qcn: Switch) -> None:
+    qcn.route("fd00:4::", 32, [DIRECT])
+    react(qcn, replace(AT_ONCE, quiet=10_000))
+    is_taken(qcn, DIRECT, message((0, 0)))
+    for _ in range(4):
+        send_packet(qcn, HOSTS, data((0, 0), dst=4))
+        verify_packets(qcn, data((0, 0), dst=4, hlim=63), [DIRECT])
+
+
+def test_a_condition_that_always_holds(qcn: Switch) -> None:
+    react(qcn, replace(AT_ONCE, quiet=10_000))
+    qcn.client.modify(qcn.schema.entry("condition", action=("always", {}), default=True))
+    is_taken(qcn, DIRECT, message((0, 0)))
+    assert decided(qcn) == (12, 0)
+
+
+def test_between_samples_nobody_is_a_victim(qcn: Switch) -> None:
+    """Of eight packets in a queue that is full none is the thousandth."""
+    qcn.insert("output_points", {"std.egress_port": DIRECT}, action=call(replace(POINTS, period=1000).action()))
+    qcn.platform.slow_down(DIRECT, RATE)
+    for _ in range(8):
+        send_packet(qcn, LOCAL, data((0, 1)))
+    for _ in range(8):
+        verify_packet(qcn, data((0, 1), hlim=63), DIRECT)
+    qcn.platform.slow_down(DIRECT, 1_000_000)
+    verify_no_other_packets(qcn, rounds=2)

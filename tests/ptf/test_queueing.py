@@ -178,6 +178,7 @@ def test_other_ports_do_not_mark(slow: Switch) -> None:
     assert not any(marks(burst(slow, [plain(5, ECT0)] * 6)))
 
 
+@pytest.mark.shared_p4
 def test_red_marks_nothing_up_to_kmin_and_all_above_kmax(slow: Switch) -> None:
     marking(slow, "red", kmin=3, kmax=7, slope=0)
     marked = marks(burst(slow, [plain(5, ECT0)] * 14))
@@ -186,6 +187,7 @@ def test_red_marks_nothing_up_to_kmin_and_all_above_kmax(slow: Switch) -> None:
     assert all(marked[first:])
 
 
+@pytest.mark.shared_p4
 def test_red_between_kmin_and_kmax_with_certainty(slow: Switch) -> None:
     marking(slow, "red", kmin=3, kmax=63, slope=ALWAYS // 8)
     marked = marks(burst(slow, [plain(5, ECT0)] * 12))
@@ -198,3 +200,12 @@ def test_red_in_between_marks_some(slow: Switch) -> None:
     marked = marks(burst(slow, [plain(5, ECT0)] * BURST))
     # The chance grows from 0 to 0.7: eleven are expected; none or all would be less than one in ten thousand.
     assert 0 < sum(marked) < BURST
+
+
+@pytest.mark.shared_p4
+def test_a_channel_is_written_into_the_packet(slow: Switch) -> None:
+    slow.insert("dscp", {"hdr.ipv6.dscp": 8}, action=("set_priority", {"priority": 1}))
+    slow.insert("channel", {"hdr.ipv6.dscp": 8}, action=("set_channel", {"dscp": 9, "priority": 1}), priority=1)
+    for before, after in ((8, 9), (9, 9)):
+        send_packet(slow, 1, frame(ip(host(6), tc=before << 2), udp()))
+        verify_packets(slow, frame(ip(host(6), tc=after << 2, hlim=63), udp()), [3])

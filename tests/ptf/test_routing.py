@@ -34,6 +34,7 @@ def test_the_longest_prefix_wins(switch: Switch) -> None:
         verify_packets(switch, packet, [port])
 
 
+@pytest.mark.shared_p4
 def test_the_last_hop_writes_the_hosts_mac(switch: Switch) -> None:
     switch.route("fd00::", 64, [2], mac=0x020000000042)
     packet = frame(ip(host(0)), udp())
@@ -72,6 +73,7 @@ def test_no_route_is_rate_limited(switch: Switch) -> None:
     verify_no_other_packets(switch)
 
 
+@pytest.mark.shared_p4
 def test_multicast_without_a_route_is_dropped_and_counted(switch: Switch) -> None:
     send_packet(switch, 1, frame(ip("ff02::1"), udp()))
     verify_no_other_packets(switch)

@@ -7,6 +7,7 @@ Where loads matter the engine alone is tested, with loads written over P4Runtime
 from __future__ import annotations
 
 import pytest
+from scapy.layers.l2 import Ether
 
 from tests.ptf.base_test import Switch, send_packet, verify_packets
 from tests.ptf.test_adaptive import ALL, DESTINATION, DIRECT, HOST_PORT, PORTS, decisions, group, packet
@@ -104,3 +105,32 @@ def test_other_switches_of_the_source_group_follow(ugal: Switch) -> None:
     send_packet(ugal, 2, packet(via=3))
     verify_packets(ugal, packet(via=3, hlim=63), [PORTS[3]])
     assert decisions(ugal) == (0, 0)
+
+
+def test_ports_without_entries_count_as_idle(ugal: Switch) -> None:
+    group(ugal, mode=(LOCAL, {"usable": ALL, "t": 0}))
+    send_packet(ugal, HOST_PORT, packet())
+    verify_packets(ugal, packet(hlim=63), [DIRECT])
+    assert decisions(ugal) == (1, 0)
+
+
+def test_all_groups_but_source_and_destination_are_ways_round(ugal_engine: Switch) -> None:
+    """To group 2 by way of groups 1, 3, 4 and 5: the draw leaves a gap in the middle."""
+    prepared(ugal_engine, LOCAL)
+    ugal_engine.route("fd00:2::", 32, [PORTS[2]])
+    ugal_engine.insert("towards_group", {"meta.via": 5}, one_shot=[(("towards", {"port": DIRECT}), 1)])
+    ugal_engine.client.modify(ugal_engine.schema.register("port_load", PORTS[2], 100))
+    for _ in range(80):
+        send_packet(ugal_engine, HOST_PORT, packet(dst=2))
+        ugal_engine.barrier()
+    ways = [Ether(each)["IPv6"].fl >> 13 for port in (DIRECT, *PORTS.values()) for each in ugal_engine.waiting(port)]
+    # 1 in 2.5e9 that one of four is never drawn.
+    assert len(ways) == 80
+    assert set(ways) == {1 << 6 | via for via in (1, 3, 4, 5)}
+
+
+def test_a_destination_may_have_its_own_rule(ugal_engine: Switch) -> None:
+    prepared(ugal_engine, LOCAL)
+    load(ugal_engine, LOCAL, direct=100, around=0)
+    ugal_engine.insert("mode", {"destination_group": DESTINATION}, action=("minimal", {}))
+    assert chosen(ugal_engine, 5) == (5, 0)

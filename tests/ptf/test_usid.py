@@ -99,6 +99,7 @@ def test_an_exhausted_container_goes_to_the_controller(node: Switch, ids: tuple[
     verify_no_other_packets(node)
 
 
+@pytest.mark.shared_p4
 @pytest.mark.parametrize("hlim", [0, 1])
 @pytest.mark.parametrize("ids", [(1, 2), (0xE003, 2), (1, 0xE003, 2)])
 def test_an_exceeded_hop_limit_goes_to_the_controller_unshifted(node: Switch, ids: tuple[int, ...], hlim: int) -> None:
@@ -165,6 +166,7 @@ def test_a_foreign_usid_behind_two_own_ones(node: Switch) -> None:
     verify_no_other_packets(node, rounds=3)
 
 
+@pytest.mark.shared_p4
 def test_going_round_has_a_bound(node: Switch) -> None:
     own = [usids(1)] * 8
     send_packet(node, 1, frame(ip(usids(1), nh=43), srh(own, 7), udp()))
@@ -189,6 +191,7 @@ def test_a_long_srh_advances_while_eight_segments_are_left(node: Switch, segment
     verify_packets(node, steered(2, HOST, hlim=63, srh_and_more=(srh(addresses, left - 1),)), [2])
 
 
+@pytest.mark.shared_p4
 @pytest.mark.parametrize(("segments", "left"), [(9, 9), (10, 9), (127, 127)])
 def test_more_than_eight_segments_left_are_for_the_controller(node: Switch, segments: int, left: int) -> None:
     packet = steered(1, srh_and_more=(srh([usids(2)] * segments, left),))
@@ -197,6 +200,7 @@ def test_more_than_eight_segments_left_are_for_the_controller(node: Switch, segm
     verify_no_other_packets(node)
 
 
+@pytest.mark.shared_p4
 @pytest.mark.parametrize("segments", [9, 127])
 def test_nothing_is_looked_for_behind_a_long_srh(node: Switch, segments: int) -> None:
     packet = steered(1, srh_and_more=(srh([usids(2)] * segments, 0), inner()))
@@ -281,6 +285,7 @@ def test_an_srh_longer_than_the_packet_is_dropped(node: Switch, value: int) -> N
     assert node.counter("reasons", MALFORMED)[0] == 1
 
 
+@pytest.mark.shared_p4
 def test_the_hop_limit_comes_before_the_segment_list(node: Switch) -> None:
     packet = contradicting("segleft", 3, hlim=1)
     send_packet(node, 1, packet)
@@ -296,6 +301,7 @@ LAYERS = {
 }
 
 
+@pytest.mark.shared_p4
 @pytest.mark.parametrize("name", LAYERS)
 def test_srh_behind_options(node: Switch, name: str) -> None:
     layers = LAYERS[name]
@@ -307,6 +313,7 @@ def test_srh_behind_options(node: Switch, name: str) -> None:
     verify_no_other_packets(node)
 
 
+@pytest.mark.shared_p4
 @pytest.mark.parametrize("name", LAYERS)
 def test_usd_behind_options(node: Switch, name: str) -> None:
     node.route("fd00:5::", 32, [6])
@@ -316,6 +323,7 @@ def test_usd_behind_options(node: Switch, name: str) -> None:
     verify_packets(node, frame(plain), [6])
 
 
+@pytest.mark.shared_p4
 @pytest.mark.parametrize("layers", [(options(72),), (options(), options()), (router_alert(), options())])
 def test_options_that_are_too_long_or_too_many_are_for_the_controller(node: Switch, layers: tuple) -> None:
     packet = steered(1, srh_and_more=(*layers, srh([usids(2)], 1)))
@@ -330,6 +338,7 @@ def test_what_is_too_long_or_too_much_is_carried_on(node: Switch, layers: tuple)
     verify_packets(node, steered(2, hlim=63, srh_and_more=layers), [2])
 
 
+@pytest.mark.shared_p4
 @pytest.mark.parametrize("source", ["ff02::1", "::", "::1", "fe80::7"])
 def test_an_inner_packet_from_nowhere_is_dropped(node: Switch, source: str) -> None:
     node.route("fd00:5::", 32, [6])
@@ -370,6 +379,7 @@ def test_usd_takes_the_outer_header_off_and_routes_the_inner_packet(node: Switch
     verify_no_other_packets(node)
 
 
+@pytest.mark.shared_p4
 @pytest.mark.parametrize("layers", [(transit(9),), (srh([usids(1), usids(9)], 0),)])
 def test_usd_takes_extension_headers_off_too(node: Switch, layers: tuple) -> None:
     node.route("fd00:5::", 32, [6])
@@ -379,6 +389,7 @@ def test_usd_takes_extension_headers_off_too(node: Switch, layers: tuple) -> Non
     verify_packets(node, frame(plain), [6])
 
 
+@pytest.mark.shared_p4
 def test_usd_at_ua_sends_the_inner_packet_over_the_port(node: Switch) -> None:
     plain = ip(host(5), src=host(1), hlim=32) / udp()
     send_packet(node, 1, frame(ip(usids(0xE004)), plain))

@@ -91,6 +91,20 @@ def test_source_behind_destination(switch: Switch) -> None:
     verify_no_other_packets(switch)
 
 
+def test_groups_on_both_sides_of_the_destination(switch: Switch) -> None:
+    """The hash picks among the groups behind source and destination as well."""
+    switch.node(node_id=7, group=0, groups=GROUPS)
+    switch.route("fd00:2::", 32, [SHORTEST])
+    ports = {1: 2, 3: 3, 4: 4, 5: 5}
+    for via, port in ports.items():
+        switch.insert("detour", {"meta.via": via}, one_shot=[(("towards", {"port": port}), 1)])
+    for path in PATHS[:8]:
+        send_packet(switch, 6, steered(DETOUR | path, dst=2))
+        verify_packet(switch, steered(DETOUR | path, dst=2, hlim=63), ports[via_of(path, 0, 2)])
+    assert {via_of(path, 0, 2) < 2 for path in PATHS[:8]} == {True, False}
+    verify_no_other_packets(switch)
+
+
 @pytest.mark.parametrize("sport", [3, DETOUR | 3])
 @pytest.mark.parametrize("number", [3, 5], ids=["intermediate", "destination"])
 def test_outside_the_source_group_both_take_the_shortest_path(switch: Switch, number: int, sport: int) -> None:

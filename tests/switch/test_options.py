@@ -95,6 +95,7 @@ def test_target_options_that_cannot_be_honoured_are_refused_by_name(name: str) -
         ("--no-p4 --device-id x", "'x' is not a number"),
         ("--no-p4 -L loud", "'loud'"),
         ("--no-p4 --pcap /nowhere", "/nowhere is not a folder"),
+        ("--no-p4 --coverage /nowhere/file", "/nowhere/file cannot be written"),
         ("--no-p4 --log-console --log-file x", "exclude each other"),
         ("--no-p4 -- --grpc-server-ssl", "needs --grpc-server-cert"),
         ("--no-p4 -- --grpc-server-ssl --grpc-server-cert /dev/null", "needs --grpc-server-key"),

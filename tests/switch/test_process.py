@@ -16,6 +16,8 @@ from finsy.proto import p4r
 from running import FABRIC, Controller, Running, no_namespaces, p4info, receive
 
 from detour.engine import warm
+from detour.engine.compiler.covering import TABLE_OUTCOME
+from detour.engine.coverage.document import CoverageDocument
 from detour.engine.switch import pcap
 from tests.waiting import until
 
@@ -93,6 +95,23 @@ def test_an_interface_may_go_down_and_come_back(tmp_path: Path) -> None:
             far = switch.packet_socket(1)
             far.send(keyed(2))
             assert far.recv(2000) == keyed(2)
+
+
+@needs_interfaces
+def test_what_packets_reach_is_written_at_the_end(tmp_path: Path) -> None:
+    file = tmp_path / "coverage"
+    with Running(tmp_path, [str(TABLES), "--coverage", str(file)], ports=(1, 8)) as switch:
+        switch.wait_for("Server listening on ")
+        sender, receiver = switch.packet_socket(1), switch.packet_socket(8)
+        for key in (5, 6):
+            sender.send(keyed(key))
+            assert receiver.recv(2000) == keyed(key)
+        assert not file.exists()
+        assert switch.end() == 0
+    (program,) = CoverageDocument.read([file]).programs.values()
+    looked_up = {(p.name, p.outcome): p.hits for p in program.of_kind(TABLE_OUTCOME)}
+    assert looked_up["BenchIngress.by_exact", "miss"] == 2
+    assert looked_up["BenchIngress.by_lpm", "miss"] == 0
 
 
 @needs_interfaces

@@ -2,26 +2,33 @@
 // Puts the page together: what is shown follows the part of the address behind #, so every view can be linked to.
 
 import { get, listen, takeToken } from "./net.js";
-import { clock, make, natural, useColour } from "./look.js";
+import { make, natural, useColour } from "./look.js";
 import { Store } from "./store.js";
 import { Picture } from "./fabric.js";
 import { TimeLine } from "./time.js";
+import { PacketView } from "./packet.js";
 import * as panels from "./panels.js";
 
 const $ = (id) => document.getElementById(id);
-const TABS = { links: panels.links, flows: panels.flows, path: panels.path, act: panels.traffic };
+const TABS = { links: panels.links, flows: panels.flows, path: panels.path, act: panels.traffic, packet: (page, given) => page.packet.parts(given) };
+const OF_A_KIND = { fabric: Object.keys(TABS), run: ["links", "flows"], program: ["packet"] };
 const ONE = { link: panels.link, switch: panels.switchPanel, host: panels.host, flow: panels.flow };
 const REFRESHED = { links: 1, flows: 1, link: 1, host: 1, switch: 6, flow: 4 };  // every how many samples
 
 class Page {
   constructor(state) {
     this.store = new Store(state);
+    this.kind = state.kind;
+    this.tabs = OF_A_KIND[state.kind];
+    document.body.dataset.kind = state.kind;
     this.writable = state.writable && Boolean(takeToken());
     this.picture = new Picture($("fabric"), $("hint"), this.store, (kind, name) => this.choose(kind, name));
+    this.packet = new PacketView(this, $("pipeline"));
     const buttons = { pause: $("pause"), live: $("live"), speed: $("speed") };
-    this.time = new TimeLine($("time"), $("when"), buttons, this.store, () => this.moment());
+    this.time = new TimeLine($("time"), $("when"), buttons, this.store, () => this.moment(), () => this.stamp());
+    this.wanted = null;
     this.count = 0;
-    this.told = 0;
+    this.told = -1;
     this.about(state);
     this.names();
     this.listen();
@@ -30,8 +37,11 @@ class Page {
   }
 
   about({ status }) {
-    $("about").textContent = `${status.topology} on ${status.target}: ${status.switches} switches, ${status.hosts} hosts, links of ${status.rate_mbps} Mb/s`;
-    $("mode").textContent = this.writable ? "" : "read-only";
+    const rate = status.rate_mbps >= 1000 ? `${status.rate_mbps / 1000} Gb/s` : `${status.rate_mbps} Mb/s`;
+    $("about").textContent = this.kind === "program" ? `${status.program}: one switch, ${status.ports} ports, ${status.entries} entries`
+      : `${status.about ? `${status.about} on ` : ""}${status.topology}${status.about ? "" : ` on ${status.target}`}: ${status.switches} switches, ${status.hosts} hosts, links of ${rate}`;
+    $("about").title = $("about").textContent;
+    $("mode").textContent = this.mode();
     const bars = [0, 0.25, 0.5, 0.75, 1].map((use) => {
       const bar = make("i", {});
       bar.style.background = useColour(use);
@@ -39,6 +49,11 @@ class Page {
       return [bar, `${100 * use} %`];
     });
     $("legend").append("use", ...bars.flat(), " · bar at a port: queue · dot: marks · triangle: drops · dashed: down");
+  }
+
+  mode() {
+    if (this.kind === "run") return this.store.state.live ? "goes on" : "recorded";
+    return this.writable ? "" : "read-only";
   }
 
   names() {
@@ -50,22 +65,46 @@ class Page {
     addEventListener("hashchange", () => this.route());
     $("find").addEventListener("submit", (event) => { event.preventDefault(); this.find($("name").value.trim()); });
     for (const tab of document.querySelectorAll("#tabs [data-tab]")) {
+      if (tab.dataset.tab !== "one") tab.hidden = !this.tabs.includes(tab.dataset.tab);
       tab.addEventListener("click", () => tab.dataset.tab !== "one" && this.go(tab.dataset.tab, {}));
     }
+    $("inside").addEventListener("click", () => this.toggleInside(true));
+    $("outside").addEventListener("click", () => this.toggleInside(false));
     addEventListener("keydown", (event) => this.key(event));
     listen((message) => {
+      if (message.history && this.fresh) { this.fresh = false; this.store.clear(); this.told = -1; $("events").replaceChildren(); }
       this.store.add(message.history ?? [message]);
       if (message.gone) this.said(message.gone, true);
+      if (message.over) this.store.state.live = false;
+      if (message.whole && this.kind === "run") this.opened();
       if (this.store.at === null) this.moment(); else this.time.draw();
-    }, () => { $("mode").textContent = "not connected"; });
+    }, () => { $("mode").textContent = "not connected"; this.fresh = this.kind === "run"; });
+  }
+
+  // A run is all there: it begins, or stands still at the time that the address names.
+  opened() {
+    if (!this.store.samples.length) return;
+    if (this.wanted !== null) this.time.seek(this.wanted);
+    else if (!this.store.state.live) this.time.begin();
+    this.wanted = null;
+  }
+
+  // Where a run stands still, its time is in the address.
+  stamp() {
+    if (this.kind !== "run") return;
+    const query = new URLSearchParams(this.given);
+    if (this.time.still) query.set("t", (1e6 * this.store.now.t).toFixed(3));
+    history.replaceState(null, "", `#${this.view}${query.size ? `?${query}` : ""}`);
   }
 
   key(event) {
     if (/INPUT|SELECT|TEXTAREA/.test(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey) return;
-    const tabs = { l: "links", f: "flows", p: "path", t: "act" };
-    if (event.key === " " && event.target.tagName !== "BUTTON") this.time.toggle();
-    else if (event.key === "/") $("name").focus();
-    else if (tabs[event.key]) this.go(tabs[event.key], {});
+    const tab = { l: "links", f: "flows", p: "path", t: "act", k: "packet" }[event.key];
+    if (this.view === "packet" && this.packet.key(event.key)) { event.preventDefault(); return; }
+    if (event.key === " " && !/BUTTON|SUMMARY/.test(event.target.tagName) && this.kind !== "program") this.time.toggle();
+    else if (event.key === "/" && this.kind !== "program") $("name").focus();
+    else if (event.key === "g" && this.view === "packet") this.toggleInside(!this.isInside);
+    else if (this.tabs.includes(tab)) this.go(tab, {});
     else return;
     event.preventDefault();
   }
@@ -80,19 +119,47 @@ class Page {
 
   // -- where we are -------------------------------------------------------------------------------------------
 
-  choose(kind, name) { this.go(kind, { name }); }
+  choose(kind, name) {
+    if (kind === "switch" && this.view === "packet" && this.packet.openSwitch(name)) return;
+    this.go(kind, { name });
+  }
 
   go(view, given) {
     const query = new URLSearchParams(given).toString();
     location.hash = query ? `${view}?${query}` : view;
   }
 
+  // Another address without a new entry of the history; `quiet`: what is shown there is shown already.
+  replace(view, given, quiet = false) {
+    history.replaceState(null, "", `#${view}?${new URLSearchParams(given)}`);
+    if (!quiet) this.route();
+  }
+
+  // The stage shows the pipeline of a packet's switch, or the fabric.
+  inside(yes) {
+    this.isInside = this.kind === "program" || (yes && this.view === "packet");
+    $("pipeline").hidden = !this.isInside;
+    $("legend").hidden = this.isInside;
+    $("views").hidden = this.kind === "program" || this.view !== "packet" || !this.packet.packet;
+    $("inside").setAttribute("aria-pressed", String(this.isInside));
+    $("outside").setAttribute("aria-pressed", String(!this.isInside));
+    if (this.isInside) this.packet.graph.look();
+  }
+
+  toggleInside(yes) { this.inside(yes); this.packet.draw(); this.packet.graph.look(); }
+
   route() {
     const [view, query = ""] = location.hash.slice(1).split("?");
-    this.view = view in TABS || view in ONE ? view : "links";
+    this.view = this.tabs.includes(view) || (view in ONE && this.kind !== "program") ? view : this.tabs[0];
     this.given = Object.fromEntries(new URLSearchParams(query));
+    if ("t" in this.given) {  // microseconds of a run
+      const at = Number(this.given.t) / 1e6;
+      delete this.given.t;
+      if (this.store.samples.length && Number.isFinite(at)) this.time.seek(at); else this.wanted = Number.isFinite(at) ? at : null;
+    }
     const known = { link: this.store.links, switch: this.store.nodes, host: this.store.nodes }[this.view];
-    if (known && !known.has(this.given.name)) { this.view = "links"; this.given = {}; }
+    if (known && !known.has(this.given.name)) { this.view = this.tabs[0]; this.given = {}; }
+    if (this.view !== "packet") this.inside(false);
     this.picture.lit = [];
     this.picture.chosen = this.given.name ?? null;
     const one = document.querySelector('[data-tab="one"]');
@@ -128,13 +195,16 @@ class Page {
     }
     if (view !== this.view || given !== this.given) return;  // the user has gone elsewhere meanwhile
     body.replaceChildren(...parts.filter(Boolean));
+    if (view === "packet") { this.inside(this.isInside); return; }
     for (const part of body.querySelectorAll("details")) part.open = open.has(part.dataset.keep);
     body.scrollTop = scroll;
   }
 
-  light(names) { this.picture.lit = names; this.picture.draw(); }
+  light(names, chosen = this.picture.chosen) { this.picture.lit = names; this.picture.chosen = chosen; this.picture.draw(); }
 
-  async lightPath(source, target, text) {
+  async lightPath(source, target, { path: text, switches }) {
+    if (switches) { this.light([source, ...switches, target]); return; }
+    if (this.kind !== "fabric") return;
     const [kind, rest] = [text.slice(0, text.indexOf(":")), text.slice(text.indexOf(":") + 1)];
     const given = { source, target };
     if (kind === "sport") given.sport = rest;
@@ -145,16 +215,18 @@ class Page {
 
   said(text, wrong = false) {
     if (typeof text !== "string") return;
-    const line = make("div", { class: wrong ? "bad" : "" }, make("b", {}, clock(this.store.samples.at(-1)?.t ?? 0)), text);
+    const line = make("div", { class: wrong ? "bad" : "" }, make("b", {}, this.kind === "program" ? "" : this.store.clock(this.store.samples.at(-1)?.t ?? 0)), text);
     $("events").prepend(line);
   }
 
   log() {
-    const fresh = this.store.events.filter((event) => event.t > this.told);
-    for (const event of fresh) $("events").prepend(make("div", {}, make("b", {}, clock(event.t)), event.text));
+    const now = this.kind === "run" ? (this.store.now?.t ?? 0) : Infinity;  // what is played back is told when it happens
+    if (this.kind === "run" && now < this.told) { $("events").replaceChildren(); this.told = -1; }
+    const fresh = this.store.events.filter((event) => event.t > this.told && event.t <= now);
+    for (const event of fresh) $("events").prepend(make("div", {}, make("b", {}, this.store.clock(event.t)), event.text));
     if (fresh.length) this.told = fresh.at(-1).t;
     while ($("events").childElementCount > 200) $("events").lastElementChild.remove();
-    if ($("mode").textContent === "not connected") $("mode").textContent = this.writable ? "" : "read-only";
+    $("mode").textContent = this.mode();
   }
 }
 

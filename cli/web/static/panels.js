@@ -2,12 +2,13 @@
 // What stands beside the picture: links, flows, a path, traffic, and one thing that was chosen.
 
 import { change, get } from "./net.js";
-import { clock, make, natural, percent, spark, table } from "./look.js";
+import { make, natural, percent, spark, table } from "./look.js";
 
 const SHOWN = 40;
 
 // A part of the page that can change the fabric: a button that says what came of it.
 export function act(text, work, page, properties = {}) {
+  if (page.kind === "run") return null;  // nothing can be changed in it
   const button = make("button", { type: "button", ...properties }, text);
   button.disabled = !page.writable;
   button.title = page.writable ? "" : "read-only: open the address with the token that `detour web` printed";
@@ -18,6 +19,9 @@ export function act(text, work, page, properties = {}) {
   });
   return button;
 }
+
+// A form of such parts, which a run does not have.
+const acts = (page, ...parts) => (page.kind === "run" ? null : make("form", { class: "row" }, ...parts));
 
 export function links(page) {
   const { store } = page;
@@ -36,12 +40,13 @@ export function links(page) {
 
 export function flows(page) {
   const rows = [...(page.store.now?.flows ?? [])].sort((a, b) => natural(a.name, b.name));
-  if (!rows.length) return [make("p", { class: "soft" }, "Nothing sends now. “Traffic” begins a load, or sends.")];
+  if (!rows.length) return [make("p", { class: "soft" }, page.kind === "run" ? "Nothing sends at this moment." : "Nothing sends now. “Traffic” begins a load, or sends.")];
   const columns = [
     ["flow", (row) => row.name], ["Mb/s", (row) => row.mbps.toFixed(2), true], ["ECN", (row) => percent(row.ecn), true],
-    ["delay, ms", (row) => row.delay_ms.toFixed(2), true], ["path", (row) => row.path],
+    [`delay, ${page.store.delayUnit}`, (row) => page.store.delay(row.delay_ms), true], ["path", (row) => row.path],
   ];
-  return [table(columns, rows, (row) => page.choose("flow", row.name))];
+  const more = page.store.now?.flows_left_out;
+  return [table(columns, rows, (row) => page.choose("flow", row.name)), more ? make("p", { class: "soft" }, `and ${more} slower ones`) : null];
 }
 
 // -- the one that was chosen ---------------------------------------------------------------------------------
@@ -62,12 +67,12 @@ export function link(page, name) {
     make("h2", {}, `Link ${name}`), make("p", { class: now.up ? "soft" : "bad" }, `${found.kind}, ${state}`),
     table(columns, rows), make("h3", {}, "Use"), spark(store.history((s) => store.of(found, s).use), "use over time"),
     make("h3", {}, "Packets that wait"), spark(store.history((s) => store.of(found, s).queue), "queue over time"),
-    make("form", { class: "row" },
+    acts(page,
       act("Fail", async () => tables("down", name, await change("fail", { name })), page, { id: "fail" }),
       act("Heal", async () => tables("back", name, await change("heal", { name })), page, { id: "heal" })),
-    make("form", { class: "row" }, rate, "%",
+    acts(page, rate, "%",
       act("Throttle", async () => (await change("impair", { link: name, rate: rate.value / 100 }), `${name} is slower`), page)),
-    make("form", { class: "row" }, loss, "%",
+    acts(page, loss, "%",
       act("Lose", async () => (await change("impair", { link: name, loss: loss.value / 100 }), `${name} loses frames`), page),
       act("As it was", async () => (await change("impair", { link: name, clear: true }), `${name} is as it was`), page)),
   ];
@@ -77,7 +82,27 @@ function tables(what, name, answer) {
   return `${name} is ${what}: ${answer.inserted} entries inserted, ${answer.modified} modified, ${answer.deleted} deleted`;
 }
 
+// Of a run in virtual time: what its samples say of a switch's ports.
+function switchOfRun(page, name) {
+  const { store } = page, mine = store.state.directions.map((d, place) => ({ ...d, place })).filter(({ from }) => from.startsWith(`${name}:`));
+  const value = (what) => (row) => (store.now ? store.now[what][row.place] : 0);
+  return [
+    make("h2", {}, `Switch ${name}`),
+    make("h3", {}, "Packets that wait"), spark(store.history((s) => mine.reduce((sum, { place }) => sum + s.queue[place], 0)), "packets that wait over time"),
+    make("h3", {}, "Ports"),
+    table([["port", (r) => r.from], ["link", (r) => r.link], ["use", (r) => percent(value("use")(r)), true], ["wait", value("queue"), true],
+      ["drops", value("drops"), true], ["marks", value("marks"), true]], mine, (r) => page.choose("link", r.link)),
+  ];
+}
+
+function clients(p4runtime) {
+  const found = p4runtime.clients ?? [];
+  const columns = [["role", (r) => r.role || "default"], ["election id", (r) => r.election_id ?? "–"], ["", (r) => (r.primary ? "primary" : "backup")], ["from", (r) => r.peer]];
+  return found.length ? table(columns, found) : null;
+}
+
 export async function switchPanel(page, name) {
+  if (page.kind === "run") return switchOfRun(page, name);
   const { store } = page, found = await get("switch", { name });
   const ports = Object.entries(found.ports).map(([port, counts]) => ({ port, ...counts }));
   const mine = store.state.directions.map((d, i) => [d.from, i]).filter(([from]) => from.startsWith(`${name}:`));
@@ -88,9 +113,10 @@ export async function switchPanel(page, name) {
     make("h2", {}, `Switch ${name}`),
     make("p", { class: "soft" }, `group ${found.group}, uSID ${found.node_id.toString(16)}, device id ${found.p4runtime.device_id}`),
     make("p", { class: "soft" }, `P4Runtime ${found.p4runtime.address}; primary: ${found.p4runtime.primary}`),
+    clients(found.p4runtime),
     found.p4runtime.lost ? make("p", { class: "bad" }, found.p4runtime.lost) : null,
     make("h3", {}, "Packets that wait"), spark(waits, "packets that wait over time"),
-    make("form", { class: "row" },
+    acts(page,
       act("Fail", async () => tables("down", name, await change("fail", { name })), page),
       act("Heal", async () => tables("back", name, await change("heal", { name })), page)),
     make("h3", {}, "Ports"),
@@ -115,10 +141,11 @@ export function host(page, name) {
   const to = make("input", { list: "names", placeholder: "to, like h9", "aria-label": "to which host" });
   return [
     make("h2", {}, `Host ${name}`), make("p", { class: "soft" }, `at ${found.switch}`),
-    make("form", { class: "row" }, to,
-      make("button", { type: "button", onclick: () => page.go("path", { source: name, target: to.value.trim() }) }, "Path")),
+    acts(page, to,
+      make("button", { type: "button", onclick: () => page.go("path", { source: name, target: to.value.trim() }) }, "Path"),
+      make("button", { type: "button", onclick: () => page.go("packet", { source: name, target: to.value.trim() }) }, "Packet")),
     make("h3", {}, "Its flows"),
-    ...flows({ ...page, choose: page.choose, store: { now: { flows: (page.store.now?.flows ?? [])
+    ...flows({ kind: page.kind, choose: (...which) => page.choose(...which), store: { delayUnit: page.store.delayUnit, delay: (ms) => page.store.delay(ms), now: { flows: (page.store.now?.flows ?? [])
       .filter((flow) => flow.name.split(/[-#]/).slice(0, 2).includes(name)) } } }),
   ];
 }
@@ -135,17 +162,17 @@ export async function flow(page, name) {
       ["switches", (r) => r.switches.join(" ")]], found.paths, (r) => page.light([source, ...r.switches, target])));
     return `${found.paths.length} candidates of ${name}`;
   }, page);
-  if (paths.length) page.lightPath(source, target, paths.at(-1).path);
+  if (paths.length) page.lightPath(source, target, paths.at(-1));
   const list = make("input", { class: "wide", placeholder: "uSIDs, like s9,s3", "aria-label": "uSIDs to pass" });
   return [
     make("h2", {}, `Flow ${name}`),
-    make("p", { class: now ? "" : "soft" }, now ? `${now.mbps.toFixed(2)} Mb/s, window ${now.cwnd.toFixed(1)} packets, ${percent(now.ecn)} with marks, waits ${now.delay_ms.toFixed(2)} ms` : "does not send now"),
+    make("p", { class: now ? "" : "soft" }, now ? `${now.mbps.toFixed(2)} Mb/s, window ${now.cwnd.toFixed(1)} packets, ${percent(now.ecn)} with marks, waits ${store.delay(now.delay_ms)} ${store.delayUnit}` : "does not send now"),
     make("h3", {}, "Mb/s"), spark(of("mbps"), "rate over time"), make("h3", {}, "Queuing delay"), spark(of("delay_ms"), "delay over time"),
     make("h3", {}, "Window"), spark(of("cwnd"), "window over time"),
     make("h3", {}, "Paths, the last one first"),
-    table([["since", (r) => clock(r.t)], ["path", (r) => r.path]], [...paths].reverse(), (r) => page.lightPath(source, target, r.path)),
-    make("form", { class: "row" }, probe), delays,
-    make("form", { class: "row" }, list,
+    table([["since", (r) => store.clock(r.t)], ["path", (r) => r.path]], [...paths].reverse(), (r) => page.lightPath(source, target, r)),
+    acts(page, probe), delays,
+    acts(page, list,
       act("Reroute", async () => `${name} goes by ${(await change("reroute", { flow: name, usid: list.value.trim() })).switches.join(" ")}`, page)),
   ];
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is known: the graph, samples over time, and the moment that is shown.
 
+import { clock } from "./look.js";
+
 const KEPT = 2400;
 
 export class Store {
@@ -31,6 +33,27 @@ export class Store {
     this.events.splice(0, Math.max(0, this.events.length - 500));
   }
 
+  clear() {
+    this.samples.length = 0;
+    this.events.length = 0;
+    this.at = null;
+  }
+
+  // Times of a run in virtual time are far below a second.
+  clock(t) { return this.state.kind === "run" ? micros(t) : clock(t); }
+  delay(ms) { return this.state.kind === "run" ? (1000 * ms).toFixed(2) : ms.toFixed(2); }
+  get delayUnit() { return this.state.kind === "run" ? "us" : "ms"; }
+
+  // What is behind a port of a switch: the port of the next one, or the host there.
+  beyond(port) {
+    const link = this.graph.links.find(({ ports }) => ports[0] && ports[1] && ports.includes(port));
+    return link ? link.ports[link.ports[0] === port ? 1 : 0] : null;
+  }
+  hostAt(port) {
+    const link = this.graph.links.find(({ kind, ports }) => kind === "host" && ports[0] === port);
+    return link?.b ?? null;
+  }
+
   get now() { return this.samples[this.at ?? this.samples.length - 1]; }
 
   // {use, queue, drops, marks, up} of a link, the busier direction.
@@ -51,4 +74,9 @@ export class Store {
     const end = (this.at ?? this.samples.length - 1) + 1;
     return this.samples.slice(Math.max(0, end - count), end).map(what);
   }
+}
+
+function micros(t) {
+  const us = 1e6 * t;
+  return us < 1e4 ? `${us.toFixed(us < 100 ? 1 : 0)} us` : `${(us / 1000).toFixed(2)} ms`;
 }

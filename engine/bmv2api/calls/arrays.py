@@ -141,7 +141,15 @@ class ArrayCalls(CallPart):
             raise InvalidMeterOperation(MeterCode.INVALID_INDEX)
         return found
 
+    def _with_direct_meter(self, name: str) -> MatchTable | None:
+        """The table whose entries have the meters of an array; None: it is no array of direct ones."""
+        return next((table for table in self.device.state.tables.values() if table.spec.direct_meter == name), None)
+
     def bm_meter_array_set_rates(self, cxt_id: int, meter_array_name: str, rates: Sequence[MeterRate]) -> None:
+        table = self._with_direct_meter(meter_array_name)
+        if table is not None:
+            table.set_all_meters(_rates(rates))
+            return
         meter, found = self._meter(meter_array_name), _rates(rates)
         for index in range(meter.size):
             meter.configure(index, found)

@@ -127,8 +127,6 @@ def meter_array_set_rates(words: list[str], scope: CommandScope) -> CommandWork:
     at_least(words, 1)
     meter = scope.program.meters.find(words[0])
     rates = _rates(meter, words[1:])
-    if meter.table is not None:
-        raise CommandError("Invalid meter name", f"{meter.name} is direct: use meter_set_rates with an entry's handle")
     return lambda api, say: api.standard.bm_meter_array_set_rates(0, meter.name, rates)
 
 

@@ -19,6 +19,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,6 +35,7 @@ from detour.control.routes.adaptive import group_links
 from detour.control.routes.hashes import DETOUR_BIT, PATHS, probe_ports
 from detour.engine.clock import Virtual
 from detour.engine.compiler.program import Program
+from detour.engine.coverage.collector import COLLECTOR, Collector
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
 from detour.fabric.footings.base import address_hosts
@@ -93,7 +95,6 @@ _CHOICE = {
 }
 
 
-@lru_cache(maxsize=4)
 def program(name: str) -> Program:
     """A P4 program of ours as machine code, compiled once in a process.
 
@@ -103,6 +104,11 @@ def program(name: str) -> Program:
     path = BUILD / f"{name}.json"
     if not path.exists():
         raise DetourError(f"p4src/build/{name}.json is missing; run `make p4`")
+    return _compiled(path, COLLECTOR.value)
+
+
+@lru_cache(maxsize=4)
+def _compiled(path: Path, collector: Collector | None) -> Program:
     return Program.from_json(path.read_text())
 
 

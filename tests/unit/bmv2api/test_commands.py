@@ -99,7 +99,6 @@ def test_handles_have_versions_as_in_bmv2(do: Do) -> None:
         ("meter_set_rates rate 0 1:1", "Error: Invalid number of rates, expected 2 but got 1"),
         ("meter_set_rates rate 0 2:1 1:1", "Error: Error while parsing rates: they must not become smaller"),
         ("meter_set_rates rate 0 nan:1 1:1", "Error: Error while parsing rates: 'nan:1' has a rate or a burst"),
-        ("meter_array_set_rates acl_meter 1:1 2:2", "Error: Invalid meter name: MyIngress.acl_meter is direct"),
         ("pvs_add ipv6_types 65536", "Error: Parameter is too large: 16 bits, 0 to 65535"),
         ("mc_node_create 1 2 2", "Error: Found duplicate port number '2'"),
         ("mc_node_create 1 512", "Error: '512' is not a valid port number: numbers are 0 to 511"),
@@ -118,6 +117,17 @@ def test_what_is_wrong_is_told_and_changes_nothing(do: Do, line: str, told_of: s
         do(line)
     assert told(wrong.value).startswith(told_of)
     assert (do("table_dump exact_two"), do("mc_dump")) == before
+
+
+def test_an_array_of_direct_meters_is_set_as_a_whole(do: Do) -> None:
+    entry = "table_add acl metered 2001:db8::{}&&&ffff:: 0x11&&&0xff 1->7 0x86dd => 10"
+    do(entry.format(1))
+    do("meter_set_rates acl_meter 0 3:4 5:6")
+    do("meter_array_set_rates acl_meter 0.001:10 0.01:100")
+    rates = ["0: info rate = 0.001, burst size = 10", "1: info rate = 0.01, burst size = 100"]
+    assert do("meter_get_rates acl_meter 0") == rates
+    do("table_add acl drop 0&&&0 0&&&0 1->5 1 => 1")
+    assert do("meter_get_rates acl_meter 1") == rates
 
 
 def test_every_command_has_help_and_refuses_a_hundred_words(do: Do) -> None:

@@ -173,5 +173,6 @@ def test_the_prompt_knows_every_operation() -> None:
     it = Prompt(session, Console(file=io.StringIO()))  # type: ignore[arg-type]
     assert len(ASKING_GROUPS) > 3
     # By options: switches that watch flows, the placement that `status` and `metrics` show, `fcplus prove --running`,
-    # `trace --live`.
-    assert set(OPERATIONS) - set(it._commands.choices) == {"watch_flows", "placement", "prove", "trace_live"}
+    # `trace --live`; by the page: `trace_frame`, `clients`.
+    others = {"watch_flows", "placement", "prove", "trace_live", "trace_frame", "clients"}
+    assert set(OPERATIONS) - set(it._commands.choices) == others

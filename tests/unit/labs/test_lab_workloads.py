@@ -5,13 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+from scapy.utils import wrpcap
 from written_labs import tutorial
 
 from detour.base.errors import DetourError
 from detour.fabric.labs.model import Lab
-from detour.fabric.labs.workloads import EchoTrain, TcpFlow, UdpStream, activities_of
+from detour.fabric.labs.workloads import EchoTrain, FrameTrain, TcpFlow, UdpStream, activities_of
 
 ReadLab = Callable[..., Lab]
 MS = 10**9
@@ -24,7 +28,10 @@ def two(lab: ReadLab) -> Lab:
 
 def test_ping_is_between_all(two: Lab) -> None:
     found = activities_of(two, "ping")
-    assert [(each.src, str(each.dst)) for each in found] == [("h1", "10.0.2.2"), ("h2", "10.0.1.1")]
+    assert [(each.src, str(each.dst)) for each in found if isinstance(each, EchoTrain)] == [
+        ("h1", "10.0.2.2"),
+        ("h2", "10.0.1.1"),
+    ]
     (one,) = activities_of(two, "ping:src=h1,dst=h2,count=7,interval=2ms,size=100,start=1ms")
     assert one == EchoTrain("h1", ip_address("10.0.2.2"), 7, 2 * MS, 100, MS)
 
@@ -54,7 +61,7 @@ def test_connections_carry_bytes_or_last_a_time(two: Lab) -> None:
 def test_several_at_once_and_addresses_of_nobody(two: Lab) -> None:
     found = activities_of(two, "ping:src=h1,dst=10.0.100.1; udp:src=h2,dst=10.0.100.1,rate=1M,dport=80")
     assert [type(each) for each in found] == [EchoTrain, UdpStream]
-    assert {str(each.dst) for each in found} == {"10.0.100.1"}
+    assert {str(each.dst) for each in found if not isinstance(each, FrameTrain)} == {"10.0.100.1"}
 
 
 @pytest.mark.parametrize(
@@ -78,3 +85,46 @@ def test_several_at_once_and_addresses_of_nobody(two: Lab) -> None:
 def test_what_means_nothing(two: Lab, text: str, said: str) -> None:
     with pytest.raises(DetourError, match=said):
         activities_of(two, text)
+
+
+def test_frames_of_a_capture(two: Lab, tmp_path: Path) -> None:
+    frames = [Ether(dst="ff:ff:ff:ff:ff:ff", type=0x1234) / Raw(bytes([number] * 50)) for number in range(2)]
+    wrpcap(str(tmp_path / "two.pcap"), frames)
+    (train,) = activities_of(two, f"frames:src=h1,file={tmp_path}/two.pcap,interval=2ms,count=3,start=1ms")
+    assert train == FrameTrain("h1", tuple(map(bytes, frames)), 2 * MS, 3, MS)
+    with pytest.raises(DetourError, match=r"file: .*none.pcap"):
+        activities_of(two, f"frames:src=h1,file={tmp_path}/none.pcap")
+
+
+@pytest.mark.parametrize(
+    ("said", "means"),
+    [
+        ("pingall", "ping:count=1"),
+        ("h1 ping h2", "ping:src=h1,dst=h2"),
+        ("h1 ping -c 2 -i 0.5 -s 100 10.0.2.2", "ping:src=h1,count=2,interval=0.5s,size=100,dst=10.0.2.2"),
+        ("h2 iperf -c h1", "iperf:src=h2,dst=h1"),
+        ("h2 iperf3 -c h1 -t 500ms -P 3 -C dctcp -p 80", "iperf:src=h2,dst=h1,time=500ms,flows=3,cc=dctcp,dport=80"),
+        ("h2 iperf -u -c h1", "udp:src=h2,dst=h1,rate=1M"),
+        ("h2 iperf -c h1 -u -b 10M -l 500 -S 0x2", "udp:src=h2,dst=h1,rate=10M,size=500,tos=0x2"),
+    ],
+)
+def test_what_is_typed_in_mininet(two: Lab, said: str, means: str) -> None:
+    assert activities_of(two, said) == activities_of(two, means)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("h1 xterm", "built-in hosts have no xterm; they have ping"),
+        ("h1 ping", "wanted is one host to ping"),
+        ("h1 ping -Q 1 h2", "there is no option -Q"),
+        ("h1 ping -c", "-c wants a value"),
+        ("h1 iperf -s", "there is no option -s"),
+        ("h1 iperf -t 5", "servers are there by themselves"),
+        ("h1 iperf -c h2 -b 1M", "-b, -l and -S are for -u"),
+        ("h1 iperf -c h7", "there is no host 'h7'"),
+    ],
+)
+def test_what_nobody_can_type(two: Lab, said: str, told: str) -> None:
+    with pytest.raises(DetourError, match=told):
+        activities_of(two, said)

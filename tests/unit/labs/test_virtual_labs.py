@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 from forwarding_lab import write_app, write_tutorial
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+from scapy.utils import wrpcap
 
 from detour.base.errors import DetourError
 from detour.fabric.labs import programs
@@ -19,7 +22,7 @@ from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.programs import programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.results import document_of
-from detour.fabric.labs.virtual import DEFAULTS, VirtualLab
+from detour.fabric.labs.virtual import DEFAULTS, VirtualLab, open_lab
 from detour.fabric.labs.workloads import activities_of
 
 MS = 10**9
@@ -138,3 +141,30 @@ def test_commands_have_their_line(tmp_path: Path) -> None:
     lab = read_lab(LabFolder.given(str(folder)))
     with pytest.raises(DetourError, match=r"s2-commands.txt:2: .*fly"):
         contents_of(lab, programs_of(lab))
+
+
+def test_changes_happen_at_exact_times_and_repeat(tutorial_lab: Path) -> None:
+    def driven(change_ps: int) -> dict[str, Any]:
+        with open_lab(tutorial_lab, seed=3) as lab:
+            doing = lab.do("udp:src=h1,dst=h2,rate=8M,time=30ms")  # a datagram of 1000 bytes every ms
+            assert lab.run_until(change_ps) == lab.now_ps == change_ps
+            lab.cli("s2", "table_clear TheIngress.t")
+            lab.run_until(40 * MS)
+            return lab.results(doing)
+
+    # From h1 to s2's ingress: 1042 bytes at 100 and at 10 Mb/s, and 110 us.
+    way = 1042 * 8 * (10**4 + 10**5) + 110 * 10**6
+    before, after = driven(10 * MS + way - 1), driven(10 * MS + way + 10**6)
+    assert after["udp"][0]["received"] - before["udp"][0]["received"] == 1
+    assert driven(10 * MS + way - 1) == before
+    with open_lab(tutorial_lab) as lab, pytest.raises(DetourError, match="s1:2: Invalid table name"):
+        lab.cli("s1", "table_num_entries t\ntable_clear nothing")
+
+
+def test_frames_come_to_whom_they_come(tutorial_lab: Path, tmp_path: Path) -> None:
+    frames = [Ether(dst=dst, type=0x1234) / Raw(bytes(50)) for dst in ("06:00:00:00:00:02", "22:00:00:00:00:00")]
+    wrpcap(str(tmp_path / "two.pcap"), frames)
+    with booted(tutorial_lab) as virtual:
+        document = run(virtual, f"frames:src=h1,file={tmp_path}/two.pcap,count=3,interval=1ms")
+    assert document["frames"] == [{"src": "h1", "sent": 6, "came_to": {"h2": 3}}]
+    assert document["flows"] == 0

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`coverage`: what packets have reached of P4 programs (docs/coverage.md)."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from detour.base.errors import DetourError
+from detour.base.tables import Table, left, right
+from detour.cli.output import Page, present
+from detour.cli.parser import command, output_file, output_folder
+
+if TYPE_CHECKING:
+    from detour.engine.coverage.document import CoverageDocument, Point, ProgramCoverage
+    from detour.engine.coverage.sources import SourceFile, SourceLine
+
+_HELD = ("statements", "actions")
+"""what --fail-under is about"""
+
+
+def register(commands: Any) -> None:
+    """Adds this command."""
+    coverage = command(commands, "coverage", "what packets have reached of P4 programs, over their source", _coverage)
+    coverage.add_argument(
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="what --coverage of trace, switch, up or the tests has written",
+    )
+    coverage.add_argument("--html", type=output_folder, metavar="DIR", help="write pages with the source into DIR")
+    coverage.add_argument("--lcov", type=output_file, metavar="FILE", help="write a tracefile of LCOV")
+    coverage.add_argument(
+        "--fail-under",
+        type=_percent,
+        metavar="P",
+        help="exit code 1 if a program has less than P %% of its statements or of its tables' outcomes",
+    )
+    coverage.add_argument("--exceptions", type=Path, metavar="FILE", help="what need not be reached, and why (TOML)")
+    coverage.add_argument(
+        "--source", type=Path, action="append", default=[], metavar="DIR", help="a folder with P4 sources"
+    )
+    coverage.add_argument("-v", "--verbose", action="store_true", help="all lines, not only what is missing")
+
+
+def _percent(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage, 0 to 100")
+    return value
+
+
+def _coverage(options: argparse.Namespace) -> int:
+    from detour.engine.coverage.document import CoverageDocument
+    from detour.engine.coverage.exceptions import read_exceptions
+    from detour.engine.coverage.html import write_html
+    from detour.engine.coverage.lcov import lcov
+    from detour.engine.coverage.sources import over_source
+
+    document = CoverageDocument.read(options.files)
+    if not document.programs:
+        raise DetourError(f"{options.files[0]}: no program has run while this was collected")
+    if options.exceptions is not None:
+        read_exceptions(options.exceptions).apply(document)
+    over = {name: over_source(program, options.source) for name, program in sorted(document.programs.items())}
+    if options.html is not None:
+        write_html(options.html, document, over)
+    if options.lcov is not None:
+        _write(options.lcov, lcov((name, files) for name, (files, _) in over.items()))
+    totals = {name: document.programs[name].totals() for name in over}
+    under = _under(totals, options.fail_under)
+
+    def render(page: Page) -> None:
+        page.table(_summary(document))
+        for name, (files, elsewhere) in over.items():
+            _show(page, name, files, elsewhere, options.verbose)
+        for line in under:
+            page.print(line, style="red")
+
+    present(totals, options, render)
+    return 1 if under else 0
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text)
+    except OSError as error:
+        raise DetourError(f"{file}: it cannot be written: {error.strerror or error}") from None
+
+
+def _under(totals: dict[str, dict[str, dict[str, int]]], least: float | None) -> list[str]:
+    """What is below the least percentage, a line each."""
+    found = []
+    for name, said in totals.items():
+        for what in _HELD:
+            covered, reachable = said[what]["covered"], said[what]["reachable"]
+            if least is not None and 100 * covered < least * reachable:
+                found.append(f"{name}: {covered} of {reachable} {what} are covered, less than {least:g} %")
+    return found
+
+
+def _summary(document: CoverageDocument) -> Table[Any]:
+    def cell(program: ProgramCoverage, what: str) -> str:
+        said = program.totals()[what]
+        percent = 100 * said["covered"] / said["reachable"] if said["reachable"] else 100.0
+        return f"{said['covered']}/{said['reachable']} {percent:.1f} %"
+
+    columns = (
+        left("program", lambda program: program.name),
+        right("statements", lambda program: cell(program, "statements")),
+        right("branches", lambda program: cell(program, "branches")),
+        right("table outcomes", lambda program: cell(program, "actions")),
+    )
+    return Table(columns, [program for _, program in sorted(document.programs.items())])
+
+
+def _show(page: Page, name: str, files: list[SourceFile], elsewhere: list[Point], verbose: bool) -> None:
+    """Lines in which something is missing, or all."""
+    for file in files:
+        lines = [line for line in file.lines if verbose or not line.is_whole]
+        if lines:
+            page.print(f"{name}: {file.name}", style="bold")
+        for line in lines:
+            page.print(_line(line), style=_style(line))
+    missed = [point for point in elsewhere if verbose or not point.hits]
+    if missed:
+        page.print(f"{name}: without a line of their own", style="bold")
+    for point in missed:
+        page.print(f"{point.hits:>9}        {point.title}", style="dim" if point.hits else "red")
+
+
+def _line(line: SourceLine) -> str:
+    shown = "" if line.hits is None else str(line.hits)
+    missed = [point.outcome for point in line.outcomes if not point.hits]
+    never = f"   // never: {', '.join(missed)}" if missed else ""
+    return f"{shown:>9} {line.number:>5}: {line.text}{never}"
+
+
+def _style(line: SourceLine) -> str | None:
+    if line.hits is None:
+        return "dim"
+    return None if line.is_whole else "yellow" if line.hits else "red"

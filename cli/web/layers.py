@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Places for the nodes of a directed graph, in layers from the first one down: so that edges lead downwards, but for
+those that close a circle, and cross little (Sugiyama's method, with long edges as chains of points)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+_SWEEPS = 8
+_POINT = 0.12
+"""columns that an edge takes where it passes a layer"""
+
+Edge = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Layered:
+    """`place`: (column, layer) of each node, columns are numbers from 0 on and need not be whole; `bends`: of an edge
+    the places that it passes between its ends; `columns`, `layers`: how many there are."""
+
+    place: dict[str, tuple[float, int]]
+    bends: dict[Edge, list[tuple[float, int]]]
+    columns: float
+    layers: int
+
+
+def layered(first: str, edges: Mapping[str, Sequence[str]]) -> Layered:
+    """Nodes that can be reached from `first`. `edges`: from each node to those after it."""
+    back = _closing(first, edges)
+    nodes, layer = _depths(first, edges, back)
+    chains = _chains(nodes, edges, layer)
+    rows: list[list[str]] = [[] for _ in range(max(layer.values()) + 1)]
+    for node in [*nodes, *(point for points in chains.values() for point in points)]:
+        rows[layer[node]].append(node)
+    after: dict[str, list[str]] = {}
+    for (a, b), points in chains.items():
+        for one, other in zip([a, *points], [*points, b], strict=True):
+            after.setdefault(one, []).append(other)
+    column = _columns(rows, after)
+    bends = {edge: [(column[point], layer[point]) for point in points] for edge, points in chains.items()}
+    place = {node: (column[node], layer[node]) for node in nodes}
+    return Layered(place, bends, max(column.values()) + 1, len(rows))
+
+
+def _closing(first: str, edges: Mapping[str, Sequence[str]]) -> set[Edge]:
+    """Edges back to a node from which their own node was reached: without them there is no circle."""
+    found: set[Edge] = set()
+    under_way, over = {first}, set[str]()
+    waiting = [(first, iter(edges.get(first, ())))]
+    while waiting:
+        node, rest = waiting[-1]
+        onward = next(rest, None)
+        if onward is None:
+            waiting.pop()
+            under_way.discard(node)
+            over.add(node)
+        elif onward in under_way:
+            found.add((node, onward))
+        elif onward not in over:
+            under_way.add(onward)
+            waiting.append((onward, iter(edges.get(onward, ()))))
+    return found
+
+
+def _depths(first: str, edges: Mapping[str, Sequence[str]], back: set[Edge]) -> tuple[list[str], dict[str, int]]:
+    """Nodes in an order in which each comes before those after it, and the length of the longest way to each."""
+    order: list[str] = []
+    seen = {first}
+    waiting = [(first, iter(edges.get(first, ())))]
+    while waiting:
+        node, rest = waiting[-1]
+        onward = next(rest, None)
+        if onward is None:
+            waiting.pop()
+            order.append(node)
+        elif onward not in seen and (node, onward) not in back:
+            seen.add(onward)
+            waiting.append((onward, iter(edges.get(onward, ()))))
+    order.reverse()
+    depth = dict.fromkeys(order, 0)
+    for node in order:
+        for onward in edges.get(node, ()):
+            if (node, onward) not in back:
+                depth[onward] = max(depth[onward], depth[node] + 1)
+    return order, depth
+
+
+def _chains(nodes: list[str], edges: Mapping[str, Sequence[str]], layer: dict[str, int]) -> dict[Edge, list[str]]:
+    """For every edge a point in each layer that it passes; points get their layers."""
+    found: dict[Edge, list[str]] = {}
+    for node in nodes:
+        for onward in dict.fromkeys(edges.get(node, ())):
+            points = []
+            for between in range(layer[node] + 1, layer[onward]):
+                point = f"{node}\0{onward}\0{between}"
+                layer[point] = between
+                points.append(point)
+            found[node, onward] = points
+    return found
+
+
+def _columns(rows: list[list[str]], after: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """Each node goes to where its neighbours are on average, downwards and upwards in turn, a column apart."""
+    before: dict[str, list[str]] = {}
+    for node, onward in after.items():
+        for other in onward:
+            before.setdefault(other, []).append(node)
+    column = dict.fromkeys((node for row in rows for node in row), 0.0)
+    for row in rows:
+        _apart(row, column, column)
+    for sweep in range(_SWEEPS):
+        beside, order = (before, rows) if sweep % 2 == 0 else (after, rows[::-1])
+        for row in order:
+            wanted = {node: _mean([column[each] for each in beside.get(node, ())], column[node]) for node in row}
+            row.sort(key=wanted.__getitem__)
+            _apart(row, wanted, column)
+    least = min(column.values())
+    return {node: at - least for node, at in column.items()}
+
+
+def _mean(values: Sequence[float], otherwise: float) -> float:
+    return sum(values) / len(values) if values else otherwise
+
+
+def _apart(row: list[str], wanted: Mapping[str, float], column: dict[str, float]) -> None:
+    """Columns for a row in order: where they are wanted if that is a column apart from those before, and all of them
+    moved so that they are there on average."""
+    aims = [wanted[node] for node in row]
+    at, right = -1e9, 0.0
+    for node in row:
+        half = _POINT / 2 if "\0" in node else 0.5
+        at = max(wanted[node], at + right + half)
+        column[node], right = at, half
+    shift = sum(column[node] - aim for node, aim in zip(row, aims, strict=True)) / len(row)
+    for node in row:
+        column[node] -= shift

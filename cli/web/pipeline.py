@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A P4 program as the page draws it: parser states, tables and conditions of its BMv2 JSON, with where they stand in
+the source, and the headers that packets can be built of.
+
+Statements outside of tables are tables without a key to p4c (`tbl_...`); here they are nodes of kind `code`, one for
+those that follow each other. Ids of nodes are `PART/NAME`, parts are `parser`, `ingress`, `egress`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from detour.base.errors import DetourError
+from detour.cli.web.layers import layered
+
+_WIDE, _HIGH = 172, 46
+"""pixels from a node to the next one beside and below it"""
+_TEXT = 44
+_MOST_SOURCE = 1 << 20
+_SOURCES = (".p4", ".p4i", ".h", ".inc")
+
+Document = dict[str, Any]
+
+
+def pipeline_of(blob: Path, sources: Path | None = None) -> Document:
+    """`program`; `parts`: `name`, `width`, `height`, `first`, `nodes` (`id`, `kind`, `label`, `x`, `y`, `source`,
+    `lines` of code), `edges` (`from`, `to`, `label`, `points`); `headers` (`fields`: name and bits, `metadata`),
+    `parser` for who builds a packet, `sources`: text by file, or single lines where the file is not there.
+    `sources`: the folder of the program's text.
+
+    Raises:
+        DetourError: the file cannot be read, or is no BMv2 JSON.
+    """
+    try:
+        program = json.loads(blob.read_bytes())
+        return _document(program, [sources] if sources else list(blob.absolute().parents)[:3])
+    except OSError as error:
+        raise DetourError(f"{blob}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise DetourError(f"{blob}: this is no BMv2 JSON: {error}") from None
+
+
+def _document(program: Mapping[str, Any], folders: list[Path]) -> Document:
+    texts = _texts(program, folders)
+    parts = [_parser_part(program)]
+    parts += [_control_part(program, each, texts) for each in program["pipelines"]]
+    return {
+        "program": program.get("program", ""),
+        "parts": [part for part in parts if part["nodes"]],
+        "headers": _headers(program),
+        "deparser": [name for each in program["deparsers"] for name in each["order"]],
+        "parser": _states(program),
+        "sources": texts,
+    }
+
+
+# -- parser ----------------------------------------------------------------------------------------------------
+
+
+def _states(program: Mapping[str, Any]) -> Document:
+    """What a parser makes of a frame, as far as it does not compute: for every state the headers that it extracts
+    (`stack`: the next one of a stack), the fields by which it goes on, and where to."""
+    parser = program["parsers"][0]
+    return {"first": parser["init_state"], "states": {state["name"]: _state(state) for state in parser["parse_states"]}}
+
+
+def _state(state: Mapping[str, Any]) -> Document:
+    """`ops` in order: an extracted header, or a variable that is set. Values are as in the JSON, with their types."""
+    ops = []
+    for op in state["parser_ops"]:
+        given = op["parameters"]
+        if op["op"] in ("extract", "extract_VL"):
+            length = given[1]["value"] if op["op"] == "extract_VL" else None
+            ops.append({"extract": given[0]["value"], "stack": given[0]["type"] == "stack", "length": length})
+        elif op["op"] == "set" and given[0]["type"] == "field":
+            ops.append({"set": given[0]["value"], "to": given[1]})
+    onward = [
+        {"value": each["value"], "mask": each["mask"], "next": each["next_state"], "kind": each["type"]}
+        for each in state["transitions"]
+    ]
+    return {"ops": ops, "key": state["transition_key"], "transitions": onward}
+
+
+def _parser_part(program: Mapping[str, Any]) -> Document:
+    parser = program["parsers"][0]
+    states = {state["name"]: state for state in parser["parse_states"]}
+    edges: dict[str, list[str]] = {}
+    labels: dict[tuple[str, str], list[str]] = {}
+    for name, state in states.items():
+        for onward in state["transitions"]:
+            to = onward["next_state"] or "accept"
+            edges.setdefault(name, []).append(to)
+            labels.setdefault((name, to), []).append(onward["value"] or "")
+    known = {name: {"kind": "state", "label": name, "source": None} for name in (*states, "accept")}
+    for name, state in states.items():
+        headers = [op["parameters"][0]["value"] for op in state["parser_ops"] if op["op"].startswith("extract")]
+        known[name]["extracts"] = headers
+    return _placed("parser", parser["init_state"], known, edges, labels)
+
+
+# -- controls --------------------------------------------------------------------------------------------------
+
+
+def _control_part(program: Mapping[str, Any], pipeline: Mapping[str, Any], texts: Document) -> Document:
+    tables = {each["name"]: each for each in pipeline["tables"]}
+    code = {name for name, each in tables.items() if not each["key"] and name.startswith("tbl_")}
+    actions = {each["id"]: each for each in program["actions"]}
+    onward = {name: list(dict.fromkeys(_after(each))) for name, each in tables.items()}
+    merged = _merged(code, onward, pipeline)
+    known: dict[str, Document] = {}
+    edges: dict[str, list[str]] = {}
+    labels: dict[tuple[str, str], list[str]] = {}
+
+    def add(a: str, b: str | None, label: str) -> None:
+        to = "end" if b is None else b
+        edges.setdefault(a, []).append(to)
+        labels.setdefault((a, to), []).append(label)
+
+    for name, each in tables.items():
+        if name in merged:
+            continue
+        chain = _chain(name, merged, onward)
+        known[name] = _code(chain, tables, actions, texts) if name in code else _table(each)
+        last = tables[chain[-1]]
+        for to, label in _ways(last):
+            add(name, to, "" if name in code else label)
+    for each in pipeline["conditionals"]:
+        known[each["name"]] = _condition(each)
+        add(each["name"], each["true_next"], "yes")
+        add(each["name"], each["false_next"], "no")
+    known["end"] = {"kind": "end", "label": f"end of {pipeline['name']}", "source": None}
+    return _placed(pipeline["name"], pipeline["init_table"] or "end", known, edges, labels)
+
+
+def _ways(table: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
+    """Where a table leads to, and by what."""
+    by: dict[str | None, list[str]] = {}
+    for action, to in table["next_tables"].items():
+        by.setdefault(to, []).append({"__HIT__": "hit", "__MISS__": "miss"}.get(action) or action.rsplit(".", 1)[-1])
+    if table.get("base_default_next") is not None or not by:
+        by.setdefault(table.get("base_default_next"), [])
+    for to, names in by.items():
+        yield to, ", ".join(names) if len(by) > 1 else ""
+
+
+def _after(table: Mapping[str, Any]) -> Iterator[str | None]:
+    return (to for to, _ in _ways(table))
+
+
+def _merged(code: set[str], onward: Mapping[str, list[str | None]], pipeline: Mapping[str, Any]) -> dict[str, str]:
+    """Code that can only follow other code, and the first of what it follows."""
+    before: dict[str, list[str]] = {}
+    for name, to in onward.items():
+        for each in to:
+            if each is not None:
+                before.setdefault(each, []).append(name)
+    for each in pipeline["conditionals"]:
+        for to in (each["true_next"], each["false_next"]):
+            if to is not None:
+                before.setdefault(to, []).append(each["name"])
+    found: dict[str, str] = {}
+    for name in sorted(code, key=lambda each: int(_number(each))):
+        head, at = name, name
+        if name in found:
+            continue
+        while len(onward[at]) == 1 and (to := onward[at][0]) in code and before.get(to or "") == [at] and to != head:
+            at = str(to)
+            found[at] = head
+    return _heads(found)
+
+
+def _heads(found: dict[str, str]) -> dict[str, str]:
+    """A chain may have been found from its middle first."""
+
+    def head(name: str) -> str:
+        while name in found:
+            name = found[name]
+        return name
+
+    return {name: head(name) for name in found}
+
+
+def _chain(name: str, merged: Mapping[str, str], onward: Mapping[str, list[str | None]]) -> list[str]:
+    """A table, and the code that is one node with it."""
+    found = [name]
+    while (to := onward[found[-1]][0]) is not None and merged.get(to) == name:
+        found.append(to)
+    return found
+
+
+def _number(name: str) -> str:
+    return "".join(c for c in name if c.isdigit()) or "0"
+
+
+def _table(table: Mapping[str, Any]) -> Document:
+    key = [each.get("name") or ".".join(map(str, each["target"])) for each in table["key"]]
+    short = table["name"].split(".", 1)[-1]
+    return {"kind": "table", "label": short, "key": key, "source": _place(table)}
+
+
+def _condition(condition: Mapping[str, Any]) -> Document:
+    place = _place(condition)
+    return {"kind": "condition", "label": (place or {}).get("text") or condition["name"], "source": place}
+
+
+def _code(chain: list[str], tables: Mapping[str, Any], actions: Mapping[int, Any], texts: Document) -> Document:
+    steps = [
+        place
+        for name in chain
+        for number in tables[name]["action_ids"]
+        for primitive in actions[number]["primitives"]
+        if (place := _place(primitive)) is not None
+    ]
+    lines = list(dict.fromkeys(f"{each['file']}:{each['line']}" for each in steps))
+    more = f" … {len(lines)} lines" if len(lines) > 1 else ""
+    texts_of = [_line(each, texts) for each in steps]
+    label = next((text for text in texts_of if not text.startswith("const ")), (texts_of or ["by the compiler"])[0])
+    return {
+        "kind": "code",
+        "label": label[: _TEXT - len(more)] + more,
+        "lines": lines,
+        "source": steps[0] if steps else None,
+    }
+
+
+def _line(place: Document, texts: Document) -> str:
+    """The line of the source, where it is there; p4c often quotes only an expression in it."""
+    lines = texts.get(place["file"], {}).get("text", "").splitlines()
+    whole = lines[place["line"] - 1].strip() if 0 < place["line"] <= len(lines) else ""
+    return whole.split("//")[0].strip() or place["text"]
+
+
+def _place(of: Mapping[str, Any]) -> Document | None:
+    found = of.get("source_info")
+    if not found or not found.get("filename"):
+        return None
+    return {
+        "file": found["filename"],
+        "line": found.get("line", 0),
+        "column": found.get("column", 0),
+        "text": " ".join(str(found.get("source_fragment", "")).split()),
+    }
+
+
+def _placed(
+    name: str,
+    first: str,
+    known: Mapping[str, Document],
+    edges: Mapping[str, list[str]],
+    labels: Mapping[tuple[str, str], list[str]],
+) -> Document:
+    found = layered(first, edges)
+
+    def at(place: tuple[float, float]) -> list[int]:
+        return [round((place[0] + 0.5) * _WIDE), round((place[1] + 0.5) * _HIGH)]
+
+    nodes = []
+    for node, place in found.place.items():
+        x, y = at(place)
+        about = known[node]
+        nodes.append({**about, "id": f"{name}/{node}", "label": about["label"][:_TEXT], "x": x, "y": y})
+    drawn = []
+    for (a, b), bends in found.bends.items():
+        text = list(dict.fromkeys(label for label in labels[a, b] if label))
+        label = ", ".join(text[:2]) + (f" … {len(text)}" if len(text) > 2 else "")
+        points = [at(place) for place in (found.place[a], *bends, found.place[b])]
+        drawn.append({"from": f"{name}/{a}", "to": f"{name}/{b}", "label": label, "points": points})
+    return {
+        "name": name, "first": f"{name}/{first}", "nodes": nodes, "edges": drawn,
+        "width": round(found.columns * _WIDE), "height": found.layers * _HIGH,
+    }  # fmt: skip
+
+
+# -- headers and sources ---------------------------------------------------------------------------------------
+
+
+def _headers(program: Mapping[str, Any]) -> Document:
+    types = {each["name"]: each for each in program["header_types"]}
+    stacks = {each["name"]: [] for each in program.get("header_stacks", ())}
+    for each in program.get("header_stacks", ()):
+        by_id = {header["id"]: header["name"] for header in program["headers"]}
+        stacks[each["name"]] = [by_id[number] for number in each["header_ids"]]
+    found: Document = {}
+    for each in program["headers"]:
+        fields = [[field[0], field[1]] for field in types[each["header_type"]]["fields"]]
+        found[each["name"]] = {"fields": fields, "metadata": bool(each["metadata"])}
+    for name, members in stacks.items():
+        found[name] = {"members": members, "metadata": False, "fields": found[members[0]]["fields"] if members else []}
+    return found
+
+
+def _texts(program: Mapping[str, Any], folders: list[Path]) -> Document:
+    """By file: `text` if it lies beside the program, else `lines`, those that the JSON quotes. Only P4 sources in those
+    folders: a program may name any file of the machine."""
+    quoted: dict[str, dict[int, str]] = {}
+    for place in _all_places(program):
+        lines = quoted.setdefault(place["file"], {})
+        lines[place["line"]] = max(lines.get(place["line"], ""), place["text"], key=len)
+    found: Document = {}
+    for file, lines in quoted.items():
+        text = _read(file, folders)
+        found[file] = {"text": text} if text is not None else {"lines": {str(k): v for k, v in sorted(lines.items())}}
+    return found
+
+
+def _all_places(value: Any) -> Iterator[Document]:
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            place = _place(each) if "source_info" in each else None
+            if place is not None:
+                yield place
+            waiting += each.values()
+        elif isinstance(each, list):
+            waiting += each
+
+
+def _read(file: str, folders: list[Path]) -> str | None:
+    if not file.endswith(_SOURCES):
+        return None
+    for folder in folders:
+        base = folder.resolve()
+        path = (base / file).resolve()
+        try:
+            if path.is_relative_to(base) and path.is_file() and path.stat().st_size <= _MOST_SOURCE:
+                return path.read_text()
+        except (OSError, UnicodeDecodeError):
+            continue
+    return None

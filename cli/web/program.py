@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the page of a program asks for: `detour web --program P4INFO,JSON`, one switch and nothing booted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from detour import __version__
+from detour.base.errors import DetourError
+from detour.base.records import as_json
+from detour.cli.web.packets import PacketShelf
+from detour.cli.web.pipeline import pipeline_of
+from detour.cli.web.server import Question, asked_for
+from detour.control.p4runtime.pipeline import PipelineConfig
+from detour.fabric.operations.following import document
+from detour.fabric.tracing.entries import read_updates
+from detour.fabric.tracing.frames import hex_frame
+from detour.fabric.tracing.program import TracedProgram
+
+_PORTS = 64
+
+
+class ProgramAnswers:
+    """Of one program. Packets leave in registers and counters what they leave in a switch."""
+
+    def __init__(self, files: PipelineConfig, entries: Path | None, writable: bool) -> None:
+        """`entries`: a file of table entries.
+
+        Raises:
+            DetourError: a file cannot be read, or does not fit the others.
+        """
+        self._files, self._entries, self._writable = files, entries, writable
+        self._pipeline = pipeline_of(files.blob)
+        self._written = 0
+        self._switch = self._made()
+        self._shelf, self._lock = PacketShelf(), threading.Lock()
+        self.questions: Mapping[str, Question] = {
+            "state": lambda query: self._state(),
+            "pipeline": lambda query: self._pipeline,
+            "packet": lambda query: self._shelf.find(asked_for(query, "id")),
+            "packets": lambda query: self._shelf.listed(),
+        }
+
+    def _made(self) -> TracedProgram:
+        switch = TracedProgram(self._files, range(_PORTS))
+        try:
+            if self._entries is not None:
+                updates, where = read_updates(self._entries, switch.p4info)
+                switch.write(updates, where)
+                self._written = len(updates)
+        except BaseException:
+            switch.close()
+            raise
+        return switch
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "version": __version__,
+            "kind": "program",
+            "writable": self._writable,
+            "graph": {"width": 1, "height": 1, "family": "", "switches": [], "hosts": [], "links": []},
+            "directions": [],
+            "status": {"program": self._pipeline["program"], "entries": self._written, "ports": _PORTS},
+        }
+
+    def do(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """`trace_frame` with `frame` in hex, `port` and `all_ways`; `restart`: the switch as it was in the beginning.
+
+        Raises:
+            DetourError: it is something else, or an argument is wrong.
+        """
+        with self._lock:
+            if name == "restart":
+                self._switch.close()
+                self._switch = self._made()
+                return {"entries": self._written}
+            if name != "trace_frame":
+                raise DetourError(f"the page may not ask for {name!r}; it may for trace_frame, restart")
+            text, port, all_ways = (arguments.get(key) for key in ("frame", "port", "all_ways"))
+            if not isinstance(text, str) or not isinstance(port, int) or isinstance(port, bool):
+                raise DetourError("trace_frame: frame is hex, port is a number")
+            frame = hex_frame(text)
+            found = document(self._switch.follow(frame, port, all_ways=bool(all_ways)))
+        return self._shelf.keep(as_json(found), f"{len(frame)} bytes by port {port}")
+
+    def close(self) -> None:
+        """Ends the switch."""
+        self._switch.close()

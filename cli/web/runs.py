@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs in virtual time as the page shows them, in a file: `detour sim --record FILE`, `detour web --run FILE`.
+
+A file is lines of JSON, compressed by gzip. The first line is the head: `detour_recorded_run`, the version of the
+format; `program_version`, of detour; `graph` and `directions` as the page draws them; `status`, what was run; `repeat`,
+how to run it again (`experiments.sim.replay.run_files`). A line for each sample follows (docs/web.md), and last
+`{"paths": ..., "samples": N}`: the ways of flows by name, each with `t`, `path` and, where it is one way, `switches`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from detour import __version__
+from detour.base.errors import DetourError
+from detour.experiments.sim.replay.run_files import RUN_FORMAT, RUN_MARK, run_head
+
+_COLUMNS = ("use", "up", "queue", "drops", "marks")
+
+RunSample = dict[str, Any]
+FlowPaths = Mapping[str, list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """What a file holds."""
+
+    head: dict[str, Any]
+    samples: list[RunSample]
+    paths: FlowPaths
+
+
+def write_run(path: Path, head: Mapping[str, Any], samples: Iterable[RunSample], paths: FlowPaths) -> None:
+    """Writes a file.
+
+    Raises:
+        DetourError: it cannot be written.
+    """
+    first = {RUN_MARK: RUN_FORMAT, "program_version": __version__, **head}
+    count = 0
+    try:
+        # The same run gives the same bytes: no time stamp, no name.
+        with path.open("wb") as raw, gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as packed:
+            packed.write(_line(first))
+            for sample in samples:
+                packed.write(_line(sample))
+                count += 1
+            packed.write(_line({"paths": paths, "samples": count}))
+    except OSError as error:
+        raise DetourError(f"{path}: {error.strerror}") from None
+
+
+def _line(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode() + b"\n"
+
+
+def read_run(path: Path) -> RecordedRun:
+    """Reads a file.
+
+    Raises:
+        DetourError: it cannot be read, is none, is of another version, or ends too early.
+    """
+    try:
+        with gzip.open(path, "rb") as lines:
+            head = _head(path, lines.readline())
+            rest = [json.loads(line) for line in lines]
+    except gzip.BadGzipFile:
+        raise DetourError(f"{path}: this is no recorded run (detour sim --record FILE)") from None
+    except (EOFError, zlib.error, ValueError, UnicodeDecodeError):
+        raise DetourError(f"{path}: the recorded run is damaged, or was not written to its end") from None
+    except OSError as error:
+        raise DetourError(f"{path}: {error.strerror or error}") from None
+    if not rest or not isinstance(rest[-1], dict) or rest[-1].get("samples") != len(rest) - 1 or len(rest) < 2:
+        raise DetourError(f"{path}: the recorded run is damaged, or was not written to its end")
+    *samples, last = rest
+    directions = len(head["directions"])
+    for number, sample in enumerate(samples, 1):
+        if any(len(sample.get(column, ())) != directions for column in _COLUMNS):
+            raise DetourError(f"{path}: sample {number} does not have {directions} directions of links")
+    return RecordedRun(head, samples, last["paths"])
+
+
+def _head(path: Path, line: bytes) -> dict[str, Any]:
+    head = run_head(path, line)
+    if missing := [key for key in ("graph", "directions", "status") if key not in head]:
+        raise DetourError(f"{path}: the recorded run has no {', '.join(missing)}")
+    return head

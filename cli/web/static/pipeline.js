@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program as a graph: parser, controls, queue and deparser below each other, with the way of a packet in it.
+
+import { Places } from "./trace.js";
+
+const SPACE = "http://www.w3.org/2000/svg", WIDE = 156, HIGH = 26, GAP = 46, EDGE = 14;
+
+function svg(tag, properties = {}, ...children) {
+  const element = document.createElementNS(SPACE, tag);
+  for (const [name, value] of Object.entries(properties)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+export class PipelineGraph {
+  // `picked`: called with the id of a node that was clicked.
+  constructor(stage, picked) {
+    Object.assign(this, { stage, picked, scale: 1, at: null, nodes: new Map(), edges: new Map() });
+    stage.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  show(pipeline) {
+    if (this.pipeline === pipeline) return;
+    this.pipeline = pipeline;
+    this.places = new Places(pipeline);
+    this.nodes.clear(); this.edges.clear();
+    this.wide = Math.max(...pipeline.parts.map((part) => part.width), WIDE) + 2 * EDGE;
+    this.picture = svg("svg", { role: "img", "aria-label": `The pipeline of ${pipeline.program}` });
+    let top = 10;
+    for (const part of pipeline.parts) {
+      if (part.name === "egress") top = this.block("queue", "queue", top);
+      top = this.part(part, top);
+    }
+    if (!pipeline.parts.some((part) => part.name === "egress")) top = this.block("queue", "queue", top);
+    this.high = this.block("deparser", `deparser: ${pipeline.deparser.join(", ")}`, top) + EDGE;
+    this.picture.setAttribute("viewBox", `0 0 ${this.wide} ${this.high}`);
+    this.stage.replaceChildren(this.picture);
+    this.at = pipeline.parts[0].first;
+    this.zoom(1);
+  }
+
+  zoom(scale) {
+    this.scale = Math.min(2, Math.max(0.3, scale));
+    this.picture.style.width = `${this.wide * this.scale}px`;
+    this.picture.style.height = `${this.high * this.scale}px`;
+    this.look();
+  }
+
+  block(id, text, top) {
+    this.node({ id, kind: id, label: text, x: this.wide / 2, y: 0 }, 0, top + 30);
+    return top + 60;
+  }
+
+  part(part, top) {
+    const left = (this.wide - part.width) / 2, below = top + 22;
+    this.picture.append(svg("text", { class: "part", x: this.wide / 2, y: top + 12 }, part.name));
+    for (const edge of part.edges) this.edge(edge, left, below);
+    for (const node of part.nodes) this.node(node, left, below);
+    return below + part.height + 8;
+  }
+
+  edge({ from, to, label, points }, left, top) {
+    const [x, y] = points[0], [u, v] = points.at(-1);
+    const way = [[x, y + (v > y ? HIGH / 2 : 0)], ...points.slice(1, -1), [u, v - (v > y ? HIGH / 2 : 0)]].map(([a, b]) => [a + left, b + top]);
+    const curve = way.slice(1).map(([a, b], i) => {
+      const [c, d] = way[i], half = (d + b) / 2;
+      return `C${c},${half} ${a},${half} ${a},${b}`;
+    });
+    const line = svg("path", { class: "edge", d: `M${way[0].join(",")}${curve.join("")}` });
+    this.picture.prepend(line);
+    const parts = [line];
+    if (label) {
+      const near = way[1], text = svg("text", { class: "label", x: way[0][0] * 0.55 + near[0] * 0.45, y: way[0][1] + 9 }, label.slice(0, 16));
+      this.picture.append(text);
+      parts.push(text);
+    }
+    this.edges.set(`${from} ${to}`, parts);
+  }
+
+  node(node, left, top) {
+    const x = node.x + left, y = node.y + top, a = x - WIDE / 2, b = y - HIGH / 2;
+    const shape = node.kind === "condition"
+      ? svg("polygon", { points: `${a},${y} ${a + 10},${b} ${a + WIDE - 10},${b} ${a + WIDE},${y} ${a + WIDE - 10},${b + HIGH} ${a + 10},${b + HIGH}` })
+      : svg("rect", { x: a, y: b, width: WIDE, height: HIGH, rx: { state: 13, table: 4, queue: 2, deparser: 13 }[node.kind] ?? 0 });
+    const most = node.kind === "condition" ? 22 : 24;
+    const text = node.label.length > most ? `${node.label.slice(0, most - 1)}…` : node.label;
+    const about = [node.label, node.key?.length ? `key: ${node.key.join(", ")}` : "", node.extracts?.length ? `extracts ${node.extracts.join(", ")}` : "",
+      node.source ? `${node.source.file}:${node.source.line}` : ""].filter(Boolean).join("\n");
+    const drawn = svg("g", { class: `node ${node.kind}`, "data-id": node.id }, svg("title", {}, about), shape, svg("text", { x, y }, text));
+    drawn.addEventListener("click", () => this.picked(node.id));
+    this.picture.append(drawn);
+    this.nodes.set(node.id, { drawn, x, y });
+  }
+
+  // Lights up where a packet has been, and where it is.
+  light(places, step) {
+    const been = new Set(places.slice(0, step + 1)), all = new Set(places), lit = this.places.edges(places);
+    for (const [id, { drawn }] of this.nodes) {
+      drawn.classList.toggle("visited", all.has(id));
+      drawn.classList.toggle("been", been.has(id));
+      drawn.classList.toggle("now", places[step] === id);
+    }
+    for (const [id, parts] of this.edges) for (const part of parts) part.classList.toggle("visited", lit.has(id));
+    for (const id of lit) this.picture.insertBefore(this.edges.get(id)[0], this.picture.querySelector(".node, .part, .label"));
+    this.at = places[step] ?? places.slice(0, step + 1).findLast((id) => id !== null) ?? places.find((id) => id !== null) ?? null;
+    this.look();
+  }
+
+  look() {  // the node where the packet is comes into the middle
+    const found = this.nodes.get(this.at);
+    if (!found || this.stage.hidden) return;
+    const { stage } = this;
+    stage.scrollTo({ left: found.x * this.scale - stage.clientWidth / 2, top: found.y * this.scale - stage.clientHeight / 2 });
+  }
+
+  key(event) {
+    if (event.key === "+" || event.key === "=") this.zoom(this.scale * 1.25);
+    else if (event.key === "-") this.zoom(this.scale / 1.25);
+    else if (event.key === "0") this.zoom(Math.min(1, this.stage.clientWidth / this.wide));
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A coverage file: for each program all that packets can reach, and how often they did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from detour.base.errors import DetourError
+from detour.engine.compiler.covering import BRANCH, STATEMENT, TABLE_OUTCOME, CoverageSite
+from detour.engine.compiler.model import one_line
+
+VERSION = 1
+_KINDS = (STATEMENT, BRANCH, TABLE_OUTCOME)
+PLURALS = {STATEMENT: "statements", BRANCH: "branches", TABLE_OUTCOME: "actions"}
+"""what the document of `detour coverage --json` calls them"""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Something that packets reach or do not, and how often they did; see `CoverageSite`."""
+
+    kind: str
+    name: str
+    outcome: str
+    file: str
+    """of the P4 source, "" where p4c does not say it; so are the next two"""
+    line: int
+    column: int
+    text: str
+    hits: int
+
+    @classmethod
+    def of(cls, site: CoverageSite, hits: int) -> Point:
+        """From what a compilation says."""
+        source = site.source or {}
+        place = str(source.get("file", "")), _count(source.get("line")), _count(source.get("column"))
+        return cls(site.kind, site.name, site.outcome, *place, str(source.get("text", "")), hits)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What is the same of points that are one in the P4 source: p4c copies statements that several tables run, and
+        what it inlines or unrolls."""
+        if self.kind == TABLE_OUTCOME or not self.file or "->" in self.outcome:
+            return self.kind, self.name, self.outcome
+        return self.kind, self.file, self.line, self.column, self.outcome
+
+    @property
+    def title(self) -> str:
+        """What to call it in a line of text."""
+        where = f"{self.file}:{self.line} " if self.file else ""
+        if self.kind == TABLE_OUTCOME:
+            return f"table {self.name}: {self.outcome}"
+        what = f"{self.name}: {self.outcome}" if self.outcome else f"{self.name}"
+        text = f" ({one_line(self.text)})" if self.text else ""
+        return f"{where}{what}{text}"
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and value >= 0 else 0
+
+
+@dataclass
+class ProgramCoverage:
+    """Of one program: its points by their keys."""
+
+    name: str
+    digest: str
+    points: dict[tuple[Any, ...], Point] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, name: str, digest: str, points: Iterable[Point]) -> ProgramCoverage:
+        """Of points, of which those with the same key are added up."""
+        found = cls(name, digest)
+        for point in points:
+            found._add(point)
+        return found
+
+    def _add(self, point: Point) -> None:
+        known = self.points.get(point.key)
+        self.points[point.key] = point if known is None else replace(known, hits=known.hits + point.hits)
+
+    def merge(self, other: ProgramCoverage) -> None:
+        """Adds what another run of the same program has reached."""
+        for point in other.points.values():
+            self._add(point)
+
+    def of_kind(self, kind: str) -> list[Point]:
+        """In the order of the program."""
+        return [point for point in self.points.values() if point.kind == kind]
+
+    def missed(self) -> list[Point]:
+        """What nothing has reached."""
+        return [point for point in self.points.values() if not point.hits]
+
+    def totals(self) -> dict[str, dict[str, int]]:
+        """`covered` and `reachable` of `statements`, `branches` and `actions`."""
+        found = {}
+        for kind, plural in PLURALS.items():
+            points = self.of_kind(kind)
+            found[plural] = {"covered": sum(bool(p.hits) for p in points), "reachable": len(points)}
+        return found
+
+
+class CoverageDocument:
+    """Programs by their names."""
+
+    def __init__(self) -> None:
+        self.programs: dict[str, ProgramCoverage] = {}
+
+    def add(self, program: ProgramCoverage, where: str) -> None:
+        """Takes in what was reached of a program.
+
+        Raises:
+            DetourError: there is another program of that name. `where` says whose coverage it is.
+        """
+        known = self.programs.get(program.name)
+        if known is None:
+            self.programs[program.name] = program
+            return
+        if known.digest != program.digest:
+            raise DetourError(
+                f"{where}: {program.name} is another version of that program than in what was read before"
+            )
+        known.merge(program)
+
+    def write(self, file: Path) -> None:
+        """Writes the file.
+
+        Raises:
+            DetourError: it cannot be written.
+        """
+        programs = [
+            {"name": p.name, "digest": p.digest, "points": [asdict(point) for point in p.points.values()]}
+            for p in self.programs.values()
+        ]
+        try:
+            file.write_text(json.dumps({"detour_coverage": VERSION, "programs": programs}) + "\n")
+        except OSError as error:
+            raise DetourError(f"{file}: coverage cannot be written: {error.strerror or error}") from None
+
+    @classmethod
+    def read(cls, files: Sequence[Path]) -> CoverageDocument:
+        """What several files say together.
+
+        Raises:
+            DetourError: one of them cannot be read, is none, or is about another version of a program.
+        """
+        found = cls()
+        for file in files:
+            for program in _programs(file):
+                found.add(program, str(file))
+        return found
+
+
+def _programs(file: Path) -> list[ProgramCoverage]:
+    try:
+        said = json.loads(file.read_text())
+    except OSError as error:
+        raise DetourError(f"{file}: {error.strerror or error}") from None
+    except (ValueError, RecursionError):
+        raise DetourError(f"{file}: this is no coverage file: it is not JSON") from None
+    version = said.get("detour_coverage") if isinstance(said, dict) else None
+    if version is None:
+        raise DetourError(f"{file}: this is no coverage file of detour")
+    if version != VERSION:
+        raise DetourError(f"{file}: coverage files of version {one_line(version)} cannot be read, only {VERSION}")
+    try:
+        return [_program(each) for each in said["programs"]]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise DetourError(f"{file}: this coverage file is damaged") from None
+
+
+def _program(said: dict[str, Any]) -> ProgramCoverage:
+    points = []
+    for each in said["points"]:
+        point = Point(**each)
+        texts = (point.name, point.outcome, point.file, point.text)
+        numbers = (point.line, point.column, point.hits)
+        if point.kind not in _KINDS or not all(isinstance(t, str) for t in texts):
+            raise ValueError
+        if not all(type(n) is int and n >= 0 for n in numbers):
+            raise ValueError
+        points.append(point)
+    if not isinstance(said["name"], str) or not isinstance(said["digest"], str):
+        raise TypeError
+    return ProgramCoverage.of(said["name"], said["digest"], points)

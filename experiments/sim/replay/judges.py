@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is sought among packets that were traced: functions of (packets so far, time) that give it as soon as it is
+known (`tracing.Judge`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from detour.engine.trace.tree import Dropped, Output, TraceTree, Visit
+from detour.experiments.sim.replay.packets import is_marked, packet_name
+from detour.experiments.sim.replay.tracing import Chain, Judge
+from detour.fabric.tracing.live import is_over
+from detour.topo import Topology
+
+FULL = "dropped between ingress and egress: its queue was full"
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """A packet as it came to a switch, by device id; time in ticks. `full`: it found its queue full there; `on_link`:
+    it left the switch and never came to the next one."""
+
+    switch: int
+    time_ticks: int
+    frame: bytes
+    full: bool = False
+    on_link: bool = False
+
+    def is_at(self, visit: Visit) -> bool:
+        """Whether a visit is this."""
+        return (visit.switch, visit.time_ticks, visit.frame) == (self.switch, self.time_ticks, self.frame)
+
+
+def dropped_at(device: int, port: int | None, from_ticks: int, to_ticks: int) -> Judge[Sighting]:
+    """The first packet that a switch drops within a time: in its program, or because a queue is full (of `port`, if
+    that is known). A queue is first come, first served, so who was overtaken in it is not there any more."""
+
+    def judge(chains: Sequence[Chain], now_ps: int) -> Sighting | None:
+        visits = sorted((v for chain in chains for v in chain if v.switch == device), key=lambda v: v.time_ticks)
+        last: dict[tuple[int, int], int] = {}
+        for visit in visits:
+            for queue in _left(visit):
+                last[queue] = visit.time_ticks
+        for visit in visits:
+            if not from_ticks <= visit.time_ticks <= to_ticks:
+                continue
+            if any(isinstance(leaf.outcome, Dropped) for _, leaf in visit.tree.leaves()):
+                return Sighting(device, visit.time_ticks, visit.frame)
+            queue = _unresolved(visit)
+            wanted = queue is not None and port in (None, queue[0])
+            if queue is not None and wanted and last.get(queue, -1) > visit.time_ticks:
+                return Sighting(device, visit.time_ticks, visit.frame, full=True)
+        return None
+
+    return judge
+
+
+def lost_behind(device: int, port: int, peer: int, after_ticks: int, now_enough_ps: int) -> Judge[Sighting]:
+    """The first packet that left a switch by a port after a time and did not come to the switch behind it, `peer`, by
+    when all that left before has arrived."""
+
+    def judge(chains: Sequence[Chain], now_ps: int) -> Sighting | None:
+        if now_ps < now_enough_ps:
+            return None
+        found = []
+        for chain in chains:
+            for number, visit in enumerate(chain):
+                left = _left_at(visit, port) if visit.switch == device else None
+                if left is not None and left >= after_ticks and all(v.switch != peer for v in chain[number + 1 :]):
+                    found.append((left, visit))
+        if not found:
+            return None
+        _, visit = min(found, key=lambda each: each[0])
+        return Sighting(device, visit.time_ticks, visit.frame, on_link=True)
+
+    return judge
+
+
+def waited_at(device: int, port: int, enqueued_ticks: int) -> Judge[Sighting]:
+    """The packet that began to wait in a port's queue at a time."""
+
+    def judge(chains: Sequence[Chain], now_ps: int) -> Sighting | None:
+        for chain in chains:
+            for visit in chain:
+                if visit.switch == device and _queued(visit.tree).get(port) == enqueued_ticks:
+                    return Sighting(device, visit.time_ticks, visit.frame)
+        return None
+
+    return judge
+
+
+def chain_of(topology: Topology, sighting: Sighting) -> Judge[Chain]:
+    """A packet that was sighted, with all its visits; what became of it is written into the last one."""
+
+    def judge(chains: Sequence[Chain], now_ps: int) -> Chain | None:
+        for chain in chains:
+            seen = next((visit for visit in chain if sighting.is_at(visit)), None)
+            if seen is None:
+                continue
+            if sighting.full:
+                for _, leaf in seen.tree.leaves():
+                    leaf.outcome = leaf.outcome or Dropped(FULL)
+            lost = sighting.on_link and all(leaf.outcome is not None for _, leaf in seen.tree.leaves())
+            return chain if lost or is_over(topology, chain) else None
+        return None
+
+    return judge
+
+
+def packet_of(topology: Topology, qp: int, psn: int) -> Judge[Chain]:
+    """A data packet of a connection, by destination QP and PSN: the first one that is sent."""
+
+    def judge(chains: Sequence[Chain], now_ps: int) -> Chain | None:
+        for chain in chains:
+            name = packet_name(chain[0].frame)
+            if name is not None and name.is_data and (name.qp, name.psn) == (qp, psn):
+                return chain if is_over(topology, chain) else None
+        return None
+
+    return judge
+
+
+def marked_of(topology: Topology, qp: int) -> Judge[Chain]:
+    """The first data packet of a connection that a switch marks."""
+
+    def judge(chains: Sequence[Chain], now_ps: int) -> Chain | None:
+        for chain in chains:
+            name = packet_name(chain[0].frame)
+            if name is None or not name.is_data or name.qp != qp or is_marked(chain[0].frame):
+                continue
+            outputs = (leaf.outcome for visit in chain for _, leaf in visit.tree.leaves())
+            if any(isinstance(each, Output) and is_marked(each.frame) for each in outputs):
+                return chain if is_over(topology, chain) else None
+        return None
+
+    return judge
+
+
+def _queued(tree: TraceTree) -> dict[int, int]:
+    """When a packet began to wait, by port, in ticks."""
+    return {
+        event.facts["port"]: event.facts["enqueued_at_ticks"] for event in tree.all_events() if event.kind == "queue"
+    }
+
+
+def _left(visit: Visit) -> list[tuple[int, int]]:
+    """(port, priority) of queues that a packet has left again."""
+    return [(e.facts["port"], e.facts["priority"]) for e in visit.tree.all_events() if e.kind == "queue"]
+
+
+def _left_at(visit: Visit, port: int) -> int | None:
+    """When a packet left by a port, in ticks; None: it did not."""
+    if not any(isinstance(leaf.outcome, Output) and leaf.outcome.port == port for _, leaf in visit.tree.leaves()):
+        return None
+    for event in visit.tree.all_events():
+        if event.kind == "queue" and event.facts["port"] == port:
+            return event.facts["enqueued_at_ticks"] + event.facts["wait_ticks"]
+    return None
+
+
+def _unresolved(visit: Visit) -> tuple[int, int] | None:
+    """(port, priority) of the queue that a packet went to, if it has not left it."""
+    if all(leaf.outcome is not None for _, leaf in visit.tree.leaves()):
+        return None
+    for event in visit.tree.all_events():
+        if event.kind == "stage" and event.facts["stage"] == "traffic_manager":
+            return event.facts["egress_spec"], event.facts["priority"]
+    return None

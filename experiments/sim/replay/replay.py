@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Going back to a packet of a run: it is run again, as often as it takes to know which packet is meant, and once more
+up to that packet, which is traced from the switch of its host on.
+
+    replay = Replay(plan)
+    packet = replay.first_drop()
+    print(packet.about, len(packet.followed.hops))
+
+Runs repeat to the picosecond, traced or not, so what one pass finds holds in the next one. While a run goes it is
+compared with what is known of the first one (`checkpoints`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from detour.base.errors import DetourError
+from detour.base.progress import Progress, silent
+from detour.base.quantities import time_text
+from detour.base.times import US
+from detour.engine.trace.filters import Filter, parse_filter
+from detour.experiments.sim.plan import SimPlan, plan_of
+from detour.experiments.sim.replay import judges
+from detour.experiments.sim.replay.checkpoints import Checkpoint, Checkpoints
+from detour.experiments.sim.replay.judges import Sighting
+from detour.experiments.sim.replay.packets import packet_name
+from detour.experiments.sim.replay.run_files import read_repeatable
+from detour.experiments.sim.replay.tracing import Chain, Judge, TracedPart
+from detour.experiments.sim.replay.waits import LongestWait, WaitScan
+from detour.experiments.sim.replay.windows import Counters, FirstCount, Window, arrived_marks, drop_place, drops
+from detour.experiments.sim.run import RunWatcher, SimRun, run_workload
+from detour.experiments.sim.watching import Watchers
+from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.fabric.tracing.live import is_over, packets
+from detour.fabric.tracing.results import FollowedPacket
+from detour.hosts.state import qp_numbers
+from detour.topo.address import ipv6_text
+
+T = TypeVar("T")
+
+_CLOSE_PS = US
+"""how well a time must be known before packets are traced around it"""
+_MARGINS_PS = (100 * US, 2_000 * US, 50_000 * US)
+"""how long before it was seen a packet may have been sent: tried one after the other, and then the whole run"""
+_SETTLE_PS = 50 * US
+_PSNS = 1 << 24
+
+
+@dataclass(frozen=True)
+class ReplayedPacket:
+    """A packet of a run. `about`: which one it is, in words; `sent_ps`: when it came to the switch of its host."""
+
+    about: str
+    sent_ps: int
+    followed: FollowedPacket
+
+
+@dataclass(frozen=True)
+class _Connection:
+    """A flow's connection: hosts by index, destination QP, and the PSN of the flow's first packet."""
+
+    source: int
+    target: int
+    qp: int
+    first_psn: int
+    packets: int
+    sent_ps: int
+
+
+class Replay:
+    """Of one run. Each question runs it anew."""
+
+    def __init__(
+        self, plan: SimPlan, checkpoints: Sequence[Checkpoint] | None = None, progress: Progress = silent
+    ) -> None:
+        """`checkpoints`: of the run that is meant; None: whatever the plan comes to."""
+        self._plan, self._checkpoints, self._progress = plan, checkpoints, progress
+        self._topology = plan.topology
+
+    @classmethod
+    def of_file(cls, file: Path, progress: Progress = silent) -> Replay:
+        """Of a run that `detour sim --record` wrote.
+
+        Raises:
+            DetourError: the file is none, or of another version, or a file that the run read is not what it was.
+        """
+        run = read_repeatable(file)
+        run.check_files()
+        return cls(plan_of(run.options), run.checkpoints, progress)
+
+    # -- questions ------------------------------------------------------------------------------------------
+
+    def packet(self, flow: int, psn: int) -> ReplayedPacket:
+        """Packet number `psn` of a flow, counted from 0, as it was sent for the first time.
+
+        Raises:
+            DetourError: there is no such flow or packet, or it was not sent in this run.
+        """
+        connection = self._connection(flow)
+        if not 0 <= psn < connection.packets:
+            last = connection.packets - 1
+            raise DetourError(f"flow {flow} has packets 0 to {last}; there is no packet {psn}")
+        on_wire = (connection.first_psn + psn) % _PSNS
+        judge = judges.packet_of(self._topology, connection.qp, on_wire)
+        chain = self._traced(judge, max(0, connection.sent_ps - US), self._from_host(connection.source))
+        if chain is None:
+            raise DetourError(f"packet {psn} of flow {flow} was not sent in this run, or came to no switch")
+        return self._replayed(f"packet {psn} of flow {flow}, PSN {on_wire}", chain)
+
+    def first_drop(self) -> ReplayedPacket:
+        """The first frame that a switch dropped or a link lost.
+
+        Raises:
+            DetourError: nothing was lost in this run.
+        """
+        window = self._window(drops)
+        if window is None:
+            raise DetourError("no switch dropped a frame in this run, and no link between switches lost one")
+        return self._replayed("the first frame that was lost", self._followed(self._loss(window)))
+
+    def first_mark(self) -> ReplayedPacket:
+        """The first data packet that came to its receiver with ECN's mark.
+
+        Raises:
+            DetourError: none did.
+        """
+        window = self._window(arrived_marks)
+        if window is None:
+            raise DetourError("no data packet came to its receiver with a mark in this run")
+        source, qp = self._ends(window.row)
+        judge = judges.marked_of(self._topology, qp)
+        chain = self._from_its_host(judge, window.from_ps, self._from_host(source))
+        return self._replayed("the first packet that came with a mark", chain)
+
+    def longest_wait(self) -> ReplayedPacket:
+        """The packet that waited longest in one queue.
+
+        Raises:
+            DetourError: none waited.
+        """
+        self._progress("looking for the longest wait: all packets are traced")
+        scan = WaitScan()
+        self._run(scan)
+        longest = scan.longest
+        if longest is None:
+            raise DetourError("no packet waited in this run")
+        about = f"the packet that waited longest, {time_text(longest.wait_ticks * self._tick_ps)}"
+        return self._replayed(about, self._followed(self._waiter(longest)))
+
+    # -- passes ---------------------------------------------------------------------------------------------
+
+    def _run(self, watcher: RunWatcher) -> SimRun:
+        watchers: list[RunWatcher] = [watcher]
+        if self._checkpoints is not None:
+            watchers.insert(0, Checkpoints(self._checkpoints))
+        plan = self._plan
+        found = _Tick(Watchers(watchers))
+        run = run_workload(plan.topology, plan.workload, plan.settings, watcher=found)
+        self._tick_ps = found.tick_ps
+        return run
+
+    def _window(self, counters: Counters) -> Window | None:
+        """When a counter grows for the first time, as closely as tracing needs it."""
+        self._progress("running again to find when it was")
+        window: Window | None = None
+        while window is None or window.length_ps > _CLOSE_PS:
+            watcher = FirstCount(counters, window)
+            self._run(watcher)
+            if watcher.window is None:
+                return None
+            window = watcher.window
+        return window
+
+    def _traced(
+        self,
+        judge: Judge[T],
+        from_ps: int,
+        wanted: Filter,
+        switches: Sequence[int] | None = None,
+        until_ps: int | None = None,
+        forget: bool = True,
+    ) -> T | None:
+        """What a judge finds in a part of the run."""
+
+        def gone(chain: Chain) -> bool:
+            return forget and is_over(self._topology, chain)
+
+        part = TracedPart(from_ps, judge, wanted=wanted, switches=switches, until_ps=until_ps, forget=gone)
+        self._run(part)
+        return part.found
+
+    def _loss(self, window: Window) -> Sighting:
+        """The frame that was lost in a window of time."""
+        self._progress("tracing what was lost")
+        place: dict[str, tuple[int, int | None, bool]] = {}
+
+        def counters(fabric: VirtualFabric) -> np.ndarray:
+            place["of"] = drop_place(fabric, window.row)
+            return drops(fabric)
+
+        self._run(FirstCount(counters, window))
+        device, port, on_link = place["of"]
+        for margin in (*_MARGINS_PS, window.from_ps):
+            from_ps = max(0, window.from_ps - margin)
+            found = self._traced(*self._loss_judge(window, device, port, on_link, from_ps), forget=False)
+            if found is not None:
+                return found
+        raise DetourError(f"what was lost {time_text(window.to_ps)} after the beginning was no packet of a switch")
+
+    def _loss_judge(
+        self, window: Window, device: int, port: int | None, on_link: bool, from_ps: int
+    ) -> tuple[Judge[Sighting], int, Filter, list[int], int | None]:
+        """Arguments of `_traced`."""
+        ticks = self._tick_ps
+        if not on_link or port is None:
+            judge = judges.dropped_at(device, port, (window.from_ps - US) // ticks, window.to_ps // ticks + 1)
+            return judge, from_ps, Filter(""), [device], None
+        peer = self._topology.switches[device - 1].peer(port)
+        links = self._plan.settings.links
+        longest = max(links.delay_of(link) for link in self._topology.links)
+        if peer is None or peer.kind == "host":
+            raise DetourError(f"the first frame that was lost went from s{device - 1} to a host whose link is down")
+        behind = self._topology.switches[peer.index].device_id
+        before = (window.from_ps - longest - _SETTLE_PS) // ticks
+        enough = window.to_ps + longest + _SETTLE_PS
+        judge = judges.lost_behind(device, port, behind, before, enough)
+        return judge, from_ps, Filter(""), [device, behind], enough + _SETTLE_PS
+
+    def _waiter(self, longest: LongestWait) -> Sighting:
+        judge = judges.waited_at(longest.switch, longest.port, longest.enqueued_ticks)
+        from_ps = max(0, longest.enqueued_ticks * self._tick_ps - US)
+        found = self._traced(judge, from_ps, Filter(""), [longest.switch], forget=False)
+        assert found is not None, "runs repeat"
+        return found
+
+    def _followed(self, sighting: Sighting) -> Chain:
+        """The whole way of a packet that was seen at a switch."""
+        self._progress("tracing its way")
+        name = packet_name(sighting.frame)
+        wanted = Filter("")
+        if name is not None:
+            wanted = parse_filter(f"src {ipv6_text(name.source)} and sport {name.sport}")
+        judge = judges.chain_of(self._topology, sighting)
+        return self._from_its_host(judge, sighting.time_ticks * self._tick_ps, wanted)
+
+    def _from_its_host(self, judge: Judge[Chain], seen_ps: int, wanted: Filter) -> Chain:
+        """A packet from its first switch on: the trace begins early enough that it has one."""
+        chain = None
+        for margin in (*_MARGINS_PS, seen_ps):
+            chain = self._traced(judge, max(0, seen_ps - margin), wanted)
+            if chain is not None and self._is_from_host(chain):
+                return chain
+            if margin >= seen_ps:
+                break
+        assert chain is not None, "runs repeat"
+        return chain
+
+    def _is_from_host(self, chain: Chain) -> bool:
+        peer = self._topology.switches[chain[0].switch - 1].peer(chain[0].port)
+        return peer is not None and peer.kind == "host"
+
+    # -- connections ----------------------------------------------------------------------------------------
+
+    def _ends(self, connection: int) -> tuple[int, int]:
+        """(index of the source host, destination QP) of a connection."""
+        ends = _Ends()
+        self._run(ends)
+        return int(ends.sources[connection]), int(ends.numbers[connection])
+
+    def _connection(self, flow: int) -> _Connection:
+        graph = self._plan.workload.graph
+        if not 0 <= flow < len(graph):
+            raise DetourError(f"there is no flow {flow}; the run has 0 to {len(graph) - 1}")
+        if not graph.is_message[flow]:
+            raise DetourError(f"{flow} is a computation of the workload, not a flow")
+        self._progress(f"running again until flow {flow} is sent")
+        ends = _Ends(flow)
+        tasks = self._run(ends).tasks
+        if tasks.sent_ps[flow] < 0:
+            raise DetourError(f"flow {flow} was never sent in this run")
+        lane = int(tasks.lane[flow])
+        sizes = -(-graph.tasks["bytes"] // ends.payload)
+        earlier = (tasks.lane == lane) & (tasks.sent_ps >= 0) & (tasks.sent_ps < tasks.sent_ps[flow])
+        return _Connection(
+            int(graph.tasks["source"][flow]),
+            int(graph.tasks["destination"][flow]),
+            int(ends.numbers[lane]),
+            int(ends.first_psn[lane]) + int(sizes[earlier].sum()),
+            int(sizes[flow]),
+            int(tasks.sent_ps[flow]),
+        )
+
+    def _from_host(self, host: int) -> Filter:
+        return parse_filter(f"src {ipv6_text(self._topology.hosts[host].address)} and dport 4791")
+
+    def _replayed(self, about: str, chain: Chain) -> ReplayedPacket:
+        (followed,) = packets(self._topology, chain, self._tick_ps)
+        sent_ps = chain[0].time_ticks * self._tick_ps
+        name = packet_name(chain[0].frame)
+        of = "" if name is None else f", {self._host_of(name.source)}, source port {name.sport:#x}, PSN {name.psn}"
+        text = f"{about}{of}: at its first switch {time_text(sent_ps)} after the beginning"
+        return ReplayedPacket(text, sent_ps, followed)
+
+    def _host_of(self, address: int) -> str:
+        found = (host.name for host in self._topology.hosts if host.address == address)
+        return "from " + next(found, ipv6_text(address))
+
+
+class _Tick:
+    """Passes everything on, and knows the length of the programs' tick."""
+
+    def __init__(self, inner: RunWatcher) -> None:
+        self._inner = inner
+        self.tick_ps = 1_000
+
+    @property
+    def due_ps(self) -> int:
+        return self._inner.due_ps
+
+    @property
+    def enough(self) -> bool:
+        return self._inner.enough
+
+    def begin(self, fabric: VirtualFabric) -> None:
+        self.tick_ps = fabric.network.tick_ps
+        self._inner.begin(fabric)
+
+    def look(self) -> None:
+        self._inner.look()
+
+    def end(self) -> None:
+        self._inner.end()
+
+    def note(self, kind: str, text: str, failures: list[str]) -> None:
+        self._inner.note(kind, text, failures)
+
+
+class _Ends:
+    """Reads of all connections the source, the destination QP and the first PSN; ends the run when a flow is sent, or
+    at once."""
+
+    def __init__(self, flow: int | None = None) -> None:
+        self._flow = flow
+        self.due_ps = 0
+        self.enough = False
+
+    def begin(self, fabric: VirtualFabric) -> None:
+        self._fabric = fabric
+        hs, flows = fabric.hs, fabric.flows
+        self.sources = hs.qp["host"][flows.sender].copy()
+        self.numbers = np.asarray(qp_numbers(hs, flows.receiver)).copy()
+        self.first_psn = hs.qp["snd_nxt"][flows.sender].copy()
+        self.payload = fabric.config.payload
+
+    def look(self) -> None:
+        self.enough = self._flow is None or bool(self._fabric.hs.task["sent"][self._flow] >= 0)
+        self.due_ps = self._fabric.now_ps + US
+
+    def end(self) -> None:
+        pass
+
+    def note(self, kind: str, text: str, failures: list[str]) -> None:
+        pass

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a recorded run's file says of how to run it again: the first line of `detour sim --record FILE`, key `repeat`
+(the rest is for the page, `cli/web/runs.py`)."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from detour import __version__
+from detour.base.errors import DetourError
+from detour.base.records import as_json, from_json
+from detour.experiments.sim.replay.checkpoints import Checkpoint
+from detour.experiments.sim.settings import SimOptions
+
+RUN_FORMAT = 1
+RUN_MARK = "detour_recorded_run"
+_NO_RUN = "this is no recorded run (detour sim --record FILE)"
+
+
+@dataclass(frozen=True)
+class RepeatableRun:
+    """`options` of the run; `files` that they name, by name, each with the SHA-256 of what it held."""
+
+    options: SimOptions
+    files: Mapping[str, str]
+    checkpoints: Sequence[Checkpoint]
+
+    @classmethod
+    def of(cls, said: SimOptions, checkpoints: Sequence[Checkpoint]) -> RepeatableRun:
+        """A run that has just gone."""
+        return cls(said, {name: _digest(Path(name)) for name in _files(said)}, checkpoints)
+
+    def as_json(self) -> dict[str, Any]:
+        """For the file."""
+        return as_json(self)
+
+    def check_files(self) -> None:
+        """Refuses to go on with other files than those of the run.
+
+        Raises:
+            DetourError: one is missing or holds something else.
+        """
+        for name, digest in self.files.items():
+            if not Path(name).is_file():
+                raise DetourError(f"the run read {name}, which is not there any more")
+            if _digest(Path(name)) != digest:
+                raise DetourError(f"{name} has changed since the run read it")
+
+
+def _files(said: SimOptions) -> list[str]:
+    """Files that options name, as they name them: a whole text, or a part of `FILE.py:NAME`, `P4INFO,JSON`,
+    `name:sizes=FILE`."""
+    found = set()
+    for text in vars(said).values():
+        if isinstance(text, str):
+            parts = {text, *re.split(r"[,:=]", text)}
+            found |= {part for part in parts if part and Path(part).is_file()}
+    return sorted(found)
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def run_head(path: Path, line: bytes) -> dict[str, Any]:
+    """The first line of a recorded run.
+
+    Raises:
+        DetourError: it is none, or of another version.
+    """
+    try:
+        head = json.loads(line)
+    except ValueError:
+        head = None
+    if not isinstance(head, dict) or RUN_MARK not in head:
+        raise DetourError(f"{path}: {_NO_RUN}")
+    if head[RUN_MARK] != RUN_FORMAT:
+        raise DetourError(
+            f"{path}: a recorded run of format {head[RUN_MARK]!r}, by detour {head.get('program_version', '?')}; this "
+            f"one reads format {RUN_FORMAT}"
+        )
+    return head
+
+
+def read_repeatable(path: Path) -> RepeatableRun:
+    """How to run a recorded run again.
+
+    Raises:
+        DetourError: the file cannot be read, is none, is of another version, or says nothing of that.
+    """
+    try:
+        with gzip.open(path, "rb") as lines:
+            head = run_head(path, lines.readline())
+    except gzip.BadGzipFile:
+        raise DetourError(f"{path}: {_NO_RUN}") from None
+    except (EOFError, zlib.error):
+        raise DetourError(f"{path}: the recorded run is damaged, or was not written to its end") from None
+    except OSError as error:
+        raise DetourError(f"{path}: {error.strerror or error}") from None
+    if head.get("program_version") != __version__:
+        raise DetourError(f"{path}: a run of detour {head.get('program_version', '?')}; this is {__version__}")
+    if not isinstance(head.get("repeat"), dict):
+        raise DetourError(f"{path}: this run cannot be repeated: its file does not say how it was made")
+    return from_json(RepeatableRun, head["repeat"])

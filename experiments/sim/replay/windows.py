@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When something is counted for the first time in a run: watchers that stop it then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from detour.base.arrays import Int64Array
+from detour.base.times import US
+from detour.fabric.footings.virtual.fabric import VirtualFabric
+
+Counters = Callable[[VirtualFabric], Int64Array]
+_FIRST_PS, _STEPS = 10 * US, 64
+_INSIDE = (
+    *("ingress_drops", "no_pipeline_drops", "no_port_drops", "priority_drops", "pool_drops", "header_drops"),
+    *("pipeline_drops", "input_drops", "buffer_drops", "headroom_drops", "empty_drops"),
+)
+"""counters of a switch that are not those of its ports as well"""
+
+
+@dataclass(frozen=True)
+class Window:
+    """Something was counted after `from_ps` and not after `to_ps`, in row `row` of the counters, the first of those
+    that grew."""
+
+    from_ps: int
+    to_ps: int
+    row: int
+
+    @property
+    def length_ps(self) -> int:
+        """How well the time is known."""
+        return self.to_ps - self.from_ps
+
+
+class FirstCount:
+    """A `RunWatcher` that ends the run when a counter has grown. `window`: when that was, None: it never did."""
+
+    def __init__(self, counters: Counters, within: Window | None = None) -> None:
+        """`within`: where to look closely; nothing grows before."""
+        self._counters, self._within = counters, within
+        self.window: Window | None = None
+        self._step = 0 if within is None else max(1, within.length_ps // _STEPS)
+        self.due_ps = _FIRST_PS if within is None else within.from_ps
+        self._known_ps = 0
+
+    @property
+    def enough(self) -> bool:
+        """Whether it has grown."""
+        return self.window is not None
+
+    def begin(self, fabric: VirtualFabric) -> None:
+        """Connections are there."""
+        self._fabric = fabric
+        self._before = self._counters(fabric).copy()
+
+    def look(self) -> None:
+        """Compares."""
+        now = self._fabric.now_ps
+        found = self._counters(self._fabric)
+        grown = np.flatnonzero(found > self._before)
+        if len(grown):
+            self.window = Window(self._known_ps, now, int(grown[0]))
+        self._known_ps = now
+        self.due_ps = now + (self._step or max(_FIRST_PS, now // _STEPS))
+
+    def end(self) -> None:
+        """It may have grown last."""
+        if self.window is None:
+            self.look()
+
+    def note(self, kind: str, text: str, failures: list[str]) -> None:
+        """Does not matter."""
+
+
+def drops(fabric: VirtualFabric) -> Int64Array:
+    """(3, ports) flat: frames that found a port's queue full; that the link behind it lost; that its egress dropped;
+    and behind them what the ingress of each switch dropped, for whatever reason."""
+    ports = fabric.network.port_stats()
+    switches = fabric.network.switch_stats()
+    inside = np.sum([switches[name] for name in _INSIDE], axis=0)
+    return np.concatenate([ports["queue_drops"], ports["link_drops"], ports["egress_drops"], inside]).astype(np.int64)
+
+
+def drop_place(fabric: VirtualFabric, row: int) -> tuple[int, int | None, bool]:
+    """(device id, port or None, whether it was on the link behind the port) of a row of `drops`."""
+    ports = fabric.network.port_stats()
+    count = len(ports["port"])
+    if row >= 3 * count:
+        return int(fabric.network.switch_stats()["device_id"][row - 3 * count]), None, False
+    kind, index = divmod(row, count)
+    return int(ports["device_id"][index]), int(ports["port"][index]), kind == 1
+
+
+def arrived_marks(fabric: VirtualFabric) -> Int64Array:
+    """(connections,) data packets that came to their receivers with ECN's mark."""
+    return fabric.column("st_rx_ecn_marked").copy()

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts of a lab that are network namespaces of Linux: which, and what their interfaces have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from detour.base.errors import DetourError
+from detour.fabric.labs.host_commands import for_shell
+from detour.fabric.labs.model import Lab, LabHost, names
+from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest, processes_of
+from detour.fabric.linux.interface import LINUX_MTU, HostInterface, Neighbour, Route
+
+ALL = "all"
+_LONGEST_NAME = 15
+"""characters of an interface's name in Linux"""
+_WITHOUT_IPV6 = {"disable_ipv6": "1"}
+
+
+def chosen(lab: Lab, wanted: str | None) -> list[str]:
+    """Hosts by name, in the order of the lab: `h1,h2`, or `all`.
+
+    Raises:
+        DetourError: there is no such host.
+    """
+    if wanted is None:
+        return []
+    if wanted.strip() == ALL:
+        return [host.name for host in lab.hosts]
+    said = [name.strip() for name in wanted.split(",") if name.strip()]
+    for name in said:
+        if name not in {host.name for host in lab.hosts}:
+            raise DetourError(f"--linux {name}: there is no such host; the lab has {names(lab.hosts)}")
+        if said.count(name) > 1:
+            raise DetourError(f"--linux {name}: that host is there twice")
+    return [host.name for host in lab.hosts if host.name in said]
+
+
+def request_of(lab: Lab, linux: str | None, netns: str | None = None, mtu: int | None = None) -> LinuxRequest:
+    """What is to be made. `netns`: hosts that are the network namespaces of processes, like `h3=4711`; `mtu`: bytes.
+
+    Raises:
+        DetourError: there is no such host, one is there twice, or something is not a process.
+    """
+    processes = processes_of(netns)
+    both = ",".join([*chosen(lab, linux), *processes])
+    found = chosen(lab, both or None)
+    if mtu is not None and not found:
+        raise DetourError("--mtu is that of Linux hosts; name them by --linux or --netns")
+    size = LINUX_MTU if mtu is None else mtu
+    interfaces = {name: interface_of(lab, lab.host(name), size) for name in found}
+    return LinuxRequest(interfaces, {host.name: str(host.address.ip) for host in lab.hosts}, processes)
+
+
+def interface_of(lab: Lab, host: LabHost, mtu: int = LINUX_MTU) -> HostInterface:
+    """What a host's interface has. It is called as in Mininet: `eth0` in p4lang's tutorials, else `h1-eth0`, which is
+    what scripts look for. Hosts with IPv4 have no IPv6 at all, so that nothing is sent by itself."""
+    name = f"{host.name}-eth0"
+    if lab.format == "tutorials" or len(name) > _LONGEST_NAME:
+        name = "eth0"
+    routes = () if host.gateway is None else (Route("default", str(host.gateway)),)
+    known = tuple(Neighbour(str(address), mac) for address, mac in host.neighbours)
+    found = HostInterface(host.mac, (str(host.address),), routes, known, mtu, name=name)
+    return replace(found, own_sysctls=_WITHOUT_IPV6) if host.address.version == 4 else found
+
+
+def run_shell(lab: Lab, linux: LinuxHosts) -> None:
+    """Lets Linux hosts do what the lab tells them to, each command in a shell, as root of that host.
+
+    Raises:
+        DetourError: one fails, with what it says.
+    """
+    for host in lab.hosts:
+        for command in for_shell(host) if host.name in linux else ():
+            try:
+                linux.run(host.name, ["sh", "-c", command])
+            except DetourError as error:
+                raise DetourError(f"{host.where}: the command {command!r} failed: {error}") from None
