@@ -74,6 +74,7 @@ def _of_packets_that_pass(trace: Parser) -> None:
 def _of_a_run(trace: Parser) -> None:
     trace.add_argument(
         "--run",
+        dest="run_file",
         type=Path,
         metavar="FILE",
         help="a packet of a run that `detour sim --record FILE` wrote: it runs again",
@@ -102,7 +103,7 @@ def _port(text: str) -> int:
 def _trace(options: argparse.Namespace) -> int | None:
     if options.format is not None and (options.json or options.live is not None or options.stf is not None):
         raise DetourError("--format is of one packet: not with --json, --live or --stf")
-    if options.run is not None:
+    if options.run_file is not None:
         return _of_the_run(options)
     for name in ("flow", "psn", "first_drop", "first_mark", "longest_wait"):
         if getattr(options, name) not in (None, False):
@@ -191,7 +192,7 @@ def _of_the_run(options: argparse.Namespace) -> int | None:
     if (options.flow is None) != (options.psn is None):
         raise DetourError("--flow F and --psn N name a packet together")
     with shown_progress(options.json) as progress:
-        replay = Replay.of_file(options.run, progress)
+        replay = Replay.of_file(options.run_file, progress)
         if options.flow is not None:
             found = replay.packet(options.flow, options.psn)
         elif options.first_drop:

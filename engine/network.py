@@ -188,6 +188,10 @@ class Network:
         with_program = [each for each in switches if each.program is not None]
         return TracePlace(with_program, int(g["bytes"]), int(g["byte_stride"]), int(g["capacity"]))
 
+    def inner_ports(self, switch: int) -> list[int]:
+        """The ports of a switch that have a cable to a switch."""
+        return stats.inner_ports(self._memory, self._wiring.switch(switch).index)
+
     def state(self, switch: int) -> Any:
         """The `SwitchState` of a switch; None before it has a program."""
         return self._wiring.switch(switch).state

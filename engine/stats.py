@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.engine.loop.layout import PFC_BYTES, SWITCH_COUNTERS, TO_NOWHERE
+from detour.engine.loop.layout import PFC_BYTES, SWITCH_COUNTERS, TO_NOWHERE, TO_PORT
 from detour.engine.loop.memory import Memory
 
 
@@ -39,6 +39,14 @@ def port_stats(memory: Memory) -> dict[str, np.ndarray]:
         stats[name] = column("channels", name)[channel]
     stats["link_drops"] = (column("channels", "lost") + column("channels", "cut"))[channel]
     return stats
+
+
+def inner_ports(memory: Memory, switch: int) -> list[int]:
+    """Numbers of a switch's ports (by its index) whose cable leads to a port of a switch."""
+    column = memory.column
+    kind = column("channels", "kind")[column("ports", "channel")]
+    mine = (column("ports", "switch") == switch) & (column("ports", "number") >= 0) & (kind == TO_PORT)
+    return column("ports", "number")[mine].tolist()
 
 
 def _over_priorities(values: np.ndarray, first: np.ndarray, count: np.ndarray, combine: Any) -> np.ndarray:

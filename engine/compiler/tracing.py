@@ -25,7 +25,7 @@ AnyNumber = Value | tuple[Value, bool]
 
 # Words of a switch's control block, to which slot TRACE of its state block points.
 RING_ADDRESS, MATCH, PLAIN_PARSE, PLAIN_INGRESS, PLAIN_EGRESS, PLAIN_DEPARSE, SWITCH_NUMBER, FIRST_FORM = range(8)
-CHOICES, CHOICES_MADE, CHOICE_LIST, MARKS, POOL_BYTES, POOL_STRIDE = range(8, 14)
+CHOICES, CHOICES_MADE, CHOICE_LIST, MARKS, POOL_BYTES, POOL_STRIDE, INNER_PORTS = range(8, 15)
 CONTROL_WORDS = 16
 # Words at the beginning of the ring.
 USED, CAPACITY, LOST_RECORDS, NEXT_ID, LAST_ID, MISSED, FILTER = range(7)

@@ -59,6 +59,8 @@ class _Copies:
     def __init__(self) -> None:
         self.made = 0
         self.current = 0
+        self.arrived = 0
+        """which copy was at ingress last: it starts over under a new number"""
         self.reserved: dict[int, list[int]] = {}
         """numbers of copies that wait for their egress, by kind"""
         self.parsed: list[LogLine] = []
@@ -75,7 +77,7 @@ class _Copies:
     def at_egress(self, kind: int) -> int:
         """The number of a copy that comes to its egress."""
         if kind in _FIRST:
-            return 0
+            return self.arrived
         waiting = self.reserved.get(kind)
         return waiting.pop(0) if waiting else self.new()
 
@@ -103,7 +105,7 @@ class PacketLines:
             copies = self._copies[run.trace] = _Copies()
             self._copies.pop(run.trace - _REMEMBERED, None)
         if run.function == "parse" and run.begin.values["instance_type"] not in _FIRST:
-            copies.current = copies.new()
+            copies.current = copies.arrived = copies.new()
         elif run.function == "egress":
             copies.current = copies.at_egress(run.begin.values["instance_type"])
         for level, text in getattr(self, f"_{run.function}")(run):

@@ -21,6 +21,7 @@ from detour.engine import phv
 from detour.engine.compiler.tracing import (
     CAPACITY,
     FILTER,
+    INNER_PORTS,
     KEY_WORDS,
     LAST_ID,
     MARKS,
@@ -158,7 +159,9 @@ def _trace_of(control: int, std: int, packet: int, length: int) -> int:
         number = load32(mark)
         if number != 0:
             store32(mark, 0)
-            return number
+            # What comes by any other port is a new packet, in a slot that one had which has left the switches.
+            if load8(load64(control + 8 * INNER_PORTS) + load32(std + phv.INGRESS_PORT)) != 0:
+                return number
     key = ring + _KEY
     _read_key(key, std, packet, length)
     if not _wanted(load64(ring + 8 * FILTER), key):

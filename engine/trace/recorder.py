@@ -89,7 +89,8 @@ class Recorder:
                 self._forms += code.trace_forms
             control = TraceControl(self._ring, switch.device_id, switch.program, first[id(code)])
             if self._follow:
-                control.follow(self._marks, place.pool_bytes, place.pool_stride)
+                inner = self._network.inner_ports(switch.device_id)
+                control.follow(self._marks, place.pool_bytes, place.pool_stride, inner)
             self._controls[switch.device_id] = control
             self._plain[switch.device_id] = switch.program, switch.state
             self._drop_ports[switch.device_id] = switch.drop_port

@@ -12,6 +12,7 @@ from detour.base.errors import DetourError
 from detour.engine.compiler import tracing as words
 from detour.engine.compiler.program import Program
 from detour.engine.compiler.tracing import CONTROL_WORDS, OVERFLOW_WORDS, RING_HEAD
+from detour.engine.loop.layout import PORTS_PER_SWITCH
 from detour.engine.trace.matching import match_address
 
 RING_BYTES = 16 << 20
@@ -99,8 +100,12 @@ class TraceControl:
         """For the state block's slot TRACE."""
         return self._words.ctypes.data
 
-    def follow(self, marks: np.ndarray, pool_bytes: int, pool_stride: int) -> None:
-        """Recognises packets that another switch traced, by `marks`, one int32 for each slot of the pool."""
+    def follow(self, marks: np.ndarray, pool_bytes: int, pool_stride: int, inner_ports: Sequence[int]) -> None:
+        """Recognises packets that another switch traced, by `marks`, one int32 for each slot of the pool.
+        `inner_ports`: those by which packets come from switches."""
+        self._inner = np.zeros(PORTS_PER_SWITCH, np.uint8)
+        self._inner[list(inner_ports)] = 1
+        self._words[words.INNER_PORTS] = self._inner.ctypes.data
         self._words[words.MARKS] = marks.ctypes.data
         self._words[words.POOL_BYTES] = pool_bytes
         self._words[words.POOL_STRIDE] = pool_stride

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from detour.engine.trace.filters import Filter
 from detour.engine.trace.recorder import Recorder
+from detour.experiments.sim.replay.judges import UNDER_WAY
 from detour.experiments.sim.replay.tracing import Chain, Steps
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.operations.following import document
@@ -17,7 +18,7 @@ _SPARE = 1_000
 
 
 class TracedPackets:
-    """The first packets that a filter wants. A `RunWatcher`."""
+    """The first packets that a filter wants. A `RunWatcher`. `chains`: those that are over."""
 
     enough = False
 
@@ -29,7 +30,7 @@ class TracedPackets:
         """
         self._topology, self._count = topology, count
         self._wanted: Filter = host_filter(topology, text)
-        self._kept: list[Chain] = []
+        self.chains: list[Chain] = []
         self._recorder: Recorder | None = None
         self._steps = Steps()
         self.due_ps = 0
@@ -52,6 +53,8 @@ class TracedPackets:
     def end(self) -> None:
         """What is under way has no outcome."""
         assert self._recorder is not None
+        self._recorder.collect()
+        self._recorder.finish(UNDER_WAY)
         self._sort(True)
         self.missed = self._recorder.missed
         self._recorder.stop()
@@ -62,7 +65,7 @@ class TracedPackets:
     def live_packets(self) -> LivePackets:
         """What was traced."""
         tick = self._fabric.network.tick_ps
-        found = [packets(self._topology, chain, tick)[0] for chain in self._kept]
+        found = [packets(self._topology, chain, tick)[0] for chain in self.chains]
         return LivePackets([document(each) for each in found], self.missed)
 
     def _sort(self, ended: bool) -> None:
@@ -72,8 +75,8 @@ class TracedPackets:
         tick = self._fabric.network.tick_ps
         over = [chain for chain in by_packet(recorder.collect()) if ended or is_over(self._topology, chain)]
         for chain in over:
-            if len(self._kept) < self._count and any(self._wanted.keeps(visit, tick) for visit in chain):
-                self._kept.append(chain)
+            if len(self.chains) < self._count and any(self._wanted.keeps(visit, tick) for visit in chain):
+                self.chains.append(chain)
         recorder.forget_traces({chain[0].trace for chain in over})
-        if self._wanted.looks_back and len(self._kept) < self._count:
+        if self._wanted.looks_back and len(self.chains) < self._count:
             recorder.allow(self._count + _SPARE)

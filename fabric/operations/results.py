@@ -411,7 +411,7 @@ class Captured:
 
 
 @dataclass(frozen=True)
-class SwitchClient:
+class ConnectedClient:
     """A P4Runtime stream to a switch. `role`: "" is the default one; `election_id`: 128 bits, in digits (None: it does
     not bid for primary); `peer`: where it comes from, as gRPC says it."""
 
@@ -422,11 +422,11 @@ class SwitchClient:
 
 
 @dataclass(frozen=True)
-class SwitchClients:
+class ConnectedClients:
     """Each role's primary first. `known`: whether the switch says so; BMv2 does not."""
 
     known: bool
-    clients: list[SwitchClient]
+    clients: list[ConnectedClient]
 
 
 # -- traces ---------------------------------------------------------------------------------------------

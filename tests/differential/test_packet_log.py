@@ -27,12 +27,11 @@ from tests.unit.trace.logged import COMPILED, SAMPLES, logged
 from tests.waiting import PATIENCE_S
 
 _PROGRAMS = (
-    *("advance", "casts", "checksum_ipv4", "compare", "counter_indirect", "drop_rules", "exit_return", "functions"),
-    *("hash_algorithms", "header_validity", "lookahead", "meter_indirect", "parser_loop", "parser_select"),
-    *("parser_verify", "recirculate", "register_bounds", "register_egress", "resubmit", "stack_pop", "stack_push"),
-    *("switch_action_run", "switch_value", "table_const_entries", "table_hit_miss", "truncate", "union_basic"),
-    *("varbit_copy", "varbit_options", "log_message", "random_range"),
+    *("casts", "compare", "counter_indirect", "drop_rules", "exit_return", "functions", "header_validity"),
+    *("parser_loop", "parser_select", "parser_verify", "register_bounds", "register_egress", "switch_action_run"),
+    *("switch_value", "table_const_entries", "table_hit_miss", "union_basic", "varbit_copy", "varbit_options"),
 )
+"""without what docs/switch.md lists as different"""
 _PORT, _FRAMES = 1, 6
 _WAIT_S = 3
 _LETTERS = {"E": 40, "I": 20, "D": 10, "T": 5}

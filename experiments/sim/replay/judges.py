@@ -7,12 +7,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from detour.base.times import MS
 from detour.engine.trace.tree import Dropped, Output, TraceTree, Visit
 from detour.experiments.sim.replay.packets import is_marked, packet_name
-from detour.experiments.sim.replay.tracing import Chain, Judge
+from detour.experiments.sim.replay.tracing import FOREVER_PS, Chain, Judge
 from detour.fabric.tracing.live import is_over
 from detour.topo import Topology
 
+_LONG_PS = 20 * MS
+UNDER_WAY = "found its queue full, or was still in it when the run ended"
 FULL = "dropped between ingress and egress: its queue was full"
 
 
@@ -108,14 +111,14 @@ def chain_of(topology: Topology, sighting: Sighting) -> Judge[Chain]:
     return judge
 
 
-def packet_of(topology: Topology, qp: int, psn: int) -> Judge[Chain]:
+def packet_of(topology: Topology, qp: int, psn: int, tick_ps: int) -> Judge[Chain]:
     """A data packet of a connection, by destination QP and PSN: the first one that is sent."""
 
     def judge(chains: Sequence[Chain], now_ps: int) -> Chain | None:
         for chain in chains:
             name = packet_name(chain[0].frame)
             if name is not None and name.is_data and (name.qp, name.psn) == (qp, psn):
-                return chain if is_over(topology, chain) else None
+                return chain if is_over(topology, chain) or _settled(chain, now_ps, tick_ps) else None
         return None
 
     return judge
@@ -135,6 +138,16 @@ def marked_of(topology: Topology, qp: int) -> Judge[Chain]:
         return None
 
     return judge
+
+
+def _settled(chain: Chain, now_ps: int, tick_ps: int) -> bool:
+    """Whether nothing more will come of a packet: it has long been where it was seen last, or the run is over. Then
+    that is written into it."""
+    if now_ps < chain[-1].time_ticks * tick_ps + _LONG_PS:
+        return False
+    for _, leaf in chain[-1].tree.leaves():
+        leaf.outcome = leaf.outcome or Dropped(FULL if now_ps < FOREVER_PS else UNDER_WAY)
+    return True
 
 
 def _queued(tree: TraceTree) -> dict[int, int]:

@@ -106,7 +106,7 @@ class Replay:
             last = connection.packets - 1
             raise DetourError(f"flow {flow} has packets 0 to {last}; there is no packet {psn}")
         on_wire = (connection.first_psn + psn) % _PSNS
-        judge = judges.packet_of(self._topology, connection.qp, on_wire)
+        judge = judges.packet_of(self._topology, connection.qp, on_wire, 1_000)
         chain = self._traced(judge, max(0, connection.sent_ps - US), self._from_host(connection.source))
         if chain is None:
             raise DetourError(f"packet {psn} of flow {flow} was not sent in this run, or came to no switch")
