@@ -46,6 +46,9 @@ def register(commands: Any) -> None:
     _of_a_run(trace)
     trace.add_argument("-v", "--verbose", action="store_true", help="assignments as well, and headers in full")
     trace.add_argument(
+        "--format", choices=("4ward", "bmv2"), help="as text of 4ward's TraceTree or of BMv2's PacketTrace (protobuf)"
+    )
+    trace.add_argument(
         "--coverage", type=output_file, metavar="FILE", help="write what the packet reaches of the program (`coverage`)"
     )
     add_name_option(trace)
@@ -98,6 +101,8 @@ def _port(text: str) -> int:
 
 
 def _trace(options: argparse.Namespace) -> int | None:
+    if options.format is not None and (options.json or options.live is not None or options.stf is not None):
+        raise DetourError("--format is of one packet: not with --json, --live or --stf")
     if options.run_file is not None:
         return _of_the_run(options)
     for name in ("flow", "psn", "first_drop", "first_mark", "longest_wait"):
@@ -239,4 +244,11 @@ def _missed(count: int) -> str:
 
 
 def _show(found: PacketTrace, options: argparse.Namespace) -> None:
+    if options.format is not None:
+        from detour.fabric.tracing.text_proto import text_protos
+
+        for hop in found.hops:
+            for message in text_protos(hop, options.format):
+                print(f"# {hop['switch']}, port {hop['port']}\n{message}", end="")
+        return
     present(found, options, lambda page: show_packet(page, found, options.verbose))

@@ -8,11 +8,12 @@ functions ran, so that copies of packets and packets that wait in queues stand w
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from detour.engine import phv
-from detour.engine.compiler.model import MAX_PRIORITY, ActionIr, Json, Model, TableIr
+from detour.engine.compiler.model import MAX_PRIORITY, ActionIr, Json, Model, PipelineIr, TableIr
 from detour.engine.compiler.tracing import source_of
 from detour.engine.trace.events import EventReader
 from detour.engine.trace.records import Execution, TraceRecord
@@ -24,6 +25,7 @@ _NAME_WIDTH, _KIND_WIDTH = 20, 10
 _FIRST = {phv.TYPE_NORMAL}
 _PRIORITISED = {"ternary", "range"}
 _KINDS = {"optional": "TERNARY"}
+_NODES = {"table_lookup", "action", "branch"}
 _JUMPS = {"_jump", "_jump_if_zero"}
 _EXTERN_NAMES = {
     "modify_field_with_hash_based_offset": "hash",
@@ -43,16 +45,41 @@ class LogLine(NamedTuple):
     text: str
 
 
+class _Applied:
+    """Where a pipeline goes on, and whether the packet has exited."""
+
+    def __init__(self) -> None:
+        self.next: str | None = None
+        self.exited = False
+
+
 class _Copies:
     """What BMv2 calls the copies of a packet: 0 is the one that arrived."""
 
     def __init__(self) -> None:
         self.made = 0
         self.current = 0
+        self.arrived = 0
+        """which copy was at ingress last: it starts over under a new number"""
+        self.reserved: dict[int, list[int]] = {}
+        """numbers of copies that wait for their egress, by kind"""
+        self.parsed: list[LogLine] = []
+        """what the parser said last: an ingress clone is parsed once more"""
 
     def new(self) -> int:
         self.made += 1
         return self.made
+
+    def reserve(self, kind: int) -> None:
+        """Gives a copy its number, which has it from when it is made."""
+        self.reserved.setdefault(kind, []).append(self.new())
+
+    def at_egress(self, kind: int) -> int:
+        """The number of a copy that comes to its egress."""
+        if kind in _FIRST:
+            return self.arrived
+        waiting = self.reserved.get(kind)
+        return waiting.pop(0) if waiting else self.new()
 
 
 class PacketLines:
@@ -66,7 +93,6 @@ class PacketLines:
         self._actions: dict[str, ActionIr] = {action.name: action for action in model.actions}
         self._states: dict[str, Json] = {s["name"]: s for p in model.json["parsers"] for s in p["parse_states"]}
         self._stack_ids = {stack["name"]: stack for stack in model.json.get("header_stacks", [])}
-        self._statements = dict(_statements(model))
         self._ports: dict[int, int] = {}
         """out of which port the packet goes whose egress ran last, by trace"""
         self.replication: Callable[[], tuple[_Replicas, _Replicas]] = lambda: ({}, {})
@@ -79,12 +105,11 @@ class PacketLines:
             copies = self._copies[run.trace] = _Copies()
             self._copies.pop(run.trace - _REMEMBERED, None)
         if run.function == "parse" and run.begin.values["instance_type"] not in _FIRST:
-            copies.current = copies.new()
+            copies.current = copies.arrived = copies.new()
         elif run.function == "egress":
-            kind = run.begin.values["instance_type"]
-            copies.current = 0 if kind in _FIRST else copies.new()
-        prefix = f"[{self._first + run.trace - 1}.{copies.current}] [cxt 0] "
+            copies.current = copies.at_egress(run.begin.values["instance_type"])
         for level, text in getattr(self, f"_{run.function}")(run):
+            prefix = f"[{self._first + run.trace - 1}.{copies.current}] [cxt 0] "
             yield LogLine(level, text if level == logging.INFO else prefix + text)
 
     # -- parser
@@ -92,10 +117,16 @@ class PacketLines:
     def _parse(self, run: Execution) -> Iterator[LogLine]:
         name = self._model.json["parsers"][0]["name"]
         yield _debug(f"Processing packet received on port {run.begin.values['ingress_port']}")
+        parsed = self._copies[run.trace].parsed = list(self._parsed(run, name))
+        yield from parsed
+
+    def _parsed(self, run: Execution, name: str) -> Iterator[LogLine]:
         yield _debug(f"Parser '{name}': start")
         state: str | None = self._model.json["parsers"][0]["init_state"]
         found: list[tuple[TraceRecord, Event]] = []
         position = 0
+        extracted: set[str] = set()
+        verified: dict[str, Event] = {}
         for record, event in self._reader.steps(run):
             if event.kind == "parser_transition" and event.facts.get("parser_error"):
                 yield _debug(f"Parser '{name}' entering state '{state}'")
@@ -111,9 +142,14 @@ class PacketLines:
                 yield _trace(f"Bytes parsed: {position}")
                 state, found = event.facts["next"], []
             elif event.kind == "extern_call" and event.facts["extern"] == "verify_checksum":
-                yield from self._verified(event)
+                verified[event.facts["of"]] = event
             else:
+                if event.kind == "extract":
+                    extracted.add(event.facts["header"])
                 found.append((record, event))
+        for checksum in self._model.json["checksums"]:
+            if checksum["verify"]:
+                yield from self._verified(checksum, verified.get(".".join(checksum["target"])), extracted)
         yield _debug(f"Parser '{name}': end")
 
     def _operations(self, state: str | None, found: list[tuple[TraceRecord, Event]]) -> Iterator[LogLine]:
@@ -123,10 +159,11 @@ class PacketLines:
             kind, parameters = op["op"], op["parameters"]
             if kind in ("extract", "extract_VL"):
                 at = next((i for i, (_, event) in enumerate(waiting) if event.kind == "extract"), None)
+                header = parameters[0]["value"] if at is None else waiting[at][1].facts["header"]
+                yield _debug(self._extracted(kind, parameters[0], header))
                 if at is None:
                     return  # the packet was too short
-                _, event = waiting.pop(at)
-                yield _debug(self._extracted(kind, parameters[0], event.facts["header"]))
+                del waiting[at]
             elif kind == "set":
                 at = next((i for i, (_, event) in enumerate(waiting) if event.kind == "assign"), None)
                 if at is None:
@@ -150,17 +187,17 @@ class PacketLines:
                 moved += int(op["parameters"][0]["value"], 16) // 8
         return moved
 
-    def _verified(self, event: Event) -> Iterator[LogLine]:
-        name = self._checksum(event.facts["of"], "verify")
+    def _verified(self, checksum: Json, event: Event | None, extracted: set[str]) -> Iterator[LogLine]:
+        name = checksum["name"]
+        if event is None:
+            why = "condition not met" if checksum["target"][0] in extracted else "target field invalid"
+            yield _trace(f"Skipping checksum '{name}' verification because {why}")
+            return
         computed, have = event.facts["computed"], event.facts["have"]
         yield _debug(f"Checksum '{name}': computed {_hex_number(computed)} - actual {_hex_number(have)}")
         yield _debug(f"Verified checksum '{name}': {'passed' if computed == have else 'failed'}")
         if computed != have:
             yield LogLine(logging.ERROR, f"Checksum '{name}' is not correct")
-
-    def _checksum(self, field: str, what: str) -> str:
-        named = (c["name"] for c in self._model.json["checksums"] if ".".join(c["target"]) == field and c[what])
-        return next(named, field)
 
     # -- pipelines
 
@@ -173,8 +210,8 @@ class PacketLines:
             yield _debug("Resubmitting packet")
         elif run.after("mcast_grp"):
             yield _debug("Multicast requested for packet")
-            for port, _ in self.replication()[0].get(run.after("mcast_grp"), ()):
-                yield _debug(f"Replicating packet on port {port}")
+            replicas = self.replication()[0].get(run.after("mcast_grp"), ())
+            yield from _replicated(replicas, self._copies[run.trace], phv.TYPE_REPLICATION)
         else:
             yield _debug(f"Egress port is {run.after('egress_spec')}")
             if run.after("egress_spec") == self._drop_port:
@@ -194,58 +231,81 @@ class PacketLines:
         if not run.after("clone_session"):
             return
         yield _debug(f"Cloning packet at {where}")
-        ports = self.replication()[1].get(run.after("clone_session") - 1, ())
-        if len(ports) == 1:
-            yield _debug(f"Cloning packet to egress port {ports[0][0]}")
-        else:
-            for port, _ in ports:
-                yield _debug(f"Replicating packet on port {port}")
+        copies = self._copies[run.trace]
+        groups, sessions = self.replication()
+        session = run.after("clone_session") - 1
+        replicas = tuple(sessions.get(session, ()))
+        if not replicas:
+            return
+        kind = phv.TYPE_INGRESS_CLONE if where == "ingress" else phv.TYPE_EGRESS_CLONE
+        original, clone = copies.current, copies.new()
+        if where == "ingress":
+            copies.current = clone
+            yield from copies.parsed
+            copies.current = original
+        if len(replicas) == 1 and replicas[0][1] == 0:
+            copies.reserved.setdefault(kind, []).append(clone)
+            yield _debug(f"Cloning packet to egress port {replicas[0][0]}")
+            return
+        known = (number for number, each in groups.items() if tuple(each) == replicas)
+        yield _debug(f"Cloning packet to MGID {next(known, _GROUPS_OF_SESSIONS + session)}")
+        copies.current = clone
+        yield from _replicated(replicas, copies, kind)
+        copies.current = original
 
     def _pipeline(self, run: Execution, name: str) -> Iterator[LogLine]:
+        """Goes the packet's way from node to node, since statements between tables leave no record of their own."""
         yield _debug(f"Pipeline '{name}': start")
-        looked_up: str | None = None
-        waiting: list[Event] = []
-        current: Event | None = None
-        for record, event in self._reader.steps(run):
-            if event.kind in ("table_lookup", "action", "branch"):
-                yield from self._performed(current, waiting)
-                current, waiting = None, []
-            if event.kind == "table_lookup":
-                looked_up = event.facts["table"]
-                yield from self._lookup(record, event)
-            elif event.kind == "action":
-                table = event.facts.get("table")
-                if table is not None and table != looked_up:
-                    yield from _keyless(table)
-                looked_up = None
-                yield _debug(f"Action entry is {_entry_of(event.facts['action'], event.facts['parameters'].values())}")
-                current = event
-            elif event.kind == "branch":
+        pipeline, steps = self._model.pipelines[name], deque(self._reader.steps(run))
+        node = pipeline.init
+        while node is not None:
+            if node in pipeline.conditionals:
+                if not steps or steps[0][1].kind != "branch":
+                    break  # an error has ended the packet
+                event = steps.popleft()[1]
                 yield _condition(event)
-            else:
-                statement = self._statement(event, current)
-                if statement is not None:
-                    yield from self._performed(current, waiting)
-                    table, action = statement
-                    yield from _keyless(table)
-                    yield _debug(f"Action entry is {_entry_of(action.name, ())}")
-                    current, waiting = Event("action", {"action": action.name}, _source_in(action.json)), []
-                waiting.append(event)
-        yield from self._performed(current, waiting)
+                node = pipeline.conditionals[node]["true_next" if event.facts["value"] else "false_next"]
+                continue
+            applied = _Applied()
+            yield from self._apply(pipeline, node, steps, applied)
+            node = applied.next
+            if applied.exited and node is not None:
+                yield _debug("Packet is marked for exit, interrupting pipeline")
+                break
         yield _debug(f"Pipeline '{name}': end")
 
-    def _statement(self, event: Event, current: Event | None) -> tuple[str, ActionIr] | None:
-        """The table that p4c made of the statement that an event is of, if it begins with it."""
-        if event.source is None:
-            return None
-        found = self._statements.get(event.source)
-        if found is None or (current is not None and current.facts["action"] == found[1].name):
-            return None
-        if current is not None:
-            primitives = self._actions[current.facts["action"]].json["primitives"]
-            if event.source in [_source_in(each) for each in primitives]:
-                return None
-        return found
+    def _apply(
+        self, pipeline: PipelineIr, node: str, steps: deque[tuple[TraceRecord, Event]], applied: _Applied
+    ) -> Iterator[LogLine]:
+        """A table, a statement or the call of an action; where it goes on is left in `applied`."""
+        table = pipeline.tables.get(node)
+        hit, values = False, ()
+        if table is None:
+            call = pipeline.calls[node]
+            action = next(each for each in self._model.actions if each.id == call["action_id"])
+            applied.next = call.get("next_node")
+        elif table.is_statement:
+            assert table.default is not None
+            action = table.default.action
+            yield from _keyless(node)
+        else:
+            if not steps or steps[0][1].kind != "table_lookup":
+                return
+            record, event = steps.popleft()
+            hit = event.facts["hit"]
+            yield from self._lookup(record, event)
+            while steps and steps[0][1].kind == "extern_call":
+                steps.popleft()  # the choice of a member, a direct meter
+            if not steps or steps[0][1].kind != "action":
+                return
+            event = steps.popleft()[1]
+            action, values = self._actions[event.facts["action"]], tuple(event.facts["parameters"].values())
+        if table is not None:
+            yield _debug(f"Action entry is {_entry_of(action.name, values)}")
+            applied.next = _next_node(table, action, hit)
+        events = _events_of(action, steps)
+        yield from self._performed(action, events)
+        applied.exited = any(event.facts.get("extern") == "exit" for event in events)
 
     def _lookup(self, record: TraceRecord, event: Event) -> Iterator[LogLine]:
         facts = event.facts
@@ -265,34 +325,67 @@ class PacketLines:
             yield _debug(f"Table '{facts['table']}': hit with handle {entry['handle']}")
             yield _debug(_dumped(self._model.tables[facts["table"]], entry, bits))
 
-    def _performed(self, action: Event | None, waiting: list[Event]) -> Iterator[LogLine]:
+    def _performed(self, action: ActionIr, events: list[Event]) -> Iterator[LogLine]:
         """An action's primitives, and what they say themselves."""
-        primitives: list[Json] = []
-        if action is not None:
-            yield _trace(f"{_where(action.source)}Action {action.facts['action']}")
-            primitives = self._actions[action.facts["action"]].json["primitives"]
-        if any(each["op"] in _JUMPS for each in primitives) or action is None:
-            for event in waiting:
+        yield _trace(f"{_where(_source_in(action.json))}Action {action.name}")
+        primitives = action.json["primitives"]
+        if any(each["op"] in _JUMPS for each in primitives):
+            for event in events:
                 yield _trace(f"{_where(event.source)}Primitive {_text(event.source)}")
-                yield from _said(event)
+                yield from self._said(event)
             return
-        left = list(waiting)
+        left = list(events)
         for primitive in primitives:
             source = _source_in(primitive)
             yield _trace(f"{_where(source)}Primitive {_text(source)}")
             at = next((i for i, event in enumerate(left) if _belongs(event, primitive["op"])), None)
             if at is not None:
-                yield from _said(left.pop(at))
+                yield from self._said(left.pop(at))
+
+    def _said(self, event: Event) -> Iterator[LogLine]:
+        """What a primitive says itself."""
+        facts = event.facts
+        if event.kind == "log_message":
+            yield LogLine(logging.INFO, facts["text"])
+        if event.kind != "extern_call":
+            return
+        arrays = {"count": self._model.counters, "meter": self._model.meters}
+        array = arrays.get(facts["extern"], self._model.registers).get(str(facts.get("of")))
+        if array is not None and facts["index"] >= array.size:
+            yield _out_of_bounds(facts, array.size)
+            return
+        match facts["extern"]:
+            case "hash":
+                yield _trace(f"hash(base={facts['base']}, max={facts['max']}) = {facts.get('result')}")
+            case "random":
+                yield _trace(f"random(lo={facts['low']}, hi={facts['high']}) = {facts.get('result')}")
+            case "count":
+                yield _trace(f"Updated counter '{facts['of']}' at index {facts['index']}")
+            case "meter":
+                what = f"Updated meter '{facts['of']}' at index {facts['index']},"
+                yield _trace(f"{what} assigning dest field the color result {facts.get('result')}")
+            case "register_read":
+                what = f"Read register '{facts['of']}' at index {facts['index']}"
+                yield _trace(f"{what} read value {facts.get('result')}")
+            case "register_write":
+                yield _trace(f"Wrote register '{facts['of']}' at index {facts['index']} with value {facts['value']}")
+            case _:
+                pass
 
     # -- deparser
 
     def _deparse(self, run: Execution) -> Iterator[LogLine]:
         name = self._model.json["deparsers"][0]["name"]
         yield _debug(f"Deparser '{name}': start")
-        for _, event in self._reader.steps(run):
-            if event.kind == "assign" and event.facts["by"] == "update_checksum":
-                yield _debug(f"Updating checksum '{self._checksum(event.facts['field'], 'update')}'")
-            elif event.kind == "deparser_emit":
+        events = [event for _, event in self._reader.steps(run)]
+        updated = {event.facts["field"] for event in events if event.facts.get("by") == "update_checksum"}
+        for checksum in self._model.json["checksums"]:
+            if checksum["update"] and ".".join(checksum["target"]) in updated:
+                yield _debug(f"Updating checksum '{checksum['name']}'")
+            elif checksum["update"]:
+                yield _trace(f"Skipping checksum '{checksum['name']}' update because condition not met")
+        for event in events:
+            if event.kind == "deparser_emit":
                 yield _debug(f"Deparsing header '{event.facts['header']}'")
         yield _debug(f"Deparser '{name}': end")
         if run.after("error"):
@@ -306,23 +399,52 @@ class PacketLines:
         yield _debug(f"Transmitting packet of size {size} out of port {self._ports.pop(run.trace, 0)}")
 
 
+_GROUPS_OF_SESSIONS = 1 << 15
+"""P4Runtime's clone sessions are multicast groups of simple_switch_grpc from here on"""
 _REMEMBERED = 1 << 14
 """packets back, of which copies may still come"""
-
-
-def _statements(model: Model) -> Iterator[tuple[SourcePlace, tuple[str, ActionIr]]]:
-    """Tables that p4c made of statements between tables, by the places of these."""
-    for table in model.tables.values():
-        if table.is_statement and table.default is not None:
-            for primitive in table.default.action.json["primitives"]:
-                source = _source_in(primitive)
-                if source is not None:
-                    yield source, (table.name, table.default.action)
 
 
 def _source_in(json: Json) -> SourcePlace | None:
     info = source_of(json)
     return None if info is None else SourcePlace(**info)
+
+
+def _replicated(replicas: Sequence[tuple[int, int]], copies: _Copies, kind: int) -> Iterator[LogLine]:
+    for port, _ in replicas:
+        yield _debug(f"Replicating packet on port {port}")
+        copies.reserve(kind)
+
+
+def _next_node(table: TableIr, action: ActionIr, hit: bool) -> str | None:
+    to = table.json["next_tables"]
+    if "__HIT__" in to or "__MISS__" in to:
+        return to.get("__HIT__" if hit else "__MISS__")
+    return to.get(action.name, table.json.get("base_default_next"))
+
+
+def _events_of(action: ActionIr, steps: deque[tuple[TraceRecord, Event]]) -> list[Event]:
+    """Takes the events of an action that has begun."""
+    places = [_source_in(each) for each in action.json["primitives"]]
+    found = []
+    while steps and steps[0][1].kind not in _NODES and (steps[0][1].source is None or steps[0][1].source in places):
+        found.append(steps.popleft()[1])
+    return found
+
+
+_BOUNDS = {
+    "count": "update counter '{}' with size {} at out-of-bounds index {}.  No counters were updated.",
+    "meter": "update meter '{}' with size {} at out-of-bounds index {}.  No meters were updated, and neither was"
+    " dest field.",
+    "register_read": "read register '{}' with size {} at out-of-bounds index {}.  Dest field was not updated.",
+    "register_write": "write register '{}' with size {} at out-of-bounds index {}."
+    "  No register array elements were updated.",
+}
+
+
+def _out_of_bounds(facts: dict[str, Any], size: int) -> LogLine:
+    what = _BOUNDS[facts["extern"]].format(facts["of"], size, facts["index"])
+    return LogLine(logging.ERROR, f"Attempted to {what}")
 
 
 def _debug(text: str) -> LogLine:
@@ -426,29 +548,3 @@ def _belongs(event: Event, op: str) -> bool:
     if event.kind == "log_message":
         return op == "log_msg"
     return event.kind == "extern_call" and _EXTERN_NAMES.get(op) == event.facts["extern"]
-
-
-def _said(event: Event) -> Iterator[LogLine]:
-    """What a primitive says itself."""
-    facts = event.facts
-    if event.kind == "log_message":
-        yield LogLine(logging.INFO, facts["text"])
-    if event.kind != "extern_call":
-        return
-    match facts["extern"]:
-        case "hash":
-            yield _trace(f"hash(base={facts['base']}, max={facts['max']}) = {facts.get('result')}")
-        case "random":
-            yield _trace(f"random(lo={facts['low']}, hi={facts['high']}) = {facts.get('result')}")
-        case "count":
-            yield _trace(f"Updated counter '{facts['of']}' at index {facts['index']}")
-        case "meter":
-            what = f"Updated meter '{facts['of']}' at index {facts['index']},"
-            yield _trace(f"{what} assigning dest field the color result {facts.get('result')}")
-        case "register_read":
-            what = f"Read register '{facts['of']}' at index {facts['index']}"
-            yield _trace(f"{what} read value {facts.get('result')}")
-        case "register_write":
-            yield _trace(f"Wrote register '{facts['of']}' at index {facts['index']} with value {facts['value']}")
-        case _:
-            pass

@@ -84,7 +84,8 @@ class EventReader:
 
     def _header(self, record: TraceRecord, about: Facts) -> Facts:
         kind = self._model.headers[about["header"]].type
-        return {"header": about["header"], "fields": fields_of(kind, record.data), "hex": record.data.hex()}
+        fields = fields_of(kind, record.data)
+        return {"header": about["header"], "type": kind.name, "fields": fields, "hex": record.data.hex()}
 
     def _parsed(self, record: TraceRecord, about: Facts, source: SourcePlace | None) -> Event | None:
         """The end of the parser, which is worth telling if it was an error."""

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The log of packets beside that of BMv2's simple_switch, line by line, for the samples of STF."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from detour.base.addresses import TcpAddress
+from detour.engine.bmv2api.client import Connection
+from detour.engine.bmv2api.commands.interpreter import program_of
+from detour.engine.bmv2api.commands.registry import COMMANDS, CommandScope
+from detour.engine.bmv2api.interface import Api
+from detour.engine.switch import pcap
+from detour.fabric.tracing.stf import StfAdd, StfCommand, StfDefault, StfPacket, StfStatement, read_stf
+from detour.fabric.tracing.stf_names import add_command, default_command
+from tests.differential import programs
+from tests.differential.case import load
+from tests.unit.trace.logged import COMPILED, SAMPLES, logged
+from tests.waiting import PATIENCE_S
+
+_PROGRAMS = (
+    *("casts", "compare", "counter_indirect", "drop_rules", "exit_return", "functions", "header_validity"),
+    *("parser_loop", "parser_select", "parser_verify", "register_bounds", "register_egress", "switch_action_run"),
+    *("switch_value", "table_const_entries", "table_hit_miss", "union_basic", "varbit_copy", "varbit_options"),
+)
+"""without what docs/switch.md lists as different"""
+_PORT, _FRAMES = 1, 6
+_WAIT_S = 3
+_LETTERS = {"E": 40, "I": 20, "D": 10, "T": 5}
+_LINE = re.compile(r"\[\d\d:\d\d:\d\d\.\d{3}\] \[bmv2\] \[(.)\] \[thread \d+\] (.*)", re.DOTALL)
+
+pytestmark = pytest.mark.skipif(shutil.which("simple_switch") is None, reason="needs BMv2's simple_switch")
+
+
+def _set_up(api: Api, statements: list[StfStatement]) -> None:
+    program = program_of(api)
+    for each in statements:
+        if isinstance(each, StfAdd):
+            words = add_command(each, program)
+        elif isinstance(each, StfDefault):
+            words = default_command(each, program)
+        elif isinstance(each, StfCommand) and "read" not in each.words[0] and "delete" not in each.words[0]:
+            words = list(each.words)
+        else:
+            continue
+        COMMANDS[words[0]].understand(words[1:], CommandScope(program))(api, lambda line: None)
+
+
+def _await_port(port: int) -> None:
+    end = time.monotonic() + PATIENCE_S
+    with socket.socket() as probe:
+        while probe.connect_ex(("127.0.0.1", port)):
+            assert time.monotonic() < end, "simple_switch does not listen"
+            time.sleep(0.05)
+
+
+def _bmv2(folder: Path, name: str, statements: list[StfStatement], frames: list[bytes]) -> list[tuple[int, str]]:
+    """What simple_switch logs of the frames, which all come in by port 1."""
+    at = time.time_ns()
+    records = [pcap.packet(at + number * 200_000_000, frame) for number, frame in enumerate(frames)]
+    (folder / "p1_in.pcap").write_bytes(pcap.header() + b"".join(records))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        thrift = probe.getsockname()[1]
+    command = ["simple_switch", "--log-file", "log", "--log-flush", "--use-files", str(_WAIT_S), "-i", f"{_PORT}@p1"]
+    command += ["--thrift-port", str(thrift), str(COMPILED / f"{name}.json")]
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _await_port(thrift)
+        with Connection(TcpAddress("localhost", thrift), "") as api:
+            _set_up(api, statements)
+        time.sleep(_WAIT_S + 0.2 * len(frames) + 2)
+    finally:
+        process.kill()
+        process.wait()
+    parts = re.split(r"(?m)^(?=\[\d\d:\d\d:\d\d)", (folder / "log.txt").read_text())
+    found = [_LINE.fullmatch(part.removesuffix("\n")) for part in parts if part]
+    lines = [(_LETTERS[match[1]], match[2]) for match in found if match]
+    return [(level, text) for level, text in lines if re.match(r"\[\d+\.\d+\] \[cxt 0\]", text)]
+
+
+def _by_copy(lines: list[tuple[int, str]]) -> dict[str, list[tuple[int, str]]]:
+    """Lines of each copy of a packet; BMv2's threads mix those of several."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for level, text in lines:
+        found.setdefault(text.split("]", 1)[0], []).append((level, text))
+    return found
+
+
+def _compare(folder: Path, name: str, statements: list[StfStatement], frames: list[bytes]) -> None:
+    expected = _by_copy(_bmv2(folder, name, statements, frames))
+    got = logged(name, lambda api: _set_up(api, statements), [(_PORT, frame) for frame in frames])
+    found = _by_copy([(level, text) for level, text in got if text.startswith("[")])
+    assert len(expected) >= len(frames)
+    assert found.keys() == expected.keys()
+    for copy, lines in expected.items():
+        wrong = list(difflib.unified_diff(list(map(str, lines)), list(map(str, found[copy])), "BMv2", "detour", n=1))
+        assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("stf", [pytest.param(each, id=each.stem) for each in SAMPLES])
+def test_the_log_is_bmv2s(stf: Path, tmp_path: Path) -> None:
+    statements = read_stf(stf)
+    _compare(tmp_path, stf.stem, statements, [each.frame for each in statements if isinstance(each, StfPacket)])
+
+
+@pytest.mark.parametrize("name", _PROGRAMS)
+def test_the_log_of_programs_without_entries_is_bmv2s(name: str, tmp_path: Path) -> None:
+    [program] = [each for each in programs.programs() if each.name == name]
+    case, _ = load(program.golden, *program.load())
+    _compare(tmp_path, name, [], [frame for _, frame in case.frames[: _FRAMES * 5 : 5]])
