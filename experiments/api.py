@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import networkx
 
     from detour.control.placement.report import PlacementReport
+    from detour.experiments.sim.replay.replay import Replay
     from detour.fabric.operations.session import Session
 
 FlowTuple: TypeAlias = Sequence[float]
@@ -101,6 +102,13 @@ class Simulation:
         """Completion times and slowdown by the size of flows."""
         return [asdict(one) for one in by_size(self.run)]
 
+    def replay(self) -> Replay:
+        """Goes back to packets of this run (`detour.replay`)."""
+        from detour.experiments.sim.plan import SimPlan
+        from detour.experiments.sim.replay.replay import Replay
+
+        return Replay(SimPlan(self.run.topology, self.run.workload, self.run.settings))
+
     def save(self, folder: str | Path) -> None:
         """Writes flows.csv, result.json and report.html, as `detour sim --out`.
 
@@ -122,6 +130,18 @@ class Simulation:
 
         report.check_plot(Path(file))
         report.plot(Path(file), self.run)
+
+
+def replay(file: str | Path) -> Replay:
+    """Goes back to packets of a run that `detour sim --record` wrote: `packet(flow, psn)`, `first_drop()`,
+    `first_mark()`, `longest_wait()` (docs/trace.md).
+
+    Raises:
+        DetourError: the file is none, or of another version, or a file that the run read is not what it was.
+    """
+    from detour.experiments.sim.replay.replay import Replay
+
+    return Replay.of_file(Path(file))
 
 
 def simulate(
