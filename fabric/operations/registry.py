@@ -19,7 +19,6 @@ from detour.base.progress import Progress, silent
 if TYPE_CHECKING:
     from detour.fabric.operations.results import (
         Captured,
-        ConnectedClients,
         EntryRow,
         FabricMetrics,
         Failed,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
         LinkUses,
         LivePackets,
         Loaded,
+        P4rtClientRows,
         PacketTrace,
         PlacedFlows,
         PlacementState,
@@ -198,7 +198,7 @@ class Operations(Protocol):
     def capture(self, folder: str | None = None, where: list[str] | None = None, stop: bool = False) -> Captured: ...
 
     @_operation("the P4Runtime clients of a switch, with roles and election ids", QUICK_S)
-    def clients(self, switch: str) -> ConnectedClients: ...
+    def clients(self, switch: str) -> P4rtClientRows: ...
 
     @_operation("what happens to a packet, line by line of P4, in every switch on its way", QUICK_S)
     def trace(

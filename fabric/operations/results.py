@@ -411,7 +411,7 @@ class Captured:
 
 
 @dataclass(frozen=True)
-class ConnectedClient:
+class P4rtClientRow:
     """A P4Runtime stream to a switch. `role`: "" is the default one; `election_id`: 128 bits, in digits (None: it does
     not bid for primary); `peer`: where it comes from, as gRPC says it."""
 
@@ -422,11 +422,11 @@ class ConnectedClient:
 
 
 @dataclass(frozen=True)
-class ConnectedClients:
+class P4rtClientRows:
     """Each role's primary first. `known`: whether the switch says so; BMv2 does not."""
 
     known: bool
-    clients: list[ConnectedClient]
+    clients: list[P4rtClientRow]
 
 
 # -- traces ---------------------------------------------------------------------------------------------

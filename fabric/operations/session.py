@@ -26,7 +26,7 @@ from detour.fabric.operations.loading import Loading
 from detour.fabric.operations.paths import Paths
 from detour.fabric.operations.proving import Proving
 from detour.fabric.operations.relisting import Relisting
-from detour.fabric.operations.results import ConnectedClient, ConnectedClients, Status, SwitchEndpoint
+from detour.fabric.operations.results import P4rtClientRow, P4rtClientRows, Status, SwitchEndpoint
 from detour.fabric.operations.steering import Steering
 from detour.fabric.operations.tables import Tables
 from detour.fabric.operations.transfers import Transfers
@@ -99,17 +99,17 @@ class Session:
         """The P4Runtime client."""
         return self.control.client
 
-    def clients(self, switch: str) -> ConnectedClients:
+    def clients(self, switch: str) -> P4rtClientRows:
         """The P4Runtime clients of a switch."""
         device = self.topology.switch(switch).device_id
         found = self.fabric.p4runtime_clients(device)
         rows = [
-            ConnectedClient(
+            P4rtClientRow(
                 each.role, None if each.election_id is None else str(each.election_id), each.primary, each.peer
             )
             for each in found or []
         ]
-        return ConnectedClients(found is not None, rows)
+        return P4rtClientRows(found is not None, rows)
 
     def status(self) -> Status:
         """What runs, since when, and where."""

@@ -19,7 +19,7 @@ from typing import Any
 from tests.fuzz.board import Board
 from tests.fuzz.budget import Budget, Finding
 
-TARGETS = ("pipeline", "tables", "json", "p4runtime", "hosts", "usid")
+TARGETS = ("pipeline", "tables", "json", "p4runtime", "hosts", "usid", "traced")
 _MODULES = {"json": "json_loader"}
 _MEMORY_BYTES = 8 << 30
 

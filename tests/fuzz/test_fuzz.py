@@ -14,7 +14,7 @@ SEED = int(os.environ.get("DETOUR_FUZZ_SEED", "1"))
 PACKETS = 10_000_000
 FRAMES = 20_000
 # As many, whatever the time they take: with one seed it is the same every time.
-_MUTANTS, _CHANGES, _REQUESTS = 60, 4000, 2000
+_MUTANTS, _CHANGES, _REQUESTS, _TRACED = 60, 4000, 2000, 3000
 
 
 def _fuzz(target: str, count: int) -> Outcome:
@@ -41,6 +41,15 @@ def test_tables() -> None:
     assert result["changes"] >= _CHANGES
     assert result["lookups"] > _CHANGES // 2
     assert result["refused"] > 0
+
+
+@pytest.mark.slow
+def test_traced() -> None:
+    """With tracing and without it the same happens."""
+    result = _fuzz("traced", _TRACED).result
+    assert result["packets"] >= _TRACED
+    assert result["traced"] > _TRACED // 4
+    assert result["sent"] > _TRACED // 4
 
 
 def test_hosts() -> None:

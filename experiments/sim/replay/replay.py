@@ -49,6 +49,7 @@ _MARGINS_PS = (100 * US, 2_000 * US, 50_000 * US)
 """how long before it was seen a packet may have been sent: tried one after the other, and then the whole run"""
 _SETTLE_PS = 50 * US
 _PSNS = 1 << 24
+_NOT_AGAIN = "the packet was found in one pass over the run and not in the next"
 
 
 @dataclass(frozen=True)
@@ -235,7 +236,8 @@ class Replay:
         judge = judges.waited_at(longest.switch, longest.port, longest.enqueued_ticks)
         from_ps = max(0, longest.enqueued_ticks * self._tick_ps - US)
         found = self._traced(judge, from_ps, Filter(""), [longest.switch], forget=False)
-        assert found is not None, "runs repeat"
+        if found is None:
+            raise DetourError(_NOT_AGAIN)
         return found
 
     def _followed(self, sighting: Sighting) -> Chain:
@@ -257,7 +259,8 @@ class Replay:
                 return chain
             if margin >= seen_ps:
                 break
-        assert chain is not None, "runs repeat"
+        if chain is None:
+            raise DetourError(_NOT_AGAIN)
         return chain
 
     def _is_from_host(self, chain: Chain) -> bool:

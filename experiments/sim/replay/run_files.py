@@ -16,6 +16,7 @@ from typing import Any
 
 from detour import __version__
 from detour.base.errors import DetourError
+from detour.base.places import BUILD
 from detour.base.records import as_json, from_json
 from detour.experiments.sim.replay.checkpoints import Checkpoint
 from detour.experiments.sim.settings import SimOptions
@@ -27,16 +28,18 @@ _NO_RUN = "this is no recorded run (detour sim --record FILE)"
 
 @dataclass(frozen=True)
 class RepeatableRun:
-    """`options` of the run; `files` that they name, by name, each with the SHA-256 of what it held."""
+    """`options` of the run; `files` that they name, by name, each with the SHA-256 of what it held; `programs`: that of
+    detour's own compiled P4."""
 
     options: SimOptions
     files: Mapping[str, str]
+    programs: str
     checkpoints: Sequence[Checkpoint]
 
     @classmethod
     def of(cls, said: SimOptions, checkpoints: Sequence[Checkpoint]) -> RepeatableRun:
         """A run that has just gone."""
-        return cls(said, {name: _digest(Path(name)) for name in _files(said)}, checkpoints)
+        return cls(said, {name: _digest(Path(name)) for name in _files(said)}, _own_programs(), checkpoints)
 
     def as_json(self) -> dict[str, Any]:
         """For the file."""
@@ -48,6 +51,8 @@ class RepeatableRun:
         Raises:
             DetourError: one is missing or holds something else.
         """
+        if self.programs != _own_programs():
+            raise DetourError("detour's own P4 programs (p4src/build) have changed since the run")
         for name, digest in self.files.items():
             if not Path(name).is_file():
                 raise DetourError(f"the run read {name}, which is not there any more")
@@ -64,6 +69,13 @@ def _files(said: SimOptions) -> list[str]:
             parts = {text, *re.split(r"[,:=]", text)}
             found |= {part for part in parts if part and Path(part).is_file()}
     return sorted(found)
+
+
+def _own_programs() -> str:
+    digest = hashlib.sha256()
+    for file in sorted(BUILD.glob("*.json")):
+        digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def _digest(file: Path) -> str:

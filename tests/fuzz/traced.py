@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Target `traced`: random packets through programs of the corpus on random state, once as it is and once with tracing
+on (of all packets, or of those of some ports only). Frames, their times, registers, counters and meters must agree, and
+the leaves of the traces are the frames that came out."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from detour.engine.clock import Virtual
+from detour.engine.network import Network
+from detour.engine.trace.filters import parse_filter
+from detour.engine.trace.recorder import Recorder
+from detour.engine.trace.tree import Output, Visit
+from tests.fuzz import seeds
+from tests.fuzz.board import Board
+from tests.fuzz.budget import Budget, Finding
+
+_FRAMES = 200
+_PORTS = range(1, 9)
+_GAP_PS = 1_000_000
+_FILTERS = ("", "port 1 or port 3", "not ip", "bytes 60 or port 2")
+_RING_BYTES = 1 << 26
+_LONGEST = 3_000
+
+Sent = list[tuple[int, int, bytes]]
+"""(time in ps, port, frame)"""
+
+
+def run(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
+    """Tries programs until the budget is used up; returns what happened."""
+    names = [seeds.FABRIC, *seeds.corpus()]
+    random.Random(seed).shuffle(names)
+    totals = {"packets": 0, "programs": 0, "traced": 0, "sent": 0}
+    began, number = time.monotonic(), budget.first
+    while not budget.spent(totals["packets"], began):
+        name = names[number % len(names)]
+        board.note(program=name, seed=seed, round=number)
+        _round(name, f"{seed} {number}", totals)
+        board.beat()
+        totals["packets"] += _FRAMES
+        totals["programs"] += 1
+        number += 1
+    return totals
+
+
+def _round(name: str, key: str, totals: dict[str, int]) -> None:
+    rng = random.Random(f"frames {key}")
+    frames = _frames(seeds.make(name, random.Random(key)).packets, rng)
+    wanted = rng.choice(_FILTERS)
+    plain, plain_state, _ = _through(name, key, frames, None)
+    traced, traced_state, visits = _through(name, key, frames, wanted)
+    if traced != plain:
+        raise Finding(f"{name}: with tracing of {wanted!r} other frames come out")
+    for part, before in plain_state.items():
+        if not np.array_equal(before, traced_state[part]):
+            raise Finding(f"{name}: with tracing of {wanted!r} {part} is another one")
+    _compare_leaves(name, wanted, plain, visits)
+    totals["traced"] += len(visits)
+    totals["sent"] += len(plain)
+
+
+def _frames(packets: list[bytes], rng: random.Random) -> list[tuple[int, bytes]]:
+    """Packets with bytes changed, cut or added, each with the port by which it comes."""
+    found = []
+    for _ in range(_FRAMES):
+        data = bytearray(rng.choice(packets))
+        for _ in range(rng.choice((0, 0, 1, 3))):
+            data[rng.randrange(len(data))] = rng.getrandbits(8)
+        how = rng.random()
+        if how < 0.1:
+            data = data[: rng.randrange(1, len(data) + 1)]
+        elif how < 0.15:
+            data = (data + rng.randbytes(rng.randrange(1, _LONGEST)))[:_LONGEST]
+        found.append((rng.choice(_PORTS), bytes(data)))
+    return found
+
+
+def _through(
+    name: str, key: str, frames: list[tuple[int, bytes]], wanted: str | None
+) -> tuple[Sent, dict[str, np.ndarray], list[Visit]]:
+    """What comes out of a switch, what its state is then, and the traces. `wanted`: a filter; None: without tracing."""
+    subject = seeds.make(name, random.Random(key))
+    sent: Sent = []
+    visits: list[Visit] = []
+    with Network(Virtual(divide=False), packets=1 << 12) as network:
+        network.add_switch(1, priorities=8, cpu_port=0)
+        for port in range(511):
+            network.attach_sink((1, port), lambda data, at, port=port: sent.append((at, port, bytes(data))))
+        network.set_pipeline(1, subject.program, subject.state)
+        for number, (port, data) in enumerate(frames, 1):
+            network.inject((1, port), data, number * _GAP_PS)
+        end = (len(frames) + 200) * _GAP_PS
+        if wanted is None:
+            network.run(end)
+        else:
+            with Recorder(network, parse_filter(wanted), ring_bytes=_RING_BYTES) as recorder:
+                network.run(end)
+                visits = recorder.collect()
+                recorder.finish()
+            if recorder.missed:
+                raise Finding(f"{name}: {recorder.missed} packets were not traced")
+    return sorted(sent), _state(subject.state), visits
+
+
+def _state(state: Any) -> dict[str, np.ndarray]:
+    """All registers, counters and meters, those of tables as well."""
+    found = {}
+    kinds = {"register": state.registers, "counter": state.counters, "meter": state.meters, "table": state.tables}
+    for kind, arrays in kinds.items():
+        for name, each in arrays.items():
+            for field, value in _fields(each):
+                found[f"{kind} {name}, {field}"] = value.copy()
+    return found
+
+
+def _fields(thing: Any) -> list[tuple[str, np.ndarray]]:
+    names = getattr(thing, "__dict__", {}).keys()
+    return [(name, value) for name in names if isinstance(value := getattr(thing, name), np.ndarray)]
+
+
+def _compare_leaves(name: str, wanted: str, sent: Sent, visits: list[Visit]) -> None:
+    """Frames of traces are among those that came out; of all packets they are those."""
+    out = Counter((port, frame) for _, port, frame in sent)
+    leaves = Counter(
+        (leaf.outcome.port, leaf.outcome.frame)
+        for visit in visits
+        for _, leaf in visit.tree.leaves()
+        if isinstance(leaf.outcome, Output) and leaf.outcome.frame
+    )
+    if leaves - out:
+        raise Finding(f"{name}: a trace of {wanted!r} ends in a frame that did not come out")
+    if not wanted and +out != leaves and not any(visit.tree.fork for visit in visits):
+        raise Finding(f"{name}: frames came out that no trace ends in")
