@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of packets, as BMv2 writes it. The golden files are our own lines (`DETOUR_GOLDEN=write` writes them anew): of
-the programs counter_direct, clone_and_multicast and register_48 others of their frames were compared with simple_switch
-1.15.5 (`tests/differential/test_packet_log.py`)."""
+"""The log of packets, as BMv2 writes it. The golden files are our own lines (`DETOUR_GOLDEN=write` writes them anew).
+Of counter_direct, clone_and_multicast and register_48 other frames were compared with simple_switch 1.15.5
+(`tests/differential/test_packet_log.py`)."""
 
 from __future__ import annotations
 
