@@ -95,6 +95,7 @@ def test_other_protocols_than_ipv6_are_dropped_and_counted(switch: Switch) -> No
     assert switch.counter("reasons", NOT_IPV6)[0] == 1
 
 
+@pytest.mark.shared_p4
 @pytest.mark.parametrize("hlim", [0, 1])
 def test_an_exceeded_hop_limit_goes_to_the_controller(switch: Switch, hlim: int) -> None:
     switch.route("fd00:5::", 32, [2])
