@@ -81,7 +81,7 @@ def read_run(path: Path) -> RecordedRun:
     *samples, last = rest
     directions = len(head["directions"])
     for number, sample in enumerate(samples, 1):
-        if any(len(sample.get(column, ())) != directions for column in _COLUMNS):
+        if not isinstance(sample, dict) or any(len(sample.get(column, ())) != directions for column in _COLUMNS):
             raise DetourError(f"{path}: sample {number} does not have {directions} directions of links")
     return RecordedRun(head, samples, last["paths"])
 

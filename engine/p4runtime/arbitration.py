@@ -26,7 +26,7 @@ _MAX_STREAMS = 256  # for one device and role
 
 
 @dataclass(frozen=True)
-class ConnectedClient:
+class StreamClient:
     """A stream of a controller. `role`: "" is the default one; `election_id`: None, it does not bid."""
 
     role: str
@@ -64,11 +64,11 @@ class Arbiter:
         self.roles: dict[str, Role] = {"": Role()}
         self._vacated: dict[str, int] = {}  # role that nobody has -> highest election id, by the time of leaving
 
-    def clients(self) -> list[ConnectedClient]:
+    def clients(self) -> list[StreamClient]:
         """Whoever has a stream, each role's primary first. May be called from any thread: what changes meanwhile may
         be seen or not."""
         found = [
-            ConnectedClient(name, session.election, session is role.primary, session.peer)
+            StreamClient(name, session.election, session is role.primary, session.peer)
             for name, role in sorted(dict(self.roles).items())
             for session in list(role.sessions)
         ]

@@ -23,7 +23,7 @@ from detour.base.errors import DetourError
 from detour.base.heap import give_back_large_blocks
 from detour.base.turns import take_short_turns
 from detour.engine.endpoint import GrpcEndpoint, Tls
-from detour.engine.p4runtime.arbitration import ConnectedClient
+from detour.engine.p4runtime.arbitration import StreamClient
 from detour.engine.p4runtime.device import P4Device
 from detour.engine.p4runtime.errors import Code, Refused, log
 from detour.engine.p4runtime.handlers import register
@@ -110,7 +110,7 @@ class P4RuntimeServer:
         device = self._service.devices.get(device_id)
         return self._made.get(device_id) if device is None else device.pipelines
 
-    def clients(self, device_id: int) -> list[ConnectedClient]:
+    def clients(self, device_id: int) -> list[StreamClient]:
         """Who has a stream to a device, each role's primary first."""
         device = self._service.devices.get(device_id)
         return [] if device is None else device.arbiter.clients()

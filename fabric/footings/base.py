@@ -26,7 +26,7 @@ from detour.topo.topology import Link
 
 if TYPE_CHECKING:  # gRPC takes half a second, and sweeps in virtual time need none of it
     from detour.control.p4runtime.client import SwitchTarget
-    from detour.engine.p4runtime.arbitration import ConnectedClient
+    from detour.engine.p4runtime.arbitration import StreamClient
     from detour.fabric.linux.hosts import LinuxHosts
 
 
@@ -120,7 +120,7 @@ class Fabric(ABC):
     def details(self) -> FootingDetails:
         """What else `detour status` may say."""
 
-    def p4runtime_clients(self, device_id: int) -> list[ConnectedClient] | None:
+    def p4runtime_clients(self, device_id: int) -> list[StreamClient] | None:
         """Who has a P4Runtime stream to a switch; None: the switch does not say."""
         return None
 

@@ -19,7 +19,7 @@ from detour.topo.topology import Link
 
 if TYPE_CHECKING:  # see `base`
     from detour.control.p4runtime.client import SwitchTarget
-    from detour.engine.p4runtime.arbitration import ConnectedClient
+    from detour.engine.p4runtime.arbitration import StreamClient
     from detour.fabric.footings.serving import Serving
     from detour.fabric.linux.hosts import LinuxHosts
 
@@ -79,7 +79,7 @@ class NetworkFabric(Fabric):
     def addresses(self) -> dict[str, str]:
         return self.serving.addresses(self.topology.switches)
 
-    def p4runtime_clients(self, device_id: int) -> list[ConnectedClient] | None:
+    def p4runtime_clients(self, device_id: int) -> list[StreamClient] | None:
         server = self.serving.server
         return None if server is None else server.clients(device_id)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page in a real browser: a fabric boots, a link is clicked and fails, traffic moves."""
+"""The page in a real browser: a fabric boots, a link is clicked and fails, traffic moves; a packet is stepped through;
+a recorded run is played back."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,19 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
+@contextmanager
+def served(*arguments: str) -> Iterator[str]:
+    """The address of a page, by the command that a user gives."""
+    command = [sys.executable, "-m", "detour.cli", "web", "--port", "0", "--json", *arguments]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    try:
+        yield json.loads(server.stdout.readline())["url"]
+    finally:
+        server.terminate()
+        assert server.wait(PATIENCE_S) == 0
+
+
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Of the page of a fabric that is up, by the commands that a user gives."""
@@ -37,11 +52,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         detour = [sys.executable, "-m", "detour.cli"]
         subprocess.run([*detour, "up", "--detach", "--topo", TOPOLOGY], check=True, capture_output=True)
         try:
-            server = subprocess.Popen([*detour, "web", "--port", "0", "--json"], stdout=subprocess.PIPE, text=True)
-            assert server.stdout is not None
-            yield json.loads(server.stdout.readline())["url"]
-            server.terminate()
-            assert server.wait(PATIENCE_S) == 0
+            with served() as address:
+                yield address
         finally:
             subprocess.run([*detour, "down"], check=True, capture_output=True)
 
@@ -102,7 +114,7 @@ def test_a_load_begins_a_link_is_clicked_and_fails_and_traffic_moves(browser: An
     until(lambda: browser.find_elements("id", "fail"))
     browser.find_element("id", "fail").click()
     until(lambda: value(browser, "window.detour.store.now.failures") == [name])
-    assert value(browser, f"window.detour.store.of(window.detour.store.links.get('{name}')).up") == 0
+    until(lambda: value(browser, f"window.detour.store.of(window.detour.store.links.get('{name}')).up") == 0)
     log = browser.find_element("id", "events")
     until(lambda: f"{name} is down" in log.text)
     until(lambda: "entries inserted" in log.text)
@@ -146,7 +158,136 @@ def test_without_the_token_nothing_can_be_clicked(browser: Any, url: str) -> Non
 def test_on_a_phone_nothing_is_wider_than_the_screen(browser: Any, url: str) -> None:
     metrics = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    for view in ("#links", "#flows", "#switch?name=s0", "#path?source=h0&target=h5", "#act"):
+    for view in ("#links", "#flows", "#switch?name=s0", "#path?source=h0&target=h5", "#act", "#packet"):
         opened(browser, url, view)
         assert value(browser, "document.documentElement.scrollWidth") <= 390, view
         assert value(browser, "document.getElementById('fabric').clientHeight") > 150, view
+
+
+# -- packets -------------------------------------------------------------------------------------------------
+
+
+def clicked(browser: Any, selector: str) -> None:
+    """Clicks when it is there."""
+    until(lambda: browser.find_elements("css selector", selector))
+    browser.find_element("css selector", selector).click()
+
+
+def test_a_packet_is_sent_and_stepped_through_with_its_source(browser: Any, url: str) -> None:
+    opened(browser, url, "#packet?source=h0&target=h5&usid=s2")
+    clicked(browser, "#sendone")
+    until(lambda: browser.find_elements("css selector", "#hops button"))
+    hops = [button.text for button in browser.find_elements("css selector", "#hops button")]
+    assert hops[0] == "s0"
+    assert "s2" in hops
+    assert value(browser, "window.detour.picture.lit") == ["h0", *hops, "h5"]
+    assert value(browser, "!document.getElementById('pipeline').hidden")
+    page = browser.find_element("tag name", "body")
+    seen = []
+    for _ in range(14):
+        seen.append(browser.find_element("id", "event").text)
+        page.send_keys(".")
+    assert len(set(seen)) > 10
+    until(lambda: "step=14" in browser.current_url)
+    assert browser.find_elements("css selector", "#pipeline .node.now")
+    number, line = value(
+        browser,
+        "(() => { const lit = document.querySelector('#source .lit'); return [lit.firstChild.textContent,"
+        " lit.lastChild.textContent]; })()",
+    )
+    file = browser.find_element("css selector", "figcaption").text.partition(":")[0]
+    assert (Path("p4src") / file).read_text().splitlines()[int(number) - 1] == line.rstrip("\n")
+    page.send_keys(",")
+    until(lambda: "step=13" in browser.current_url)
+    page.send_keys("]")
+    until(lambda: "hop=1" in browser.current_url)
+    there = browser.current_url
+    browser.get("about:blank")
+    browser.get(there)
+    until(lambda: browser.find_elements("css selector", "#hops button[aria-pressed=true]"))
+    assert browser.find_element("css selector", "#hops button[aria-pressed=true]").text == hops[1]
+
+
+def test_a_switch_on_the_way_opens_by_a_click_and_forks_are_chosen(browser: Any, url: str) -> None:
+    opened(browser, url, "#packet?source=h0&target=h5&sport=0x8001&way=all")
+    until(lambda: browser.find_elements("css selector", "#hops button"))
+    assert value(browser, "document.getElementById('pipeline').hidden")
+    assert value(browser, "window.detour.packet.packet.outcomes.reduce((sum, one) => sum + one.fraction, 0)") == (
+        pytest.approx(1)
+    )
+    ways = set()
+    for option in range(value(browser, "(document.querySelector('select.fork')?.options.length ?? 1)")):
+        browser.execute_script(
+            "const fork = document.querySelector('select.fork'); if (fork) { fork.value = arguments[0];"
+            " fork.dispatchEvent(new Event('change')); }",
+            option,
+        )
+        ways.add(tuple(value(browser, "window.detour.picture.lit")))
+    assert len(ways) > 1
+    browser.execute_script("window.detour.choose('switch', window.detour.picture.lit[1])")
+    until(lambda: not value(browser, "document.getElementById('pipeline').hidden"))
+    browser.find_element("tag name", "body").send_keys("g")
+    until(lambda: value(browser, "document.getElementById('pipeline').hidden"))
+
+
+def test_a_packet_is_built_field_by_field_and_sent(browser: Any, url: str) -> None:
+    opened(browser, url, "#packet?source=h0&target=h5")
+    clicked(browser, "#take")
+    until(lambda: browser.find_elements("css selector", "[data-field='ipv6.hop_limit']"))
+    browser.execute_script(
+        "const field = document.querySelector('[data-field=\"ipv6.hop_limit\"]'); field.value = '1';"
+        " field.dispatchEvent(new Event('change'));"
+    )
+    clicked(browser, "#build")
+    until(lambda: browser.find_elements("css selector", "#hops button"))
+    assert len(browser.find_elements("css selector", "#hops button")) == 1
+    assert value(browser, "window.detour.packet.packet.hops[0].trace.events[0].bytes") == 166
+    endings = value(browser, "window.detour.packet.packet.outcomes")
+    assert not any(each["host"] for ending in endings for each in ending["packets"])
+
+
+def test_a_program_without_a_fabric(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+    program = "p4src/build/ipv4.p4info.txtpb,p4src/build/ipv4.json"
+    with served("--program", program) as address:
+        browser.get(address)
+        until(lambda: browser.find_elements("css selector", "#fields select"))
+        shown = [tab.text for tab in browser.find_elements("css selector", "#tabs button") if tab.is_displayed()]
+        assert shown == ["Packet"]
+        browser.execute_script(
+            "const turn = document.querySelector('#fields select'); turn.value = 0;"
+            " turn.dispatchEvent(new Event('change'));"
+        )
+        until(lambda: browser.find_elements("css selector", "[data-header=ipv4]"))
+        clicked(browser, "#build")
+        until(lambda: browser.find_elements("id", "outcome"))
+        assert value(browser, "document.querySelectorAll('#pipeline .visited').length") > 5
+        browser.find_element("tag name", "body").send_keys(">")
+        until(lambda: "dropped" in browser.find_element("id", "outcome").text)
+
+
+# -- runs ----------------------------------------------------------------------------------------------------
+
+
+def test_a_recorded_run_is_played_back_and_sought(browser: Any, tmp_path: Path) -> None:
+    from detour.cli import main
+
+    path = tmp_path / "a.run"
+    what = ["--topo", "leaf-spine:leaves=2,spines=2,hosts=2", "--workload", "permutation:bytes=300k"]
+    assert main(["sim", *what, "--fail", "s0-s2@10us", "--record", str(path), "--json"]) == 0
+    with served("--run", str(path)) as address:
+        opened(browser, address)
+        assert browser.find_element("id", "mode").text == "recorded"
+        until(lambda: (value(browser, "window.detour.store.at") or 0) > 2)  # it plays by itself
+        browser.find_element("id", "pause").click()
+        until(lambda: "t=" in browser.current_url)
+        assert not browser.find_elements("id", "fail")
+        time_line = browser.find_element("id", "time")
+        time_line.send_keys("\ue011")  # home
+        until(lambda: value(browser, "window.detour.store.at") == 0)
+        assert "s0-s2 is down" not in browser.find_element("id", "events").text
+        opened(browser, address, "#link?name=s0-s2&t=20")
+        until(lambda: "down" in body_text(browser))
+        assert value(browser, "Math.round(1e6 * window.detour.store.now.t)") == 20
+        until(lambda: "s0-s2 is down" in browser.find_element("id", "events").text)
+        opened(browser, address, "#switch?name=s0&t=5")
+        until(lambda: "s0:1" in body_text(browser))

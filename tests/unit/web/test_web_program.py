@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour web --program`: packets through a program, nothing booted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detour.base.errors import DetourError
+from detour.cli.web.program import ProgramAnswers
+from detour.control.p4runtime.pipeline import PipelineConfig
+
+IPV4 = "ffffffffffff0200000000000800" + "45000014000000004011" + "0000" + "0a000001" + "0a000002"
+
+
+@pytest.fixture
+def answers() -> Iterator[ProgramAnswers]:
+    made = ProgramAnswers(PipelineConfig.of("ipv4"), None, True)
+    yield made
+    made.close()
+
+
+def test_a_frame_is_traced_and_found_again(answers: ProgramAnswers) -> None:
+    found = answers.do("trace_frame", {"frame": IPV4, "port": 3, "all_ways": False})
+    assert found["hops"][0]["port"] == 3
+    assert found["outcomes"][0]["dropped"]["reason"]
+    assert answers.questions["packet"]({"id": str(found["id"])}) == found
+    assert answers.questions["packets"]({}) == [{"id": found["id"], "about": "34 bytes by port 3"}]
+    assert answers.do("restart", {}) == {"entries": 0}
+    again = answers.do("trace_frame", {"frame": IPV4, "port": 3})
+    assert again["id"] == found["id"] + 1
+    assert again["outcomes"] == found["outcomes"]
+
+
+def test_the_page_knows_the_program(answers: ProgramAnswers) -> None:
+    state = answers.questions["state"]({})
+    assert (state["kind"], state["writable"], state["status"]["entries"]) == ("program", True, 0)
+    assert {part["name"] for part in answers.questions["pipeline"]({})["parts"]} == {"parser", "ingress", "egress"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "message"),
+    [
+        ("fail", {"name": "s0"}, "may not ask for"),
+        ("trace", {}, "may not ask for"),
+        ("trace_frame", {}, "frame is hex"),
+        ("trace_frame", {"frame": IPV4, "port": "1"}, "port is a number"),
+        ("trace_frame", {"frame": IPV4, "port": True}, "port is a number"),
+        ("trace_frame", {"frame": "abc", "port": 1}, "two for each byte"),
+        ("trace_frame", {"frame": "zz", "port": 1}, "no digit of hex"),
+        ("trace_frame", {"frame": "", "port": 1}, "0 bytes"),
+        ("trace_frame", {"frame": "/etc/passwd.pcap", "port": 1}, "hex"),
+        ("trace_frame", {"frame": IPV4, "port": 4711}, "4711"),
+    ],
+)
+def test_what_is_wrong_is_refused(
+    answers: ProgramAnswers, operation: str, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DetourError, match=message):
+        answers.do(operation, arguments)
+
+
+def test_entries_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    wrong = tmp_path / "entries.txt"
+    wrong.write_text("updates { type: INSERT entity { table_entry { table_id: 4711 } } }")
+    with pytest.raises(DetourError, match=r"entries\.txt: update 1"):
+        ProgramAnswers(PipelineConfig.of("ipv4"), wrong, True)

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs in virtual time: recorded, read again, refused, shown as they go."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from detour.base.errors import DetourError
+from detour.cli import main
+from detour.cli.web.playing import as_it_goes, played_back
+from detour.cli.web.recorder import RunRecorder
+from detour.cli.web.runs import read_run, write_run
+from detour.cli.web.samples import SampleHub
+from detour.experiments.sim.plan import SimPlan, plan_of
+from detour.experiments.sim.run import SimRun, run_workload
+from detour.experiments.sim.settings import SimOptions
+
+TOPOLOGY = "leaf-spine:leaves=2,spines=2,hosts=2"
+
+
+def planned(**more: Any) -> SimPlan:
+    said: dict[str, Any] = {"topo": TOPOLOGY, "workload": "permutation:bytes=200k"} | more
+    return plan_of(SimOptions(**said))
+
+
+def recorded(plan: SimPlan, recorder: RunRecorder | None) -> SimRun:
+    return run_workload(
+        plan.topology, plan.workload, plan.settings, **({} if recorder is None else {"watcher": recorder})
+    )
+
+
+@pytest.fixture(scope="module")
+def run() -> tuple[RunRecorder, SimRun, list[dict[str, Any]]]:
+    heard: list[dict[str, Any]] = []
+    recorder = RunRecorder("a test", heard.append)
+    found = recorded(planned(fail=("s0-s2@8us",), reroute_after="5us"), recorder)
+    return recorder, found, heard
+
+
+def test_a_run_is_recorded_sample_by_sample(run: tuple[RunRecorder, SimRun, list[dict[str, Any]]]) -> None:
+    recorder, found, heard = run
+    samples = recorder.samples()
+    assert len(samples) > 10
+    assert [sample["t"] for sample in heard] == [sample["t"] for sample in samples]
+    assert samples[-1]["t"] == pytest.approx(found.end_ps / 1e12, abs=2e-6)
+    directions = recorder.head["directions"]
+    assert {len(sample[key]) for sample in samples for key in ("use", "queue", "up", "drops", "marks")} == {
+        len(directions)
+    }
+    assert max(max(sample["use"]) for sample in samples) > 0.5
+    assert all(0 <= use <= 1 for sample in samples for use in sample["use"])
+    # Bytes that connections received, in the end, are those that the run counts.
+    last: dict[str, int] = {}
+    for sample in samples:
+        last |= {flow["name"]: flow["bytes"] for flow in sample["flows"]}
+    assert sum(last.values()) == int(found.counts.delivered.sum())
+
+
+def test_what_happened_is_told_at_its_time(run: tuple[RunRecorder, SimRun, list[dict[str, Any]]]) -> None:
+    recorder, _, _ = run
+    events = [event for sample in recorder.samples() for event in sample["events"]]
+    assert [(e["kind"], round(1e6 * e["t"], 3)) for e in events if e["kind"] in ("fail", "routes")] == [
+        ("fail", 8.0), ("routes", 13.0),
+    ]  # fmt: skip
+    place = next(i for i, each in enumerate(recorder.head["directions"]) if each["link"] == "s0-s2")
+    assert [sample["up"][place] for sample in recorder.samples() if sample["t"] < 8e-6][-1] == 1
+    assert recorder.samples()[-1]["up"][place] == 0
+    assert recorder.samples()[-1]["failures"] == ["s0-s2"]
+
+
+def test_recording_changes_nothing(run: tuple[RunRecorder, SimRun, list[dict[str, Any]]]) -> None:
+    _, found, _ = run
+    alone = recorded(planned(fail=("s0-s2@8us",), reroute_after="5us"), None)
+    assert np.array_equal(alone.tasks.finish_ps, found.tasks.finish_ps)
+    assert np.array_equal(alone.counts.packets, found.counts.packets)
+    assert alone.drops == found.drops
+
+
+def test_a_long_run_keeps_few_looks_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("detour.cli.web.recorder._MOST", 16)
+    monkeypatch.setattr("detour.cli.web.recorder._LEAST", 16)
+    heard: list[dict[str, Any]] = []
+    recorder = RunRecorder("a test", heard.append)
+    found = recorded(
+        planned(workload="incast:bytes=100k,senders=3,receivers=1", ecn="off", fail=("s0-s2@8us",)), recorder
+    )
+    samples = recorder.samples()
+    assert 8 <= len(samples) <= 16 < len(heard)
+    for key in ("drops", "marks"):
+        assert sum(sum(sample[key]) for sample in samples) == sum(sum(sample[key]) for sample in heard)
+    assert max(max(s["queue"]) for s in samples) == max(max(s["queue"]) for s in heard)
+    assert [e["kind"] for s in samples for e in s["events"]].count("fail") == 1
+    assert samples[-1]["t"] >= found.end_ps / 1e12 - 2e-6
+
+
+def test_paths_of_flows_are_those_of_the_tables(run: tuple[RunRecorder, SimRun, list[dict[str, Any]]]) -> None:
+    recorder = RunRecorder("a test")
+    recorded(planned(scheme="ShortestLERP"), recorder)
+    ways = [way for many in recorder.known_paths().values() for way in many]
+    assert len(recorder.known_paths()) == 4
+    assert all(way["path"].startswith("sport:0x") for way in ways)
+    assert all(way["switches"][0] in ("s0", "s1") for way in ways)
+
+
+# -- files ---------------------------------------------------------------------------------------------------
+
+
+def written(tmp_path: Path, run: tuple[RunRecorder, SimRun, list[dict[str, Any]]]) -> Path:
+    recorder = run[0]
+    path = tmp_path / "a.run"
+    write_run(path, {**recorder.head, "repeat": {}}, recorder.samples(), recorder.known_paths())
+    return path
+
+
+def test_what_is_written_is_read(tmp_path: Path, run: tuple[RunRecorder, SimRun, list[dict[str, Any]]]) -> None:
+    path = written(tmp_path, run)
+    found = read_run(path)
+    assert found.samples == run[0].samples()
+    assert found.head["graph"] == run[0].head["graph"]
+    assert path.read_bytes() == written(tmp_path, run).read_bytes()
+    answers, feed = played_back(found)
+    assert feed.listen(lambda sample: None) == found.samples
+    assert answers.questions["state"]({})["kind"] == "run"
+    name = next(iter(found.paths))
+    assert answers.questions["flow"]({"name": name})["paths"] == list(found.paths[name])
+    with pytest.raises(DetourError, match="cannot be changed"):
+        answers.do("fail", {"name": "s0-s2"})
+
+
+def test_a_run_that_goes_on_is_shown(run: tuple[RunRecorder, SimRun, list[dict[str, Any]]]) -> None:
+    answers = as_it_goes(run[0], SampleHub(None))
+    assert answers.questions["state"]({})["live"] is True
+    answers.live = False
+    assert answers.questions["state"]({})["live"] is False
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda data: b"text", "no recorded run"),
+        (lambda data: gzip.compress(b"{}\n"), "no recorded run"),
+        (lambda data: gzip.compress(b"[]\n"), "no recorded run"),
+        (lambda data: gzip.compress(b'{"detour_recorded_run": 99}\n'), "format 99"),
+        (lambda data: data[: len(data) // 2], "not written to its end"),
+        (lambda data: gzip.compress(b"\n".join(gzip.decompress(data).splitlines()[:-1])), "not written to its end"),
+        (lambda data: gzip.compress(gzip.decompress(data).replace(b'"use":[', b'"use":[0,', 1)), "sample 1"),
+    ],
+)
+def test_files_that_are_no_runs_are_refused_in_a_line(
+    tmp_path: Path,
+    run: tuple[RunRecorder, SimRun, list[dict[str, Any]]],
+    damage: Any,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = written(tmp_path, run)
+    path.write_bytes(damage(path.read_bytes()))
+    assert main(["web", "--run", str(path), "--port", "0"]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["web", "--run", "/nowhere.run"], "No such file"),
+        (["web", "--run", "x", "--program", "a,b"], "not allowed with"),
+        (["web", "--run", "x", "--token", "x" * 20], "cannot be changed"),
+        (["web", "--entries", "x"], "--program P4INFO,JSON is missing"),
+        (["web", "--program", "a,b"], "no such file"),
+        (["sim", "--topo", TOPOLOGY, "--workload", "permutation", "--place", "--record", "x.run"], "--place is two"),
+        (["sim", "--topo", TOPOLOGY, "--record", "/nowhere/x.run"], "/nowhere"),
+        (["sim", "--lab", ".", "--web", "0"], "--web is not for labs"),
+    ],
+)
+def test_bad_input_is_told_in_a_line(
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_command_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.run"
+    arguments = ["sim", "--topo", TOPOLOGY, "--workload", "permutation:bytes=100k", "--record", str(path), "--json"]
+    assert main(arguments) == 0
+    assert json.loads(capsys.readouterr().out)["completed"] == 4
+    assert read_run(path).head["status"]["about"] == "permutation:bytes=100k, SprayLERP"
