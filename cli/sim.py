@@ -67,7 +67,11 @@ def _watching(sim: Parser) -> None:
         help="trace packets as they pass, like 'src h3 and marked' (docs/trace.md); '' is all",
     )
     sim.add_argument(
-        "--trace-count", type=trace_count, default=10, metavar="N", help="with --trace: how many packets (10)"
+        "--trace-count",
+        type=trace_count("--trace-count"),
+        default=10,
+        metavar="N",
+        help="with --trace: so many packets (10)",
     )
     sim.add_argument(
         "--web",
