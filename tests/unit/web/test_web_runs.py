@@ -101,11 +101,19 @@ def test_a_long_run_keeps_few_looks_and_loses_nothing(monkeypatch: pytest.Monkey
 
 def test_paths_of_flows_are_those_of_the_tables(run: tuple[RunRecorder, SimRun, list[dict[str, Any]]]) -> None:
     recorder = RunRecorder("a test")
-    recorded(planned(scheme="ShortestLERP"), recorder)
+    recorded(planned(scheme="TelemetryLERP"), recorder)
     ways = [way for many in recorder.known_paths().values() for way in many]
     assert len(recorder.known_paths()) == 4
     assert all(way["path"].startswith("sport:0x") for way in ways)
     assert all(way["switches"][0] in ("s0", "s1") for way in ways)
+
+
+def test_pauses_are_told_with_who_sent_them() -> None:
+    recorder = RunRecorder("a test")
+    recorded(planned(workload="incast:bytes=200k,senders=3,receivers=1", scheme="RoCEv2+PFC", buffer="60k"), recorder)
+    told = [event for sample in recorder.samples() for event in sample["events"] if event["kind"] == "pfc"]
+    assert told
+    assert all(event["count"] > 0 and event["text"].startswith("PFC: pauses sent by s") for event in told)
 
 
 # -- files ---------------------------------------------------------------------------------------------------
