@@ -52,6 +52,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         detour = [sys.executable, "-m", "detour.cli"]
         subprocess.run([*detour, "up", "--detach", "--topo", TOPOLOGY], check=True, capture_output=True)
         try:
+            # Tracing is compiled when it is first asked for, which may take minutes; a click does not wait so long.
+            subprocess.run([*detour, "trace", "h0", "h5"], check=True, capture_output=True)
             with served() as address:
                 yield address
         finally:
