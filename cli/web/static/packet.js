@@ -64,6 +64,7 @@ export class PacketView {
   forms(given, pipeline) {
     this.builder ??= new Builder(this, pipeline);
     if (this.program) return [this.builder.element()];
+    if (this.page.store.state.status.target === "bmv2") return [make("p", { id: "opaque" }, "BMv2’s switches cannot be looked into. A fabric of the engine can: detour up --target engine.")];
     const field = (name, label, size = "") => make("input", { name, placeholder: label, "aria-label": label, value: given[name] ?? "", class: size, list: size ? null : "names" });
     const fields = [field("source", "from, like h0"), field("target", "to, like h71"), field("sport", "source port, 0x8001", "wide"), field("usid", "or uSIDs: s3,s4", "wide")];
     const said = () => Object.fromEntries(fields.map((each) => [each.name, each.value.trim()]).filter(([, value]) => value));

@@ -21,7 +21,7 @@ CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not on PATH (Debian: chromium, chromium-driver)"
 )
-TOPOLOGY = "dragonfly:p=1,a=2,h=1"
+TOPOLOGY = "dragonfly:p=1,a=2,h=2"
 # Chromium must not look for the network: the machine may have none.
 ARGUMENTS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
@@ -50,7 +50,9 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(folder))
         detour = [sys.executable, "-m", "detour.cli"]
-        subprocess.run([*detour, "up", "--detach", "--topo", TOPOLOGY], check=True, capture_output=True)
+        subprocess.run(
+            [*detour, "up", "--detach", "--target", "engine", "--topo", TOPOLOGY], check=True, capture_output=True
+        )
         try:
             # Tracing is compiled when it is first asked for, which may take minutes; a click does not wait so long.
             subprocess.run([*detour, "trace", "h0", "h5"], check=True, capture_output=True)
@@ -175,6 +177,13 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(browser: Any, url: str) -> 
         opened(browser, url, view)
         assert value(browser, "document.documentElement.scrollWidth") <= 390, view
         assert value(browser, "document.getElementById('fabric').clientHeight") > 150, view
+    opened(browser, url, "#packet?source=h0&target=h5")
+    clicked(browser, "#sendone")
+    until(lambda: browser.find_elements("id", "source") or browser.find_elements("id", "stepper"))
+    for _ in range(20):
+        browser.find_element("tag name", "body").send_keys(".")
+    until(lambda: browser.find_elements("id", "source"))
+    assert value(browser, "document.documentElement.scrollWidth") <= 390
 
 
 # -- packets -------------------------------------------------------------------------------------------------
@@ -276,6 +285,7 @@ def test_a_program_without_a_fabric(browser: Any, tmp_path_factory: pytest.TempP
         assert value(browser, "document.querySelectorAll('#pipeline .visited').length") > 5
         browser.find_element("tag name", "body").send_keys(">")
         until(lambda: "dropped" in browser.find_element("id", "outcome").text)
+        browser.get("about:blank")  # before the server ends
 
 
 # -- runs ----------------------------------------------------------------------------------------------------
@@ -304,3 +314,4 @@ def test_a_recorded_run_is_played_back_and_sought(browser: Any, tmp_path: Path) 
         until(lambda: "s0-s2 is down" in browser.find_element("id", "events").text)
         opened(browser, address, "#switch?name=s0&t=5")
         until(lambda: "s0:1" in body_text(browser))
+        browser.get("about:blank")
