@@ -108,7 +108,8 @@ def test_paths_of_flows_are_those_of_the_tables(run: tuple[RunRecorder, SimRun, 
 
 def test_pauses_are_told_with_who_sent_them() -> None:
     recorder = RunRecorder("a test")
-    recorded(planned(workload="incast:bytes=200k,senders=3,receivers=1", scheme="RoCEv2+PFC", buffer="60k"), recorder)
+    crowd = "incast:bytes=500k,senders=8,receivers=1"
+    recorded(planned(topo="dragonfly:p=2,a=4,h=1", workload=crowd, scheme="Benchmark", buffer="100k"), recorder)
     told = [event for sample in recorder.samples() for event in sample["events"] if event["kind"] == "pfc"]
     assert told
     assert all(event["count"] > 0 and event["text"].startswith("PFC: pauses sent by s") for event in told)
