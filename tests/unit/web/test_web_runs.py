@@ -110,7 +110,10 @@ def test_paths_of_flows_are_those_of_the_tables(run: tuple[RunRecorder, SimRun, 
 
 def test_pauses_are_told_with_who_sent_them() -> None:
     recorder = RunRecorder("a test")
-    recorded(planned(workload="incast:bytes=200k,senders=3,receivers=1", scheme="RoCEv2+PFC", buffer="60k"), recorder)
+    plan = planned(
+        topo="dragonfly:p=2,a=2,h=1", scheme="ShortestPath", workload="incast:bytes=400k,senders=8,receivers=1"
+    )
+    recorded(plan, recorder)
     told = [event for sample in recorder.samples() for event in sample["events"] if event["kind"] == "pfc"]
     assert told
     assert all(event["count"] > 0 and event["text"].startswith("PFC: pauses sent by s") for event in told)
