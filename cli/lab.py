@@ -16,6 +16,7 @@ from detour.base.times import NS
 from detour.cli.linux import linux_lines
 from detour.cli.output import Page, present, shown_progress, timed_bar
 from detour.cli.parser import Parser, add_name_option, command, seconds
+from detour.cli.traced import present_traced
 
 if TYPE_CHECKING:
     from detour.fabric.labs.boot import LinkDefaults
@@ -140,6 +141,7 @@ def sim_lab(options: argparse.Namespace) -> None:
     from detour.fabric.labs.programs import programs_of
     from detour.fabric.labs.results import document_of
     from detour.fabric.labs.sampling import LabSampler
+    from detour.fabric.labs.tracing import lab_traces
     from detour.fabric.labs.virtual import VirtualLab
     from detour.fabric.labs.workloads import activities_of
 
@@ -151,16 +153,21 @@ def sim_lab(options: argparse.Namespace) -> None:
     activities = activities_of(lab, options.workload or _DEFAULT_WORKLOAD)
     with shown_progress(options.json, log=True) as progress:
         contents = contents_of(lab, programs_of(lab, options.program, progress=progress), progress)
-    with timed_bar("sim", options.json) as update, VirtualLab(lab, contents, defaults, seed, tick) as virtual:
+    with (
+        timed_bar("sim", options.json) as update,
+        VirtualLab(lab, contents, defaults, seed, tick) as virtual,
+        lab_traces(virtual.booted, options.trace, options.trace_count) as traces,
+    ):
         doings = virtual.do(activities)
         sampler = LabSampler(virtual.booted, doings) if options.plot else None
         end = virtual.run_until_over(doings, duration, lambda done: update(done, 1.0, ""), sampler)
         document = document_of(virtual.booted, doings, end)
+        traced = None if traces is None else traces.found()
     if sampler is not None:
         from detour.experiments.sim.lab_figures import draw_lab
 
         draw_lab(options.plot, sampler.series())
-    present(document, options, lambda page: show_lab_run(page, lab, document))
+    present_traced(document, options, lambda page: show_lab_run(page, lab, document), traced)
 
 
 def _defaults(options: argparse.Namespace) -> LinkDefaults:

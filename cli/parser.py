@@ -212,9 +212,13 @@ def add_path_options(parser: argparse.ArgumentParser) -> None:
 MOST_TRACED = 1_000
 
 
-def trace_count(text: str) -> int:
-    """How many packets are traced."""
-    count = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
-    if not 1 <= count <= MOST_TRACED:
-        raise argparse.ArgumentTypeError(f"{text}: 1 to {MOST_TRACED} packets at a time")
-    return count
+def trace_count(option: str) -> Callable[[str], int]:
+    """Reads how many packets are traced, for an option of that name."""
+
+    def read(text: str) -> int:
+        count = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
+        if not 1 <= count <= MOST_TRACED:
+            raise argparse.ArgumentTypeError(f"{option} {text}: 1 to {MOST_TRACED} packets at a time")
+        return count
+
+    return read

@@ -14,6 +14,7 @@ from detour.base.errors import DetourError
 from detour.cli.lab import add_lab_options, sim_lab
 from detour.cli.output import Page, present, timed_bar
 from detour.cli.parser import Parser, command, output_file, output_folder, port_number, trace_count
+from detour.cli.traced import present_traced
 from detour.cli.web.command import DEFAULT_PORT
 
 if TYPE_CHECKING:
@@ -66,7 +67,11 @@ def _watching(sim: Parser) -> None:
         help="trace packets as they pass, like 'src h3 and marked' (docs/trace.md); '' is all",
     )
     sim.add_argument(
-        "--trace-count", type=trace_count, default=10, metavar="N", help="with --trace: how many packets (10)"
+        "--trace-count",
+        type=trace_count("--trace-count"),
+        default=10,
+        metavar="N",
+        help="with --trace: so many packets (10)",
     )
     sim.add_argument(
         "--web",
@@ -153,7 +158,8 @@ def _sim(options: argparse.Namespace) -> None:
             watched.over(RepeatableRun.of(said, checkpoints.taken).as_json())
         _files(options, run)
         result = result_of(run)
-        _present(result, options, lambda page: show_sim(page, run, result, by_size(run)), traced)
+        found = None if traced is None else traced.live_packets()
+        present_traced(result, options, lambda page: show_sim(page, run, result, by_size(run)), found)
         if watched is not None:
             watched.wait()
 
@@ -175,29 +181,6 @@ def _traced(options: argparse.Namespace, plan: SimPlan) -> TracedPackets | None:
     from detour.experiments.sim.traced import TracedPackets
 
     return TracedPackets(plan.topology, options.trace, options.trace_count)
-
-
-def _present(
-    result: SimResult, options: argparse.Namespace, show: Callable[[Page], None], traced: TracedPackets | None
-) -> None:
-    """The result, and the packets that were traced."""
-    if traced is None:
-        present(result, options, show)
-        return
-    from detour.base.records import as_json
-    from detour.cli.trace_text import show_packet
-
-    found = traced.live_packets()
-
-    def render(page: Page) -> None:
-        for number, packet in enumerate(found.packets, 1):
-            page.print(f"packet {number}", style="bold")
-            show_packet(page, packet, False)
-        more = f"; {found.missed} more were wanted" if found.missed else ""
-        page.print(f"{len(found.packets)} packets traced{more}\n")
-        show(page)
-
-    present({**as_json(result), "traced": as_json(found)}, options, render)
 
 
 def _plan(options: argparse.Namespace) -> tuple[SimOptions, SimPlan]:

@@ -67,7 +67,9 @@ def _of_a_program(trace: Parser) -> None:
 def _of_packets_that_pass(trace: Parser) -> None:
     trace.add_argument("--live", metavar="FILTER", help="packets as they pass, like 'dst h71 and dropped'; '' is all")
     trace.add_argument("--switch", metavar="S", help="with --live: only at this switch")
-    trace.add_argument("--count", type=trace_count, default=1, metavar="N", help="with --live: how many packets (1)")
+    trace.add_argument(
+        "--count", type=trace_count("--count"), default=1, metavar="N", help="with --live: how many packets (1)"
+    )
     trace.add_argument("--seconds", type=seconds, default=10.0, metavar="S", help="with --live: how long to wait (10)")
 
 

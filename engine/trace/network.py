@@ -38,9 +38,9 @@ class TraceNetwork:
         cpu_port: int = phv.CPU_PORT,
         drop_port: int = phv.DROP_PORT,
     ) -> None:
-        """A switch with these ports, without a program."""
+        """A switch with these ports, without a program. `cpu_port` 0: none."""
         self.network.add_switch(device_id, name, priorities=priorities, cpu_port=cpu_port, drop_port=drop_port)
-        self.attach(device_id, (port for port in ports if port != cpu_port))
+        self.attach(device_id, (port for port in ports if port != cpu_port or not cpu_port))
 
     def attach(self, device_id: int, ports: Iterable[int]) -> None:
         """Gives a switch ports by which frames come and go."""

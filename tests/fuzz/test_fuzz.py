@@ -14,7 +14,7 @@ SEED = int(os.environ.get("DETOUR_FUZZ_SEED", "1"))
 PACKETS = 10_000_000
 FRAMES = 20_000
 # As many, whatever the time they take: with one seed it is the same every time.
-_MUTANTS, _CHANGES, _REQUESTS, _TRACED = 60, 4000, 2000, 3000
+_MUTANTS, _CHANGES, _REQUESTS, _TRACED = 60, 4000, 2000, 1600
 
 
 def _fuzz(target: str, count: int) -> Outcome:

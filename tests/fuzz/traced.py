@@ -27,6 +27,8 @@ _GAP_PS = 1_000_000
 _FILTERS = ("", "port 1 or port 3", "not ip", "bytes 60 or port 2")
 _RING_BYTES = 1 << 26
 _LONGEST = 3_000
+_ADDRESSES = ("_sw",)
+"""fields of tables that hold where something lies"""
 
 Sent = list[tuple[int, int, bytes]]
 """(time in ps, port, frame)"""
@@ -121,7 +123,8 @@ def _state(state: Any) -> dict[str, np.ndarray]:
 
 def _fields(thing: Any) -> list[tuple[str, np.ndarray]]:
     names = getattr(thing, "__dict__", {}).keys()
-    return [(name, value) for name in names if isinstance(value := getattr(thing, name), np.ndarray)]
+    found = [(name, getattr(thing, name)) for name in names if name not in _ADDRESSES]
+    return [(name, value) for name, value in found if isinstance(value, np.ndarray)]
 
 
 def _compare_leaves(name: str, wanted: str, sent: Sent, visits: list[Visit]) -> None:

@@ -257,3 +257,16 @@ def test_packets_as_they_pass(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown["completed"] == 4
     assert command(*arguments, "--trace", "src nobody") == 2
     assert "position 5" in capsys.readouterr().err
+
+
+def test_packets_of_a_lab(capsys: pytest.CaptureFixture[str]) -> None:
+    lab = Path(__file__).parents[3] / "docs" / "labs" / "ecn"
+    if not (lab / "build").is_dir():
+        pytest.skip("docs/labs/ecn is not built: run `make p4` where p4c is installed")
+    arguments = ("sim", "--lab", str(lab), "--workload", "h1 ping h3", "--json")
+    assert command(*arguments, "--trace", "src h1 and icmp", "--trace-count", "2") == 0
+    traced = json.loads(capsys.readouterr().out)["traced"]
+    assert [[hop["switch"] for hop in packet["hops"]] for packet in traced["packets"]] == [["s1", "s2"]] * 2
+    assert all(packet["outcomes"][0]["packets"][0]["host"] == "h3" for packet in traced["packets"])
+    assert command(*arguments, "--trace", "sort 3") == 2
+    assert "position 1" in capsys.readouterr().err

@@ -82,6 +82,20 @@ def value(browser: Any, script: str) -> Any:
     return browser.execute_script(f"return {script}")
 
 
+def press(browser: Any, name: str) -> None:
+    """Clicks something as soon as it is there; again if the page has just drawn it anew."""
+    from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+
+    def pressed() -> bool:
+        try:
+            browser.find_element("id", name).click()
+        except (NoSuchElementException, StaleElementReferenceException):
+            return False
+        return True
+
+    until(pressed)
+
+
 def opened(browser: Any, url: str, view: str = "") -> None:
     browser.get("about:blank")
     browser.get(url + view)
@@ -91,8 +105,7 @@ def opened(browser: Any, url: str, view: str = "") -> None:
 def test_a_load_begins_a_link_is_clicked_and_fails_and_traffic_moves(browser: Any, url: str) -> None:
     opened(browser, url, "#act")
     assert "token" not in browser.current_url
-    until(lambda: browser.find_elements("id", "begin"))
-    browser.find_element("id", "begin").click()
+    press(browser, "begin")
     until(lambda: value(browser, "window.detour.store.now.flows.length") > 0)
     until(lambda: max(value(browser, "window.detour.store.now.use")) > 0.2)
 
@@ -115,16 +128,14 @@ def test_a_load_begins_a_link_is_clicked_and_fails_and_traffic_moves(browser: An
         canvas, round(x - middle[0]), round(y - middle[1])
     ).click().perform()
     until(lambda: f"link?name={name}" in browser.current_url)
-    until(lambda: browser.find_elements("id", "fail"))
-    browser.find_element("id", "fail").click()
+    press(browser, "fail")
     until(lambda: value(browser, "window.detour.store.now.failures") == [name])
     until(lambda: value(browser, f"window.detour.store.of(window.detour.store.links.get('{name}')).up") == 0)
     log = browser.find_element("id", "events")
     until(lambda: f"{name} is down" in log.text)
     until(lambda: "entries inserted" in log.text)
     until(lambda: max(value(browser, "window.detour.store.now.use")) > 0.2)  # by another way
-    until(lambda: browser.find_elements("id", "heal"))
-    browser.find_element("id", "heal").click()
+    press(browser, "heal")
     until(lambda: value(browser, "window.detour.store.now.failures") == [])
 
 

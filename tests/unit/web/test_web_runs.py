@@ -30,9 +30,7 @@ def planned(**more: Any) -> SimPlan:
 
 
 def recorded(plan: SimPlan, recorder: RunRecorder | None) -> SimRun:
-    return run_workload(
-        plan.topology, plan.workload, plan.settings, **({} if recorder is None else {"watcher": recorder})
-    )
+    return run_workload(plan.topology, plan.workload, plan.settings, watcher=recorder)
 
 
 @pytest.fixture(scope="module")
