@@ -20,7 +20,7 @@ from detour.cli.web.answers import Answers
 from detour.cli.web.feed import Feed
 from detour.cli.web.graph import graph_of
 from detour.cli.web.security import Guard
-from detour.cli.web.serving import serve
+from detour.cli.web.serving import fabric_page_beside, serve
 from detour.fabric.daemon.daemon import UpOptions, boot
 from detour.fabric.operations.session import Session
 from detour.topo import parse_topology
@@ -218,6 +218,51 @@ def test_state_switch_flow_and_path(address: str) -> None:
     for query in ("switch", "switch?name=s99", "path?source=h0&target=h0", "path?source=h0&target=h5&sport=x", "flow"):
         status, answer, _ = fetched(f"{address}/api/{query}")
         assert (status, "error" in answer) == (400, True), query
+
+
+def test_a_packet_is_followed_without_the_token_and_sent_with_it(address: str) -> None:
+    status, ways, _ = fetched(f"{address}/api/ways?source=h0&target=h5")
+    assert status == 200
+    assert sum(each["fraction"] for each in ways["outcomes"]) == pytest.approx(1)
+    status, refused = done(address, "trace", None, source="h0", target="h5")
+    assert (status, "read-only" in refused["error"]) == (403, True)
+    status, sent = done(address, "trace", source="h0", target="h5", sport=1)
+    assert (status, sent["hops"][0]["switch"], sent["id"]) == (200, "s0", ways["id"] + 1)
+    assert fetched(f"{address}/api/packet?id={sent['id']}")[1] == sent
+    assert [row["id"] for row in fetched(f"{address}/api/packets")[1]][:2] == [sent["id"], ways["id"]]
+    for query in ("packet?id=999", "packet?id=x", "packet", "ways?source=h0", "ways?source=h0&target=h5&sport=x"):
+        status, answer, _ = fetched(f"{address}/api/{query}")
+        assert (status, "error" in answer) == (400, True), query
+
+
+def test_a_frame_is_taken_changed_and_sent(address: str) -> None:
+    status, given, _ = fetched(f"{address}/api/frame?source=h0&target=h5&usid=s2")
+    assert (status, given["port"]) == (200, 1)
+    frame = bytearray.fromhex(given["frame"])
+    frame[14 + 7] = 1  # the hop limit ends at the first switch
+    status, sent = done(address, "trace_frame", source="h0", frame=frame.hex(), all_ways=False)
+    assert status == 200
+    assert [hop["switch"] for hop in sent["hops"]] == ["s0"]
+    for wrong in ("0", "zz", "", "00" * 70_000):
+        status, answer = done(address, "trace_frame", source="h0", frame=wrong)
+        assert (status, "error" in answer) == (400, True), wrong[:4]
+    assert fetched(f"{address}/api/frame?source=h0&target=h0")[0] == 400
+
+
+def test_the_pipeline_and_the_clients_of_a_switch(address: str) -> None:
+    pipeline = fetched(f"{address}/api/pipeline")[1]
+    assert pipeline["program"] == "fabric.p4"
+    clients = fetched(f"{address}/api/switch?name=s0")[1]["p4runtime"]["clients"]
+    assert [(each["role"], each["primary"]) for each in clients] == [("", True)]
+    assert int(clients[0]["election_id"]) > 0
+
+
+def test_a_page_beside_something_else(session: Session) -> None:
+    with fabric_page_beside(session, 0, TOKEN, 0.05) as url:
+        assert url.endswith(f"?token={TOKEN}")
+        assert fetched(url.partition("?")[0] + "api/state")[1]["kind"] == "fabric"
+    with pytest.raises(aiohttp.ClientConnectionError):
+        fetched(url)
 
 
 def test_the_address_is_shifted_by_those_whose_usid_is_active() -> None:
