@@ -105,10 +105,11 @@ def _under(totals: dict[str, dict[str, dict[str, int]]], least: float | None) ->
 
 
 def _summary(document: CoverageDocument) -> Table[Any]:
+    from detour.engine.coverage.document import percent
+
     def cell(program: ProgramCoverage, what: str) -> str:
         said = program.totals()[what]
-        percent = 100 * said["covered"] / said["reachable"] if said["reachable"] else 100.0
-        return f"{said['covered']}/{said['reachable']} {percent:.1f} %"
+        return f"{said['covered']}/{said['reachable']} {percent(said):.1f} %"
 
     columns = (
         left("program", lambda program: program.name),

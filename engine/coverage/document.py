@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,12 @@ class ProgramCoverage:
             points = self.of_kind(kind)
             found[plural] = {"covered": sum(bool(p.hits) for p in points), "reachable": len(points)}
         return found
+
+
+def percent(totals: Mapping[str, int]) -> float:
+    """How much is covered of what is reachable; all, if that is nothing. `totals`: of `ProgramCoverage.totals`, of one
+    kind."""
+    return 100 * totals["covered"] / totals["reachable"] if totals["reachable"] else 100.0
 
 
 class CoverageDocument:

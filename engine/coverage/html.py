@@ -9,7 +9,7 @@ from pathlib import Path
 
 from detour.base.errors import DetourError
 from detour.engine.compiler.covering import STATEMENT
-from detour.engine.coverage.document import CoverageDocument, Point, ProgramCoverage
+from detour.engine.coverage.document import CoverageDocument, Point, ProgramCoverage, percent
 from detour.engine.coverage.sources import SourceFile, SourceLine
 
 _STYLE = """
@@ -67,9 +67,8 @@ def _totals(program: ProgramCoverage) -> str:
     cells = []
     for said in program.totals().values():
         covered, reachable = said["covered"], said["reachable"]
-        percent = 100 * covered / reachable if reachable else 100
         kind = "yes" if covered == reachable else "part" if covered else "no"
-        cells.append(f'<td class="{kind}">{covered} of {reachable} ({percent:.1f} %)</td>')
+        cells.append(f'<td class="{kind}">{covered} of {reachable} ({percent(said):.1f} %)</td>')
     return "".join(cells)
 
 
