@@ -27,8 +27,8 @@ class Layered:
 
 def layered(first: str, edges: Mapping[str, Sequence[str]]) -> Layered:
     """Nodes that can be reached from `first`. `edges`: from each node to those after it."""
-    back = _closing(first, edges)
-    nodes, layer = _depths(first, edges, back)
+    nodes, back = _walked(first, edges)
+    layer = _depths(nodes, edges, back)
     chains = _chains(nodes, edges, layer)
     rows: list[list[str]] = [[] for _ in range(max(layer.values()) + 1)]
     for node in [*nodes, *(point for points in chains.values() for point in points)]:
@@ -43,10 +43,12 @@ def layered(first: str, edges: Mapping[str, Sequence[str]]) -> Layered:
     return Layered(place, bends, max(column.values()) + 1, len(rows))
 
 
-def _closing(first: str, edges: Mapping[str, Sequence[str]]) -> set[Edge]:
-    """Edges back to a node from which their own node was reached: without them there is no circle."""
-    found: set[Edge] = set()
-    under_way, over = {first}, set[str]()
+def _walked(first: str, edges: Mapping[str, Sequence[str]]) -> tuple[list[str], set[Edge]]:
+    """What a walk depth first finds: nodes in an order in which each comes before those after it; and edges back to a
+    node from which their own node was reached, to which that does not apply: without them there is no circle."""
+    order: list[str] = []
+    back: set[Edge] = set()
+    seen, under_way = {first}, {first}
     waiting = [(first, iter(edges.get(first, ())))]
     while waiting:
         node, rest = waiting[-1]
@@ -54,36 +56,25 @@ def _closing(first: str, edges: Mapping[str, Sequence[str]]) -> set[Edge]:
         if onward is None:
             waiting.pop()
             under_way.discard(node)
-            over.add(node)
+            order.append(node)
         elif onward in under_way:
-            found.add((node, onward))
-        elif onward not in over:
+            back.add((node, onward))
+        elif onward not in seen:
+            seen.add(onward)
             under_way.add(onward)
             waiting.append((onward, iter(edges.get(onward, ()))))
-    return found
-
-
-def _depths(first: str, edges: Mapping[str, Sequence[str]], back: set[Edge]) -> tuple[list[str], dict[str, int]]:
-    """Nodes in an order in which each comes before those after it, and the length of the longest way to each."""
-    order: list[str] = []
-    seen = {first}
-    waiting = [(first, iter(edges.get(first, ())))]
-    while waiting:
-        node, rest = waiting[-1]
-        onward = next(rest, None)
-        if onward is None:
-            waiting.pop()
-            order.append(node)
-        elif onward not in seen and (node, onward) not in back:
-            seen.add(onward)
-            waiting.append((onward, iter(edges.get(onward, ()))))
     order.reverse()
+    return order, back
+
+
+def _depths(order: list[str], edges: Mapping[str, Sequence[str]], back: set[Edge]) -> dict[str, int]:
+    """The length of the longest way to each node."""
     depth = dict.fromkeys(order, 0)
     for node in order:
         for onward in edges.get(node, ()):
             if (node, onward) not in back:
                 depth[onward] = max(depth[onward], depth[node] + 1)
-    return order, depth
+    return depth
 
 
 def _chains(nodes: list[str], edges: Mapping[str, Sequence[str]], layer: dict[str, int]) -> dict[Edge, list[str]]:
