@@ -18,8 +18,9 @@ from detour.engine.trace.tree import Branch, Dropped, Event, Fork, Output, Sourc
 SlotOf = Callable[[int], int]
 """the slot of the pool that an address lies in"""
 
+FULL_QUEUE = "dropped between ingress and egress: its queue was full"
+"""why a packet ended of which nothing else is known"""
 _AGAIN = {phv.TYPE_RESUBMIT: "resubmit", phv.TYPE_RECIRCULATION: "recirculate"}
-_FULL = "dropped between ingress and egress: its queue was full"
 _NO_COPY = "no copy left the switch: the group is not there, or its queues were full"
 _DROPS = {
     phv.ERROR_ASSERT: "an assertion failed",
@@ -187,7 +188,7 @@ class TreeBuilder:
         for opened in self._open.values():
             for waiting in opened.waiting:
                 if waiting.fork is None:
-                    waiting.trace.outcome = Dropped(why or _FULL)
+                    waiting.trace.outcome = Dropped(why or FULL_QUEUE)
                 elif not waiting.fork.branches:
                     waiting.trace.fork = None
                     waiting.trace.outcome = Dropped(why or _NO_COPY)

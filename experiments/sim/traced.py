@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from detour.engine.trace.filters import Filter
 from detour.engine.trace.recorder import Recorder
-from detour.experiments.sim.replay.judges import UNDER_WAY
 from detour.experiments.sim.replay.tracing import Chain, Steps
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.operations.following import document
 from detour.fabric.operations.results import LivePackets
-from detour.fabric.tracing.live import by_packet, host_filter, is_over, packets
+from detour.fabric.tracing.live import UNDER_WAY, by_packet, host_filter, is_over, packets
 from detour.topo import Topology
 
 _SPARE = 1_000

@@ -12,10 +12,9 @@ from detour.engine.trace.tree import Dropped, Output, Visit
 from detour.fabric.labs.boot import BootedLab
 from detour.fabric.operations.following import document
 from detour.fabric.operations.results import LivePackets
-from detour.fabric.tracing.live import by_packet
+from detour.fabric.tracing.live import UNDER_WAY, by_packet
 from detour.fabric.tracing.results import Arrived, Ending, FollowedHop, FollowedPacket, dropped_at
 
-_UNDER_WAY = "found its queue full, or was still in it when the run ended"
 _SPARE = 10_000
 """packets that are looked at where what becomes of them decides"""
 
@@ -37,7 +36,7 @@ class LabTraces:
     def found(self) -> LivePackets:
         """When the run is over."""
         self.recorder.collect()
-        self.recorder.finish(_UNDER_WAY)
+        self.recorder.finish(UNDER_WAY)
         tick = self._booted.network.tick_ps
         chains = by_packet(self.recorder.collect())
         kept = [chain for chain in chains if any(self._wanted.keeps(visit, tick) for visit in chain)]

@@ -16,6 +16,8 @@ from detour.fabric.tracing.results import Arrived, Ending, FollowedHop, Followed
 from detour.topo import Host, Topology
 from detour.topo.address import ipv6_text
 
+UNDER_WAY = "found its queue full, or was still in it when the run ended"
+"""what became of a packet of a run that ended, if nothing else is known of it"""
 LIVE_POLL_PS = 20 * MS
 _SETTLED_PS = 500 * MS
 """after which a packet that is on no link any more, and in no queue, is taken for lost on a link"""

@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from detour.base.times import MS
+from detour.engine.trace.build import FULL_QUEUE
 from detour.engine.trace.tree import Dropped, Output, TraceTree, Visit
 from detour.experiments.sim.replay.packets import is_marked, packet_name
 from detour.experiments.sim.replay.tracing import FOREVER_PS, Chain, Judge
-from detour.fabric.tracing.live import is_over
+from detour.fabric.tracing.live import UNDER_WAY, is_over
 from detour.topo import Topology
 
 _LONG_PS = 20 * MS
-UNDER_WAY = "found its queue full, or was still in it when the run ended"
-FULL = "dropped between ingress and egress: its queue was full"
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ def chain_of(topology: Topology, sighting: Sighting) -> Judge[Chain]:
                 continue
             if sighting.full:
                 for _, leaf in seen.tree.leaves():
-                    leaf.outcome = leaf.outcome or Dropped(FULL)
+                    leaf.outcome = leaf.outcome or Dropped(FULL_QUEUE)
             lost = sighting.on_link and all(leaf.outcome is not None for _, leaf in seen.tree.leaves())
             return chain if lost or is_over(topology, chain) else None
         return None
@@ -146,7 +145,7 @@ def _settled(chain: Chain, now_ps: int, tick_ps: int) -> bool:
     if now_ps < chain[-1].time_ticks * tick_ps + _LONG_PS:
         return False
     for _, leaf in chain[-1].tree.leaves():
-        leaf.outcome = leaf.outcome or Dropped(FULL if now_ps < FOREVER_PS else UNDER_WAY)
+        leaf.outcome = leaf.outcome or Dropped(FULL_QUEUE if now_ps < FOREVER_PS else UNDER_WAY)
     return True
 
 
