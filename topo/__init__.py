@@ -4,9 +4,10 @@
 from detour.topo.failures import Failure, failure_name, parse_failure
 from detour.topo.graphs import from_networkx, to_networkx
 from detour.topo.spec import parse_topology
-from detour.topo.topology import Host, Link, Peer, Switch, Topology
+from detour.topo.topology import Behind, Host, Link, Peer, Switch, Topology
 
 __all__ = [
+    "Behind",
     "Failure",
     "Host",
     "Link",

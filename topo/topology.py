@@ -28,6 +28,16 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
+class Behind:
+    """What is behind a port, by what it is called: a `host`, or a switch, at (device id, port there). `link`: its
+    name."""
+
+    link: str
+    host: str | None = None
+    place: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Switch:
     """A switch. `position` counts in its group; `tier` is 0 where hosts are, 1 and 2 above (Clos)."""
 
@@ -157,6 +167,20 @@ class Topology:
             DetourError: there is none.
         """
         return self.switches[_number(name, "s", "switch", len(self.switches), self.spec)]
+
+    def switch_name(self, device_id: int) -> str:
+        """What a switch is called, by its device id."""
+        return self.switches[device_id - 1].name
+
+    def behind(self, device_id: int, port: int) -> Behind | None:
+        """What is behind a port of a switch, None for nothing (or no such port)."""
+        peer = self.switches[device_id - 1].peer(port)
+        if peer is None:
+            return None
+        link = self.links[peer.link].name
+        if peer.kind == "host":
+            return Behind(link, host=self.hosts[peer.index].name)
+        return Behind(link, place=(self.switches[peer.index].device_id, peer.port))
 
     def host(self, name: str) -> Host:
         """The host of that name (`h0`...).

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from finsy.proto import p4r
 
@@ -20,6 +22,7 @@ from detour.engine.p4runtime.target import TargetSwitch
 from detour.engine.p4runtime.write import write
 from detour.fabric.labs.contents import SwitchContent
 from detour.fabric.labs.model import Lab, LabEnd, LabLink, LabSwitch
+from detour.topo import Behind
 
 LabCable = tuple[int, int, int]
 """rate in bits a second (0: unlimited), delay in ps, depth of queues in packets"""
@@ -68,6 +71,35 @@ class BootedLab:
     def port(self, end: LabEnd) -> tuple[int, int]:
         """A switch's end as the network calls it: (device id, port)."""
         return self.lab.switch(end.node).device_id, end.port
+
+    def switch_name(self, device_id: int) -> str:
+        """What a switch is called, by its device id."""
+        return self._names[device_id]
+
+    def behind(self, device_id: int, port: int) -> Behind | None:
+        """What is behind a port of a switch, None for nothing."""
+        return self._behind.get((device_id, port))
+
+    @cached_property
+    def _names(self) -> dict[int, str]:
+        return {switch.device_id: switch.name for switch in self.lab.switches}
+
+    @cached_property
+    def _behind(self) -> dict[tuple[int, int], Behind]:
+        hosts = {host.name for host in self.lab.hosts}
+        copies: Counter[str] = Counter()
+        found = {}
+        for link in self.lab.links:
+            name = f"{link.a.node}-{link.b.node}"
+            copies[name] += 1
+            if copies[name] > 1:  # as in topologies
+                name = f"{name}#{copies[name]}"
+            for near, far in ((link.a, link.b), (link.b, link.a)):
+                if far.node in hosts:
+                    found[self.port(near)] = Behind(name, host=far.node)
+                elif near.node not in hosts:
+                    found[self.port(near)] = Behind(name, place=self.port(far))
+        return found
 
 
 Served = Callable[[LabSwitch], P4RuntimeServer | None]

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packets traced as they pass through a fabric of the engine, with the queues that they meet."""
+"""Packets traced as they pass through a fabric or a lab in the engine, with the queues that they meet."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from detour.base.errors import DetourError
 from detour.base.times import MS
@@ -13,7 +14,7 @@ from detour.engine.trace.recorder import Recorder
 from detour.engine.trace.tree import Dropped, Output, Visit
 from detour.fabric.footings.clock import FabricClock
 from detour.fabric.tracing.results import Arrived, Ending, FollowedHop, FollowedPacket, Lost, dropped_at
-from detour.topo import Host, Topology
+from detour.topo import Behind, Host, Topology
 from detour.topo.address import ipv6_text
 
 UNDER_WAY = "found its queue full, or was still in it when the run ended"
@@ -24,6 +25,18 @@ _SETTLED_PS = 500 * MS
 _ALIKE = 64
 """packets of one length that are looked at until the one that was sent is among them"""
 _PATIENCE_PS = 30_000 * MS
+
+
+class Wired(Protocol):
+    """What packets go through: a topology, or a booted lab."""
+
+    def switch_name(self, device_id: int) -> str:
+        """What a switch is called."""
+        ...
+
+    def behind(self, device_id: int, port: int) -> Behind | None:
+        """What is behind a port of a switch, None for nothing."""
+        ...
 
 
 def host_filter(topology: Topology, text: str) -> Filter:
@@ -101,7 +114,7 @@ def _collected(
             return visits
 
 
-def is_over(topology: Topology, visits: Sequence[Visit]) -> bool:
+def is_over(network: Wired, visits: Sequence[Visit]) -> bool:
     """Whether all that left a switch has come to the next one, or to a host."""
     arrived = [(visit.switch, visit.port, visit.frame) for visit in visits]
     for visit in visits:
@@ -109,11 +122,10 @@ def is_over(topology: Topology, visits: Sequence[Visit]) -> bool:
             if leaf.outcome is None:
                 return False
             if isinstance(leaf.outcome, Output):
-                peer = topology.switches[visit.switch - 1].peer(leaf.outcome.port)
-                if peer is None or peer.kind == "host":
+                behind = network.behind(visit.switch, leaf.outcome.port)
+                if behind is None or behind.place is None:
                     continue
-                place = topology.switches[peer.index].device_id, peer.port, leaf.outcome.frame
-                if place not in arrived:
+                if (*behind.place, leaf.outcome.frame) not in arrived:
                     return False
     return True
 
@@ -131,38 +143,37 @@ def is_whole(visit: Visit) -> bool:
     return all(leaf.outcome is not None for _, leaf in visit.tree.leaves())
 
 
-def packets(topology: Topology, visits: Iterable[Visit], tick_ps: int) -> list[FollowedPacket]:
+def packets(network: Wired, visits: Iterable[Visit], tick_ps: int) -> list[FollowedPacket]:
     """What became of each packet that was traced."""
-    return [_packet(topology, each, tick_ps) for each in by_packet(visits)]
+    return [_packet(network, each, tick_ps) for each in by_packet(visits)]
 
 
-def _packet(topology: Topology, visits: list[Visit], tick_ps: int) -> FollowedPacket:
+def _packet(network: Wired, visits: list[Visit], tick_ps: int) -> FollowedPacket:
     found = FollowedPacket()
     begin = visits[0].time_ticks
     arrivals = [(visit.switch, visit.port, visit.frame) for visit in visits[1:]]
     for visit in visits:
-        switch = topology.switches[visit.switch - 1]
+        name = network.switch_name(visit.switch)
         at_ns = (visit.time_ticks - begin) * tick_ps // 1000
-        found.hops.append(FollowedHop(switch.name, visit.port, at_ns, visit.tree))
+        found.hops.append(FollowedHop(name, visit.port, at_ns, visit.tree))
         for fraction, leaf in visit.tree.leaves():
             if isinstance(leaf.outcome, Dropped):
-                found.add(Ending(fraction, dropped=dropped_at(switch.name, leaf.outcome)))
+                found.add(Ending(fraction, dropped=dropped_at(name, leaf.outcome)))
             elif isinstance(leaf.outcome, Output):
-                ending = _left(topology, visit, leaf.outcome, arrivals)
+                ending = _left(network, visit, leaf.outcome, arrivals)
                 if ending is not None:
                     found.add(ending)
     return found
 
 
-def _left(topology: Topology, visit: Visit, output: Output, arrivals: list[tuple[int, int, bytes]]) -> Ending | None:
+def _left(network: Wired, visit: Visit, output: Output, arrivals: list[tuple[int, int, bytes]]) -> Ending | None:
     """What became of a frame that left a switch; None: it came to the next one."""
-    switch = topology.switches[visit.switch - 1]
-    peer = switch.peer(output.port)
-    if peer is None or peer.kind == "host":
-        host = None if peer is None else topology.hosts[peer.index].name
-        return Ending(1.0, [Arrived(switch.name, output.port, host, output.frame)])
-    place = topology.switches[peer.index].device_id, peer.port, output.frame
+    name, behind = network.switch_name(visit.switch), network.behind(visit.switch, output.port)
+    if behind is None or behind.place is None:
+        host = None if behind is None else behind.host
+        return Ending(1.0, [Arrived(name, output.port, host, output.frame)])
+    place = (*behind.place, output.frame)
     if place in arrivals:
         arrivals.remove(place)
         return None
-    return Ending(1.0, dropped=Lost(switch.name, f"lost on the link {topology.links[peer.link].name}"))
+    return Ending(1.0, dropped=Lost(name, f"lost on the link {behind.link}"))

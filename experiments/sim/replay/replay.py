@@ -221,16 +221,16 @@ class Replay:
         if not on_link or port is None:
             judge = judges.dropped_at(device, port, (window.from_ps - US) // ticks, window.to_ps // ticks + 1)
             return judge, from_ps, Filter(""), [device], None
-        peer = self._topology.switches[device - 1].peer(port)
+        behind = self._topology.behind(device, port)
         links = self._plan.settings.links
         longest = max(links.delay_of(link) for link in self._topology.links)
-        if peer is None or peer.kind == "host":
+        if behind is None or behind.place is None:
             raise DetourError(f"the first frame that was lost went from s{device - 1} to a host whose link is down")
-        behind = self._topology.switches[peer.index].device_id
+        peer, _ = behind.place
         before = (window.from_ps - longest - _SETTLE_PS) // ticks
         enough = window.to_ps + longest + _SETTLE_PS
-        judge = judges.lost_behind(device, port, behind, before, enough)
-        return judge, from_ps, Filter(""), [device, behind], enough + _SETTLE_PS
+        judge = judges.lost_behind(device, port, peer, before, enough)
+        return judge, from_ps, Filter(""), [device, peer], enough + _SETTLE_PS
 
     def _waiter(self, longest: LongestWait) -> Sighting:
         judge = judges.waited_at(longest.switch, longest.port, longest.enqueued_ticks)
@@ -264,8 +264,8 @@ class Replay:
         return chain
 
     def _is_from_host(self, chain: Chain) -> bool:
-        peer = self._topology.switches[chain[0].switch - 1].peer(chain[0].port)
-        return peer is not None and peer.kind == "host"
+        behind = self._topology.behind(chain[0].switch, chain[0].port)
+        return behind is not None and behind.host is not None
 
     # -- connections ----------------------------------------------------------------------------------------
 

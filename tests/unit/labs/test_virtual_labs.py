@@ -19,9 +19,11 @@ from detour.fabric.labs import programs
 from detour.fabric.labs.boot import LinkDefaults
 from detour.fabric.labs.contents import contents_of
 from detour.fabric.labs.folder import LabFolder
+from detour.fabric.labs.model import LabEnd
 from detour.fabric.labs.programs import programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.results import document_of
+from detour.fabric.labs.tracing import lab_traces
 from detour.fabric.labs.virtual import DEFAULTS, VirtualLab, open_lab
 from detour.fabric.labs.workloads import activities_of
 
@@ -101,6 +103,26 @@ def test_loss_loses(tutorial_lab: Path) -> None:
         document = run(virtual, "udp:src=h1,dst=h2,rate=4M,time=100ms")
     assert 0 < document["udp"][0]["lost"] < 50
     assert document["drops"] == document["udp"][0]["lost"]
+
+
+def test_traces_say_on_which_link_a_frame_was_lost(tutorial_lab: Path) -> None:
+    with booted(tutorial_lab) as virtual, lab_traces(virtual.booted, "src h1", 100) as traces:
+        virtual.network.set_faults(virtual.booted.port(LabEnd("s1", 2)), loss=0.5)
+        document = run(virtual, "udp:src=h1,dst=h2,rate=4M,time=40ms")
+        assert traces is not None
+        found = traces.found().packets
+    (stream,) = document["udp"]
+    assert len(found) == stream["sent"]
+    lost = [packet for packet in found if packet.outcomes[0]["dropped"] is not None]
+    assert 0 < len(lost) == stream["lost"] < len(found)
+    for packet in found:
+        (outcome,) = packet.outcomes
+        if packet in lost:
+            assert [hop["switch"] for hop in packet.hops] == ["s1"]
+            assert outcome["dropped"] == {"switch": "s1", "reason": "lost on the link s1-s2", "source": None}
+        else:
+            assert [hop["switch"] for hop in packet.hops] == ["s1", "s2"]
+            assert [each["host"] for each in outcome["packets"]] == ["h2"]
 
 
 def test_tables_can_be_changed_in_between(tutorial_lab: Path) -> None:
