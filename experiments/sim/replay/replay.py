@@ -23,6 +23,7 @@ from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.base.quantities import time_text
 from detour.base.times import US
+from detour.engine.clock import Virtual
 from detour.engine.trace.filters import Filter, parse_filter
 from detour.experiments.sim.plan import SimPlan, plan_of
 from detour.experiments.sim.replay import judges
@@ -49,6 +50,8 @@ _MARGINS_PS = (100 * US, 2_000 * US, 50_000 * US)
 """how long before it was seen a packet may have been sent: tried one after the other, and then the whole run"""
 _SETTLE_PS = 50 * US
 _PSNS = 1 << 24
+_TICK_PS = Virtual.tick_ps
+"""of programs in virtual time"""
 _NOT_AGAIN = "the packet was found in one pass over the run and not in the next"
 
 
@@ -107,7 +110,7 @@ class Replay:
             last = connection.packets - 1
             raise DetourError(f"flow {flow} has packets 0 to {last}; there is no packet {psn}")
         on_wire = (connection.first_psn + psn) % _PSNS
-        judge = judges.packet_of(self._topology, connection.qp, on_wire, 1_000)
+        judge = judges.packet_of(self._topology, connection.qp, on_wire, _TICK_PS)
         chain = self._traced(judge, max(0, connection.sent_ps - US), self._from_host(connection.source))
         if chain is None:
             raise DetourError(f"packet {psn} of flow {flow} was not sent in this run, or came to no switch")
@@ -150,7 +153,7 @@ class Replay:
         longest = scan.longest
         if longest is None:
             raise DetourError("no packet waited in this run")
-        about = f"the packet that waited longest, {time_text(longest.wait_ticks * self._tick_ps)}"
+        about = f"the packet that waited longest, {time_text(longest.wait_ticks * _TICK_PS)}"
         return self._replayed(about, self._followed(self._waiter(longest)))
 
     # -- passes ---------------------------------------------------------------------------------------------
@@ -160,10 +163,7 @@ class Replay:
         if self._checkpoints is not None:
             watchers.insert(0, Checkpoints(self._checkpoints))
         plan = self._plan
-        found = _Tick(Watchers(watchers))
-        run = run_workload(plan.topology, plan.workload, plan.settings, watcher=found)
-        self._tick_ps = found.tick_ps
-        return run
+        return run_workload(plan.topology, plan.workload, plan.settings, watcher=Watchers(watchers))
 
     def _window(self, counters: Counters) -> Window | None:
         """When a counter grows for the first time, as closely as tracing needs it."""
@@ -217,9 +217,8 @@ class Replay:
         self, window: Window, device: int, port: int | None, on_link: bool, from_ps: int
     ) -> tuple[Judge[Sighting], int, Filter, list[int], int | None]:
         """Arguments of `_traced`."""
-        ticks = self._tick_ps
         if not on_link or port is None:
-            judge = judges.dropped_at(device, port, (window.from_ps - US) // ticks, window.to_ps // ticks + 1)
+            judge = judges.dropped_at(device, port, (window.from_ps - US) // _TICK_PS, window.to_ps // _TICK_PS + 1)
             return judge, from_ps, Filter(""), [device], None
         behind = self._topology.behind(device, port)
         links = self._plan.settings.links
@@ -227,14 +226,14 @@ class Replay:
         if behind is None or behind.place is None:
             raise DetourError(f"the first frame that was lost went from s{device - 1} to a host whose link is down")
         peer, _ = behind.place
-        before = (window.from_ps - longest - _SETTLE_PS) // ticks
+        before = (window.from_ps - longest - _SETTLE_PS) // _TICK_PS
         enough = window.to_ps + longest + _SETTLE_PS
         judge = judges.lost_behind(device, port, peer, before, enough)
         return judge, from_ps, Filter(""), [device, peer], enough + _SETTLE_PS
 
     def _waiter(self, longest: LongestWait) -> Sighting:
         judge = judges.waited_at(longest.switch, longest.port, longest.enqueued_ticks)
-        from_ps = max(0, longest.enqueued_ticks * self._tick_ps - US)
+        from_ps = max(0, longest.enqueued_ticks * _TICK_PS - US)
         found = self._traced(judge, from_ps, Filter(""), [longest.switch], forget=False)
         if found is None:
             raise DetourError(_NOT_AGAIN)
@@ -248,7 +247,7 @@ class Replay:
         if name is not None:
             wanted = parse_filter(f"src {ipv6_text(name.source)} and sport {name.sport}")
         judge = judges.chain_of(self._topology, sighting)
-        return self._from_its_host(judge, sighting.time_ticks * self._tick_ps, wanted)
+        return self._from_its_host(judge, sighting.time_ticks * _TICK_PS, wanted)
 
     def _from_its_host(self, judge: Judge[Chain], seen_ps: int, wanted: Filter) -> Chain:
         """A packet from its first switch on: the trace begins early enough that it has one."""
@@ -302,8 +301,8 @@ class Replay:
         return parse_filter(f"src {ipv6_text(self._topology.hosts[host].address)} and dport 4791")
 
     def _replayed(self, about: str, chain: Chain) -> ReplayedPacket:
-        (followed,) = packets(self._topology, chain, self._tick_ps)
-        sent_ps = chain[0].time_ticks * self._tick_ps
+        (followed,) = packets(self._topology, chain, _TICK_PS)
+        sent_ps = chain[0].time_ticks * _TICK_PS
         name = packet_name(chain[0].frame)
         of = "" if name is None else f", {self._host_of(name.source)}, source port {name.sport:#x}, PSN {name.psn}"
         text = f"{about}{of}: at its first switch {time_text(sent_ps)} after the beginning"
@@ -312,35 +311,6 @@ class Replay:
     def _host_of(self, address: int) -> str:
         found = (host.name for host in self._topology.hosts if host.address == address)
         return "from " + next(found, ipv6_text(address))
-
-
-class _Tick:
-    """Passes everything on, and knows the length of the programs' tick."""
-
-    def __init__(self, inner: RunWatcher) -> None:
-        self._inner = inner
-        self.tick_ps = 1_000
-
-    @property
-    def due_ps(self) -> int:
-        return self._inner.due_ps
-
-    @property
-    def enough(self) -> bool:
-        return self._inner.enough
-
-    def begin(self, fabric: VirtualFabric) -> None:
-        self.tick_ps = fabric.network.tick_ps
-        self._inner.begin(fabric)
-
-    def look(self) -> None:
-        self._inner.look()
-
-    def end(self) -> None:
-        self._inner.end()
-
-    def note(self, kind: str, text: str, failures: list[str]) -> None:
-        self._inner.note(kind, text, failures)
 
 
 class _Ends:
