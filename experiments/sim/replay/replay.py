@@ -33,7 +33,7 @@ from detour.experiments.sim.replay.packets import packet_name
 from detour.experiments.sim.replay.run_files import read_repeatable
 from detour.experiments.sim.replay.tracing import Chain, Judge, TracedPart
 from detour.experiments.sim.replay.waits import LongestWait, WaitScan
-from detour.experiments.sim.replay.windows import Counters, FirstCount, Window, arrived_marks, drop_place, drops
+from detour.experiments.sim.replay.windows import ARRIVED_MARKS, LOST_FRAMES, Counters, DropPlace, FirstCount, Window
 from detour.experiments.sim.run import RunWatcher, SimRun, run_workload
 from detour.experiments.sim.watching import Watchers
 from detour.fabric.footings.virtual.fabric import VirtualFabric
@@ -122,7 +122,7 @@ class Replay:
         Raises:
             DetourError: nothing was lost in this run.
         """
-        window = self._window(drops)
+        window = self._window(LOST_FRAMES)
         if window is None:
             raise DetourError("no switch dropped a frame in this run, and no link between switches lost one")
         return self._replayed("the first frame that was lost", self._followed(self._loss(window)))
@@ -133,10 +133,10 @@ class Replay:
         Raises:
             DetourError: none did.
         """
-        window = self._window(arrived_marks)
+        window = self._window(ARRIVED_MARKS)
         if window is None:
             raise DetourError("no data packet came to its receiver with a mark in this run")
-        source, qp = self._ends(window.row)
+        source, qp = window.place
         judge = judges.marked_of(self._topology, qp)
         chain = self._from_its_host(judge, window.from_ps, self._from_host(source))
         return self._replayed("the first packet that came with a mark", chain)
@@ -165,10 +165,10 @@ class Replay:
         plan = self._plan
         return run_workload(plan.topology, plan.workload, plan.settings, watcher=Watchers(watchers))
 
-    def _window(self, counters: Counters) -> Window | None:
+    def _window(self, counters: Counters[T]) -> Window[T] | None:
         """When a counter grows for the first time, as closely as tracing needs it."""
         self._progress("running again to find when it was")
-        window: Window | None = None
+        window: Window[T] | None = None
         while window is None or window.length_ps > _CLOSE_PS:
             watcher = FirstCount(counters, window)
             self._run(watcher)
@@ -195,36 +195,30 @@ class Replay:
         self._run(part)
         return part.found
 
-    def _loss(self, window: Window) -> Sighting:
+    def _loss(self, window: Window[DropPlace]) -> Sighting:
         """The frame that was lost in a window of time."""
         self._progress("tracing what was lost")
-        place: dict[str, tuple[int, int | None, bool]] = {}
-
-        def counters(fabric: VirtualFabric) -> np.ndarray:
-            place["of"] = drop_place(fabric, window.row)
-            return drops(fabric)
-
-        self._run(FirstCount(counters, window))
-        device, port, on_link = place["of"]
         for margin in (*_MARGINS_PS, window.from_ps):
             from_ps = max(0, window.from_ps - margin)
-            found = self._traced(*self._loss_judge(window, device, port, on_link, from_ps), forget=False)
+            found = self._traced(*self._loss_judge(window, from_ps), forget=False)
             if found is not None:
                 return found
         raise DetourError(f"what was lost {time_text(window.to_ps)} after the beginning was no packet of a switch")
 
     def _loss_judge(
-        self, window: Window, device: int, port: int | None, on_link: bool, from_ps: int
+        self, window: Window[DropPlace], from_ps: int
     ) -> tuple[Judge[Sighting], int, Filter, list[int], int | None]:
         """Arguments of `_traced`."""
-        if not on_link or port is None:
+        device, port = window.place.device, window.place.port
+        if not window.place.on_link or port is None:
             judge = judges.dropped_at(device, port, (window.from_ps - US) // _TICK_PS, window.to_ps // _TICK_PS + 1)
             return judge, from_ps, Filter(""), [device], None
         behind = self._topology.behind(device, port)
         links = self._plan.settings.links
         longest = max(links.delay_of(link) for link in self._topology.links)
         if behind is None or behind.place is None:
-            raise DetourError(f"the first frame that was lost went from s{device - 1} to a host whose link is down")
+            name = self._topology.switch_name(device)
+            raise DetourError(f"the first frame that was lost went from {name} to a host whose link is down")
         peer, _ = behind.place
         before = (window.from_ps - longest - _SETTLE_PS) // _TICK_PS
         enough = window.to_ps + longest + _SETTLE_PS
@@ -268,12 +262,6 @@ class Replay:
 
     # -- connections ----------------------------------------------------------------------------------------
 
-    def _ends(self, connection: int) -> tuple[int, int]:
-        """(index of the source host, destination QP) of a connection."""
-        ends = _Ends()
-        self._run(ends)
-        return int(ends.sources[connection]), int(ends.numbers[connection])
-
     def _connection(self, flow: int) -> _Connection:
         graph = self._plan.workload.graph
         if not 0 <= flow < len(graph):
@@ -281,18 +269,18 @@ class Replay:
         if not graph.is_message[flow]:
             raise DetourError(f"{flow} is a computation of the workload, not a flow")
         self._progress(f"running again until flow {flow} is sent")
-        ends = _Ends(flow)
-        tasks = self._run(ends).tasks
+        numbers = _Numbers(flow)
+        tasks = self._run(numbers).tasks
         if tasks.sent_ps[flow] < 0:
             raise DetourError(f"flow {flow} was never sent in this run")
         lane = int(tasks.lane[flow])
-        sizes = -(-graph.tasks["bytes"] // ends.payload)
+        sizes = -(-graph.tasks["bytes"] // numbers.payload)
         earlier = (tasks.lane == lane) & (tasks.sent_ps >= 0) & (tasks.sent_ps < tasks.sent_ps[flow])
         return _Connection(
             int(graph.tasks["source"][flow]),
             int(graph.tasks["destination"][flow]),
-            int(ends.numbers[lane]),
-            int(ends.first_psn[lane]) + int(sizes[earlier].sum()),
+            int(numbers.qps[lane]),
+            int(numbers.first_psns[lane]) + int(sizes[earlier].sum()),
             int(sizes[flow]),
             int(tasks.sent_ps[flow]),
         )
@@ -313,11 +301,10 @@ class Replay:
         return "from " + next(found, ipv6_text(address))
 
 
-class _Ends:
-    """Reads of all connections the source, the destination QP and the first PSN; ends the run when a flow is sent, or
-    at once."""
+class _Numbers:
+    """Reads of all connections the destination QP and the first PSN; ends the run when a flow is sent."""
 
-    def __init__(self, flow: int | None = None) -> None:
+    def __init__(self, flow: int) -> None:
         self._flow = flow
         self.due_ps = 0
         self.enough = False
@@ -325,13 +312,12 @@ class _Ends:
     def begin(self, fabric: VirtualFabric) -> None:
         self._fabric = fabric
         hs, flows = fabric.hs, fabric.flows
-        self.sources = hs.qp["host"][flows.sender].copy()
-        self.numbers = np.asarray(qp_numbers(hs, flows.receiver)).copy()
-        self.first_psn = hs.qp["snd_nxt"][flows.sender].copy()
+        self.qps = np.asarray(qp_numbers(hs, flows.receiver)).copy()
+        self.first_psns = hs.qp["snd_nxt"][flows.sender].copy()
         self.payload = fabric.config.payload
 
     def look(self) -> None:
-        self.enough = self._flow is None or bool(self._fabric.hs.task["sent"][self._flow] >= 0)
+        self.enough = bool(self._fabric.hs.task["sent"][self._flow] >= 0)
         self.due_ps = self._fabric.now_ps + US
 
     def end(self) -> None:

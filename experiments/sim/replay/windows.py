@@ -5,14 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.times import US
 from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.hosts.state import qp_numbers
 
-Counters = Callable[[VirtualFabric], Int64Array]
+P = TypeVar("P")
+
 _FIRST_PS, _STEPS = 10 * US, 64
 _INSIDE = (
     *("ingress_drops", "no_pipeline_drops", "no_port_drops", "priority_drops", "pool_drops", "header_drops"),
@@ -22,13 +25,21 @@ _INSIDE = (
 
 
 @dataclass(frozen=True)
-class Window:
-    """Something was counted after `from_ps` and not after `to_ps`, in row `row` of the counters, the first of those
+class Counters(Generic[P]):
+    """What is counted. `read` gives an array of counters, `place` says what one is about, by its row in it."""
+
+    read: Callable[[VirtualFabric], Int64Array]
+    place: Callable[[VirtualFabric, int], P]
+
+
+@dataclass(frozen=True)
+class Window(Generic[P]):
+    """Something was counted after `from_ps` and not after `to_ps`. `place`: what the first counter is about of those
     that grew."""
 
     from_ps: int
     to_ps: int
-    row: int
+    place: P
 
     @property
     def length_ps(self) -> int:
@@ -36,13 +47,13 @@ class Window:
         return self.to_ps - self.from_ps
 
 
-class FirstCount:
+class FirstCount(Generic[P]):
     """A `RunWatcher` that ends the run when a counter has grown. `window`: when that was, None: it never did."""
 
-    def __init__(self, counters: Counters, within: Window | None = None) -> None:
+    def __init__(self, counters: Counters[P], within: Window[P] | None = None) -> None:
         """`within`: where to look closely; nothing grows before."""
         self._counters, self._within = counters, within
-        self.window: Window | None = None
+        self.window: Window[P] | None = None
         self._step = 0 if within is None else max(1, within.length_ps // _STEPS)
         self.due_ps = _FIRST_PS if within is None else within.from_ps
         self._known_ps = 0
@@ -55,15 +66,15 @@ class FirstCount:
     def begin(self, fabric: VirtualFabric) -> None:
         """Connections are there."""
         self._fabric = fabric
-        self._before = self._counters(fabric).copy()
+        self._before = self._counters.read(fabric).copy()
 
     def look(self) -> None:
         """Compares."""
         now = self._fabric.now_ps
-        found = self._counters(self._fabric)
+        found = self._counters.read(self._fabric)
         grown = np.flatnonzero(found > self._before)
         if len(grown):
-            self.window = Window(self._known_ps, now, int(grown[0]))
+            self.window = Window(self._known_ps, now, self._counters.place(self._fabric, int(grown[0])))
         self._known_ps = now
         self.due_ps = now + (self._step or max(_FIRST_PS, now // _STEPS))
 
@@ -76,7 +87,17 @@ class FirstCount:
         """Does not matter."""
 
 
-def drops(fabric: VirtualFabric) -> Int64Array:
+@dataclass(frozen=True)
+class DropPlace:
+    """Where frames are lost: in a switch, by device id, or at its `port`, where that is known; `on_link`: on the link
+    behind the port."""
+
+    device: int
+    port: int | None
+    on_link: bool
+
+
+def _drops(fabric: VirtualFabric) -> Int64Array:
     """(3, ports) flat: frames that found a port's queue full; that the link behind it lost; that its egress dropped;
     and behind them what the ingress of each switch dropped, for whatever reason."""
     ports = fabric.network.port_stats()
@@ -85,16 +106,27 @@ def drops(fabric: VirtualFabric) -> Int64Array:
     return np.concatenate([ports["queue_drops"], ports["link_drops"], ports["egress_drops"], inside]).astype(np.int64)
 
 
-def drop_place(fabric: VirtualFabric, row: int) -> tuple[int, int | None, bool]:
-    """(device id, port or None, whether it was on the link behind the port) of a row of `drops`."""
+def _drop_place(fabric: VirtualFabric, row: int) -> DropPlace:
     ports = fabric.network.port_stats()
     count = len(ports["port"])
     if row >= 3 * count:
-        return int(fabric.network.switch_stats()["device_id"][row - 3 * count]), None, False
+        return DropPlace(int(fabric.network.switch_stats()["device_id"][row - 3 * count]), None, False)
     kind, index = divmod(row, count)
-    return int(ports["device_id"][index]), int(ports["port"][index]), kind == 1
+    return DropPlace(int(ports["device_id"][index]), int(ports["port"][index]), kind == 1)
 
 
-def arrived_marks(fabric: VirtualFabric) -> Int64Array:
+LOST_FRAMES = Counters(_drops, _drop_place)
+
+
+def _arrived_marks(fabric: VirtualFabric) -> Int64Array:
     """(connections,) data packets that came to their receivers with ECN's mark."""
     return fabric.column("st_rx_ecn_marked").copy()
+
+
+def _ends(fabric: VirtualFabric, connection: int) -> tuple[int, int]:
+    """(index of the source host, destination QP) of a connection."""
+    hs, flows = fabric.hs, fabric.flows
+    return int(hs.qp["host"][flows.sender[connection]]), int(qp_numbers(hs, flows.receiver[connection]))
+
+
+ARRIVED_MARKS = Counters(_arrived_marks, _ends)
