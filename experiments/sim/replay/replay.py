@@ -66,10 +66,9 @@ class ReplayedPacket:
 
 @dataclass(frozen=True)
 class _Connection:
-    """A flow's connection: hosts by index, destination QP, and the PSN of the flow's first packet."""
+    """A flow's connection: source host by index, destination QP, and the PSN of the flow's first packet."""
 
     source: int
-    target: int
     qp: int
     first_psn: int
     packets: int
@@ -278,7 +277,6 @@ class Replay:
         earlier = (tasks.lane == lane) & (tasks.sent_ps >= 0) & (tasks.sent_ps < tasks.sent_ps[flow])
         return _Connection(
             int(graph.tasks["source"][flow]),
-            int(graph.tasks["destination"][flow]),
             int(numbers.qps[lane]),
             int(numbers.first_psns[lane]) + int(sizes[earlier].sum()),
             int(sizes[flow]),
