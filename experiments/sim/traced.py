@@ -6,6 +6,7 @@ from __future__ import annotations
 from detour.engine.trace.filters import Filter
 from detour.engine.trace.recorder import Recorder
 from detour.experiments.sim.replay.tracing import Chain, Steps
+from detour.experiments.sim.watching import Watcher
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.operations.following import document
 from detour.fabric.operations.results import LivePackets
@@ -16,10 +17,8 @@ _SPARE = 1_000
 """packets that may be under way at once where what becomes of them decides"""
 
 
-class TracedPackets:
-    """The first packets that a filter wants. A `RunWatcher`. `chains`: those that are over."""
-
-    enough = False
+class TracedPackets(Watcher):
+    """The first packets that a filter wants. `chains`: those that are over."""
 
     def __init__(self, topology: Topology, text: str, count: int) -> None:
         """`count`: of packets at most; those behind are counted.
@@ -32,12 +31,11 @@ class TracedPackets:
         self.chains: list[Chain] = []
         self._recorder: Recorder | None = None
         self._steps = Steps()
-        self.due_ps = 0
         self.missed = 0
 
     def begin(self, fabric: VirtualFabric) -> None:
         """Tracing begins with the run."""
-        self._fabric = fabric
+        super().begin(fabric)
         count = self._count + _SPARE if self._wanted.looks_back else self._count
         self._recorder = Recorder(fabric.network, self._wanted, count=count)
         self._recorder.start()
@@ -57,9 +55,6 @@ class TracedPackets:
         self._sort(True)
         self.missed = self._recorder.missed
         self._recorder.stop()
-
-    def note(self, kind: str, text: str, failures: list[str]) -> None:
-        """Tables change, and tracing goes on."""
 
     def live_packets(self) -> LivePackets:
         """What was traced."""

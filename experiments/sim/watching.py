@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several watchers of one run (`experiments.sim.run.RunWatcher`) as one."""
+"""What watchers of a run (`experiments.sim.run.RunWatcher`) have in common, and several of them as one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,28 @@ from collections.abc import Sequence
 
 from detour.experiments.sim.run import RunWatcher
 from detour.fabric.footings.virtual.fabric import VirtualFabric
+
+
+class Watcher:
+    """To be derived from: what has a `look` as well is a `RunWatcher`, from the beginning of a run to its end."""
+
+    due_ps: int = 0
+    """when it wants to look next"""
+
+    @property
+    def enough(self) -> bool:
+        """Whether the run need not go on."""
+        return False
+
+    def begin(self, fabric: VirtualFabric) -> None:
+        """Connections are there."""
+        self._fabric = fabric
+
+    def end(self) -> None:
+        """The run is over."""
+
+    def note(self, kind: str, text: str, failures: list[str]) -> None:
+        """A controller's entries change tables, not programs: what is traced or counted stays the same."""
 
 
 class Watchers:

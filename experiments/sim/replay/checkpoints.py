@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from detour.base.errors import DetourError
 from detour.base.quantities import time_text
 from detour.base.times import US
-from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.experiments.sim.watching import Watcher
 
 _FIRST_PS = 20 * US
 _COLUMNS = ("st_packets", "st_retransmitted", "st_rx_bytes", "st_rx_packets", "st_rx_ecn_marked", "st_rx_delay_sum")
@@ -19,20 +19,14 @@ Checkpoint = tuple[int, str]
 """time in ps, digest"""
 
 
-class Checkpoints:
-    """Takes them, or compares with those of an earlier run. A `RunWatcher`."""
-
-    enough = False
+class Checkpoints(Watcher):
+    """Takes them, or compares with those of an earlier run; none at the end, as a run that is traced ends earlier."""
 
     def __init__(self, expected: Sequence[Checkpoint] | None = None) -> None:
         """`expected`: what the run must come to; None: they are only taken."""
         self._expected = None if expected is None else dict(expected)
         self.taken: list[Checkpoint] = []
         self.due_ps = _FIRST_PS
-
-    def begin(self, fabric: VirtualFabric) -> None:
-        """Connections are there."""
-        self._fabric = fabric
 
     def look(self) -> None:
         """Takes one.
@@ -49,12 +43,6 @@ class Checkpoints:
                 f"the run does not repeat: {time_text(now)} after its beginning it differs from what the run file says "
                 "(the program, or a file that it reads, has changed since)"
             )
-
-    def end(self) -> None:
-        """Nothing is taken at an end: a run that is traced ends earlier."""
-
-    def note(self, kind: str, text: str, failures: list[str]) -> None:
-        """Does not matter."""
 
     def _digest(self) -> str:
         digest = hashlib.sha256()

@@ -35,7 +35,7 @@ from detour.experiments.sim.replay.tracing import Chain, Judge, TracedPart
 from detour.experiments.sim.replay.waits import LongestWait, WaitScan
 from detour.experiments.sim.replay.windows import ARRIVED_MARKS, LOST_FRAMES, Counters, DropPlace, FirstCount, Window
 from detour.experiments.sim.run import RunWatcher, SimRun, run_workload
-from detour.experiments.sim.watching import Watchers
+from detour.experiments.sim.watching import Watcher, Watchers
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.fabric.tracing.live import is_over, packets
 from detour.fabric.tracing.results import FollowedPacket
@@ -299,27 +299,23 @@ class Replay:
         return "from " + next(found, ipv6_text(address))
 
 
-class _Numbers:
+class _Numbers(Watcher):
     """Reads of all connections the destination QP and the first PSN; ends the run when a flow is sent."""
 
     def __init__(self, flow: int) -> None:
-        self._flow = flow
-        self.due_ps = 0
-        self.enough = False
+        self._flow, self._sent = flow, False
+
+    @property
+    def enough(self) -> bool:
+        return self._sent
 
     def begin(self, fabric: VirtualFabric) -> None:
-        self._fabric = fabric
+        super().begin(fabric)
         hs, flows = fabric.hs, fabric.flows
         self.qps = np.asarray(qp_numbers(hs, flows.receiver)).copy()
         self.first_psns = hs.qp["snd_nxt"][flows.sender].copy()
         self.payload = fabric.config.payload
 
     def look(self) -> None:
-        self.enough = bool(self._fabric.hs.task["sent"][self._flow] >= 0)
+        self._sent = bool(self._fabric.hs.task["sent"][self._flow] >= 0)
         self.due_ps = self._fabric.now_ps + US
-
-    def end(self) -> None:
-        pass
-
-    def note(self, kind: str, text: str, failures: list[str]) -> None:
-        pass

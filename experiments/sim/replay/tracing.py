@@ -11,7 +11,7 @@ from detour.base.times import US
 from detour.engine.trace.filters import EVERYTHING, Filter
 from detour.engine.trace.recorder import Recorder
 from detour.engine.trace.tree import Visit
-from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.experiments.sim.watching import Watcher
 from detour.fabric.tracing.live import by_packet
 
 T = TypeVar("T")
@@ -54,8 +54,8 @@ class Steps:
         return self.step_ps
 
 
-class TracedPart(Generic[T]):
-    """A `RunWatcher` that ends the run when its judge has found something. `found`: that."""
+class TracedPart(Watcher, Generic[T]):
+    """Ends the run when its judge has found something. `found`: that."""
 
     def __init__(
         self,
@@ -82,10 +82,6 @@ class TracedPart(Generic[T]):
         """Whether it was found, or cannot be any more."""
         return self._over or self.found is not None
 
-    def begin(self, fabric: VirtualFabric) -> None:
-        """Connections are there."""
-        self._fabric = fabric
-
     def look(self) -> None:
         """Asks the judge."""
         now = self._fabric.now_ps
@@ -110,6 +106,3 @@ class TracedPart(Generic[T]):
         if self.found is None:
             self.found = self._judge(by_packet(self._recorder.collect()), FOREVER_PS)
         self._recorder.stop()
-
-    def note(self, kind: str, text: str, failures: list[str]) -> None:
-        """A controller's entries change tables, not programs: tracing goes on."""

@@ -15,6 +15,7 @@ from detour.base.jit import njit
 from detour.engine.compiler.tracing import TraceForm
 from detour.engine.trace.recorder import Recorder
 from detour.experiments.sim.replay.tracing import Steps
+from detour.experiments.sim.watching import Watcher
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 
 _RING_BYTES = 64 << 20
@@ -62,13 +63,10 @@ def _places(forms: Sequence[TraceForm]) -> Int64Array:
     return found
 
 
-class WaitScan:
-    """A `RunWatcher` of a whole run."""
-
-    enough = False
+class WaitScan(Watcher):
+    """Watches a whole run."""
 
     def __init__(self) -> None:
-        self.due_ps = 0
         self._best = np.zeros(len(_READ), np.int64)
         self._recorder: Recorder | None = None
         self._steps = Steps()
@@ -82,7 +80,7 @@ class WaitScan:
 
     def begin(self, fabric: VirtualFabric) -> None:
         """Connections are there."""
-        self._fabric = fabric
+        super().begin(fabric)
         self._recorder = Recorder(fabric.network, follow=False, ring_bytes=_RING_BYTES, count=1 << 60)
         self._recorder.start()
 
@@ -101,6 +99,3 @@ class WaitScan:
         assert self._recorder is not None
         self.look()
         self._recorder.stop()
-
-    def note(self, kind: str, text: str, failures: list[str]) -> None:
-        """Does not matter."""

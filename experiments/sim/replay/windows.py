@@ -11,6 +11,7 @@ import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.times import US
+from detour.experiments.sim.watching import Watcher
 from detour.fabric.footings.virtual.fabric import VirtualFabric
 from detour.hosts.state import qp_numbers
 
@@ -47,8 +48,8 @@ class Window(Generic[P]):
         return self.to_ps - self.from_ps
 
 
-class FirstCount(Generic[P]):
-    """A `RunWatcher` that ends the run when a counter has grown. `window`: when that was, None: it never did."""
+class FirstCount(Watcher, Generic[P]):
+    """Ends the run when a counter has grown. `window`: when that was, None: it never did."""
 
     def __init__(self, counters: Counters[P], within: Window[P] | None = None) -> None:
         """`within`: where to look closely; nothing grows before."""
@@ -65,7 +66,7 @@ class FirstCount(Generic[P]):
 
     def begin(self, fabric: VirtualFabric) -> None:
         """Connections are there."""
-        self._fabric = fabric
+        super().begin(fabric)
         self._before = self._counters.read(fabric).copy()
 
     def look(self) -> None:
@@ -82,9 +83,6 @@ class FirstCount(Generic[P]):
         """It may have grown last."""
         if self.window is None:
             self.look()
-
-    def note(self, kind: str, text: str, failures: list[str]) -> None:
-        """Does not matter."""
 
 
 @dataclass(frozen=True)
