@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from detour.engine.trace.matching import Key, read_key
 from detour.hosts.frames.wire import PORT_ROCE
 
 _ETHERNET, _IPV6 = 14, 40
@@ -50,8 +51,8 @@ def packet_name(frame: bytes) -> PacketName | None:
 
 
 def is_marked(frame: bytes) -> bool:
-    """Whether IPv6 says congestion experienced (RFC 3168)."""
-    return frame[15] >> 4 & 3 == _MARKED
+    """Whether IP says congestion experienced (RFC 3168)."""
+    return bool(read_key(frame, 0)[Key.ECN] == _MARKED)
 
 
 def _number(frame: bytes, at: int, size: int) -> int:
