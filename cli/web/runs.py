@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 
 from detour import __version__
 from detour.base.errors import DetourError
-from detour.experiments.sim.replay.run_files import RUN_FORMAT, RUN_MARK, run_head
+from detour.experiments.sim.replay.run_files import DAMAGED_RUN, RUN_FORMAT, RUN_MARK, run_head, run_lines
 
 _COLUMNS = ("use", "up", "queue", "drops", "marks")
 
@@ -66,18 +65,11 @@ def read_run(path: Path) -> RecordedRun:
     Raises:
         DetourError: it cannot be read, is none, is of another version, or ends too early.
     """
-    try:
-        with gzip.open(path, "rb") as lines:
-            head = _head(path, lines.readline())
-            rest = [json.loads(line) for line in lines]
-    except gzip.BadGzipFile:
-        raise DetourError(f"{path}: this is no recorded run (detour sim --record FILE)") from None
-    except (EOFError, zlib.error, ValueError, UnicodeDecodeError):
-        raise DetourError(f"{path}: the recorded run is damaged, or was not written to its end") from None
-    except OSError as error:
-        raise DetourError(f"{path}: {error.strerror or error}") from None
+    with run_lines(path) as lines:
+        head = _head(path, lines.readline())
+        rest = [json.loads(line) for line in lines]
     if not rest or not isinstance(rest[-1], dict) or rest[-1].get("samples") != len(rest) - 1 or len(rest) < 2:
-        raise DetourError(f"{path}: the recorded run is damaged, or was not written to its end")
+        raise DetourError(f"{path}: {DAMAGED_RUN}")
     *samples, last = rest
     directions = len(head["directions"])
     for number, sample in enumerate(samples, 1):

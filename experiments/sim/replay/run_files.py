@@ -9,7 +9,8 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from detour.experiments.sim.settings import SimOptions
 
 RUN_FORMAT = 1
 RUN_MARK = "detour_recorded_run"
+DAMAGED_RUN = "the recorded run is damaged, or was not written to its end"
 _NO_RUN = "this is no recorded run (detour sim --record FILE)"
 
 
@@ -82,6 +84,24 @@ def _digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
+@contextmanager
+def run_lines(path: Path) -> Iterator[gzip.GzipFile]:
+    """The lines of a recorded run, open for reading.
+
+    Raises:
+        DetourError: it cannot be read, is none, or ends too early, or what is made of a line in here is a `ValueError`.
+    """
+    try:
+        with gzip.open(path, "rb") as lines:
+            yield lines
+    except gzip.BadGzipFile:
+        raise DetourError(f"{path}: {_NO_RUN}") from None
+    except (EOFError, zlib.error, ValueError):
+        raise DetourError(f"{path}: {DAMAGED_RUN}") from None
+    except OSError as error:
+        raise DetourError(f"{path}: {error.strerror or error}") from None
+
+
 def run_head(path: Path, line: bytes) -> dict[str, Any]:
     """The first line of a recorded run.
 
@@ -108,15 +128,8 @@ def read_repeatable(path: Path) -> RepeatableRun:
     Raises:
         DetourError: the file cannot be read, is none, is of another version, or says nothing of that.
     """
-    try:
-        with gzip.open(path, "rb") as lines:
-            head = run_head(path, lines.readline())
-    except gzip.BadGzipFile:
-        raise DetourError(f"{path}: {_NO_RUN}") from None
-    except (EOFError, zlib.error):
-        raise DetourError(f"{path}: the recorded run is damaged, or was not written to its end") from None
-    except OSError as error:
-        raise DetourError(f"{path}: {error.strerror or error}") from None
+    with run_lines(path) as lines:
+        head = run_head(path, lines.readline())
     if head.get("program_version") != __version__:
         raise DetourError(f"{path}: a run of detour {head.get('program_version', '?')}; this is {__version__}")
     if not isinstance(head.get("repeat"), dict):
