@@ -123,6 +123,21 @@ def packet_count(text: str) -> int:
     return _number(text, 2, 1_000_000, "a number of packets")
 
 
+def traced_packets(text: str) -> int:
+    """A number of packets that are traced."""
+    return _number(text, 1, 1_000, "a number of packets")
+
+
+def counted(text: str) -> int:
+    """A number of something that is counted from 0 on."""
+    return _number(text, 0, 10**9, "a whole number")
+
+
+def switch_port(text: str) -> int:
+    """A port of a switch; 511 drops."""
+    return _number(text, 0, 510, "a port of a switch")
+
+
 def mtu_bytes(text: str) -> int:
     """Bytes that an interface takes at once."""
     return _number(text, 1280, 9000, "an MTU in bytes")
@@ -207,18 +222,3 @@ def add_path_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--usid", metavar="LIST", help="uSIDs to pass, like s4,s9 (at most six with those of the destination)"
     )
-
-
-MOST_TRACED = 1_000
-
-
-def trace_count(option: str) -> Callable[[str], int]:
-    """Reads how many packets are traced, for an option of that name."""
-
-    def read(text: str) -> int:
-        count = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
-        if not 1 <= count <= MOST_TRACED:
-            raise argparse.ArgumentTypeError(f"{option} {text}: 1 to {MOST_TRACED} packets at a time")
-        return count
-
-    return read

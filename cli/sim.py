@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from detour.base.errors import DetourError
 from detour.cli.lab import add_lab_options, sim_lab
 from detour.cli.output import Page, present, timed_bar
-from detour.cli.parser import Parser, command, output_file, output_folder, port_number, trace_count
+from detour.cli.parser import Parser, command, output_file, output_folder, port_number, traced_packets
 from detour.cli.traced import present_traced
 from detour.cli.web.command import DEFAULT_PORT
 
@@ -68,7 +68,7 @@ def _watching(sim: Parser) -> None:
     )
     sim.add_argument(
         "--trace-count",
-        type=trace_count("--trace-count"),
+        type=traced_packets,
         default=10,
         metavar="N",
         help="with --trace: so many packets (10)",

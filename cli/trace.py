@@ -17,9 +17,11 @@ from detour.cli.parser import (
     add_path_options,
     byte_count,
     command,
+    counted,
     output_file,
     seconds,
-    trace_count,
+    switch_port,
+    traced_packets,
 )
 from detour.cli.trace_stf import trace_stf
 from detour.cli.trace_text import show_packet
@@ -61,15 +63,13 @@ def _of_a_program(trace: Parser) -> None:
     )
     trace.add_argument("--packet", metavar="HEX|FILE.pcap", help="the frame that comes in")
     trace.add_argument("--stf", type=Path, metavar="FILE", help="a packet test in p4c's STF; 1 is returned if it fails")
-    trace.add_argument("--port", type=_port, default=1, metavar="N", help="the port by which it comes in (1)")
+    trace.add_argument("--port", type=switch_port, default=1, metavar="N", help="the port by which it comes in (1)")
 
 
 def _of_packets_that_pass(trace: Parser) -> None:
     trace.add_argument("--live", metavar="FILTER", help="packets as they pass, like 'dst h71 and dropped'; '' is all")
     trace.add_argument("--switch", metavar="S", help="with --live: only at this switch")
-    trace.add_argument(
-        "--count", type=trace_count("--count"), default=1, metavar="N", help="with --live: how many packets (1)"
-    )
+    trace.add_argument("--count", type=traced_packets, default=1, metavar="N", help="with --live: how many packets (1)")
     trace.add_argument("--seconds", type=seconds, default=10.0, metavar="S", help="with --live: how long to wait (10)")
 
 
@@ -82,24 +82,11 @@ def _of_a_run(trace: Parser) -> None:
         help="a packet of a run that `detour sim --record FILE` wrote: it runs again",
     )
     which = trace.add_mutually_exclusive_group()
-    which.add_argument("--flow", type=_number, metavar="F", help="with --run and --psn: of this flow, from 0 on")
+    which.add_argument("--flow", type=counted, metavar="F", help="with --run and --psn: of this flow, from 0 on")
     which.add_argument("--first-drop", action="store_true", help="with --run: the first frame that was lost")
     which.add_argument("--first-mark", action="store_true", help="with --run: the first packet that came with a mark")
     which.add_argument("--longest-wait", action="store_true", help="with --run: who waited longest in one queue")
-    trace.add_argument("--psn", type=_number, metavar="N", help="with --flow: its packet number N, from 0 on")
-
-
-def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
-    return int(text)
-
-
-def _port(text: str) -> int:
-    try:
-        return int(text, 0)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port number") from None
+    trace.add_argument("--psn", type=counted, metavar="N", help="with --flow: its packet number N, from 0 on")
 
 
 def _trace(options: argparse.Namespace) -> int | None:

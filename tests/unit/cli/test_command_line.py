@@ -170,7 +170,7 @@ def test_commands_ask_and_print(
         ("trace h0 h0 --topo d1", "source and destination are both h0"),
         ("trace h0 h99 --topo d1", "host 'h99'"),
         ("trace h0 h1 --topo d1 --bytes 3", "a payload of 3 bytes"),
-        ("trace --live udp --count 0", "--count 0"),
+        ("trace --live udp --count 0", "--count: '0' is not a number of packets, 1 to 1000"),
         ("fcplus prove --running --n 12", "--n is not for --running"),
         ("fcplus prove --running --max-hops 3", "--max-hops is not for --running"),
     ],
