@@ -144,18 +144,15 @@ def _sim(options: argparse.Namespace) -> None:
             raise DetourError("--place is two runs; --record, --web and --trace show one")
         _place(options, plan)
         return
-    checkpoints, traced = Checkpoints(), _traced(options, plan)
+    checkpoints, traced = None if options.record is None else Checkpoints(), _traced(options, plan)
     with _watched(options, plan) as watched:
         with timed_bar("sim", options.json) as update:
-            watchers = [
-                checkpoints,
-                *([] if watched is None else [watched.recorder]),
-                *([] if traced is None else [traced]),
-            ]
-            watcher = Watchers(watchers) if len(watchers) > 1 else None
+            recorder = None if watched is None else watched.recorder
+            watchers = [each for each in (checkpoints, recorder, traced) if each is not None]
+            watcher = Watchers(watchers) if watchers else None
             run = run_workload(plan.topology, plan.workload, plan.settings, _meter(update, plan), watcher=watcher)
         if watched is not None:
-            watched.over(RepeatableRun.of(said, checkpoints.taken).as_json())
+            watched.over(None if checkpoints is None else RepeatableRun.of(said, checkpoints.taken).as_json())
         _files(options, run)
         result = result_of(run)
         found = None if traced is None else traced.live_packets()

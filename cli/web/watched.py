@@ -38,8 +38,8 @@ class WatchedRun:
         else:
             print(url, flush=True)
 
-    def over(self, repeat: Mapping[str, Any]) -> None:
-        """The run has ended: writes the file. `repeat`: how to run it again.
+    def over(self, repeat: Mapping[str, Any] | None) -> None:
+        """The run has ended: writes the file, if one is wanted. `repeat`: how to run it again, for the file.
 
         Raises:
             DetourError: it cannot be written.
