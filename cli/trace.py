@@ -24,7 +24,7 @@ from detour.cli.parser import (
     traced_packets,
 )
 from detour.cli.trace_stf import trace_stf
-from detour.cli.trace_text import show_packet
+from detour.cli.trace_text import show_packet, show_packets
 
 if TYPE_CHECKING:
     from detour.fabric.operations.results import PacketTrace
@@ -214,9 +214,7 @@ def _live(options: argparse.Namespace) -> int:
         )
 
     def render(page: Page) -> None:
-        for number, packet in enumerate(found.packets, 1):
-            page.print(f"packet {number}", style="bold")
-            show_packet(page, packet, options.verbose)
+        show_packets(page, found.packets, options.verbose)
         page.print(f"{len(found.packets)} of {options.count} packets" + _missed(found.missed))
 
     present(found, options, render)

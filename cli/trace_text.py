@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,6 +27,13 @@ _LOCAL = "scalars."
 _WIDE = 1 << 32
 
 _Facts = dict[str, Any]
+
+
+def show_packets(page: Page, found: Iterable[PacketTrace], verbose: bool) -> None:
+    """One after the other, with their numbers."""
+    for number, packet in enumerate(found, 1):
+        page.print(f"packet {number}", style="bold")
+        show_packet(page, packet, verbose)
 
 
 def show_packet(page: Page, found: PacketTrace, verbose: bool) -> None:

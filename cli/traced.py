@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from detour.cli.output import Page, present
-from detour.cli.trace_text import show_packet
+from detour.cli.trace_text import show_packets
 
 if TYPE_CHECKING:
     from detour.fabric.operations.results import LivePackets
@@ -24,9 +24,7 @@ def present_traced(
     from detour.base.records import as_json
 
     def render(page: Page) -> None:
-        for number, packet in enumerate(traced.packets, 1):
-            page.print(f"packet {number}", style="bold")
-            show_packet(page, packet, False)
+        show_packets(page, traced.packets, verbose=False)
         more = f"; {traced.missed} more were wanted" if traced.missed else ""
         page.print(f"{len(traced.packets)} packets traced{more}\n")
         show(page)
