@@ -11,6 +11,7 @@ from pathlib import Path
 
 from detour.base.progress import Progress
 from detour.fabric.labs.contents import SwitchContent
+from detour.fabric.labs.folder import is_json_with
 from detour.fabric.labs.model import Lab
 
 _NAME = "topology.json"
@@ -49,11 +50,7 @@ class ControllerTopology:
 
 def _is_p4utils(path: Path) -> bool:
     """Whether p4-utils, or a lab that was killed, has left it."""
-    try:
-        document = json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(document, dict) and {"nodes", "links", "graph"} <= document.keys()
+    return is_json_with(path, {"nodes", "links", "graph"})
 
 
 def _with_programs(topology: str, contents: Sequence[SwitchContent]) -> str:

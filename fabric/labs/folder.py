@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a lab's files are looked for."""
+"""Where a lab's files are looked for, and how those that have no name of their own are known."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +55,15 @@ class LabFolder:
         if found is None:
             raise DetourError(f"{where}: {what} {name!r} is not there ({self.path / name})")
         return found
+
+
+def is_json_with(path: Path, keys: Set[str]) -> bool:
+    """Whether a file is a JSON object that has these keys, among others."""
+    try:
+        document = json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(document, dict) and keys <= document.keys()
 
 
 def _home(topology: Path) -> Path:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.fabric.labs.compiling import P4C, compiled
+from detour.fabric.labs.folder import is_json_with
 from detour.fabric.labs.model import Lab, LabProgram
 
 _INFO_ENDINGS = (".p4info.txtpb", ".p4info.txt", ".p4.p4info.txtpb", ".p4.p4info.txt", "_p4rt.txt")
@@ -110,11 +110,7 @@ def p4info_beside(path: Path) -> Path | None:
 
 def is_program(path: Path) -> bool:
     """Whether a JSON is BMv2's, and not a topology."""
-    try:
-        document = json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(document, dict) and {"parsers", "pipelines", "actions"} <= document.keys()
+    return is_json_with(path, {"parsers", "pipelines", "actions"})
 
 
 def _only(folder: Path) -> LabProgram | None:
