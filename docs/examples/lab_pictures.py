@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,12 @@ _SECOND = 1_000 * MS
 _BROADCAST = "ff:ff:ff:ff:ff:ff"
 
 
-def _queue(lab: Any, switch: str, port: int) -> int:
-    """Packets that wait at a port."""
-    return lab.network.queue_states((lab.lab.switch(switch).device_id, port))[0].packets
+def _queue_over_time(lab: Any) -> Iterator[tuple[float, int]]:
+    """Lets the lab run for seven seconds; every 10 ms the time in seconds and the packets that wait at s1-p3."""
+    place = lab.lab.switch("s1").device_id, 3
+    for step in range(700):
+        now = lab.run_until((step + 1) * 10 * MS)
+        yield now / _SECOND, lab.network.queue_states(place)[0].packets
 
 
 def _sent(lab: Any) -> dict[tuple[int, int], int]:
@@ -57,10 +61,9 @@ def ecn(tutorials: Path, axis: Any) -> None:
         lab.host("h2").sniff()
         lab.do("udp:src=h1,dst=h2,rate=80k,size=100,ecn=1,time=6s;udp:src=h11,dst=h22,rate=600k,time=3s,start=1s")
         times, queue, seen = [], [], []
-        for step in range(700):
-            now = lab.run_until((step + 1) * 10 * MS)
-            times.append(now / _SECOND)
-            queue.append(_queue(lab, "s1", 3))
+        for now, waiting in _queue_over_time(lab):
+            times.append(now)
+            queue.append(waiting)
             seen += [
                 (at / _SECOND, frame[15] & 3) for at, frame in lab.host("h2").sniffed() if frame[12:14] == b"\x08\x00"
             ]
@@ -84,10 +87,9 @@ def mri(tutorials: Path, axis: Any) -> None:
         lab.host("h1").send_frames([frame], interval_ps=100 * MS, repeat=60)
         lab.do("udp:src=h11,dst=h22,rate=600k,time=3s,start=1s")
         times, queue, told = [], [], []
-        for step in range(700):
-            now = lab.run_until((step + 1) * 10 * MS)
-            times.append(now / _SECOND)
-            queue.append(_queue(lab, "s1", 3))
+        for now, waiting in _queue_over_time(lab):
+            times.append(now)
+            queue.append(waiting)
             for at, data in lab.host("h2").sniffed():
                 if data[12:14] == b"\x08\x00" and data[14] & 15 > 5:
                     count = struct.unpack("!H", data[36:38])[0]
