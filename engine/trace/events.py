@@ -83,6 +83,7 @@ class EventForm:
         self.reader, self.kind = reader, kind or form.kind
         self.about = {name: value for name, value in form.about.items() if value is not None}
         self.source = None if form.source is None else SourcePlace(**form.source)
+        self._is_plain = reader.plain
         self._template: Template | None = None
 
     def facts(self, event: RecordedEvent) -> Facts:
@@ -94,7 +95,7 @@ class EventForm:
         template = self._template
         if template is None:
             template = self._template = self.template(False)
-        return template.fill(event.numbers)
+        return template.fill(event.words if self._is_plain else event.numbers)
 
     def template(self, has_more: bool) -> Template:
         """For events with `more`, or for those without."""

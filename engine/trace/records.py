@@ -42,10 +42,11 @@ class Execution:
 class FormReader:
     """Takes the records of a form apart. `plain`: its values are their words, as nearly all are (one word, no sign)."""
 
-    __slots__ = ("count", "form", "kind", "names", "plain")
+    __slots__ = ("bounds", "count", "form", "has_data", "kind", "names", "plain")
 
     def __init__(self, form: TraceForm) -> None:
-        self.form, self.kind = form, form.kind
+        self.form, self.kind, self.has_data = form, form.kind, form.data
+        self.bounds = form.kind in ("begin", "end")
         self.names = tuple(each.name for each in form.values)
         self.plain = all(each.words == 1 and not each.signed for each in form.values)
         self.count = sum(each.words for each in form.values)
@@ -85,16 +86,17 @@ class RecordReader:
             end = at + 1 + reader.count
             record = words[at + 1 : end]
             data = b""
-            if reader.form.data:
+            if reader.has_data:
                 data = found[end + 1 : end + 1 + (words[end] + 7) // 8].tobytes()[: words[end]]
             at += head >> 32
-            if reader.kind == "begin":
+            if not reader.bounds:
+                if current is not None:
+                    current.records.append((reader, record, data))
+            elif reader.kind == "begin":
                 begin = reader.boundary(record, data)
                 values = begin.values
                 current = Execution(values["trace"], values["switch"], reader.form.about["function"], begin)
-            elif current is not None and reader.kind == "end":
+            elif current is not None:
                 current.end = reader.boundary(record, data)
                 yield current
                 current = None
-            elif current is not None:
-                current.records.append((reader, record, data))

@@ -42,7 +42,7 @@ class Template:
     def fill(self, values: Sequence[Any]) -> str:
         """The text with these values, numbers or text, by their places."""
         if self._order is None:
-            return self._format % tuple(values)
+            return self._format % tuple(values)  # (a tuple stays itself)
         return self._format % tuple([values[place] for place in self._order])
 
 

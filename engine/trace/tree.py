@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 EVENT_KINDS = (
@@ -20,8 +21,12 @@ def _object(texts: dict[str, str]) -> str:
 
 
 def _text(value: Any) -> str:
-    """As `json.dumps`, and faster for numbers."""
-    return str(value) if type(value) is int else json.dumps(value)
+    """As `json.dumps`, and faster for what most values are."""
+    if type(value) is int:
+        return str(value)
+    if type(value) is str:
+        return encode_basestring_ascii(value)
+    return "null" if value is None else json.dumps(value)
 
 
 def _array(texts: list[str]) -> str:
