@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from detour.engine import phv
 from detour.engine.compiler.model import MAX_PRIORITY, ActionIr, Json, Model, PipelineIr, TableIr
 from detour.engine.compiler.tracing import source_of
-from detour.engine.trace.events import EventReader
-from detour.engine.trace.records import Execution, TraceRecord
+from detour.engine.trace.events import EventReader, RecordedEvent
+from detour.engine.trace.records import Execution
 from detour.engine.trace.tree import Event, SourcePlace
 
 LOG_TRACE = 5
@@ -123,11 +123,11 @@ class PacketLines:
     def _parsed(self, run: Execution, name: str) -> Iterator[LogLine]:
         yield _debug(f"Parser '{name}': start")
         state: str | None = self._model.json["parsers"][0]["init_state"]
-        found: list[tuple[TraceRecord, Event]] = []
+        found: list[RecordedEvent] = []
         position = 0
         extracted: set[str] = set()
         verified: dict[str, Event] = {}
-        for record, event in self._reader.steps(run):
+        for event in self._reader.steps(run):
             if event.kind == "parser_transition" and event.facts.get("parser_error"):
                 yield _debug(f"Parser '{name}' entering state '{state}'")
                 yield from self._operations(state, found)
@@ -137,7 +137,7 @@ class PacketLines:
             elif event.kind == "parser_transition":
                 yield _debug(f"Parser '{name}' entering state '{state}'")
                 yield from self._operations(state, found)
-                yield _left(record, event)
+                yield _left(event)
                 position += self._parsed_bytes(state, found)
                 yield _trace(f"Bytes parsed: {position}")
                 state, found = event.facts["next"], []
@@ -146,29 +146,29 @@ class PacketLines:
             else:
                 if event.kind == "extract":
                     extracted.add(event.facts["header"])
-                found.append((record, event))
+                found.append(event)
         for checksum in self._model.json["checksums"]:
             if checksum["verify"]:
                 yield from self._verified(checksum, verified.get(".".join(checksum["target"])), extracted)
         yield _debug(f"Parser '{name}': end")
 
-    def _operations(self, state: str | None, found: list[tuple[TraceRecord, Event]]) -> Iterator[LogLine]:
+    def _operations(self, state: str | None, found: list[RecordedEvent]) -> Iterator[LogLine]:
         """What a state did, by its operations; what was recorded says which of them were come to."""
         waiting = list(found)
         for op in self._states.get(state or "", {}).get("parser_ops", ()):
             kind, parameters = op["op"], op["parameters"]
             if kind in ("extract", "extract_VL"):
-                at = next((i for i, (_, event) in enumerate(waiting) if event.kind == "extract"), None)
-                header = parameters[0]["value"] if at is None else waiting[at][1].facts["header"]
+                at = next((i for i, event in enumerate(waiting) if event.kind == "extract"), None)
+                header = parameters[0]["value"] if at is None else waiting[at].facts["header"]
                 yield _debug(self._extracted(kind, parameters[0], header))
                 if at is None:
                     return  # the packet was too short
                 del waiting[at]
             elif kind == "set":
-                at = next((i for i, (_, event) in enumerate(waiting) if event.kind == "assign"), None)
+                at = next((i for i, event in enumerate(waiting) if event.kind == "assign"), None)
                 if at is None:
                     return
-                _, event = waiting.pop(at)
+                event = waiting.pop(at)
                 yield _debug(_parser_set(parameters, event))
             elif kind == "advance" and parameters[0]["type"] == "hexstr":
                 yield _debug(f"Advancing by {int(parameters[0]['value'], 16) // 8} bytes")
@@ -180,8 +180,8 @@ class PacketLines:
         ids = {h["name"]: h["id"] for h in self._model.json["headers"]}
         return f"Extracting to header stack {stack.get('id', 0)}, next header is {ids.get(header, 0)}"
 
-    def _parsed_bytes(self, state: str | None, found: list[tuple[TraceRecord, Event]]) -> int:
-        moved = sum(len(record.data) for record, event in found if event.kind == "extract")
+    def _parsed_bytes(self, state: str | None, found: list[RecordedEvent]) -> int:
+        moved = sum(len(event.data) for event in found if event.kind == "extract")
         for op in self._states.get(state or "", {}).get("parser_ops", ()):
             if op["op"] == "advance" and op["parameters"][0]["type"] == "hexstr":
                 moved += int(op["parameters"][0]["value"], 16) // 8
@@ -260,9 +260,9 @@ class PacketLines:
         node = pipeline.init
         while node is not None:
             if node in pipeline.conditionals:
-                if not steps or steps[0][1].kind != "branch":
+                if not steps or steps[0].kind != "branch":
                     break  # an error has ended the packet
-                event = steps.popleft()[1]
+                event = steps.popleft()
                 yield _condition(event)
                 node = pipeline.conditionals[node]["true_next" if event.facts["value"] else "false_next"]
                 continue
@@ -275,7 +275,7 @@ class PacketLines:
         yield _debug(f"Pipeline '{name}': end")
 
     def _apply(
-        self, pipeline: PipelineIr, node: str, steps: deque[tuple[TraceRecord, Event]], applied: _Applied
+        self, pipeline: PipelineIr, node: str, steps: deque[RecordedEvent], applied: _Applied
     ) -> Iterator[LogLine]:
         """A table, a statement or the call of an action; where it goes on is left in `applied`."""
         table = pipeline.tables.get(node)
@@ -289,16 +289,16 @@ class PacketLines:
             action = table.default.action
             yield from _keyless(node)
         else:
-            if not steps or steps[0][1].kind != "table_lookup":
+            if not steps or steps[0].kind != "table_lookup":
                 return
-            record, event = steps.popleft()
+            event = steps.popleft()
             hit = event.facts["hit"]
-            yield from self._lookup(record, event)
-            while steps and steps[0][1].kind == "extern_call":
+            yield from self._lookup(event)
+            while steps and steps[0].kind == "extern_call":
                 steps.popleft()  # the choice of a member, a direct meter
-            if not steps or steps[0][1].kind != "action":
+            if not steps or steps[0].kind != "action":
                 return
-            event = steps.popleft()[1]
+            event = steps.popleft()
             action, values = self._actions[event.facts["action"]], tuple(event.facts["parameters"].values())
         if table is not None:
             yield _debug(f"Action entry is {_entry_of(action.name, values)}")
@@ -307,10 +307,10 @@ class PacketLines:
         yield from self._performed(action, events)
         applied.exited = any(event.facts.get("extern") == "exit" for event in events)
 
-    def _lookup(self, record: TraceRecord, event: Event) -> Iterator[LogLine]:
+    def _lookup(self, event: RecordedEvent) -> Iterator[LogLine]:
         facts = event.facts
         yield _trace(f"Applying table '{facts['table']}'")
-        bits = [each.bits for each in record.form.values]
+        bits = [each.bits for each in event.form.reader.form.values]
         names = [part["name"] for part in facts["key"]]
         parts = zip(names, facts["key"], bits, strict=False)  # behind the key are row and hit
         shown = [_key_line(name, "", _hex(part["value"], width), names) for name, part, width in parts]
@@ -377,7 +377,7 @@ class PacketLines:
     def _deparse(self, run: Execution) -> Iterator[LogLine]:
         name = self._model.json["deparsers"][0]["name"]
         yield _debug(f"Deparser '{name}': start")
-        events = [event for _, event in self._reader.steps(run)]
+        events = self._reader.steps(run)
         updated = {event.facts["field"] for event in events if event.facts.get("by") == "update_checksum"}
         for checksum in self._model.json["checksums"]:
             if checksum["update"] and ".".join(checksum["target"]) in updated:
@@ -423,12 +423,12 @@ def _next_node(table: TableIr, action: ActionIr, hit: bool) -> str | None:
     return to.get(action.name, table.json.get("base_default_next"))
 
 
-def _events_of(action: ActionIr, steps: deque[tuple[TraceRecord, Event]]) -> list[Event]:
+def _events_of(action: ActionIr, steps: deque[RecordedEvent]) -> list[Event]:
     """Takes the events of an action that has begun."""
     places = [_source_in(each) for each in action.json["primitives"]]
     found = []
-    while steps and steps[0][1].kind not in _NODES and (steps[0][1].source is None or steps[0][1].source in places):
-        found.append(steps.popleft()[1])
+    while steps and steps[0].kind not in _NODES and (steps[0].source is None or steps[0].source in places):
+        found.append(steps.popleft())
     return found
 
 
@@ -476,11 +476,11 @@ def _keyless(table: str) -> Iterator[LogLine]:
     yield _debug(f"Table '{table}': miss")
 
 
-def _left(record: TraceRecord, event: Event) -> LogLine:
+def _left(event: RecordedEvent) -> LogLine:
     state = event.facts["state"]
     if not event.facts["key"]:
         return _debug(f"Parser state '{state}' has no switch, going to default next state")
-    bits = [each.bits for each in record.form.values]
+    bits = [each.bits for each in event.form.reader.form.values]
     key = "".join(_hex(part["value"], width) for part, width in zip(event.facts["key"], bits, strict=True))
     return _debug(f"Parser state '{state}': key is {key}")
 

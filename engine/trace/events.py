@@ -1,21 +1,253 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From records to events: what is in a record by number gets its name, its entry, its place in the source."""
+"""From records to events: what is in a record by number gets its name, its entry, its place in the source.
+
+Only what may be different later (the entry of a table) is looked up at once; the rest is made when somebody asks for
+it, and becomes JSON text without having been made (`texts`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from detour.engine.compiler.model import HeaderType, Model
-from detour.engine.compiler.tracing import TraceForm
-from detour.engine.trace.records import Execution, TraceRecord
+from detour.engine.trace.records import Execution, FormReader
+from detour.engine.trace.texts import HeaderText, Template, stand_in, stand_in_bytes
 from detour.engine.trace.tree import Event, SourcePlace
 
 DescribeEntry = Callable[[str, int], Any]
 """(table, handle) -> the entry as the controller wrote it, or None"""
 Facts = dict[str, Any]
-_Make = Callable[[TraceRecord, Facts, SourcePlace | None], Event | None]
-_Known = tuple[_Make, Facts, SourcePlace | None]
+_UNTOLD = object()
+"""found for a record that is no event"""
+
+
+class RecordedEvent(Event):
+    """An event that a record tells of: the words of its values, and its data. `more`: what is not in the record; the
+    entry that a lookup found, the headers that a parser state extracted."""
+
+    __slots__ = ("data", "form", "more", "words")
+
+    def __init__(self, form: EventForm, words: tuple[int, ...], data: bytes) -> None:
+        self.kind, self.source, self._facts = form.kind, form.source, None
+        self.form, self.words, self.data = form, words, data
+        self.more: Any = None
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The values in the order of the form."""
+        reader = self.form.reader
+        return self.words if reader.plain else reader.decoded(self.words)
+
+    @property
+    def values(self) -> dict[str, int]:
+        """By name."""
+        return dict(zip(self.form.reader.names, self.numbers, strict=True))
+
+    @property
+    def facts(self) -> Facts:
+        """By name."""
+        if self._facts is None:
+            self._facts = self.form.facts(self)
+        return self._facts
+
+    def json(self) -> str:
+        return self.form.text(self)
+
+
+class _StandIns(RecordedEvent):
+    """An event of a form with stand-ins for its values, its data and, behind those, `more`, if there is such."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self, form: EventForm, has_more: bool) -> None:
+        count = len(form.reader.names)
+        super().__init__(form, (), stand_in_bytes(count))
+        self._numbers = [stand_in(place) for place in range(count)]
+        self.more = stand_in(count + 1) if has_more else None
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        return self._numbers
+
+
+class EventForm:
+    """What events of a form of record have in common: `kind`, `source`, and `about`, what is known when compiling."""
+
+    look: Callable[[RecordedEvent], Any] | None = None
+    """Finds at once what an event has that is not in its record, or _UNTOLD."""
+
+    def __init__(self, reader: FormReader, kind: str = "") -> None:
+        form = reader.form
+        self.reader, self.kind = reader, kind or form.kind
+        self.about = {name: value for name, value in form.about.items() if value is not None}
+        self.source = None if form.source is None else SourcePlace(**form.source)
+        self._is_plain = reader.plain
+        self._template: Template | None = None
+
+    def facts(self, event: RecordedEvent) -> Facts:
+        """What there is to know of an event."""
+        return {**self.about, **event.values}
+
+    def text(self, event: RecordedEvent) -> str:
+        """Its document as text."""
+        template = self._template
+        if template is None:
+            template = self._template = self.template(False)
+        return template.fill(event.words if self._is_plain else event.numbers)
+
+    def template(self, has_more: bool) -> Template:
+        """For events with `more`, or for those without."""
+        return Template(_StandIns(self, has_more).as_json(), len(self.reader.names))
+
+
+class _Action(EventForm):
+    def facts(self, event: RecordedEvent) -> Facts:
+        return {**self.about, "parameters": event.values}
+
+
+class _Assign(EventForm):
+    def facts(self, event: RecordedEvent) -> Facts:
+        return {**self.about, **{name: value for name, value in event.values.items() if name != "$inside"}}
+
+
+class _Lookup(EventForm):
+    def __init__(self, reader: FormReader, describe: DescribeEntry) -> None:
+        super().__init__(reader)
+        self._describe = describe
+        self._row, self._hit = (reader.names.index(name) for name in ("$row", "$hit"))
+        self._hit_template: Template | None = None
+
+    def look(self, event: RecordedEvent) -> Any:
+        """The entry; a reader follows close behind the packets."""
+        numbers = event.numbers
+        return self._describe(self.about["table"], numbers[self._row] - 1) if numbers[self._hit] else None
+
+    def facts(self, event: RecordedEvent) -> Facts:
+        values = event.values
+        del values["$row"]
+        hit = bool(values.pop("$hit"))
+        key = [
+            {"name": name, "value": value, "match": match}
+            for (name, value), match in zip(values.items(), self.about["match"], strict=True)
+        ]
+        return {"table": self.about["table"], "key": key, "hit": hit, "entry": event.more}
+
+    def text(self, event: RecordedEvent) -> str:
+        numbers = event.numbers
+        if not numbers[self._hit]:
+            return super().text(event)
+        if self._hit_template is None:
+            self._hit_template = self.template(True)
+        return self._hit_template.fill([*numbers, "", json.dumps(event.more)])
+
+    def template(self, has_more: bool) -> Template:
+        found = _StandIns(self, has_more)
+        document = found.as_json() | {"hit": has_more}
+        return Template(document, len(self.reader.names))
+
+
+class _Header(EventForm):
+    """Of the kinds `extract` and `deparser_emit`."""
+
+    def __init__(self, reader: FormReader, model: Model) -> None:
+        super().__init__(reader)
+        self._type = model.headers[self.about["header"]].type
+        self._inside = HeaderText(self.about["header"], self._type)
+        self._source_text = json.dumps(self.source.as_json() if self.source else None)
+
+    def facts(self, event: RecordedEvent) -> Facts:
+        fields = fields_of(self._type, event.data)
+        return {"header": self.about["header"], "type": self._type.name, "fields": fields, "hex": event.data.hex()}
+
+    def text(self, event: RecordedEvent) -> str:
+        inside = self._inside.fill(event.data)
+        if inside is None:
+            return json.dumps(event.as_json())
+        return f'{{"kind": "{self.kind}", {inside}, "source": {self._source_text}}}'
+
+    def facts_text(self, event: RecordedEvent) -> str:
+        """The facts alone, as text."""
+        inside = self._inside.fill(event.data)
+        return json.dumps(event.facts) if inside is None else f"{{{inside}}}"
+
+
+class _Transition(EventForm):
+    """`more` of its events: those of the headers that the state extracted."""
+
+    _extracting: Template | None = None
+
+    def facts(self, event: RecordedEvent) -> Facts:
+        found: Facts = {**self.about, "key": [{"name": name, "value": value} for name, value in event.values.items()]}
+        if event.more is not None:
+            found["extracted"] = [each.facts for each in event.more]
+        return found
+
+    def text(self, event: RecordedEvent) -> str:
+        if event.more is None:
+            return super().text(event)
+        if self._extracting is None:
+            self._extracting = self.template(True)
+        extracted = ", ".join([each.form.facts_text(each) for each in event.more])
+        return self._extracting.fill([*event.numbers, "", f"[{extracted}]"])
+
+    def template(self, has_more: bool) -> Template:
+        found, count = _StandIns(self, False).as_json(), len(self.reader.names)
+        if has_more:
+            source = found.pop("source")
+            found |= {"extracted": stand_in(count + 1), "source": source}
+        return Template(found, count)
+
+
+class _Parsed(EventForm):
+    """The end of the parser, which is worth telling if it was an error."""
+
+    def __init__(self, reader: FormReader, model: Model) -> None:
+        super().__init__(reader, "parser_transition")
+        self._errors = {number: name for name, number in model.errors.items()}
+
+    def look(self, event: RecordedEvent) -> Any:
+        """The error's name."""
+        number = event.values["parser_error"]
+        error = self._errors.get(number, str(number))
+        return _UNTOLD if error == "NoError" else error
+
+    def facts(self, event: RecordedEvent) -> Facts:
+        return {"state": None, "next": "reject", "case": event.more, "key": [], "parser_error": event.more}
+
+    def text(self, event: RecordedEvent) -> str:
+        return json.dumps(event.as_json())
+
+
+class _Choice(EventForm):
+    def __init__(self, reader: FormReader) -> None:
+        super().__init__(reader, "extern_call")
+
+    def facts(self, event: RecordedEvent) -> Facts:
+        found = {"extern": "choice", **self.about, **event.values}
+        return found | {"input": event.data.hex()} if self.reader.form.data else found
+
+    def text(self, event: RecordedEvent) -> str:
+        if self._template is None:
+            self._template = self.template(False)
+        return self._template.fill([*event.numbers, event.data.hex()])
+
+
+class _Member(EventForm):
+    def __init__(self, reader: FormReader) -> None:
+        super().__init__(reader, "extern_call")
+
+    def facts(self, event: RecordedEvent) -> Facts:
+        return {"extern": "action_profile", "of": self.about["profile"], **event.values}
+
+
+class _Log(EventForm):
+    def facts(self, event: RecordedEvent) -> Facts:
+        text = self.about["text"]
+        for value in event.values.values():
+            text = text.replace("{}", str(value), 1)
+        return {"text": text}
 
 
 class EventReader:
@@ -23,113 +255,55 @@ class EventReader:
 
     def __init__(self, model: Model, describe: DescribeEntry) -> None:
         """`describe`: looks an entry up, now; a reader follows close behind the packets."""
-        self._model, self._describe = model, describe
-        self._errors = {number: name for name, number in model.errors.items()}
-        self._known: dict[int, _Known] = {}
-        self._kinds: dict[str, _Make] = {
-            "table_lookup": self._lookup,
-            "assign": _assign,
-            "action": _action,
-            "extract": self._extract,
-            "deparser_emit": self._emit,
-            "parser_transition": _transition,
-            "parsed": self._parsed,
-            "log_message": _log,
-            "choice": _choice,
-            "member": _member,
+        self._forms: dict[int, EventForm] = {}
+        self._kinds: dict[str, Callable[[FormReader], EventForm]] = {
+            "table_lookup": lambda reader: _Lookup(reader, describe),
+            "assign": _Assign,
+            "action": _Action,
+            "extract": lambda reader: _Header(reader, model),
+            "deparser_emit": lambda reader: _Header(reader, model),
+            "parser_transition": _Transition,
+            "parsed": lambda reader: _Parsed(reader, model),
+            "log_message": _Log,
+            "choice": _Choice,
+            "member": _Member,
         }
 
-    def events(self, run: Execution) -> Iterator[Event]:
+    def events(self, run: Execution) -> Sequence[Event]:
         """What a function did. Headers that a parser state extracted belong to the transition out of it."""
-        extracted: list[Event] = []
-        for _, event in self.steps(run):
+        steps = self.steps(run)
+        if run.function != "parse":
+            return steps
+        found: list[Event] = []
+        extracted: list[RecordedEvent] = []
+        for event in steps:
             if event.kind == "extract":
                 extracted.append(event)
                 continue
-            if extracted and event.kind == "parser_transition":
+            if extracted and isinstance(event.form, _Transition):
+                event.more, extracted = extracted, []
+            elif extracted and isinstance(event.form, _Parsed):
                 event.facts["extracted"] = [each.facts for each in extracted]
-                extracted = []
-            yield event
+            found.append(event)
+        return found
 
-    def steps(self, run: Execution) -> Iterator[tuple[TraceRecord, Event]]:
+    def steps(self, run: Execution) -> list[RecordedEvent]:
         """The same, one for each record; what was extracted has events of its own, of the kind `extract`."""
-        for record in run.records:
-            make, about, source = self._known.get(id(record.form)) or self._learn(record.form)
-            event = make(record, about, source)
-            if event is not None:
-                yield record, event
+        found, forms = [], self._forms
+        for reader, words, data in run.records:
+            form = forms.get(id(reader)) or self._learn(reader)
+            event = RecordedEvent(form, words, data)
+            if form.look is not None:
+                event.more = form.look(event)
+                if event.more is _UNTOLD:
+                    continue
+            found.append(event)
+        return found
 
-    def _learn(self, form: TraceForm) -> _Known:
-        """How records of a form become events: what all of them say, and where."""
-        about = {name: value for name, value in form.about.items() if value is not None}
-        source = None if form.source is None else SourcePlace(**form.source)
-        known = self._known[id(form)] = self._kinds.get(form.kind, _plain), about, source
-        return known
-
-    def _lookup(self, record: TraceRecord, about: Facts, source: SourcePlace | None) -> Event:
-        values = dict(record.values)
-        row, hit = values.pop("$row"), bool(values.pop("$hit"))
-        key = [
-            {"name": name, "value": value, "match": match}
-            for (name, value), match in zip(values.items(), about["match"], strict=True)
-        ]
-        entry = self._describe(about["table"], row - 1) if hit else None
-        return Event("table_lookup", {"table": about["table"], "key": key, "hit": hit, "entry": entry}, source)
-
-    def _extract(self, record: TraceRecord, about: Facts, source: SourcePlace | None) -> Event:
-        return Event("extract", self._header(record, about))
-
-    def _emit(self, record: TraceRecord, about: Facts, source: SourcePlace | None) -> Event:
-        return Event("deparser_emit", self._header(record, about), source)
-
-    def _header(self, record: TraceRecord, about: Facts) -> Facts:
-        kind = self._model.headers[about["header"]].type
-        fields = fields_of(kind, record.data)
-        return {"header": about["header"], "type": kind.name, "fields": fields, "hex": record.data.hex()}
-
-    def _parsed(self, record: TraceRecord, about: Facts, source: SourcePlace | None) -> Event | None:
-        """The end of the parser, which is worth telling if it was an error."""
-        error = self._errors.get(record.values["parser_error"], str(record.values["parser_error"]))
-        if error == "NoError":
-            return None
-        facts = {"state": None, "next": "reject", "case": error, "key": [], "parser_error": error}
-        return Event("parser_transition", facts)
-
-
-def _plain(record: TraceRecord, about: Facts, source: SourcePlace | None) -> Event:
-    return Event(record.form.kind, {**about, **record.values}, source)
-
-
-def _action(record: TraceRecord, about: Facts, source: SourcePlace | None) -> Event:
-    return Event("action", {**about, "parameters": record.values}, source)
-
-
-def _assign(record: TraceRecord, about: Facts, source: SourcePlace | None) -> Event:
-    record.values.pop("$inside", None)
-    return Event("assign", {**about, **record.values}, source)
-
-
-def _transition(record: TraceRecord, about: Facts, source: SourcePlace | None) -> Event:
-    key = [{"name": name, "value": value} for name, value in record.values.items()]
-    return Event("parser_transition", {**about, "key": key}, source)
-
-
-def _choice(record: TraceRecord, about: Facts, source: SourcePlace | None) -> Event:
-    facts = {"extern": "choice", **about, **record.values}
-    if record.form.data:
-        facts["input"] = record.data.hex()
-    return Event("extern_call", facts, source)
-
-
-def _member(record: TraceRecord, about: Facts, source: SourcePlace | None) -> Event:
-    return Event("extern_call", {"extern": "action_profile", "of": about["profile"], **record.values}, source)
-
-
-def _log(record: TraceRecord, about: Facts, source: SourcePlace | None) -> Event:
-    text = about["text"]
-    for value in record.values.values():
-        text = text.replace("{}", str(value), 1)
-    return Event("log_message", {"text": text}, source)
+    def _learn(self, reader: FormReader) -> EventForm:
+        """How records of a form become events."""
+        found = self._forms[id(reader)] = self._kinds.get(reader.kind, EventForm)(reader)
+        return found
 
 
 def fields_of(kind: HeaderType, data: bytes) -> dict[str, int]:

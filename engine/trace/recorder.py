@@ -201,13 +201,16 @@ class Recorder:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Without Python's search for circles of objects: here are many objects and no circles."""
+    """Without Python's search for circles of objects, which takes as long as making them: here are many and no circles.
+    Afterwards they count as old, so that it does not look at them next thing."""
     was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_on:
+            gc.freeze()
+            gc.unfreeze()
             gc.enable()
 
 

@@ -3,15 +3,34 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 EVENT_KINDS = (
     *("packet_ingress", "stage", "parser_transition", "table_lookup", "action", "branch", "assign", "extern_call"),
     *("mark_to_drop", "clone", "multicast", "log_message", "assertion", "queue", "deparser_emit"),
 )
+
+
+def _object(texts: dict[str, str]) -> str:
+    """A JSON object, of the texts of its values, as `json.dumps` writes it."""
+    return "{" + ", ".join([f'"{name}": {text}' for name, text in texts.items()]) + "}"
+
+
+def _text(value: Any) -> str:
+    """As `json.dumps`, and faster for what most values are."""
+    if type(value) is int:
+        return str(value)
+    if type(value) is str:
+        return encode_basestring_ascii(value)
+    return "null" if value is None else json.dumps(value)
+
+
+def _array(texts: list[str]) -> str:
+    return "[" + ", ".join(texts) + "]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,23 +47,36 @@ class SourcePlace:
         return {"file": self.file, "line": self.line, "column": self.column, "text": self.text}
 
 
-@cache
-def _source_json(source: SourcePlace) -> dict[str, Any]:
-    """The same dictionary for all events at a place: nobody changes it."""
-    return source.as_json()
-
-
-@dataclass(slots=True)
 class Event:
     """A step. `facts`: what there is to know of it, by kind (docs/trace.md)."""
 
-    kind: str
-    facts: dict[str, Any] = field(default_factory=dict)
-    source: SourcePlace | None = None
+    __slots__ = ("_facts", "kind", "source")
+
+    def __init__(self, kind: str, facts: dict[str, Any] | None = None, source: SourcePlace | None = None) -> None:
+        self.kind, self.source = kind, source
+        self._facts: dict[str, Any] | None = {} if facts is None else facts
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """By name."""
+        assert self._facts is not None
+        return self._facts
 
     def as_json(self) -> dict[str, Any]:
         """The document."""
-        return {"kind": self.kind, **self.facts, "source": _source_json(self.source) if self.source else None}
+        return {"kind": self.kind, **self.facts, "source": self.source.as_json() if self.source else None}
+
+    def json(self) -> str:
+        """The same as text."""
+        return _object({name: _text(value) for name, value in self.as_json().items()})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Event) and self.as_json() == other.as_json()
+
+    __hash__ = None  # type: ignore[assignment]  # facts may be added to
+
+    def __repr__(self) -> str:
+        return f"Event({self.kind!r}, {self.facts!r}, {self.source!r})"
 
 
 @dataclass(slots=True)
@@ -91,6 +123,15 @@ class Branch:
     trace: TraceTree
     assumed: Assumed = field(default_factory=dict)
 
+    def as_json(self) -> dict[str, Any]:
+        """The document."""
+        return {"label": self.label, "fraction": self.fraction, "trace": self.trace.as_json()}
+
+    def json(self) -> str:
+        """The same as text."""
+        label, fraction = json.dumps(self.label), json.dumps(self.fraction)
+        return _object({"label": label, "fraction": fraction, "trace": self.trace.json()})
+
 
 @dataclass(slots=True)
 class Fork:
@@ -99,6 +140,15 @@ class Fork:
     reason: str
     all: bool
     branches: list[Branch]
+
+    def as_json(self) -> dict[str, Any]:
+        """The document."""
+        return {"reason": self.reason, "all": self.all, "branches": [each.as_json() for each in self.branches]}
+
+    def json(self) -> str:
+        """The same as text."""
+        branches = _array([each.json() for each in self.branches])
+        return _object({"reason": json.dumps(self.reason), "all": json.dumps(self.all), "branches": branches})
 
 
 @dataclass(slots=True)
@@ -113,14 +163,19 @@ class TraceTree:
         """The document."""
         found: dict[str, Any] = {"events": [event.as_json() for event in self.events]}
         if self.fork is not None:
-            branches = [
-                {"label": each.label, "fraction": each.fraction, "trace": each.trace.as_json()}
-                for each in self.fork.branches
-            ]
-            found["fork"] = {"reason": self.fork.reason, "all": self.fork.all, "branches": branches}
+            found["fork"] = self.fork.as_json()
         else:
             found["outcome"] = None if self.outcome is None else self.outcome.as_json()
         return found
+
+    def json(self) -> str:
+        """The same as text, much faster than by way of the document."""
+        found = {"events": _array([event.json() for event in self.events])}
+        if self.fork is not None:
+            found["fork"] = self.fork.json()
+        else:
+            found["outcome"] = json.dumps(None if self.outcome is None else self.outcome.as_json())
+        return _object(found)
 
     def ways(self) -> Iterator[tuple[float, TraceTree, Assumed]]:
         """Where the packet ends, each with its fraction of the traffic and what is assumed there."""

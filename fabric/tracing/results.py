@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from detour.engine.trace.tree import Dropped, Output, SourcePlace, TraceTree
 
 
@@ -24,7 +26,8 @@ class FollowedHop:
         found: dict[str, Any] = {"switch": self.switch, "port": self.port, "at_ns": self.at_ns}
         if self.fraction != 1.0:
             found["fraction"] = self.fraction
-        return found | {"trace": self.trace.as_json()}
+        # By way of its text, which takes a third of the time.
+        return found | {"trace": msgspec.json.decode(self.trace.json())}
 
 
 @dataclass(slots=True)

@@ -86,16 +86,18 @@ def _arguments(action: NamedAction, given: StfAction) -> list[str]:
 
 
 def _field(table: NamedTable, name: str) -> NamedField:
-    """A field of the key by one of its names."""
+    """A field of the key by one of its names: that of the JSON's field, or that of the key in the program."""
     fields = {field.name: field for field in table.key}
+    keys = {field.source_name: field for field in table.key if field.source_name}
     indexed = _ARRAY.sub(r"[\1]", name)
-    for full in _spellings(indexed):
-        if full in fields:
-            return fields[full]
-    for suffix in _spellings(indexed):
-        suited = [full for full in fields if full.endswith(f".{suffix}")]
-        if suited:
-            return fields[suited[0]]
+    for known in (fields, keys):
+        for full in _spellings(indexed):
+            if full in known:
+                return known[full]
+        for suffix in _spellings(indexed):
+            suited = [full for full in known if full.endswith(f".{suffix}")]
+            if suited:
+                return known[suited[0]]
     longer = [full for full in fields if indexed.endswith(f".{full}")]  # hdr.h.a, which the JSON may call h.a
     if len(longer) == 1:
         return fields[longer[0]]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from detour.base.errors import DetourError
 from detour.engine.bmv2api.commands.errors import CommandError, told
@@ -20,7 +20,6 @@ from detour.engine.bmv2api.commands.registry import COMMANDS, CommandScope
 from detour.engine.bmv2api.interface import Api
 from detour.engine.bmv2api.types import CounterValue
 from detour.engine.bmv2api.wire import ServiceError
-from detour.fabric.tracing.program import TracedProgram
 from detour.fabric.tracing.results import FollowedPacket
 from detour.fabric.tracing.stf import (
     StfAdd,
@@ -98,12 +97,29 @@ class StfRun:
         }
 
 
+class StfSwitch(Protocol):
+    """What a file is played on: `TracedProgram`, or whatever else takes a packet and says what comes of it."""
+
+    @property
+    def api(self) -> Api:
+        """For entries and counters."""
+        ...
+
+    def follow(self, frame: bytes, port: int) -> FollowedPacket:
+        """Sends a frame in by a port; what became of it."""
+        ...
+
+    def wait(self, duration_ps: int) -> None:
+        """Lets time pass."""
+        ...
+
+
 def stf_ports(statements: Iterable[StfStatement]) -> set[int]:
     """The ports that a file names."""
     return {each.port for each in statements if isinstance(each, StfPacket | StfExpect)}
 
 
-def play_stf(path: Path, statements: Sequence[StfStatement], switch: TracedProgram) -> StfRun:
+def play_stf(path: Path, statements: Sequence[StfStatement], switch: StfSwitch) -> StfRun:
     """Carries statements out, one after the other. `path`: what errors call the file.
 
     Raises:
@@ -123,7 +139,7 @@ def play_stf(path: Path, statements: Sequence[StfStatement], switch: TracedProgr
 
 
 class _Player:
-    def __init__(self, switch: TracedProgram) -> None:
+    def __init__(self, switch: StfSwitch) -> None:
         self.run = StfRun()
         self._switch = switch
         self._api: Api = switch.api

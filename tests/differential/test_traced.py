@@ -7,6 +7,7 @@ well, and the leaves of each packet's tree are the frames that came of it.
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -38,4 +39,6 @@ def test_a_trace_is_what_happened(program: Program) -> None:
         assert (visit.port, visit.frame) == run.frames[number]
         assert _frames(visit) == sorted(outputs), f"frame {number}"
         assert all(leaf.outcome is not None for _, leaf in visit.tree.leaves())
+    for visit in visits:
+        assert visit.tree.json() == json.dumps(visit.tree.as_json())
     assert {event.kind for visit in visits for event in visit.tree.all_events()} <= set(EVENT_KINDS)

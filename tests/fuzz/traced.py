@@ -5,6 +5,7 @@ the leaves of the traces are the frames that came out."""
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections import Counter
@@ -128,7 +129,7 @@ def _fields(thing: Any) -> list[tuple[str, np.ndarray]]:
 
 
 def _compare_leaves(name: str, wanted: str, sent: Sent, visits: list[Visit]) -> None:
-    """Frames of traces are among those that came out; of all packets they are those."""
+    """Frames of traces are among those that came out; of all packets they are those. Their text is their document."""
     out = Counter((port, frame) for _, port, frame in sent)
     leaves = Counter(
         (leaf.outcome.port, leaf.outcome.frame)
@@ -136,6 +137,8 @@ def _compare_leaves(name: str, wanted: str, sent: Sent, visits: list[Visit]) -> 
         for _, leaf in visit.tree.leaves()
         if isinstance(leaf.outcome, Output) and leaf.outcome.frame
     )
+    if any(visit.tree.json() != json.dumps(visit.tree.as_json()) for visit in visits):
+        raise Finding(f"{name}: the text of a trace is not its document")
     if leaves - out:
         raise Finding(f"{name}: a trace of {wanted!r} ends in a frame that did not come out")
     if not wanted and +out != leaves and not any(visit.tree.fork for visit in visits):

@@ -21,9 +21,12 @@ _KINDS = {kind.name.lower(): kind for kind in MatchType}
 
 @dataclass(frozen=True)
 class NamedField:
+    """`source_name`: the key's in the P4 program, which is not that of the field where it is an expression."""
+
     name: str
     kind: MatchType
     bits: int
+    source_name: str = ""
 
 
 @dataclass(frozen=True)
@@ -167,9 +170,9 @@ class ProgramNames:
         return NamedTable(t["name"], kind, key, actions, profile, groups, bool(t["support_timeout"]))
 
     def _key_field(self, k: Any) -> NamedField:
-        kind, target = _KINDS[k["match_type"]], k["target"]
+        kind, target, source_name = _KINDS[k["match_type"]], k["target"], k.get("name") or ""
         if kind == MatchType.VALID:
-            return NamedField(f"{target}_valid", kind, 1)
+            return NamedField(f"{target}_valid", kind, 1, source_name)
         if target[1] == "$valid$":
-            return NamedField(f"{target[0]}_valid", kind, 1)
-        return NamedField(".".join(target), kind, self._headers[target[0]][target[1]])
+            return NamedField(f"{target[0]}_valid", kind, 1, source_name)
+        return NamedField(".".join(target), kind, self._headers[target[0]][target[1]], source_name)
