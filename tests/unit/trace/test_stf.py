@@ -28,7 +28,7 @@ def _play(tmp_path: Path, text: str, program: str = "counter_direct") -> int:
 
 
 def test_there_are_samples() -> None:
-    assert len(SAMPLES) >= 4
+    assert len(SAMPLES) >= 5
 
 
 @pytest.mark.parametrize("stf", [pytest.param(each, id=each.stem) for each in SAMPLES])
