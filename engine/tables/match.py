@@ -88,6 +88,8 @@ class MatchTable:
     ) -> None:
         self.name, self.spec, self.size, self.profile = spec.name, spec, spec.max_size, profile
         self.immutable = False
+        self.changes = 0
+        """how often entries were written; what was read of them is true as long as it stays"""
         self._sw, self._slot = sw, slot
         self._head = record_head(spec)
         self._rows = Rows(sw, slot + RECORDS, record_words(spec))
@@ -140,6 +142,7 @@ class MatchTable:
         if len(self._matches) >= self.size:
             raise TableFull(f"{self.name}: it takes {self.size} entries")
         words = self._encode(action, params)
+        self.changes += 1
         handle = self._handles.take()
         if self._prioritised:
             rank = priority << 32 | (0xFFFFFFFF - handle)
@@ -156,6 +159,7 @@ class MatchTable:
         self._check_mutable()
         self._match(handle)
         words = self._encode(action, params)
+        self.changes += 1
         self._refer(self._rows.flat[(handle + 1) * self._rows.stride + ACTION], -1)
         self._write(handle + 1, words)
 
@@ -163,6 +167,7 @@ class MatchTable:
         """Removes an entry."""
         self._check_mutable()
         match, rank = self._match(handle)
+        self.changes += 1
         row = handle + 1
         self._index.remove(match.key, match.mask, match.bounds, rank, row)
         self._refer(self._rows.flat[row * self._rows.stride + ACTION], -1)
@@ -197,6 +202,7 @@ class MatchTable:
         """Removes all entries; const entries stay."""
         if self.immutable:
             return
+        self.changes += 1
         for handle in self._matches:
             self._refer(self._rows.flat[(handle + 1) * self._rows.stride + ACTION], -1)
         self._reset_entries()

@@ -104,10 +104,10 @@ class PacketLines:
         if copies is None:
             copies = self._copies[run.trace] = _Copies()
             self._copies.pop(run.trace - _REMEMBERED, None)
-        if run.function == "parse" and run.begin.values["instance_type"] not in _FIRST:
+        if run.function == "parse" and run.begin["instance_type"] not in _FIRST:
             copies.current = copies.arrived = copies.new()
         elif run.function == "egress":
-            copies.current = copies.at_egress(run.begin.values["instance_type"])
+            copies.current = copies.at_egress(run.begin["instance_type"])
         for level, text in getattr(self, f"_{run.function}")(run):
             prefix = f"[{self._first + run.trace - 1}.{copies.current}] [cxt 0] "
             yield LogLine(level, text if level == logging.INFO else prefix + text)
@@ -116,7 +116,7 @@ class PacketLines:
 
     def _parse(self, run: Execution) -> Iterator[LogLine]:
         name = self._model.json["parsers"][0]["name"]
-        yield _debug(f"Processing packet received on port {run.begin.values['ingress_port']}")
+        yield _debug(f"Processing packet received on port {run.begin['ingress_port']}")
         parsed = self._copies[run.trace].parsed = list(self._parsed(run, name))
         yield from parsed
 
@@ -218,7 +218,7 @@ class PacketLines:
                 yield _debug("Dropping packet at the end of ingress")
 
     def _egress(self, run: Execution) -> Iterator[LogLine]:
-        self._ports[run.trace] = run.begin.values["egress_port"]
+        self._ports[run.trace] = run.begin["egress_port"]
         yield from self._pipeline(run, "egress")
         if run.after("error"):
             return
@@ -393,7 +393,6 @@ class PacketLines:
         if run.after("recirculate"):
             yield _debug("Recirculating packet")
             return
-        assert run.end is not None
         length = len(run.end.data) + len(run.begin.data)
         size = min(length, run.after("truncate") or length)
         yield _debug(f"Transmitting packet of size {size} out of port {self._ports.pop(run.trace, 0)}")

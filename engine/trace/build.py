@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from detour.engine import phv
 from detour.engine.trace.events import EventReader
-from detour.engine.trace.records import Execution
+from detour.engine.trace.records import Boundary, Execution
 from detour.engine.trace.tree import Branch, Dropped, Event, Fork, Output, SourcePlace, TraceTree, Visit
 
 SlotOf = Callable[[int], int]
@@ -71,7 +71,7 @@ class TreeBuilder:
     # -- parser and ingress ---------------------------------------------------------------------------------
 
     def _parse(self, run: Execution) -> None:
-        values = run.begin.values
+        values = run.begin
         again = _AGAIN.get(values["instance_type"])
         key = run.trace, run.switch
         reader = self._readers[run.switch]
@@ -86,19 +86,19 @@ class TreeBuilder:
                 self._slot(values["packet"]),
             )
             arrived = {"port": visit.port, "bytes": values["packet_length"], "time_ticks": visit.time_ticks}
-            visit.tree.events.append(Event("packet_ingress", arrived))
+            visit.tree.parts.append(Event("packet_ingress", arrived))
             opened = _Open(visit, reader, self._drop_ports[run.switch], visit.tree)
             self._open[key] = opened
             self.visits.append(visit)
         else:
             opened = self._open[key]
             opened.current = self._resume(opened, values["instance_type"]) or TraceTree()
-        opened.current.events += [_stage("parser"), *reader.events(run)]
+        opened.current.parts += [_PARSER, reader.events(run)]
 
     def _ingress(self, run: Execution) -> None:
         opened = self._open[run.trace, run.switch]
         trace = opened.current
-        trace.events += [_stage("ingress"), *opened.reader.events(run)]
+        trace.parts += [_INGRESS, opened.reader.events(run)]
         if run.after("error"):
             trace.outcome = Dropped(_DROPS[run.after("error")], _last_source(trace))
             return
@@ -109,13 +109,13 @@ class TreeBuilder:
             opened.waiting.append(_Waiting(phv.TYPE_RESUBMIT, trace))
         elif run.after("mcast_grp"):
             group = run.after("mcast_grp")
-            trace.events.append(Event("multicast", {"group": group}))
+            trace.parts.append(Event("multicast", {"group": group}))
             trace.fork = Fork("multicast", True, [])
             opened.waiting.append(_Waiting(phv.TYPE_REPLICATION, trace, trace.fork))
         elif run.after("egress_spec") == opened.drop_port:
             trace.outcome = Dropped("dropped in ingress", _drop_source(trace))
         else:
-            trace.events.append(_traffic_manager(run))
+            trace.parts.append(_traffic_manager(run))
             opened.waiting.append(_Waiting(phv.TYPE_NORMAL, trace))
 
     def _clone(self, opened: _Open, trace: TraceTree, run: Execution, where: str, kind: int) -> TraceTree | None:
@@ -133,14 +133,14 @@ class TreeBuilder:
         opened = self._open.get((run.trace, run.switch))
         if opened is None:
             return
-        values = run.begin.values
+        values = run.begin
         trace = self._resume(
             opened, values["instance_type"], f"port {values['egress_port']}, rid {values['egress_rid']}"
         )
         if trace is None:
             return
         opened.egress_port = values["egress_port"]
-        trace.events += [_queue(values), _stage("egress"), *opened.reader.events(run)]
+        trace.parts += [_queue(values), _EGRESS, opened.reader.events(run)]
         if run.after("error"):
             trace.outcome = Dropped(_DROPS[run.after("error")], _last_source(trace))
             return
@@ -154,18 +154,17 @@ class TreeBuilder:
         if opened is None:
             return
         trace = opened.current
-        trace.events += [_stage("deparser"), *opened.reader.events(run)]
+        trace.parts += [_DEPARSER, opened.reader.events(run)]
         if run.after("error"):
             trace.outcome = Dropped(_DROPS[run.after("error")], _last_source(trace))
             return
-        assert run.end is not None
         frame = run.end.data + run.begin.data
         if run.after("recirculate"):
             opened.waiting.append(_Waiting(phv.TYPE_RECIRCULATION, trace))
             return
         if run.after("truncate"):
             frame = frame[: run.after("truncate")]
-        trace.outcome = Output(opened.egress_port, frame, self._slot(run.begin.values["payload_at"]))
+        trace.outcome = Output(opened.egress_port, frame, self._slot(run.begin["payload_at"]))
 
     # -- what waits -----------------------------------------------------------------------------------------
 
@@ -198,8 +197,20 @@ class TreeBuilder:
         return None if self._slot_of is None else self._slot_of(address)
 
 
-def _stage(name: str) -> Event:
-    return Event("stage", {"stage": name})
+class _Stage(Event):
+    """A stage of which nothing more is to be said. All traces share it, and its text."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__("stage", {"stage": name})
+        self._text = super().json()
+
+    def json(self) -> str:
+        return self._text
+
+
+_PARSER, _INGRESS, _EGRESS, _DEPARSER = (_Stage(name) for name in ("parser", "ingress", "egress", "deparser"))
 
 
 def _traffic_manager(run: Execution) -> Event:
@@ -207,7 +218,7 @@ def _traffic_manager(run: Execution) -> Event:
     return Event("stage", facts)
 
 
-def _queue(values: dict[str, int]) -> Event:
+def _queue(values: Boundary) -> Event:
     """What the packet met in its queue, from its standard metadata."""
     facts = {
         "port": values["egress_port"],
@@ -223,13 +234,18 @@ def _queue(values: dict[str, int]) -> Event:
 
 def _drop_source(trace: TraceTree) -> SourcePlace | None:
     """Where the packet was marked to be dropped: the last mark, or the last write to egress_spec."""
-    for event in reversed(trace.events):
-        if event.kind == "mark_to_drop":
-            return event.source
-        if event.kind == "assign" and event.facts.get("field") == "standard_metadata.egress_spec":
-            return event.source
-    return None
+    return _source(trace.latest(_may_drop))
+
+
+def _may_drop(event: Event) -> bool:
+    if event.kind == "assign":
+        return event.facts.get("field") == "standard_metadata.egress_spec"
+    return event.kind == "mark_to_drop"
 
 
 def _last_source(trace: TraceTree) -> SourcePlace | None:
-    return next((event.source for event in reversed(trace.events) if event.source), None)
+    return _source(trace.latest(lambda event: event.source is not None))
+
+
+def _source(event: Event | None) -> SourcePlace | None:
+    return None if event is None else event.source

@@ -71,7 +71,7 @@ class _Expansion:
             chosen = (*prefix, value)
             assumed = known if key is None else {**known, key: (value,)}
             found = self.whole(chosen, self._run(chosen), assumed)
-            rest = TraceTree(found.events[place + 1 :], found.outcome, found.fork)
+            rest = TraceTree([*found.events[place + 1 :]], found.outcome, found.fork)
             alternatives.setdefault(_shape(rest), _Alternative([], rest)).values.append(value)
         branches = [self._branch(event, key, each, len(values)) for each in alternatives.values()]
         if len(branches) == 1:
@@ -79,7 +79,7 @@ class _Expansion:
             return TraceTree([*trace.events[: place + 1], *only.events], only.outcome, only.fork)
         facts = event.facts
         reason = f"{facts['what']} of {facts['profile']}" if "profile" in facts else facts["what"]
-        return TraceTree(trace.events[: place + 1], None, Fork(reason, False, branches))
+        return TraceTree([*trace.events[: place + 1]], None, Fork(reason, False, branches))
 
     def _branch(self, event: Event, key: ChoiceKey | None, found: _Alternative, of: int) -> Branch:
         assumed = {} if key is None else {key: tuple(found.values)}

@@ -3,10 +3,56 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from detour.engine.compiler.model import KeyField
+from detour.engine.tables.errors import TableError
 from detour.engine.tables.match import Entry, GroupRef, MatchTable
+
+_KEPT = 4096
+"""descriptions of a table's entries; when there are more, all are made anew"""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """An entry as the controller wrote it. `text`: as JSON."""
+
+    facts: dict[str, Any]
+    text: str
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What was described since a table's entries were written last."""
+
+    changes: int
+    entries: dict[int, Described] = field(default_factory=dict)
+
+
+class EntryReader:
+    """Describes the entries of a switch's tables; an entry that nobody has written since is described once."""
+
+    def __init__(self, tables: Mapping[str, MatchTable]) -> None:
+        self._tables = tables
+        self._kept: dict[str, _Kept] = {}
+
+    def read(self, table: str, handle: int) -> Described | None:
+        """An entry; None if it was deleted."""
+        now = self._tables[table].changes
+        kept = self._kept.get(table)
+        if kept is None or kept.changes != now or len(kept.entries) >= _KEPT:
+            kept = self._kept[table] = _Kept(now)
+        found = kept.entries.get(handle)
+        if found is None:
+            try:
+                facts = describe_entry(self._tables[table], handle)
+            except TableError:
+                return None
+            found = kept.entries[handle] = Described(facts, json.dumps(facts))
+        return found
 
 
 def describe_entry(table: MatchTable, handle: int) -> dict[str, Any]:

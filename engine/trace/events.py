@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from detour.engine.compiler.model import HeaderType, Model
-from detour.engine.trace.records import Execution, FormReader
+from detour.engine.trace.entries import Described, EntryReader
+from detour.engine.trace.picking import picker
+from detour.engine.trace.records import MOST_WAYS, Execution, FormReader, Way
 from detour.engine.trace.texts import HeaderText, Template, stand_in, stand_in_bytes
-from detour.engine.trace.tree import Event, SourcePlace
+from detour.engine.trace.tree import Event, SourcePlace, UnmadeEvents
 
-DescribeEntry = Callable[[str, int], Any]
-"""(table, handle) -> the entry as the controller wrote it, or None"""
 Facts = dict[str, Any]
 _UNTOLD = object()
 """found for a record that is no event"""
@@ -83,7 +83,6 @@ class EventForm:
         self.reader, self.kind = reader, kind or form.kind
         self.about = {name: value for name, value in form.about.items() if value is not None}
         self.source = None if form.source is None else SourcePlace(**form.source)
-        self._is_plain = reader.plain
         self._template: Template | None = None
 
     def facts(self, event: RecordedEvent) -> Facts:
@@ -92,14 +91,17 @@ class EventForm:
 
     def text(self, event: RecordedEvent) -> str:
         """Its document as text."""
-        template = self._template
-        if template is None:
-            template = self._template = self.template(False)
-        return template.fill(event.words if self._is_plain else event.numbers)
+        if self._template is None:
+            self._template = self.template(False)
+        return self._template.fill(event.numbers)
 
     def template(self, has_more: bool) -> Template:
         """For events with `more`, or for those without."""
-        return Template(_StandIns(self, has_more).as_json(), len(self.reader.names))
+        return Template(_StandIns(self, has_more).as_json())
+
+    def text_of_words(self) -> Template | None:
+        """What makes the text of events without `more` from the words of their values alone; None if nothing does."""
+        return self.template(False) if self.reader.plain and type(self).text is EventForm.text else None
 
 
 class _Action(EventForm):
@@ -113,16 +115,16 @@ class _Assign(EventForm):
 
 
 class _Lookup(EventForm):
-    def __init__(self, reader: FormReader, describe: DescribeEntry) -> None:
+    def __init__(self, reader: FormReader, entries: EntryReader) -> None:
         super().__init__(reader)
-        self._describe = describe
+        self._entries = entries
         self._row, self._hit = (reader.names.index(name) for name in ("$row", "$hit"))
         self._hit_template: Template | None = None
 
     def look(self, event: RecordedEvent) -> Any:
         """The entry; a reader follows close behind the packets."""
         numbers = event.numbers
-        return self._describe(self.about["table"], numbers[self._row] - 1) if numbers[self._hit] else None
+        return self._entries.read(self.about["table"], numbers[self._row] - 1) if numbers[self._hit] else None
 
     def facts(self, event: RecordedEvent) -> Facts:
         values = event.values
@@ -132,7 +134,8 @@ class _Lookup(EventForm):
             {"name": name, "value": value, "match": match}
             for (name, value), match in zip(values.items(), self.about["match"], strict=True)
         ]
-        return {"table": self.about["table"], "key": key, "hit": hit, "entry": event.more}
+        entry = event.more.facts if isinstance(event.more, Described) else event.more
+        return {"table": self.about["table"], "key": key, "hit": hit, "entry": entry}
 
     def text(self, event: RecordedEvent) -> str:
         numbers = event.numbers
@@ -140,12 +143,12 @@ class _Lookup(EventForm):
             return super().text(event)
         if self._hit_template is None:
             self._hit_template = self.template(True)
-        return self._hit_template.fill([*numbers, "", json.dumps(event.more)])
+        return self._hit_template.fill([*numbers, "", "null" if event.more is None else event.more.text])
 
     def template(self, has_more: bool) -> Template:
         found = _StandIns(self, has_more)
         document = found.as_json() | {"hit": has_more}
-        return Template(document, len(self.reader.names))
+        return Template(document)
 
 
 class _Header(EventForm):
@@ -197,7 +200,7 @@ class _Transition(EventForm):
         if has_more:
             source = found.pop("source")
             found |= {"extracted": stand_in(count + 1), "source": source}
-        return Template(found, count)
+        return Template(found)
 
 
 class _Parsed(EventForm):
@@ -253,11 +256,12 @@ class _Log(EventForm):
 class EventReader:
     """Reads the records of a switch."""
 
-    def __init__(self, model: Model, describe: DescribeEntry) -> None:
-        """`describe`: looks an entry up, now; a reader follows close behind the packets."""
+    def __init__(self, model: Model, entries: EntryReader) -> None:
+        """`entries`: of the switch's tables, as they are now; a reader follows close behind the packets."""
         self._forms: dict[int, EventForm] = {}
+        self._ways: dict[Way, _WayEvents] = {}
         self._kinds: dict[str, Callable[[FormReader], EventForm]] = {
-            "table_lookup": lambda reader: _Lookup(reader, describe),
+            "table_lookup": lambda reader: _Lookup(reader, entries),
             "assign": _Assign,
             "action": _Action,
             "extract": lambda reader: _Header(reader, model),
@@ -269,41 +273,118 @@ class EventReader:
             "member": _Member,
         }
 
-    def events(self, run: Execution) -> Sequence[Event]:
+    def events(self, run: Execution) -> RunEvents:
         """What a function did. Headers that a parser state extracted belong to the transition out of it."""
-        steps = self.steps(run)
-        if run.function != "parse":
-            return steps
-        found: list[Event] = []
-        extracted: list[RecordedEvent] = []
-        for event in steps:
-            if event.kind == "extract":
-                extracted.append(event)
-                continue
-            if extracted and isinstance(event.form, _Transition):
-                event.more, extracted = extracted, []
-            elif extracted and isinstance(event.form, _Parsed):
-                event.facts["extracted"] = [each.facts for each in extracted]
-            found.append(event)
-        return found
+        way = self._ways.get(run.way)
+        if way is None:
+            if len(self._ways) >= MOST_WAYS:
+                self._ways.clear()
+            way = self._ways[run.way] = _WayEvents(run.way, [self._form(each) for each in run.way.readers])
+        return RunEvents(way, run)
 
     def steps(self, run: Execution) -> list[RecordedEvent]:
         """The same, one for each record; what was extracted has events of its own, of the kind `extract`."""
-        found, forms = [], self._forms
-        for reader, words, data in run.records:
-            form = forms.get(id(reader)) or self._learn(reader)
-            event = RecordedEvent(form, words, data)
-            if form.look is not None:
-                event.more = form.look(event)
-                if event.more is _UNTOLD:
-                    continue
+        return self.events(run).steps()
+
+    def _form(self, reader: FormReader) -> EventForm:
+        """How records of a form become events."""
+        found = self._forms.get(id(reader))
+        if found is None:
+            found = self._forms[id(reader)] = self._kinds.get(reader.kind, EventForm)(reader)
+        return found
+
+
+class _WayEvents:
+    """How what a function does on a way becomes events, and text. `looking`: places of records whose events have to be
+    looked up at once; `before`: for the transitions out of parser states, the places of what the state extracted."""
+
+    __slots__ = ("_format", "_made", "_pick", "before", "forms", "looking")
+
+    def __init__(self, way: Way, forms: Sequence[EventForm]) -> None:
+        self.forms = forms
+        self.looking = [place for place, form in enumerate(forms) if form.look is not None]
+        self.before: dict[int, list[int]] = {}
+        extracted: list[int] = []
+        for place, form in enumerate(forms):
+            if form.kind == "extract":
+                extracted.append(place)
+            elif extracted and isinstance(form, _Transition | _Parsed):
+                self.before[place], extracted = extracted, []
+        self._compile(way)
+
+    def _compile(self, way: Way) -> None:
+        """One text for all events, into which their values are put. Those that nothing simple makes are made one by
+        one (`_made`) and put in as they are."""
+        formats: list[str] = []
+        picks: list[int] = []
+        self._made: list[int] = []
+        for place, form in enumerate(self.forms):
+            if form.kind == "extract" or isinstance(form, _Parsed):
+                continue
+            template = None if place in self.before else form.text_of_words()
+            if template is None:
+                formats.append("%s")
+                picks.append(way.width + len(self._made))
+                self._made.append(place)
+            else:
+                formats.append(template.format)
+                picks += [way.starts[place] + number for number in template.order]
+        self._format, self._pick = ", ".join(formats), picker(picks)
+
+    def text(self, events: RunEvents) -> str:
+        """Of events none of which is the parser's error."""
+        texts = [events.step(place).json() for place in self._made]
+        return self._format % self._pick((*events.run.words, *texts))
+
+
+class RunEvents(UnmadeEvents):
+    """The events of a function's run for a packet."""
+
+    __slots__ = ("_looked", "_way", "run")
+
+    def __init__(self, way: _WayEvents, run: Execution) -> None:
+        self._way, self.run = way, run
+        self._looked: dict[int, RecordedEvent] = {}
+        for place in way.looking:
+            event = self._event(place)
+            assert event.form.look is not None
+            event.more = event.form.look(event)
+            self._looked[place] = event
+
+    def _event(self, place: int) -> RecordedEvent:
+        return RecordedEvent(self._way.forms[place], self.run.values_of(place), self.run.data_of(place))
+
+    def step(self, place: int) -> RecordedEvent:
+        """The event of a record."""
+        event = self._looked.get(place) or self._event(place)
+        if place in self._way.before and isinstance(event.form, _Transition):
+            event.more = [self._event(each) for each in self._way.before[place]]
+        return event
+
+    def steps(self) -> list[RecordedEvent]:
+        """One for each record that tells something."""
+        found = [self._looked.get(place) or self._event(place) for place in range(len(self._way.forms))]
+        return [event for event in found if event.more is not _UNTOLD]
+
+    def made(self) -> list[Event]:
+        """What was extracted belongs to the transition out of the state that did."""
+        found: list[Event] = []
+        for place, form in enumerate(self._way.forms):
+            if form.kind == "extract":
+                continue
+            event = self.step(place)
+            if event.more is _UNTOLD:
+                continue
+            if isinstance(form, _Parsed) and place in self._way.before:
+                event.facts["extracted"] = [self._event(each).facts for each in self._way.before[place]]
             found.append(event)
         return found
 
-    def _learn(self, reader: FormReader) -> EventForm:
-        """How records of a form become events."""
-        found = self._forms[id(reader)] = self._kinds.get(reader.kind, EventForm)(reader)
-        return found
+    def json(self) -> str:
+        """The texts of all, one behind the other."""
+        if all(event.more is _UNTOLD for event in self._looked.values() if isinstance(event.form, _Parsed)):
+            return self._way.text(self)
+        return ", ".join([event.json() for event in self.made()])
 
 
 def fields_of(kind: HeaderType, data: bytes) -> dict[str, int]:

@@ -16,9 +16,8 @@ from detour.engine.compiler.slots import TRACE_CONTROL, TRACED_COVERAGE
 from detour.engine.compiler.tracing import TraceForm
 from detour.engine.coverage.collector import COLLECTOR
 from detour.engine.network import Network
-from detour.engine.tables.errors import TableError
 from detour.engine.trace.build import TreeBuilder
-from detour.engine.trace.entries import describe_entry
+from detour.engine.trace.entries import EntryReader
 from detour.engine.trace.events import EventReader
 from detour.engine.trace.filters import EVERYTHING, Filter
 from detour.engine.trace.records import Execution, RecordReader
@@ -94,7 +93,7 @@ class Recorder:
             self._controls[switch.device_id] = control
             self._plain[switch.device_id] = switch.program, switch.state
             self._drop_ports[switch.device_id] = switch.drop_port
-            self._readers[switch.device_id] = _reader(switch.program, switch.state)
+            self._readers[switch.device_id] = EventReader(switch.program.model, EntryReader(switch.state.tables))
             switch.state.block[TRACE_CONTROL] = control.address
             self._network.set_functions(switch.device_id, code)
         self._records = RecordReader(self._forms)
@@ -212,13 +211,3 @@ def _no_collection() -> Iterator[None]:
             gc.freeze()
             gc.unfreeze()
             gc.enable()
-
-
-def _reader(program: Program, state: Any) -> EventReader:
-    def describe(table: str, handle: int) -> Any:
-        try:
-            return describe_entry(state.tables[table], handle)
-        except TableError:
-            return None  # deleted since
-
-    return EventReader(program.model, describe)

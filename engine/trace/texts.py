@@ -28,22 +28,18 @@ def stand_in_bytes(place: int) -> bytes:
 
 
 class Template:
-    """The text of a document in which stand-ins have places."""
+    """The text of a document in which stand-ins have places. `format`: with a `%s` for each; `order`: their places."""
 
-    __slots__ = ("_format", "_order")
+    __slots__ = ("format", "order")
 
-    def __init__(self, document: dict[str, Any], count: int) -> None:
-        """`count`: values that `fill` is going to have."""
+    def __init__(self, document: dict[str, Any]) -> None:
         text = json.dumps(document)
-        order = [int(found) - _STAND_IN for found in _STAND_INS.findall(text)]
-        self._format = _STAND_INS.sub("%s", text.replace("%", "%%"))
-        self._order = None if order == list(range(count)) else order
+        self.order = [int(found) - _STAND_IN for found in _STAND_INS.findall(text)]
+        self.format = _STAND_INS.sub("%s", text.replace("%", "%%"))
 
     def fill(self, values: Sequence[Any]) -> str:
         """The text with these values, numbers or text, by their places."""
-        if self._order is None:
-            return self._format % tuple(values)  # (a tuple stays itself)
-        return self._format % tuple([values[place] for place in self._order])
+        return self.format % tuple([values[place] for place in self.order])
 
 
 class HeaderText:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring_ascii
 from typing import Any
@@ -79,6 +79,20 @@ class Event:
         return f"Event({self.kind!r}, {self.facts!r}, {self.source!r})"
 
 
+class UnmadeEvents:
+    """Events that nobody has asked for yet."""
+
+    __slots__ = ()
+
+    def made(self) -> list[Event]:
+        """As events."""
+        raise NotImplementedError
+
+    def json(self) -> str:
+        """As the text that theirs make with commas between them; empty if there are none."""
+        raise NotImplementedError
+
+
 @dataclass(slots=True)
 class Output:
     """A frame that left by a port. `slot`: where it lay in the pool, by which the next switch knows it."""
@@ -151,13 +165,33 @@ class Fork:
         return _object({"reason": json.dumps(self.reason), "all": json.dumps(self.all), "branches": branches})
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class TraceTree:
-    """What a switch did: events, and then an outcome or a fork."""
+    """What a switch did: events, and then an outcome or a fork. `parts`: the events, some of them not made yet."""
 
-    events: list[Event] = field(default_factory=list)
+    parts: list[Event | UnmadeEvents] = field(default_factory=list)
     outcome: Outcome | None = None
     fork: Fork | None = None
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """In the order in which they happened. Made now, and kept."""
+        made = _made(self.parts)
+        self.parts = [*made]
+        return made
+
+    def latest(self, wanted: Callable[[Event], bool]) -> Event | None:
+        """The last event that is wanted; those that were not made yet stay so."""
+        for part in reversed(self.parts):
+            for event in reversed(_made([part])):
+                if wanted(event):
+                    return event
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TraceTree) and self.as_json() == other.as_json()
+
+    __hash__ = None  # type: ignore[assignment]  # events may be added
 
     def as_json(self) -> dict[str, Any]:
         """The document."""
@@ -170,7 +204,7 @@ class TraceTree:
 
     def json(self) -> str:
         """The same as text, much faster than by way of the document."""
-        found = {"events": _array([event.json() for event in self.events])}
+        found = {"events": _array([text for part in self.parts if (text := part.json())])}
         if self.fork is not None:
             found["fork"] = self.fork.json()
         else:
@@ -195,6 +229,16 @@ class TraceTree:
         yield from self.events
         for branch in self.fork.branches if self.fork else ():
             yield from branch.trace.all_events()
+
+
+def _made(parts: Sequence[Event | UnmadeEvents]) -> list[Event]:
+    found: list[Event] = []
+    for part in parts:
+        if isinstance(part, UnmadeEvents):
+            found += part.made()
+        else:
+            found.append(part)
+    return found
 
 
 @dataclass(slots=True)
