@@ -3,8 +3,8 @@
 
 `ns3_flow.cc`, a program of ours against Debian's `libns3-dev`, is compiled and run for each case; its bottleneck is as
 much slower as a frame of ns-3's is shorter than one of Ethernet, so that full frames take as long. Where libns3-dev is
-missing, the curves of ns-3 3.37 in `ns3_curves.json` stand in their place. `python -m detour.experiments.tcp.ns3` writes
-that file anew.
+missing, the curves of ns-3 3.37 in `ns3_curves.json` stand in their place. `python -m detour.experiments.tcp.ns3`
+writes that file anew.
 """
 
 from __future__ import annotations
