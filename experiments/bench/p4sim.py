@@ -24,8 +24,9 @@ P4SIM, BRIDGE = "p4sim", "ns-3 bridge"
 _MODELS = {P4SIM: 0, BRIDGE: 1}
 _CHANNELS = {P4SIM: "p2p", BRIDGE: "csma"}
 """the faster one where both are possible; ns-3's bridge knows CSMA only"""
-_DELAY = "0.00001ms"
-"""short, since one CSMA frame occupies its cable for as long as it travels"""
+_DELAY = "0.000001ms"
+"""short, since a CSMA frame occupies its cable for as long as it travels: at 10 ns the bridge's sender, who backs off
+for whole microseconds, loses a quarter of 10 Gb/s"""
 _BEGIN_S = 3.0
 """when the example's host begins to send"""
 _SPARE = 1.25

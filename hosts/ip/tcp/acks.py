@@ -49,8 +49,15 @@ def on_ack(g: Any, c: Any, i: int, ack: int, window: int, flags: int, bare: bool
         elif bare and same_window and c.seg_una < c.seg_nxt and ack == c.snd_una:
             recovery.duplicate(g, c, i, now)
     recovery.detect(g, c, i, now)
-    _settle(g, c, i, advanced or c.n_sacked > sacked_before, now)
+    _settle(g, c, i, advanced or (c.n_sacked > sacked_before and _before_the_first(g, c, i, newest, now)), now)
     control.note(c, now)
+
+
+@inner()
+def _before_the_first(g: Any, c: Any, i: int, newest: int, now: int) -> bool:
+    """Whether the round trip of what has arrived began before the first missing segment was last sent: that one may be
+    on its way still. What was sent later says nothing of it, and must not put its timeout off (as in Linux)."""
+    return newest >= 0 and newest > now - segment(g, i, c.seg_una).sent
 
 
 @inner()

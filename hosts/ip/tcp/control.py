@@ -91,7 +91,8 @@ def timed_out(c: Any, count: int, now: int) -> None:
     """The retransmission timeout has passed; so many segments count as lost."""
     own.packet_of(c).lost = count
     pipe = c.inflight
-    c.inflight = c.seg_nxt - c.seg_una
+    # Without what SACKs have let go beyond the window while one segment was missing.
+    c.inflight = min(c.seg_nxt - c.seg_una, np.int64(c.cwnd))
     own.call(c, own.HOOK_RTO, now)
     c.inflight = pipe
 

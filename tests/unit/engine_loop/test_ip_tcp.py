@@ -242,6 +242,41 @@ def test_three_sacked_segments_make_a_hole_lost_and_one_reduction(pair: Callable
         assert windows[drops[0] + 1] == pytest.approx(windows[drops[0]] / 2, abs=1.5)
 
 
+def test_what_is_sacked_later_does_not_put_a_timeout_off(pair: Callable[..., Pair]) -> None:
+    """RFC 6298, 5.3: a retransmission is lost, which RFC 6675 does not see. Data that were sent after it arrive and are
+    SACKed all the time; the timeout comes nevertheless, and halves the window, not all that is outstanding by then."""
+    p = pair(queue=1 << 12, rate_bps=10**9)
+    config = TcpConfig(cc="newreno", recovery="sack")
+    p.h2.tcp_port(config=config)
+    flow = p.h1.tcp("10.0.0.2", config=config)
+    p.net.run(52 * MS)
+    _until_a_burst(p)
+    _lose_all(p, 40 * US)
+    while flow.result().retransmitted == 0:
+        p.net.run(p.net.now_ps + 50 * US)
+    p.net.run(p.net.now_ps + 5 * MS)  # it is under way for as long
+    _lose_all(p, 200 * US)
+    p.net.run(p.net.now_ps + 10 * MS)
+    stuck = flow.result()
+    assert stuck.timeouts == 0
+    p.net.run(p.net.now_ps + 100 * MS)
+    waiting = flow.result()
+    assert (waiting.acked, waiting.timeouts) == (stuck.acked, 0)
+    assert waiting.sent_segments > stuck.sent_segments + waiting.cwnd
+    p.net.run(p.net.now_ps + 150 * MS)
+    after = flow.result()
+    assert after.timeouts == 1
+    assert after.acked > waiting.acked
+    assert after.ssthresh <= waiting.cwnd
+
+
+def _lose_all(p: Pair, duration: int) -> None:
+    """What comes to h2 for so long is lost."""
+    p.net.set_faults((1, 2), loss=1.0, both=False)
+    p.net.run(p.net.now_ps + duration)
+    p.net.set_faults((1, 2), loss=0.0, both=False)
+
+
 def _until_a_burst(p: Pair) -> None:
     """Runs until segments come in one behind the other."""
     for _ in range(1000):

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TCP of the IP hosts beside ns-3's: `detour reproduce tcp --ns3`.
+
+`ns3_flow.cc`, a program of ours against Debian's `libns3-dev`, is compiled and run for each case; its bottleneck is as
+much slower as a frame of ns-3's is shorter than one of Ethernet, so that full frames take as long. Where libns3-dev is
+missing, the curves of ns-3 3.37 in `ns3_curves.json` stand in their place. `python -m detour.experiments.tcp.ns3`
+writes that file anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from detour.base.errors import DetourError
+from detour.experiments.tcp.curves import Curve, Road, Sawtooth, ours, sawtooth
+
+NS3_ROADS = (
+    Road("short", 10.0, 20.0, 50, 60.0, 0.05, 10.0),
+    Road("long", 50.0, 100.0, 200, 200.0, 0.2, 40.0),
+    Road("marking", 10.0, 20.0, 100, 60.0, 0.05, 10.0, marks=20),
+)
+NS3_CASES = (
+    ("short", "newreno", "TcpNewReno"),
+    ("short", "newreno", "TcpLinuxReno"),
+    ("short", "cubic", "TcpCubic"),
+    ("long", "newreno", "TcpNewReno"),
+    ("long", "newreno", "TcpLinuxReno"),
+    ("long", "cubic", "TcpCubic"),
+    ("marking", "dctcp", "TcpDctcp"),
+)
+"""road, our congestion control, the class of ns-3's"""
+_SOURCE = Path(__file__).with_name("ns3_flow.cc")
+_STORED = Path(__file__).with_name("ns3_curves.json")
+_HEADER = Path("/usr/include/ns3/tcp-cubic.h")
+_LIBRARIES = ("applications", "internet", "traffic-control", "point-to-point", "network", "core")
+_PPP_FRAME, _ETHERNET_FRAME = 1_502, 1_514
+
+
+@dataclass(frozen=True)
+class Ns3Row:
+    """One flow of each. `measured`: ns-3 has run; otherwise its curve is the stored one."""
+
+    road: str
+    cc: str
+    control: str
+    measured: bool
+    ns3_goodput: float
+    ns3: Sawtooth
+    goodput: float
+    ours: Sawtooth
+
+
+@dataclass(frozen=True)
+class Ns3Findings:
+    """All rows, and the curves by road and control, ns-3's by its class."""
+
+    rows: Sequence[Ns3Row]
+    curves: Mapping[str, Curve]
+
+
+def missing() -> str | None:
+    """Why ns-3 cannot run here; None if it can."""
+    if shutil.which("g++") is None:
+        return "g++ is not on PATH"
+    return None if _HEADER.exists() else f"{_HEADER} is not there: install libns3-dev"
+
+
+def road_of(name: str) -> Road:
+    """The road of that name."""
+    return next(road for road in NS3_ROADS if road.name == name)
+
+
+def build(folder: Path) -> Path:
+    """Compiles the program.
+
+    Raises:
+        DetourError: the compiler refuses it (another version of ns-3 perhaps).
+    """
+    program = folder / "ns3_flow"
+    libraries = [f"-lns3-{name}" for name in _LIBRARIES]
+    _run(["g++", "-std=c++17", "-O2", str(_SOURCE), "-o", str(program), *libraries])
+    return program
+
+
+def _run(command: Sequence[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise DetourError(f"{Path(command[0]).name} ended with {done.returncode}: {last}")
+    return done.stdout
+
+
+def theirs(program: Path, road: Road, control: str) -> Curve:
+    """ns-3's TCP on it.
+
+    Raises:
+        DetourError: the program fails.
+    """
+    values = {
+        "control": control,
+        "rate": round(road.mbps * 1e6 * _PPP_FRAME / _ETHERNET_FRAME),
+        "delay": road.rtt_ms / 2e3,
+        "queue": road.queue,
+        "marks": road.marks,
+        "seconds": road.seconds,
+        "step": road.step,
+        "settle": road.settle,
+    }
+    lines = _run([str(program), *(f"--{name}={value}" for name, value in values.items())]).split()
+    numbers: dict[str, list[float]] = {"cwnd": [], "acked": []}
+    for name, value in zip(lines[::2], lines[1::2], strict=True):
+        numbers[name].append(float(value))
+    return Curve(numbers["cwnd"], numbers["acked"][0] * 8 / (road.seconds - road.settle) / 1e6)
+
+
+def measure(cases: Sequence[tuple[str, str, str]] = NS3_CASES) -> dict[str, Curve]:
+    """ns-3's curves, by road and class.
+
+    Raises:
+        DetourError: there is no ns-3, or it fails.
+    """
+    if why := missing():
+        raise DetourError(why)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
+        program = build(Path(folder))
+        found = pool.map(lambda case: theirs(program, road_of(case[0]), case[2]), cases)
+        return {_key(road, control): curve for (road, _, control), curve in zip(cases, found, strict=True)}
+
+
+def stored() -> dict[str, Curve]:
+    """The same, of Debian's ns-3 3.37, as it was kept."""
+    return {key: Curve(**curve) for key, curve in json.loads(_STORED.read_text()).items()}
+
+
+def _key(road: str, control: str) -> str:
+    return f"{road} {control}"
+
+
+def compare(cases: Sequence[tuple[str, str, str]] = NS3_CASES) -> Ns3Findings:
+    """Both, side by side; ns-3 runs if it can."""
+    measured = missing() is None
+    curves = measure(cases) if measured else stored()
+    rows = []
+    for name, cc, control in cases:
+        road, key = road_of(name), _key(name, cc)
+        if key not in curves:
+            curves[key] = ours(road, cc)
+        other, own = curves[_key(name, control)], curves[key]
+        rows.append(
+            Ns3Row(name, cc, control, measured, other.goodput, sawtooth(other, road), own.goodput, sawtooth(own, road))
+        )
+    return Ns3Findings(rows, curves)
+
+
+def document(found: Ns3Findings) -> dict[str, Any]:
+    """For --json: the rows, and the roads they were measured on."""
+    return {"rows": [asdict(row) for row in found.rows], "roads": [asdict(road) for road in NS3_ROADS]}
+
+
+def keep(curves: Mapping[str, Curve], file: Path = _STORED) -> None:
+    """Writes curves of ns-3's to where they are looked for."""
+    text = {
+        key: {"cwnd": [round(value, 2) for value in curve.cwnd], "goodput": round(curve.goodput, 6)}
+        for key, curve in curves.items()
+    }
+    file.write_text(json.dumps(text, separators=(",", ":")).replace('},"', '},\n"') + "\n")
+
+
+if __name__ == "__main__":
+    keep(measure())
