@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 from detour.base.jit import njit
 from detour.control.expander.enumeration import FREE, native
 from detour.control.expander.routes import ExpanderRoutes, SourcesProgress
-from detour.topo.expander.network import Expander
+from detour.topo.expander.network import Channels, Expander
 
 _EXACT_WALKS = 4e9
 """simple paths that are counted one by one at most; beyond that, walks that never turn back stand for them"""
@@ -151,24 +153,33 @@ def examined(routes: ExpanderRoutes, report: SourcesProgress | None = None) -> E
     order = np.argsort(routes.pairs[:, 0], kind="stable")
     sources, begin = np.unique(routes.pairs[order, 0], return_index=True)
     ends = np.append(begin[1:], len(order))
-    total, on_path = 0.0, np.zeros(n, np.bool_)
-    for i, source in enumerate(sources.tolist()):
+
+    def of_source(i: int) -> float:
         mine = order[begin[i] : ends[i]]
         every, admitted = np.zeros((2, deepest + 1, n), np.float64)
         if exact:
-            counted = np.zeros((deepest + 1, n), np.int64)
-            _count(source, deepest, FREE, ch, on_path, counted)
-            every[:] = counted
+            every[:] = _counted(int(sources[i]), deepest, FREE, ch)
         else:
-            _walks(source, deepest, ch, every)
+            _walks(int(sources[i]), deepest, ch, every)
         if not policy.disjoint:
-            few = np.zeros((deepest + 1, n), np.int64)
-            _count(source, deepest, policy.budget, ch, on_path, few)
-            admitted[:] = few
-        total += float(_examined_of(routes, mine, longest[mine], taken[mine], every, admitted).sum())
-        if report:
-            report(i + 1, sources.size)
+            admitted[:] = _counted(int(sources[i]), deepest, policy.budget, ch)
+        return float(_examined_of(routes, mine, longest[mine], taken[mine], every, admitted).sum())
+
+    total = 0.0
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+        for i, found in enumerate(threads.map(of_source, range(sources.size))):
+            total += found
+            if report:
+                report(i + 1, sources.size)
     return Examined(total / len(routes.pairs), exact)
+
+
+def _counted(source: int, max_hops: int, budget: int, ch: Channels) -> NDArray[np.int64]:
+    """(max_hops + 1, switches) simple paths from a source, by links and where they end."""
+    n = ch.neighbour.shape[0]
+    found = np.zeros((max_hops + 1, n), np.int64)
+    _count(source, max_hops, budget, ch, np.zeros(n, np.bool_), found)
+    return found
 
 
 def _examined_of(

@@ -207,12 +207,14 @@ def compute(
     wanted = pairs[pairs[:, 0] < pairs[:, 1]] if both_directions else pairs
     sources = np.unique(wanted[:, 0]).astype(np.int64)
     ch = enumeration.native(network.channels)
-    per_chunk = max(1, _CHUNK_ROWS // (policy.k * network.size))
+    cores = len(os.sched_getaffinity(0))
+    # Small enough for memory, and so many that no core is left without.
+    per_chunk = max(1, min(_CHUNK_ROWS // (policy.k * network.size), sources.size // (4 * cores)))
     chunks = [sources[begin : begin + per_chunk] for begin in range(0, sources.size, per_chunk)]
     parts, counts, done = [], np.zeros((network.size, network.size), np.int32), 0
     if report:
         report(0, sources.size)
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+    with ThreadPoolExecutor(cores) as threads:
         for some, part in zip(chunks, threads.map(lambda some: _chunk(some, wanted, policy, ch), chunks), strict=True):
             counts[some] = part[2]
             parts.append(part)

@@ -113,7 +113,20 @@ def birkhoff(fabric: FatTree, sizes: Int64Array, phase_cost: int) -> PhasedMessa
 
     `phase_cost`: bytes, as in `plan_unequal`; equal sizes get a linear shift, which is such a decomposition.
     """
-    count = fabric.servers
+    phases = decomposed(sizes, phase_cost)
+    servers = np.flatnonzero(fabric.taking_part()).astype(np.int64)
+    parts = []
+    for number, (s, d, sent) in enumerate(phases):
+        src, dst = servers[s], servers[d]
+        parts.append((np.full(len(src), number), src, dst, emptiest(fabric, src, dst), sent))
+    phase, src, dst, way, sent = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
+    return PhasedMessages(phase, src, dst, way, size=sent)
+
+
+def decomposed(sizes: Int64Array, phase_cost: int) -> list[tuple[Int64Array, Int64Array, Int64Array]]:
+    """Birkhoff's decomposition of `sizes` (n, n): sources, destinations and bytes of every phase. Of two with other
+    shortest phases the one that takes less, where a phase costs `phase_cost` bytes."""
+    count = len(sizes)
     everywhere = Crossbars(np.zeros(count, np.int64), np.ones((1, 1), bool), np.zeros((1, 1)))
     phases = equal_phases(sizes)
     if phases is None:
@@ -121,16 +134,10 @@ def birkhoff(fabric: FatTree, sizes: Int64Array, phase_cost: int) -> PhasedMessa
         tried = [turns(sizes, everywhere, busiest, busiest // (parts * count)) or [] for parts in (_PARTS, 8 * _PARTS)]
         best = min(tried, key=lambda one: sum(turn.length + phase_cost for turn in one))
         phases = [(turn.matching.src, turn.matching.dst, turn.sent) for turn in best]
-    servers = np.flatnonzero(fabric.taking_part()).astype(np.int64)
-    parts = []
-    for number, (s, d, sent) in enumerate(phases):
-        src, dst = servers[s], servers[d]
-        parts.append((np.full(len(src), number), src, dst, _emptiest(fabric, src, dst), sent))
-    phase, src, dst, way, sent = (np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))
-    return PhasedMessages(phase, src, dst, way, size=sent)
+    return phases
 
 
-def _emptiest(fabric: FatTree, src: Int64Array, dst: Int64Array) -> Int64Array:
+def emptiest(fabric: FatTree, src: Int64Array, dst: Int64Array) -> Int64Array:
     """Ways for one phase: flow by flow the one whose fullest link has least."""
     ways = ways_of(fabric)
     up = ways.working()

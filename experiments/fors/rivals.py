@@ -4,9 +4,11 @@
 * `fors`: the plan, phases without contention, a barrier between them.
 * `mcf`: a maximum concurrent flow between leaves says what part of every message goes over which way, and all is sent
   at once (path-based multicommodity flow, Basu et al., arXiv 2309.13541; on two levels a path is a spine).
-* `birkhoff`: phases by Birkhoff's decomposition of the servers' matrix, as FAST has it (Lei et al., arXiv 2505.09764),
-  each flow on the working way that is emptiest in its phase. It knows servers, and nothing of leaves' links. FAST's
-  first step, which evens out skew inside a server over a faster network, has no counterpart: a leaf has none.
+* `birkhoff`: phases by Birkhoff's decomposition of the servers' matrix, each flow on the working way that is emptiest
+  in its phase. It knows servers, and nothing of leaves' links.
+* `fast`: FAST (Lei et al., arXiv 2505.09764), where servers are GPUs of machines with a network inside (`scale_up`):
+  bytes are levelled over it first, then phases between machines (`rivals_fast`). A machine of one server has nothing
+  to level; FAST is `birkhoff` then. `fast-fors`: the same with phases of FORS, which knows links.
 * `minhop`: a linear shift under OpenSM's Min-Hop, a barrier between phases.
 * `ecmp`: every message on a working way drawn at random, all at once.
 * `ecmp-spray`: the same draw with SprayLERP's transport: marking, congestion control and recovery of losses.
@@ -15,7 +17,8 @@
 `ideal` is what links and servers need for it without latency, headers and barriers (a phase lasts as long as its
 fullest link or busiest server takes; spraying divides every message evenly over the working ways), `measured` what
 it took in virtual time, from the release of the first phase until the last byte has arrived, been acknowledged and the
-barrier's root knows; both over the same bound.
+barrier's root knows; both over the same bound. With `scale_up`, what servers of a machine have for each other goes over
+the network inside for everybody, and the bound is that of machines that use all of their links.
 """
 
 from __future__ import annotations
@@ -35,6 +38,15 @@ from detour.control.fors.ways import FatTree, ways_of
 from detour.experiments.fors.exchange import PHASE_US, ExchangeRun, execute, planned_sizes
 from detour.experiments.fors.min_hop_tiers import tier_min_hop
 from detour.experiments.fors.rival_messages import birkhoff, concurrent_flow, evenly, hashed, unpinned
+from detour.experiments.fors.rivals_fast import (
+    InsideWork,
+    Levelled,
+    ScaleUp,
+    beside,
+    between_machines,
+    fast,
+    machines_bound,
+)
 from detour.experiments.fors.rivals_tiers import tier_volume
 from detour.fabric.traffic.phased import Pace, PhasedMessages
 from detour.fabric.traffic.pinned import SprayTuning, Tuning
@@ -43,12 +55,13 @@ from detour.fabric.traffic.pinned import SprayTuning, Tuning
 @dataclass(frozen=True)
 class RivalWay:
     """One way to exchange the messages: `planned`, by which links are counted, and what is `sent`, if that is not the
-    same (who sprays names no spines); `tuning`: the transport."""
+    same (who sprays names no spines); `tuning`: the transport. `inside`: what networks inside machines do of it."""
 
     scheme: str
     planned: PhasedMessages
     tuning: Tuning
     sent: PhasedMessages | None = None
+    inside: InsideWork | None = None
 
     @property
     def messages(self) -> PhasedMessages:
@@ -84,6 +97,8 @@ class Rivals:
     bounds_us: dict[int, float]
     failed: dict[int, list[str]]
     rows: list[RivalRow]
+    scale_up: str | None = None
+    """servers of a machine, and the speed of the network inside, like 4:9"""
 
 
 def _broken(fabric: FatTree, count: int, seed: int) -> FatTree:
@@ -92,9 +107,11 @@ def _broken(fabric: FatTree, count: int, seed: int) -> FatTree:
     return random_failures(fabric, count, seed)
 
 
-def _bound(fabric: FatTree, sizes: Int64Array) -> int:
+def _bound(fabric: FatTree, sizes: Int64Array, scale_up: ScaleUp | None) -> int:
     """Bytes of a server's link that every way takes."""
-    return tier_volume(fabric, sizes) if isinstance(fabric, FatTree3) else volume_bound(fabric, sizes).bytes
+    if isinstance(fabric, FatTree3):
+        return tier_volume(fabric, sizes)
+    return volume_bound(fabric, sizes).bytes if scale_up is None else machines_bound(fabric, sizes, scale_up)
 
 
 def compare(
@@ -104,40 +121,45 @@ def compare(
     name: str,
     tuning: Tuning,
     *,
+    scale_up: ScaleUp | None = None,
     measure: bool = True,
     report: Callable[[str], None] = lambda text: None,
 ) -> Rivals:
     """Every scheme with so many links failed at random (seed of `tuning`), more of them beside those of fewer.
 
     Raises:
-        DetourError: that many cannot fail, cables are slower than servers' links, or sizes are unlike on three levels.
+        DetourError: that many cannot fail, cables are slower than servers' links, sizes are unlike on three levels, or
+            servers do not make machines.
     """
+    if scale_up is not None and isinstance(fabric, FatTree3):
+        raise DetourError(f"{fabric.name}: networks inside machines are for two levels (ft:...)")
     rows: list[RivalRow] = []
     bounds: dict[int, float] = {}
     failed: dict[int, list[str]] = {}
     for count in sorted(set(failures)):
         broken = _broken(fabric, count, tuning.seed)
-        bound = _bound(broken, sizes)
+        bound = _bound(broken, sizes, scale_up)
         if not bound:
             raise DetourError(f"{fabric.name}: nobody sends anything to another server")
         bounds[count] = round(bound * 8e6 / tuning.rate_bps, 3)
         failed[count] = broken.failed_names()
-        for way in rival_schemes(broken, sizes, tuning):
+        for way in rival_schemes(broken, sizes, tuning, scale_up):
             report(f"{way.scheme} with {count} failed links")
             rows.append(_row(broken, sizes, bound, count, way, measure=measure))
     mean = round(float(sizes.sum()) / max(np.count_nonzero(sizes), 1))
     gbps = tuning.rate_bps / 1e9
-    return Rivals(fabric.name, fabric.servers, name, mean, gbps, tuning.seed, bounds, failed, rows)
+    machines = None if scale_up is None else f"{scale_up.hosts}:{scale_up.speed}"
+    return Rivals(fabric.name, fabric.servers, name, mean, gbps, tuning.seed, bounds, failed, rows, machines)
 
 
 def _row(fabric: FatTree, sizes: Int64Array, bound: int, count: int, way: RivalWay, *, measure: bool) -> RivalRow:
     messages = way.messages
-    ideal = round(ideal_bytes(fabric, way.planned) / bound, 4)
+    ideal = round(_ideal(fabric, way) / bound, 4)
     if not measure:
         return RivalRow(count, way.scheme, messages.phases, len(messages), ideal, None, None, None, None)
     mean = max(round(float(sizes.mean())), 1)
     found = execute(ExchangeRun(fabric, messages=messages, pace=Pace(mean), tuning=way.tuning))
-    took = sum(found.phase_lengths_us) / (bound * 8e6 / way.tuning.rate_bps)
+    took = _whole_us(way, found.phase_lengths_us) / (bound * 8e6 / way.tuning.rate_bps)
     counts = found.exchange
     return RivalRow(
         count,
@@ -152,8 +174,26 @@ def _row(fabric: FatTree, sizes: Int64Array, bound: int, count: int, way: RivalW
     )
 
 
+def _ideal(fabric: FatTree, way: RivalWay) -> float:
+    phases = phase_bytes(fabric, way.planned)
+    return float(phases.sum()) if way.inside is None else way.inside.whole(phases)
+
+
+def _whole_us(way: RivalWay, phases_us: Sequence[float]) -> float:
+    """Phases as long as they were, and what networks inside machines do before, during and after them."""
+    if way.inside is None:
+        return sum(phases_us)
+    us = 8e6 / way.tuning.rate_bps
+    return way.inside.whole(np.array(phases_us) / us) * us
+
+
 def ideal_bytes(fabric: FatTree, messages: PhasedMessages) -> int:
-    """Bytes of a server's link that phases take at least, each as long as its busiest server or fullest link needs."""
+    """Bytes of a server's link that phases take at least."""
+    return round(float(phase_bytes(fabric, messages).sum()))
+
+
+def phase_bytes(fabric: FatTree, messages: PhasedMessages) -> np.ndarray:
+    """The same of every phase, each as long as its busiest server or fullest link needs."""
     assert messages.size is not None
     numbers, phase = np.unique(messages.phase, return_inverse=True)
     size, ways = messages.size, ways_of(fabric)
@@ -167,11 +207,28 @@ def ideal_bytes(fabric: FatTree, messages: PhasedMessages) -> int:
         row, column = np.nonzero(side >= 0)
         load = np.bincount(phase[row] * links + side[row, column], size[row], len(numbers) * links)
         longest = np.maximum(longest, load.reshape(-1, links).max(axis=1) / ways.lanes)
-    return round(float(np.ceil(longest).sum()))
+    return np.ceil(longest)
 
 
-def rival_schemes(fabric: FatTree, sizes: Int64Array, tuning: Tuning) -> Iterator[RivalWay]:
-    """All, in the order of the table. Another scheme is one more line here."""
+def rival_schemes(
+    fabric: FatTree, sizes: Int64Array, tuning: Tuning, scale_up: ScaleUp | None = None
+) -> Iterator[RivalWay]:
+    """All, in the order of the table. With `scale_up` FAST among them, and nothing inside machines is on the fabric."""
+    if scale_up is None or isinstance(fabric, FatTree3):
+        yield from _on_the_fabric(fabric, sizes, tuning)
+        return
+    level = Levelled.of(sizes, scale_up)
+    for way in _on_the_fabric(fabric, between_machines(sizes, scale_up.hosts), tuning):
+        yield replace(way, inside=beside(sizes, scale_up, way.messages.phases))
+        if way.scheme == "birkhoff":
+            sent = fast(fabric, level, tuning.rate_bps * PHASE_US // 8_000_000)
+            yield RivalWay("fast", sent, tuning, inside=level.work(sent))
+            sent = _planned(fabric, "fors", level.peers(), tuning)
+            yield RivalWay("fast-fors", sent, tuning, inside=level.work(sent))
+
+
+def _on_the_fabric(fabric: FatTree, sizes: Int64Array, tuning: Tuning) -> Iterator[RivalWay]:
+    """Those that send everything over it. Another scheme is one more line here."""
     yield RivalWay("fors", _planned(fabric, "fors", sizes, tuning), tuning)
     yield RivalWay("mcf", concurrent_flow(fabric, sizes), tuning)
     yield RivalWay("birkhoff", birkhoff(fabric, sizes, tuning.rate_bps * PHASE_US // 8_000_000), tuning)

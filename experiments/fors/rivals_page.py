@@ -43,7 +43,8 @@ def write_block(page: Path, command: str, found: Rivals) -> None:
 
 def _caption(found: Rivals) -> str:
     what = "in brackets ideal" if found.rows[0].measured is not None else "ideal"
-    return f"{found.topology}, {found.servers} servers, {found.sizes}, {found.mean_bytes:,} bytes; {what}:"
+    machines = f", machines {found.scale_up}" if found.scale_up else ""
+    return f"{found.topology}, {found.servers} servers{machines}, {found.sizes}, {found.mean_bytes:,} bytes; {what}:"
 
 
 def _table(found: Rivals) -> Table[int]:
