@@ -54,12 +54,25 @@ def _set_up(api: Api, statements: list[StfStatement]) -> None:
         COMMANDS[words[0]].understand(words[1:], CommandScope(program))(api, lambda line: None)
 
 
-def _await_port(port: int) -> None:
+def _started(folder: Path, command: list[str], program: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """A simple_switch, and the port of its API. Where another process was faster at that port, it ends, and tries
+    another one."""
     end = time.monotonic() + PATIENCE_S
-    with socket.socket() as probe:
-        while probe.connect_ex(("127.0.0.1", port)):
-            assert time.monotonic() < end, "simple_switch does not listen"
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        quiet = subprocess.DEVNULL
+        whole = [*command, "--thrift-port", str(port), str(program)]
+        process = subprocess.Popen(whole, cwd=folder, stdout=quiet, stderr=quiet)
+        while process.poll() is None:
+            with socket.socket() as probe:
+                if not probe.connect_ex(("127.0.0.1", port)):
+                    return process, port
+            if time.monotonic() > end:
+                process.kill()
             time.sleep(0.05)
+        assert time.monotonic() < end, "simple_switch does not listen"
 
 
 def _bmv2(folder: Path, name: str, statements: list[StfStatement], frames: list[bytes]) -> list[tuple[int, str]]:
@@ -67,14 +80,9 @@ def _bmv2(folder: Path, name: str, statements: list[StfStatement], frames: list[
     at = time.time_ns()
     records = [pcap.packet(at + number * 200_000_000, frame) for number, frame in enumerate(frames)]
     (folder / "p1_in.pcap").write_bytes(pcap.header() + b"".join(records))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        thrift = probe.getsockname()[1]
     command = ["simple_switch", "--log-file", "log", "--log-flush", "--use-files", str(_WAIT_S), "-i", f"{_PORT}@p1"]
-    command += ["--thrift-port", str(thrift), str(COMPILED / f"{name}.json")]
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process, thrift = _started(folder, command, COMPILED / f"{name}.json")
     try:
-        _await_port(thrift)
         with Connection(TcpAddress("localhost", thrift), "") as api:
             _set_up(api, statements)
         time.sleep(_WAIT_S + 0.2 * len(frames) + 2)
