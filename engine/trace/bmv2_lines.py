@@ -56,7 +56,9 @@ class _Applied:
 class _Copies:
     """What BMv2 calls the copies of a packet: 0 is the one that arrived."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int) -> None:
+        """`port`: by which the packet came."""
+        self.port = port
         self.made = 0
         self.current = 0
         self.arrived = 0
@@ -102,7 +104,7 @@ class PacketLines:
         """What BMv2 says while it does what `run` did."""
         copies = self._copies.get(run.trace)
         if copies is None:
-            copies = self._copies[run.trace] = _Copies()
+            copies = self._copies[run.trace] = _Copies(run.begin["ingress_port"])
             self._copies.pop(run.trace - _REMEMBERED, None)
         if run.function == "parse" and run.begin["instance_type"] not in _FIRST:
             copies.current = copies.arrived = copies.new()
@@ -116,7 +118,8 @@ class PacketLines:
 
     def _parse(self, run: Execution) -> Iterator[LogLine]:
         name = self._model.json["parsers"][0]["name"]
-        yield _debug(f"Processing packet received on port {run.begin['ingress_port']}")
+        # Also when it starts over, although the program finds another port then.
+        yield _debug(f"Processing packet received on port {self._copies[run.trace].port}")
         parsed = self._copies[run.trace].parsed = list(self._parsed(run, name))
         yield from parsed
 

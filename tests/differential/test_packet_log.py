@@ -34,7 +34,7 @@ _PROGRAMS = (
 """without what docs/switch.md lists as different"""
 _PORT, _FRAMES = 1, 6
 _WAIT_S = 3
-_LETTERS = {"E": 40, "I": 20, "D": 10, "T": 5}
+_LETTERS = {"E": 40, "W": 30, "I": 20, "D": 10, "T": 5}
 _LINE = re.compile(r"\[\d\d:\d\d:\d\d\.\d{3}\] \[bmv2\] \[(.)\] \[thread \d+\] (.*)", re.DOTALL)
 
 pytestmark = pytest.mark.skipif(shutil.which("simple_switch") is None, reason="needs BMv2's simple_switch")
