@@ -175,3 +175,22 @@ def test_headers_of_all_kinds(name: str) -> None:
                 assert all(leaf.outcome is not None for _, leaf in trace.leaves())
                 errors += sum("parser_error" in event.facts for event in trace.all_events())
     assert errors
+
+
+def test_elements_of_stacks_that_are_chosen_at_run_time() -> None:
+    with program(str(COMPILED / "stack_runtime_index")) as switch:
+        trace = trace_of(switch, bytes.fromhex("02030405060708090a0b0c"))
+        (transition,) = of_kind(trace, "parser_transition")
+        headers = [each["header"] for each in transition.facts["extracted"]]
+        assert headers == ["h", "stack[0]", "stack[1]", "stack[2]", "stack[3]"]
+        written = [event.facts for event in of_kind(trace, "assign") if event.facts["field"].startswith("stack")]
+        assert written == [{"field": "stack[2].value", "by": "assign", "before": 0x090A, "after": 0xBEEF}]
+
+
+def test_elements_of_stacks_that_a_parser_goes_through() -> None:
+    with program(str(COMPILED / "parser_stack_next")) as switch:
+        trace = trace_of(switch, bytes.fromhex("02030405060708090a0b0c"))
+        extracted = [
+            each["header"] for event in of_kind(trace, "parser_transition") for each in event.facts.get("extracted", ())
+        ]
+        assert extracted == ["h", "stack[0]", "stack[1]"]
