@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ugal_graph.p4: the first switch compares queues times links of a shortest path and of one over a random switch.
 
-The switch is node 3 of six: node 1 is where packets go, two links away over port 1 or 2; nodes 2, 4 and 6 can be gone by
-(ports 3, 4 and 5), node 5 cannot. Where loads matter the engine alone is tested, with loads written over P4Runtime.
+The switch is node 3 of six: node 1 is where packets go, two links away over port 1 or 2; nodes 2, 4 and 6 can be gone
+by (ports 3, 4 and 5), node 5 cannot. Where loads matter the engine alone is tested, with loads written over P4Runtime.
 """
 
 from __future__ import annotations
