@@ -10,6 +10,14 @@ what detours wait and what a detour is longer (`spray_ahead_mtus`), for the mess
 Where shortest paths are crowded and nothing is known of detours, a connection asks one detour with a PTM, at most once
 in half of that time for a host and group. So connections that are too short to try a detour find out what one is worth,
 for those that come after them.
+
+Before the first answer is back nobody knows, but a host knows what it does itself. If three or more of its connections
+begin to send to different hosts of one group at a time, and more than half of all that begin, its traffic is not
+uniform, and its neighbours' is not either, as far as it can tell. Then packets that it has sent by shortest paths to
+that group without news count as a queue there, of as many MTU transmission times, and packets without a token take
+detours as if an answer had reported that. An answer that did not wait for long takes one of them off; after
+`spray_memory_ps` without such a packet all are forgotten. With one or two connections, or connections to all groups,
+nothing is different: their first packets take shortest paths.
 """
 
 from __future__ import annotations
@@ -24,6 +32,10 @@ from detour.hosts.rows import cfg_row, host_row, region_row
 from detour.hosts.state import NIL, REGIONS
 
 
+CONNECTIONS = 3
+"""that begin to send to one group at a time are more than chance brings together, where hosts send to all groups"""
+
+
 @inner
 def region(hs: Any, q: Any) -> Any:
     """What is known of the peer's group; another group that had the same row is forgotten."""
@@ -34,6 +46,7 @@ def region(hs: Any, q: Any) -> Any:
         r.short_wait = NIL
         r.detour_wait = NIL
         r.asked = 0
+        _forget_open(r)
     return r
 
 
@@ -55,6 +68,57 @@ def recall(hs: Any, q: Any, now: int) -> None:
 @inner
 def _knows_detours(hs: Any, r: Any, now: int) -> bool:
     return r.detour_wait != NIL and now - r.detour_time <= cfg_row(hs).spray_memory_ps
+
+
+@inner
+def _forget_open(r: Any) -> None:
+    r.open = 0
+    r.begun = 0
+    r.peer = 0
+
+
+@inner
+def _is_open(cfg: Any, r: Any, now: int) -> bool:
+    """Whether packets without a token have taken shortest paths of late."""
+    return r.open_time > 0 and now - r.open_time <= cfg.spray_memory_ps
+
+
+@inner
+def on_sent_short(hs: Any, q: Any, now: int) -> None:
+    """A packet without a token takes a shortest path."""
+    r = region(hs, q)
+    if not _is_open(cfg_row(hs), r, now):
+        _forget_open(r)
+    if q.inflight == 0 and q.short_wait == NIL and r.peer != q.peer_hi:
+        r.begun += 1
+        r.peer = q.peer_hi
+    r.open += 1
+    r.open_time = now
+
+
+@inner
+def on_short_way(hs: Any, q: Any) -> None:
+    """A packet on a shortest path has not waited for long."""
+    r = region(hs, q)
+    if r.open > 0:
+        r.open -= 1
+
+
+@inner
+def is_crowded_by_us(hs: Any, q: Any, limit: int, now: int) -> bool:
+    """Whether what the host has sent by shortest paths without news is a queue longer than `limit` ticks, if hosts
+    around it do as it does."""
+    r, cfg = region(hs, q), cfg_row(hs)
+    if r.begun < CONNECTIONS or not _is_open(cfg, r, now):
+        return False
+    if delays.mtu_times(cfg, r.open) // cfg.tick_ps <= limit:
+        return False
+    begun = 0
+    for place in range(REGIONS):
+        other = region_row(hs, q.host, place)
+        if _is_open(cfg, other, now):
+            begun += other.begun
+    return 2 * r.begun > begun
 
 
 @inner
