@@ -125,7 +125,7 @@ def choose(hs: Any, i: int, q: Any, now: int) -> int:
 def _begins_short(hs: Any, q: Any, now: int) -> bool:
     """Whether a packet without a token takes a shortest path."""
     cfg, h = cfg_row(hs), host_row(hs, q.host)
-    if memory.is_crowded_by_us(hs, q, _limit(cfg, q), now):
+    if memory.is_crowded_by_us(hs, q, now):
         return False
     if q.detour_wait == NIL:
         return not _may_explore(cfg, q) or q.short_wait != NIL or random_below(h, 2) == 0
@@ -183,7 +183,7 @@ def _exchanged(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> int:
             memory.on_short_way(hs, q)
             return cand
         if q.detour_wait == NIL:
-            memory.ask(hs, i, q, now)
+            memory.ask(hs, i, q, wait, now)
         return _detour(hs, i, q, now) if _leaves(hs, q) else cand
     q.detour_wait = wait if q.detour_wait == NIL else q.detour_wait + (wait - q.detour_wait) // _SMOOTHING
     memory.on_detour(hs, q, q.detour_wait, now)

@@ -10,12 +10,12 @@ another path is faster. Data goes to its place in memory in any order, so nobody
 * A path of which nothing is heard for a mean round trip and four mean deviations (RFC 6298), an eighth more than the
   longest recent one, and one and a half of its own last one, while packets that were sent later by other paths have
   been answered, is in doubt: its first packet in flight is sent again by another path, a PTM asks, and no packet takes
-  it. Its own last round trip counts for less as it gets older: the queue that it met can have drained since. An answer
+  it. What it waited on its own last round trip counts for less with time: it can have drained since. An answer
   within a timeout's time ends the doubt. None: the path is dead, all that is in flight there is sent again, and it is
   asked once more after `spray_dead_ps`, then after twice as long, and so on. So a dead path costs about two round
   trips, and no data packet finds out whether it is back; that the doubt lasts for longer costs nothing, as packets are
   missed one by one meanwhile. A doubt that was wrong costs a packet: the window is not cut. A detour that has never
-  answered counts as others do that have; any other such path gets a timeout's time.
+  answered gets twice the longest recent round trip if others have; any other such path gets a timeout's time.
 * If no later packet has been answered by any path, the oldest one is sent again as a tail-loss probe (RFC 8985, 7), and
   the retransmission timeout says that all is lost.
 
@@ -166,12 +166,14 @@ def _patience(cfg: Any, q: Any, cand: int, c: Any, sent: int) -> int:
     """How long candidate `cand`, in row `c`, may be silent after a packet was sent at `sent`: what RFC 6298 says of all
     paths, what any took of late, and one and a half of its own last round trip, less what has drained since."""
     limit = rtt.timeout(cfg, q)
-    knows_detours = cand >= q.n_short and q.detour_wait != NIL
-    if not rtt.is_known(q) or (c.rtt <= 0 and not knows_detours):
+    if not rtt.is_known(q):
         return limit
     usual = max(q.srtt + max(4 * q.rttvar, cfg.min_silence_ps), q.rtt_peak + q.rtt_peak // 8)
+    if c.rtt <= 0:
+        others = cand >= q.n_short and q.detour_wait != NIL
+        return min(max(usual, 2 * q.rtt_peak), limit) if others else limit
     age = max(0, sent - (c.newest + c.rtt))
-    own = max(0, c.rtt - age)
+    own = c.rtt - min(age, max(c.delay, 0) * cfg.tick_ps)
     return min(max(usual, own + max(own // 2, cfg.min_silence_ps)), limit)
 
 
