@@ -203,6 +203,9 @@ def _of_the_run(options: argparse.Namespace) -> int | None:
 
 
 def _live(options: argparse.Namespace) -> int:
+    from detour.engine.trace.filters import parse_filter
+
+    parse_filter(options.live, lambda name: "::")  # so that who has mistyped it hears of that, whatever is up
     with shown_progress(options.json) as progress:
         found = running().trace_live(
             options.live,

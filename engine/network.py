@@ -179,6 +179,10 @@ class Network:
 
         self.call(change)
 
+    def flush(self, switch: int) -> None:
+        """Drops all packets that are in a switch, counted as `pipeline_drops`."""
+        self.call(lambda: entry.flush_switch(self._memory.globals, self._wiring.switch(switch).index))
+
     def trace_place(self, device_ids: Sequence[int] | None = None) -> TracePlace:
         """What a recorder needs to know: the switches with these device ids (None: all) that have a program, and where
         the frames of packets are."""
@@ -497,6 +501,10 @@ class Network:
         """What a switch's multicast groups and its clone sessions replicate to."""
         pre = self._wiring.switch(switch).replication
         return dict(pre.groups), {number: session.replicas for number, session in pre.sessions.items()}
+
+    def replication_changes(self, switch: int) -> int:
+        """How often a switch's groups and sessions have changed so far."""
+        return self._wiring.switch(switch).replication.changes
 
     def _replicate(self, device_id: int, change: Callable[[Any], None]) -> None:
         def apply() -> None:

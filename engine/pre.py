@@ -77,9 +77,12 @@ class Replication:
     def __init__(self) -> None:
         self.group_offsets = np.full(MAX_GROUP + 1, -1, np.int32)
         self.session_offsets = np.full(MAX_SESSION + 1, -1, np.int32)
+        self.changes = 0
+        """how often anything has changed"""
         self._forget()
 
     def _forget(self) -> None:
+        self.changes += 1
         self.groups: dict[int, tuple[PortInstance, ...]] = {}
         self.sessions: dict[int, CloneSessionState] = {}
         self._blocks = _Blocks()
@@ -129,6 +132,7 @@ class Replication:
         new: tuple[PortInstance, ...] | None,
         length: int,
     ) -> None:
+        self.changes += 1
         if old is not None:
             self._blocks.give_back(int(offsets[number]), _HEAD + 2 * len(old))
         offsets[number] = -1 if new is None else self._blocks.put(_block(new, length))

@@ -33,13 +33,15 @@ from detour.engine.tables.log import LogFormat
 
 @dataclass(slots=True)
 class HeaderRef:
-    """A header in memory. `offset` is added to the addresses of `header`; `inside` says that it exists."""
+    """A header in memory. `offset` is added to the addresses of `header`; `inside` says that it exists. `index`: which
+    element of its stack it is, if that is found at run time."""
 
     header: Header
     offset: Value | None = None  # bytes to the fields of the chosen element
     valid_offset: Value | None = None
     siblings: tuple[HeaderRef, ...] = ()  # other members of the same union
     inside: Value = TRUE
+    index: Value | None = None
 
     @property
     def type(self) -> HeaderType:
@@ -264,6 +266,7 @@ class FunctionContext:
             self.f.op("mul", i, const(64, stride)),
             self.f.op("mul", i, const(64, step)),
             inside=inside,
+            index=i,
         )
 
     # -- control

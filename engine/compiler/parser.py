@@ -211,7 +211,7 @@ class _Parser:
                 self.require_bytes(const(64, args[0]))
                 self.advance(const(64, args[0]))
             case "advance":
-                self._advance(args[0])
+                self._advance(args[0], op)
             case other:
                 raise refuse(f"parser operation '{other}'", op)
 
@@ -323,12 +323,14 @@ class _Parser:
         self.stop(const(64, code) if code is not None else low(self.ctx, error, 64))
         f.enter(good)
 
-    def _advance(self, amount: Json) -> None:
+    def _advance(self, amount: Json, op: Json) -> None:
         f = self.f
         bits = low(self.ctx, amount, 64)
         whole = f.compare("eq", f.op("and", bits, const(64, 7)), const(64, 0))
         self.require(whole, "ParserInvalidArgument")
         count = f.lshr(bits, 3)
+        if self.ctx.trace:
+            self.ctx.trace.record(f, "extern_call", [("bytes", count)], at=op, extern="advance")
         self.require_bytes(count)
         self.advance(count)
 

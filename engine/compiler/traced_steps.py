@@ -16,6 +16,9 @@ from detour.engine.compiler.model import ActionIr, Json, TableIr
 from detour.engine.compiler.slots import record_words
 from detour.engine.compiler.tracing import RecordWriter
 
+ELEMENT = "$element"
+"""the value of a record that says which element of a stack is meant; the record names the first one"""
+
 
 def writer(ctx: FunctionContext) -> RecordWriter:
     """Of a compilation that has one."""
@@ -25,7 +28,7 @@ def writer(ctx: FunctionContext) -> RecordWriter:
 
 def extracted(ctx: FunctionContext, ref: HeaderRef, here: str, count: Value, op: Json) -> None:
     """A header was taken out of the packet."""
-    writer(ctx).record(ctx.f, "extract", data=(here, count), at=op, **_header(ref))
+    writer(ctx).record(ctx.f, "extract", _element(ref), data=(here, count), at=op, **_header(ref))
 
 
 def transition(ctx: FunctionContext, state: Json, to: str | None, key: list[Value], chosen: Json) -> None:
@@ -88,8 +91,7 @@ def assigned(
     """A field was written; what it was before, and what it is."""
     after = value_of(ctx, ref, name)
     values = [] if before is None or after is None else [("before", before), ("after", after)]
-    if ref.offset is not None:
-        values.append(("$inside", Number(ctx.f.resize(ref.inside, 8), False)))
+    values += [(name, Number(index, False)) for name, index in _element(ref)]
     writer(ctx).record(ctx.f, "assign", values, at=at, field=f"{ref.header.name}.{name}", by=what)
 
 
@@ -109,7 +111,12 @@ def standard(ctx: FunctionContext, names: Sequence[str]) -> list[tuple[str, Valu
 
 def _header(ref: HeaderRef) -> dict[str, Any]:
     kind = ref.type
-    return {"header": ref.header.name, "type": kind.name, "dynamic": ref.offset is not None}
+    return {"header": ref.header.name, "type": kind.name}
+
+
+def _element(ref: HeaderRef) -> list[tuple[str, Value]]:
+    """The index of an element of a stack, where it is found at run time; then `ref.header` is the first one."""
+    return [] if ref.index is None else [(ELEMENT, ref.index)]
 
 
 def case_of(chosen: Json) -> str:

@@ -56,7 +56,9 @@ class _Applied:
 class _Copies:
     """What BMv2 calls the copies of a packet: 0 is the one that arrived."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int) -> None:
+        """`port`: by which the packet came."""
+        self.port = port
         self.made = 0
         self.current = 0
         self.arrived = 0
@@ -102,7 +104,7 @@ class PacketLines:
         """What BMv2 says while it does what `run` did."""
         copies = self._copies.get(run.trace)
         if copies is None:
-            copies = self._copies[run.trace] = _Copies()
+            copies = self._copies[run.trace] = _Copies(run.begin["ingress_port"])
             self._copies.pop(run.trace - _REMEMBERED, None)
         if run.function == "parse" and run.begin["instance_type"] not in _FIRST:
             copies.current = copies.arrived = copies.new()
@@ -116,7 +118,8 @@ class PacketLines:
 
     def _parse(self, run: Execution) -> Iterator[LogLine]:
         name = self._model.json["parsers"][0]["name"]
-        yield _debug(f"Processing packet received on port {run.begin['ingress_port']}")
+        # Also when it starts over, although the program finds another port then.
+        yield _debug(f"Processing packet received on port {self._copies[run.trace].port}")
         parsed = self._copies[run.trace].parsed = list(self._parsed(run, name))
         yield from parsed
 
@@ -138,7 +141,7 @@ class PacketLines:
                 yield _debug(f"Parser '{name}' entering state '{state}'")
                 yield from self._operations(state, found)
                 yield _left(event)
-                position += self._parsed_bytes(state, found)
+                position += _parsed_bytes(found)
                 yield _trace(f"Bytes parsed: {position}")
                 state, found = event.facts["next"], []
             elif event.kind == "extern_call" and event.facts["extern"] == "verify_checksum":
@@ -157,21 +160,24 @@ class PacketLines:
         waiting = list(found)
         for op in self._states.get(state or "", {}).get("parser_ops", ()):
             kind, parameters = op["op"], op["parameters"]
+            if kind not in _OPERATIONS:
+                continue
+            event = _taken(waiting, kind, parameters)
+            if event is None:
+                if kind in ("extract", "extract_VL"):  # the packet was too short
+                    yield _debug(self._extracted(kind, parameters[0], parameters[0]["value"]))
+                return
             if kind in ("extract", "extract_VL"):
-                at = next((i for i, event in enumerate(waiting) if event.kind == "extract"), None)
-                header = parameters[0]["value"] if at is None else waiting[at].facts["header"]
-                yield _debug(self._extracted(kind, parameters[0], header))
-                if at is None:
-                    return  # the packet was too short
-                del waiting[at]
+                yield _debug(self._extracted(kind, parameters[0], event.facts["header"]))
             elif kind == "set":
-                at = next((i for i, event in enumerate(waiting) if event.kind == "assign"), None)
-                if at is None:
-                    return
-                event = waiting.pop(at)
                 yield _debug(_parser_set(parameters, event))
-            elif kind == "advance" and parameters[0]["type"] == "hexstr":
-                yield _debug(f"Advancing by {int(parameters[0]['value'], 16) // 8} bytes")
+            elif kind == "advance":
+                yield _debug(f"Advancing by {event.facts['bytes']} bytes")
+            else:
+                name = parameters[0]["op"]
+                yield _debug(f"Executing method {name}")
+                yield _trace(f"Action {name}")
+                yield _trace("Primitive (no source info)")
 
     def _extracted(self, kind: str, parameter: Json, header: str) -> str:
         if parameter["type"] == "regular":
@@ -179,13 +185,6 @@ class PacketLines:
         stack = self._stack_ids.get(parameter["value"] if isinstance(parameter["value"], str) else "", {})
         ids = {h["name"]: h["id"] for h in self._model.json["headers"]}
         return f"Extracting to header stack {stack.get('id', 0)}, next header is {ids.get(header, 0)}"
-
-    def _parsed_bytes(self, state: str | None, found: list[RecordedEvent]) -> int:
-        moved = sum(len(event.data) for event in found if event.kind == "extract")
-        for op in self._states.get(state or "", {}).get("parser_ops", ()):
-            if op["op"] == "advance" and op["parameters"][0]["type"] == "hexstr":
-                moved += int(op["parameters"][0]["value"], 16) // 8
-        return moved
 
     def _verified(self, checksum: Json, event: Event | None, extracted: set[str]) -> Iterator[LogLine]:
         name = checksum["name"]
@@ -296,7 +295,9 @@ class PacketLines:
             yield from self._lookup(event)
             while steps and steps[0].kind == "extern_call":
                 steps.popleft()  # the choice of a member, a direct meter
-            if not steps or steps[0].kind != "action":
+            if not steps or steps[0].kind != "action":  # a miss, and no action for it
+                yield _debug("Action entry is NULL")
+                applied.next = _next_node(table, None, hit)
                 return
             event = steps.popleft()
             action, values = self._actions[event.facts["action"]], tuple(event.facts["parameters"].values())
@@ -362,6 +363,7 @@ class PacketLines:
             case "count":
                 yield _trace(f"Updated counter '{facts['of']}' at index {facts['index']}")
             case "meter":
+                yield _debug(f"Executing meter {facts['of']}[{facts['index']}]")
                 what = f"Updated meter '{facts['of']}' at index {facts['index']},"
                 yield _trace(f"{what} assigning dest field the color result {facts.get('result')}")
             case "register_read":
@@ -415,11 +417,44 @@ def _replicated(replicas: Sequence[tuple[int, int]], copies: _Copies, kind: int)
         copies.reserve(kind)
 
 
-def _next_node(table: TableIr, action: ActionIr, hit: bool) -> str | None:
+_OPERATIONS = ("extract", "extract_VL", "set", "advance", "primitive")
+_VALIDITY = ("setValid", "setInvalid")
+
+
+def _taken(waiting: list[RecordedEvent], kind: str, parameters: Json) -> RecordedEvent | None:
+    """Takes the event of an operation of the parser, if it was come to."""
+
+    def fits(event: RecordedEvent) -> bool:
+        by = event.facts.get("by") if event.kind == "assign" else None
+        if kind == "set":
+            return by is not None and by not in _VALIDITY
+        if kind == "advance":
+            return _advances(event)
+        if kind == "primitive":
+            return by in _VALIDITY or (event.kind == "extern_call" and event.facts["extern"] == parameters[0]["op"])
+        return event.kind == "extract"
+
+    found = next((event for event in waiting if fits(event)), None)
+    if found is not None:
+        waiting.remove(found)
+    return found
+
+
+def _advances(event: RecordedEvent) -> bool:
+    return event.kind == "extern_call" and event.facts["extern"] == "advance"
+
+
+def _parsed_bytes(found: list[RecordedEvent]) -> int:
+    moved = sum(len(event.data) for event in found if event.kind == "extract")
+    return moved + sum(event.facts["bytes"] for event in found if _advances(event))
+
+
+def _next_node(table: TableIr, action: ActionIr | None, hit: bool) -> str | None:
     to = table.json["next_tables"]
     if "__HIT__" in to or "__MISS__" in to:
         return to.get("__HIT__" if hit else "__MISS__")
-    return to.get(action.name, table.json.get("base_default_next"))
+    otherwise = table.json.get("base_default_next")
+    return otherwise if action is None else to.get(action.name, otherwise)
 
 
 def _events_of(action: ActionIr, steps: deque[RecordedEvent]) -> list[Event]:

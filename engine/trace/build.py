@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from detour.engine import phv
 from detour.engine.trace.events import EventReader
 from detour.engine.trace.records import Boundary, Execution
+from detour.engine.trace.replicas import Copies, ReplicaReader
 from detour.engine.trace.tree import Branch, Dropped, Event, Fork, Output, SourcePlace, TraceTree, Visit
 
 SlotOf = Callable[[int], int]
@@ -20,6 +21,9 @@ SlotOf = Callable[[int], int]
 
 FULL_QUEUE = "dropped between ingress and egress: its queue was full"
 """why a packet ended of which nothing else is known"""
+_MOST_FORKS = 64
+"""copies of copies that are followed"""
+TOO_DEEP = f"cut: it is a copy of copies, {_MOST_FORKS} times"
 _AGAIN = {phv.TYPE_RESUBMIT: "resubmit", phv.TYPE_RECIRCULATION: "recirculate"}
 _NO_COPY = "no copy left the switch: the group is not there, or its queues were full"
 _DROPS = {
@@ -32,12 +36,14 @@ _DROPS = {
 
 @dataclass(slots=True)
 class _Waiting:
-    """A trace that goes on when an egress, or the parser again, runs for a packet of a kind."""
+    """A trace that goes on when an egress, or the parser again, runs for a packet of a kind. `copies`: those of a fork
+    that have not come yet; None: nobody knows. `depth`: how many forks it is behind."""
 
     kind: int
     trace: TraceTree
     fork: Fork | None = None
-    taken: int = 0
+    copies: list[tuple[int, int]] | None = None
+    depth: int = 0
 
 
 @dataclass(slots=True)
@@ -48,6 +54,7 @@ class _Open:
     reader: EventReader
     drop_port: int
     current: TraceTree = field(default_factory=TraceTree)
+    depth: int = 0
     egress_port: int = 0
     waiting: list[_Waiting] = field(default_factory=list)
 
@@ -56,11 +63,16 @@ class TreeBuilder:
     """Takes executions one by one; `visits` are those of packets, in the order in which they arrived."""
 
     def __init__(
-        self, readers: dict[int, EventReader], drop_ports: dict[int, int], slot_of: SlotOf | None = None
+        self,
+        readers: dict[int, EventReader],
+        drop_ports: dict[int, int],
+        replicas: ReplicaReader,
+        slot_of: SlotOf | None = None,
     ) -> None:
         """`readers` and `drop_ports`: by the number of the switch."""
         self.visits: list[Visit] = []
         self._readers, self._drop_ports, self._slot_of = readers, drop_ports, slot_of
+        self._replicas = replicas
         self._open: dict[tuple[int, int], _Open] = {}
 
     def add(self, found: Iterable[Execution]) -> None:
@@ -106,17 +118,18 @@ class TreeBuilder:
         if clone is not None:
             trace = clone
         if run.after("resubmit"):
-            opened.waiting.append(_Waiting(phv.TYPE_RESUBMIT, trace))
+            opened.waiting.append(_Waiting(phv.TYPE_RESUBMIT, trace, depth=opened.depth))
         elif run.after("mcast_grp"):
             group = run.after("mcast_grp")
             trace.parts.append(Event("multicast", {"group": group}))
             trace.fork = Fork("multicast", True, [])
-            opened.waiting.append(_Waiting(phv.TYPE_REPLICATION, trace, trace.fork))
+            copies = self._replicas.of_group(run.switch, group)
+            opened.waiting.append(_Waiting(phv.TYPE_REPLICATION, trace, trace.fork, _listed(copies), opened.depth))
         elif run.after("egress_spec") == opened.drop_port:
             trace.outcome = Dropped("dropped in ingress", _drop_source(trace))
         else:
             trace.parts.append(_traffic_manager(run))
-            opened.waiting.append(_Waiting(phv.TYPE_NORMAL, trace))
+            opened.waiting.append(_Waiting(phv.TYPE_NORMAL, trace, depth=opened.depth))
 
     def _clone(self, opened: _Open, trace: TraceTree, run: Execution, where: str, kind: int) -> TraceTree | None:
         """Forks off clones; the trace in which the original goes on."""
@@ -124,7 +137,8 @@ class TreeBuilder:
             return None
         original = Branch("original", 1.0, TraceTree())
         trace.fork = Fork(f"clone in {where}", True, [original])
-        opened.waiting.append(_Waiting(kind, trace, trace.fork))
+        copies = self._replicas.of_session(run.switch, run.after("clone_session") - 1)
+        opened.waiting.append(_Waiting(kind, trace, trace.fork, _listed(copies), opened.depth))
         return original.trace
 
     # -- egress and deparser --------------------------------------------------------------------------------
@@ -134,10 +148,9 @@ class TreeBuilder:
         if opened is None:
             return
         values = run.begin
-        trace = self._resume(
-            opened, values["instance_type"], f"port {values['egress_port']}, rid {values['egress_rid']}"
-        )
+        trace = self._resume(opened, values["instance_type"], (values["egress_port"], values["egress_rid"]))
         if trace is None:
+            opened.current = TraceTree()  # of which nobody will hear
             return
         opened.egress_port = values["egress_port"]
         trace.parts += [_queue(values), _EGRESS, opened.reader.events(run)]
@@ -160,7 +173,7 @@ class TreeBuilder:
             return
         frame = run.end.data + run.begin.data
         if run.after("recirculate"):
-            opened.waiting.append(_Waiting(phv.TYPE_RECIRCULATION, trace))
+            opened.waiting.append(_Waiting(phv.TYPE_RECIRCULATION, trace, depth=opened.depth))
             return
         if run.after("truncate"):
             frame = frame[: run.after("truncate")]
@@ -168,19 +181,28 @@ class TreeBuilder:
 
     # -- what waits -----------------------------------------------------------------------------------------
 
-    def _resume(self, opened: _Open, kind: int, label: str = "") -> TraceTree | None:
-        """The trace that goes on with a packet of that kind."""
-        for number, waiting in enumerate(opened.waiting):
-            if waiting.kind != kind:
-                continue
-            if waiting.fork is None:
-                del opened.waiting[number]
-                return waiting.trace
-            branch = Branch(label if kind == phv.TYPE_REPLICATION else f"clone to {label}", 1.0, TraceTree())
-            waiting.fork.branches.append(branch)
-            waiting.taken += 1
-            return branch.trace
-        return None
+    def _resume(self, opened: _Open, kind: int, copy: tuple[int, int] = (0, 0)) -> TraceTree | None:
+        """The trace that goes on with a packet of that kind; `copy`: its port and its replication id."""
+        candidates = [waiting for waiting in opened.waiting if waiting.kind == kind]
+        if not candidates:
+            return None
+        # Copies of one packet may have copies: each belongs to the first that still waits for one like it.
+        waiting = next((each for each in candidates if each.copies is not None and copy in each.copies), candidates[0])
+        opened.depth = waiting.depth
+        if waiting.fork is None:
+            opened.waiting.remove(waiting)
+            return waiting.trace
+        if waiting.copies is not None and copy in waiting.copies:
+            waiting.copies.remove(copy)
+            if not waiting.copies:
+                opened.waiting.remove(waiting)
+        branch = Branch(_label(kind, copy), 1.0, TraceTree())
+        waiting.fork.branches.append(branch)
+        if waiting.depth == _MOST_FORKS:
+            branch.trace.outcome = Dropped(TOO_DEEP)
+            return None
+        opened.depth += 1
+        return branch.trace
 
     def finish(self, why: str | None = None) -> None:
         """Says of packets that never came to an egress that they were dropped. When nothing is under way any more."""
@@ -188,13 +210,26 @@ class TreeBuilder:
             for waiting in opened.waiting:
                 if waiting.fork is None:
                     waiting.trace.outcome = Dropped(why or FULL_QUEUE)
-                elif not waiting.fork.branches:
+                    continue
+                missing = [_label(waiting.kind, copy) for copy in waiting.copies or ()]
+                dropped = [Branch(label, 1.0, TraceTree([], Dropped(why or FULL_QUEUE))) for label in missing]
+                waiting.fork.branches += dropped
+                if not waiting.fork.branches:
                     waiting.trace.fork = None
                     waiting.trace.outcome = Dropped(why or _NO_COPY)
         self._open.clear()
 
     def _slot(self, address: int) -> int | None:
         return None if self._slot_of is None else self._slot_of(address)
+
+
+def _listed(copies: Copies | None) -> list[tuple[int, int]] | None:
+    return None if copies is None else list(copies)
+
+
+def _label(kind: int, copy: tuple[int, int]) -> str:
+    label = f"port {copy[0]}, rid {copy[1]}"
+    return label if kind == phv.TYPE_REPLICATION else f"clone to {label}"
 
 
 class _Stage(Event):

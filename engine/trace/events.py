@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from detour.engine.compiler.model import HeaderType, Model
+from detour.engine.compiler.traced_steps import ELEMENT
 from detour.engine.trace.entries import Described, EntryReader
 from detour.engine.trace.picking import picker
 from detour.engine.trace.records import MOST_WAYS, Execution, FormReader, Way
@@ -109,9 +110,29 @@ class _Action(EventForm):
         return {**self.about, "parameters": event.values}
 
 
-class _Assign(EventForm):
+class _OfElements(EventForm):
+    """Of headers, which may be elements of stacks that are chosen at run time."""
+
+    def __init__(self, reader: FormReader) -> None:
+        super().__init__(reader)
+        self.chosen = ELEMENT in reader.names
+
+    def named(self, name: str, event: RecordedEvent) -> str:
+        """The first element's name as that of the one that is meant."""
+        return name.replace("[0]", f"[{event.values[ELEMENT]}]", 1) if self.chosen else name
+
+    def text(self, event: RecordedEvent) -> str:
+        return json.dumps(event.as_json()) if self.chosen else super().text(event)
+
+    def text_of_words(self) -> Template | None:
+        return self.template(False) if self.reader.plain and not self.chosen else None
+
+
+class _Assign(_OfElements):
     def facts(self, event: RecordedEvent) -> Facts:
-        return {**self.about, **{name: value for name, value in event.values.items() if name != "$inside"}}
+        values = event.values
+        values.pop(ELEMENT, None)
+        return {**self.about, "field": self.named(self.about["field"], event), **values}
 
 
 class _Lookup(EventForm):
@@ -151,7 +172,7 @@ class _Lookup(EventForm):
         return Template(document)
 
 
-class _Header(EventForm):
+class _Header(_OfElements):
     """Of the kinds `extract` and `deparser_emit`."""
 
     def __init__(self, reader: FormReader, model: Model) -> None:
@@ -161,18 +182,21 @@ class _Header(EventForm):
         self._source_text = json.dumps(self.source.as_json() if self.source else None)
 
     def facts(self, event: RecordedEvent) -> Facts:
-        fields = fields_of(self._type, event.data)
-        return {"header": self.about["header"], "type": self._type.name, "fields": fields, "hex": event.data.hex()}
+        name, fields = self.named(self.about["header"], event), fields_of(self._type, event.data)
+        return {"header": name, "type": self._type.name, "fields": fields, "hex": event.data.hex()}
 
     def text(self, event: RecordedEvent) -> str:
-        inside = self._inside.fill(event.data)
+        inside = None if self.chosen else self._inside.fill(event.data)
         if inside is None:
             return json.dumps(event.as_json())
         return f'{{"kind": "{self.kind}", {inside}, "source": {self._source_text}}}'
 
+    def text_of_words(self) -> Template | None:
+        return None
+
     def facts_text(self, event: RecordedEvent) -> str:
         """The facts alone, as text."""
-        inside = self._inside.fill(event.data)
+        inside = None if self.chosen else self._inside.fill(event.data)
         return json.dumps(event.facts) if inside is None else f"{{{inside}}}"
 
 

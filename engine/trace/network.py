@@ -17,7 +17,11 @@ from detour.engine.trace.tree import Dropped, Visit
 _PASSES = 64
 """ticks that a packet may take, and so how often it may start over: one pass takes a tick"""
 _PACKETS = 1 << 12
+_FRAME_BYTES = 1 << 16
+_MOST_MEMORY = 1 / 8
+"""of the recorder's, that one visit may take: some thousand copies"""
 CUT = f"cut: it started over {_PASSES} times"
+TOO_MANY = "cut: its copies are too many"
 
 
 class TraceNetwork:
@@ -25,7 +29,7 @@ class TraceNetwork:
 
     def __init__(self, tick_ps: int = DEFAULT_TICK_PS, seed: int = 0) -> None:
         """`tick_ps`: of the programs' clock."""
-        self.network = Network(Virtual(divide=False), tick_ps, seed, packets=_PACKETS)
+        self.network = Network(Virtual(divide=False), tick_ps, seed, packets=_PACKETS, frame_bytes=_FRAME_BYTES)
         self._recorder: Recorder | None = None
 
     def add_switch(
@@ -63,14 +67,25 @@ class TraceNetwork:
         recorder.choose({device_id: choices})
         recorder.allow(1)
         self.network.inject((device_id, port), frame)
-        self.network.run(self.network.now_ps + _PASSES * self.network.tick_ps)
+        why = self._until_gone(recorder)
         visits = recorder.collect()
-        recorder.finish(CUT if self.network.loop_stats()["used"] else None)
+        recorder.finish(why)
         recorder.forget()
         found = visits[0]
-        if recorder.lost:
-            found.tree.outcome = found.tree.outcome or Dropped(CUT)
+        if why:
+            self.network.flush(device_id)
+            found.tree.outcome = found.tree.outcome or (None if found.tree.fork else Dropped(why))
         return found
+
+    def _until_gone(self, recorder: Recorder) -> str | None:
+        """Lets a packet and its copies go their ways; why they did not come to an end."""
+        for _ in range(_PASSES):
+            self.network.run(self.network.now_ps + self.network.tick_ps)
+            if not self.network.loop_stats()["used"]:
+                return None
+            if recorder.used > _MOST_MEMORY:
+                return TOO_MANY
+        return CUT
 
     def wait(self, duration_ps: int) -> None:
         """Lets time pass."""

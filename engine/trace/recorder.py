@@ -21,6 +21,7 @@ from detour.engine.trace.entries import EntryReader
 from detour.engine.trace.events import EventReader
 from detour.engine.trace.filters import EVERYTHING, Filter
 from detour.engine.trace.records import Execution, RecordReader
+from detour.engine.trace.replicas import ReplicaReader
 from detour.engine.trace.ring import RING_BYTES, Ring, TraceControl
 from detour.engine.trace.tree import Visit
 from detour.engine.wiring import SwitchRecord
@@ -69,6 +70,7 @@ class Recorder:
         self._drop_ports: dict[int, int] = {}
         self._plain: dict[int, tuple[Program, Any]] = {}
         self._coverage: dict[int, Int64Array] = {}
+        self._replicas = ReplicaReader(network)
         self._marks = np.zeros(0, np.int32)
         self._builder: TreeBuilder | None = None
         self._records: RecordReader | None = None
@@ -98,7 +100,12 @@ class Recorder:
             self._network.set_functions(switch.device_id, code)
         self._records = RecordReader(self._forms)
         base, stride = place.pool_bytes, place.pool_stride
-        self._builder = TreeBuilder(self._readers, self._drop_ports, lambda address: (address - base) // stride)
+        self._replicas.look(self._controls)
+
+        def slot_of(address: int) -> int:
+            return (address - base) // stride
+
+        self._builder = TreeBuilder(self._readers, self._drop_ports, self._replicas, slot_of)
 
     def _code_for(self, switch: SwitchRecord) -> Program:
         """The traced program of a switch, and where it counts what packets reach."""
@@ -130,11 +137,15 @@ class Recorder:
     def collect(self) -> list[Visit]:
         """The visits of packets so far, in the order in which they began. One that waits in a queue still has no
         outcome; it gets it when the packet goes on, by a later call."""
-        taken = self._network.call(self._ring.take)
+        taken = self._network.call(self._take)
         assert self._records is not None
         with _no_collection():
             self._built.add(self._records.executions(taken))
         return self._built.visits
+
+    def _take(self) -> Int64Array:
+        self._replicas.look(self._controls)
+        return self._ring.take()
 
     def executions(self) -> list[tuple[Execution, EventReader]]:
         """In place of `collect`: what functions did since the last call, in the order in which they ran, each with the

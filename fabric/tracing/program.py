@@ -15,6 +15,7 @@ from detour.engine import phv
 from detour.engine.bmv2api.device import BmDevice
 from detour.engine.bmv2api.runtime import BmRuntime
 from detour.engine.compiler.program import Program
+from detour.engine.network import Network
 from detour.engine.p4runtime import schema
 from detour.engine.p4runtime.config import Compiled
 from detour.engine.p4runtime.errors import Refused
@@ -89,6 +90,11 @@ class TracedProgram:
     def api(self) -> BmRuntime:
         """BMv2's runtime API on the same tables; what it writes P4Runtime's `write` does not know of."""
         return BmRuntime(BmDevice(self._switch.network, _DEVICE))
+
+    @property
+    def network(self) -> Network:
+        """In which the switch is the only one, with device id 1."""
+        return self._switch.network
 
     def wait(self, duration_ps: int) -> None:
         """Lets time pass."""

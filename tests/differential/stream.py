@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import grpc
 
-from tests.ptf.bmv2 import Bmv2
 from tests.waiting import PATIENCE_S
 
 Frame = tuple[int, bytes]
@@ -64,10 +64,19 @@ def _decode(data: bytes) -> tuple[int, int, bytes]:
     return number, port, packet
 
 
-class PacketStream:
-    """The data plane of a `Bmv2` that was started without ports and has a pipeline."""
+class Streaming(Protocol):
+    """A simple_switch_grpc."""
 
-    def __init__(self, switch: Bmv2, device_id: int = 1) -> None:
+    @property
+    def stream_address(self) -> str:
+        """gRPC, of its data plane."""
+        ...
+
+
+class PacketStream:
+    """The data plane of one that was started without ports and has a pipeline."""
+
+    def __init__(self, switch: Streaming, device_id: int = 1) -> None:
         self._device = device_id
         self._channel = grpc.insecure_channel(switch.stream_address, options=[("grpc.max_receive_message_length", -1)])
         grpc.channel_ready_future(self._channel).result(timeout=STREAM_SECONDS)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""simple_switch_grpc as a switch on which files of STF are played: entries go over Thrift, packets over its data plane
+service."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from detour.base.addresses import TcpAddress
+from detour.base.errors import DetourError
+from detour.engine.bmv2api.client import Connection
+from detour.engine.bmv2api.interface import Api
+from detour.fabric.tracing.results import Arrived, Ending, FollowedPacket
+from tests.differential.stream import PacketStream
+from tests.ptf.bmv2 import BINARY
+from tests.waiting import PATIENCE_S
+
+
+def missing() -> str | None:
+    """Why there is none here; None if there is one."""
+    return None if shutil.which(BINARY) else f"{BINARY} is not on PATH"
+
+
+class StfBmv2:
+    """One that runs a program. A context manager."""
+
+    def __init__(self, program: Path) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="detour-bmv2-")
+        self.stream_address = f"unix:{self._folder.name}/dataplane"
+        self._process, self._connection = self._started(program)
+        try:
+            self._stream = PacketStream(self)
+        except BaseException:
+            self._end()
+            raise
+
+    def _started(self, program: Path) -> tuple[subprocess.Popen[bytes], Connection]:
+        """One that listens. Where another process was faster at its port, it ends, and another one is tried."""
+        end = time.monotonic() + PATIENCE_S
+        servers = ["--grpc-server-addr", f"unix:{self._folder.name}/p4runtime"]
+        servers += ["--dp-grpc-server-addr", self.stream_address]
+        quiet = subprocess.DEVNULL
+        while True:
+            port = _free_port()
+            command = [BINARY, "--device-id", "1", "--thrift-port", str(port), "--log-level", "off", str(program), "--"]
+            process = subprocess.Popen([*command, *servers], stdin=quiet, stdout=quiet, stderr=quiet)
+            while process.poll() is None:
+                with contextlib.suppress(DetourError):
+                    return process, Connection(TcpAddress("127.0.0.1", port))
+                if time.monotonic() > end:
+                    process.kill()
+                time.sleep(0.05)
+            assert time.monotonic() < end, f"{BINARY} does not listen"
+
+    @property
+    def api(self) -> Api:
+        """Over Thrift."""
+        return self._connection
+
+    def follow(self, frame: bytes, port: int) -> FollowedPacket:
+        """Sends a frame; nothing is known of its way but the end."""
+        (outputs,) = self._stream.run([(port, frame)])
+        found = FollowedPacket()
+        for left_by, data in outputs:
+            found.outcomes.append(Ending(1.0, [Arrived("bmv2", left_by, None, data)]))
+        return found
+
+    def wait(self, duration_ps: int) -> None:
+        """Not worth it: generated tests have nothing that ages."""
+
+    def _end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._folder.cleanup()
+
+    def __enter__(self) -> StfBmv2:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stream.close()
+        self._connection.close()
+        self._end()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs p4c's p4testgen, which looks for packets and entries that take a program to where it has not been yet."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from detour.base.places import P4SRC
+from tests.differential.generated.suite import GeneratedTest, without_comments
+
+BINARY = "p4testgen"
+_SEED_SECONDS = 90.0
+"""Of each seed. Some end up where every way is one that it cannot follow, and do not find out again."""
+_LEAST = 5
+"""tests of a seed that is worth another one"""
+_OPTIONS = (
+    *("--target", "bmv2", "--arch", "v1model", "--test-backend", "STF"),
+    *("--path-selection", "GREEDY_STATEMENT_SEARCH", "--packet-size-range", "0:4096"),
+    *("--track-coverage", "STATEMENTS", "--disable-info-logging"),
+    # It cannot choose ranges, and gives every way up that comes to a table with one.
+    *("--skip-control-plane-entities", "FabricIngress.acl.rules"),
+)
+
+
+def missing() -> str | None:
+    """Why there is none here; None if there is one."""
+    return None if shutil.which(BINARY) else f"{BINARY} is not on PATH"
+
+
+def generate(program: str, count: int, seed: int, said: Callable[[str], None]) -> list[GeneratedTest]:
+    """Different tests of one of our programs: `count` of them, if seeds go on giving any. `seed`: the first one."""
+    found: dict[str, GeneratedTest] = {}
+    while len(found) < count:
+        before = len(found)
+        with tempfile.TemporaryDirectory(prefix="detour-testgen-") as folder:
+            _run(program, Path(folder), count - before, seed)
+            for path in sorted(Path(folder).glob("*.stf"), key=lambda path: int(path.stem.rsplit("_", 1)[1])):
+                test = without_comments(path.read_text())
+                found[test.name] = test
+        said(f"{program}: seed {seed} gave {len(found) - before} new tests")
+        if len(found) - before < _LEAST:
+            break
+        seed += 1
+    return list(found.values())
+
+
+def _run(program: str, folder: Path, count: int, seed: int) -> None:
+    """What it has found when it is stopped counts, too."""
+    command = [
+        BINARY,
+        *_OPTIONS,
+        "--max-tests",
+        str(count),
+        "--seed",
+        str(seed),
+        "--out-dir",
+        str(folder),
+        f"-I{P4SRC}",
+    ]
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(
+        [*command, str(P4SRC / f"{program}.p4")], stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
+    ) as process:
+        try:
+            process.wait(_SEED_SECONDS)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
