@@ -72,6 +72,7 @@ def _knows_detours(hs: Any, r: Any, now: int) -> bool:
 @inner
 def _forget_open(r: Any) -> None:
     r.open = 0
+    r.open_time = NIL
     r.begun = 0
     r.peer = 0
 
@@ -79,7 +80,7 @@ def _forget_open(r: Any) -> None:
 @inner
 def _is_open(cfg: Any, r: Any, now: int) -> bool:
     """Whether packets without a token have taken shortest paths of late."""
-    return r.open_time > 0 and now - r.open_time <= cfg.spray_memory_ps
+    return r.open_time != NIL and now - r.open_time <= cfg.spray_memory_ps
 
 
 @inner
