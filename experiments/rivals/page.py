@@ -59,17 +59,17 @@ Below p99 of "links of hosts" no scheme can come in a cell: the messages of the 
 long on its link. Where that is more than 0.6 of TelemetryLERP's, the goal cannot be reached.
 
 No scheme below comes to 0.6 of TelemetryLERP's p99 in the cells of 1 MB and more that are named: SprayLERP is the one
-that comes closest, or within 4 % of it, but for the ring, where it needs 5 % more than Benchmark's switches: 3 % of its
-packets take detours there, for nothing. TelemetryLERP has little to lose in these cells: hosts' links are most of it,
-or connections are so few that it finds them paths of their own.
+that comes closest, or within 7 % of it. In the ring 3 % of its packets take detours, for nothing. TelemetryLERP has
+little to lose in these cells: hosts' links are most of it, or connections are so few that it finds them paths of their
+own.
 
 Nobody can know in the first round trip. 64 messages of 1 kB leave a host in 5.5 us, and the first answer is back after
 10. Whoever takes shortest paths then is late where all do (ADV1), and whoever takes detours is late where nobody has
 to: see LERP-shortest and REPS in the rows of 64 kB. Benchmark's and UGAL's switches look at queues instead, so they are
 ahead in cells of 64 kB. What a host has learnt helps its later connections (`hosts/paths/memory.py`), and three or more
 that begin to send to one group count their own packets as a queue there. Before they did, p99 in ADV1 heavy was 361 us,
-with 32 % of packets sent again. In UNF, two jobs and all-to-all the mean is less than 0.1 us above that of shortest
-paths, or below it.
+with 32 % of packets sent again. In ADV1 light hosts have fewer connections than three. In UNF, two jobs and all-to-all
+the mean is less than 0.1 us above that of shortest paths, or below it.
 
 A broken link is found by its silence ([transports.md](transports.md#spraylerp)). A path is missed after the longest
 round trip that was usual of late and an eighth more. When it was one and a half of the path's own last one, whatever
