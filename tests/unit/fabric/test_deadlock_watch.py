@@ -7,17 +7,31 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from detour.base.times import US
+from detour.cli import main
 from detour.control.expander.routes import PathPolicy, compute
 from detour.experiments.fcplus import deadlock
 from detour.experiments.fcplus.packet_level import select
 from detour.experiments.fcplus.results import StuckPoint
-from detour.fabric.footings.virtual.scheme import RunSettings
-from detour.fabric.footings.virtual.watch import WATCH_PS, DeadlockFound
+from detour.experiments.nonshortest import deadlock as figure_2
+from detour.fabric.footings.virtual.fabric import VirtualFabric
+from detour.fabric.footings.virtual.scheme import (
+    BENCHMARK,
+    BENCHMARK_DCTCP,
+    ROCE_WITH_PFC,
+    SHORTEST_PATH,
+    TELEMETRY_LERP,
+    RunSettings,
+    Scheme,
+)
+from detour.fabric.footings.virtual.watch import WATCH_PS, DeadlockFound, DeadlockWatch
 from detour.fabric.traffic.expander import BY_ADDRESS, ExpanderFabric, lists_anew, lists_of, scheme_of
+from detour.fabric.traffic.open_loop import OpenLoop, reference
+from detour.topo import parse_topology
 from detour.topo.expander import fcplus
 from detour.topo.failures import parse_failure
 
@@ -66,6 +80,66 @@ def test_looking_changes_nothing() -> None:
                 fabric.network.run(10 * WATCH_PS + 1)
             seen.append((fabric.deadlock_found, fabric.column("st_rx_bytes").tolist()))
     assert seen[0] == seen[1]
+
+
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Times, ps, at which watchers look from now on."""
+    times: list[int] = []
+    look = DeadlockWatch._look
+
+    def noting(watch: DeadlockWatch) -> None:
+        times.append(watch._network.now_ps)
+        look(watch)
+
+    monkeypatch.setattr(DeadlockWatch, "_look", noting)
+    return times
+
+
+@pytest.mark.parametrize(
+    "scheme", [BENCHMARK, BENCHMARK_DCTCP, SHORTEST_PATH, ROCE_WITH_PFC, TELEMETRY_LERP], ids=lambda scheme: scheme.name
+)
+def test_whatever_pauses_is_watched_and_nothing_else(scheme: Scheme, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = looks(monkeypatch)
+    with VirtualFabric(parse_topology("d1"), scheme) as fabric:
+        fabric.run(3 * WATCH_PS)
+        fabric.clock.wait(fabric.now_ps + 2 * WATCH_PS)
+    assert times == ([WATCH_PS * number for number in range(1, 6)] if scheme.pfc else [])
+
+
+@pytest.mark.parametrize("name", ["MIN", "VAL", "PB"])
+def test_runs_of_qcn_switch_are_watched(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = looks(monkeypatch)
+    with OpenLoop(parse_topology("d1"), reference(name), load=0.1) as fabric:
+        fabric.measure(WATCH_PS, 2 * WATCH_PS)
+    assert times == [WATCH_PS, 2 * WATCH_PS, 3 * WATCH_PS]
+
+
+def test_runs_of_the_non_shortest_paper_say_who_waits(caplog: pytest.LogCaptureFixture) -> None:
+    run = next(figure_2.run(point) for point in figure_2.select() if point.case == "PFC, 1 VC")
+    (said,) = caplog.messages
+    assert " us of virtual time, 6 queues are stuck: " in said
+    assert said.count(" waits for ") == 6
+    assert run.found_at_us is not None
+    # The run itself looks more often. Two looks: between them nothing has moved.
+    assert 0 <= float(said.split()[2]) - run.found_at_us <= 2 * WATCH_PS / US
+
+
+def test_detour_sim_says_who_waits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Five switches in a ring, everybody sends two switches on: shortest paths close a circle."""
+    count, hosts = 5, 3
+    links = [(f"h{hosts * i + j}", f"s{i}") for i in range(count) for j in range(hosts)]
+    links += [(f"s{i}", f"s{(i + 1) % count}") for i in range(count)]
+    (tmp_path / "ring.csv").write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in links))
+    (tmp_path / "mine.py").write_text(
+        "from detour.fabric.footings.virtual.scheme import ROCE_WITH_PFC as pausing\n"
+        "def around(topology):\n"
+        "    return [(i, (i + 6) % 15, 1_000_000) for i in range(15)]\n"
+    )
+    mine = f"{tmp_path / 'mine.py'}"
+    options = ["--workload", f"{mine}:around", "--scheme", f"{mine}:pausing", "--buffer", "40k", "--duration", "5ms"]
+    main(["sim", "--topo", str(tmp_path / "ring.csv"), *options])
+    said = "5 queues are stuck: s0-s1, priority 0 waits for s1-s2, priority 0 waits for s2-s3, priority 0 waits for"
+    assert said in " ".join(capsys.readouterr().out.split())
 
 
 def test_what_it_says() -> None:
