@@ -72,6 +72,10 @@ that begin to send to one group count their own packets as a queue there. Before
 with 32 % of packets sent again. In ADV1 light hosts have fewer connections than three. In UNF, two jobs and all-to-all
 the mean is less than 0.1 us above that of shortest paths, or below it.
 
+No reason was measured for what is left: on dragonfly:p=2,a=8,h=4 the permutation (1 MB: REPS needs 22 % less at p99),
+on both hold-outs ADV1 (1 MB: 12 %; endless connections on the larger one were still rising when time was up), and on D1
+ADV1 heavy (1 MB: 8 % less with Benchmark's switches) and the mean of 64 kB in ADV2 heavy.
+
 A broken link is found by its silence ([transports.md](transports.md#spraylerp)). A path is missed after the longest
 round trip that was usual of late and an eighth more. When it was one and a half of the path's own last one, whatever
 had drained since, the longest recovery was 5 round trips. Nothing that is merely slow is taken for dead: in 50 ms of
