@@ -31,7 +31,7 @@ from detour.hosts.paths.probes import send_ptm
 from detour.hosts.rows import cfg_row, host_row, region_row
 from detour.hosts.state import NIL, REGIONS
 
-CONNECTIONS = 3
+CROWD_CONNECTIONS = 3
 """that begin to send to one group at a time are more than chance brings together, where hosts send to all groups"""
 
 
@@ -109,7 +109,7 @@ def is_crowded_by_us(hs: Any, q: Any, now: int) -> bool:
     """Whether what the host has sent by shortest paths without news is a queue beyond the margin, if hosts around it do
     as it does."""
     r, cfg = region(hs, q), cfg_row(hs)
-    if r.begun < CONNECTIONS or r.open <= cfg.spray_margin_mtus or not _is_open(cfg, r, now):
+    if r.begun < CROWD_CONNECTIONS or r.open <= cfg.spray_margin_mtus or not _is_open(cfg, r, now):
         return False
     begun = 0
     for place in range(REGIONS):
