@@ -70,7 +70,8 @@ to: see LERP-shortest and REPS in the rows of 64 kB. Benchmark's and UGAL's swit
 ahead in cells of 64 kB. What a host has learnt helps its later connections (`hosts/paths/memory.py`), and three or more
 that begin to send to one group count their own packets as a queue there. Before they did, p99 in ADV1 heavy was 361 us,
 with 32 % of packets sent again. In ADV1 light hosts have fewer connections than three. In UNF, two jobs and all-to-all
-the mean is less than 0.1 us above that of shortest paths, or below it.
+the mean is less than 0.1 us above that of shortest paths, or below it; in two other draws of UNF it was 0.1 and
+0.25 us above.
 
 No reason was measured for what is left: on dragonfly:p=2,a=8,h=4 the permutation (1 MB: REPS needs 22 % less at p99),
 on both hold-outs ADV1 (1 MB: 12 %; endless connections on the larger one were still rising when time was up), and on D1
