@@ -56,7 +56,10 @@ def run(options: argparse.Namespace) -> int:
         draws=options.seeds or usual.draws,
     )
     means = replace(means_of(options, RIVALS.name), archive=options.source)
-    points = rivals.select(wanted) if options.source is None else points_in(options.source, wanted, options.topology)
+    if options.source is None:
+        points = rivals.select(wanted)
+    else:  # all that it has, also of what is not usual
+        points = points_in(options.source, replace(wanted, sizes=options.bytes or rivals.SIZES), options.topology)
     if options.keep is not None and options.keep.exists():
         known = set(points_in(options.keep, wanted, options.topology))
         points = [point for point in points if point not in known]

@@ -244,7 +244,14 @@ SUCCESSOR = np.dtype([("task", np.int32), ("on", np.int32)])
 """one row a dependency: who waits, and for what"""
 ON_BEGIN, ON_DONE, ON_ACKED = 0, 1, 2
 
-REGION = np.dtype(_ints("owner short_wait short_time detour_wait detour_time asked"))
+REGION = np.dtype(
+    _ints(
+        "owner short_wait short_time detour_wait detour_time asked "
+        # packets sent by shortest paths without news of them, when the last one was, connections that begun so, and the
+        # last one's peer
+        "open open_time begun peer"
+    )
+)
 """one row a host and group that it sends to (`paths.memory`): the group + 1 (0: none); what a packet waited on a
 shortest path (ticks, -1: not known) and when (ps); the same of detours; when one was asked for that"""
 REGIONS = 64

@@ -25,7 +25,7 @@ from scapy.packet import Raw
 
 import detour
 from detour.experiments import drawing
-from detour.fabric.labs.bmv2 import Bmv2Lab, Seen, Send, missing
+from detour.fabric.labs.bmv2 import Bmv2Lab, Seen, TimedFrame, missing
 
 MS = 10**9
 _SECOND = 1_000 * MS
@@ -68,16 +68,18 @@ def _ip(lab: Any, host: str) -> str:
     return str(lab.lab.host(host).address.ip)
 
 
-def _datagrams(lab: Any, source: str, target: str, seconds: tuple[float, float], gap: float, tos: int) -> list[Send]:
+def _datagrams(
+    lab: Any, source: str, target: str, seconds: tuple[float, float], gap: float, tos: int
+) -> list[TimedFrame]:
     """Numbered datagrams from the first second to before the second one. `lab`: a description of one."""
     a, b = lab.host(source), lab.host(target)
     head = Ether(src=a.mac, dst=_BROADCAST) / IP(src=str(a.address.ip), dst=str(b.address.ip), tos=tos)
     count = round((seconds[1] - seconds[0]) / gap)
     frame = bytes(head / UDP(sport=5_000, dport=5_201) / Raw(bytes(_PAYLOAD)))
-    return [Send(seconds[0] + k * gap, source, frame[:-4] + struct.pack("!I", k)) for k in range(count)]
+    return [TimedFrame(seconds[0] + k * gap, source, frame[:-4] + struct.pack("!I", k)) for k in range(count)]
 
 
-def _waiting(sends: Sequence[Send], seen: Sequence[Seen]) -> tuple[np.ndarray, np.ndarray]:
+def _waiting(sends: Sequence[TimedFrame], seen: Sequence[Seen]) -> tuple[np.ndarray, np.ndarray]:
     """Frames that were on their way, every 10 ms: those that came are known by who sent them and their last bytes."""
     came = {(frame.frame[26:30], frame.frame[-4:]): frame.at for frame in seen}
     keys = ((send.at, came.get((send.frame[26:30], send.frame[-4:]))) for send in sends)
@@ -87,7 +89,7 @@ def _waiting(sends: Sequence[Send], seen: Sequence[Seen]) -> tuple[np.ndarray, n
     return times, waiting.sum(axis=1)
 
 
-def _play(lab: Any, sends: Sequence[Send]) -> None:
+def _play(lab: Any, sends: Sequence[TimedFrame]) -> None:
     """The same frames from hosts of a virtual lab."""
     for host in {send.host for send in sends}:
         mine = [send for send in sends if send.host == host]
@@ -132,7 +134,7 @@ def mri(tutorials: Path, axis: Any) -> None:
     folder = tutorials / "exercises" / "mri"
     with detour.lab(folder, solution=True) as lab:
         probe = _mri_probe(lab.lab)
-        sends = [Send(k / 10, "h1", probe) for k in range(60)]
+        sends = [TimedFrame(k / 10, "h1", probe) for k in range(60)]
         sends += _datagrams(lab.lab, "h11", "h22", (1.0, 4.0), 1 / 75, 0)
         lab.host("h2").sniff()
         _play(lab, sends)
@@ -183,7 +185,7 @@ def link_monitor(tutorials: Path, axis: Any) -> None:
     with detour.lab(folder, solution=True) as lab:
         route = bytes([0, 4, 1, 4, 1, 3, 2, 3, 2, 1])
         probe = bytes(Ether(src=_mac(lab, "h1"), dst=_BROADCAST, type=0x812)) + route
-        sends = [Send(k / 10, "h1", probe) for k in range(80)]
+        sends = [TimedFrame(k / 10, "h1", probe) for k in range(80)]
         for n, rate in enumerate(rates):
             gap = 8 * _PAYLOAD / (rate * 1e6)
             sends += _datagrams(lab.lab, "h1", "h4", (2.0 * n, 2.0 * n + 2), gap, 0)
@@ -228,7 +230,7 @@ def load_balance(tutorials: Path, axis: Any) -> None:
     with detour.lab(folder, solution=True) as lab:
         head = Ether(src=_mac(lab, "h1"), dst=_BROADCAST) / IP(src=_ip(lab, "h1"), dst="10.0.0.1")
         frames = [bytes(head / TCP(dport=1234, sport=20_000 + n)) for n in range(flows)]
-        sends = [Send(n / 1_000, "h1", frame) for n, frame in enumerate(frames)]
+        sends = [TimedFrame(n / 1_000, "h1", frame) for n, frame in enumerate(frames)]
         _play(lab, sends)
         lab.run_until(_SECOND)
         shares = [lab.host(name).counters()["rx_frames"] for name in ("h2", "h3")]
@@ -253,7 +255,7 @@ def flowlets(learning: Path, axis: Any) -> None:
             / TCP(sport=9, dport=9)
             / Raw(bytes(80))
         )
-        sends = [Send(at / 1_000, "h1", frame) for at in times]
+        sends = [TimedFrame(at / 1_000, "h1", frame) for at in times]
         _play(lab, sends)
         before, taken = _sent(lab), []
         for at in times:
@@ -308,7 +310,7 @@ def heavy_hitter(learning: Path, axis: Any) -> None:
     if missing() is None:
         with Bmv2Lab(folder) as real:
             for sport, count, label in flows:
-                sends = [Send(k / 1_000, "h1", frames[sport]) for k in range(count)]
+                sends = [TimedFrame(k / 1_000, "h1", frames[sport]) for k in range(count)]
                 seen = real.play(sends, count / 1_000 + 0.3, ["h2"])
                 at = np.array([each.at for each in seen if each.frame[34:36] == struct.pack("!H", sport)])
                 steps = np.arange(10, count + 1, 10)

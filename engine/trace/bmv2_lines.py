@@ -94,7 +94,8 @@ class PacketLines:
         self._copies: dict[int, _Copies] = {}
         self._actions: dict[str, ActionIr] = {action.name: action for action in model.actions}
         self._states: dict[str, Json] = {s["name"]: s for p in model.json["parsers"] for s in p["parse_states"]}
-        self._stack_ids = {stack["name"]: stack for stack in model.json.get("header_stacks", [])}
+        stacks = (model.json.get(kind, []) for kind in ("header_stacks", "header_union_stacks"))
+        self._stack_ids = {stack["name"]: stack["id"] for each in stacks for stack in each}
         self._ports: dict[int, int] = {}
         """out of which port the packet goes whose egress ran last, by trace"""
         self.replication: Callable[[], tuple[_Replicas, _Replicas]] = lambda: ({}, {})
@@ -128,18 +129,19 @@ class PacketLines:
         state: str | None = self._model.json["parsers"][0]["init_state"]
         found: list[RecordedEvent] = []
         position = 0
-        extracted: set[str] = set()
+        extracted: list[str] = []
         verified: dict[str, Event] = {}
         for event in self._reader.steps(run):
             if event.kind == "parser_transition" and event.facts.get("parser_error"):
+                error = event.facts["parser_error"]
                 yield _debug(f"Parser '{name}' entering state '{state}'")
-                yield from self._operations(state, found)
-                yield LogLine(logging.ERROR, f"Exception while parsing: {event.facts['parser_error']}")
+                yield from self._operations(state, found, extracted, error)
+                yield LogLine(logging.ERROR, f"Exception while parsing: {error}")
                 found = []
                 state = None
             elif event.kind == "parser_transition":
                 yield _debug(f"Parser '{name}' entering state '{state}'")
-                yield from self._operations(state, found)
+                yield from self._operations(state, found, extracted)
                 yield _left(event)
                 position += _parsed_bytes(found)
                 yield _trace(f"Bytes parsed: {position}")
@@ -147,44 +149,50 @@ class PacketLines:
             elif event.kind == "extern_call" and event.facts["extern"] == "verify_checksum":
                 verified[event.facts["of"]] = event
             else:
-                if event.kind == "extract":
-                    extracted.add(event.facts["header"])
                 found.append(event)
         for checksum in self._model.json["checksums"]:
             if checksum["verify"]:
-                yield from self._verified(checksum, verified.get(".".join(checksum["target"])), extracted)
+                yield from self._verified(checksum, verified.get(".".join(checksum["target"])), set(extracted))
         yield _debug(f"Parser '{name}': end")
 
-    def _operations(self, state: str | None, found: list[RecordedEvent]) -> Iterator[LogLine]:
-        """What a state did, by its operations; what was recorded says which of them were come to."""
+    def _operations(
+        self, state: str | None, found: list[RecordedEvent], extracted: list[str], error: str | None = None
+    ) -> Iterator[LogLine]:
+        """What a state did, by its operations; what was recorded says which of them were come to. `extracted`: headers
+        so far, to which its own are added. `error`: what ended the parser there."""
         waiting = list(found)
         for op in self._states.get(state or "", {}).get("parser_ops", ()):
             kind, parameters = op["op"], op["parameters"]
             if kind not in _OPERATIONS:
                 continue
             event = _taken(waiting, kind, parameters)
-            if event is None:
-                if kind in ("extract", "extract_VL"):  # the packet was too short
-                    yield _debug(self._extracted(kind, parameters[0], parameters[0]["value"]))
-                return
             if kind in ("extract", "extract_VL"):
-                yield _debug(self._extracted(kind, parameters[0], event.facts["header"]))
-            elif kind == "set":
+                if event is None and error == "StackOutOfBounds":
+                    return
+                yield _debug(self._extracted(kind, parameters[0], extracted))
+                if event is not None:
+                    extracted.append(event.facts["header"])
+            if event is None:
+                return  # the packet was too short
+            if kind == "set":
                 yield _debug(_parser_set(parameters, event))
             elif kind == "advance":
                 yield _debug(f"Advancing by {event.facts['bytes']} bytes")
-            else:
+            elif kind == "primitive":
                 name = parameters[0]["op"]
                 yield _debug(f"Executing method {name}")
                 yield _trace(f"Action {name}")
                 yield _trace("Primitive (no source info)")
 
-    def _extracted(self, kind: str, parameter: Json, header: str) -> str:
+    def _extracted(self, kind: str, parameter: Json, before: list[str]) -> str:
         if parameter["type"] == "regular":
-            return f"Extracting {'variable-sized ' if kind == 'extract_VL' else ''}header '{header}'"
-        stack = self._stack_ids.get(parameter["value"] if isinstance(parameter["value"], str) else "", {})
-        ids = {h["name"]: h["id"] for h in self._model.json["headers"]}
-        return f"Extracting to header stack {stack.get('id', 0)}, next header is {ids.get(header, 0)}"
+            return f"Extracting {'variable-sized ' if kind == 'extract_VL' else ''}header '{parameter['value']}'"
+        union = parameter["type"] == "union_stack"
+        stack, member = parameter["value"] if union else (parameter["value"], "")
+        header = f"{stack}[{sum(name.startswith(f'{stack}[') for name in before)}]{f'.{member}' if union else ''}"
+        ids = {each["name"]: each["id"] for each in self._model.json["headers"]}
+        what = "header union stack" if union else "header stack"
+        return f"Extracting to {what} {self._stack_ids[stack]}, next header is {ids.get(header, 0)}"
 
     def _verified(self, checksum: Json, event: Event | None, extracted: set[str]) -> Iterator[LogLine]:
         name = checksum["name"]

@@ -31,7 +31,7 @@ from detour.fabric.labs.programs import programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.topo import Switch
 
-__all__ = ["Bmv2Lab", "Seen", "Send", "missing"]
+__all__ = ["Bmv2Lab", "Seen", "TimedFrame", "missing"]
 
 _SNAP = 65_536
 _ROOM = 1 << 22
@@ -45,7 +45,7 @@ Place = str | tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Send:
+class TimedFrame:
     """A frame that a host is to send, seconds after the beginning."""
 
     at: float
@@ -119,7 +119,7 @@ class Bmv2Lab:
         thrift.set_queue_rate(port, packets_per_second)
         thrift.close()
 
-    def play(self, sends: Iterable[Send], seconds: float, places: Sequence[Place]) -> list[Seen]:
+    def play(self, sends: Iterable[TimedFrame], seconds: float, places: Sequence[Place]) -> list[Seen]:
         """Sends, and returns what has come to places by then, in its order.
 
         Raises:

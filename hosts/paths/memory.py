@@ -7,9 +7,17 @@ that up to date. A connection that has no answer yet takes it for its own if it 
 a shortest path had waiting grows less with its age, as that of one's own does (`spray`). It must be more than twice
 what detours wait and what a detour is longer (`spray_ahead_mtus`), for the message may end with the packet.
 
-Where shortest paths are crowded and nothing is known of detours, a connection asks one detour with a PTM, at most once
-in half of that time for a host and group. So connections that are too short to try a detour find out what one is worth,
-for those that come after them.
+Where shortest paths are so crowded and nothing is known of detours, a connection asks one detour with a PTM, at most
+once in half of that time for a host and group. So connections that are too short to try a detour find out what one is
+worth, for those that come after them.
+
+Before the first answer is back nobody knows, but a host knows what it does itself. If three or more of its connections
+begin to send to different hosts of one group at a time, and more than half of all that begin, its traffic is not
+uniform, and its neighbours' is not either, as far as it can tell. Then packets that it has sent by shortest paths to
+that group without news count as a queue there, of as many MTU transmission times, and with more than
+`spray_margin_mtus` of them packets without a token take detours. An answer that did not wait for long takes one of
+them off; after `spray_memory_ps` without such a packet all are forgotten. With one or two connections, or connections
+to all groups, nothing is different: their first packets take shortest paths.
 """
 
 from __future__ import annotations
@@ -23,6 +31,9 @@ from detour.hosts.paths.probes import send_ptm
 from detour.hosts.rows import cfg_row, host_row, region_row
 from detour.hosts.state import NIL, REGIONS
 
+CROWD_CONNECTIONS = 3
+"""that begin to send to one group at a time are more than chance brings together, where hosts send to all groups"""
+
 
 @inner
 def region(hs: Any, q: Any) -> Any:
@@ -34,6 +45,7 @@ def region(hs: Any, q: Any) -> Any:
         r.short_wait = NIL
         r.detour_wait = NIL
         r.asked = 0
+        _forget_open(r)
     return r
 
 
@@ -58,6 +70,56 @@ def _knows_detours(hs: Any, r: Any, now: int) -> bool:
 
 
 @inner
+def _forget_open(r: Any) -> None:
+    r.open = 0
+    r.open_time = NIL
+    r.begun = 0
+    r.peer = 0
+
+
+@inner
+def _is_open(cfg: Any, r: Any, now: int) -> bool:
+    """Whether packets without a token have taken shortest paths of late."""
+    return r.open_time != NIL and now - r.open_time <= cfg.spray_memory_ps
+
+
+@inner
+def on_sent_short(hs: Any, q: Any, now: int) -> None:
+    """A packet without a token takes a shortest path."""
+    r = region(hs, q)
+    if not _is_open(cfg_row(hs), r, now):
+        _forget_open(r)
+    if q.inflight == 0 and q.short_wait == NIL and r.peer != q.peer_hi:
+        r.begun += 1
+        r.peer = q.peer_hi
+    r.open += 1
+    r.open_time = now
+
+
+@inner
+def on_short_way(hs: Any, q: Any) -> None:
+    """A packet on a shortest path has not waited for long."""
+    r = region(hs, q)
+    if r.open > 0:
+        r.open -= 1
+
+
+@inner
+def is_crowded_by_us(hs: Any, q: Any, now: int) -> bool:
+    """Whether what the host has sent by shortest paths without news is a queue beyond the margin, if hosts around it do
+    as it does."""
+    r, cfg = region(hs, q), cfg_row(hs)
+    if r.begun < CROWD_CONNECTIONS or r.open <= cfg.spray_margin_mtus or not _is_open(cfg, r, now):
+        return False
+    begun = 0
+    for place in range(REGIONS):
+        other = region_row(hs, q.host, place)
+        if _is_open(cfg, other, now):
+            begun += other.begun
+    return 2 * r.begun > begun
+
+
+@inner
 def on_shortest(hs: Any, q: Any, wait: int, now: int) -> None:
     """A packet waited for so many ticks on a shortest path."""
     r = region(hs, q)
@@ -74,10 +136,13 @@ def on_detour(hs: Any, q: Any, wait: int, now: int) -> None:
 
 
 @inner
-def ask(hs: Any, i: int, q: Any, now: int) -> None:
-    """Shortest paths are crowded: asks what a detour is worth, if no connection of the host knows or has asked."""
-    r = region(hs, q)
-    if _knows_detours(hs, r, now) or (r.asked > 0 and now - r.asked < cfg_row(hs).spray_memory_ps // 2):
+def ask(hs: Any, i: int, q: Any, wait: int, now: int) -> None:
+    """A packet waited for `wait` ticks on a shortest path: if that is enough for `recall`, asks what a detour is worth,
+    unless a connection of the host knows or has asked."""
+    r, cfg = region(hs, q), cfg_row(hs)
+    if wait <= delays.mtu_times(cfg, cfg.spray_ahead_mtus) // cfg.tick_ps:
+        return
+    if _knows_detours(hs, r, now) or (r.asked > 0 and now - r.asked < cfg.spray_memory_ps // 2):
         return
     r.asked = now
     send_ptm(hs, i, q, q.n_short + random_below(host_row(hs, q.host), q.n_cand - q.n_short))

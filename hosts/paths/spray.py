@@ -18,6 +18,8 @@ where that pays (`SprayLERP`):
   is longer (`spray_ahead_mtus`) takes one with probability 1/2: on an idle fabric it is there before the message's last
   packet all the same, and on a crowded one half of the window is not in the same queue. All others take shortest
   paths, so a short message takes no detour.
+* What a host sends to one group by shortest paths, and has no news of, counts as a queue there if most of its
+  connections that begin send to that group (`memory`): then the next ones take detours at once.
 * While nothing is known of detours a token leaves a shortest path with probability 1/16 only, and only with as much to
   send behind it: what waits there may wait on every path, as in front of the receiver.
 * What one connection finds out, others of its host begin with, and a short one that finds shortest paths crowded asks
@@ -114,6 +116,7 @@ def choose(hs: Any, i: int, q: Any, now: int) -> int:
     if _begins_short(hs, q, now):
         cand = draw(hs, i, q, 0, q.n_short, now)
         if is_alive(hs, i, cand, now):
+            memory.on_sent_short(hs, q, now)
             return cand
     return _detour(hs, i, q, now)
 
@@ -122,6 +125,8 @@ def choose(hs: Any, i: int, q: Any, now: int) -> int:
 def _begins_short(hs: Any, q: Any, now: int) -> bool:
     """Whether a packet without a token takes a shortest path."""
     cfg, h = cfg_row(hs), host_row(hs, q.host)
+    if memory.is_crowded_by_us(hs, q, now):
+        return False
     if q.detour_wait == NIL:
         return not _may_explore(cfg, q) or q.short_wait != NIL or random_below(h, 2) == 0
     return _short_wait(cfg, q, now) <= _limit(cfg, q) or random_below(h, 2) == 0
@@ -175,9 +180,10 @@ def _exchanged(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> int:
         q.short_time = now
         memory.on_shortest(hs, q, wait, now)
         if wait <= _limit(cfg, q):
+            memory.on_short_way(hs, q)
             return cand
         if q.detour_wait == NIL:
-            memory.ask(hs, i, q, now)
+            memory.ask(hs, i, q, wait, now)
         return _detour(hs, i, q, now) if _leaves(hs, q) else cand
     q.detour_wait = wait if q.detour_wait == NIL else q.detour_wait + (wait - q.detour_wait) // _SMOOTHING
     memory.on_detour(hs, q, q.detour_wait, now)

@@ -7,13 +7,15 @@ another path is faster. Data goes to its place in memory in any order, so nobody
 
 * An ACK is about the transmission that caused it: its path is heard of, and what was sent there before is lost, unless
   the ACK's bitmap says that only its answer was.
-* A path of which nothing is heard for a mean round trip and four mean deviations (RFC 6298), and for one and a half
-  of its own last one, while packets that were sent later by other paths have been answered, is in doubt: its first
-  packet in flight is sent again by another path, a PTM asks, and no packet takes it. An answer within as long again
-  ends the doubt. None: the path is dead, all that is in flight there is sent again, and it is asked once more after
-  `spray_dead_ps`, then after twice as long, and so on. So a dead path costs about two round trips, without a timeout,
-  and no data packet finds out whether it is back. A doubt that was wrong costs a packet: the window is not cut. A path
-  that has never answered gets a timeout's time.
+* A path of which nothing is heard for a mean round trip and four mean deviations (RFC 6298), an eighth more than the
+  longest recent one, and one and a half of its own last one, while packets that were sent later by other paths have
+  been answered, is in doubt: its first packet in flight is sent again by another path, a PTM asks, and no packet takes
+  it. What it waited on its own last round trip counts for less with time: it can have drained since. An answer
+  within a timeout's time ends the doubt. None: the path is dead, all that is in flight there is sent again, and it is
+  asked once more after `spray_dead_ps`, then after twice as long, and so on. So a dead path costs about two round
+  trips, and no data packet finds out whether it is back; that the doubt lasts for longer costs nothing, as packets are
+  missed one by one meanwhile. A doubt that was wrong costs a packet: the window is not cut. A detour that has never
+  answered gets twice the longest recent round trip if others have; any other such path gets a timeout's time.
 * If no later packet has been answered by any path, the oldest one is sent again as a tail-loss probe (RFC 8985, 7), and
   the retransmission timeout says that all is lost.
 
@@ -93,7 +95,7 @@ def _hear(hs: Any, i: int, q: Any, cand: int, s: Any, f: Any, now: int) -> None:
     rtt.on_sample(q, now - s.sent)
     q.newest_sent = max(q.newest_sent, s.sent)
     q.last_progress = now
-    _look_sooner(hs, i, q, now + _patience(cfg_row(hs), q, c))
+    _look_sooner(hs, i, q, now + _patience(cfg_row(hs), q, cand, c, now))
     if not f.has_delay:
         return
     c.delay = f.delay
@@ -142,7 +144,7 @@ def _lose_overtaken(hs: Any, i: int, q: Any, f: Any, cand: int, now: int) -> Non
 def on_sent(hs: Any, i: int, q: Any, now: int) -> None:
     """A packet went out."""
     if q.silence_due == MAX_TIME:
-        q.silence_due = now + _patience(cfg_row(hs), q, candidate_row(hs, i, q.cand))
+        q.silence_due = now + _patience(cfg_row(hs), q, q.cand, candidate_row(hs, i, q.cand), now)
 
 
 @inner
@@ -160,13 +162,19 @@ def deadline(q: Any) -> int:
 
 
 @inner
-def _patience(cfg: Any, q: Any, c: Any) -> int:
-    """How long candidate `c` may be silent: what RFC 6298 says of all paths, one and a half of its last round trip at
-    least. Of a path that has never answered nobody knows how long it is: it gets a timeout's time."""
+def _patience(cfg: Any, q: Any, cand: int, c: Any, sent: int) -> int:
+    """How long candidate `cand`, in row `c`, may be silent after a packet was sent at `sent`: what RFC 6298 says of all
+    paths, what any took of late, and one and a half of its own last round trip, less what has drained since."""
     limit = rtt.timeout(cfg, q)
-    if not rtt.is_known(q) or c.rtt <= 0:
+    if not rtt.is_known(q):
         return limit
-    return min(max(q.srtt + 4 * q.rttvar, c.rtt + c.rtt // 2, c.rtt + cfg.min_silence_ps), limit)
+    usual = max(q.srtt + max(4 * q.rttvar, cfg.min_silence_ps), q.rtt_peak + q.rtt_peak // 8)
+    if c.rtt <= 0:
+        others = cand >= q.n_short and q.detour_wait != NIL
+        return min(max(usual, 2 * q.rtt_peak), limit) if others else limit
+    age = max(0, sent - (c.newest + c.rtt))
+    own = c.rtt - min(age, max(c.delay, 0) * cfg.tick_ps)
+    return min(max(usual, own + max(own // 2, cfg.min_silence_ps)), limit)
 
 
 @inner
@@ -176,9 +184,9 @@ def look(hs: Any, i: int, q: Any, now: int) -> int:
     quiet, due = MAX_TIME, MAX_TIME
     for cand in range(q.n_cand):
         c = candidate_row(hs, i, cand)
-        patience = _patience(cfg_row(hs), q, c)
         while c.head != NIL:
             sent = slot_row(hs, i, c.head).sent
+            patience = _patience(cfg_row(hs), q, cand, c, sent)
             if sent + patience > now:
                 due = min(due, sent + patience)
                 break
@@ -187,7 +195,7 @@ def look(hs: Any, i: int, q: Any, now: int) -> int:
                 break
             flight.lose(hs, i, q, c.head)
             if c.silent == 0:
-                _ask(hs, i, q, cand, patience, now)
+                _ask(hs, i, q, cand, rtt.timeout(cfg_row(hs), q), now)
         if c.silent > 0:
             if c.ask_next <= now:
                 _give_up(hs, i, q, cand, now)

@@ -29,6 +29,7 @@ from tests.waiting import PATIENCE_S
 
 _OTHERS = (
     *("metadata_fields", "priority", "random_range"),  # one queue only in simple_switch, other random numbers
+    *("checksum_payload", "truncate"),  # docs/switch.md
     *("digest", "timestamps", "selector_crc16", "selector_crc32", "selector_identity"),
 )
 _CHOSEN = (

@@ -15,7 +15,7 @@ from scapy.packet import Raw
 
 import detour
 from detour.base.errors import DetourError
-from detour.fabric.labs.bmv2 import Bmv2Lab, Send, missing
+from detour.fabric.labs.bmv2 import Bmv2Lab, TimedFrame, missing
 
 _LAB = Path(__file__).resolve().parents[2] / "docs" / "labs" / "ecn"
 _SECOND = 10**12
@@ -29,9 +29,9 @@ _LATE = 8
 _needs_bmv2 = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
 
-def _sends() -> list[Send]:
+def _sends() -> list[TimedFrame]:
     head = Ether(src="08:00:00:00:01:01", dst="08:00:00:00:01:00") / IP(src="10.0.1.1", dst="10.0.3.3", tos=1) / UDP()
-    return [Send(k * _GAP, "h1", bytes(head / Raw(struct.pack("!I", k) + bytes(400)))) for k in range(_FRAMES)]
+    return [TimedFrame(k * _GAP, "h1", bytes(head / Raw(struct.pack("!I", k) + bytes(400)))) for k in range(_FRAMES)]
 
 
 def _marks(frames: Sequence[bytes]) -> dict[int, bool]:

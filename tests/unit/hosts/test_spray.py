@@ -159,11 +159,39 @@ def test_a_dead_path_costs_less_than_three_round_trips() -> None:
     dead = next(k for k in range(len(PATHS)) if c[k]["sport"] == 0x8003)
     assert net.run(lambda: int(c[dead]["silent"]) > 0), net.schedule()
     assert net.now < BREAK + 3 * ROUND_TRIP
+    assert net.run(lambda: int(c[dead]["head"]) == -1), net.schedule()
+    assert net.now < BREAK + 5 * ROUND_TRIP, "nothing is in flight there any more"
+    packets = int(c[dead]["packets"])
     assert net.run(lambda: int(c[dead]["silent"]) > 1), net.schedule()
-    assert net.now < BREAK + 5 * ROUND_TRIP
-    assert int(c[dead]["head"]) == -1, "nothing is in flight there any more"
+    assert net.now < BREAK + 3 * ROUND_TRIP + HostConfig().min_rto_ps, "and a timeout later it is dead"
     stats = finish(pair, net)
+    assert int(c[dead]["packets"]) == packets, "that the doubt lasted so long has cost no packet"
     assert (stats["failovers"], stats["rtos"]) == (1, 0), net.schedule()
+
+
+@pytest.mark.parametrize("wait", [3, 10])
+def test_a_path_that_becomes_slow_is_not_dead(wait: int) -> None:
+    """A queue of several round trips that comes at once, as where others begin to send: in doubt, but it answers."""
+    slow: list[bool] = [False]
+    weather = Weather(queue_of=lambda sport: wait * 10_000 if sport == 0x8003 and slow[0] else 0)
+    pair, net = begin(weather, PathChoice.OBLIVIOUS)
+    net.run(lambda: net.now > BREAK)
+    slow[0] = True
+    stats = finish(pair, net)
+    assert (stats["failovers"], stats["rtos"]) == (0, 0), net.schedule()
+    assert stats["retransmitted"] < PACKETS // 50
+
+
+@pytest.mark.parametrize(("heard", "soon"), [(1 * BREAK, True), (4 * BREAK, False)], ids=["long ago", "just now"])
+def test_an_old_round_trip_says_little_of_a_path_that_breaks(heard: int, soon: bool) -> None:
+    """A path that had 50 us waiting once is missed as others are when that was long ago."""
+    pair, net = begin(Weather(dead=lambda sport, now: sport == 0x8003 and now > 4 * BREAK), PathChoice.OBLIVIOUS)
+    c = pair.hs.candidate[pair.qp_a.index]
+    place = next(k for k in range(len(PATHS)) if c[k]["sport"] == 0x8003)
+    net.run(lambda: net.now > 4 * BREAK + 1.1 * ROUND_TRIP)  # the last answer is there
+    c[place]["rtt"], c[place]["delay"], c[place]["newest"] = 60 * US, 50_000, heard
+    assert net.run(lambda: int(c[place]["silent"]) > 0), net.schedule()
+    assert (net.now < 4 * BREAK + 4 * ROUND_TRIP) is soon, net.schedule()
 
 
 def test_a_path_whose_answers_are_lost_still_carries_data() -> None:
@@ -345,3 +373,40 @@ def test_a_new_connection_begins_with_what_others_know(age: int) -> None:
     finish(pair, net, 30)
     detours = sum(sport >= 0x8000 for sport in sent.sports)
     assert (5 < detours < 25) if age == 0 else detours == 0
+
+
+def _group(pair: Pair) -> Any:
+    """The row of the receiver's group at the sender's host, which is its own from now on."""
+    group = (int(pair.hs.qp[pair.qp_a.index]["peer_hi"]) >> 32) & 0xFFFF
+    row = pair.hs.region[pair.qp_a.context.host, group & 0x3F]
+    row["owner"], row["short_wait"], row["detour_wait"] = group + 1, -1, -1
+    return row
+
+
+@pytest.mark.parametrize(
+    ("begun", "elsewhere", "detours"),
+    [(3, 0, True), (1, 0, False), (3, 4, False)],
+    ids=["to one group", "a single one", "to others as well"],
+)
+def test_the_third_connection_to_a_group_leaves_what_two_have_filled(begun: int, elsewhere: int, detours: bool) -> None:
+    """15 packets without news are the margin; the connections that sent them are as good as here."""
+    sent = Sent()
+    pair, net = begin(Weather(), packets=30, keep=sent)
+    row = _group(pair)
+    row["begun"], row["open"], row["open_time"], row["peer"] = begun, 16, 1, int(pair.hs.qp[pair.qp_a.index]["peer_hi"])
+    other = pair.hs.region[pair.qp_a.context.host, 5]
+    other["owner"], other["begun"], other["open_time"] = 6, elsewhere, 1
+    finish(pair, net, 30)
+    assert (1 not in sent.sports[:10]) is detours
+
+
+def test_news_of_a_short_wait_and_time_make_room_again() -> None:
+    pair, net = begin(Weather(), packets=30)
+    finish(pair, net, 30)
+    row = known(pair)
+    assert (row["begun"], row["open"]) == (1, 0), "each answer took one packet off"
+    row["open"], row["begun"], row["open_time"] = 100, 3, net.now
+    pair.qp_a.post_send(SendWR(2, pair.mr_a.sge(0, 1000), pair.mr_b.addr, pair.mr_b.rkey))
+    net.run(lambda: net.now > 1000 * US)
+    pair.qp_a.post_send(SendWR(3, pair.mr_a.sge(0, 1000), pair.mr_b.addr, pair.mr_b.rkey))
+    assert net.run(lambda: known(pair)["begun"] == 1), "what was sent so long ago is forgotten"
