@@ -8,6 +8,7 @@ by (ports 3, 4 and 5), node 5 cannot. Where loads matter the engine alone is tes
 from __future__ import annotations
 
 import pytest
+from scapy.layers.inet import UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
@@ -129,7 +130,7 @@ def test_the_queue_that_is_looked_at_is_the_one_that_is_joined(graph_engine: Swi
 def test_who_names_more_than_the_end_is_obeyed(graph_engine: Switch, given: Packet) -> None:
     prepared(graph_engine)
     load(graph_engine, 100, 100, around=0)
-    into = 3 if given[1].payload.sport == 5 else HOST_PORT
+    into = 3 if given[UDP].sport == 5 else HOST_PORT
     for _ in range(20):
         send_packet(graph_engine, into, given)
         graph_engine.barrier()
