@@ -55,15 +55,16 @@ class RedMarking:
 
 Ecn: TypeAlias = NoMarking | StepMarking | RedMarking
 
-Routing: TypeAlias = Literal["valiant", "adaptive", "minimal", "random", "ugal-local", "ugal-global"]
+Routing: TypeAlias = Literal["valiant", "adaptive", "minimal", "random", "ugal-local", "ugal-global", "ugal-graph"]
 """Who chooses between shortest path and detour to another group, and how.
 
 `valiant`: the sender, by the UDP source port (fabric.p4). Three are adaptive.p4's: `adaptive`, the first switch,
 packet by packet, by the loads of its group's global links; `minimal`, always the shortest path; `random`, always by way
 of a random group. Two are ugal.p4's, by the queues of the shortest path and of one random detour: `ugal-local`, those
-of the first switch's own ports; `ugal-global`, those of the group's global links.
+of the first switch's own ports; `ugal-global`, those of the group's global links. `ugal-graph` is ugal_graph.p4's: the
+same as `ugal-local` on any graph, where a detour goes by way of any switch.
 """
-BY_LOAD: tuple[Routing, ...] = ("adaptive", "ugal-local", "ugal-global")
+BY_LOAD: tuple[Routing, ...] = ("adaptive", "ugal-local", "ugal-global", "ugal-graph")
 """what compares loads, and has a threshold"""
 _UGAL: tuple[Routing, ...] = ("ugal-local", "ugal-global")
 
@@ -95,7 +96,9 @@ class Policy:
 
     @property
     def program(self) -> str:
-        """The P4 program that does this, `fabric`, `adaptive` or `ugal`."""
+        """The P4 program that does this, `fabric`, `adaptive`, `ugal` or `ugal_graph`."""
+        if self.routing == "ugal-graph":
+            return "ugal_graph"
         if self.routing in _UGAL:
             return "ugal"
         return "fabric" if self.routing == "valiant" else "adaptive"

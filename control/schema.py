@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names, sizes and constants of the P4 programs as their P4Infos have them (a test compares the two).
 
-What programs share is called the same in all; `valiant` is in fabric.p4 only, `adaptive` in adaptive.p4 and ugal.p4.
+What programs share is called the same in all; `valiant` is in fabric.p4 only, `adaptive` in adaptive.p4, ugal.p4 and
+ugal_graph.p4.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ HOST_PORTS = "FabricIngress.adaptive.host_ports"
 TOWARDS_GROUP = "FabricIngress.adaptive.towards_group"
 SHORTEST_LOAD = "FabricIngress.adaptive.shortest_load"
 DETOUR_LOAD = "FabricIngress.adaptive.detour_load"
+DISTANCES = "FabricIngress.adaptive.distances"
+SHORTEST_WAY = "FabricIngress.adaptive.shortest_way"
+DETOUR_WAY = "FabricIngress.adaptive.detour_way"
 MARKING = "FabricEgress.ecn.marking"
 WATCHED = "FabricEgress.flows.watched"
 FLOW_PASSED = "FabricEgress.flows.passed"
@@ -26,6 +30,7 @@ PUNT_METER = "FabricIngress.verdict.punt_meter"
 GROUP_LOAD = "FabricIngress.adaptive.group_load"
 PORT_LOAD = "FabricIngress.adaptive.port_load"
 DECISIONS = "FabricIngress.adaptive.decisions"
+LINKS_TAKEN = "FabricIngress.adaptive.taken"
 
 SET_NODE = "FabricIngress.node.set_node"
 UN = "FabricIngress.usid.un"
@@ -41,6 +46,7 @@ UGAL_LOCAL = "FabricIngress.adaptive.ugal_local"
 UGAL_GLOBAL = "FabricIngress.adaptive.ugal_global"
 READ_DIRECT = "FabricIngress.adaptive.read_direct"
 READ_AROUND = "FabricIngress.adaptive.read_around"
+ALL_FAR = "FabricIngress.adaptive.far"
 ADAPTIVE_TOWARDS = "FabricIngress.adaptive.towards"
 SET_PRIORITY = "FabricIngress.qos.set_priority"
 SET_CHANNEL = "FabricIngress.qos.set_channel"
@@ -54,6 +60,7 @@ DST_ADDR = "hdr.ipv6.dst_addr"
 FLOW_LABEL = "flow_label"
 VIA = "meta.via"
 DESTINATION_GROUP = "destination_group"
+DESTINATION_NODE = "destination_node"
 DSCP_FIELD = "hdr.ipv6.dscp"
 EGRESS_PORT_FIELD = "std.egress_port"
 IN_PORT = "meta.in_port"
@@ -72,10 +79,13 @@ TABLE_SIZE = {
     TOWARDS_GROUP: 1024,
     SHORTEST_LOAD: 64,
     DETOUR_LOAD: 64,
+    DISTANCES: 128,
+    SHORTEST_WAY: 128,
+    DETOUR_WAY: 128,
     MARKING: 512,
     WATCHED: 256,
 }
-SELECTOR_SIZE = {ROUTE: 16384, DETOUR: 4096, TOWARDS_GROUP: 4096}
+SELECTOR_SIZE = {ROUTE: 16384, DETOUR: 4096, TOWARDS_GROUP: 4096, SHORTEST_WAY: 4096, DETOUR_WAY: 4096}
 MAX_GROUP_SIZE = 64
 
 # headers.p4
@@ -86,5 +96,7 @@ DELAY_CLASSES, DELAY_SHIFT = 32, 4  # classes of queuing delay of watched flows;
 MAX_PASSES = 5  # recirculations for own uSIDs in a row
 MAX_QDEPTH = (1 << 19) - 1
 MAX_GROUPS = 64  # cells of group_load
+MAX_NODES = TABLE_SIZE[DISTANCES]  # switches whose distances ugal_graph.p4 knows
+MAX_LINKS = 7  # that a distance there may have
 MAX_THRESHOLD = (1 << 16) - 1
 PORT_MASK = (1 << 9) - 1

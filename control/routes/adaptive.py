@@ -38,7 +38,7 @@ def check_routing(topology: Topology, policy: Policy) -> None:
             f"channels={policy.channels}: virtual channels rise at a Dragonfly's global links; {topology.spec} has "
             f"up-down routes, which cannot deadlock in one channel"
         )
-    if policy.program == "fabric":
+    if policy.program not in ("adaptive", "ugal"):
         return
     if policy.detours and topology.valiant_groups < 3:
         raise DetourError(f"routing={policy.routing}: {topology.spec} has no third group to go by")

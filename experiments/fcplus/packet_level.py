@@ -70,7 +70,7 @@ def select(full: bool, sizes: str = "equal") -> list[FcplusPoint]:
     return [*packets, *deadlock, *failed]
 
 
-ROUTING_NAMES = ("FC+ 1L", "FC+ 2L", "ECMP", "KSP", "shortest-union", "UGAL-L", "SprayLERP")
+ROUTING_NAMES = ("FC+ 1L", "FC+ 2L", "ECMP", "KSP", "shortest-union", "UGAL-L", "UGAL-L per packet", "SprayLERP")
 TRANSPORT_NAMES = ("lossless", "lossy", "shallow")
 """RoCEv2 with PFC; LERP without; the same with little memory. `transports.TRANSPORTS` says what each is"""
 _COMPARED = ("near-worst", "uniform")

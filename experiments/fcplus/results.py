@@ -261,8 +261,8 @@ class StuckResult(FcplusResult, StuckPoint):
 class TransportResult(FcplusResult, TransportPoint):
     """`goodput_gbps`: what arrived while messages did, over that time; `offered_gbps`: what they asked for. Completion
     times count to the end for what is `unfinished`. `buffer_peak_bytes`: of the fullest switch. `detours`: messages
-    that UGAL sent by way of a random switch. `settled_gbps`: what arrives behind the warm-up, and whether it was
-    `steady` by then (`experiments.steady`)."""
+    (per packet: packets) that UGAL sent by way of a random switch. `settled_gbps`: what arrives behind the warm-up, and
+    whether it was `steady` by then (`experiments.steady`)."""
 
     messages: int
     offered_gbps: float

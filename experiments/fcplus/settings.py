@@ -52,7 +52,7 @@ def candidates(transport: str, routing: str) -> list[TransportSetting]:
     if routing == "SprayLERP":
         return [_dctcp(k, first) for k in (20, 40, 80) for first in (True, False)]
     some = _LOSSLESS if transport == "lossless" else _STEPS
-    if routing != "UGAL-L":
+    if not routing.startswith("UGAL-L"):
         return list(some)
     return [replace(one, bias_bytes=bias) for one in some for bias in _BIASES]
 

@@ -9,14 +9,13 @@ One wiring for all, FC+'s, with servers at 25 Gb/s; the same messages at the sam
   two links, of which a message draws one like any other.
 * ECMP: switches choose among the shortest paths by a hash of the message's source port.
 * UGAL-L (Singh, 2005), message by message: when it comes, it takes a shortest path, or the way over a random switch if
-  the queue at its first link times its links is less (Valiant's; at most five links, as uSIDs allow). Not packet by
-  packet: of our P4 programs adaptive.p4 chooses so, but between groups of a Dragonfly. It has one queue for each of at
-  most 64 groups, adds loads up instead of multiplying them by links, and leads a packet on its detour inside the source
-  group only, so with a group for each switch a detour could go by way of a neighbour and no further.
+  the queue at its first link times its links is less (Valiant's; at most five links, as uSIDs allow).
+* UGAL-L per packet: the same decided by the first switch for every packet (ugal_graph.p4), by any random switch.
 * SprayLERP (`hosts.paths.spray`), packet by packet: each takes one of FC+ 2L's lists.
 
-Lossless: RoCEv2 (go-back-N) with PFC in the routing's priorities; ECMP, KSP, shortest-union and UGAL-L have one and may
-deadlock, which is watched. SprayLERP is LERP there as well, as go-back-N wants packets in order. Lossy: LERP, no PFC;
+Lossless: RoCEv2 (go-back-N) with PFC in the routing's priorities; ECMP, KSP, shortest-union and the UGALs have one and
+may deadlock, which is watched. SprayLERP is LERP there as well, as go-back-N wants packets in order; for UGAL-L per
+packet the receiver puts them in order before go-back-N sees them. Lossy: LERP, no PFC;
 nothing can deadlock. Shallow: the same with `SHALLOW` packet memory. Control and marks are the point's `setting`;
 without one, DCQCN with the packet level's marks, and DCTCP with the paper's losses. To add a transport is an entry of
 `TRANSPORTS` and its name in `packet_level.TRANSPORT_NAMES`.
@@ -24,15 +23,17 @@ without one, DCQCN with the packet level's marks, and DCTCP with the paper's los
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.times import US
+from detour.control import schema
 from detour.control.expander import throughput
 from detour.control.expander.demand import Demand, demand_of, hop_distances
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
@@ -69,16 +70,20 @@ from detour.topo.expander import Expander
 from detour.topo.paths import path_usids
 
 LOSSLESS_PRIORITIES = {
-    "FC+ 1L": 1, "FC+ 2L": 2, "ECMP": 0, "KSP": 0, "shortest-union": 0, "UGAL-L": 0, "SprayLERP": 2,
+    "FC+ 1L": 1, "FC+ 2L": 2, "ECMP": 0, "KSP": 0, "shortest-union": 0, "UGAL-L": 0,
+    "UGAL-L per packet": 0, "SprayLERP": 2,
 }  # fmt: skip
 """0: one, with no regard to deadlock"""
 SPRAYING = "SprayLERP"
+BY_SWITCHES = "UGAL-L per packet"
 UNION_LINKS = 2
 """shortest-union's K"""
 UNION_PATHS = 1024
 """more than a pair has of that length"""
 DETOUR_TRIES = 20
 """random switches that UGAL tries for a message, as not every way over one fits into a uSID list"""
+MOST_LINKS = 2 * schema.MAX_LINKS
+"""of a way that switches choose"""
 RATE_INTERVALS = 100
 """in which what arrives is counted, of the time in which messages do"""
 QUIET_PS = 1000 * US
@@ -98,17 +103,27 @@ def _lossless(routing: str, setting: TransportSetting | None) -> Scheme:
         like = scheme_of(routing, priorities, hosts=(*SPRAY_LERP.hosts, ("min_silence_ps", QUIET_PS)))
         return replace(like, transport="lerp", control="dctcp", ecn=_marking(setting or _SPRAY))
     if setting is None:
-        return scheme_of(routing, priorities, hosts=tuple(HOSTS.items()))
+        return _by_switches(scheme_of(routing, priorities, hosts=tuple(HOSTS.items())), None)
     least = {"dcqcn_min_bps": setting.least_mbps * 1_000_000} if setting.least_mbps else {}
     found = scheme_of(routing, priorities, _marking(setting), tuple((HOSTS | least).items()))
-    return replace(found, control=setting.control)
+    return _by_switches(replace(found, control=setting.control), setting)
 
 
 def _lossy(routing: str, setting: TransportSetting | None) -> Scheme:
     if routing == SPRAYING:
         setting = setting or _SPRAY
     hosts = SPRAY_LERP.hosts if setting else ()
-    return Scheme(routing, "lerp", "dctcp", "pinned", _marking(setting) if setting else STEP_MARKING, hosts=hosts)
+    marking = _marking(setting) if setting else STEP_MARKING
+    return _by_switches(Scheme(routing, "lerp", "dctcp", "pinned", marking, hosts=hosts), setting)
+
+
+def _by_switches(scheme: Scheme, setting: TransportSetting | None) -> Scheme:
+    """The same, where switches choose: they have a program for it, and go-back-N a receiver that reorders."""
+    if scheme.name != BY_SWITCHES:
+        return scheme
+    threshold = round((setting.bias_bytes if setting else 0) / PACKET_BYTES)
+    reorder = scheme.transport == "gbn"
+    return replace(scheme, paths="shortest", routing="ugal-graph", reorder=reorder, threshold=threshold)
 
 
 class Carrier(NamedTuple):
@@ -172,6 +187,8 @@ def run(point: TransportPoint) -> TransportResult:
             fed = _feed(fabric, messages, point.us * US, ways, setting.bias_bytes if setting else 0)
         while fabric.unfinished() and not fabric.deadlock() and fabric.now_ps < (1 + DRAIN_TIMES) * point.us * US:
             fabric.run(fabric.now_ps + POLL_PS)
+        if point.routing == BY_SWITCHES:
+            return _result(point, fabric, messages, *_chosen_by_switches(fabric, fed))
         hops = _hops_of_packets(fabric, sprays) if point.routing == SPRAYING else _mean_hops(fed, messages)
         return _result(point, fabric, messages, fed, hops)
 
@@ -199,6 +216,14 @@ def _hops_of_packets(fabric: ExpanderFabric, sprays: Sprays) -> float:
     return float(np.average(sprays.links, weights=packets))
 
 
+def _chosen_by_switches(fabric: ExpanderFabric, fed: Fed) -> tuple[Fed, float]:
+    """What was fed, with the packets that took a detour, and links of a packet in the mean."""
+    states = fabric.states.values()
+    detours = sum(int(state.counters[schema.DECISIONS].read(1)[0]) for state in states)
+    taken = [sum(int(state.counters[schema.LINKS_TAKEN].read(n)[0]) for state in states) for n in range(MOST_LINKS + 1)]
+    return fed._replace(detours=detours), float(np.average(np.arange(MOST_LINKS + 1), weights=taken))
+
+
 def _mean_hops(fed: Fed, messages: MessageArrivals) -> float:
     return float(np.average(fed.links, weights=messages.size))
 
@@ -209,6 +234,8 @@ def _ways(
     far = hop_distances(network)[demand.pairs[:, 0], demand.pairs[:, 1]].astype(np.int64)
     if point.routing == "ECMP":
         return Ways(np.zeros((len(pairs), 2), np.int64), far[messages.pair])
+    if point.routing == BY_SWITCHES:
+        return Ways(_ends(network, pairs), far[messages.pair])
     routes, fractions = _routes(point, network, demand)
     rows = choose_paths(routes, fractions, messages)
     lists, links = lists_of(routes, pairs, rows.tolist()), routes.length[rows].astype(np.int64)
@@ -217,6 +244,14 @@ def _ways(
         if point.routing == "UGAL-L"
         else Ways(lists, links)
     )
+
+
+def _ends(network: Expander, pairs: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+    """Lists (n, 2) that name the last switch and the host, and leave the way to the switches."""
+    topology = network.topology
+    targets = [topology.hosts[target] for _, target in pairs]
+    lists = [to_words(usid_address((topology.switches[one.switch].node_id, one.node_id))) for one in targets]
+    return np.array(lists, np.int64)
 
 
 def _routes(point: TransportPoint, network: Expander, demand: Demand) -> tuple[ExpanderRoutes, NDArray[np.float64]]:

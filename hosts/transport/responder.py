@@ -8,7 +8,8 @@ Go-back-N (docs/facts.md, "Go-back-N"): what comes early is dropped. One NAK (PS
 next one can only come after the expected packet. With reordering, for networks that reorder but do not lose (section
 II-B of the paper), what comes early is held, in its place already, until the gap is filled; there is no NAK, and ACKs
 name only what came in order. They are sent for held packets too, because they tell the sender about marks. An ACK
-answers a packet that asks for one or is marked.
+answers a packet that asks for one or is marked, or fills a gap behind which packets are held: one of these may have
+asked, and what it overtook need not.
 
 DCQCN's notification point: a marked packet makes a CNP unless the last one of the QP is less than `cnp_interval_ps`
 ago. CNPs go back with the source port of the marked packet, so the sender knows which path they are about.
@@ -126,7 +127,7 @@ def on_data(hs: Any, i: int, buf: Any, now: int) -> None:
         _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_RNR))
         return
     _accept(hs, i, q, f, seq, buf)
-    if f.ack_request or f.ce:
+    if f.ack_request or f.ce or q.rcv_nxt > seq + 1:
         _acknowledge(hs, i, q, f, seq, np.int64(SYNDROME_ACK))
     _check_refusal(hs, i, q)
 

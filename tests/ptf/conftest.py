@@ -13,7 +13,7 @@ from tests.conftest import COLLECTED
 from tests.ptf import platforms
 from tests.ptf.base_test import Switch
 
-OTHER_PROGRAMS = ("adaptive", "qcn", "ugal")
+OTHER_PROGRAMS = ("adaptive", "qcn", "ugal", "ugal_graph")
 FOOTINGS = ["engine", pytest.param("bmv2", marks=pytest.mark.bmv2)]
 
 
@@ -79,6 +79,18 @@ def loaded() -> Iterator[Switch]:
 def ugal(request: pytest.FixtureRequest) -> Iterator[Switch]:
     """The same with ugal.p4."""
     yield from switch_with(request.param, "ugal")
+
+
+@pytest.fixture(params=FOOTINGS)
+def graph(request: pytest.FixtureRequest) -> Iterator[Switch]:
+    """The same with ugal_graph.p4."""
+    yield from switch_with(request.param, "ugal_graph")
+
+
+@pytest.fixture
+def graph_engine() -> Iterator[Switch]:
+    """And on the engine only."""
+    yield from switch_with("engine", "ugal_graph")
 
 
 @pytest.fixture

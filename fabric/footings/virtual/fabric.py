@@ -80,6 +80,8 @@ _PACKETS_OF_A_HOST = 100
 
 _SHARING = ("adaptive", "ugal-global")
 """what reads the loads of the whole group's links"""
+_OWN_PORTS = ("ugal-local", "ugal-graph")
+"""what reads those of the switch's own ports"""
 
 _TRANSPORT = {"lerp": Transport.LERP, "gbn": Transport.GO_BACK_N}
 _CHOICE = {
@@ -163,7 +165,7 @@ class VirtualFabric(NetworkFabric):
         self._add_memory()
         if self.scheme.routing in _SHARING:
             self._share_loads()
-        elif self.scheme.routing == "ugal-local":
+        elif self.scheme.routing in _OWN_PORTS:
             self._show_own_loads()
         self.network.expect(min(self.settings.frames, _PACKETS_OF_A_HOST * len(topology.hosts)))
         if len(topology.switches) >= _MANY_SWITCHES:

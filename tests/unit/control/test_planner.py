@@ -60,6 +60,7 @@ PROGRAMS = {
         Policy(routing="adaptive", threshold=9, channels=3), Policy(routing="minimal"), Policy(routing="random")
     ],
     "ugal": [Policy(routing="ugal-local", threshold=9, channels=3), Policy(routing="ugal-global", channels=3)],
+    "ugal_graph": [Policy(routing="ugal-graph", threshold=9)],
 }  # fmt: skip
 
 
@@ -85,9 +86,9 @@ def test_names_are_those_of_the_p4info(program):
 
 def test_every_name_is_in_a_program():
     constants = {value for name, value in vars(schema).items() if name.isupper() and isinstance(value, str)}
-    assert constants <= names_of("fabric") | names_of("adaptive") | names_of("ugal")
-    assert all(".adaptive." in name for name in constants - names_of("fabric"))
-    switches_choose = names_of("adaptive") | names_of("ugal")
+    assert constants <= names_of("fabric") | names_of("adaptive") | names_of("ugal") | names_of("ugal_graph")
+    assert all(".adaptive." in name for name in constants - names_of("fabric") - {schema.DESTINATION_NODE})
+    switches_choose = names_of("adaptive") | names_of("ugal") | names_of("ugal_graph")
     assert all(".valiant." in name or name == schema.NO_ACTION for name in constants - switches_choose)
 
 

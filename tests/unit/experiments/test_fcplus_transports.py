@@ -59,7 +59,7 @@ def test_every_routing_delivers_all_messages(routing: str, transport: str) -> No
     assert 0 < found.goodput_gbps < found.offered_gbps * 1.01
     assert 1 <= found.slowdown.p50 <= found.slowdown.p99
     assert found.buffer_peak_bytes > 0
-    assert (found.detours > 0) == (routing == "UGAL-L")
+    assert (found.detours > 0) == routing.startswith("UGAL-L")
     assert found.drops == 0
     if transport == "lossless":
         assert found.retransmitted == 0

@@ -260,6 +260,17 @@ def test_reordering_costs_nothing(seed: int) -> None:
     assert (q["rcv_early"], q["rcv_held"]) == (0, 0)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_whoever_asked_too_early_is_answered_when_the_gap_is_filled(seed: int) -> None:
+    """A message's last packet asks for an ACK; what it overtook does not."""
+    pair = make_pair(config=HostConfig(ack_every=8), window=1024, **holding())
+    net = Network(pair.hs, Weather(reorder=0.3), seed=seed)
+    stats, received = transfer(pair, net, 250)
+    assert (stats["retransmitted"], stats["rtos"]) == (0, 0), net.schedule()
+    assert received["rx_held_peak"] > 0
+    assert net.frames < 250 + 200, "ACKs are still put off"
+
+
 def test_the_peak_is_what_waits_for_one_packet() -> None:
     pair = make_pair(**holding())
     net = Network(pair.hs, Weather())

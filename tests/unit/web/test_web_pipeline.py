@@ -21,7 +21,7 @@ from detour.fabric.tracing.program import TracedProgram
 from detour.hosts.frames.sample import data_frame
 from detour.topo import parse_topology
 
-PROGRAMS = ("fabric", "adaptive", "ugal", "qcn", "ipv4", "queues", "bench_tables")
+PROGRAMS = ("fabric", "adaptive", "ugal", "ugal_graph", "qcn", "ipv4", "queues", "bench_tables")
 STATIC = Path(__file__).resolve().parents[3] / "cli" / "web" / "static"
 NODE = shutil.which("node")
 
