@@ -115,6 +115,13 @@ def test_a_shortest_path_is_worth_twice_the_wait_of_a_detour() -> None:
         assert (sent.share(200) > 0.9) is stays
 
 
+def test_a_message_ends_on_shortest_paths_that_are_clear() -> None:
+    sent = Sent()
+    finish(*begin(Weather(), packets=200, keep=sent), 200)
+    assert sent.share(100) < 0.9, "detours that have answered are used again"
+    assert set(sent.sports[-15:]) == {1}
+
+
 @pytest.mark.parametrize("answered", [True, False])
 def test_a_window_does_not_grow_on_shortest_paths_that_owe_an_answer(answered: bool) -> None:
     """A detour is back first though it is longer: whatever the shortest path has, it is a queue."""
