@@ -143,7 +143,7 @@ def _ends_short(hs: Any, q: Any, now: int) -> bool:
     cfg = cfg_row(hs)
     if not _has_both(q) or q.short_wait == NIL or q.snd_end - q.snd_nxt > cfg.spray_margin_mtus:
         return False
-    return _is_clear(cfg, q, now)
+    return _is_clear(cfg, q, now) and not memory.is_crowded_by_us(hs, q, now)
 
 
 @inner
