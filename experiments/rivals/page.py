@@ -85,27 +85,26 @@ endless UNF heavy on D1 (1,152 connections, 37 million packets) no path was give
 times in UNF light with 1 MB.
 
 Four cells of 1 MB that miss 0.6 of TelemetryLERP's p99 were taken apart: p99 in us when one thing is different from
-SprayLERP (a scheme of one's own, `--scheme FILE.py:NAME`), one draw each.
+SprayLERP (a scheme of one's own, `--scheme FILE.py:NAME`), the first draw of each.
 
 | | D1 adv2 light | D1 advc light | D1 bit-reverse | dragonfly:p=4,a=4,h=2 permutation |
 |---|---:|---:|---:|---:|
 | 0.6 of TelemetryLERP's | 166 | 741 | 127 | 250 |
-| SprayLERP's mean | 147 | 640 | 136 | 251 |
-| SprayLERP | 198 | 976 | 175 | 378 |
-| without DCTCP: the window is always 128 packets | 183 | 927 | 155 | 290 |
-| K is 40 kB | 208 | 974 | 197 | 381 |
-| K is 300 kB | 178 | 916 | 164 | 371 |
-| windows begin with 32 packets | 221 | 968 | 167 | 401 |
-| windows begin with 512 packets | 186 | 954 | 151 | 334 |
-| no margin for shortest paths | 212 | 925 | 157 | 369 |
-| a margin of 100 MTU times | 194 | 942 | 178 | 399 |
-| `empty_gain` is 0 | 202 | 940 | 181 | 421 |
+| SprayLERP's mean | 142 | 637 | 137 | 259 |
+| SprayLERP | 197 | 915 | 167 | 359 |
+| without DCTCP: the window is always 128 packets | 182 | 923 | 155 | 299 |
+| K is 40 kB | 204 | 966 | 196 | 382 |
+| K is 300 kB | 178 | 909 | 164 | 358 |
+| windows begin with 32 packets | 220 | 918 | 175 | 395 |
+| windows begin with 512 packets | 189 | 946 | 151 | 352 |
+| no margin for shortest paths | 198 | 917 | 156 | 366 |
+| a margin of 100 MTU times | 203 | 929 | 185 | 391 |
+| `empty_gain` is 0 | 198 | 902 | 167 | 415 |
 
-DCTCP costs most: with windows that never change p99 is 5 to 23 % lower, and 29 to 70 % less above the mean, which is no
-better. Marks that come later and windows that begin larger help in all four as well; the margin by which paths are
-chosen does not. No change reaches the goal. In ADVc it is below what the links of hosts need (773 us), in bit-reverse
-below the mean of every scheme (128 us at best), in the permutation at it (248). In ADV2 links of hosts need 156 of the
-166 us.
+DCTCP costs most: with windows that never change p99 is 7 to 17 % lower in three of the four, but the mean is no better.
+Windows that begin larger help in the same three; the margin by which paths are chosen does not. No change reaches the
+goal. In ADVc it is below what the links of hosts need (773 us), in bit-reverse below the mean of every scheme (128 us at
+best), in the permutation at it (248). In ADV2 links of hosts need 156 of the 166 us.
 """
 _SIMULATORS = """## Two simulators
 

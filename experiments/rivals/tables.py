@@ -41,6 +41,7 @@ def _common() -> list[object]:
         left("workload", _workload),
         right("pairs", lambda cell: cell.pairs),
         left("scheme", lambda cell: cell.scheme),
+        right("draws", lambda cell: cell.draws, means="of pairs; figures are means over them"),
     ]
 
 
@@ -66,10 +67,9 @@ def _times(cells: Sequence[RivalCell]) -> Table[RivalCell]:
     columns = [
         *_common(),
         right("message", lambda cell: size_text(cell.message_bytes)),
-        *(
-            right(name, time(of))
-            for name, of in (("mean us", "mean"), ("p50", "p50"), ("p99", "p99"), ("p99.9", "p999"))
-        ),
+        *(right(name, time(of)) for name, of in (("mean us", "mean"), ("p50", "p50"), ("p99", "p99"))),
+        right("±", lambda cell: None if cell.spread is None else f"{cell.spread:.1f}", means="p99, between draws"),
+        right("p99.9", time("p999")),
         right("detours", lambda cell: percent(cell.detour_fraction, 0)),
         right("marked", lambda cell: percent(cell.marked_fraction, 1)),
         right("repeated", lambda cell: percent(cell.retransmitted_fraction, 2)),
@@ -150,7 +150,8 @@ Group = list[RivalCell]
 
 
 def goals(found: RivalFindings) -> list[SprayGoal]:
-    """The goals that were set before anything was measured, against the cells that there are."""
+    """The goals that were set before anything was measured, against the cells that there are. Only schemes with as many
+    draws are compared."""
     groups: dict[tuple[object, ...], Group] = {}
     for cell in found.cells:
         groups.setdefault((cell.topology, cell.pattern, cell.load, cell.message_bytes), []).append(cell)
@@ -169,7 +170,9 @@ def _goal(
     verdicts = []
     for group in groups:
         ours = next((cell for cell in group if cell.scheme == SPRAY_LERP.name), None)
-        others = [cell for cell in group if cell.scheme != SPRAY_LERP.name]
+        others = [
+            cell for cell in group if ours is not None and cell.scheme != ours.scheme and cell.draws == ours.draws
+        ]
         found = judge(ours, others) if ours is not None and others else None
         if ours is not None and found is not None:
             size = f" {size_text(ours.message_bytes)}" if ours.message_bytes else ""

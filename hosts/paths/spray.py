@@ -9,15 +9,16 @@ where that pays (`SprayLERP`):
 
 * A detour costs the fabric about twice what a shortest path costs. So what waited on a shortest path is compared with
   twice what waits on detours and a margin, as UGAL does in a switch (Singh, 2005): with more, the token becomes a
-  detour with probability 1/2; a detour becomes a shortest path again with probability 1/16 while the comparison clearly
-  says otherwise. Both are small steps, for all senders decide by the same queues.
+  detour with probability 1/2; a detour becomes a shortest path again with probability 1/24 while the comparison clearly
+  says otherwise. Both are small steps, for all senders decide by the same queues, and by what these were a wait ago.
 * A detour that was marked becomes another one.
-* Without a token, which is how windows grow, a packet takes a shortest path while the comparison lets it, else one by
-  chance, else the better of two detours.
+* Without a token, which is how windows grow, a packet takes a shortest path while the comparison lets it, else the
+  better of two detours. If a detour has answered and no shortest path, which should have done so before, it is crowded.
 * Before anything has come back nobody knows. A packet behind which as much has to be sent as takes longer than a detour
-  is longer (`spray_ahead_mtus`) takes one with probability 1/2: on an idle fabric it is there before the message's last
-  packet all the same, and on a crowded one half of the window is not in the same queue. All others take shortest
-  paths, so a short message takes no detour.
+  is longer (`spray_ahead_mtus`) takes one with probability 3/4: on an idle fabric it is there before the message's last
+  packet all the same, and on a crowded one most of the window is not in the same queue, behind which a sender would
+  have to wait before it may send anything else. All others take shortest paths, so a short message takes no detour.
+* The last packets of a message take shortest paths instead of detours that have answered, if these are clear.
 * What a host sends to one group by shortest paths, and has no news of, counts as a queue there if most of its
   connections that begin send to that group (`memory`): then the next ones take detours at once.
 * While nothing is known of detours a token leaves a shortest path with probability 1/16 only, and only with as much to
@@ -49,9 +50,11 @@ from detour.hosts.state import MODE_OBLIVIOUS, MODE_REPS, MODE_SCOUT, MODE_SPRAY
 
 _SMOOTHING = 16
 """answers of detours in which their mean wait follows"""
-_LEAVE, _EXPLORE, _COME_BACK = 2, 16, 16
+_LEAVE, _EXPLORE, _COME_BACK = 2, 16, 24
 """one over the probabilities with which a token leaves shortest paths, does so while nothing is known of detours, and
 comes back"""
+_BEGIN_SHORT = 4
+"""one over the probability with which a packet that need not be fast takes a shortest path before anything is known"""
 
 
 @inner
@@ -107,6 +110,8 @@ def choose(hs: Any, i: int, q: Any, now: int) -> int:
         _push_again(q)
     while q.n_tokens:
         cand = pop(q)
+        if q.mode == MODE_SPRAY and cand >= q.n_short and _ends_short(hs, q, now):
+            cand = draw(hs, i, q, 0, q.n_short, now)
         if is_alive(hs, i, cand, now):
             return cand
     if q.mode == MODE_SPRAY:
@@ -128,8 +133,23 @@ def _begins_short(hs: Any, q: Any, now: int) -> bool:
     if memory.is_crowded_by_us(hs, q, now):
         return False
     if q.detour_wait == NIL:
-        return not _may_explore(cfg, q) or q.short_wait != NIL or random_below(h, 2) == 0
-    return _short_wait(cfg, q, now) <= _limit(cfg, q) or random_below(h, 2) == 0
+        return not _may_explore(cfg, q) or q.short_wait != NIL or random_below(h, _BEGIN_SHORT) == 0
+    return q.short_wait != NIL and _short_wait(cfg, q, now) <= _limit(cfg, q)
+
+
+@inner
+def _ends_short(hs: Any, q: Any, now: int) -> bool:
+    """Whether a message ends with the packets that are sent now, and shortest paths are clear."""
+    cfg = cfg_row(hs)
+    if not _has_both(q) or q.short_wait == NIL or q.snd_end - q.snd_nxt > cfg.spray_margin_mtus:
+        return False
+    return _is_clear(cfg, q, now) and not memory.is_crowded_by_us(hs, q, now)
+
+
+@inner
+def _is_clear(cfg: Any, q: Any, now: int) -> bool:
+    """Whether shortest paths are clearly better than detours, as far as is known."""
+    return 2 * _short_wait(cfg, q, now) < _limit(cfg, q)
 
 
 @inner
@@ -189,7 +209,7 @@ def _exchanged(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> int:
     memory.on_detour(hs, q, q.detour_wait, now)
     if f.ce:
         return _detour(hs, i, q, now)
-    if 2 * _short_wait(cfg, q, now) < _limit(cfg, q) and random_below(host_row(hs, q.host), _COME_BACK) == 0:
+    if _is_clear(cfg, q, now) and random_below(host_row(hs, q.host), _COME_BACK) == 0:
         return draw(hs, i, q, 0, q.n_short, now)
     return cand
 
