@@ -90,7 +90,7 @@ dragonfly:p=2,a=8,h=4, the rest is D1. That a message ends on shortest paths was
 | | ADV1 light, p=4 | ADV1 light, p=2 | permutation, p=2 | ADV1 heavy | permutation | UNF light |
 |---|---:|---:|---:|---:|---:|---:|
 | half of the first window on detours | 332 (278) | 328 (274) | 154 (117) | 781 (706) | 209 (151) | 820 (522) |
-| no growth on shortest paths that owe an answer | 335 (252) | 338 (246) | 152 (117) | 778 (707) | 215 (151) | 820 (523) |
+| no growth where an answer is owed | 335 (252) | 338 (246) | 152 (117) | 778 (707) | 215 (151) | 820 (523) |
 | nor on crowded ones | 327 (238) | 335 (236) | 139 (116) | 779 (709) | 219 (152) | 826 (528) |
 | three quarters of it on detours | 315 (233) | 320 (232) | 121 (114) | 774 (700) | 208 (150) | 819 (528) |
 | (seven eighths) | 329 (241) | 322 (231) | 120 (114) | 774 (699) | 202 (150) | 823 (540) |
