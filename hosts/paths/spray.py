@@ -9,9 +9,8 @@ where that pays (`SprayLERP`):
 
 * A detour costs the fabric about twice what a shortest path costs. So what waited on a shortest path is compared with
   twice what waits on detours and a margin, as UGAL does in a switch (Singh, 2005): with more, the token becomes a
-  detour with probability 1/2; a detour becomes a shortest path again while the comparison clearly says otherwise, with
-  probability 1/4 if the answer before was about a shortest path, else 1/96: soon where detours are few, and by small
-  steps where most packets are on detours, for all senders decide by the same queues, and by what these were a wait ago.
+  detour with probability 1/2; a detour becomes a shortest path again with probability 1/24 while the comparison clearly
+  says otherwise. Both are small steps, for all senders decide by the same queues, and by what these were a wait ago.
 * A detour that was marked becomes another one.
 * Without a token, which is how windows grow, a packet takes a shortest path while the comparison lets it, else the
   better of two detours. If a detour has answered and no shortest path, which should have done so before, it is crowded.
@@ -51,10 +50,9 @@ from detour.hosts.state import MODE_OBLIVIOUS, MODE_REPS, MODE_SCOUT, MODE_SPRAY
 
 _SMOOTHING = 16
 """answers of detours in which their mean wait follows"""
-_LEAVE, _EXPLORE = 2, 16
-"""one over the probabilities with which a token leaves shortest paths, and does so while nothing is known of detours"""
-_COME_BACK, _COME_BACK_ALONE = 4, 96
-"""one over those with which a detour's comes back, behind an answer about a shortest path and about a detour"""
+_LEAVE, _EXPLORE, _COME_BACK = 2, 16, 24
+"""one over the probabilities with which a token leaves shortest paths, does so while nothing is known of detours, and
+comes back"""
 _BEGIN_SHORT = 4
 """one over the probability with which a packet that need not be fast takes a shortest path before anything is known"""
 
@@ -200,7 +198,6 @@ def _exchanged(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> int:
     if cand < q.n_short:
         q.short_wait = wait
         q.short_time = now
-        q.short_last = 1
         memory.on_shortest(hs, q, wait, now)
         if wait <= _limit(cfg, q):
             memory.on_short_way(hs, q)
@@ -210,11 +207,9 @@ def _exchanged(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> int:
         return _detour(hs, i, q, now) if _leaves(hs, q) else cand
     q.detour_wait = wait if q.detour_wait == NIL else q.detour_wait + (wait - q.detour_wait) // _SMOOTHING
     memory.on_detour(hs, q, q.detour_wait, now)
-    rarely = _COME_BACK if q.short_last else _COME_BACK_ALONE
-    q.short_last = 0
     if f.ce:
         return _detour(hs, i, q, now)
-    if _is_clear(cfg, q, now) and random_below(host_row(hs, q.host), rarely) == 0:
+    if _is_clear(cfg, q, now) and random_below(host_row(hs, q.host), _COME_BACK) == 0:
         return draw(hs, i, q, 0, q.n_short, now)
     return cand
 

@@ -590,7 +590,6 @@ class QP:
                 "n_short": sum(not _is_detour(path) for path in some),
                 "tokens": 0,
                 "n_tokens": 0,
-                "short_last": 0,
                 "short_wait": NIL,
                 "detour_wait": NIL,
                 "cand": 0,
