@@ -121,18 +121,18 @@ SprayLERP (a scheme of one's own, `--scheme FILE.py:NAME`), the first draw of ea
 | | D1 adv2 light | D1 advc light | D1 bit-reverse | dragonfly:p=4,a=4,h=2 permutation |
 |---|---:|---:|---:|---:|
 | 0.6 of TelemetryLERP's | 166 | 741 | 127 | 250 |
-| SprayLERP's mean | 142 | 637 | 137 | 259 |
-| SprayLERP | 197 | 915 | 167 | 359 |
-| without DCTCP: the window is always 128 packets | 182 | 923 | 155 | 299 |
-| K is 40 kB | 204 | 966 | 196 | 382 |
-| K is 300 kB | 178 | 909 | 164 | 358 |
-| windows begin with 32 packets | 220 | 918 | 175 | 395 |
-| windows begin with 512 packets | 189 | 946 | 151 | 352 |
-| no margin for shortest paths | 198 | 917 | 156 | 366 |
-| a margin of 100 MTU times | 203 | 929 | 185 | 391 |
-| `empty_gain` is 0 | 198 | 902 | 167 | 415 |
+| SprayLERP's mean | 141 | 636 | 137 | 257 |
+| SprayLERP | 196 | 903 | 164 | 358 |
+| without DCTCP: the window is always 128 packets | 181 | 924 | 154 | 297 |
+| K is 40 kB | 207 | 983 | 197 | 383 |
+| K is 300 kB | 178 | 910 | 164 | 353 |
+| windows begin with 32 packets | 215 | 905 | 173 | 391 |
+| windows begin with 512 packets | 189 | 918 | 151 | 353 |
+| no margin for shortest paths | 198 | 922 | 157 | 366 |
+| a margin of 100 MTU times | 206 | 939 | 177 | 396 |
+| `empty_gain` is 0 | 195 | 907 | 166 | 416 |
 
-DCTCP costs most: with windows that never change p99 is 7 to 17 % lower in three of the four, but the mean is no
+DCTCP costs most: with windows that never change p99 is 6 to 17 % lower in three of the four, but the mean is no
 better. Windows that begin larger help in the same three; the margin by which paths are chosen does not. No change
 reaches the goal. In ADVc it is below what the links of hosts need (773 us), in bit-reverse below the mean of every
 scheme (128 us at best), in the permutation at it (248). In ADV2 links of hosts need 156 of the 166 us.
