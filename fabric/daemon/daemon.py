@@ -92,22 +92,46 @@ class Interrupted(KeyboardInterrupt):
     """SIGINT, SIGTERM or SIGHUP came, or whoever waited for a detached fabric has gone before it was up."""
 
 
+_AGAIN_S = 0.2
+"""until a signal whose exception was swallowed is raised again"""
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Lets SIGTERM and SIGHUP end what is inside as Ctrl-C does; once that has begun, no signal disturbs it."""
+    """Lets SIGTERM and SIGHUP end what is inside as Ctrl-C does; once that has begun, no signal disturbs it.
+
+    A signal that comes while C code calls Python back (llvmlite does while it compiles) is raised there and swallowed by
+    ctypes. So it is raised again until somebody handles it.
+    """
     chosen = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def interrupt(number: int, frame: Any) -> None:
         for each in chosen:
             signal.signal(each, signal.SIG_IGN)
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
         raise Interrupted(number)
 
+    def again(number: int, frame: Any) -> None:
+        if not _is_handled():
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+            raise Interrupted(number)
+
     before = {number: signal.signal(number, interrupt) for number in chosen}
+    before[signal.SIGALRM] = signal.signal(signal.SIGALRM, again)
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _is_handled() -> bool:
+    """Whether what runs now runs because a signal was raised: a `finally`, an `except` or the end of a `with`."""
+    error = sys.exc_info()[1]
+    while error is not None and not isinstance(error, Interrupted):
+        error = error.__context__
+    return error is not None
 
 
 def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None = None) -> Session:
