@@ -100,8 +100,8 @@ _AGAIN_S = 0.2
 def interruptible() -> Iterator[None]:
     """Lets SIGTERM and SIGHUP end what is inside as Ctrl-C does; once that has begun, no signal disturbs it.
 
-    A signal that comes while C code calls Python back (llvmlite does while it compiles) is raised there and swallowed by
-    ctypes. So it is raised again until somebody handles it.
+    A signal that comes while C code calls Python back, as llvmlite does while it compiles, is raised there, and ctypes
+    swallows it. So it is raised again until somebody handles it.
     """
     chosen = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -41,8 +41,9 @@ def test_what_a_callback_from_c_swallows_is_raised_again(number: int) -> None:
 
 
 def test_what_ends_is_not_disturbed() -> None:
-    ended = False
-    with pytest.raises(Interrupted), interruptible():
+    ended: list[bool] = []
+
+    def ends_slowly() -> None:
         try:
             until_interrupted(lambda: os.kill(os.getpid(), signal.SIGINT))
         finally:
@@ -52,5 +53,8 @@ def test_what_ends_is_not_disturbed() -> None:
                     raise ValueError
                 except ValueError:
                     os.kill(os.getpid(), signal.SIGTERM)
-            ended = True
+            ended.append(True)
+
+    with pytest.raises(Interrupted), interruptible():
+        ends_slowly()
     assert ended
