@@ -20,7 +20,7 @@ from detour.control.routes.adaptive import check_routing, plan_adaptive
 from detour.control.routes.queueing import guarded, plan_channels, plan_marking, plan_priorities, plan_punting
 from detour.control.routes.routing import plan_routes
 from detour.control.routes.sids import plan_sids
-from detour.control.routes.ugal_graph import check_graph, plan_ugal_graph
+from detour.control.routes.ugal_graph import plan_ugal_graph
 from detour.control.routes.valiant import plan_detours
 from detour.topo.failures import NONE, Failures, dead_links, dead_switches
 from detour.topo.topology import Switch, Topology
@@ -41,8 +41,6 @@ def plan(topology: Topology, policy: Policy | None = None, failures: Failures = 
     """
     policy = policy or Policy()
     check_routing(topology, policy)
-    if policy.program == "ugal_graph":
-        check_graph(topology)
     down = dead_switches(failures)
     return {
         switch.device_id: plan_switch(topology, policy, failures, switch)

@@ -15,6 +15,7 @@ from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Action, ActionSet, DefaultAction, Entity, TableEntry
 from detour.control.policy import Policy
+from detour.control.routes.ugal_graph import check_graph
 from detour.control.routes.valiant import cut_off_groups, ports_into
 from detour.topo.expander.booted import is_expander
 from detour.topo.failures import NONE, Failures, dead_links
@@ -38,6 +39,8 @@ def check_routing(topology: Topology, policy: Policy) -> None:
             f"channels={policy.channels}: virtual channels rise at a Dragonfly's global links; {topology.spec} has "
             f"up-down routes, which cannot deadlock in one channel"
         )
+    if policy.program == "ugal_graph":
+        check_graph(topology)
     if policy.program not in ("adaptive", "ugal"):
         return
     if policy.detours and topology.valiant_groups < 3:

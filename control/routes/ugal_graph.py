@@ -9,7 +9,8 @@ the routes say.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from detour.base.errors import DetourError
 from detour.control import schema
@@ -46,12 +47,13 @@ def plan_ugal_graph(topology: Topology, policy: Policy, failures: Failures, swit
     for host in topology.hosts_of[switch.index]:
         yield TableEntry(schema.HOST_PORTS, ((schema.IN_PORT, host.port),), Action(schema.NO_ACTION))
     links, routes = hops(distances(topology, failures)), NextHops(topology, failures, switch.index)
+    known = _known_distances(topology, failures, policy.threshold)
     for there in topology.switches:
-        column, far = links[:, there.index].tolist(), int(links[switch.index, there.index])
+        far = int(links[switch.index, there.index])
         if not 0 < far <= schema.MAX_LINKS:
             continue
         node = there.node_id
-        yield TableEntry(schema.DISTANCES, ((schema.DESTINATION_NODE, node),), _far(topology, column, policy))
+        yield TableEntry(schema.DISTANCES, ((schema.DESTINATION_NODE, node),), known[node])
         ports = [action["port"] for action in routes.actions(there.index).members()]
         direct, around = (
             ActionSet.of(Action.of(read, port=port, links=far) for port in ports)
@@ -61,9 +63,15 @@ def plan_ugal_graph(topology: Topology, policy: Policy, failures: Failures, swit
         yield TableEntry(schema.DETOUR_WAY, ((schema.VIA, node),), around)
 
 
-def _far(topology: Topology, links: list[int], policy: Policy) -> Action:
-    """How many links all switches have to one; 0 where there is no way."""
+@lru_cache(maxsize=16)
+def _known_distances(topology: Topology, failures: Failures, threshold: int) -> Mapping[int, Action]:
+    """By node: how many links all switches have to it, 0 where there is no way. Every switch holds the same."""
+    links = hops(distances(topology, failures))
+    return {there.node_id: _far(topology, links[:, there.index].tolist(), threshold) for there in topology.switches}
+
+
+def _far(topology: Topology, links: list[int], threshold: int) -> Action:
     known = {s.node_id - 1: n for s, n in zip(topology.switches, links, strict=True) if n <= schema.MAX_LINKS}
     one, two, four = (sum(1 << place for place, n in known.items() if n >> bit & 1) for bit in range(3))
     others = len(links) - 2
-    return Action.of(schema.ALL_FAR, one=one, two=two, four=four, switches=others, t=policy.threshold)
+    return Action.of(schema.ALL_FAR, one=one, two=two, four=four, switches=others, t=threshold)

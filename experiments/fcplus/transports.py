@@ -103,24 +103,21 @@ def _lossless(routing: str, setting: TransportSetting | None) -> Scheme:
         like = scheme_of(routing, priorities, hosts=(*SPRAY_LERP.hosts, ("min_silence_ps", QUIET_PS)))
         return replace(like, transport="lerp", control="dctcp", ecn=_marking(setting or _SPRAY))
     if setting is None:
-        return _by_switches(scheme_of(routing, priorities, hosts=tuple(HOSTS.items())), None)
+        return scheme_of(routing, priorities, hosts=tuple(HOSTS.items()))
     least = {"dcqcn_min_bps": setting.least_mbps * 1_000_000} if setting.least_mbps else {}
     found = scheme_of(routing, priorities, _marking(setting), tuple((HOSTS | least).items()))
-    return _by_switches(replace(found, control=setting.control), setting)
+    return replace(found, control=setting.control)
 
 
 def _lossy(routing: str, setting: TransportSetting | None) -> Scheme:
     if routing == SPRAYING:
         setting = setting or _SPRAY
     hosts = SPRAY_LERP.hosts if setting else ()
-    marking = _marking(setting) if setting else STEP_MARKING
-    return _by_switches(Scheme(routing, "lerp", "dctcp", "pinned", marking, hosts=hosts), setting)
+    return Scheme(routing, "lerp", "dctcp", "pinned", _marking(setting) if setting else STEP_MARKING, hosts=hosts)
 
 
 def _by_switches(scheme: Scheme, setting: TransportSetting | None) -> Scheme:
     """The same, where switches choose: they have a program for it, and go-back-N a receiver that reorders."""
-    if scheme.name != BY_SWITCHES:
-        return scheme
     threshold = round((setting.bias_bytes if setting else 0) / PACKET_BYTES)
     reorder = scheme.transport == "gbn"
     return replace(scheme, paths="shortest", routing="ugal-graph", reorder=reorder, threshold=threshold)
@@ -176,7 +173,10 @@ def run(point: TransportPoint) -> TransportResult:
     setting = point.setting if isinstance(point.setting, TransportSetting) else None
     carrier = TRANSPORTS[point.transport]
     settings = RunSettings(LinkSettings(rate_bps=RATE_BPS), carrier.memory, window=WINDOW, seed=point.seed)
-    with ExpanderFabric(network, carrier.scheme(point.routing, setting), settings, queue_pairs=len(pairs)) as fabric:
+    scheme = carrier.scheme(point.routing, setting)
+    if point.routing == BY_SWITCHES:
+        scheme = _by_switches(scheme, setting)
+    with ExpanderFabric(network, scheme, settings, queue_pairs=len(pairs)) as fabric:
         if point.routing == SPRAYING:
             sprays = _sprays(point, network, demand, messages, pairs)
             fabric.connect_spraying(pairs, sprays.lists, sprays.counts, sprays.shortest)

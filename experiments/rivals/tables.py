@@ -170,11 +170,11 @@ def _goal(
     verdicts = []
     for group in groups:
         ours = next((cell for cell in group if cell.scheme == SPRAY_LERP.name), None)
-        others = [
-            cell for cell in group if ours is not None and cell.scheme != ours.scheme and cell.draws == ours.draws
-        ]
-        found = judge(ours, others) if ours is not None and others else None
-        if ours is not None and found is not None:
+        if ours is None:
+            continue
+        others = [cell for cell in group if cell.scheme != ours.scheme and cell.draws == ours.draws]
+        found = judge(ours, others) if others else None
+        if found is not None:
             size = f" {size_text(ours.message_bytes)}" if ours.message_bytes else ""
             verdicts.append((found[0], f"{ours.topology} {_workload(ours)}{size}: {found[1]}"))
     missed = [text for met, text in verdicts if not met]

@@ -108,8 +108,7 @@ def interruptible() -> Iterator[None]:
     def interrupt(number: int, frame: Any) -> None:
         for each in chosen:
             signal.signal(each, signal.SIG_IGN)
-        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
-        raise Interrupted(number)
+        again(number, frame)
 
     def again(number: int, frame: Any) -> None:
         if not _is_handled():

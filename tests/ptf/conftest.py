@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -14,7 +14,8 @@ from tests.ptf import platforms
 from tests.ptf.base_test import Switch
 
 OTHER_PROGRAMS = ("adaptive", "qcn", "ugal", "ugal_graph")
-FOOTINGS = ["engine", pytest.param("bmv2", marks=pytest.mark.bmv2)]
+ENGINE = ["engine"]
+FOOTINGS = [*ENGINE, pytest.param("bmv2", marks=pytest.mark.bmv2)]
 
 
 @pytest.fixture(autouse=True, scope="package")
@@ -63,37 +64,20 @@ def switch(request: pytest.FixtureRequest) -> Iterator[Switch]:
     yield from switch_with(footing, program or "fabric")
 
 
-@pytest.fixture(params=FOOTINGS)
-def adaptive(request: pytest.FixtureRequest) -> Iterator[Switch]:
-    """The same with adaptive.p4."""
-    yield from switch_with(request.param, "adaptive")
+def _switches_with(program: str, footings: Sequence[Any]) -> Callable[..., Iterator[Switch]]:
+    """A fixture: the same with another program."""
+
+    @pytest.fixture(params=footings)
+    def under_test(request: pytest.FixtureRequest) -> Iterator[Switch]:
+        yield from switch_with(request.param, program)
+
+    return under_test
 
 
-@pytest.fixture
-def loaded() -> Iterator[Switch]:
-    """The same on the engine only: BMv2 has no registers over P4Runtime, so all links are idle there."""
-    yield from switch_with("engine", "adaptive")
-
-
-@pytest.fixture(params=FOOTINGS)
-def ugal(request: pytest.FixtureRequest) -> Iterator[Switch]:
-    """The same with ugal.p4."""
-    yield from switch_with(request.param, "ugal")
-
-
-@pytest.fixture(params=FOOTINGS)
-def graph(request: pytest.FixtureRequest) -> Iterator[Switch]:
-    """The same with ugal_graph.p4."""
-    yield from switch_with(request.param, "ugal_graph")
-
-
-@pytest.fixture
-def graph_engine() -> Iterator[Switch]:
-    """And on the engine only."""
-    yield from switch_with("engine", "ugal_graph")
-
-
-@pytest.fixture
-def ugal_engine() -> Iterator[Switch]:
-    """And on the engine only."""
-    yield from switch_with("engine", "ugal")
+adaptive = _switches_with("adaptive", FOOTINGS)
+ugal = _switches_with("ugal", FOOTINGS)
+graph = _switches_with("ugal_graph", FOOTINGS)
+# BMv2 has no registers over P4Runtime, so all links are idle there: where loads matter, the engine only.
+loaded = _switches_with("adaptive", ENGINE)
+ugal_engine = _switches_with("ugal", ENGINE)
+graph_engine = _switches_with("ugal_graph", ENGINE)
