@@ -141,8 +141,9 @@ QP_RECORD = np.dtype(
         "asked_since asked_first asked_best asked_lives "
         # spraying (`spray`, `multipath`): how many candidates are shortest paths (they come first), paths that answered
         # and have not been used again (a byte each, the oldest in the lowest) and how many, what waits on shortest
-        # paths (ticks; -1: not known) as of when (ps), mean of detours, when to look for silent paths (ps)
-        "n_short tokens n_tokens short_wait short_time detour_wait silence_due "
+        # paths (ticks; -1: not known) as of when (ps), mean of detours, when to look for silent paths (ps), mean of
+        # shortest paths, what part of answers came by them (65536: all)
+        "n_short tokens n_tokens short_wait short_time detour_wait silence_due short_mean short_share "
         # Spritz: packets since a path was drawn whatever was known, marks of remembered paths
         "spritz_sent spritz_marked "
         # tasks: the peer's row and 1 if it sends messages of tasks, else 0

@@ -60,6 +60,7 @@ def recall(hs: Any, q: Any, now: int) -> None:
     aged = r.short_wait - (now - r.short_time) // cfg.tick_ps
     if aged > 2 * r.detour_wait + delays.mtu_times(cfg, cfg.spray_ahead_mtus) // cfg.tick_ps:
         q.short_wait = r.short_wait
+        q.short_mean = r.short_wait
         q.short_time = r.short_time
         q.detour_wait = r.detour_wait
 

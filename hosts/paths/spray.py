@@ -11,6 +11,9 @@ where that pays (`SprayLERP`):
   twice what waits on detours and a margin, as UGAL does in a switch (Singh, 2005): with more, the token becomes a
   detour with probability 1/2; a detour becomes a shortest path again with probability 1/24 while the comparison clearly
   says otherwise. Both are small steps, for all senders decide by the same queues, and by what these were a wait ago.
+  Where all do need detours, more would make that queue swing. But where few do, most detours are a mistake that soon
+  mends itself: if shortest paths wait in the mean for a third of what would be worth a detour at most, half the square
+  of the part of answers that come by them is added to 1/24.
 * A detour that was marked becomes another one.
 * Without a token, which is how windows grow, a packet takes a shortest path while the comparison lets it, else the
   better of two detours. If a detour has answered and no shortest path, which should have done so before, it is crowded.
@@ -49,10 +52,14 @@ from detour.hosts.rows import candidate_row, cfg_row, host_row
 from detour.hosts.state import MODE_OBLIVIOUS, MODE_REPS, MODE_SCOUT, MODE_SPRAY, MODE_SWAP, NIL
 
 _SMOOTHING = 16
-"""answers of detours in which their mean wait follows"""
+"""answers in which means follow"""
+_ALL = 1 << 16
+"""what `short_share` is if all answers come by shortest paths"""
 _LEAVE, _EXPLORE, _COME_BACK = 2, 16, 24
 """one over the probabilities with which a token leaves shortest paths, does so while nothing is known of detours, and
 comes back"""
+_CALM = 3
+"""what waits on shortest paths in the mean is so many times below `_limit` where they serve well"""
 _BEGIN_SHORT = 4
 """one over the probability with which a packet that need not be fast takes a shortest path before anything is known"""
 
@@ -195,9 +202,9 @@ def _exchanged(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> int:
     cfg, wait = cfg_row(hs), f.delay if f.has_delay else 0
     if not _has_both(q):
         return draw(hs, i, q, 0, q.n_cand, now) if f.ce else cand
+    _note_share(q, cand)
     if cand < q.n_short:
-        q.short_wait = wait
-        q.short_time = now
+        _note_short(cfg, q, wait, now)
         memory.on_shortest(hs, q, wait, now)
         if wait <= _limit(cfg, q):
             memory.on_short_way(hs, q)
@@ -209,9 +216,35 @@ def _exchanged(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> int:
     memory.on_detour(hs, q, q.detour_wait, now)
     if f.ce:
         return _detour(hs, i, q, now)
-    if _is_clear(cfg, q, now) and random_below(host_row(hs, q.host), _COME_BACK) == 0:
+    if _is_clear(cfg, q, now) and _comes_back(hs, q):
         return draw(hs, i, q, 0, q.n_short, now)
     return cand
+
+
+@inner
+def _note_share(q: Any, cand: int) -> None:
+    """One answer more, about candidate `cand`."""
+    q.short_share += ((_ALL if cand < q.n_short else 0) - q.short_share) // _SMOOTHING
+
+
+@inner
+def _note_short(cfg: Any, q: Any, wait: int, now: int) -> None:
+    """A packet waited for so many ticks on a shortest path. The mean begins where it says that they are crowded."""
+    if q.short_wait == NIL:
+        q.short_mean = max(wait, _limit(cfg, q))
+    else:
+        q.short_mean += (wait - q.short_mean) // _SMOOTHING
+    q.short_wait = wait
+    q.short_time = now
+
+
+@inner
+def _comes_back(hs: Any, q: Any) -> bool:
+    """Whether a token comes back from a detour, as shortest paths are clear now."""
+    chance = _ALL // _COME_BACK
+    if _CALM * q.short_mean < _limit(cfg_row(hs), q):
+        chance += (q.short_share * q.short_share // _ALL) // 2
+    return random_below(host_row(hs, q.host), _ALL) < chance
 
 
 @inner

@@ -8,16 +8,18 @@ another path is faster. Data goes to its place in memory in any order, so nobody
 * An ACK is about the transmission that caused it: its path is heard of, and what was sent there before is lost, unless
   the ACK's bitmap says that only its answer was.
 * A path of which nothing is heard for a mean round trip and four mean deviations (RFC 6298), an eighth more than the
-  longest recent one, and one and a half of its own last one, while packets that were sent later by other paths have
-  been answered, is in doubt: its first packet in flight is sent again by another path, a PTM asks, and no packet takes
-  it. What it waited on its own last round trip counts for less with time: it can have drained since. An answer
-  within a timeout's time ends the doubt. None: the path is dead, all that is in flight there is sent again, and it is
-  asked once more after `spray_dead_ps`, then after twice as long, and so on. So a dead path costs about two round
-  trips, and no data packet finds out whether it is back; that the doubt lasts for longer costs nothing, as packets are
-  missed one by one meanwhile. A doubt that was wrong costs a packet: the window is not cut. A detour that has never
-  answered gets twice the longest recent round trip if others have; any other such path gets a timeout's time.
-* If no later packet has been answered by any path, the oldest one is sent again as a tail-loss probe (RFC 8985, 7), and
-  the retransmission timeout says that all is lost.
+  longest recent one, and one and a half of its own last one (or two mean ones, if that is less, or an eighth more
+  than its own), while packets that were sent later by other paths have been answered, is in doubt: its first packet
+  in flight is sent again by another path, a PTM asks, and no packet takes it. What it waited on its own last round
+  trip counts for less with time: it can have drained since. An answer within a timeout's time ends the doubt. None:
+  the path is dead, all that is in flight there is sent again, and it is asked once more after `spray_dead_ps`, then
+  after twice as long, and so on. So a dead path costs about two round trips, and no data packet finds out whether it
+  is back; that the doubt lasts for longer costs nothing, as packets are missed one by one meanwhile. A doubt that was
+  wrong costs a packet: the window is not cut. A detour that has never answered gets twice the longest recent round
+  trip if others have; any other such path gets a timeout's time.
+* If no later packet has been answered by any path, nor anything for half a round trip, the path of the oldest one is
+  asked, and the packet is sent again by another path, as a tail-loss probe (RFC 8985, 7). Its answer has all that is
+  overdue sent again at once. Without one the retransmission timeout says that all is lost.
 
 One window and one estimate of the round trip serve all paths; a path that is left alone takes nothing from the window.
 """
@@ -38,7 +40,7 @@ from detour.hosts.paths.probes import send_ptm
 from detour.hosts.rows import candidate_row, cfg_row, qp_row, slot_row
 from detour.hosts.state import MAX_TIME, NIL
 from detour.hosts.transport import evidence, flight, rtt, timers
-from detour.hosts.transport.progress import acked, slide
+from detour.hosts.transport.progress import PROBE_NONE, acked, slide
 
 _DOUBLINGS = 6
 """of the time after which a dead path is asked again"""
@@ -95,7 +97,7 @@ def _hear(hs: Any, i: int, q: Any, cand: int, s: Any, f: Any, now: int) -> None:
     rtt.on_sample(q, now - s.sent)
     q.newest_sent = max(q.newest_sent, s.sent)
     q.last_progress = now
-    _look_sooner(hs, i, q, now + _patience(cfg_row(hs), q, cand, c, now))
+    _look_sooner(hs, i, q, now if q.tail_probe != PROBE_NONE else now + _patience(cfg_row(hs), q, cand, c, now))
     if not f.has_delay:
         return
     c.delay = f.delay
@@ -164,7 +166,8 @@ def deadline(q: Any) -> int:
 @inner
 def _patience(cfg: Any, q: Any, cand: int, c: Any, sent: int) -> int:
     """How long candidate `cand`, in row `c`, may be silent after a packet was sent at `sent`: what RFC 6298 says of all
-    paths, what any took of late, and one and a half of its own last round trip, less what has drained since."""
+    paths, what any took of late, and one and a half of its own last round trip, less what has drained since; but not
+    more than two mean ones for that, or an eighth more than its own."""
     limit = rtt.timeout(cfg, q)
     if not rtt.is_known(q):
         return limit
@@ -174,7 +177,7 @@ def _patience(cfg: Any, q: Any, cand: int, c: Any, sent: int) -> int:
         return min(max(usual, 2 * q.rtt_peak), limit) if others else limit
     age = max(0, sent - (c.newest + c.rtt))
     own = c.rtt - min(age, max(c.delay, 0) * cfg.tick_ps)
-    return min(max(usual, own + max(own // 2, cfg.min_silence_ps)), limit)
+    return min(max(usual, own + max(min(own // 2, max(2 * q.srtt - own, own // 8)), cfg.min_silence_ps)), limit)
 
 
 @inner
@@ -259,6 +262,18 @@ def oldest(hs: Any, i: int, q: Any) -> int:
         if head != NIL and (found == NIL or slot_row(hs, i, head).sent < slot_row(hs, i, found).sent):
             found = head
     return found
+
+
+@inner
+def doubt_oldest(hs: Any, i: int, q: Any, now: int) -> None:
+    """Nothing is heard of any path: that of the oldest packet in flight is asked, and left alone meanwhile."""
+    index = oldest(hs, i, q)
+    if index == NIL:
+        return
+    cand = np.int64(slot_row(hs, i, index).cand)
+    if candidate_row(hs, i, cand).silent == 0:
+        _ask(hs, i, q, cand, rtt.timeout(cfg_row(hs), q), now)
+        _look_sooner(hs, i, q, candidate_row(hs, i, cand).ask_next)
 
 
 @njit

@@ -64,7 +64,7 @@ def next_frame(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
     if q.tail_probe == PROBE_DUE:
         q.tail_probe = PROBE_SENT
         q.st_tail_probes += 1
-        if q.n_lost == 0 and not _may_send_new(hs, q):
+        if q.n_lost == 0 and (spray.is_spraying(q) or not _may_send_new(hs, q)):
             return _repeat_last(hs, i, q, buf, o, now)
     if q.n_lost > 0:
         return _repeat(hs, i, q, q.lost_head, buf, o, now)
@@ -245,15 +245,16 @@ def _on_silence(hs: Any, i: int, q: Any, now: int) -> None:
     if quiet == MAX_TIME:
         return
     cfg = cfg_row(hs)
-    rto, probe = rtt.timeout(cfg, q), rtt.probe_timeout(cfg, q)
+    rto, probe = rtt.timeout(cfg, q), q.last_progress + q.srtt // 2
     if quiet + rto <= now:
         _on_rto(hs, i, q, quiet, now)
         return
     if q.tail_probe == PROBE_NONE and rtt.is_known(q):
-        if quiet + probe <= now:
+        if probe <= now:
             q.tail_probe = PROBE_DUE
+            multipath.doubt_oldest(hs, i, q, now)
         else:
-            q.silence_due = min(q.silence_due, quiet + probe)
+            q.silence_due = min(q.silence_due, probe)
     q.silence_due = min(q.silence_due, quiet + rto)
 
 
