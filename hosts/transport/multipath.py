@@ -17,9 +17,9 @@ another path is faster. Data goes to its place in memory in any order, so nobody
   is back; that the doubt lasts for longer costs nothing, as packets are missed one by one meanwhile. A doubt that was
   wrong costs a packet: the window is not cut. A detour that has never answered gets twice the longest recent round
   trip if others have; any other such path gets a timeout's time.
-* If no later packet has been answered by any path, nor anything for half a round trip, the path of the oldest one is
-  asked, and the packet is sent again by another path, as a tail-loss probe (RFC 8985, 7). Its answer has all that is
-  overdue sent again at once. Without one the retransmission timeout says that all is lost.
+* If no later packet has been answered by any path, nor anything for a round trip, the oldest one is sent again by
+  another path, as a tail-loss probe (RFC 8985, 7). Its answer has all that is overdue sent again at once. Without one
+  the retransmission timeout says that all is lost.
 
 One window and one estimate of the round trip serve all paths; a path that is left alone takes nothing from the window.
 """
@@ -265,15 +265,11 @@ def oldest(hs: Any, i: int, q: Any) -> int:
 
 
 @inner
-def doubt_oldest(hs: Any, i: int, q: Any, now: int) -> None:
-    """Nothing is heard of any path: that of the oldest packet in flight is asked, and left alone meanwhile."""
+def avoid_oldest(hs: Any, i: int, q: Any, now: int) -> None:
+    """Nothing is heard of any path: no packet takes that of the oldest one in flight until a probe can have told."""
     index = oldest(hs, i, q)
-    if index == NIL:
-        return
-    cand = np.int64(slot_row(hs, i, index).cand)
-    if candidate_row(hs, i, cand).silent == 0:
-        _ask(hs, i, q, cand, rtt.timeout(cfg_row(hs), q), now)
-        _look_sooner(hs, i, q, candidate_row(hs, i, cand).ask_next)
+    if index != NIL:
+        candidate_row(hs, i, slot_row(hs, i, index).cand).answered = now + 2 * q.srtt
 
 
 @njit

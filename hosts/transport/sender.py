@@ -245,14 +245,14 @@ def _on_silence(hs: Any, i: int, q: Any, now: int) -> None:
     if quiet == MAX_TIME:
         return
     cfg = cfg_row(hs)
-    rto, probe = rtt.timeout(cfg, q), q.last_progress + q.srtt // 2
+    rto, probe = rtt.timeout(cfg, q), q.last_progress + q.srtt
     if quiet + rto <= now:
         _on_rto(hs, i, q, quiet, now)
         return
     if q.tail_probe == PROBE_NONE and rtt.is_known(q):
         if probe <= now:
             q.tail_probe = PROBE_DUE
-            multipath.doubt_oldest(hs, i, q, now)
+            multipath.avoid_oldest(hs, i, q, now)
         else:
             q.silence_due = min(q.silence_due, probe)
     q.silence_due = min(q.silence_due, quiet + rto)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -115,6 +116,18 @@ def test_a_shortest_path_is_worth_twice_the_wait_of_a_detour() -> None:
         assert (sent.share(200) > 0.9) is stays
 
 
+@pytest.mark.parametrize(("every", "least", "most"), [(40, 0.93, 1.0), (8, 0.2, 0.6)], ids=["calm", "crowded"])
+def test_where_few_detours_are_needed_tokens_soon_come_back(every: int, least: float, most: float) -> None:
+    """One packet in so many waits for 5 us on the shortest path. With 1/24 alone its share were 0.77 and 0.4."""
+    queue = Weather(queue_of=lambda sport: 5_000 if sport == 1 and next(count) % every == 0 else 0)
+    count, sent = itertools.count(1), Sent()
+    pair, net = begin(queue, keep=sent)
+    row = pair.hs.qp[pair.qp_a.index]
+    row["short_wait"], row["short_time"], row["detour_wait"] = 0, net.now, 0
+    finish(pair, net)
+    assert least < sent.share(PACKETS // 2) < most
+
+
 def test_a_message_ends_on_shortest_paths_that_are_clear() -> None:
     sent = Sent()
     finish(*begin(Weather(), packets=200, keep=sent), 200)
@@ -187,6 +200,22 @@ def test_a_dead_path_costs_less_than_three_round_trips() -> None:
     stats = finish(pair, net)
     assert int(c[dead]["packets"]) == packets, "that the doubt lasted so long has cost no packet"
     assert (stats["failovers"], stats["rtos"]) == (1, 0), net.schedule()
+
+
+def test_when_the_path_breaks_that_has_everything_another_one_is_asked() -> None:
+    """All packets in flight are on one path, so there is no other answer that would tell of it."""
+    sent = Sent()
+    weather = Weather(dead=lambda sport, now: sport == 1 and now > BREAK, queue_of=lambda sport: 50_000 * (sport != 1))
+    pair, net = begin(weather, keep=sent)
+    row = pair.hs.qp[pair.qp_a.index]
+    row["short_wait"], row["short_time"], row["detour_wait"] = 0, net.now, 50_000
+    net.run(lambda: net.now > BREAK + 1.1 * ROUND_TRIP)
+    assert set(sent.sports) == {1}
+    arrived = pair.qp_b.stats()["rx_delivered"]
+    assert net.run(lambda: int(pair.qp_b.stats()["rx_delivered"]) >= arrived + WINDOW * 1000), net.schedule()
+    assert net.now < BREAK + 3.5 * ROUND_TRIP, net.schedule()
+    stats = finish(pair, net)
+    assert (stats["rtos"], stats["tail_probes"]) == (0, 1)
 
 
 @pytest.mark.parametrize("wait", [3, 10])
