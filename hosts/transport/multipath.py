@@ -8,15 +8,15 @@ another path is faster. Data goes to its place in memory in any order, so nobody
 * An ACK is about the transmission that caused it: its path is heard of, and what was sent there before is lost, unless
   the ACK's bitmap says that only its answer was.
 * A path of which nothing is heard for a mean round trip and four mean deviations (RFC 6298), an eighth more than the
-  longest recent one, and one and a half of its own last one (or two mean ones, if that is less, or an eighth more
-  than its own), while packets that were sent later by other paths have been answered, is in doubt: its first packet
-  in flight is sent again by another path, a PTM asks, and no packet takes it. What it waited on its own last round
-  trip counts for less with time: it can have drained since. An answer within a timeout's time ends the doubt. None:
-  the path is dead, all that is in flight there is sent again, and it is asked once more after `spray_dead_ps`, then
-  after twice as long, and so on. So a dead path costs about two round trips, and no data packet finds out whether it
-  is back; that the doubt lasts for longer costs nothing, as packets are missed one by one meanwhile. A doubt that was
-  wrong costs a packet: the window is not cut. A detour that has never answered gets twice the longest recent round
-  trip if others have; any other such path gets a timeout's time.
+  longest recent one, and one and a half of its own last one (of a detour: two mean ones, if that is less, or an
+  eighth more than its own), while packets that were sent later by other paths have been answered, is in doubt: its
+  first packet in flight is sent again by another path, a PTM asks, and no packet takes it. What it waited on its own
+  last round trip counts for less with time: it can have drained since. An answer within a timeout's time ends the
+  doubt. None: the path is dead, all that is in flight there is sent again, and it is asked once more after
+  `spray_dead_ps`, then after twice as long, and so on. So a dead path costs about two round trips, and no data packet
+  finds out whether it is back; that the doubt lasts for longer costs nothing, as packets are missed one by one
+  meanwhile. A doubt that was wrong costs a packet: the window is not cut. A detour that has never answered gets twice
+  the longest recent round trip if others have; any other such path gets a timeout's time.
 * If no later packet has been answered by any path, nor anything for a round trip, the oldest one is sent again by
   another path, as a tail-loss probe (RFC 8985, 7). Its answer has all that is overdue sent again at once. Without one
   the retransmission timeout says that all is lost.
@@ -166,8 +166,9 @@ def deadline(q: Any) -> int:
 @inner
 def _patience(cfg: Any, q: Any, cand: int, c: Any, sent: int) -> int:
     """How long candidate `cand`, in row `c`, may be silent after a packet was sent at `sent`: what RFC 6298 says of all
-    paths, what any took of late, and one and a half of its own last round trip, less what has drained since; but not
-    more than two mean ones for that, or an eighth more than its own."""
+    paths, what any took of late, and one and a half of its own last round trip, less what has drained since. Of a
+    detour that counts for no more than two mean ones, or an eighth more than its own: shortest paths are those that
+    fill."""
     limit = rtt.timeout(cfg, q)
     if not rtt.is_known(q):
         return limit
@@ -177,7 +178,10 @@ def _patience(cfg: Any, q: Any, cand: int, c: Any, sent: int) -> int:
         return min(max(usual, 2 * q.rtt_peak), limit) if others else limit
     age = max(0, sent - (c.newest + c.rtt))
     own = c.rtt - min(age, max(c.delay, 0) * cfg.tick_ps)
-    return min(max(usual, own + max(min(own // 2, max(2 * q.srtt - own, own // 8)), cfg.min_silence_ps)), limit)
+    more = own // 2
+    if cand >= q.n_short:
+        more = min(more, max(2 * q.srtt - own, own // 8))
+    return min(max(usual, own + max(more, cfg.min_silence_ps)), limit)
 
 
 @inner
