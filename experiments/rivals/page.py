@@ -125,10 +125,11 @@ that link's queue swung between 2 and 18 us, its marks made windows unequal, and
 
 How fast tokens come back from detours was a trade: fast return mends UNF heavy, where detours are load for nothing, and
 makes the direct link's queue swing where all need detours. So it depends on both that a sender sees: what shortest
-paths wait in the mean, and what part of its answers they gave. Endless connections are in % of the ceiling, p99 of 1 MB
-in us; three draws, where it says so two. p=4 is dragonfly:p=4,a=4,h=2, p=2 is dragonfly:p=2,a=8,h=4, the rest is D1.
+paths wait in the mean, and what part of its answers they gave. The first two columns are endless connections, in % of
+the ceiling, the others p99 of 1 MB in us; three draws, where it says so two. p=4 is dragonfly:p=4,a=4,h=2, p=2 is
+dragonfly:p=2,a=8,h=4, the rest is D1.
 
-| a token comes back with | UNF heavy | UNF light, p=4 | permutation 1 MB, p=2 | permutation 1 MB | ADV1 heavy 1 MB | ADVc heavy 1 MB |
+| a token comes back with | UNF heavy | UNF light, p=4 | permutation, p=2 | permutation | ADV1 heavy | ADVc heavy |
 |---|---:|---:|---:|---:|---:|---:|
 | 1/24 | 85.4% | 80.2% | 122 | 202 | 759 | 3280 |
 | 1/2 while shortest paths wait for little in the mean, else 1/24 | 89.0% | 87.7% | 130 | 211 | 768 | 3442 |
@@ -144,8 +145,8 @@ A broken link is found by its silence ([transports.md](transports.md#spraylerp))
 was 33 to 53 us, which are 2.3 to 2.8 of the connections' own round trips. Two things had cost more. A connection that
 had everything on the path that broke had no other answers, and waited for a timeout: 225 us in one draw of ten. It
 sends the oldest packet again by another path now, after a round trip without news. And detours of which the last round
-trip was long were waited for one and a half of it, up to 3.7 mean ones. The same for shortest paths as well sends up to
-0.4 % of packets in ADV1 again for nothing, 0.0 % as it is, and costs 1 % of throughput there.
+trip was long were waited for one and a half of it, up to 3.7 mean ones. The same for shortest paths as well sends 0.4 %
+of packets in ADV1 light with 1 MB on dragonfly:p=4,a=4,h=2 again for nothing; as it is, none.
 
 Nothing that is merely slow is taken for dead: in 40 ms of endless UNF heavy on D1 (1,152 connections, 29 million
 packets) no path was given up; 1,734 packets were sent again. When a path was given up as soon as its PTM was as late as
