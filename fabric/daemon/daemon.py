@@ -101,7 +101,7 @@ def interruptible() -> Iterator[None]:
     """Lets SIGTERM and SIGHUP end what is inside as Ctrl-C does; once that has begun, no signal disturbs it.
 
     A signal that comes while C code calls Python back, as llvmlite does while it compiles, is raised there, and ctypes
-    swallows it. So it is raised again until somebody handles it.
+    swallows it. So it is raised again until somebody handles it, and that it was swallowed is not worth a traceback.
     """
     chosen = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -115,6 +115,11 @@ def interruptible() -> Iterator[None]:
             signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
             raise Interrupted(number)
 
+    def tell(swallowed: Any) -> None:
+        if not isinstance(swallowed.exc_value, Interrupted):
+            usual(swallowed)
+
+    usual, sys.unraisablehook = sys.unraisablehook, tell
     before = {number: signal.signal(number, interrupt) for number in chosen}
     before[signal.SIGALRM] = signal.signal(signal.SIGALRM, again)
     try:
@@ -123,6 +128,7 @@ def interruptible() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)
+        sys.unraisablehook = usual
 
 
 def _is_handled() -> bool:

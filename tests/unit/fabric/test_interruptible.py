@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 
@@ -22,9 +23,10 @@ def until_interrupted(begin: Callable[[], None]) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_what_a_callback_from_c_swallows_is_raised_again(number: int) -> None:
+def test_what_a_callback_from_c_swallows_is_raised_again(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
     before = [signal.getsignal(each) for each in SIGNALS]
 
     def called_from_c() -> int:
@@ -38,6 +40,8 @@ def test_what_a_callback_from_c_swallows_is_raised_again(number: int) -> None:
         until_interrupted(callback)
     assert [signal.getsignal(each) for each in SIGNALS] == before
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    assert not told, "no traceback for what is raised again"
+    assert sys.unraisablehook == told.append
 
 
 def test_what_ends_is_not_disturbed() -> None:
