@@ -105,7 +105,8 @@ def _repeat(hs: Any, i: int, q: Any, index: int, buf: Any, o: int, now: int) -> 
 
 @inner
 def _repeat_last(hs: Any, i: int, q: Any, buf: Any, o: int, now: int) -> int:
-    """The tail-loss probe when there is nothing new: the last packet, whose ACK shows what is missing."""
+    """The tail-loss probe when there is nothing new: the last packet, whose ACK shows what is missing. Of a QP that
+    sprays always the oldest one, which takes another path than before."""
     last = multipath.oldest(hs, i, q) if spray.is_spraying(q) else q.flight_tail
     if last == NIL:
         return 0
