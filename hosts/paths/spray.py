@@ -14,7 +14,10 @@ where that pays (`SprayLERP`):
   Where all do need detours, more would make that queue swing. But where few do, most detours are a mistake that soon
   mends itself: if shortest paths wait in the mean for a third of what would be worth a detour at most, half the square
   of the part of answers that come by them is added to 1/24.
-* A detour that was marked becomes another one.
+* A detour that was marked becomes another one, the better of two; so does, with probability 1/16, one on which a packet
+  waited longer than packets do on the QP's detours in the mean, and the margin. A token that stays where it is takes
+  its queue along: where only marks move it, some links have queues up to the mark while others stand empty. With 1/4
+  all senders leave such a queue together, and the next one swings.
 * Without a token, which is how windows grow, a packet takes a shortest path while the comparison lets it, else the
   better of two detours. If a detour has answered and no shortest path, which should have done so before, it is crowded.
 * Before anything has come back nobody knows. A packet behind which as much has to be sent as takes longer than a detour
@@ -55,9 +58,9 @@ _SMOOTHING = 16
 """answers in which means follow"""
 _ALL = 1 << 16
 """what `short_share` is if all answers come by shortest paths"""
-_LEAVE, _EXPLORE, _COME_BACK = 2, 16, 24
-"""one over the probabilities with which a token leaves shortest paths, does so while nothing is known of detours, and
-comes back"""
+_LEAVE, _EXPLORE, _COME_BACK, _LEVEL = 2, 16, 24, 16
+"""one over the probabilities with which a token leaves shortest paths, does so while nothing is known of detours, comes
+back, and leaves a detour with a longer queue than others"""
 _CALM = 3
 """what waits on shortest paths in the mean is so many times below `_limit` where they serve well"""
 _BEGIN_SHORT = 4
@@ -214,7 +217,7 @@ def _exchanged(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> int:
         return _detour(hs, i, q, now) if _leaves(hs, q) else cand
     q.detour_wait = wait if q.detour_wait == NIL else q.detour_wait + (wait - q.detour_wait) // _SMOOTHING
     memory.on_detour(hs, q, q.detour_wait, now)
-    if f.ce:
+    if f.ce or _is_above_others(hs, q, wait):
         return _detour(hs, i, q, now)
     if _is_clear(cfg, q, now) and _comes_back(hs, q):
         return draw(hs, i, q, 0, q.n_short, now)
@@ -236,6 +239,15 @@ def _note_short(cfg: Any, q: Any, wait: int, now: int) -> None:
         q.short_mean += (wait - q.short_mean) // _SMOOTHING
     q.short_wait = wait
     q.short_time = now
+
+
+@inner
+def _is_above_others(hs: Any, q: Any, wait: int) -> bool:
+    """Whether a token leaves a detour on which a packet waited for so many ticks, for others wait for clearly less."""
+    cfg = cfg_row(hs)
+    if wait <= q.detour_wait + delays.mtu_times(cfg, cfg.spray_margin_mtus) // cfg.tick_ps:
+        return False
+    return random_below(host_row(hs, q.host), _LEVEL) == 0
 
 
 @inner

@@ -156,6 +156,16 @@ def test_a_marked_detour_is_given_up_for_another() -> None:
     assert len(late) >= DETOURS
 
 
+def test_a_detour_that_waits_for_longer_than_others_is_used_less() -> None:
+    """A queue below the mark, of which the time is no different, so that its answers are as soon back."""
+    waits = {0x0001: 50_000, 0x8001: 8_000, 0x8002: 8_000}  # ns; the margin is 1.2 us
+    sent = Sent()
+    finish(*begin(Weather(queue_of=lambda sport: waits.get(sport, 0)), keep=sent))
+    late = Counter(sent.sports[PACKETS // 2 :])
+    others = [late[0x8000 + k] for k in range(3, 1 + DETOURS)]
+    assert late[0x8001] + late[0x8002] < 2 * sum(others) / len(others) / 4
+
+
 def test_paths_of_different_delay_lose_nothing() -> None:
     delay = {0x8000 + k: (5 + 7 * k) * US for k in range(1, 1 + DETOURS)}
     for choice in (PathChoice.SPRAYING, PathChoice.OBLIVIOUS, PathChoice.REPS):
