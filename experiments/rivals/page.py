@@ -72,8 +72,9 @@ One cell is met by its time and not by a longer one: in ADV1 heavy on dragonfly:
 and 93.3 in 6 ms, oblivious spraying 99.3 in both, REPS 86.4 in the shorter (fifteen draws); why is below.
 
 In the cells of 1 MB and more that are named no scheme comes to 0.6 of TelemetryLERP's p99, but in ADV1 heavy on D1,
-where Benchmark has 0.59 and SprayLERP 0.62. SprayLERP is the one that comes closest, or within 7 % of it. TelemetryLERP has little to lose in most of them: hosts' links are most of it, or
-connections are so few that it finds them paths of their own.
+where Benchmark has 0.59 and SprayLERP 0.62. SprayLERP is the one that comes closest, or within 7 % of it. TelemetryLERP
+has little to lose in most of them: hosts' links are most of it, or connections are so few that it finds them paths of
+their own.
 
 Tables of single rules were measured when the rule was chosen, in the order in which they stand here. What came later
 moves their rows "as it is" by a few percent; the last to come is that tokens of unmarked detours move on.
