@@ -58,7 +58,7 @@ _SMOOTHING = 16
 """answers in which means follow"""
 _ALL = 1 << 16
 """what `short_share` is if all answers come by shortest paths"""
-_LEAVE, _EXPLORE, _COME_BACK, _LEVEL = 2, 16, 24, 16
+_LEAVE, _EXPLORE, _COME_BACK, _MOVE_ON = 2, 16, 24, 16
 """one over the probabilities with which a token leaves shortest paths, does so while nothing is known of detours, comes
 back, and leaves a detour with a longer queue than others"""
 _CALM = 3
@@ -99,9 +99,15 @@ def _short_wait(cfg: Any, q: Any, now: int) -> int:
 
 
 @inner
+def _margin(cfg: Any) -> int:
+    """By how many ticks less a packet must wait elsewhere for that to count."""
+    return delays.mtu_times(cfg, cfg.spray_margin_mtus) // cfg.tick_ps
+
+
+@inner
 def _limit(cfg: Any, q: Any) -> int:
     """The wait on a shortest path, ticks, that is worth as much as a detour."""
-    return 2 * max(q.detour_wait, 0) + delays.mtu_times(cfg, cfg.spray_margin_mtus) // cfg.tick_ps
+    return 2 * max(q.detour_wait, 0) + _margin(cfg)
 
 
 # -- rules --------------------------------------------------------------------------------------------------
@@ -217,7 +223,7 @@ def _exchanged(hs: Any, i: int, q: Any, cand: int, f: Any, now: int) -> int:
         return _detour(hs, i, q, now) if _leaves(hs, q) else cand
     q.detour_wait = wait if q.detour_wait == NIL else q.detour_wait + (wait - q.detour_wait) // _SMOOTHING
     memory.on_detour(hs, q, q.detour_wait, now)
-    if f.ce or _is_above_others(hs, q, wait):
+    if f.ce or _moves_on(hs, q, wait):
         return _detour(hs, i, q, now)
     if _is_clear(cfg, q, now) and _comes_back(hs, q):
         return draw(hs, i, q, 0, q.n_short, now)
@@ -242,12 +248,11 @@ def _note_short(cfg: Any, q: Any, wait: int, now: int) -> None:
 
 
 @inner
-def _is_above_others(hs: Any, q: Any, wait: int) -> bool:
-    """Whether a token leaves a detour on which a packet waited for so many ticks, for others wait for clearly less."""
-    cfg = cfg_row(hs)
-    if wait <= q.detour_wait + delays.mtu_times(cfg, cfg.spray_margin_mtus) // cfg.tick_ps:
+def _moves_on(hs: Any, q: Any, wait: int) -> bool:
+    """Whether a token leaves a detour on which a packet waited for so many ticks, as others wait for clearly less."""
+    if wait <= q.detour_wait + _margin(cfg_row(hs)):
         return False
-    return random_below(host_row(hs, q.host), _LEVEL) == 0
+    return random_below(host_row(hs, q.host), _MOVE_ON) == 0
 
 
 @inner
