@@ -1,43 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """`njit` with the settings that all native code of detour shares.
 
-What is compiled is cached on disk, in a folder named after a digest of every source file that may be inlined: a change
-in one of them starts a fresh one. Planners have a folder of their own, so that work on topologies and control does not
-compile the event loop and the transports anew. Within a folder each function is found by a fingerprint of all that
-it was compiled from (`detour.base.native`), so what is replaced at run time takes effect.
+What is compiled is cached on disk. Each function is found by a fingerprint of all that it was compiled from
+(`detour.base.native`), so an edit compiles what it reaches, and what is replaced at run time takes effect.
 
 `NUMBA_DISABLE_JIT=1` runs everything as plain Python, for debugging.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable
-from functools import cache, partial, wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 
-from detour.base import compiling  # noqa: F401  # notices what is compiled from now on
+from detour.base import compiling, linking  # noqa: F401  # notices what is compiled from now on
 from detour.base.cache import Cache, cache_dir
 from detour.base.native import register
-from detour.base.places import modules
 
-# What native code of a room may inline: itself and the rooms that it imports from (docs/architecture.md).
-_PLANNING = ("base", "topo", "control")
-_RUNNING = ("base", "hosts", "engine")
-
-
-@cache
-def _source_digest(rooms: tuple[str, ...]) -> str:
-    digest = hashlib.sha256(f"numba {numba.__version__}".encode())
-    for path in modules(*rooms):
-        digest.update(path.name.encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+linking.install()
 
 
 def _top() -> Path:
@@ -45,10 +30,8 @@ def _top() -> Path:
     return Path(chosen) if chosen else cache_dir()
 
 
-@cache
-def native_cache(planning: bool = False) -> Cache:
-    """Where native code of this state of the sources is kept."""
-    return Cache("numba", _source_digest(_PLANNING if planning else _RUNNING), top=_top)
+NATIVE_CACHE = Cache("numba", top=_top)
+"""where native code is kept"""
 
 
 class Fields:
@@ -93,5 +76,4 @@ def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     made = numba.njit(function, **settings)
     if made is function:  # NUMBA_DISABLE_JIT
         return _with_records(function)
-    planning = function.__module__.startswith(("detour.topo.", "detour.control."))
-    return register(made, native_cache(planning) if stored else None)
+    return register(made, NATIVE_CACHE if stored else None)

@@ -1,27 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first use on a machine compiles the event loop, which takes a while; later ones load it from the cache.
 
-Harnesses start many switches at once. One of them compiles, the others wait for it; a marker in the cache's
-folder, whose name is a digest of the sources, says that it is done.
+Harnesses start many switches at once. One of them compiles, the others wait for it; a marker in the cache's folder,
+named after a digest of the sources, says that it is done.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 from pathlib import Path
 
 from detour.base.cache import without
-from detour.base.jit import native_cache
+from detour.base.jit import NATIVE_CACHE
+from detour.base.places import modules
 from detour.base.progress import COMPILING, Progress, silent
 from detour.engine.clock import Virtual
 from detour.engine.loop import entry
 from detour.engine.network import Network
 
 
-def _folder() -> Path | None:
-    """Where native code is cached; None: nowhere that can be written."""
+def _marker() -> Path | None:
+    """The file that says that native code of these sources is cached; None: there is nowhere to cache it."""
+    digest = hashlib.sha256()
+    for path in modules("base", "hosts", "engine"):
+        digest.update(path.name.encode() + path.read_bytes())
     try:
-        return native_cache().folder().ready()
+        return NATIVE_CACHE.folder().ready() / f"loop-{digest.hexdigest()[:16]}"
     except OSError as error:
         without(error)
         return None
@@ -41,27 +46,17 @@ def warm() -> None:
 
 
 def ensure(progress: Progress) -> None:
-    """Compiles what is not in the cache: alone on this machine, after telling so."""
-    folder = _folder()
-    if folder is None or (folder / "loop-compiled").exists():
+    """Compiles what is not in the cache: alone on this machine, telling so if it takes more than a second."""
+    if progress is not silent:
+        COMPILING.progress = progress
+    marker = _marker()
+    if marker is None or marker.exists():
         return
-    told = False
     try:
-        with (folder / "loop-compiling").open("w") as lock:
+        with (marker.parent / "loop-compiling").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if (folder / "loop-compiled").exists():
-                return
-            _tell(progress, "compiling native code, once on this machine; this takes about half a minute")
-            told = True
-            warm()
-            (folder / "loop-compiled").touch()
+            if not marker.exists():
+                warm()
+                marker.touch()
     except OSError as error:  # a full disk: every process compiles for itself
         without(error)
-        if not told:
-            _tell(progress, "compiling native code; this takes about half a minute")
-
-
-def _tell(progress: Progress, text: str) -> None:
-    if progress is not silent:
-        COMPILING.hush()
-    progress(text)

@@ -16,4 +16,4 @@ from detour.base.jit import njit
 
 def inner(function: Any) -> Any:
     """Compiles `function` for native callers only."""
-    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    return njit(cache=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)

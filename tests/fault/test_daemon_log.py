@@ -16,7 +16,7 @@ import pytest
 
 from detour.base.cache import cache_dir
 from detour.base.errors import DetourError
-from detour.base.jit import native_cache
+from detour.base.jit import NATIVE_CACHE
 from detour.fabric.daemon.control_socket import call
 from detour.fabric.daemon.state_dir import StateDir
 from tests.fault.test_daemon import SMALL, World
@@ -114,7 +114,7 @@ def _empty(data: bytes) -> bytes:
 def test_a_damaged_cache_is_made_anew(world: World) -> None:
     """Of what this machine's cache holds, each file is damaged in one of three ways."""
     private = world.folder / "cache"
-    for used in (native_cache().folder().path, cache_dir() / "programs"):
+    for used in (NATIVE_CACHE.folder().path, cache_dir() / "programs"):
         shutil.copytree(used, private / "detour" / used.relative_to(cache_dir()))
     for path in [private / "detour", *(private / "detour").rglob("*")]:
         path.chmod(0o700)
