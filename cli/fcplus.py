@@ -122,7 +122,7 @@ def _routed(parser: Parser) -> Parser:
     )
     parser.add_argument("--disjoint", action="store_true", help="only paths that share no link, as FC does")
     parser.add_argument("--max-hops", type=int, default=12, metavar="N", help="longest path (12)")
-    parser.add_argument("--fail", metavar="LINK[,LINK]", help="links that are down, like s0-s4: routes go around them")
+    parser.add_argument("--fail", metavar="LINK[,LINK]", help="links that are down, like s0-s3: routes go around them")
     return parser
 
 
@@ -189,7 +189,7 @@ def _failed(topology: Topology, names: str) -> Failures:
     found = frozenset(parse_failure(topology, name) for name in names.split(","))
     for failure in found:
         if failure.kind != "link" or topology.links[failure.index].kind == "host":
-            raise DetourError(f"--fail {names}: only links between switches can be down here, like s0-s4 or s0:5")
+            raise DetourError(f"--fail {names}: only links between switches can be down here, like s0-s3 or s0:5")
     return found
 
 

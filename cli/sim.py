@@ -115,7 +115,7 @@ def _fabric(sim: Parser) -> None:
     sim.add_argument("--loss", metavar="FRACTION", help="of frames on links between switches (0)")
     sim.add_argument("--ecn", metavar="K|KMIN,KMAX,PMAX|off", help="thresholds in bytes (the scheme's)")
     sim.add_argument(
-        "--fail", action="append", default=[], metavar="LINK@TIME", help="goes down then, like s0-s4@50us; repeatable"
+        "--fail", action="append", default=[], metavar="LINK@TIME", help="goes down then, like s0-s3@50us; repeatable"
     )
     sim.add_argument(
         "--reroute-after", metavar="TIME", help="the controller routes around a failure so long after it (never)"

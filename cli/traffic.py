@@ -37,7 +37,7 @@ def register(commands: Any) -> None:
     load.add_argument("--stop", action="store_true", help="end it")
     capture = operation(commands, "capture", _capture)
     capture.add_argument("folder", nargs="?", metavar="DIR", help="where the files go")
-    capture.add_argument("where", nargs="*", metavar="LINK|SWITCH", help="whose ports, like s3 s0-s4 h7 (default all)")
+    capture.add_argument("where", nargs="*", metavar="LINK|SWITCH", help="whose ports, like s3 s0-s3 h7 (default all)")
     capture.add_argument("--stop", action="store_true", help="complete the files")
     probe = operation(commands, "probe", _probe)
     probe.add_argument("source", metavar="SRC", help="host, like h0")

@@ -24,7 +24,7 @@ NONE: Failures = frozenset()
 
 
 def parse_failure(topology: Topology, text: str) -> Failure:
-    """A switch `s3`, a link by its ends `s0-s4` or by a port `s0:5`, or a host's link `h7`.
+    """A switch `s3`, a link by its ends `s0-s3` or by a port `s0:5`, or a host's link `h7`.
 
     Raises:
         DetourError: there is no such thing in the topology.
@@ -37,7 +37,7 @@ def parse_failure(topology: Topology, text: str) -> Failure:
         return Failure("link", topology.link(f"s{host.switch}-{host.name}").index)
     if name.startswith("s"):
         return Failure("switch", topology.switch(name).index)
-    raise DetourError(f"{text!r} is neither a switch (s3) nor a link (s0-s4, s0:5, h7)")
+    raise DetourError(f"{text!r} is neither a switch (s3) nor a link (s0-s3, s0:5, h7)")
 
 
 def failure_name(topology: Topology, failure: Failure) -> str:

@@ -106,7 +106,7 @@ class Link:
     a: tuple[int, int]
     b: tuple[int, int]
     name: str
-    """`s0-s4`, `s0-h1`; parallel links have `#2`, `#3`... appended."""
+    """`s0-s3`, `s0-h1`; parallel links have `#2`, `#3`... appended."""
     speed: float = 1.0
     """in multiples of the fabric's rate, which links to hosts have where nothing else is said"""
     delay_ps: int | None = None
@@ -191,7 +191,7 @@ class Topology:
         return self.hosts[_number(name, "h", "host", len(self.hosts), self.spec)]
 
     def link(self, name: str) -> Link:
-        """The link between two neighbours, `s0-s4` or `s4-s0`, or behind a port, `s0:5`.
+        """The link between two neighbours, `s0-s3` or `s3-s0`, or behind a port, `s0:5`.
 
         Raises:
             DetourError: there is none.
@@ -207,7 +207,7 @@ class Topology:
             return self.links[peer.link]
         ends = name.split("#")[0].split("-")
         if len(ends) != 2:
-            raise DetourError(f"link {name!r}: links are named by their ends, like s0-s4, s0-h1, or by port, s0:5")
+            raise DetourError(f"link {name!r}: links are named by their ends, like s0-s3, s0-h1, or by port, s0:5")
         for end in ends:
             self.host(end) if end.startswith("h") else self.switch(end)
         raise DetourError(f"link {name!r}: {ends[0]} and {ends[1]} are not neighbours in {self.spec}")

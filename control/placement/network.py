@@ -38,7 +38,7 @@ class DirectedLinks(NamedTuple):
     host_links: Int32Array
     """(hosts,) index of the host's link"""
     names: list[str]
-    """of directed links, like `s0-s4`"""
+    """of directed links, like `s0-s3`"""
 
 
 @lru_cache(maxsize=4)

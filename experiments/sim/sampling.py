@@ -24,7 +24,7 @@ _BINS = 28
 
 @dataclass(frozen=True)
 class LinkSeries:
-    """`times_ps`: (looks,); `sent`: (looks, directions) bytes so far; `names` of directions, `s0-s4 from s0`, `hosts`
+    """`times_ps`: (looks,); `sent`: (looks, directions) bytes so far; `names` of directions, `s0-s3 from s0`, `hosts`
     whether one end is a host's, `rates_bps` of each; `longest`: (looks,) bytes in the fullest queue at that moment."""
 
     times_ps: Int64Array

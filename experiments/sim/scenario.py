@@ -6,7 +6,7 @@
     scheme: SprayLERP
     rate: 100G
     fail:
-      - s0-s4@200us
+      - s0-s3@200us
     reroute-after: 100us
 
 Every error names file, line and rule. Files that a scenario names are looked for from the current folder.

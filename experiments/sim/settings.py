@@ -193,10 +193,10 @@ def _loss(text: str) -> float:
 
 
 def _failure(topology: Topology, text: str) -> TimedFailure:
-    """`s0-s4@50us`."""
+    """`s0-s3@50us`."""
     name, at, when = text.rpartition("@")
     if not at:
-        raise DetourError(f"{text!r} has no time; wanted is LINK@TIME, like s0-s4@50us")
+        raise DetourError(f"{text!r} has no time; wanted is LINK@TIME, like s0-s3@50us")
     return TimedFailure(time_ps_of(when), parse_failure(topology, name))
 
 

@@ -37,13 +37,13 @@ class Impairing:
             elif link is not None:
                 self._change(self._index(link), rate, loss)
             elif rate is not None or loss is not None:
-                raise DetourError("impair: which link? One like s0-s4, s0:3 or h7")
+                raise DetourError("impair: which link? One like s0-s3, s0:3 or h7")
             return ImpairedLinks([self._links[index] for index in sorted(self._links)])
 
     def _index(self, name: str) -> int:
         found = parse_failure(self._topology, name)
         if found.kind != "link":
-            raise DetourError(f"{name!r} is a switch; links are impaired, like s0-s4, s0:3 or h7")
+            raise DetourError(f"{name!r} is a switch; links are impaired, like s0-s3, s0:3 or h7")
         return found.index
 
     def _change(self, index: int, rate: float | None, loss: float | None) -> None:

@@ -5,7 +5,7 @@
         fabric.connect_by(routes, flows, rows)
         fabric.send(100_000)
         fabric.run(20 * US)
-        fabric.change(frozenset({parse_failure(fabric.topology, "s0-s4")}))
+        fabric.change(frozenset({parse_failure(fabric.topology, "s0-s3")}))
 
 The planner lets the lossless priority rise by (in-port, out-port); PFC works per priority. ACKs have no list: they go
 by shortest paths, in a priority of their own that PFC never pauses.

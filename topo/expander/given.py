@@ -4,7 +4,7 @@
 Nodes are switches, in the graph's order. Attributes: of a node `hosts`, a whole number (default: the graph's own
 `hosts`, else 1); of an edge `speed`, what the link carries in multiples of a host's link (default 1), and `delay_us`
 (default: the fabric's). `name`, `label` and `id` may be there and say nothing. Switches and links of these names:
-`s0`, `s0-s4`, by number.
+`s0`, `s0-s3`, by number.
 """
 
 from __future__ import annotations
