@@ -30,6 +30,8 @@ from detour.experiments.placement.scenario import (
 )
 
 PAPER_GB = {"none": 69.81, "controller": 98.00}
+_LONGER = 3
+"""times as long with --full"""
 RECOVERED = 0.9
 """share of the rate before the congestion at which a flow counts as recovered"""
 
@@ -56,7 +58,7 @@ def select(footing: str, extent: str = "normal", seconds: float | None = None) -
     if footing not in FOOTINGS:
         raise DetourError(f"there is no footing {footing!r}; allowed: {', '.join(FOOTINGS)}")
     how = FOOTINGS[footing]
-    length = seconds or (how.quick_seconds if extent == "quick" else how.seconds)
+    length = seconds or {"quick": how.quick_seconds, "full": _LONGER * how.seconds}.get(extent, how.seconds)
     least = 12 * how.bin_s
     if length < least:
         raise DetourError(f"a run of {length:g} s is too short on the footing {footing}; at least {least:g} s")

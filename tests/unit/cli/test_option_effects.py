@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every option of every command changes something: those of `sim`, `reproduce` and the planners here, the others in the
+tests of their commands."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from detour.base.p4build import BUILD
+from detour.cli import main, make_parser
+from detour.cli.asking import ANSWERED_BY
+from detour.cli.lifecycle import up_options
+from detour.cli.parser import Parser
+from detour.experiments import reproduce
+
+ROOT = Path(__file__).resolve().parents[3]
+SIM = "sim --topo leaf-spine:leaves=2,spines=2,hosts=2 --workload"
+INCAST = f"{SIM} incast:bytes=100k"
+MARKED = f"{SIM} incast:bytes=2M --scheme LERP-shortest"
+JOB = f"{SIM} ring:bytes=2M --scheme LERP-shortest"
+SMALL = "--n 16 --s 6 --p 8"
+LAB = f"sim --lab {ROOT}/docs/labs/ecn --workload udp:src=h1,dst=h3,rate=20M,ecn=1,time=20ms"
+MESSAGES = "--topo ft:m0=2,m1=3 --skew zipf:1.2"
+
+PROGRAM = BUILD / "ugal"
+
+RUN = [
+    (INCAST, "--scheme LERP-shortest"),
+    (MARKED, "--cc fixed"),
+    (MARKED, "--ecn 10k"),
+    (MARKED, "--ecn off"),
+    (INCAST, "--rate 50G"),
+    (INCAST, "--delay 5us"),
+    (INCAST, "--buffer 20k"),
+    (INCAST, "--loss 0.01"),
+    (INCAST, "--fail s0-s2@3us"),
+    (f"{INCAST} --scheme LERP-shortest --fail s0-s2@3us", "--reroute-after 20us"),
+    (INCAST, "--duration 5us"),
+    (f"{INCAST} --loss 0.01", "--seed 2"),
+    (JOB, "--connections 2"),
+    (f"{LAB} --trace marked --trace-count 1", "--tick 1ns"),
+    (f"fcplus build {SMALL}", "--family jellyfish"),
+    (f"fcplus build {SMALL} --family fc", "--layers 3"),
+    (f"fcplus build {SMALL}", "--v 3"),
+    (f"fcplus build {SMALL}", "--seed 2"),
+    (f"fcplus build {SMALL}", "--hosts 1"),
+    (f"fcplus paths {SMALL}", "--k 2"),
+    (f"fcplus paths {SMALL} --k 4", "--max-hops 4"),
+    (f"fcplus paths {SMALL}", "--disjoint"),
+    (f"fcplus paths {SMALL}", "--priorities 2"),
+    (f"fcplus throughput {SMALL} --k 4 --pattern near-worst", "--ties plain"),
+    (f"fcplus throughput {SMALL} --k 4", "--pattern near-worst"),
+    (f"fcplus throughput {SMALL} --k 4 --method approximate", "--gap 0.2"),
+    (f"fcplus throughput {SMALL} --k 4 --gap 0.2", "--method approximate"),
+    (f"fcplus compare {SMALL} --k 4 --routings dfsssp,nue", "--trees 2"),
+    (f"fcplus compare {SMALL} --k 4 --routings nue --bounds 1", "--order-seed 2"),
+    (f"fors schedule {MESSAGES}", "--phase-cost 1M"),
+    (f"fors schedule {MESSAGES}", "--message 1M"),
+    (f"fors schedule {MESSAGES}", "--seed 2"),
+]
+"""a command, and an option with which it prints another document"""
+
+SELECTED = {
+    "nonshortest": (
+        "--topology D2", "--pattern unf", "--pairs 8", "--scheme LERP-shortest", "--seeds 2", "--threshold 9",
+        "--delays 1,2,3", "--headroom 9000", "--message 2M", "--loss 0.01", "--set own_share=no", "--step 90000",
+        "--preamble", "--cc fixed", "--quick", "--full", "--processes 7", "--ray auto", "--out FILE",
+        "--settings", "--tune FILE",
+    ),
+    "pfc-gain": ("--connections 64", "--seeds 2", "--quick", "--full"),
+    "deadlock": ("--seeds 2",),
+    "path-placement": ("--footing real", "--seconds 2", "--quick", "--full"),
+    "fors": ("--seed 2", "--message 1M", "--quick", "--full"),
+    "fcplus": ("--seeds 2", "--part transports", "--sizes web-search", "--quick", "--full"),
+    "qcn-switch": (
+        "--topology dragonfly:p=1,a=2,h=1", "--routing VAL", "--pattern ADV", "--loads 0.2", "--windows 5,5",
+        "--seed 2", "--quick", "--full",
+    ),
+    "loss": ("--loss 0.02", "--senders 3", "--seeds 2", "--quick", "--full"),
+    "rivals": (
+        "--topology D2", "--pattern unf", "--bytes 1000", "--scheme REPS", "--seeds 2", "--quick", "--full",
+        "--from FILE",
+    ),
+    "queues": ("--load 0.2", "--seed 2", "--quick", "--full"),
+    "tcp": ("--loss 0.02", "--flows 3", "--seed 2", "--quick", "--full"),
+}  # fmt: skip
+"""options of experiments, with which other points are run or the same by other means"""
+
+NOT_FOR_A_TEST = {
+    "--primary": "shell: needs p4runtime-shell, which is not installed for tests",
+    "--source": "coverage: where P4 sources are that are not detour's",
+    "--rounds": "bench linux: how often it is repeated",
+    "--turns": "bench lab: how often it is repeated",
+    "--sets": "bench fors: size of its sample",
+    "--speeds": "bench lab: what it measures",
+}
+
+
+def document(capsys: pytest.CaptureFixture[str], command: str) -> Any:
+    main([*command.split(), "--json"])
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(("command", "option"), RUN, ids=lambda text: text)
+def test_an_option_changes_what_is_printed(command: str, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert document(capsys, f"{command} {option}") != document(capsys, command)
+
+
+TEXTS = [
+    ("trace h0 h5 --topo dragonfly:p=1,a=2,h=1", "--verbose"),
+    (f"reproduce rivals --from {ROOT}/docs/rivals.jsonl.xz --topology D1 --pattern unf", "--wide"),
+]
+
+
+@pytest.mark.parametrize(("command", "option"), TEXTS, ids=lambda text: text)
+def test_an_option_changes_what_people_read(command: str, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(command.split())
+    plain = capsys.readouterr().out
+    main(f"{command} {option}".split())
+    assert capsys.readouterr().out != plain
+
+
+def test_which_packet_of_a_run_is_traced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(f"{MARKED} --ecn 5k --buffer 20k --record {tmp_path / 'run.gz'}".split())
+    capsys.readouterr()
+    options = ("--first-mark", "--first-drop", "--longest-wait", "--flow 0 --psn 3")
+    shown = [document(capsys, f"trace --run {tmp_path / 'run.gz'} {option}") for option in options]
+    assert all(one != other for one, other in itertools.combinations(shown, 2))
+
+
+class Selected(Exception):
+    """What would be run."""
+
+
+def selection(monkeypatch: pytest.MonkeyPatch, command: str) -> tuple[Any, ...]:
+    def select(experiment: Any, points: Any, means: Any, report: Any = None) -> None:
+        raise Selected(experiment.collect, list(points), replace(means, processes=means.processes))
+
+    monkeypatch.setattr(reproduce, "reproduce", select)
+    options = make_parser().parse_args(command.split())
+    with pytest.raises(Selected) as selected:
+        options.run(options)
+    return selected.value.args
+
+
+@pytest.mark.parametrize(
+    ("experiment", "option"), [(name, option) for name, options in SELECTED.items() for option in options]
+)
+def test_an_option_changes_what_is_run(
+    experiment: str, option: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    if option == "--from FILE":
+        file = ROOT / "docs" / "rivals.jsonl.xz"
+    command = f"reproduce {experiment}"
+    changed = selection(monkeypatch, f"{command} {option.replace('FILE', str(file))}")
+    assert changed != selection(monkeypatch, command)
+
+
+UP = (
+    "--target virtual", "--topo d2", "--pcap DIR", "--rate 1G", "--delay 5us", "--queue 9", "--loss 0.1",
+    f"--program {PROGRAM}.p4info.txtpb,{PROGRAM}.json", "--linux h0", "--netns h0=1", "--mtu 9000", "--pace max",
+    "--load adv1", "--coverage FILE", "--grpc 127.0.0.1:1",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("option", UP)
+def test_an_option_changes_what_is_booted(option: str, tmp_path: Path) -> None:
+    option = option.replace("DIR", str(tmp_path)).replace("FILE", str(tmp_path / "file"))
+    parser = make_parser()
+    assert up_options(parser.parse_args(["up", *option.split()])) != up_options(parser.parse_args(["up"]))
+
+
+class Asked:
+    """A fabric that notes what it is asked for."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *values, **more: self.calls.append((name, values, more))
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("impair s0-s1", "--clear"),
+        ("trace --live dropped", "--switch s3"),
+        ("trace --live dropped", "--count 2"),
+        ("trace --live dropped", "--seconds 2"),
+        ("send h0 h1", "--bytes 9"),
+        ("send h0 h1", "--sport 0x8001"),
+        ("path h0 h1", "--sport 0x8001"),
+        ("path h0 h1", "--usid s1"),
+    ],
+)
+def test_an_option_changes_what_a_fabric_is_asked_for(command: str, option: str) -> None:
+    asked = Asked()
+    with ANSWERED_BY.set_to(cast(Any, asked)):
+        for text in (command, f"{command} {option}"):
+            options = make_parser().parse_args(text.split())
+            with contextlib.suppress(Exception):  # it answers nothing that could be shown
+                options.run(options)
+    plain, changed = asked.calls
+    assert changed != plain
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from _options(below)
+        elif action.option_strings:
+            yield action.option_strings[-1]
+
+
+def test_every_option_is_in_a_test() -> None:
+    parser: Parser = make_parser()
+    texts = "\n".join(path.read_text() for path in Path(__file__).parents[2].rglob("*.py"))
+    assert not [option for option in set(_options(parser)) if option not in texts]
