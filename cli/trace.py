@@ -61,7 +61,10 @@ def _of_a_program(trace: Parser) -> None:
     trace.add_argument(
         "--entries", type=Path, metavar="FILE", help="a P4Runtime WriteRequest as text, or a tutorial's runtime.json"
     )
-    trace.add_argument("--packet", metavar="HEX|FILE.pcap", help="the frame that comes in")
+    trace.add_argument(
+        "--packet", metavar="HEX|FILE", help="the frame that comes in; the first of a pcap or pcapng file"
+    )
+    trace.add_argument("--ethernet", metavar="DST/SRC", help="MAC addresses for a capture of IP without Ethernet (RAW)")
     trace.add_argument("--stf", type=Path, metavar="FILE", help="a packet test in p4c's STF; 1 is returned if it fails")
     trace.add_argument("--port", type=switch_port, default=1, metavar="N", help="the port by which it comes in (1)")
 
@@ -99,8 +102,10 @@ def _trace(options: argparse.Namespace) -> int | None:
             raise DetourError(f"--{name.replace('_', '-')} is about a run: --run FILE is missing")
     if options.program is not None:
         return _program(options)
-    if options.entries is not None or options.packet is not None or options.stf is not None:
-        raise DetourError("--entries, --packet and --stf are about a program: --program P4INFO,JSON is missing")
+    if any(said is not None for said in (options.entries, options.packet, options.ethernet, options.stf)):
+        raise DetourError(
+            "--entries, --packet, --ethernet and --stf are about a program: --program P4INFO,JSON is missing"
+        )
     if options.live is not None:
         return _live(options)
     if options.source is None or options.target is None:
@@ -149,7 +154,7 @@ def _program(options: argparse.Namespace) -> int | None:
     from detour.engine.coverage.collector import collecting
     from detour.fabric.operations.following import document
     from detour.fabric.tracing.entries import read_updates
-    from detour.fabric.tracing.frames import read_frame
+    from detour.fabric.tracing.frames import ethernet_of, read_frame
     from detour.fabric.tracing.program import TracedProgram
 
     if options.source is not None or options.topo is not None or options.live is not None:
@@ -158,8 +163,8 @@ def _program(options: argparse.Namespace) -> int | None:
         with collecting(options.coverage):
             return trace_stf(options)
     if options.packet is None:
-        raise DetourError("--program needs a packet: --packet HEX or FILE.pcap, or --stf FILE")
-    frame = read_frame(options.packet)
+        raise DetourError("--program needs a packet: --packet HEX or FILE, or --stf FILE")
+    frame = read_frame(options.packet, None if options.ethernet is None else ethernet_of(options.ethernet))
     files, ports = PipelineConfig.given(options.program), {*range(64), options.port}
     with collecting(options.coverage), TracedProgram(files, ports) as switch:
         if options.entries is not None:

@@ -1,40 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks from files: `graph:FILE[,hosts=N][,grown=N]`, for all that takes a topology by its text.
+"""Networks from files: `[graph:]FILE[,hosts=N][,drop=WHAT][,grown=N]`, for all that takes a topology by its text.
 
-GraphML (`.graphml`, `.xml`), networkx's JSON of nodes and links (`.json`), or a list of edges, one a line: two names
-and, if there is more to say, a dictionary, like `a b {'speed': 4, 'delay_us': 0.5}`. What attributes mean:
-`topo.expander.given`; `grown`: so many switches are added (`topo.expander.growth`). A network's `spec` is the text that
-was read and a digest of the file behind a `#`; with it, a file that has changed meanwhile is refused.
+Forms: `control.network_files`. A file may name hosts (`topo.listed`). With `graph:`, and if it names none, each switch
+gets hosts of its own: as many as its attribute `hosts` says, or N, or 1 (`topo.expander.given`). `drop`: what the
+network is had without, keys of `topo.listed.DROPS` with a `+` between them, or `all`. `grown`: so many switches are
+added (`topo.expander.growth`). A network's `spec` is the text that was read and a digest of the file behind a `#`; with
+it, a file that has changed meanwhile is refused.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
+import logging
 import re
-from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from detour.base import doors
 from detour.base.errors import DetourError
+from detour.control.network_files import FORMS, read_network
 from detour.topo.expander.booted import EXPANDER_FAMILIES, network_of
 from detour.topo.expander.given import expander_of_graph
 from detour.topo.expander.growth import grow
 from detour.topo.expander.network import Expander
 from detour.topo.keyvalues import whole_number
-from detour.topo.spec import parse_topology
+from detour.topo.listed import DROPS, ListedNetwork
+from detour.topo.spec import SHORT_NAMES, TOPOLOGY_REGISTRY, parse_topology
 
-if TYPE_CHECKING:
-    import networkx
-
+_log = logging.getLogger(__name__)
 _PREFIX = "graph:"
-_KNOWN = ("hosts", "grown")
+_KEYS = ("hosts", "drop", "grown")
 _PARTS = re.compile(r"(?P<file>.*?)(?P<values>(,[^,/=#]*=[^,/=#]*)*)(#(?P<digest>[0-9a-f]{16}))?", re.DOTALL)
+_SHOWN = 6
 
 
-def is_graph(text: str) -> bool:
-    """Whether a topology's text names a file."""
-    return text.strip().lower().startswith(_PREFIX)
+def names_file(text: str) -> bool:
+    """Whether a topology's text names a file: by its prefix, by how the name ends, or because it is there."""
+    text = text.strip()
+    if text.lower().startswith(_PREFIX):
+        return True
+    name = doors.split(text)[0]
+    if doors.in_file(name):
+        return False
+    path = Path(_parts(text)["file"])
+    if any(path.suffix.lower() in endings for _, endings, _ in FORMS):
+        return True
+    return name.lower() not in SHORT_NAMES and not TOPOLOGY_REGISTRY.knows(name) and _is_there(path)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return bool(path.name) and path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _parts(text: str) -> re.Match[str]:
+    found = _PARTS.fullmatch(text)
+    assert found is not None, "matches any text"
+    return found
 
 
 def network_from(text: str) -> Expander:
@@ -43,7 +68,7 @@ def network_from(text: str) -> Expander:
     Raises:
         DetourError: it is neither, or see `parse_topology` and `read_graph`.
     """
-    if is_graph(text):
+    if names_file(text):
         return read_graph(text)
     topology = parse_topology(text)
     if topology.family not in EXPANDER_FAMILIES:
@@ -54,98 +79,143 @@ def network_from(text: str) -> Expander:
 
 
 def absolute(text: str) -> str:
-    """The same topology's text for a process that may be in another folder."""
-    if not is_graph(text):
-        return text
-    return f"{_PREFIX}{Path(text.strip()[len(_PREFIX) :]).absolute()}"
+    """The same file's text for a process that may be in another folder."""
+    text = text.strip()
+    prefix = _PREFIX if text.lower().startswith(_PREFIX) else ""
+    return f"{prefix}{Path(text[len(prefix) :]).absolute()}"
 
 
 def read_graph(text: str) -> Expander:
-    """The network in a file.
+    """The network of switches in a file.
 
     Raises:
         DetourError: the file cannot be read, is not of its form, has changed, or describes no network.
     """
-    found = _PARTS.fullmatch(text.strip()[len(_PREFIX) :])
-    assert found is not None, "matches any text"
-    file, values = found["file"], _numbers(text, found["values"])
-    if not file:
-        raise DetourError(f"{text!r}: a file is missing, like {_PREFIX}network.graphml")
-    content = content_of(Path(file))
-    digest = hashlib.sha256(content).hexdigest()[:16]
-    if found["digest"] not in (None, digest):
-        raise DetourError(f"{file} has changed since {text!r} was read from it")
-    hosts, count = values.get("hosts"), values.get("grown", 0)
-    own = "" if hosts is None else f",hosts={hosts}"
-    network = expander_of_graph(_parsed(Path(file), content), f"{_PREFIX}{file}{own}#{digest}", hosts)
-    return grow(network, count).network if count else network
+    file = NetworkFile.given(text)
+    return file.expander(file.read())
 
 
-def _numbers(text: str, values: str) -> dict[str, int]:
+@dataclass(frozen=True)
+class NetworkFile:
+    """A text that names a file, understood. `switches`: it begins with `graph:`."""
+
+    text: str
+    switches: bool
+    path: Path
+    hosts: int | None
+    drops: tuple[str, ...]
+    grown: int
+    given_digest: str | None
+
+    @staticmethod
+    def given(text: str) -> NetworkFile:
+        """What a text says.
+
+        Raises:
+            DetourError: it names no file, or a value means nothing.
+        """
+        text = text.strip()
+        switches = text.lower().startswith(_PREFIX)
+        found = _parts(text[len(_PREFIX) :] if switches else text)
+        if not found["file"]:
+            raise DetourError(f"{text!r}: a file is missing, like {_PREFIX}network.graphml")
+        values = _values(text, found["values"])
+        numbers = {key: whole_number(text, key, values[key]) for key in ("hosts", "grown") if key in values}
+        below = next((key for key in numbers if numbers[key] < 0), None)
+        if below is not None:
+            raise DetourError(f"{text!r}: {below}={numbers[below]} is less than 0")
+        drops = _drops(text, values["drop"]) if "drop" in values else ()
+        path, grown = Path(found["file"]), numbers.get("grown", 0)
+        return NetworkFile(text, switches, path, numbers.get("hosts"), drops, grown, found["digest"])
+
+    @cached_property
+    def _content(self) -> bytes:
+        if self.path.is_dir():
+            raise DetourError(f"{self.path} is a folder; a topology is a file")
+        try:
+            return self.path.read_bytes()
+        except (OSError, ValueError) as error:
+            raise DetourError(f"{self.path}: {getattr(error, 'strerror', error)}") from None
+
+    @cached_property
+    def _digest(self) -> str:
+        return hashlib.sha256(self._content).hexdigest()[:16]
+
+    @property
+    def _drop_text(self) -> str:
+        return f",drop={'+'.join(self.drops)}" if self.drops else ""
+
+    @property
+    def spec(self) -> str:
+        """Of a topology with the file's own hosts."""
+        return f"{self.path}{self._drop_text}#{self._digest}"
+
+    def read(self) -> ListedNetwork:
+        """What is in the file, without what is to be dropped. Logs what that was.
+
+        Raises:
+            DetourError: what is wrong with it.
+        """
+        if self.given_digest not in (None, self._digest):
+            raise DetourError(f"{self.path} has changed since {self.text!r} was read from it")
+        network, dropped = read_network(self.path, self._content, self.switches).without(self.drops)
+        if dropped:
+            more = f" and {len(dropped) - _SHOWN} more" if len(dropped) > _SHOWN else ""
+            _warn_once(f"{self.path}: dropped {len(dropped)}: {', '.join(dropped[:_SHOWN])}{more}")
+        return network
+
+    def of_switches(self, network: ListedNetwork) -> bool:
+        """Whether each switch gets hosts of its own. Logs it if that is a guess.
+
+        Raises:
+            DetourError: it would, but the file names hosts.
+        """
+        if self.switches:
+            return True
+        hosts, own = network.hosts(), self.hosts is not None or self.grown > 0
+        if hosts and own:
+            raise DetourError(
+                f"{self.text!r}: the file names hosts, like {min(hosts)}; hosts= and grown= do not go with it"
+            )
+        said = any("hosts" in data for data in (network.data, *(node.data for node in network.nodes)))
+        if not (hosts or own or said):
+            _warn_once(f"{self.path} names no hosts: every switch gets one (FILE,hosts=N for another number)")
+        return not hosts
+
+    def expander(self, network: ListedNetwork, gbps: float | None = None, delay_ns: float | None = None) -> Expander:
+        """The network of switches. `gbps`, `delay_ns`: of links that say nothing.
+
+        Raises:
+            DetourError: see `ListedNetwork.graph_of_switches` and `expander_of_graph`.
+        """
+        own = "" if self.hosts is None else f",hosts={self.hosts}"
+        spec = f"{_PREFIX}{self.path}{own}{self._drop_text}#{self._digest}"
+        found = expander_of_graph(network.graph_of_switches(), spec, self.hosts, gbps, delay_ns)
+        return grow(found, self.grown).network if self.grown else found
+
+
+@lru_cache(maxsize=256)
+def _warn_once(text: str) -> None:
+    """A file is read more than once in a run."""
+    _log.warning("%s", text)
+
+
+def _drops(text: str, value: str) -> tuple[str, ...]:
+    words = tuple(DROPS) if value == "all" else tuple(value.split("+"))
+    wrong = next((word for word in words if word not in DROPS), None)
+    if wrong is not None:
+        raise DetourError(f"{text!r}: drop={wrong}: allowed are {', '.join(DROPS)}, with a + between them, and all")
+    return tuple(word for word in DROPS if word in words)
+
+
+def _values(text: str, values: str) -> dict[str, str]:
     """What follows the file's name."""
-    numbers = {}
+    found: dict[str, str] = {}
     for part in filter(None, values.split(",")):
-        key, _, value = part.partition("=")
-        key = key.strip()
-        if key not in _KNOWN:
-            raise DetourError(f"{text!r}: there is no parameter {key}; allowed: {' '.join(f'[{k}=]' for k in _KNOWN)}")
-        if key in numbers:
+        key, _, value = (piece.strip() for piece in part.partition("="))
+        if key not in _KEYS:
+            raise DetourError(f"{text!r}: there is no parameter {key}; allowed: {' '.join(f'[{k}=]' for k in _KEYS)}")
+        if key in found:
             raise DetourError(f"{text!r}: {key} is given twice")
-        numbers[key] = whole_number(text, key, value.strip())
-        if numbers[key] < 0:
-            raise DetourError(f"{text!r}: {key}={numbers[key]} is less than 0")
-    return numbers
-
-
-def content_of(path: Path) -> bytes:
-    """What is in a file.
-
-    Raises:
-        DetourError: it cannot be read.
-    """
-    try:
-        return path.read_bytes()
-    except (OSError, ValueError) as error:
-        raise DetourError(f"{path}: {getattr(error, 'strerror', error)}") from None
-
-
-def _parsed(path: Path, content: bytes) -> networkx.Graph:
-    suffix = path.suffix.lower()
-    kind, read = _READERS.get(suffix, ("list of edges", _from_edges))
-    try:
-        return read(content)
-    except Exception as error:  # readers raise what comes: KeyError, TypeError, ParseError, NetworkXError...
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DetourError(f"{path} is not a {kind}: {reason}") from None
-
-
-def _from_graphml(content: bytes) -> networkx.Graph:
-    import networkx
-
-    return networkx.parse_graphml(content.decode())
-
-
-def _from_json(content: bytes) -> networkx.Graph:
-    import networkx
-
-    found = json.loads(content)
-    if not isinstance(found, dict) or "nodes" not in found or not {"links", "edges"} & found.keys():
-        raise ValueError("it has no nodes and links")
-    return networkx.node_link_graph(found, edges="links" if "links" in found else "edges")
-
-
-def _from_edges(content: bytes) -> networkx.Graph:
-    import networkx
-
-    lines = [line.split("#")[0].strip() for line in content.decode().splitlines()]
-    alone = next((line for line in lines if line and len(line.split()) < 2), None)
-    if alone is not None:
-        raise ValueError(f"{alone!r} is not two names")
-    return networkx.parse_edgelist(lines, data=True)
-
-
-_READERS: dict[str, tuple[str, Callable[[bytes], networkx.Graph]]] = {
-    ".graphml": ("GraphML file", _from_graphml),
-    ".xml": ("GraphML file", _from_graphml),
-    ".json": ("networkx JSON file", _from_json),
-}
+        found[key] = value
+    return found

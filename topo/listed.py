@@ -5,15 +5,17 @@ Nodes are of kind `switch` or `host`; if none says its kind, those of degree 1 w
 Switches and hosts are numbered in the order in which they are listed, or by their names where these are `s0`, `s1`...
 and `h0`, `h1`... Hosts are numbered switch by switch: where a list goes to and fro between switches, switches are
 ordered by their first host, and then hosts by their switches.
+
+Lists of switches alone, each of which gets hosts: `ListedNetwork.graph_of_switches`.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from detour.base.errors import DetourError
 from detour.topo.graphs import MAX_DELAY_NS, MAX_GBPS, from_networkx
@@ -23,6 +25,15 @@ if TYPE_CHECKING:
     import networkx
 
 NODE_KEYS, EDGE_KEYS = ("kind",), ("gbps", "delay_ns")
+SWITCH_KEYS, BETWEEN_KEYS = ("kind", "hosts"), (*EDGE_KEYS, "speed", "delay_us")
+"""of lists of switches alone"""
+DROPS = {
+    "loops": "links from a node to itself",
+    "parallel": "links between nodes that have one already",
+    "isolated": "nodes without links",
+    "parts": "all but the largest part",
+}
+"""what a network can be had without"""
 _OF_OTHERS = {"hosts": "graph:FILE", "speed": "gbps", "delay_us": "delay_ns", "bandwidth": "gbps", "capacity": "gbps"}
 
 
@@ -46,31 +57,24 @@ class ListedEdge:
 
 
 def topology_of_lists(
-    name: str,
-    nodes: Sequence[ListedNode],
-    edges: Sequence[ListedEdge],
-    gbps: float | None = None,
-    delay_ns: float | None = None,
-    spec: str | None = None,
+    network: ListedNetwork, gbps: float | None = None, delay_ns: float | None = None, spec: str | None = None
 ) -> Topology:
-    """The topology of a network. `name`: what it is called in errors; `gbps`, `delay_ns`: of edges that say nothing;
-    `spec`: the topology's.
+    """The topology of a network with hosts. `gbps`, `delay_ns`: of edges that say nothing; `spec`: the topology's.
 
     Raises:
         DetourError: name, where, and the rule that is broken.
     """
     import networkx
 
-    lists = _Lists(name, nodes, edges)
-    lists.check_data()
-    lists.check_edges()
-    hosts = lists.hosts()
-    lists.check_hosts(hosts)
-    lists.check_connected()
+    network.check_data(NODE_KEYS, EDGE_KEYS)
+    network.check_edges()
+    hosts = network.hosts()
+    network.check_hosts(hosts)
+    network.check_connected()
     graph = networkx.Graph()
-    for node in lists.in_order(hosts):
+    for node in network.in_order(hosts):
         graph.add_node(node, kind="host" if node in hosts else "switch")
-    for edge in edges:
+    for edge in network.edges:
         graph.add_edge(edge.a, edge.b, **{key: edge.data[key] for key in EDGE_KEYS if edge.data.get(key) is not None})
     return from_networkx(graph, gbps, delay_ns, spec)
 
@@ -105,11 +109,18 @@ _NO_HOSTS = (
 )
 
 
-class _Lists:
-    """The rules, one a method."""
+class ListedNetwork:
+    """A network as lists, and the rules for it, one a method. `name`: what it is called in errors; `data`: of the
+    graph."""
 
-    def __init__(self, name: str, nodes: Sequence[ListedNode], edges: Sequence[ListedEdge]) -> None:
-        self._name, self._nodes, self._edges = name, nodes, edges
+    def __init__(
+        self,
+        name: str,
+        nodes: Sequence[ListedNode],
+        edges: Sequence[ListedEdge],
+        data: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.name, self.nodes, self.edges, self.data = name, nodes, edges, data or {}
         self._of: dict[str, list[ListedEdge]] = {}
         for node in nodes:
             if node.name in self._of:
@@ -122,19 +133,63 @@ class _Lists:
                 self._of[end].append(edge)
         self._named = {node.name: node for node in nodes}
 
-    def _refuse(self, where: str, rule: str) -> None:
-        raise DetourError(f"{self._name}{f', {where}' if where else ''}: {rule}")
+    def _refuse(self, where: str, rule: str, drop: str | None = None) -> NoReturn:
+        """`drop`: the key of `DROPS` that helps."""
+        advice = "" if drop is None else f" (FILE,drop={drop} leaves out {DROPS[drop]})"
+        raise DetourError(f"{self.name}{f', {where}' if where else ''}: {rule}{advice}")
 
-    def check_data(self) -> None:
-        """Attributes are known and have a meaning."""
-        for node in self._nodes:
-            self._check_names(node.where, f"node {node.name}", node.data, NODE_KEYS)
+    def without(self, drops: Collection[str]) -> tuple[ListedNetwork, list[str]]:
+        """The network without what `drops` (keys of `DROPS`) names, and what that was, in words."""
+        import networkx
+
+        nodes, edges, dropped = list(self.nodes), list(self.edges), []
+        if "loops" in drops:
+            dropped += [f"the link {edge.a}-{edge.b}" for edge in edges if edge.a == edge.b]
+            edges = [edge for edge in edges if edge.a != edge.b]
+        if "parallel" in drops:
+            first = {frozenset((edge.a, edge.b)): edge for edge in reversed(edges)}
+            again = [edge for edge in edges if first[frozenset((edge.a, edge.b))] is not edge]
+            dropped += [f"a second link {edge.a}-{edge.b}" for edge in again]
+            edges = [edge for edge in edges if first[frozenset((edge.a, edge.b))] is edge]
+        graph = networkx.Graph([(edge.a, edge.b) for edge in edges])
+        graph.add_nodes_from(node.name for node in nodes)
+        gone = set(networkx.isolates(graph)) if "isolated" in drops else set()
+        if "parts" in drops:
+            gone |= graph.nodes - max(networkx.connected_components(graph), key=len)
+        dropped += [f"node {node.name}" for node in nodes if node.name in gone]
+        nodes = [node for node in nodes if node.name not in gone]
+        edges = [edge for edge in edges if edge.a not in gone]
+        return ListedNetwork(self.name, nodes, edges, self.data), dropped
+
+    def graph_of_switches(self) -> networkx.Graph:
+        """A network without hosts, checked, for `topo.expander.given`.
+
+        Raises:
+            DetourError: name, where, and the rule that is broken.
+        """
+        import networkx
+
+        self.check_data(SWITCH_KEYS, BETWEEN_KEYS)
+        host = next((node for node in self.nodes if node.data.get("kind") == "host"), None)
+        if host is not None:
+            self._refuse(host.where, f"node {host.name} is a host; graph:FILE is for files of switches alone")
+        self.check_edges()
+        self.check_connected()
+        graph = networkx.Graph(**{key: value for key, value in self.data.items() if key == "hosts"})
+        graph.add_nodes_from((node.name, node.data) for node in self.nodes)
+        graph.add_edges_from((edge.a, edge.b, edge.data) for edge in self.edges)
+        return graph
+
+    def check_data(self, node_keys: tuple[str, ...], edge_keys: tuple[str, ...]) -> None:
+        """Attributes with a meaning have a possible value. Those of other programs say nothing."""
+        for node in self.nodes:
+            self._check_names(node.where, f"node {node.name}", node.data, node_keys)
             kind = node.data.get("kind")
             if kind not in (None, "switch", "host"):
                 self._refuse(node.where, f"node {node.name} is of kind {kind!r}; allowed: switch, host")
-        for edge in self._edges:
+        for edge in self.edges:
             what = f"the link {edge.a}-{edge.b}"
-            self._check_names(edge.where, what, edge.data, EDGE_KEYS)
+            self._check_names(edge.where, what, edge.data, edge_keys)
             for key, most in (("gbps", MAX_GBPS), ("delay_ns", MAX_DELAY_NS)):
                 value = edge.data.get(key)
                 wrong = isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= most
@@ -144,7 +199,7 @@ class _Lists:
                 self._refuse(edge.where, f"{what}: gbps=0 carries nothing")
 
     def _check_names(self, where: str, what: str, data: Mapping[str, Any], known: tuple[str, ...]) -> None:
-        """Attributes of drawing programs say nothing; one that looks like a known one is a mistake."""
+        """One that looks like a known one is a mistake."""
         for key in data:
             like = _OF_OTHERS.get(key) or next(iter(difflib.get_close_matches(key.lower(), known, 1, 0.75)), None)
             if key not in known and like is not None:
@@ -153,15 +208,14 @@ class _Lists:
     def check_edges(self) -> None:
         """No loops, none twice, and no more ports than can be numbered."""
         seen: dict[frozenset[str], ListedEdge] = {}
-        for edge in self._edges:
+        for edge in self.edges:
             if edge.a == edge.b:
-                self._refuse(edge.where, f"{edge.a} is joined to itself")
+                self._refuse(edge.where, f"{edge.a} is joined to itself", "loops")
             before = seen.setdefault(frozenset((edge.a, edge.b)), edge)
             if before is not edge:
                 first = f" ({before.where})" if before.where else ""
-                self._refuse(
-                    edge.where, f"the link {edge.a}-{edge.b} is there already{first}; give one with their rates added"
-                )
+                rule = f"the link {edge.a}-{edge.b} is there already{first}; give one with their rates added"
+                self._refuse(edge.where, rule, "parallel")
         for name, edges in self._of.items():
             if len(edges) > MAX_PORT:
                 rule = f"{name} has {len(edges)} links; a switch has at most {MAX_PORT} ports"
@@ -169,16 +223,16 @@ class _Lists:
 
     def hosts(self) -> set[str]:
         """Names of the hosts."""
-        said = any(node.data.get("kind") is not None for node in self._nodes)
+        said = any(node.data.get("kind") is not None for node in self.nodes)
         if said:
-            return {node.name for node in self._nodes if node.data.get("kind") == "host"}
+            return {node.name for node in self.nodes if node.data.get("kind") == "host"}
         return {name for name, edges in self._of.items() if len(edges) == 1 and name.startswith("h")}
 
     def check_hosts(self, hosts: set[str]) -> None:
         """There are at least two, each with one link, to a switch."""
         if not hosts:
             self._refuse("", _NO_HOSTS)
-        for name in [node.name for node in self._nodes if node.name in hosts and len(hosts) > 1]:
+        for name in [node.name for node in self.nodes if node.name in hosts and len(hosts) > 1]:
             edges = self._of[name]
             if len(edges) != 1:
                 where = edges[1].where if len(edges) > 1 else self._named[name].where
@@ -191,21 +245,26 @@ class _Lists:
 
     def check_connected(self) -> None:
         """A path leads from any node to any other."""
-        first = self._nodes[0].name
+        alone = next((node for node in self.nodes if not self._of[node.name] and len(self.nodes) > 1), None)
+        if alone is not None:
+            self._refuse(alone.where, f"the network is disconnected: node {alone.name} has no link", "isolated")
+        first = self.nodes[0].name
         reached, left = {first}, [first]
         while left:
             for edge in self._of[left.pop()]:
                 for end in {edge.a, edge.b} - reached:
                     reached.add(end)
                     left.append(end)
-        stray = next((node for node in self._nodes if node.name not in reached), None)
+        stray = next((node for node in self.nodes if node.name not in reached), None)
         if stray is not None:
-            self._refuse(stray.where, f"the network is disconnected: no path leads from {first} to {stray.name}")
+            self._refuse(
+                stray.where, f"the network is disconnected: no path leads from {first} to {stray.name}", "parts"
+            )
 
     def in_order(self, hosts: set[str]) -> list[str]:
         """Switches in the order of their numbers, then hosts."""
-        places = [node.name for node in self._nodes if node.name not in hosts]
-        ends = [node.name for node in self._nodes if node.name in hosts]
+        places = [node.name for node in self.nodes if node.name not in hosts]
+        ends = [node.name for node in self.nodes if node.name in hosts]
         if _counted(places, "s") and _counted(ends, "h"):
             places.sort(key=_number)
             ends.sort(key=_number)

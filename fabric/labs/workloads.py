@@ -19,7 +19,7 @@ from detour.base.quantities import bytes_of, rate_bps_of, time_ps_of, whole_numb
 from detour.base.times import MS
 from detour.fabric.labs.model import IpAddress, Lab
 from detour.fabric.labs.typed import typed
-from detour.fabric.tracing.frames import read_pcap
+from detour.fabric.tracing.frames import ethernet_of, read_capture
 from detour.topo.keyvalues import check_keys, split_spec
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ _OPTIONAL = {
     "udp": ("size", "time", "start", "sport", "dport", "flows", "model", "ecn", "tos"),
     "tcp": ("bytes", "time", "start", "sport", "dport", "flows", "cc"),
     "iperf": ("bytes", "time", "start", "sport", "dport", "flows", "cc"),
-    "frames": ("interval", "count", "start"),
+    "frames": ("interval", "count", "start", "ethernet"),
 }
 
 
@@ -190,9 +190,11 @@ def _streams(said: _Said, _: str) -> Iterator[UdpStream]:
 
 
 def _frames(said: _Said, _: str) -> Iterator[FrameTrain]:
+    mac = said.lab.host(said.host("src")).mac
+    ethernet = said.get("ethernet", lambda text: ethernet_of(text, mac), None)
     yield FrameTrain(
         said.host("src"),
-        tuple(said.get("file", lambda text: read_pcap(Path(text)), [])),
+        tuple(said.get("file", lambda text: read_capture(Path(text), ethernet), [])),
         said.get("interval", _some_time, 10 * MS),
         said.number("count", 10**6, 1),
         said.get("start", time_ps_of, 0),

@@ -11,15 +11,41 @@ from detour.engine.switch import pcap
 _MAX_FRAME = 65_550
 
 
-def read_frame(text: str) -> bytes:
-    """A frame in hex (blanks and colons between bytes do no harm), or the first one of a pcap file.
+def read_frame(text: str, ethernet: bytes | None = None) -> bytes:
+    """A frame in hex (blanks and colons between bytes do no harm), or the first one of a capture file, whatever it is
+    called. `ethernet`: see `pcap.read`.
 
     Raises:
         DetourError: it is neither.
     """
-    if text.endswith((".pcap", ".cap")) or "/" in text:
-        return read_pcap(Path(text))[0]
+    if text.endswith((".pcap", ".cap", ".pcapng")) or "/" in text or _is_file(text):
+        return read_capture(Path(text), ethernet)[0]
+    if ethernet is not None:
+        raise DetourError(f"--ethernet is for capture files, and there is none called {text!r}")
     return hex_frame(text)
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # hex may be longer than any name
+        return False
+
+
+def ethernet_of(text: str, source: str | None = None) -> bytes:
+    """Both addresses of an Ethernet header: `DST/SRC`, or `DST` if `source` is known.
+
+    Raises:
+        DetourError: it is something else.
+    """
+    addresses = [each.replace(":", "") for each in (text.split("/") + ([source] if source and "/" not in text else []))]
+    try:
+        found = [bytes.fromhex(each) for each in addresses]
+    except ValueError:
+        found = []
+    if [len(each) for each in found] != [6, 6]:
+        raise DetourError(f"{text!r} is not two MAC addresses, DST/SRC, like 08:00:00:00:01:00/08:00:00:00:01:11")
+    return b"".join(found)
 
 
 def hex_frame(text: str) -> bytes:
@@ -35,19 +61,19 @@ def hex_frame(text: str) -> bytes:
         frame = bytes.fromhex(digits)
     except ValueError:
         wrong = next(c for c in digits if c not in "0123456789abcdefABCDEF")
-        raise DetourError(f"--packet: {wrong!r} is no digit of hex, and {text!r} is no pcap file") from None
+        raise DetourError(f"--packet: {wrong!r} is no digit of hex, and there is no capture file {text!r}") from None
     if not 0 < len(frame) <= _MAX_FRAME:
         raise DetourError(f"--packet: a frame of {len(frame)} bytes; 1 to {_MAX_FRAME} are possible")
     return frame
 
 
-def read_pcap(path: Path) -> list[bytes]:
-    """All frames of a capture file (pcap, not pcapng).
+def read_capture(path: Path, ethernet: bytes | None = None) -> list[bytes]:
+    """All frames of a capture file (pcap or pcapng). `ethernet`: see `pcap.read`.
 
     Raises:
-        DetourError: it cannot be read, is none, ends in the middle of a frame, or has none.
+        DetourError: it cannot be read, is none, ends in the middle of a frame, has none, or none of Ethernet.
     """
-    frames = [frame.data for frame in pcap.read(path)]
+    frames = [frame.data for frame in pcap.read(path, ethernet)]
     if not frames:
         raise DetourError(f"{path}: there is no frame in it")
     return frames

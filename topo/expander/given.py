@@ -2,15 +2,17 @@
 """Any connected graph as a network that is layered afterwards, like those of `flat`.
 
 Nodes are switches, in the graph's order. Attributes: of a node `hosts`, a whole number (default: the graph's own
-`hosts`, else 1); of an edge `speed`, what the link carries in multiples of a host's link (default 1), and `delay_us`
-(default: the fabric's). `name`, `label` and `id` may be there and say nothing. Switches and links of these names:
-`s0`, `s0-s3`, by number.
+`hosts`, else 1); of an edge `speed`, what the link carries in multiples of a host's link (default 1), or `gbps`, its
+rate; `delay_us` or `delay_ns` (default: the fabric's). If an edge says its rate, a host's link has the greatest that is
+said. Others say nothing. Switches and links of these names: `s0`, `s0-s3`, by number.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.topo.expander.flat import ordered_network
 from detour.topo.expander.network import Expander
+from detour.topo.graphs import USUAL_GBPS
 from detour.topo.topology import Topology
 
 if TYPE_CHECKING:
@@ -29,35 +32,36 @@ GIVEN = "given-graph"
 MAX_DEGREE = 255
 """links of a switch to others: routes number them in a byte"""
 MAX_SPEED, MAX_DELAY_US = 1000.0, 1e6
-_SILENT = ("name", "label", "id")
-_OF_READERS = ("node_default", "edge_default")
-"""attributes of a graph that networkx's reader of GraphML adds"""
 
 
-def expander_of_graph(graph: networkx.Graph, spec: str, hosts: int | None = None) -> Expander:
-    """The network that a graph describes; `hosts`: of every switch that says nothing (None: as the graph says, or 1).
+def expander_of_graph(
+    graph: networkx.Graph,
+    spec: str,
+    hosts: int | None = None,
+    gbps: float | None = None,
+    delay_ns: float | None = None,
+) -> Expander:
+    """The network that a connected simple graph describes; `hosts`: of every switch that says nothing (None: as the
+    graph says, or 1); `gbps`, `delay_ns`: of links that say nothing.
 
     Raises:
-        DetourError: links that have a direction, that are parallel, or that lead from a switch to itself; attributes
-            that are unknown or of no meaning; fewer than two switches with hosts; a graph in parts.
+        DetourError: attributes of no meaning; fewer than two switches with hosts; more links than can be numbered.
     """
-    if graph.is_directed():
-        raise DetourError(f"{spec}: the graph is directed, but links carry both ways; write it as an undirected one")
-    _known(spec, "the graph", graph.graph, ("hosts", *_OF_READERS))
     usual = _hosts(spec, "the graph", graph.graph.get("hosts", 1)) if hosts is None else hosts
     number = {node: index for index, node in enumerate(graph.nodes)}
     count = np.zeros(len(number), np.int32)
     for node, data in graph.nodes(data=True):
-        _known(spec, f"node {node}", data, ("hosts",))
         count[number[node]] = _hosts(spec, f"node {node}", data.get("hosts", usual))
     if (count > 0).sum() < 2:
         raise DetourError(f"{spec}: {len(number)} switches, {(count > 0).sum()} of them with hosts; it takes two")
-    links, speed, delay = _links(graph, spec, number)
+    said = [data["gbps"] for _, _, data in graph.edges(data=True) if "gbps" in data]
+    usual_gbps = gbps or max(said, default=USUAL_GBPS)
+    links, speed, delay = _links(graph, spec, number, usual_gbps, delay_ns)
     busiest = np.bincount(links.ravel(), minlength=len(number)).max(initial=0)
     if busiest > MAX_DEGREE:
         raise DetourError(f"{spec}: a switch has {busiest} links to others; at most {MAX_DEGREE} can be numbered")
-    _connected(graph, spec)
-    return ordered_network(GIVEN, spec, count, links, speed, delay)
+    network = ordered_network(GIVEN, spec, count, links, speed, delay)
+    return replace(network, rate_bps=round(1e9 * usual_gbps)) if said else network
 
 
 _remembered: dict[str, Expander] = {}
@@ -86,38 +90,26 @@ def expander_of_topology(topology: Topology) -> Expander:
     ends = np.array([(link.a[0], link.b[0]) for link in links], np.int32)
     speed = np.array([link.speed for link in links])
     delay = np.array([-1 if link.delay_ps is None else link.delay_ps for link in links], np.int64)
-    return ordered_network(GIVEN, topology.spec, hosts, ends, speed, delay)
+    return replace(ordered_network(GIVEN, topology.spec, hosts, ends, speed, delay), rate_bps=topology.rate_bps)
 
 
-def _links(graph: networkx.Graph, spec: str, number: Mapping[Hashable, int]) -> tuple[Any, Any, Any]:
+def _links(
+    graph: networkx.Graph, spec: str, number: Mapping[Hashable, int], usual_gbps: float, delay_ns: float | None
+) -> tuple[Any, Any, Any]:
     """Ends (E, 2), speeds (E,) and delays (E,) in ps, -1 where none is given."""
     ends, speed, delay = [], [], []
-    seen: set[tuple[int, int]] = set()
     for a, b, data in graph.edges(data=True):
         what = f"the link {a}-{b}"
-        _known(spec, what, data, ("speed", "delay_us"))
-        if a == b:
-            raise DetourError(f"{spec}: node {a} has a link to itself")
-        low, high = sorted((number[a], number[b]))
-        if (low, high) in seen:
-            raise DetourError(f"{spec}: {a} and {b} have more than one link; give one with their speed added up")
-        seen.add((low, high))
-        ends.append((low, high))
-        speed.append(_quantity(spec, what, "speed", data.get("speed", 1), MAX_SPEED))
+        ends.append(sorted((number[a], number[b])))
+        said = data.get("speed", data["gbps"] / usual_gbps if "gbps" in data else 1)
+        speed.append(_quantity(spec, what, "speed", said, MAX_SPEED if "speed" in data else math.inf))
         if speed[-1] == 0:
             raise DetourError(f"{spec}: {what}: speed 0 carries nothing")
-        us = data.get("delay_us")
-        delay.append(-1 if us is None else round(1e6 * _quantity(spec, what, "delay_us", us, MAX_DELAY_US)))
+        ns = data.get("delay_ns", delay_ns)
+        if "delay_us" in data:
+            ns = 1e3 * _quantity(spec, what, "delay_us", data["delay_us"], MAX_DELAY_US)
+        delay.append(-1 if ns is None else round(1e3 * ns))
     return np.array(ends, np.int32).reshape(-1, 2), np.array(speed, np.float64), np.array(delay, np.int64)
-
-
-def _known(spec: str, what: str, data: Mapping[Any, Any], known: tuple[str, ...]) -> None:
-    strange = next((key for key in data if key not in known and key not in _SILENT), None)
-    if strange is not None:
-        allowed = ", ".join(key for key in known if key not in _OF_READERS)
-        raise DetourError(
-            f"{spec}: {what} has an attribute {strange!r}; allowed: {allowed}, and {', '.join(_SILENT)} without effect"
-        )
 
 
 def _hosts(spec: str, what: str, value: Any) -> int:
@@ -130,12 +122,3 @@ def _quantity(spec: str, what: str, name: str, value: Any, most: float) -> float
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= most:
         raise DetourError(f"{spec}: {what}: {name} is a number from 0 to {most:g}, not {value!r}")
     return float(value)
-
-
-def _connected(graph: networkx.Graph, spec: str) -> None:
-    import networkx
-
-    parts = sorted(networkx.connected_components(graph), key=len, reverse=True)
-    if len(parts) > 1:
-        strays = next(iter(parts[1]))
-        raise DetourError(f"{spec}: the graph is in {len(parts)} parts: there is no path to node {strays}")

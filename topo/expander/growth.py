@@ -189,6 +189,7 @@ def _insert(now: Expander, rows: Int64Array, between: Int32Array, hosts: int) ->
         for name, whole in (("speed", now.speed), ("delay_ps", now.delay_ps))
         if whole is not None
     }
-    found = Expander(now.family, now.spec, np.append(now.hosts, hosts).astype(np.int32), *parts, layers=layers, **more)
+    count = np.append(now.hosts, hosts).astype(np.int32)
+    found = Expander(now.family, now.spec, count, *parts, layers=layers, rate_bps=now.rate_bps, **more)
     taken = tuple(sorted(ordered(int(a), int(b)) for a, b in ends.tolist()))
     return found, Step(x, taken, rows.size)

@@ -43,7 +43,8 @@ class Expander:
     `links` (E, 2) switches; `virtual` (E, 2) virtual switch and `layer` (E, 2) virtual layer at either end, both from
     1; `hosts` (N,) hosts of every switch; `layers` k; `down`: rows of `links` that carry nothing. Columns and ports are
     those of the whole network, whatever is down. `speed` (E,): what a link carries, in multiples of what one to a host
-    does (None: 1); `delay_ps` (E,), -1 for what a fabric's settings say (None: -1).
+    does (None: 1); `delay_ps` (E,), -1 for what a fabric's settings say (None: -1); `rate_bps`: of a host's link (0: as
+    they say).
     """
 
     family: str
@@ -56,6 +57,7 @@ class Expander:
     down: frozenset[int] = frozenset()
     speed: NDArray[np.float64] | None = None
     delay_ps: NDArray[np.int64] | None = None
+    rate_bps: int = 0
 
     def __hash__(self) -> int:
         return hash((self.spec, self.down))
@@ -156,7 +158,7 @@ class Expander:
             used[b] += 1
             ends = (a, int(used[a])), (b, int(used[b]))
             builder.connect("local", *ends, speed, delay if delay >= 0 else None)
-        return builder.build(groups=1)
+        return builder.build(groups=1, rate_bps=self.rate_bps)
 
     def _tier(self, switch: int) -> int:
         """0 where hosts are; in a Clos one less than the layer."""

@@ -97,6 +97,20 @@ def test_entries_and_a_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert found["hops"][0]["trace"]["events"][0]["bytes"] == len(frame)
 
 
+def test_a_capture_of_ip_gets_the_addresses_that_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    packet = bytes([0x60]) + bytes(3) + b"\0\0\x3b\x40" + bytes.fromhex("fd" + "00" * 15) * 2
+    wrpcapng(str(tmp_path / "ip.pcapng"), [IPv6(packet)])
+    arguments = [*PROGRAM, "--packet", str(tmp_path / "ip.pcapng")]
+    assert cli.main(arguments) == 2
+    assert "link type 229 (RAW" in capsys.readouterr().err
+    found = _run(capsys, *arguments, "--ethernet", "02:00:00:00:00:01/02:00:00:00:00:02")
+    assert found["hops"][0]["trace"]["events"][0]["bytes"] == 14 + len(packet)
+    assert cli.main([*arguments, "--ethernet", "02:00:00:00:00:01"]) == 2
+    assert "is not two MAC addresses, DST/SRC" in capsys.readouterr().err
+    assert cli.main([*PROGRAM, "--packet", "00" * 14, "--ethernet", "02:00:00:00:00:01/02:00:00:00:00:02"]) == 2
+    assert "--ethernet is for capture files" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("packet", "says"),
     [

@@ -159,15 +159,15 @@ def test_cables_are_as_fast_and_as_long_as_the_file_says() -> None:
 
 
 REFUSED = [
-    ("a b\nc d\n", "in 2 parts: there is no path to node"),
-    ("a a\na b\n", "node a has a link to itself"),
-    ("a b {'weight': 2}\n", "the link a-b has an attribute 'weight'; allowed: speed, delay_us"),
+    ("a b\nc d\n", "no path leads from a to c (FILE,drop=parts leaves out all but the largest part)"),
+    ("a a\na b\n", "line 1: a is joined to itself"),
+    ("a b {'sped': 2}\n", "line 1: the link a-b has an attribute 'sped'; did you mean speed?"),
     ("a b {'speed': 0}\n", "speed 0 carries nothing"),
     ("a b {'speed': 'fast'}\n", "speed is a number from 0 to 1000, not 'fast'"),
     ("a b {'delay_us': -1}\n", "delay_us is a number from 0"),
-    ("a b {'speed'\n", "is not a list of edges"),
+    ("a b {'speed'\n", "line 1: this is not a list of edges"),
     ("a b\nlonely\n", "'lonely' is not two names"),
-    ("", "0 switches"),
+    ("", "it has no links"),
     ("\n".join(f"hub leaf{i}" for i in range(256)), "256 links to others; at most 255"),
 ]
 
@@ -183,21 +183,26 @@ def test_bad_files_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert reason in err
 
 
+def pair(attribute: str) -> str:
+    """Two nodes and their link, as JSON."""
+    return f'{{"nodes": [{{"id": 1, {attribute}}}, {{"id": 2}}], "links": [{{"source": 1, "target": 2}}]}}'
+
+
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("x.graphml", "<graphml", "is not a GraphML file"),
-        ("x.json", "{", "is not a networkx JSON file"),
-        ("x.json", "[]", "it has no nodes and links"),
-        ("x.json", '{"directed": true, "nodes": [{"id": 1}, {"id": 2}], "links": []}', "the graph is directed"),
-        ("x.json", '{"nodes": [{"id": 1, "hosts": "two"}, {"id": 2}], "links": []}', "not 'two'"),
-        ("x.json", '{"nodes": [{"id": 1, "cost": 1}, {"id": 2}], "links": []}', "node 1 has an attribute 'cost'"),
-        ("x.json", '{"nodes": [{"id": 1, "hosts": 0}, {"id": 2}], "links": []}', "1 of them with hosts; it takes two"),
+        ("x.graphml", "<graphml", "this is no XML"),
+        ("x.json", "{", "line 1: Expecting property name"),
+        ("x.json", "[]", "it is no networkx JSON file"),
+        ("x.json", '{"nodes": [{"id": 1, "kind": "host"}, {"id": 2}], "links": []}', r"nodes\[0\]: node 1 is a host"),
+        ("x.json", pair('"hosts": "two"'), "not 'two'"),
+        ("x.json", pair('"host": 1'), r"nodes\[0\]: node 1 has an attribute 'host'; did you mean hosts"),
+        ("x.json", pair('"hosts": 0'), "1 of them with hosts; it takes two"),
         (
             "x.json",
             '{"multigraph": true, "nodes": [{"id": 1}, {"id": 2}], "links": [{"source": 1, "target": 2, "key": 0},'
             ' {"source": 2, "target": 1, "key": 1}]}',
-            "have more than one link",
+            r"links\[1\]: the link 2-1 is there already",
         ),
     ],
 )

@@ -92,6 +92,9 @@ def test_frames_of_a_capture(two: Lab, tmp_path: Path) -> None:
     wrpcap(str(tmp_path / "two.pcap"), frames)
     (train,) = activities_of(two, f"frames:src=h1,file={tmp_path}/two.pcap,interval=2ms,count=3,start=1ms")
     assert train == FrameTrain("h1", tuple(map(bytes, frames)), 2 * MS, 3, MS)
+    wrpcap(str(tmp_path / "raw.pcap"), [IP(dst="10.0.0.2")])
+    (train,) = activities_of(two, f"frames:src=h1,file={tmp_path}/raw.pcap,ethernet=02:00:00:00:00:09")
+    assert train.frames[0][:14] == bytes.fromhex(f"020000000009{two.host('h1').mac.replace(':', '')}0800")
     with pytest.raises(DetourError, match=r"file: .*none.pcap"):
         activities_of(two, f"frames:src=h1,file={tmp_path}/none.pcap")
 

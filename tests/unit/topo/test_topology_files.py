@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import networkx as nx
@@ -161,7 +162,6 @@ REFUSED = [
     ("x.csv", "a,b\nh0,s\nh1,s\ns,h0\n", "line 4: the link s-h0 is there already \\(line 2\\)"),
     ("x.csv", "a,b\nh0,s\nh1,s\ns,s\n", "line 4: s is joined to itself"),
     ("x.csv", "a,b\nh0,s\nh1,s\nx,y\n", "line 4: the network is disconnected: no path leads from h0 to x"),
-    ("x.csv", "a,b\ns,t\nt,u\n", "there are no hosts"),
     ("x.csv", "a,b\ns,t\nt,h\n", "there is one host, h"),
     ("x.csv", "a,b\nh0,h1\n", "line 2: hosts h0 and h1 are joined to each other"),
     ("x.csv", _MANY, "line 2: s has 509 links; a switch has at most 508 ports"),
@@ -170,7 +170,7 @@ REFUSED = [
     ("x.json", "[]", "it is no networkx JSON file"),
     ("x.json", '{"nodes": [], "links": []}', "it has no nodes"),
     ("x.json", '{"nodes": 3, "links": []}', "nodes is a list, not 3"),
-    ("x.json", '{"directed": true, "nodes": [], "links": []}', "the graph is directed"),
+    ("x.csv", "a,b\nh0,s\nh1,s\ns,s\n", r"line 4: s is joined to itself \(FILE,drop=loops leaves out links from"),
     ("x.json", listed(_S_H0, "7"), r"nodes\[0\]: it is an object, not 7"),
     ("x.json", listed(_S_H0, '{"name": "s"}'), r"nodes\[0\]: id is missing"),
     ("x.json", listed(_S_H0, '{"id": "s"}, {"id": "h0"}, {"id": "s"}'), r"nodes\[2\]: node s is there already"),
@@ -192,7 +192,11 @@ REFUSED = [
     ("x.graphml", graphml('<node id="s"/>', '<edge source="s" target="s"/>'), "line 5: s is joined to itself"),
     ("x.graphml", graphml('<node id="s"/>', '<node id="h"/>', '<edge source="s" target="h">',
                           '<data key="g">-4</data></edge>'), "line 6: the link s-h: gbps is a number from 0"),
-    ("x.graphml", graphml().replace("undirected", "directed"), "it has no nodes|the graph is directed"),
+    ("x.graphml", graphml().replace("undirected", "directed"), "it has no nodes"),
+    ("x.graphml", graphml('<node id="a"/>', '<node id="b"/>', '<node id="c"/>', '<edge source="a" target="b"/>'),
+     r"line 6: the network is disconnected: node c has no link \(FILE,drop=isolated leaves out nodes without links"),
+    ("x.yaml", "nodes: 3\nlinks: 4\n", r"in no form that is known \(GraphML: line 1: this is no XML: .*; networkx "
+     "JSON: line 1: .*; table of links: line 1: columns are .*; list of edges: tried only as graph:FILE"),
 ]  # fmt: skip
 
 
@@ -203,6 +207,105 @@ def test_bad_files_are_one_line(tmp_path: Path, name: str, content: str, reason:
         open_topology(str(tmp_path / name))
     assert str(found.value).startswith(f"{tmp_path / name}")
     assert "\n" not in str(found.value)
+
+
+def test_a_file_of_another_name_is_tried_in_every_form(tmp_path: Path) -> None:
+    shutil.copy(written(tmp_path, "graphml"), tmp_path / "net.data")
+    assert terms(open_topology(f"{tmp_path}/net.data")) == terms(open_topology(f"{tmp_path}/net.graphml"))
+
+
+def test_a_folder_is_no_topology(tmp_path: Path) -> None:
+    with pytest.raises(DetourError, match="is a folder; a topology is a file"):
+        open_topology(str(tmp_path))
+
+
+def test_names_go_before_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d1").mkdir()
+    assert open_topology("d1").family == "dragonfly"
+
+
+def zoo(tmp_path: Path, directed: bool = False) -> str:
+    """A network like the Topology Zoo's: places and speeds, a loop, a parallel link, two nodes aside, one alone."""
+    net = nx.MultiDiGraph() if directed else nx.MultiGraph(Network="Nowhere", DateObtained="5/07/11")
+    for name, north, east in (("0", 0.0, 0.0), ("1", 0.0, 1.0), ("2", 1.0, 1.0), ("3", 5.0, 5.0), ("4", 5.0, 5.0)):
+        net.add_node(name, label=f"City {name}", Country="Nowhere", Internal=1, Latitude=north, Longitude=east)
+    net.add_node("5", label="alone")
+    net.add_edge("0", "1", LinkLabel="10 Gbps", LinkSpeedRaw=1e10, LinkSpeed="10")
+    net.add_edge("1", "2", LinkLabel="2.5 Gbps", LinkSpeedRaw=2.5e9)
+    net.add_edge("2", "0", LinkNote="fibre")
+    net.add_edges_from([("0", "1"), ("2", "2"), ("3", "4")])
+    path = tmp_path / f"zoo{directed}.graphml"
+    nx.write_graphml(net, path)
+    return str(path)
+
+
+@pytest.mark.parametrize("prefix", ["", "graph:"])
+@pytest.mark.parametrize("directed", [False, True])
+def test_a_network_of_the_topology_zoo(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, prefix: str, directed: bool
+) -> None:
+    text = prefix + zoo(tmp_path, directed)
+    for drops, reason in (
+        ("loops", "the link 0-1 is there already"),
+        ("parallel+isolated", "2 is joined to itself"),
+        ("loops+parallel", "node 5 has no link"),
+        ("loops+parallel+isolated", "no path leads from 0 to 3"),
+    ):
+        with pytest.raises(DetourError, match=reason):
+            open_topology(f"{text},drop={drops}")
+    caplog.clear()
+    topology = open_topology(f"{text},hosts=2,drop=all")
+    assert "dropped 5: the link 2-2, a second link 0-1, node 3, node 4, node 5" in caplog.text
+    assert [len(hosts) for hosts in topology.hosts_of] == [2, 2, 2]
+    degree = 111_194.93  # metres of a degree of the equator, on a sphere of 6371 km
+    found = {name: (round(gbps, 6), delay) for name, (gbps, delay) in terms(topology).items()}
+    assert found["s0-h0"] == (10, None)
+    assert found["s0-s1"][0] == found["s0-s2"][0] == 10
+    assert found["s1-s2"][0] == 2.5
+    assert found["s0-s1"][1] == pytest.approx(degree * 5000, rel=1e-6)
+    assert found["s0-s2"][1] == pytest.approx(2**0.5 * degree * 5000, rel=1e-3)
+    assert open_topology(topology.spec) == topology
+    assert verify(plan(topology), topology).ok
+
+
+def test_links_that_say_nothing_have_the_rate_that_is_given(tmp_path: Path) -> None:
+    topology = open_topology(f"{zoo(tmp_path)},drop=all", gbps=100)
+    rates = {name: round(gbps, 6) for name, (gbps, _) in terms(topology).items()}
+    assert rates == {"s0-h0": 100, "s1-h1": 100, "s2-h2": 100, "s0-s1": 10, "s0-s2": 100, "s1-s2": 2.5}
+
+
+def test_an_edge_each_way_is_one_link(tmp_path: Path) -> None:
+    net = nx.MultiDiGraph([("a", "b"), ("b", "a"), ("b", "c")])
+    nx.write_graphml(net, tmp_path / "net.graphml")
+    assert [link.name for link in open_topology(f"{tmp_path}/net.graphml").links if link.kind != "host"] == [
+        "s0-s1", "s1-s2"
+    ]  # fmt: skip
+    net.add_edge("b", "a")
+    nx.write_graphml(net, tmp_path / "net.graphml")
+    with pytest.raises(DetourError, match="the link b-a is there already"):
+        open_topology(f"{tmp_path}/net.graphml")
+
+
+def test_a_file_without_hosts_says_that_it_gets_some(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "bare.csv").write_text("a,b\ns,t\nt,u\n")
+    topology = open_topology(f"{tmp_path}/bare.csv")
+    assert [len(hosts) for hosts in topology.hosts_of] == [1, 1, 1]
+    assert "bare.csv names no hosts: every switch gets one" in caplog.text
+    assert open_topology(topology.spec) == topology
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        (",drop=bridges", "drop=bridges: allowed are loops, parallel, isolated, parts"),
+        (",hosts=2", "the file names hosts, like h0"),
+        (",seed=2", r"there is no parameter seed; allowed: \[hosts=\]"),
+    ],
+)
+def test_values_behind_a_file_that_mean_nothing(tmp_path: Path, values: str, reason: str) -> None:
+    with pytest.raises(DetourError, match=reason):
+        open_topology(written(tmp_path, "csv") + values)
 
 
 def test_a_command_takes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
