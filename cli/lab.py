@@ -62,6 +62,8 @@ def add_lab_options(parser: Parser) -> None:
         "--solution", action="store_true", help="with --lab: files of DIR/solution go before those of DIR"
     )
 
+    parser.add_argument("--lab-args", metavar="ARGS", help="with --lab: arguments of a lab's network.py, in one text")
+
 
 def refuse(options: argparse.Namespace, names: Sequence[str]) -> None:
     """Options that are not for labs.
@@ -81,7 +83,7 @@ def read(options: argparse.Namespace) -> Lab:
     from detour.fabric.labs.folder import LabFolder
     from detour.fabric.labs.reading import read_lab
 
-    return read_lab(LabFolder.given(options.lab, options.solution))
+    return read_lab(LabFolder.given(options.lab, options.solution, options.lab_args))
 
 
 _NOT_WITH_UP = {"topo": "d1", "load": None, "grpc": None, "grpc_tls": False}
@@ -94,8 +96,9 @@ def lab_of_up(options: argparse.Namespace) -> str | None:
         DetourError: an option is given that is not for labs, or one that is for labs only.
     """
     if options.lab is None:
-        if options.solution:
-            raise DetourError("--solution is for labs (--lab)")
+        for name in ("solution", "lab_args"):
+            if getattr(options, name):
+                raise DetourError(f"--{name.replace('_', '-')} is for labs (--lab)")
         return None
     for name, default in _NOT_WITH_UP.items():
         if getattr(options, name) != default:
@@ -143,14 +146,16 @@ def sim_lab(options: argparse.Namespace) -> None:
     from detour.fabric.labs.sampling import LabSampler
     from detour.fabric.labs.tracing import lab_traces
     from detour.fabric.labs.virtual import VirtualLab
-    from detour.fabric.labs.workloads import activities_of
+    from detour.fabric.labs.workloads import activities_of, task_activities
 
     report.check_plot(options.plot)
     duration = None if options.duration is None else time_ps_of(options.duration)
     defaults, seed = _defaults(options), _seed(options.seed)
     tick = RealTime.tick_ps if options.tick is None else _tick(options.tick)
     lab = read(options)
-    activities = activities_of(lab, options.workload or _DEFAULT_WORKLOAD)
+    activities = task_activities(lab)
+    if options.workload or not activities:
+        activities += activities_of(lab, options.workload or _DEFAULT_WORKLOAD)
     with shown_progress(options.json, log=True) as progress:
         contents = contents_of(lab, programs_of(lab, options.program, progress=progress), progress)
     with (

@@ -162,7 +162,7 @@ def up_options(options: argparse.Namespace) -> UpOptions:
         pace=options.pace,
         coverage=None if options.coverage is None else os.path.abspath(options.coverage),
     )
-    return found if lab is None else replace(found, lab=lab, solution=options.solution)
+    return found if lab is None else replace(found, lab=lab, solution=options.solution, lab_args=options.lab_args)
 
 
 _IN_FILES = (

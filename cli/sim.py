@@ -126,7 +126,7 @@ def _sim(options: argparse.Namespace) -> None:
     if options.lab is not None:
         sim_lab(options)
         return
-    for option in ("solution", "tick"):
+    for option in ("solution", "lab_args", "tick"):
         if getattr(options, option):
             raise DetourError(f"--{option} is for labs (--lab)")
     from detour.experiments.sim import report

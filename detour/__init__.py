@@ -6,6 +6,9 @@ What is here is documented in docs/python.md and kept; it is loaded when it is f
 
 from __future__ import annotations
 
+import pkgutil
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,6 +28,17 @@ if TYPE_CHECKING:
         topology,
     )
 
+
+
+def _find_all_of(package: str, part: str) -> None:
+    """BMv2's Python tools install a package `google` of their own. On PYTHONPATH it hides that of protobuf, unless what
+    is looked for in one is looked for in the other as well, protobuf's first."""
+    module = import_module(package)
+    if find_spec(f"{package}.{part}") is None:
+        module.__path__ = [*reversed(pkgutil.extend_path(list(module.__path__), package))]
+
+
+_find_all_of("google", "protobuf")
 __version__ = "0.1.0"
 __all__ = [
     "DetourError",

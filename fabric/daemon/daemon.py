@@ -72,6 +72,7 @@ class UpOptions:
     lab: str | None = None
     """a P4 lab's folder instead of a topology (`fabric.labs`)"""
     solution: bool = False
+    lab_args: str | None = None
     pace: str | None = None
     """of virtual time; see `make_fabric`"""
     coverage: str | None = None
@@ -268,6 +269,7 @@ def _run_lab(
     said_lab = LabOptions(
         options.lab,
         options.solution,
+        options.lab_args,
         options.program,
         options.pcap,
         options.pace,

@@ -30,12 +30,13 @@ _LOOK_S = 0.2
 
 @dataclass(frozen=True)
 class LabOptions:
-    """What `detour up --lab` can be told. `program`: `P4INFO,JSON` or a P4 source; `pace`: of
-    virtual time, like `10x`; `linux`, `netns`, `mtu`: see `linux.request_of`; `links`: fields of `LinkDefaults`, of
-    links of which the lab says nothing."""
+    """What `detour up --lab` can be told. `arguments`: of a lab that is a script; `program`: `P4INFO,JSON` or a P4
+    source; `pace`: of virtual time, like `10x`; `linux`, `netns`, `mtu`: see `linux.request_of`; `links`: fields of
+    `LinkDefaults`, of links of which the lab says nothing."""
 
     folder: str
     solution: bool = False
+    arguments: str | None = None
     program: str | None = None
     pcap: str | None = None
     pace: str | None = None
@@ -53,7 +54,7 @@ def boot_lab(options: LabOptions, progress: Progress = silent) -> RunningLab:
     """
     pace = None if options.pace is None else TimePace.given(options.pace)
     named = ",".join([*([] if options.linux is None else [options.linux]), *processes_of(options.netns)])
-    lab = read_lab(LabFolder.given(options.folder, options.solution), named or None)
+    lab = read_lab(LabFolder.given(options.folder, options.solution, options.arguments), named or None)
     linux = request_of(lab, options.linux, options.netns, options.mtu)
     contents = contents_of(lab, programs_of(lab, options.program, empty=True, progress=progress), progress)
     defaults = replace(LinkDefaults() if pace is None else VIRTUAL_DEFAULTS, **options.links)

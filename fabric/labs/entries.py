@@ -248,10 +248,18 @@ def _match(field: Any, value: object) -> MatchValue | None:
         length = value[1]
         if isinstance(length, bool) or not isinstance(length, int) or not 0 <= length <= bits:
             raise DetourError(f"{name} has prefix length {length!r}; wanted is 0 to {bits}")
+        _check_bits(name, value, first, (1 << bits) - (1 << bits - length))
         return Lpm(first, length, bits) if length else None
     second = number_of(name, value[1], bits)
     if field.match_type == _KIND.TERNARY:
+        _check_bits(name, value, first, second)
         return Ternary(first, second) if second else None
     if first > second:
         raise DetourError(f"{name} is {value!r}; the low end is above the high one")
     return Range(first, second) if (first, second) != (0, (1 << bits) - 1) else None
+
+
+def _check_bits(name: str, said: object, value: int, mask: int) -> None:
+    """P4Runtime's rule, 9.1.1: what is not compared is 0."""
+    if value & ~mask:
+        raise DetourError(f"{name} is {said!r}: bits that are not compared must be 0, so wanted is {value & mask:#x}")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,19 +20,25 @@ class LabFolder:
     path: Path
     file: Path | None = None
     solution: bool = False
+    arguments: tuple[str, ...] = ()
+    """of a lab that is a script"""
 
     @staticmethod
-    def given(text: str, solution: bool = False) -> LabFolder:
+    def given(text: str, solution: bool = False, arguments: str | None = None) -> LabFolder:
         """What somebody names: a folder, or a topology in it or in a folder of it.
 
         Raises:
             DetourError: neither is there, or there is no solution.
         """
         path = Path(text).absolute()
+        try:
+            words = tuple(shlex.split(arguments or ""))
+        except ValueError as error:
+            raise DetourError(f"--lab-args {arguments!r}: {error}") from None
         if path.is_file():
-            found = LabFolder(_home(path), path, solution)
+            found = LabFolder(_home(path), path, solution, words)
         elif path.is_dir():
-            found = LabFolder(path, None, solution)
+            found = LabFolder(path, None, solution, words)
         else:
             raise DetourError(f"{text}: there is no such folder or file; a lab is a folder, or its topology file")
         if solution and not (found.path / "solution").is_dir():

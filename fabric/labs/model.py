@@ -63,6 +63,19 @@ class LabHost:
 
 
 @dataclass(frozen=True)
+class LabTask:
+    """What a host does by itself, so many seconds after the lab is up, for so many at most (0: until it ends).
+    `command`: in a shell; `workload`: at a built-in host (`workloads`; "": nothing, None: it cannot)."""
+
+    host: str
+    start_s: float
+    duration_s: float
+    command: str
+    workload: str | None
+    where: str = ""
+
+
+@dataclass(frozen=True)
 class LabEnd:
     """An end of a link. A host's port has no meaning."""
 
@@ -95,6 +108,7 @@ class Lab:
     scripts: tuple[str, ...] = ()
     topology: str | None = field(default=None, repr=False)
     """the `topology.json` that p4-utils' controllers read"""
+    tasks: tuple[LabTask, ...] = ()
 
     def __post_init__(self) -> None:
         check(self)
@@ -169,6 +183,11 @@ def check(lab: Lab) -> None:
             raise DetourError(f"{switch.where}: {switch.name} has {switch.priorities} queues a port; 1 to 8")
     _check_hosts(lab)
     _check_links(lab)
+    for task in lab.tasks:
+        if task.host not in {host.name for host in lab.hosts}:
+            raise DetourError(
+                f"{task.where}: there is no host {task.host!r} for this task; the lab has {names(lab.hosts)}"
+            )
 
 
 def _unlike(switches: Sequence[LabSwitch], attribute: str, what: str) -> None:

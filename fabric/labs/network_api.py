@@ -9,7 +9,9 @@ Names are those of nsg-ethz/p4-utils; what has no counterpart here is refused by
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
@@ -17,6 +19,7 @@ from detour.fabric.labs.model import natural
 from detour.fabric.labs.p4app import ADD_LINK_OPTIONS, link_options
 from detour.fabric.labs.p4utils_addresses import assign
 from detour.fabric.labs.p4utils_network import CPU_NODE, P4UtilsNetwork
+from detour.fabric.labs.p4utils_tasks import TRAFFIC, P4UtilsTask, read_tasks
 
 _WITHOUT_EFFECT = frozenset(
     [
@@ -44,6 +47,10 @@ _WITHOUT_EFFECT = frozenset(
         "stopNetwork",
         "start_net_cli",
         "setIntfName",
+        "enableScheduler",
+        "disableScheduler",
+        "enableSchedulerAll",
+        "disableSchedulerAll",
     ]
 )
 _REFUSED = {
@@ -52,10 +59,6 @@ _REFUSED = {
     "addTofino": "Tofino's model",
     "enableDhcp": "DHCP",
     "enableDhcpAll": "DHCP",
-    "addTask": "tasks of hosts",
-    "addTaskFile": "tasks of hosts",
-    "enableScheduler": "tasks of hosts",
-    "enableSchedulerAll": "tasks of hosts",
 }
 
 
@@ -94,6 +97,29 @@ class NetworkAPI:
     def execScript(self, cmd: str, out_file: str | None = None, reboot: bool = True) -> None:
         del out_file, reboot
         self.network.scripts.append(cmd)
+
+    def addTaskFile(self, filepath: str, def_mod: str = TRAFFIC) -> None:
+        del def_mod
+        self.network.tasks += read_tasks(Path(filepath))
+
+    def addTask(
+        self,
+        name: str,
+        exe: Any,
+        start: float = 0,
+        duration: float = 0,
+        enableScheduler: bool = True,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        del enableScheduler
+        module = "" if isinstance(exe, str) else exe.__module__
+        if module == "__main__":
+            raise DetourError(f"addTask: {exe.__name__} is a function of the script itself; it has to be in a module")
+        task = P4UtilsTask(
+            name, exe if isinstance(exe, str) else exe.__name__, start, duration, list(args), dict(kwargs or {})
+        )
+        self.network.tasks.append(replace(task, module=module, where=self._where()))
 
     def enableArpTables(self) -> None:
         self.network.arp_tables = True

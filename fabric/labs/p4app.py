@@ -13,9 +13,10 @@ from detour.fabric.labs.model import Lab
 from detour.fabric.labs.p4utils import lab_of
 from detour.fabric.labs.p4utils_addresses import STRATEGIES, assign
 from detour.fabric.labs.p4utils_network import P4UtilsNetwork
+from detour.fabric.labs.p4utils_tasks import read_tasks
 
 _FILE_KEYS = ("p4_src", "cli", "pcap_dump", "enable_log", "exec_scripts", "topology", "compiler_module",
-              "client_module", "mininet_module", "switch_node", "host_node")  # fmt: skip
+              "client_module", "mininet_module", "switch_node", "host_node", "tasks_file")  # fmt: skip
 _TOPOLOGY_KEYS = ("assignment_strategy", "default", "links", "hosts", "switches", "auto_gw_arp", "auto_arp_tables")
 _SWITCH_KEYS = ("cli_input", "p4_src", "program", "cpu_port", "priority_queues_num", "thrift_port", "grpc_port",
                 "device_id", "switch_node", "log_enabled", "log_dir", "pcap_dump", "pcap_dir", "sw_bin")  # fmt: skip
@@ -51,6 +52,8 @@ def read(folder: LabFolder, path: Path) -> Lab:
         DetourError: what is wrong in which line.
     """
     file, network = JsonFile(path), P4UtilsNetwork()
+    if {"program", "targets"} <= file.root.keys():
+        raise DetourError(f"{path} is a manifest of p4lang/p4app, another tool with files of this name; not supported")
     file.only(file.root, _FILE_KEYS, "p4app.json")
     topology = file.require(file.root, "topology", JsonObject, "an object with switches, hosts and links")
     file.only(topology, _TOPOLOGY_KEYS, "topology")
@@ -62,6 +65,8 @@ def read(folder: LabFolder, path: Path) -> Lab:
         _add_switch(file, network, name, file.typed(topology, name, said, JsonObject, "an object in braces"))
     _add_links(file, network, topology)
     _read_scripts(file, network)
+    if (tasks := file.optional(file.root, "tasks_file", str, "a file's name")) is not None:
+        network.tasks += read_tasks(folder.require(tasks, str(path), "the file of tasks"))
     strategy = file.optional(topology, "assignment_strategy", str, f"one of {', '.join(STRATEGIES)}")
     if strategy is not None:
         with file.blaming(topology):

@@ -13,6 +13,7 @@ from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.model import Lab, LabEnd, LabHost, LabLink, LabProgram, LabSwitch, mac_of
 from detour.fabric.labs.p4utils_addresses import fill_addresses
 from detour.fabric.labs.p4utils_network import CPU_NODE, P4UtilsLink, P4UtilsNetwork, P4UtilsNode
+from detour.fabric.labs.p4utils_tasks import lab_task
 from detour.fabric.labs.quantities import loss_of_percent, mbps_bps, tc_time_ps
 
 
@@ -33,6 +34,7 @@ def lab_of(network: P4UtilsNetwork, folder: LabFolder, format: str, where: str) 
         tuple(_link(link, where) for link in network.sorted_links() if CPU_NODE not in (link.node1, link.node2)),
         tuple(network.scripts),
         json.dumps(topology_document(network)),
+        tuple(lab_task(task, folder.path) for task in network.tasks),
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from detour.base.errors import DetourError
 from detour.fabric.labs.model import natural
+from detour.fabric.labs.p4utils_tasks import P4UtilsTask
 
 CPU_NODE = "sw-cpu"
 _FIRST_THRIFT_PORT, _FIRST_GRPC_PORT = 9090, 9559
@@ -55,6 +56,7 @@ class P4UtilsNetwork:
         self.nodes: dict[str, P4UtilsNode] = {}
         self.links: list[P4UtilsLink] = []
         self.scripts: list[str] = []
+        self.tasks: list[P4UtilsTask] = []
         self.arp_tables = self.gateway_arp = True
 
     # -- nodes ------------------------------------------------------------------------------------------

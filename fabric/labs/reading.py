@@ -9,6 +9,7 @@ from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.host_commands import check_commands
 from detour.fabric.labs.linux import chosen
 from detour.fabric.labs.model import Lab
+from detour.fabric.labs.workloads import check_tasks
 
 FORMATS = (
     (tutorials.topology_file, tutorials.read),
@@ -30,7 +31,10 @@ def read_lab(folder: LabFolder, linux: str | None = None) -> Lab:
     for candidate, read in FORMATS:
         path = candidate(folder)
         if path is not None:
+            if folder.arguments and path.suffix != ".py":
+                raise DetourError(f"--lab-args is for labs that are a script, not for {path}")
             lab = read(folder, path)
             check_commands(lab, chosen(lab, linux))
+            check_tasks(lab, chosen(lab, linux))
             return lab
     raise DetourError(f"{folder.file or folder.path} is not a lab; wanted is {_WANTED}")

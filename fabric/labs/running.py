@@ -27,13 +27,14 @@ from detour.fabric.labs.boot import BootedLab, LinkDefaults, fill, lay_cables, r
 from detour.fabric.labs.contents import SwitchContent
 from detour.fabric.labs.controller_files import ControllerTopology
 from detour.fabric.labs.cpu_interfaces import attach_cpu_interfaces, has_cpu_interfaces
-from detour.fabric.labs.doing import Ports, SourcePorts, begin, listen
+from detour.fabric.labs.doing import Doing, Ports, SourcePorts, begin, listen
 from detour.fabric.labs.hosts import attach_hosts
 from detour.fabric.labs.linux import run_shell
 from detour.fabric.labs.model import Lab, LabHost, LabSwitch
 from detour.fabric.labs.results import rows_of
+from detour.fabric.labs.tasks import LinuxTasks
 from detour.fabric.labs.virtual import DEFAULTS as VIRTUAL_DEFAULTS
-from detour.fabric.labs.workloads import Activity, TcpFlow, UdpStream, activities_of
+from detour.fabric.labs.workloads import Activity, TcpFlow, UdpStream, activities_of, task_activities
 from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest
 from detour.hosts.endpoint import MAX_FRAME
 from detour.hosts.ip.hosts import IpStack
@@ -98,6 +99,7 @@ class RunningLab:
             raise DetourError("Linux hosts live in real time: --linux and --netns do not go with --pace")
         self._defaults = defaults or (LinkDefaults() if pace is None else VIRTUAL_DEFAULTS)
         self._clock: PacedClock | None = None
+        self._tasks: LinuxTasks | None = None
         self._ports: Ports | None = None
         self._source_ports = SourcePorts()
         self._doing = threading.Lock()
@@ -124,6 +126,7 @@ class RunningLab:
             self._boot(pcap)
             self._serve()
             self._topology.write(progress)
+            self._begin_tasks()
         except BaseException:
             self.close()
             raise
@@ -187,17 +190,29 @@ class RunningLab:
         """
         activities = activities_of(self.lab, workload)
         self._refuse_linux(activities)
+        doings = self._begin(activities)
+        end = time.monotonic() + seconds
+        while not all(each.over() for each in doings) and time.monotonic() < end and not cancelled.wait(_LOOK_S):
+            pass
+        return rows_of(doings)
+
+    def _begin(self, activities: Sequence[Activity]) -> list[Doing]:
         if self.stack is None or self._network is None:
             raise DetourError("this lab has no built-in hosts")
         with self._doing:
             numbered = [self._source_ports.given(each) for each in activities]
             ports = self._ports = listen(self._built_in(), self.stack, numbered, self._ports)
             now = self._network.now_ps
-            doings = [begin(self.stack, each, ports, now) for each in numbered]
-        end = time.monotonic() + seconds
-        while not all(each.over() for each in doings) and time.monotonic() < end and not cancelled.wait(_LOOK_S):
-            pass
-        return rows_of(doings)
+            return [begin(self.stack, each, ports, now) for each in numbered]
+
+    def _begin_tasks(self) -> None:
+        """What hosts do by themselves."""
+        linux = self.linux or ()
+        if activities := task_activities(self.lab, linux):
+            self._begin(activities)
+        if self.linux is not None:
+            tasks = [task for task in self.lab.tasks if task.host in self.linux]
+            self._tasks = LinuxTasks(self.linux, tasks, self.lab.folder)
 
     def _built_in(self) -> list[LabHost]:
         return [host for host in self.lab.hosts if self.linux is None or host.name not in self.linux]
@@ -253,6 +268,8 @@ class RunningLab:
     def close(self) -> None:
         """Ends it and gives everything back. May be called twice."""
         self._topology.remove()
+        if self._tasks is not None:
+            self._tasks.close()
         if self._clock is not None:
             self._clock.stop()
         for thrift in self._thrift.values():

@@ -4,25 +4,39 @@
 from __future__ import annotations
 
 import json
+import linecache
 import runpy
 import sys
 import traceback
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 from detour.base.errors import DetourError
 from detour.fabric.labs.network_api import NetworkAPI, NetworkStarted
+from detour.fabric.labs.p4utils_tasks import RECEIVES, SENDS, TRAFFIC
 from detour.fabric.labs.scripts import document_of
 
 
 def _install() -> None:
     """Puts the API where scripts import it from, whether p4-utils is installed or not."""
-    for name in ("p4utils", "p4utils.mininetlib", "p4utils.mininetlib.network_API"):
+    for name in ("p4utils", "p4utils.mininetlib", "p4utils.mininetlib.network_API", "p4utils.utils", TRAFFIC):
         module = ModuleType(name)
         module.__path__ = []
         sys.modules[name] = module
     sys.modules["p4utils.mininetlib.network_API"].NetworkAPI = NetworkAPI  # pyright: ignore[reportAttributeAccessIssue]
+    for name in (SENDS, RECEIVES):
+        setattr(sys.modules[TRAFFIC], name, _function(name))
     sys.modules["p4utils"].mininetlib = sys.modules["p4utils.mininetlib"]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _function(name: str) -> FunctionType:
+    """One that tasks name."""
+
+    def function(*_: object, **__: object) -> None:
+        raise DetourError(f"{name} is for tasks; it cannot be called here")
+
+    function.__name__, function.__module__ = name, TRAFFIC
+    return function
 
 
 def _line(script: str, error: BaseException) -> int:
@@ -31,11 +45,17 @@ def _line(script: str, error: BaseException) -> int:
     return (frames[-1] or 1) if frames else 1
 
 
-def main(script: str, answer: str) -> int:
+def _advice(script: str, error: BaseException) -> str:
+    """For who has to give the script arguments."""
+    reads = "sys.argv" in linecache.getline(script, _line(script, error)) or isinstance(error, SystemExit)
+    return "; the script takes arguments: --lab-args 'ARGUMENT...'" if reads else ""
+
+
+def main(script: str, answer: str, *arguments: str) -> int:
     """Exit code 0: the answer is written. Otherwise the last line on standard error says why not."""
     _install()
     NetworkAPI.script = script
-    sys.argv = [script]
+    sys.argv = [script, *arguments]
     sys.path.insert(0, str(Path(script).parent))
     try:
         runpy.run_path(script, run_name="__main__")
@@ -48,7 +68,10 @@ def main(script: str, answer: str) -> int:
         print(f"{script}, line {_line(script, error)}: {error}", file=sys.stderr)
     except (Exception, SystemExit) as error:
         text = " ".join(str(error).split())
-        print(f"{script}, line {_line(script, error)}: {type(error).__name__}: {text}", file=sys.stderr)
+        print(
+            f"{script}, line {_line(script, error)}: {type(error).__name__}: {text}{_advice(script, error)}",
+            file=sys.stderr,
+        )
     else:
         print(f"{script}: ends without startNetwork()", file=sys.stderr)
     return 1

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.model import Lab
 from detour.fabric.labs.p4utils import lab_of
 from detour.fabric.labs.p4utils_network import P4UtilsLink, P4UtilsNetwork, P4UtilsNode
+from detour.fabric.labs.p4utils_tasks import P4UtilsTask
 
 _PATIENCE_S = 60
 _IMPORT = "p4utils.mininetlib.network_API"
@@ -45,13 +47,13 @@ def read(folder: LabFolder, script: Path) -> Lab:
     Raises:
         DetourError: the script ends with an error, or never starts its network.
     """
-    return lab_of(_run(script), folder, "network.py", str(script))
+    return lab_of(_run(script, folder.arguments), folder, "network.py", str(script))
 
 
-def _run(script: Path) -> P4UtilsNetwork:
+def _run(script: Path, arguments: Sequence[str]) -> P4UtilsNetwork:
     with tempfile.TemporaryDirectory(prefix="detour-lab-") as scratch:
         answer = Path(scratch) / "network.json"
-        command = [sys.executable, "-m", "detour.fabric.labs.script_runner", str(script), str(answer)]
+        command = [sys.executable, "-m", "detour.fabric.labs.script_runner", str(script), str(answer), *arguments]
         try:
             done = subprocess.run(
                 command,
@@ -78,6 +80,7 @@ def document_of(network: P4UtilsNetwork) -> dict[str, object]:
         "nodes": [asdict(node) for node in network.nodes.values()],
         "links": [asdict(link) for link in network.links],
         "scripts": network.scripts,
+        "tasks": [asdict(task) for task in network.tasks],
         "arp": [network.arp_tables, network.gateway_arp],
     }
 
@@ -88,5 +91,6 @@ def network_of(document: dict[str, list]) -> P4UtilsNetwork:
     network.nodes = {said["name"]: P4UtilsNode(**said) for said in document["nodes"]}
     network.links = [P4UtilsLink(**said) for said in document["links"]]
     network.scripts = list(document["scripts"])
+    network.tasks = [P4UtilsTask(**said) for said in document["tasks"]]
     network.arp_tables, network.gateway_arp = document["arp"]
     return network

@@ -8,7 +8,7 @@ type at Mininet's prompt is understood as well (`typed`).
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
@@ -115,6 +115,39 @@ def activities_of(lab: Lab, text: str) -> list[Activity]:
     if not found:
         raise DetourError(f"{text!r}: nobody does anything; the lab has {len(lab.hosts)} host")
     return found
+
+
+def task_activities(lab: Lab, without: Container[str] = ()) -> list[Activity]:
+    """What built-in hosts do by themselves. `without`: hosts that are not built in.
+
+    Raises:
+        DetourError: which task means nothing.
+    """
+    found: list[Activity] = []
+    for task in lab.tasks:
+        if task.host in without or not task.workload:
+            continue
+        said, _, start = task.workload.partition(";")
+        try:
+            found += activities_of(lab, f"{typed(lab, said)},{start}" if start else said)
+        except DetourError as error:
+            raise DetourError(f"{task.where}: {error}") from None
+    return found
+
+
+def check_tasks(lab: Lab, with_shell: Container[str] = ()) -> None:
+    """Sees that every host can do its tasks.
+
+    Raises:
+        DetourError: a built-in host is to do what it cannot, or a task means nothing.
+    """
+    for task in lab.tasks:
+        if task.workload is None and task.host not in with_shell:
+            raise DetourError(
+                f"{task.where}: built-in hosts cannot do the task {task.command!r} (they know ping, iperf and "
+                f"p4-utils' UDP flows); with `detour up --linux {task.host}` a shell of Linux does it"
+            )
+    task_activities(lab, with_shell)
 
 
 @dataclass(frozen=True)

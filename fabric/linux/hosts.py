@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from detour.fabric.footings.details import LinuxHost
 from detour.fabric.footings.settings import QUEUE_PACKETS
 from detour.fabric.linux import opening
 from detour.fabric.linux.interface import LINUX_MTU, HostInterface, hosts_file, names_of_fabric, of_fabric
-from detour.fabric.linux.keeper import HostKeeper, missing
+from detour.fabric.linux.keeper import HostKeeper, enter, missing
 from detour.topo import Topology
 
 
@@ -154,6 +155,12 @@ class LinuxHosts:
             DetourError: with what it says.
         """
         self._keepers[name].run(command)
+
+    def begin(self, name: str, command: str) -> subprocess.Popen[bytes]:
+        """Begins a command of a shell on a host, in a process group of its own; its output is not kept."""
+        keeper, nothing = self._keepers[name], subprocess.DEVNULL
+        line = [*enter(keeper.pid, keeper.user), "sh", "-c", command]
+        return subprocess.Popen(line, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True)
 
     def details(self, oversized: Mapping[str, int]) -> list[LinuxHost]:
         """What there is, with the frames above the MTU that each has sent."""

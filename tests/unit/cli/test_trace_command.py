@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from finsy.proto import p4r
 from google.protobuf import text_format
+from scapy.layers.inet6 import IPv6
+from scapy.utils import wrpcapng
 
 from detour import cli
 from detour.base.p4build import BUILD

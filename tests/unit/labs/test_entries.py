@@ -30,7 +30,7 @@ P4INFO = text_format.Parse(
 )
 FORWARD = {"action_name": "Ingress.forward", "action_params": {"mac": "08:00:00:00:01:11", "port": 1}}
 DROP = {"action_name": "drop", "action_params": {}}
-LPM = {"table": "Ingress.lpm", "match": {"ip": ["10.0.1.7", 24]}} | FORWARD
+LPM = {"table": "Ingress.lpm", "match": {"ip": ["10.0.1.0", 24]}} | FORWARD
 ACL = {"table": "acl", "match": {"mac": 1, "proto": [6, 255], "port": [1, 9]}, "priority": 5} | DROP
 
 
@@ -114,6 +114,10 @@ def test_groups_and_sessions(tmp_path: Path) -> None:
         (LPM | {"action_params": {"mac": True, "port": 1}}, "mac is True; wanted is a number"),
         (LPM | {"match": {"ip": "10.0.1.1"}}, r"ip is '10.0.1.1'; wanted is \[value, prefix length\]"),
         (LPM | {"match": {"ip": ["10.0.1.1", 33]}}, "ip has prefix length 33; wanted is 0 to 32"),
+        (
+            LPM | {"match": {"ip": ["10.0.9.9", 24]}},
+            r"ip is \['10.0.9.9', 24\]: bits .* must be 0, so wanted is 0xa000900",
+        ),
         (LPM | {"priority": 3}, "has no ternary, range or optional field, so no priority"),
         (ACL | {"priority": 0}, "needs a priority above 0"),
         (ACL | {"match": {"proto": [6, 255]}}, "matches mac exactly, so its value must be there"),

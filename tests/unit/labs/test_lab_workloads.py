@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from scapy.utils import wrpcap

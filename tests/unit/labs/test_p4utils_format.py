@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
@@ -12,7 +15,10 @@ from typing import Any
 import pytest
 
 from detour.base.errors import DetourError
+from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.model import Lab, LabEnd
+from detour.fabric.labs.reading import read_lab
+from detour.fabric.labs.workloads import SECOND_PS, EchoTrain, TcpFlow, UdpStream, task_activities
 
 ReadLab = Callable[..., Lab]
 
@@ -193,3 +199,88 @@ def test_several_labs_in_a_folder_must_be_told_apart(lab: ReadLab) -> None:
     text = NODES + "net.l2()\nnet.startNetwork()\n"
     with pytest.raises(DetourError, match=r"has several labs; name one of network_a.py, network_b.py"):
         lab(network_a__py=text, network_b__py=text)
+
+
+TASKS = """# who, when, how long, what
+h1 1.5 3 send_udp_flow --dst 10.0.2.2 --sport 5000 --dport 5051 --rate 1M --packet_size 1013
+h2 0 0 recv_udp_flow --dport 5051
+
+h2 0.5 2 "ping -s 100 10.0.1.1"
+h11 0 4 iperf -c h1
+h11 0 4 iperf -s
+"""
+DONE = [
+    UdpStream("h1", ip_address("10.0.2.2"), 987166, 5000, 5051, 1000, 3 * SECOND_PS, 3 * SECOND_PS // 2),
+    EchoTrain("h2", ip_address("10.0.1.1"), 2, SECOND_PS, 100, SECOND_PS // 2),
+    TcpFlow("h11", ip_address("10.0.1.1"), 0, 5201, None, 4 * SECOND_PS, 0),
+]
+
+
+def test_tasks_of_a_file_and_of_a_script_are_what_hosts_do(lab: ReadLab, tmp_path: Path) -> None:
+    of_app = lab(p4app__json=app() | {"tasks_file": "tasks.txt"}, tasks__txt=TASKS)
+    script = NODES + "net.mixed()\nnet.addTaskFile('tasks.txt')\nnet.enableSchedulerAll()\nnet.startNetwork()\n"
+    of_script = lab(network__py=script)
+    assert task_activities(of_app) == task_activities(of_script) == DONE
+    assert [task.command for task in of_app.tasks][2:4] == ["ping -s 100 10.0.1.1", "iperf -c h1"]
+
+
+def test_tasks_of_functions(lab: ReadLab, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("def shout(word, times): pass\n")
+    script = (
+        "from p4utils.utils.traffic_utils import send_udp_flow\nfrom own import shout\n" + NODES + "net.mixed()\n"
+        "net.addTask('h1', send_udp_flow, start=1, duration=2, args=('10.0.2.2', 7), kwargs={'rate': '2M'})\n"
+        "net.addTask('h2', shout, args=('a',), kwargs={'times': 2})\nnet.startNetwork()\n"
+    )
+    with pytest.raises(DetourError, match=r"network.py, line 16: built-in hosts cannot do the task .*--linux h2"):
+        lab(network__py=script)
+    found = read_lab(LabFolder.given(str(tmp_path)), linux="h2")
+    (stream,) = task_activities(found, ["h2"])
+    assert isinstance(stream, UdpStream)
+    assert (stream.sport, stream.dport, stream.time_ps, stream.start_ps) == (7, 5001, 2 * SECOND_PS, SECOND_PS)
+    code = shlex.split(found.tasks[1].command)
+    assert code[:3] == ["exec", "python3", "-c"]
+    assert subprocess.run([sys.executable, *code[2:]], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("h1 0 0", "line 1: wanted is HOST START DURATION EXE"),
+        ("h1 now 0 ping h2", "line 1: wanted is HOST START DURATION EXE"),
+        ("h1 -1 0 'ping h2'", "line 1: start and duration of a task"),
+        ("h9 0 0 'ping h2'", "line 1: there is no host 'h9' for this task; the lab has h1, h2, h11"),
+        ("s1 0 0 'tcpdump'", "line 1: there is no host 's1' for this task"),
+        ("h1 0 0 'tcpdump -i h1-eth0'", "line 1: built-in hosts cannot do the task 'tcpdump -i h1-eth0'"),
+        ("h1 0 0 'ping nobody'", "line 1: there is no host 'nobody'"),
+        ("h1 0 0 send_udp_flow --rate fast", "line 1: send_udp_flow: rate"),
+        ("h1 0 0 send_udp_flow --dport x", "line 1: send_udp_flow: invalid literal"),
+        ("h1 0 0 send_udp_flow --dport", "line 1: --dport wants a value"),
+    ],
+)
+def test_tasks_that_cannot_be(lab: ReadLab, line: str, reason: str) -> None:
+    with pytest.raises(DetourError, match=reason):
+        lab(p4app__json=app() | {"tasks_file": "tasks.txt"}, tasks__txt=line + "\n")
+
+
+def test_a_manifest_of_another_tool(lab: ReadLab) -> None:
+    with pytest.raises(DetourError, match=r"p4app\.json is a manifest of p4lang/p4app, another tool"):
+        lab(p4app__json={"program": "a.p4", "language": "p4-16", "targets": {"multiswitch": {"links": []}}})
+
+
+def test_a_script_gets_the_arguments_that_are_said(lab: ReadLab, tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        + NODES
+        + "net.setLogLevel(sys.argv[1])\nnet.mixed()\nnet.setDelay('h1', 's1', int(sys.argv[2]))\n"
+    )
+    with pytest.raises(DetourError, match=r"line 14: IndexError: .*; the script takes arguments: --lab-args"):
+        lab(network__py=script + "net.startNetwork()\n")
+    found = read_lab(LabFolder.given(str(tmp_path), arguments="'a word' 7"))
+    assert next(link.delay_ps for link in found.links if link.a.node == "h1") == 7 * 10**9
+    (tmp_path / "network.py").write_text("import argparse\nargparse.ArgumentParser().parse_args()\n" + script)
+    with pytest.raises(DetourError, match="line 2: SystemExit: 2; the script takes arguments"):
+        read_lab(LabFolder.given(str(tmp_path), arguments="--no"))
+    (tmp_path / "network.py").unlink()
+    (tmp_path / "p4app.json").write_text(json.dumps(app()))
+    with pytest.raises(DetourError, match="--lab-args is for labs that are a script"):
+        read_lab(LabFolder.given(str(tmp_path), arguments="1"))
