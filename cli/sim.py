@@ -128,7 +128,7 @@ def _sim(options: argparse.Namespace) -> None:
         return
     for option in ("solution", "lab_args", "tick"):
         if getattr(options, option):
-            raise DetourError(f"--{option} is for labs (--lab)")
+            raise DetourError(f"--{option.replace('_', '-')} is for labs (--lab)")
     from detour.experiments.sim import report
     from detour.experiments.sim.replay.checkpoints import Checkpoints
     from detour.experiments.sim.replay.run_files import RepeatableRun

@@ -65,9 +65,11 @@ class LabHost:
 @dataclass(frozen=True)
 class LabTask:
     """What a host does by itself, so many seconds after the lab is up, for so many at most (0: until it ends).
-    `command`: in a shell; `workload`: at a built-in host (`workloads`; "": nothing, None: it cannot)."""
+    `name`: for errors; `command`: for a shell; `workload`: for a built-in host ("": nothing, None: it cannot)
+    """
 
     host: str
+    name: str
     start_s: float
     duration_s: float
     command: str

@@ -95,18 +95,19 @@ def lab_task(task: P4UtilsTask, folder: Path) -> LabTask:
         workload = _of_command(task, shlex.split(command))
     elif task.module == TRAFFIC and task.exe in (SENDS, RECEIVES):
         workload = "" if task.exe == RECEIVES else _of_sender(task)
+    name = task.exe if task.module else command
     if task.module:
         call = f"{task.exe}(*{task.args!r}, **{task.kwargs!r})"
         code = f"import sys; sys.path.insert(0, {str(folder)!r}); from {task.module} import {task.exe}; {call}"
         command = f"exec python3 -c {shlex.quote(code)}"
-    return LabTask(task.node, task.start, task.duration, command, workload, task.where)
+    return LabTask(task.node, name, task.start, task.duration, command, workload, task.where)
 
 
 def _of_sender(task: P4UtilsTask) -> str:
     """`send_udp_flow` in a workload's words. p4-utils makes packets of 13 bytes less than it says, and counts these."""
     said = {**_SEND_USUAL, **dict(zip(_SEND_USUAL, task.args, strict=False)), **task.kwargs}
     try:
-        rate, size = rate_bps_of(str(said["rate"]).removesuffix("B")), int(said["packet_size"]) - 13
+        rate, size = rate_bps_of(str(said["rate"]).replace("K", "k")), int(said["packet_size"]) - 13
         seconds = min((each for each in (float(said["duration"]), task.duration) if each > 0), default=_ENDLESS_S)
         ports = f"sport={int(said['sport'])},dport={int(said['dport'])},tos={int(said['tos'])}"
     except ValueError as error:

@@ -38,7 +38,7 @@ class LinuxTasks:
         if process.returncode is None:
             _end(process)
         elif process.returncode:
-            _log.warning("%s: the task %r ended with %d", task.where, task.command, process.returncode)
+            _log.warning("%s: the task %r ended with %d", task.where, task.name, process.returncode)
 
     def close(self) -> None:
         """Ends what still runs."""

@@ -144,7 +144,7 @@ def check_tasks(lab: Lab, with_shell: Container[str] = ()) -> None:
     for task in lab.tasks:
         if task.workload is None and task.host not in with_shell:
             raise DetourError(
-                f"{task.where}: built-in hosts cannot do the task {task.command!r} (they know ping, iperf and "
+                f"{task.where}: built-in hosts cannot do the task {task.name!r} (they know ping, iperf and "
                 f"p4-utils' UDP flows); with `detour up --linux {task.host}` a shell of Linux does it"
             )
     task_activities(lab, with_shell)

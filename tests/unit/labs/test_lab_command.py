@@ -7,9 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
-from forwarding_lab import write_tutorial
+from forwarding_lab import write_app, write_tutorial
 
 from detour.cli import main
+from detour.fabric.labs import programs
 
 LABS = Path(__file__).parents[3] / "docs" / "labs"
 KEYS = [
@@ -46,6 +47,34 @@ def test_tables_for_people(lab_folder: str, capsys: pytest.CaptureFixture[str]) 
     shown = capsys.readouterr().out
     assert "small (tutorials): 2 switches, 2 hosts" in shown
     assert "1 of 1 flows complete, 0 frames lost" in shown
+
+
+def test_tasks_of_the_lab_are_its_workload(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """10 packets in half a second from 20 ms on; another workload goes beside them."""
+    monkeypatch.setattr(programs.shutil, "which", lambda name: None)
+    folder = write_app(tmp_path / "lab", (9090, 9091), (9559, 9560))
+    app = json.loads((folder / "p4app.json").read_text())
+    (folder / "p4app.json").write_text(json.dumps(app | {"tasks_file": "tasks.txt"}))
+    (folder / "tasks.txt").write_text("h1 0.02 0.5 send_udp_flow --dst 10.0.0.2 --rate 160K --packet_size 1000\n")
+    assert main(["sim", "--lab", str(folder), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    (row,) = document["udp"]
+    assert (row["sent"], row["received"], row["dport"], document["pings"]) == (10, 10, 5001, [])
+    assert 0.47 < document["seconds"] < 0.6
+    assert main(["sim", "--lab", str(folder), "--workload", "ping:src=h1,dst=h2,count=1", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (len(document["udp"]), len(document["pings"])) == (1, 1)
+
+
+def test_arguments_of_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "network.py").write_text("import sys\nraise ValueError(sys.argv[1:])\n")
+    for arguments in (["sim", "--lab", str(tmp_path)], ["up", "--lab", str(tmp_path)]):
+        assert main([*arguments, "--lab-args", "-f 'a b'"]) == 2
+        assert "ValueError: ['-f', 'a b']" in capsys.readouterr().err
+    assert main(["sim", "--lab-args", "x", "--topo", "d1"]) == 2
+    assert "--lab-args is for labs (--lab)" in capsys.readouterr().err
 
 
 def test_a_duration_ends_a_run(lab_folder: str, capsys: pytest.CaptureFixture[str]) -> None:

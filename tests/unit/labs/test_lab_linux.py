@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from detour.fabric.footings.virtual.pace import TimePace
 from detour.fabric.labs.contents import contents_of
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.linux import chosen, interface_of, request_of
-from detour.fabric.labs.model import Lab
+from detour.fabric.labs.model import Lab, LabTask
 from detour.fabric.labs.programs import programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.running import RunningLab
@@ -116,6 +117,31 @@ class TestUp:
             lab_up.start()
         assert lab_up.linux is not None
         assert lab_up.linux.details({}) == []
+
+    def test_tasks_begin_and_end_at_their_times(self, folder: Path, tmp_path: Path) -> None:
+        """One that ends by itself, one whose time is over, with its child, and one that the end of the lab ends."""
+        begun, times = tmp_path / "begun", tmp_path / "times"
+        tasks = (
+            LabTask("h1", "a", 0.3, 0, f"hostname > {begun}", None),
+            LabTask(
+                "h1",
+                "b",
+                0.0,
+                0.5,
+                f"trap 'echo ended >> {times}; exit' TERM; echo begun > {times}; sleep 99 & wait",
+                None,
+            ),
+            LabTask("h1", "c", 0.0, 0, f"trap 'echo last >> {tmp_path}/last; exit' TERM; sleep 99 & wait", None),
+        )
+        lab_up = running(replace(read(folder), tasks=tasks), "h1")
+        try:
+            lab_up.start()
+            until(lambda: begun.exists() and begun.read_text() == "h1\n")
+            until(lambda: times.exists() and times.read_text() == "begun\nended\n")
+            assert not (tmp_path / "last").exists()
+        finally:
+            lab_up.close()
+        assert (tmp_path / "last").read_text() == "last\n"
 
 
 def _never() -> threading.Event:

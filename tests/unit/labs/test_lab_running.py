@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,6 +84,18 @@ def test_hosts_reach_each_other(up: RunningLab) -> None:
     assert up.stack is not None
     ping = up.stack.host("h1").ping("10.0.0.2", count=2, interval_ps=10**9)
     until(lambda: ping.result().received == 2)
+
+
+def test_hosts_do_their_tasks_by_themselves(served: Path) -> None:
+    app = json.loads((served / "p4app.json").read_text())
+    (served / "p4app.json").write_text(json.dumps(app | {"tasks_file": "tasks.txt"}))
+    (served / "tasks.txt").write_text("h1 0.1 0.5 send_udp_flow --dst 10.0.0.2 --rate 200K\n")
+    running = started(served)
+    try:
+        assert running.stack is not None
+        until(lambda: running.stack.host("h2").counters()["rx_frames"] >= 5)
+    finally:
+        running.close()
 
 
 def test_an_address_that_is_taken_is_told_and_nothing_stays(served: Path) -> None:

@@ -231,7 +231,9 @@ def test_tasks_of_functions(lab: ReadLab, tmp_path: Path) -> None:
         "net.addTask('h1', send_udp_flow, start=1, duration=2, args=('10.0.2.2', 7), kwargs={'rate': '2M'})\n"
         "net.addTask('h2', shout, args=('a',), kwargs={'times': 2})\nnet.startNetwork()\n"
     )
-    with pytest.raises(DetourError, match=r"network.py, line 16: built-in hosts cannot do the task .*--linux h2"):
+    with pytest.raises(
+        DetourError, match=r"network.py, line 17: built-in hosts cannot do the task 'shout'.*--linux h2"
+    ):
         lab(network__py=script)
     found = read_lab(LabFolder.given(str(tmp_path)), linux="h2")
     (stream,) = task_activities(found, ["h2"])
