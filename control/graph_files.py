@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 
@@ -92,12 +92,15 @@ def read_graph(text: str) -> Expander:
         DetourError: the file cannot be read, is not of its form, has changed, or describes no network.
     """
     file = NetworkFile.given(text)
-    return file.expander(file.read())
+    network = file.expander(file.read())
+    for note in file.notes:
+        warn_once(note)
+    return network
 
 
-@dataclass(frozen=True)
+@dataclass
 class NetworkFile:
-    """A text that names a file, understood. `switches`: it begins with `graph:`."""
+    """A text that names a file, understood. `switches`: it has the prefix; `notes`: what was guessed or dropped."""
 
     text: str
     switches: bool
@@ -106,6 +109,7 @@ class NetworkFile:
     drops: tuple[str, ...]
     grown: int
     given_digest: str | None
+    notes: list[str] = field(default_factory=list)
 
     @staticmethod
     def given(text: str) -> NetworkFile:
@@ -151,7 +155,7 @@ class NetworkFile:
         return f"{self.path}{self._drop_text}#{self._digest}"
 
     def read(self) -> ListedNetwork:
-        """What is in the file, without what is to be dropped. Logs what that was.
+        """What is in the file, without what is to be dropped; notes what that was.
 
         Raises:
             DetourError: what is wrong with it.
@@ -161,11 +165,11 @@ class NetworkFile:
         network, dropped = read_network(self.path, self._content, self.switches).without(self.drops)
         if dropped:
             more = f" and {len(dropped) - _SHOWN} more" if len(dropped) > _SHOWN else ""
-            _warn_once(f"{self.path}: dropped {len(dropped)}: {', '.join(dropped[:_SHOWN])}{more}")
+            self.notes.append(f"{self.path}: dropped {len(dropped)}: {', '.join(dropped[:_SHOWN])}{more}")
         return network
 
     def of_switches(self, network: ListedNetwork) -> bool:
-        """Whether each switch gets hosts of its own. Logs it if that is a guess.
+        """Whether each switch gets hosts of its own; notes it if that is a guess.
 
         Raises:
             DetourError: it would, but the file names hosts.
@@ -179,7 +183,7 @@ class NetworkFile:
             )
         said = any("hosts" in data for data in (network.data, *(node.data for node in network.nodes)))
         if not (hosts or own or said):
-            _warn_once(f"{self.path} names no hosts: every switch gets one (FILE,hosts=N for another number)")
+            self.notes.append(f"{self.path} names no hosts: every switch gets one (FILE,hosts=N for another number)")
         return not hosts
 
     def expander(self, network: ListedNetwork, gbps: float | None = None, delay_ns: float | None = None) -> Expander:
@@ -195,7 +199,7 @@ class NetworkFile:
 
 
 @lru_cache(maxsize=256)
-def _warn_once(text: str) -> None:
+def warn_once(text: str) -> None:
     """A file is read more than once in a run."""
     _log.warning("%s", text)
 

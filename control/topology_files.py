@@ -25,8 +25,12 @@ def open_topology(text: str, gbps: float | None = None, delay_ns: float | None =
     file = graph_files.NetworkFile.given(text)
     network = file.read()
     if file.of_switches(network):
-        return file.expander(network, gbps, delay_ns).topology
-    return topology_of_lists(network, gbps, delay_ns, file.spec)
+        topology = file.expander(network, gbps, delay_ns).topology
+    else:
+        topology = topology_of_lists(network, gbps, delay_ns, file.spec)
+    for note in file.notes:
+        graph_files.warn_once(note)
+    return topology
 
 
 def absolute(text: str) -> str:
