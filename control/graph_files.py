@@ -24,7 +24,7 @@ from detour.topo.expander.booted import EXPANDER_FAMILIES, network_of
 from detour.topo.expander.given import expander_of_graph
 from detour.topo.expander.growth import grow
 from detour.topo.expander.network import Expander
-from detour.topo.keyvalues import whole_number
+from detour.topo.keyvalues import check_keys, split_spec, whole_number
 from detour.topo.listed import DROPS, ListedNetwork
 from detour.topo.spec import SHORT_NAMES, TOPOLOGY_REGISTRY, parse_topology
 
@@ -123,7 +123,8 @@ class NetworkFile:
         found = _parts(text[len(_PREFIX) :] if switches else text)
         if not found["file"]:
             raise DetourError(f"{text!r}: a file is missing, like {_PREFIX}network.graphml")
-        values = _values(text, found["values"])
+        values = split_spec(f"{_PREFIX}{found['values'][1:]}")[1] if found["values"] else {}
+        check_keys(text, values, (), _KEYS)
         numbers = {key: whole_number(text, key, values[key]) for key in ("hosts", "grown") if key in values}
         below = next((key for key in numbers if numbers[key] < 0), None)
         if below is not None:
@@ -210,16 +211,3 @@ def _drops(text: str, value: str) -> tuple[str, ...]:
     if wrong is not None:
         raise DetourError(f"{text!r}: drop={wrong}: allowed are {', '.join(DROPS)}, with a + between them, and all")
     return tuple(word for word in DROPS if word in words)
-
-
-def _values(text: str, values: str) -> dict[str, str]:
-    """What follows the file's name."""
-    found: dict[str, str] = {}
-    for part in filter(None, values.split(",")):
-        key, _, value = (piece.strip() for piece in part.partition("="))
-        if key not in _KEYS:
-            raise DetourError(f"{text!r}: there is no parameter {key}; allowed: {' '.join(f'[{k}=]' for k in _KEYS)}")
-        if key in found:
-            raise DetourError(f"{text!r}: {key} is given twice")
-        found[key] = value
-    return found

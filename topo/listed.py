@@ -151,8 +151,7 @@ class ListedNetwork:
             again = [edge for edge in edges if first[frozenset((edge.a, edge.b))] is not edge]
             dropped += [f"a second link {edge.a}-{edge.b}" for edge in again]
             edges = [edge for edge in edges if first[frozenset((edge.a, edge.b))] is edge]
-        graph = networkx.Graph([(edge.a, edge.b) for edge in edges])
-        graph.add_nodes_from(node.name for node in nodes)
+        graph = _plain(nodes, edges)
         gone = set(networkx.isolates(graph)) if "isolated" in drops else set()
         if "parts" in drops:
             gone |= graph.nodes - max(networkx.connected_components(graph), key=len)
@@ -245,16 +244,13 @@ class ListedNetwork:
 
     def check_connected(self) -> None:
         """A path leads from any node to any other."""
+        import networkx
+
         alone = next((node for node in self.nodes if not self._of[node.name] and len(self.nodes) > 1), None)
         if alone is not None:
             self._refuse(alone.where, f"the network is disconnected: node {alone.name} has no link", "isolated")
         first = self.nodes[0].name
-        reached, left = {first}, [first]
-        while left:
-            for edge in self._of[left.pop()]:
-                for end in {edge.a, edge.b} - reached:
-                    reached.add(end)
-                    left.append(end)
+        reached = networkx.node_connected_component(_plain(self.nodes, self.edges), first)
         stray = next((node for node in self.nodes if node.name not in reached), None)
         if stray is not None:
             self._refuse(
@@ -280,6 +276,15 @@ class ListedNetwork:
     def _home(self, host: str) -> str:
         edge = self._of[host][0]
         return edge.b if edge.a == host else edge.a
+
+
+def _plain(nodes: Sequence[ListedNode], edges: Sequence[ListedEdge]) -> networkx.Graph:
+    """Who is joined to whom."""
+    import networkx
+
+    graph = networkx.Graph([(edge.a, edge.b) for edge in edges])
+    graph.add_nodes_from(node.name for node in nodes)
+    return graph
 
 
 def _number(name: str) -> int:

@@ -32,7 +32,6 @@ from detour.fabric.labs.hosts import attach_hosts
 from detour.fabric.labs.linux import run_shell
 from detour.fabric.labs.model import Lab, LabHost, LabSwitch
 from detour.fabric.labs.results import rows_of
-from detour.fabric.labs.tasks import LinuxTasks
 from detour.fabric.labs.virtual import DEFAULTS as VIRTUAL_DEFAULTS
 from detour.fabric.labs.workloads import Activity, TcpFlow, UdpStream, activities_of, task_activities
 from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest
@@ -99,7 +98,6 @@ class RunningLab:
             raise DetourError("Linux hosts live in real time: --linux and --netns do not go with --pace")
         self._defaults = defaults or (LinkDefaults() if pace is None else VIRTUAL_DEFAULTS)
         self._clock: PacedClock | None = None
-        self._tasks: LinuxTasks | None = None
         self._ports: Ports | None = None
         self._source_ports = SourcePorts()
         self._doing = threading.Lock()
@@ -210,9 +208,9 @@ class RunningLab:
         linux = self.linux or ()
         if activities := task_activities(self.lab, linux):
             self._begin(activities)
-        if self.linux is not None:
-            tasks = [task for task in self.lab.tasks if task.host in self.linux]
-            self._tasks = LinuxTasks(self.linux, tasks, self.lab.folder)
+        for task in self.lab.tasks:
+            if self.linux is not None and task.host in self.linux:
+                self.linux.schedule(task.host, task.command, self.lab.folder, task.start_s, task.duration_s)
 
     def _built_in(self) -> list[LabHost]:
         return [host for host in self.lab.hosts if self.linux is None or host.name not in self.linux]
@@ -268,8 +266,6 @@ class RunningLab:
     def close(self) -> None:
         """Ends it and gives everything back. May be called twice."""
         self._topology.remove()
-        if self._tasks is not None:
-            self._tasks.close()
         if self._clock is not None:
             self._clock.stop()
         for thrift in self._thrift.values():

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +21,8 @@ from detour.fabric.linux import opening
 from detour.fabric.linux.interface import LINUX_MTU, HostInterface, hosts_file, names_of_fabric, of_fabric
 from detour.fabric.linux.keeper import HostKeeper, enter, missing
 from detour.topo import Topology
+
+_PATIENCE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,7 @@ class LinuxHosts:
         self.request = request
         self._keepers: dict[str, HostKeeper] = {}
         self._kinds: dict[str, str] = {}
+        self._jobs: list[subprocess.Popen[bytes]] = []
 
     def __contains__(self, name: str) -> bool:
         return name in self.request.interfaces
@@ -156,11 +163,13 @@ class LinuxHosts:
         """
         self._keepers[name].run(command)
 
-    def begin(self, name: str, command: str) -> subprocess.Popen[bytes]:
-        """Begins a command of a shell on a host, in a process group of its own; its output is not kept."""
+    def schedule(self, name: str, command: str, folder: Path, start_s: float, duration_s: float) -> None:
+        """A shell of a host runs a command, some seconds from now, for so many at most (0: until it ends, or `close`).
+        What it says on standard error goes to ours."""
         keeper, nothing = self._keepers[name], subprocess.DEVNULL
-        line = [*enter(keeper.pid, keeper.user), "sh", "-c", command]
-        return subprocess.Popen(line, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True)
+        limited = f"exec timeout --foreground -k 1 {duration_s} sh -c {shlex.quote(command)}"
+        line = [*enter(keeper.pid, keeper.user), "sh", "-c", f"sleep {start_s} && {limited}"]
+        self._jobs.append(subprocess.Popen(line, cwd=folder, stdin=nothing, stdout=nothing, start_new_session=True))
 
     def details(self, oversized: Mapping[str, int]) -> list[LinuxHost]:
         """What there is, with the frames above the MTU that each has sent."""
@@ -180,7 +189,15 @@ class LinuxHosts:
         ]
 
     def close(self) -> None:
-        """Lets all namespaces go. May be called twice."""
+        """Ends what is scheduled and lets all namespaces go. May be called twice."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for job in self._jobs:
+                with suppress(ProcessLookupError):
+                    os.killpg(job.pid, number)
+            for job in self._jobs:
+                with suppress(subprocess.TimeoutExpired):
+                    job.wait(_PATIENCE_S)
+        self._jobs.clear()
         for keeper in self._keepers.values():
             keeper.close()
         self._keepers.clear()
