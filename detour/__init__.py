@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     )
 
 
-
 def _find_all_of(package: str, part: str) -> None:
     """BMv2's Python tools install a package `google` of their own. On PYTHONPATH it hides that of protobuf, unless what
     is looked for in one is looked for in the other as well, protobuf's first."""
