@@ -25,7 +25,7 @@ from typing import Any
 from xml.parsers import expat
 
 from detour.base.errors import DetourError
-from detour.topo.listed import ListedEdge, ListedNetwork, ListedNode
+from detour.topo.listed import BETWEEN_KEYS, ListedEdge, ListedNetwork, ListedNode
 
 Nodes, Edges = list[ListedNode], list[ListedEdge]
 _EARTH_M, _FIBRE_NS_PER_M = 6_371_000, 5.0
@@ -80,15 +80,23 @@ def _distance_m(a: tuple[float, float], b: tuple[float, float]) -> float:
     return 2 * _EARTH_M * math.asin(min(1.0, math.sqrt(bow)))
 
 
-def _both_ways(edges: Edges) -> Edges:
-    """Those of a directed graph: the n-th edge from b to a is the other direction of the n-th from a to b."""
+def _both_ways(path: Path, edges: Edges) -> Edges:
+    """Those of a directed graph: the n-th edge from b to a is the other direction of the n-th from a to b.
+
+    Raises:
+        DetourError: a link is not alike in both.
+    """
     count: Counter[tuple[str, str]] = Counter()
     found: dict[tuple[str, str, int], ListedEdge] = {}
     for edge in edges:
         number = count[edge.a, edge.b]
         count[edge.a, edge.b] += 1
-        if edge.a == edge.b or (edge.b, edge.a, number) not in found:
+        other = None if edge.a == edge.b else found.get((edge.b, edge.a, number))
+        if other is None:
             found[edge.a, edge.b, number] = edge
+        elif any(edge.data.get(key) != other.data.get(key) for key in (*BETWEEN_KEYS, "LinkSpeedRaw")):
+            rule = f"the link {edge.a}-{edge.b} is not as fast or as long as {edge.b}-{edge.a} ({other.where})"
+            raise DetourError(f"{path}, {edge.where}: {rule}; links are alike in both directions")
     return list(found.values())
 
 
@@ -163,7 +171,7 @@ def _from_json(path: Path, content: bytes) -> ListedNetwork:
     if not nodes:
         raise DetourError(f"{path}: it has no nodes")
     data = found.get("graph")
-    edges = _both_ways(edges) if found.get("directed") else edges
+    edges = _both_ways(path, edges) if found.get("directed") else edges
     return _network(path, nodes, edges, data if isinstance(data, dict) else {})
 
 
@@ -210,7 +218,7 @@ def _from_graphml(path: Path, content: bytes) -> ListedNetwork:
         raise DetourError(f"{path}: it has no nodes")
     nodes = [ListedNode(str(name), data, lines.of_node(str(name))) for name, data in graph.nodes(data=True)]
     edges = _with_lines(graph.edges(data=True), lines.of_edge)
-    return _network(path, nodes, _both_ways(edges) if graph.is_directed() else edges, graph.graph)
+    return _network(path, nodes, _both_ways(path, edges) if graph.is_directed() else edges, graph.graph)
 
 
 def _with_lines(edges: Iterable[tuple[Any, Any, dict[str, Any]]], line: Callable[[str, str, int], str]) -> Edges:

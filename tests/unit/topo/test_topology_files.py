@@ -285,6 +285,10 @@ def test_an_edge_each_way_is_one_link(tmp_path: Path) -> None:
     nx.write_graphml(net, tmp_path / "net.graphml")
     with pytest.raises(DetourError, match="the link b-a is there already"):
         open_topology(f"{tmp_path}/net.graphml")
+    net = nx.MultiDiGraph([("a", "b", {"gbps": 1.0}), ("b", "a", {"gbps": 2.0})])
+    nx.write_graphml(net, tmp_path / "net.graphml")
+    with pytest.raises(DetourError, match=r"line \d+: the link b-a is not as fast or as long as a-b \(line \d+\)"):
+        open_topology(f"{tmp_path}/net.graphml")
 
 
 def test_a_file_without_hosts_says_that_it_gets_some(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
