@@ -3,7 +3,7 @@
 
 Forms: `control.network_files`. A file may name hosts (`topo.listed`). With `graph:`, and if it names none, each switch
 gets hosts of its own: as many as its attribute `hosts` says, or N, or 1 (`topo.expander.given`). `drop`: what the
-network is had without, keys of `topo.listed.DROPS` with a `+` between them, or `all`. `grown`: so many switches are
+network is had without, keys of `topo.listed.DROPPABLE` with a `+` between them, or `all`. `grown`: so many switches are
 added (`topo.expander.growth`). A network's `spec` is the text that was read and a digest of the file behind a `#`; with
 it, a file that has changed meanwhile is refused.
 """
@@ -25,7 +25,7 @@ from detour.topo.expander.given import expander_of_graph
 from detour.topo.expander.growth import grow
 from detour.topo.expander.network import Expander
 from detour.topo.keyvalues import check_keys, split_spec, whole_number
-from detour.topo.listed import DROPS, ListedNetwork
+from detour.topo.listed import DROPPABLE, ListedNetwork
 from detour.topo.spec import SHORT_NAMES, TOPOLOGY_REGISTRY, parse_topology
 
 _log = logging.getLogger(__name__)
@@ -206,8 +206,8 @@ def warn_once(text: str) -> None:
 
 
 def _drops(text: str, value: str) -> tuple[str, ...]:
-    words = tuple(DROPS) if value == "all" else tuple(value.split("+"))
-    wrong = next((word for word in words if word not in DROPS), None)
+    words = tuple(DROPPABLE) if value == "all" else tuple(value.split("+"))
+    wrong = next((word for word in words if word not in DROPPABLE), None)
     if wrong is not None:
-        raise DetourError(f"{text!r}: drop={wrong}: allowed are {', '.join(DROPS)}, with a + between them, and all")
-    return tuple(word for word in DROPS if word in words)
+        raise DetourError(f"{text!r}: drop={wrong}: allowed are {', '.join(DROPPABLE)}, with a + between them, and all")
+    return tuple(word for word in DROPPABLE if word in words)

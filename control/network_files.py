@@ -299,8 +299,8 @@ def _from_edges(path: Path, content: bytes) -> ListedNetwork:
     return _network(path, list(nodes.values()), edges)
 
 
-Reader = Callable[[Path, bytes], ListedNetwork]
-FORMS: tuple[tuple[str, tuple[str, ...], Reader], ...] = (
+_Reader = Callable[[Path, bytes], ListedNetwork]
+FORMS: tuple[tuple[str, tuple[str, ...], _Reader], ...] = (
     ("GraphML", (".graphml", ".xml"), _from_graphml),
     ("networkx JSON", (".json",), _from_json),
     ("table of links", (".csv",), _from_csv),

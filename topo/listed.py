@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 NODE_KEYS, EDGE_KEYS = ("kind",), ("gbps", "delay_ns")
 SWITCH_KEYS, BETWEEN_KEYS = ("kind", "hosts"), (*EDGE_KEYS, "speed", "delay_us")
 """of lists of switches alone"""
-DROPS = {
+DROPPABLE = {
     "loops": "links from a node to itself",
     "parallel": "links between nodes that have one already",
     "isolated": "nodes without links",
@@ -134,12 +134,12 @@ class ListedNetwork:
         self._named = {node.name: node for node in nodes}
 
     def _refuse(self, where: str, rule: str, drop: str | None = None) -> NoReturn:
-        """`drop`: the key of `DROPS` that helps."""
-        advice = "" if drop is None else f" (FILE,drop={drop} leaves out {DROPS[drop]})"
+        """`drop`: the key of `DROPPABLE` that helps."""
+        advice = "" if drop is None else f" (FILE,drop={drop} leaves out {DROPPABLE[drop]})"
         raise DetourError(f"{self.name}{f', {where}' if where else ''}: {rule}{advice}")
 
     def without(self, drops: Collection[str]) -> tuple[ListedNetwork, list[str]]:
-        """The network without what `drops` (keys of `DROPS`) names, and what that was, in words."""
+        """The network without what `drops` (keys of `DROPPABLE`) names, and what that was, in words."""
         import networkx
 
         nodes, edges, dropped = list(self.nodes), list(self.edges), []
