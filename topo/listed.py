@@ -158,6 +158,8 @@ class ListedNetwork:
         dropped += [f"node {node.name}" for node in nodes if node.name in gone]
         nodes = [node for node in nodes if node.name not in gone]
         edges = [edge for edge in edges if edge.a not in gone]
+        if not nodes:
+            self._refuse("", f"nothing is left without {' and '.join(DROPPABLE[drop] for drop in drops)}")
         return ListedNetwork(self.name, nodes, edges, self.data), dropped
 
     def graph_of_switches(self) -> networkx.Graph:
@@ -176,7 +178,9 @@ class ListedNetwork:
         self.check_connected()
         graph = networkx.Graph(**{key: value for key, value in self.data.items() if key == "hosts"})
         graph.add_nodes_from((node.name, node.data) for node in self.nodes)
-        graph.add_edges_from((edge.a, edge.b, edge.data) for edge in self.edges)
+        for edge in self.edges:
+            said = {key: edge.data[key] for key in BETWEEN_KEYS if edge.data.get(key) is not None}
+            graph.add_edge(edge.a, edge.b, **said)
         return graph
 
     def check_data(self, node_keys: tuple[str, ...], edge_keys: tuple[str, ...]) -> None:

@@ -299,6 +299,21 @@ def test_a_file_without_hosts_says_that_it_gets_some(tmp_path: Path, caplog: pyt
     assert open_topology(topology.spec) == topology
 
 
+def test_nothing_may_be_left(tmp_path: Path) -> None:
+    (tmp_path / "net.json").write_text('{"nodes": [{"id": 1}, {"id": 2}], "links": [{"source": 1, "target": 1}]}')
+    with pytest.raises(
+        DetourError, match="nothing is left without links from a node to itself and nodes without links"
+    ):
+        open_topology(f"{tmp_path}/net.json,drop=loops+isolated")
+
+
+def test_a_value_of_null_says_nothing(tmp_path: Path) -> None:
+    link = '{"source": 1, "target": 2, "gbps": null, "delay_ns": null}'
+    (tmp_path / "net.json").write_text(f'{{"nodes": [{{"id": 1}}, {{"id": 2}}], "links": [{link}]}}')
+    topology = open_topology(f"{tmp_path}/net.json")
+    assert (topology.rate_bps, topology.links[-1].speed, topology.links[-1].delay_ps) == (0, 1.0, None)
+
+
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
