@@ -21,13 +21,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from xml.parsers import expat
 
 from detour.base.errors import DetourError
 from detour.topo.listed import BETWEEN_KEYS, ListedEdge, ListedNetwork, ListedNode
 
-Nodes, Edges = list[ListedNode], list[ListedEdge]
+Nodes: TypeAlias = list[ListedNode]
+Edges: TypeAlias = list[ListedEdge]
 _EARTH_M, _FIBRE_NS_PER_M = 6_371_000, 5.0
 
 

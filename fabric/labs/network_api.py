@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,13 +112,11 @@ class NetworkAPI:
         kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         del enableScheduler
-        module = "" if isinstance(exe, str) else exe.__module__
+        module, name_of_exe = ("", exe) if isinstance(exe, str) else (exe.__module__, exe.__name__)
         if module == "__main__":
-            raise DetourError(f"addTask: {exe.__name__} is a function of the script itself; it has to be in a module")
-        task = P4UtilsTask(
-            name, exe if isinstance(exe, str) else exe.__name__, start, duration, list(args), dict(kwargs or {})
-        )
-        self.network.tasks.append(replace(task, module=module, where=self._where()))
+            raise DetourError(f"addTask: {name_of_exe} is a function of the script itself; it has to be in a module")
+        task = P4UtilsTask(name, name_of_exe, start, duration, list(args), dict(kwargs or {}), module, self._where())
+        self.network.tasks.append(task)
 
     def enableArpTables(self) -> None:
         self.network.arp_tables = True

@@ -93,7 +93,8 @@ def test_hosts_do_their_tasks_by_themselves(served: Path) -> None:
     running = started(served)
     try:
         assert running.stack is not None
-        until(lambda: running.stack.host("h2").counters()["rx_frames"] >= 5)
+        receiver = running.stack.host("h2")
+        until(lambda: receiver.counters()["rx_frames"] >= 5)
     finally:
         running.close()
 

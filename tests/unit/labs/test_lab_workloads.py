@@ -95,6 +95,7 @@ def test_frames_of_a_capture(two: Lab, tmp_path: Path) -> None:
     assert train == FrameTrain("h1", tuple(map(bytes, frames)), 2 * MS, 3, MS)
     wrpcap(str(tmp_path / "raw.pcap"), [IP(dst="10.0.0.2")])
     (train,) = activities_of(two, f"frames:src=h1,file={tmp_path}/raw.pcap,ethernet=02:00:00:00:00:09")
+    assert isinstance(train, FrameTrain)
     assert train.frames[0][:14] == bytes.fromhex(f"020000000009{two.host('h1').mac.replace(':', '')}0800")
     with pytest.raises(DetourError, match=r"file: .*none.pcap"):
         activities_of(two, f"frames:src=h1,file={tmp_path}/none.pcap")
