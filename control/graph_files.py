@@ -148,7 +148,8 @@ class NetworkFile:
 
     @property
     def _drop_text(self) -> str:
-        return f",drop={'+'.join(self.drops)}" if self.drops else ""
+        every = self.drops == tuple(DROPPABLE)
+        return f",drop={'all' if every else '+'.join(self.drops)}" if self.drops else ""
 
     @property
     def spec(self) -> str:
