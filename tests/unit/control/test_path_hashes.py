@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data plane's choices repeated, and source ports for paths."""
+"""The data plane's choices repeated."""
 
 import numpy as np
 import pytest
 
-from detour.control import schema
-from detour.control.planner import plan
-from detour.control.routes.candidates import candidates
 from detour.control.routes.hashes import (
     DETOUR_BIT,
     PATHS,
@@ -17,9 +14,7 @@ from detour.control.routes.hashes import (
     probe_ports,
     via_ports,
 )
-from detour.control.verifier.trace import Tracer
-from detour.topo import parse_failure, parse_topology
-from detour.topo.paths import host_paths, via_paths
+from detour.topo import parse_topology
 
 D1 = parse_topology("d1")
 
@@ -62,37 +57,6 @@ def test_probes():
     assert probe_ports(0, 8, 9, start=77) != ports
 
 
-def test_candidates_of_a_dragonfly():
-    tracer = Tracer(plan(D1), D1)
-    for source, target in ((D1.hosts[0], D1.hosts[66]), (D1.hosts[71], D1.hosts[10])):
-        found = candidates(tracer, D1, source, target)
-        assert [c.via for c in found] == [None, *(g for g in range(9) if g not in (source.group, target.group))]
-        assert [c.path for c in found[:1]] == host_paths(D1, source, target)
-        for c in found[1:]:
-            assert c.via is not None
-            assert list(via_paths(D1, source.switch, target.switch, c.via)) == [c.path]
-    assert [c.path for c in candidates(tracer, D1, D1.hosts[0], D1.hosts[1])] == [(0,)]
-
-
-def test_candidates_leave_out_what_failed():
-    failures = frozenset({parse_failure(D1, "s0-s35")})
-    tracer = Tracer(plan(D1, failures=failures), D1, failures)
-    found = candidates(tracer, D1, D1.hosts[10], D1.hosts[64], failures)  # group 1 to group 8
-    assert [c.via for c in found if c.via is not None] == [2, 3, 4, 5, 6, 7]
-
-
-def test_candidates_of_a_leaf_spine_are_all_spines():
-    topology = parse_topology("leaf-spine:leaves=3,spines=8,hosts=2")
-    tracer = Tracer(plan(topology), topology)
-    for start in (0, 999):
-        found = candidates(tracer, topology, topology.hosts[0], topology.hosts[5], start=start)
-        assert [c.path[1] for c in found] == list(range(3, 11))
-        for c in found:
-            trace = tracer.trace(topology.hosts[0], topology.hosts[5], c.sport)
-            assert trace.switches == c.path
-            assert all(hop.table == schema.ROUTE for hop in trace.hops)
-
-
 @pytest.mark.parametrize(("first", "second"), [(1, 2), (3, 17), (5, 20)])
 def test_successive_switches_choose_independently(first, second):
     """As evenly as chance: a CRC alone would leave half of a fat-tree's cores unused."""
@@ -101,12 +65,3 @@ def test_successive_switches_choose_independently(first, second):
         joint[pick_member(path, first, 4), pick_member(path, second, 4)] += 1
     assert joint.min() > 256 * 0.7
     assert joint.max() < 256 * 1.3
-
-
-@pytest.mark.parametrize("text", ["fat-tree:k=4", "fat-tree:k=8"])
-def test_candidates_of_a_fat_tree_are_all_cores(text):
-    topology = parse_topology(text)
-    tracer = Tracer(plan(topology), topology)
-    source, target = topology.hosts[1], topology.hosts[-1]
-    found = candidates(tracer, topology, source, target)
-    assert [c.path for c in found] == sorted(host_paths(topology, source, target))
