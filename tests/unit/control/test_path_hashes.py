@@ -14,9 +14,6 @@ from detour.control.routes.hashes import (
     probe_ports,
     via_ports,
 )
-from detour.topo import parse_topology
-
-D1 = parse_topology("d1")
 
 
 def test_crc16_is_bmv2s():
