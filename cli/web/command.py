@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import secrets
 from collections.abc import Callable
 from contextlib import closing
@@ -17,6 +18,7 @@ from detour.cli.parser import add_name_option, command, port_number, seconds
 
 DEFAULT_PORT = 8470
 _SHORTEST_TOKEN = 16
+_TOKEN_VARIABLE = "DETOUR_WEB_TOKEN"
 
 
 def register(commands: Any) -> None:
@@ -41,7 +43,12 @@ def register(commands: Any) -> None:
         help="with --program: a P4Runtime WriteRequest as text, or a tutorial's runtime.json",
     )
     who = web.add_mutually_exclusive_group()
-    who.add_argument("--token", metavar="TEXT", help="that lets the page change the fabric (default: a random one)")
+    who.add_argument(
+        "--token",
+        metavar="TEXT",
+        help=f"that lets the page change the fabric (default: ${_TOKEN_VARIABLE}, or random); all users see it in ps",
+    )
+    who.add_argument("--token-file", metavar="FILE", help="the same, from a file (-: standard input)")
     who.add_argument("--read-only", action="store_true", help="nobody changes anything by the page")
     web.add_argument("--interval", type=seconds, default=0.5, metavar="S", help="between updates (0.5)")
     add_name_option(web)
@@ -51,7 +58,7 @@ def _web(options: argparse.Namespace) -> None:
     if options.entries is not None and options.program is None:
         raise DetourError("--entries is about a program: --program P4INFO,JSON is missing")
     if options.recorded is not None:
-        if options.token is not None:
+        if options.token is not None or options.token_file is not None:
             raise DetourError("--token: a recorded run cannot be changed")
         _play(options)
     elif options.program is not None:
@@ -85,10 +92,26 @@ def _show_program(options: argparse.Namespace) -> None:
 
 
 def _token(options: argparse.Namespace) -> str | None:
-    token = None if options.read_only else options.token or secrets.token_urlsafe(24)
-    if token is not None and (len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
-        raise DetourError(f"--token: {_SHORTEST_TOKEN} printable ASCII characters at least")
+    if options.read_only:
+        return None
+    if options.token is not None:
+        where, token = "--token", options.token
+    elif options.token_file is not None:
+        where, token = f"--token-file {options.token_file}", _read_token(options.token_file)
+    else:
+        where, token = f"${_TOKEN_VARIABLE}", os.environ.get(_TOKEN_VARIABLE) or secrets.token_urlsafe(24)
+    if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
+        raise DetourError(f"{where}: {_SHORTEST_TOKEN} printable ASCII characters at least")
     return token
+
+
+def _read_token(file: str) -> str:
+    """The first line of a file."""
+    try:
+        with open(0 if file == "-" else file, closefd=file != "-", errors="replace") as text:
+            return text.readline(1024).strip()
+    except OSError as error:
+        raise DetourError(f"--token-file {file}: {error.strerror}") from None
 
 
 def _said(options: argparse.Namespace, token: str | None, what: str) -> Callable[[str], None]:

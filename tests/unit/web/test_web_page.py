@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -215,9 +217,12 @@ def test_state_switch_flow_and_path(address: str) -> None:
     assert path["delivered"]
     assert path["hops"][0]["address"].startswith("fcbb:bb00:3:6:")
     assert path["hops"][-1]["address"].startswith("fcbb:bb00:")
-    for query in ("switch", "switch?name=s99", "path?source=h0&target=h0", "path?source=h0&target=h5&sport=x", "flow"):
+    for query in ("switch", "path?source=h0&target=h0", "path?source=h0&target=h5&sport=x", "flow"):
         status, answer, _ = fetched(f"{address}/api/{query}")
         assert (status, "error" in answer) == (400, True), query
+    for query in ("switch?name=s99", "switch?name=h0", "flow?name=x", "packet?id=999", "packet?id=x"):
+        status, answer, _ = fetched(f"{address}/api/{query}")
+        assert (status, "error" in answer) == (404, True), query
 
 
 def test_a_packet_is_followed_without_the_token_and_sent_with_it(address: str) -> None:
@@ -230,7 +235,7 @@ def test_a_packet_is_followed_without_the_token_and_sent_with_it(address: str) -
     assert (status, sent["hops"][0]["switch"], sent["id"]) == (200, "s0", ways["id"] + 1)
     assert fetched(f"{address}/api/packet?id={sent['id']}")[1] == sent
     assert [row["id"] for row in fetched(f"{address}/api/packets")[1]][:2] == [sent["id"], ways["id"]]
-    for query in ("packet?id=999", "packet?id=x", "packet", "ways?source=h0", "ways?source=h0&target=h5&sport=x"):
+    for query in ("packet", "ways?source=h0", "ways?source=h0&target=h5&sport=x"):
         status, answer, _ = fetched(f"{address}/api/{query}")
         assert (status, "error" in answer) == (400, True), query
 
@@ -341,6 +346,9 @@ def test_operations_of_the_page_exist(session: Session) -> None:
     [
         (["--token", "short"], "--token: 16 printable"),
         (["--token", "x" * 20, "--read-only"], "not allowed with"),
+        (["--token", "x" * 20, "--token-file", "x"], "not allowed with"),
+        (["--token-file", "/no/file"], "--token-file /no/file: No such file"),
+        (["--token-file", "/dev/null"], "--token-file /dev/null: 16 printable"),
         (["--port", "70000"], "is not a TCP port"),
         ([], "no fabric is up"),
     ],
@@ -355,3 +363,29 @@ def test_bad_input_ends_with_a_line(
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
     assert main(["web", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("where", ["file", "standard input", "environment", "nowhere"])
+def test_a_token_comes_without_standing_on_the_command_line(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[str | None] = []
+    monkeypatch.setattr("detour.cli.web.serving.serve", lambda asked, port, token, *more: served.append(token))
+    monkeypatch.setenv("DETOUR_WEB_TOKEN", TOKEN if where == "environment" else "")
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    arguments = {"file": ["--token-file", str(file)], "standard input": ["--token-file", "-"]}.get(where, [])
+    with file.open() as text, monkeypatch.context() as patch:
+        if where == "standard input":
+            kept = os.dup(0)
+            os.dup2(text.fileno(), 0)
+        try:
+            assert main(["web", *arguments]) == 0
+        finally:
+            if where == "standard input":
+                os.dup2(kept, 0)
+                os.close(kept)
+        patch.setenv("DETOUR_WEB_TOKEN", TOKEN)
+        assert main(["web", "--read-only"]) == 0
+    assert served[1] is None
+    assert len(served[0] or "") > 16 if where == "nowhere" else served[0] == TOKEN
