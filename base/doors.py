@@ -30,6 +30,7 @@ T = TypeVar("T")
 _IN_FILE = re.compile(
     r"(?P<file>.*?\.py)(:(?P<name>[^:=,/#]*))?(#(?P<digest>[0-9a-f]{16}))?(:(?P<rest>.*))?", re.DOTALL
 )
+_PIN = re.compile(r"#[0-9a-f]{16}\b")
 _PREFIX = "detour_file_"
 _MODULES: dict[Path, tuple[str, ModuleType]] = {}
 
@@ -172,6 +173,11 @@ def pinned(text: str) -> str:
     if found is None or found["digest"] is not None:
         return text
     return f"{found['file']}:{found['name']}#{_digest(_content(Path(found['file'])))}"
+
+
+def unpinned(text: str) -> str:
+    """A text for people: without the digests behind names of files in it, which are for programs."""
+    return _PIN.sub("", text)
 
 
 def _digest(content: bytes) -> str:

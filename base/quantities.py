@@ -91,6 +91,15 @@ def whole_number_of(text: str, most: int) -> int:
     return int(value)
 
 
+def rate_text(bps: float) -> str:
+    """`32 Gb/s`."""
+    for unit in ("b/s", "kb/s", "Mb/s"):
+        if bps < 1000:
+            return f"{bps:.4g} {unit}"
+        bps /= 1000
+    return f"{bps:.4g} Gb/s"
+
+
 def time_text(ps: float) -> str:
     """`12.3 us`."""
     for unit, size in _TIMES_PS.items():

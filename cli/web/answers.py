@@ -11,6 +11,7 @@ from typing import Any
 from detour import __version__
 from detour.base.errors import DetourError
 from detour.base.progress import silent
+from detour.base.quantities import rate_text
 from detour.base.records import as_json
 from detour.cli.parser import source_port
 from detour.cli.web.addressing import addresses_on
@@ -18,7 +19,7 @@ from detour.cli.web.feed import Feed
 from detour.cli.web.graph import graph_of
 from detour.cli.web.packets import PacketShelf
 from detour.cli.web.pipeline import pipeline_of
-from detour.cli.web.server import Query, Question, asked_for
+from detour.cli.web.server import NotThereError, Query, Question, asked_for
 from detour.control.p4runtime.pipeline import PipelineConfig
 from detour.fabric.operations.registry import OPERATIONS, Operations
 from detour.hosts.frames.sample import data_frame
@@ -72,7 +73,10 @@ class Answers:
 
     def switch(self, name: str) -> dict[str, Any]:
         """Tables with entries, counters of ports, verdicts, and where it is served."""
-        found = self._topology.switch(name)
+        try:
+            found = self._topology.switch(name)
+        except DetourError as error:
+            raise NotThereError(str(error)) from None
         status = self._asked.status()
         counters = as_json(self._asked.counters(name)[name])
         endpoint = status.endpoints[name]
@@ -122,8 +126,15 @@ class Answers:
         return {"frame": data_frame(a, b, _port(query.get("sport", "")) or 0, usids, _SHORT).hex(), "port": a.port}
 
     def flow(self, name: str) -> dict[str, Any]:
-        """The paths that a flow has had, and the switches on the last one."""
-        return {"flow": name, "paths": self._feed.paths_of(name)}
+        """The paths that a flow has had, and the switches on the last one.
+
+        Raises:
+            NotThereError: nothing of that name sends.
+        """
+        paths = self._feed.paths_of(name)
+        if not paths:
+            raise NotThereError(f"there is no flow {name!r} now")
+        return {"flow": name, "paths": paths}
 
     def do(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Lets the fabric carry out an operation.
@@ -182,5 +193,5 @@ def _said(name: str, arguments: Mapping[str, Any], answer: Mapping[str, Any]) ->
     if name == "load":
         return f"load {answer['pattern']} {'ended' if arguments.get('stop') else 'on'}: {answer['pairs']} connections"
     if name == "send":
-        return f"{arguments['source']} to {arguments['target']}: {answer['throughput_mbps']:.2f} Mb/s"
+        return f"{arguments['source']} to {arguments['target']}: {rate_text(1e6 * answer['throughput_mbps'])}"
     return None

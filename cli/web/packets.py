@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 from typing import Any
 
-from detour.base.errors import DetourError
+from detour.cli.web.server import NotThereError
 
 KEPT_PACKETS = 64
 _EXACT = 1 << 53
@@ -36,12 +36,12 @@ class PacketShelf:
         """The packet of that number.
 
         Raises:
-            DetourError: there is none any more.
+            NotThereError: there is none any more.
         """
         with self._lock:
             found = self._packets.get(int(number)) if number.isascii() and number.isdigit() else None
         if found is None:
-            raise DetourError(f"packet {number[:20]} is not there: the server keeps the last {self._kept}")
+            raise NotThereError(f"packet {number[:20]} is not there: the server keeps the last {self._kept}")
         return found
 
     def listed(self) -> list[dict[str, Any]]:

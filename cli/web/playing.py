@@ -12,7 +12,7 @@ from detour.base.errors import DetourError
 from detour.cli.web.recorder import RunRecorder
 from detour.cli.web.runs import FlowPaths, RecordedRun
 from detour.cli.web.samples import SampleHub
-from detour.cli.web.server import Query, Question, asked_for
+from detour.cli.web.server import NotThereError, Query, Question, asked_for
 
 
 class RunAnswers:
@@ -35,7 +35,9 @@ class RunAnswers:
 
     def _flow(self, query: Query) -> dict[str, Any]:
         name = asked_for(query, "name")
-        return {"flow": name, "paths": list(self._paths.get(name, ()))}
+        if name not in self._paths:
+            raise NotThereError(f"there is no flow {name!r} in this run")
+        return {"flow": name, "paths": list(self._paths[name])}
 
     def do(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Refuses."""

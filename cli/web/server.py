@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from aiohttp import WSMsgType, web
 
+from detour.base.doors import unpinned
 from detour.base.errors import DetourError
 from detour.cli.web.samples import SampleListener
 from detour.cli.web.security import HEADERS, Guard
@@ -29,6 +30,10 @@ _LONGEST_REQUEST = 1 << 18
 
 Query = Mapping[str, str]
 Question = Callable[[Query], Any]
+
+
+class NotThereError(DetourError):
+    """What a page asks for does not exist."""
 
 
 class PageAnswers(Protocol):
@@ -121,7 +126,8 @@ class WebServer:
         try:
             return web.json_response(await asyncio.get_running_loop().run_in_executor(self._pool, work))
         except DetourError as error:
-            return web.json_response({"error": str(error)}, status=400)
+            status = 404 if isinstance(error, NotThereError) else 400
+            return web.json_response({"error": unpinned(str(error))}, status=status)
 
     # -- samples --------------------------------------------------------------------------------------------
 

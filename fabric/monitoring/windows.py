@@ -86,8 +86,9 @@ class Windows:
         return name in self._place
 
     def sample(self, now_ps: int) -> None:
-        """Ends a window of all flows."""
-        _sample(self._counts, self._book, self._state, self._windows, self._clock, now_ps)
+        """Ends a window of all flows, unless no time has passed: a clock that is behind stands still meanwhile."""
+        if now_ps > self._clock[_THEN]:
+            _sample(self._counts, self._book, self._state, self._windows, self._clock, now_ps)
 
     def last(self, name: str) -> FlowWindow:
         """The last window of a flow."""
@@ -212,13 +213,15 @@ class PortMonitor:
 
     def sample(self, now_ps: int) -> NDArray[np.float64]:
         """Ends a window; (ports, fields) what it was. The first call only begins one."""
+        if self._then is not None and now_ps <= self._then:  # a clock that is behind stands still
+            return self._last
         counts, waiting = self._read()
         restarted = counts < self._before  # such a switch counts from zero
         packets, size, marked, drops = (counts - np.where(restarted, 0, self._before)).T.astype(np.float64)
         self._before, then, self._then = counts, self._then, now_ps
         if then is None:
             return self._last
-        seconds = max(now_ps - then, 1) / 1e12
+        seconds = (now_ps - then) / 1e12
         fraction = np.divide(marked, packets, out=np.zeros_like(marked), where=packets > 0)
         self._last = np.stack([size * 8 / seconds, waiting.astype(np.float64), fraction, drops], axis=1)
         place = self._count % len(self._times)

@@ -15,14 +15,17 @@ export class Builder {
     this.hex = make("textarea", { id: "frame", rows: 3, spellcheck: "false", "aria-label": "the frame in hex" });
     this.hex.addEventListener("change", () => {
       const text = this.hex.value.replace(/[\s:]/g, "").replace(/^0x/, "");
-      if (/^([0-9a-f]{2})+$/i.test(text)) this.set(bytesOf(text)); else this.view.page.said("the frame is not hex with two digits a byte", true);
+      if (/^([0-9a-f]{2})+$/i.test(text)) this.set(bytesOf(text)); else this.wrong("the frame is not hex with two digits a byte");
     });
   }
 
+  wrong(text) { this.view.page.answer(this.said, () => { throw new Error(text); }); }
+
   element() {
+    this.said = this.view.page.answerOf("build");
     const { view } = this, program = view.program;
     const where = make("input", program ? { type: "number", min: 0, max: 510, value: this.port, id: "port", "aria-label": "port by which it comes in" }
-      : { value: this.source, placeholder: "from, like h0", list: "names", id: "sender", "aria-label": "host that sends it" });
+      : { value: this.source, placeholder: `from, like ${view.page.store.examples.source}`, list: "names", id: "sender", "aria-label": "host that sends it" });
     where.addEventListener("change", () => {
       if (program) this.port = Number(where.value);
       else this.source = where.value.trim();
@@ -30,9 +33,9 @@ export class Builder {
     });
     const send = view.button(program ? "Trace" : "Send and trace", "build", () => view.traced(change("trace_frame", this.asked(false))));
     const all = view.button("In all ways", "buildall", () => view.traced(change("trace_frame", this.asked(true))));
-    const again = program ? view.button("Restart the switch", "restart", async () => { await change("restart", {}); view.page.said("registers and counters are empty again"); }) : null;
+    const again = program ? view.button("Restart the switch", "restart", async () => { await change("restart", {}); return "registers and counters are empty again"; }) : null;
     this.draw();
-    return make("div", {}, make("form", { class: "row", onsubmit: (event) => event.preventDefault() }, make("label", {}, program ? "port " : "sender "), where, send, all, again), this.parts, this.hex);
+    return make("div", {}, make("form", { class: "row", onsubmit: (event) => event.preventDefault() }, make("label", {}, program ? "port " : "sender "), where, send, all, again, this.said), this.parts, this.hex);
   }
 
   asked(allWays) {
@@ -41,14 +44,12 @@ export class Builder {
   }
 
   async take(said) {  // begins with a data packet of two hosts
-    try {
-      const { frame, port } = await get("frame", said);
-      this.source = said.source;
-      this.port = port;
-      const sender = document.getElementById("sender");
-      if (sender) sender.value = said.source;
-      this.set(bytesOf(frame));
-    } catch (error) { this.view.page.said(error.message, true); }
+    const { frame, port } = await get("frame", said);
+    this.source = said.source;
+    this.port = port;
+    const sender = document.getElementById("sender");
+    if (sender) sender.value = said.source;
+    this.set(bytesOf(frame));
   }
 
   set(bytes) { this.bytes = bytes; this.draw(); }
@@ -70,7 +71,7 @@ export class Builder {
       const input = make("input", { value: shown(field.value, field.bits), "aria-label": `${name}.${field.field}, ${field.bits} bits`, "data-field": `${name}.${field.field}` });
       input.addEventListener("change", () => {
         const value = typed(input.value, field.bits);
-        if (value === null) { this.view.page.said(`${name}.${field.field}: ${input.value} is no number of ${field.bits} bits`, true); input.value = shown(field.value, field.bits); return; }
+        if (value === null) { this.wrong(`${name}.${field.field}: ${input.value} is no number of ${field.bits} bits`); input.value = shown(field.value, field.bits); return; }
         const bytes = Uint8Array.from(this.bytes);
         setBits(bytes, field.offset, field.bits, value);
         this.set(bytes);

@@ -27,10 +27,14 @@ export class Picture {
   }
 
   fit() {
-    const { width, height } = this.store.graph;
-    this.scale = Math.min(this.wide / width, this.high / height) * 0.98;
-    this.x = (this.wide - width * this.scale) / 2;
-    this.y = (this.high - height * this.scale) / 2;
+    const { width, height } = this.store.graph, high = this.high - document.getElementById("legend").offsetHeight - 12;
+    this.scale = Math.min(this.wide / width, high / height);
+    const { labels } = this, { across, along } = this.labelSize;
+    const [left, right] = [Math.min(0, ...labels.map(({ x }) => x - across)), Math.max(width, ...labels.map(({ x }) => x + across))];
+    const [top, bottom] = [Math.min(0, ...labels.map(({ y }) => y - along)), Math.max(height, ...labels.map(({ y }) => y + along))];
+    this.scale = Math.min(this.wide / (right - left), high / (bottom - top)) * 0.98;
+    this.x = (this.wide - (right + left) * this.scale) / 2;
+    this.y = (high - (bottom + top) * this.scale) / 2;
     this.whole = true;
     this.draw();
   }
@@ -63,7 +67,7 @@ export class Picture {
     const down = new Set(this.store.now?.failures ?? []);
     for (const host of graph.hosts) this.host(host);
     for (const node of graph.switches) this.node(node, down.has(node.name));
-    if (graph.family === "dragonfly") this.groups();
+    this.groups();
   }
 
   link(link) {
@@ -140,15 +144,35 @@ export class Picture {
     c.fillText(node.name, node.x, node.y + 0.5);
   }
 
-  groups() {
-    const c = this.context, sums = new Map();
-    for (const { group, x, y } of this.store.graph.switches) {
-      const s = sums.get(group) ?? [0, 0, 0];
-      sums.set(group, [s[0] + x, s[1] + y, s[2] + 1]);
+  // Of a name of a group: its font, and half of what it takes in both directions.
+  get labelSize() {
+    const font = Math.max(11, 10 / this.scale);
+    return { font, across: 2.3 * font, along: 0.7 * font };
+  }
+
+  // Where names of a Dragonfly's groups stand: seen from the middle, behind all of their switches and hosts.
+  get labels() {
+    const { family, switches, hosts, width, height } = this.store.graph;
+    if (family !== "dragonfly") return [];
+    const members = new Map();
+    for (const node of [...switches, ...hosts.map((host) => ({ ...host, group: this.store.nodes.get(host.switch).group }))]) {
+      members.set(node.group, [...(members.get(node.group) ?? []), node]);
     }
+    const { across, along } = this.labelSize, mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
+    return [...members].map(([group, nodes]) => {
+      const [dx, dy] = [mean(nodes.map(({ x }) => x)) - width / 2, mean(nodes.map(({ y }) => y)) - height / 2];
+      const far = Math.hypot(dx, dy) || 1, [ux, uy] = [dx / far, dy / far];
+      const edge = Math.max(...nodes.map(({ x, y }) => (x - width / 2) * ux + (y - height / 2) * uy));
+      const room = edge + SWITCH + across * Math.abs(ux) + along * Math.abs(uy);
+      return { text: `group ${group}`, x: width / 2 + room * ux, y: height / 2 + room * uy };
+    });
+  }
+
+  groups() {
+    const c = this.context;
     c.fillStyle = this.colours.soft; c.textAlign = "center"; c.textBaseline = "middle";
-    c.font = `${Math.max(11, 10 / this.scale)}px system-ui, sans-serif`;
-    for (const [group, [x, y, count]] of sums) c.fillText(`group ${group}`, x / count, y / count);
+    c.font = `${this.labelSize.font}px system-ui, sans-serif`;
+    for (const { text, x, y } of this.labels) c.fillText(text, x, y);
   }
 
   // -- what the user does ---------------------------------------------------------------------------------

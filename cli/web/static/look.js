@@ -47,15 +47,32 @@ export function table(columns, rows, pick = null, mark = () => "") {
   return make("table", {}, make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...body));
 }
 
-export function spark(values, label) {
-  const space = "http://www.w3.org/2000/svg", most = Math.max(1e-9, ...values);
+// A rate in megabits a second with the unit that suits it.
+export function rateText(mbps) {
+  const [factor, unit] = mbps >= 1000 ? [1e-3, "Gb/s"] : mbps >= 1 || !mbps ? [1, "Mb/s"] : [1000, "kb/s"];
+  return `${Number((factor * mbps).toPrecision(3))} ${unit}`;
+}
+
+// A field to type into, wide enough for its placeholder.
+export function field(placeholder, properties = {}) {
+  return make("input", { placeholder, size: placeholder.length + 1, "aria-label": placeholder, ...properties });
+}
+
+// The next number of 1, 2, 5, 10... that is no less: where a scale ends.
+function roundedUp(value) {
+  const unit = 10 ** Math.floor(Math.log10(value || 1));
+  return [1, 2, 5, 10].map((k) => Number((k * unit).toPrecision(1))).find((top) => top >= value);
+}
+
+// Values over time with their scale. `text`: a value with its unit; `begin`, `end`: times as they are shown; `top`:
+// where the scale ends (default: behind the largest value).
+export function chart(values, label, text, [begin, end], top = roundedUp(Math.max(0, ...values))) {
+  const space = "http://www.w3.org/2000/svg";
   const picture = document.createElementNS(space, "svg"), line = document.createElementNS(space, "polyline");
-  picture.setAttribute("class", "spark");
   picture.setAttribute("viewBox", `0 0 ${Math.max(1, values.length - 1)} 40`);
   picture.setAttribute("preserveAspectRatio", "none");
-  picture.setAttribute("role", "img");
-  picture.setAttribute("aria-label", label);
-  line.setAttribute("points", values.map((value, i) => `${i},${38 - (36 * value) / most}`).join(" "));
+  line.setAttribute("points", values.map((value, i) => `${i},${39 - (38 * value) / top}`).join(" "));
   picture.append(line);
-  return picture;
+  return make("figure", { class: "chart", role: "img", "aria-label": `${label}: ${text(values.at(-1) ?? 0)}` },
+    picture, make("span", {}, text(top)), make("span", {}, text(0)), make("span", {}, begin), make("span", {}, end));
 }

@@ -3,6 +3,7 @@
 
 import { change, get } from "./net.js";
 import { make, percent } from "./look.js";
+import { pathFields } from "./panels.js";
 import { along, outcomeText, says, shown, stateAfter } from "./trace.js";
 import { PipelineGraph } from "./pipeline.js";
 import { Builder } from "./build.js";
@@ -30,8 +31,9 @@ export class PacketView {
     const pipeline = await this.pipeline();
     this.graph.show(pipeline);
     if (!given.id) { this.packet = null; this.page.inside(false); }
+    this.said = this.page.answerOf("packet");
     if (given.id && String(this.packet?.id) !== given.id) await this.load(given);
-    else if (given.source && given.target && given.way === "all") { await this.ways(given); return []; }
+    else if (given.source && given.target && given.way === "all" && await this.page.answer(this.said, () => this.ways(given))) return [];
     this.body = make("div", { id: "packet" });
     const asking = make("details", { "data-keep": "ask", id: "ask" }, make("summary", {}, this.program ? "Build a packet" : "Which packet"), ...this.forms(given, pipeline));
     asking.open = !this.packet;
@@ -65,15 +67,14 @@ export class PacketView {
     this.builder ??= new Builder(this, pipeline);
     if (this.program) return [this.builder.element()];
     if (this.page.store.state.status.target === "bmv2") return [make("p", { id: "opaque" }, "BMv2’s switches cannot be looked into. A fabric of the engine can: detour up --target engine.")];
-    const field = (name, label, size = "") => make("input", { name, placeholder: label, "aria-label": label, value: given[name] ?? "", class: size, list: size ? null : "names" });
-    const fields = [field("source", "from, like h0"), field("target", "to, like h71"), field("sport", "source port, 0x8001", "wide"), field("usid", "or uSIDs: s3,s4", "wide")];
+    const fields = pathFields(this.page, given);
     const said = () => Object.fromEntries(fields.map((each) => [each.name, each.value.trim()]).filter(([, value]) => value));
     const form = make("form", { class: "row" }, ...fields, make("button", { type: "submit", id: "ways", title: "through a copy of the tables: nothing is sent" }, "Follow all ways"),
       this.button("Send one", "sendone", async () => {
         const { sport, ...rest } = said();
         await this.traced(change("trace", sport ? { ...rest, sport: Number(sport) } : rest));
       }),
-      make("button", { type: "button", id: "take", onclick: () => this.builder.take(said()) }, "Build"));
+      make("button", { type: "button", id: "take", onclick: () => this.page.answer(this.said, () => this.builder.take(said())) }, "Build"), this.said);
     form.addEventListener("submit", (event) => { event.preventDefault(); this.page.go("packet", { ...said(), way: "all" }); });
     return [form, this.builder.element()];
   }
@@ -83,7 +84,7 @@ export class PacketView {
     button.disabled = !this.page.writable;
     button.addEventListener("click", async () => {
       button.disabled = true;
-      try { await work(); } catch (error) { this.page.said(error.message, true); }
+      await this.page.answer(button.form.querySelector("output"), work);
       button.disabled = !this.page.writable;
     });
     return button;

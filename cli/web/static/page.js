@@ -2,7 +2,7 @@
 // Puts the page together: what is shown follows the part of the address behind #, so every view can be linked to.
 
 import { get, listen, takeToken } from "./net.js";
-import { make, natural, useColour } from "./look.js";
+import { make, natural, rateText, useColour } from "./look.js";
 import { Store } from "./store.js";
 import { Picture } from "./fabric.js";
 import { TimeLine } from "./time.js";
@@ -13,6 +13,8 @@ const $ = (id) => document.getElementById(id);
 const TABS = { links: panels.links, flows: panels.flows, path: panels.path, act: panels.traffic, packet: (page, given) => page.packet.parts(given) };
 const OF_A_KIND = { fabric: Object.keys(TABS), run: ["links", "flows"], program: ["packet"] };
 const ONE = { link: panels.link, switch: panels.switchPanel, host: panels.host, flow: panels.flow };
+const KNOWN = { link: "links", switch: "switches", host: "hosts" };  // where the store has them
+const LOGGED = { reroute: "paths", load: "traffic", send: "traffic", answer: "answers" };  // the rest: "fabric"
 const REFRESHED = { links: 1, flows: 1, link: 1, host: 1, switch: 6, flow: 4 };  // every how many samples
 
 class Page {
@@ -29,6 +31,7 @@ class Page {
     this.wanted = null;
     this.count = 0;
     this.told = -1;
+    this.answers = new Map();
     this.about(state);
     this.names();
     this.listen();
@@ -37,9 +40,9 @@ class Page {
   }
 
   about({ status }) {
-    const rate = status.rate_mbps >= 1000 ? `${status.rate_mbps / 1000} Gb/s` : `${status.rate_mbps} Mb/s`;
+    const topology = status.topology?.replace(/#[0-9a-f]{16}(?=\W|$)/, "");  // a file's digest is for programs
     $("about").textContent = this.kind === "program" ? `${status.program}: one switch, ${status.ports} ports, ${status.entries} entries`
-      : `${status.about ? `${status.about} on ` : ""}${status.topology}${status.about ? "" : ` on ${status.target}`}: ${status.switches} switches, ${status.hosts} hosts, links of ${rate}`;
+      : `${status.about ? `${status.about} on ` : ""}${topology}${status.about ? "" : ` on ${status.target}`}: ${status.switches} switches, ${status.hosts} hosts, links of ${rateText(status.rate_mbps)}`;
     $("about").title = $("about").textContent;
     $("mode").textContent = this.mode();
     const bars = [0, 0.25, 0.5, 0.75, 1].map((use) => {
@@ -58,12 +61,17 @@ class Page {
 
   names() {
     const all = [...this.store.nodes.keys(), ...this.store.links.keys()].sort(natural);
+    const { node, link, source, target } = this.store.examples;
+    $("name").placeholder = [node, link, target, source && `${source}-${target}`].filter(Boolean).join(", ");
+    $("name").size = $("name").placeholder.length + 1;
     $("names").append(...all.slice(0, 3000).map((value) => make("option", { value })));
   }
 
   listen() {
     addEventListener("hashchange", () => this.route());
     $("find").addEventListener("submit", (event) => { event.preventDefault(); this.find($("name").value.trim()); });
+    $("name").addEventListener("input", () => $("unknown").textContent = "");
+    $("kinds").addEventListener("change", () => [...$("events").children].forEach((line) => this.filter(line)));
     for (const tab of document.querySelectorAll("#tabs [data-tab]")) {
       if (tab.dataset.tab !== "one") tab.hidden = !this.tabs.includes(tab.dataset.tab);
       tab.addEventListener("click", () => tab.dataset.tab !== "one" && this.go(tab.dataset.tab, {}));
@@ -110,12 +118,12 @@ class Page {
   }
 
   find(name) {
-    if (this.store.links.has(name)) this.choose("link", name);
-    else if (/^s\d+$/.test(name) && this.store.nodes.has(name)) this.choose("switch", name);
-    else if (this.store.nodes.has(name)) this.choose("host", name);
-    else if (this.store.now?.flows.some((flow) => flow.name === name)) this.choose("flow", name);
-    else this.said(`there is no ${name}`, true);
+    const kind = Object.keys(KNOWN).find((each) => this.store[KNOWN[each]].has(name)) ?? (this.store.knows(name) ? "flow" : null);
+    if (kind) this.choose(kind, name);
+    else if (name) this.missing(name);
   }
+
+  missing(name) { $("unknown").textContent = `there is no ${name}; names are like ${$("name").placeholder}`; }
 
   // -- where we are -------------------------------------------------------------------------------------------
 
@@ -157,8 +165,9 @@ class Page {
       delete this.given.t;
       if (this.store.samples.length && Number.isFinite(at)) this.time.seek(at); else this.wanted = Number.isFinite(at) ? at : null;
     }
-    const known = { link: this.store.links, switch: this.store.nodes, host: this.store.nodes }[this.view];
-    if (known && !known.has(this.given.name)) { this.view = this.tabs[0]; this.given = {}; }
+    $("unknown").textContent = "";
+    const known = this.store[KNOWN[this.view]];
+    if (known && !known.has(this.given.name)) { this.missing(`${this.view} ${this.given.name}`); this.view = this.tabs[0]; this.given = {}; }
     if (this.view !== "packet") this.inside(false);
     this.picture.lit = [];
     this.picture.chosen = this.given.name ?? null;
@@ -213,19 +222,51 @@ class Page {
     if (found) this.light([source, ...found.hops.map((hop) => hop.switch), target]);
   }
 
-  said(text, wrong = false) {
-    if (typeof text !== "string") return;
-    const line = make("div", { class: wrong ? "bad" : "" }, make("b", {}, this.kind === "program" ? "" : this.store.clock(this.store.samples.at(-1)?.t ?? 0)), text);
+  // Where a form of this view says what came of it: the same element each time that it is drawn anew.
+  answerOf(form) {
+    const key = `${this.view} ${this.given.name ?? ""} ${form}`;
+    if (!this.answers.has(key)) this.answers.set(key, make("output", { class: "answer", "aria-live": "polite" }));
+    return this.answers.get(key);
+  }
+
+  // Does what a form asks for, and says there and in the log what came of it, or what was wrong; whether it could be done.
+  async answer(place, work) {
+    const say = (parts, wrong) => {
+      place.classList.toggle("bad", wrong);
+      place.replaceChildren(...parts.filter(Boolean));
+      if (typeof parts[0] === "string") this.said(parts[0], wrong);
+    };
+    place.replaceChildren("…");
+    try { say([await work()].flat(), false); return true; } catch (error) { say([error.message], true); return false; }
+  }
+
+  said(text, wrong = false) { this.line("answer", this.kind === "program" ? "" : this.store.clock(this.store.samples.at(-1)?.t ?? 0), text, wrong); }
+
+  line(kind, time, text, wrong = false) {
+    const line = make("div", { "data-kind": LOGGED[kind] ?? "fabric", class: wrong ? "bad" : "" }, make("b", {}, time), text);
+    this.filter(line);
     $("events").prepend(line);
+    while ($("events").childElementCount > 200) $("events").lastElementChild.remove();
+    return line;
+  }
+
+  filter(line) { line.hidden = !["", line.dataset.kind].includes($("kinds").value); }
+
+  // Changes of paths are many: as long as nothing else happens they share a line.
+  moved({ t, count, text }) {
+    const { moves } = this, goesOn = moves && moves.line === $("events").firstElementChild;
+    const first = goesOn ? moves.t : t, sum = (goesOn ? moves.count : 0) + count;
+    if (goesOn) moves.line.remove();
+    const since = goesOn ? `${sum} changes of path since ${this.store.clock(first)}, the last: ${text.replace("another path: ", "")}` : text;
+    this.moves = { line: this.line("reroute", this.store.clock(t), since), t: first, count: sum };
   }
 
   log() {
     const now = this.kind === "run" ? (this.store.now?.t ?? 0) : Infinity;  // what is played back is told when it happens
     if (this.kind === "run" && now < this.told) { $("events").replaceChildren(); this.told = -1; }
     const fresh = this.store.events.filter((event) => event.t > this.told && event.t <= now);
-    for (const event of fresh) $("events").prepend(make("div", {}, make("b", {}, this.store.clock(event.t)), event.text));
+    for (const event of fresh) event.kind === "reroute" ? this.moved(event) : this.line(event.kind, this.store.clock(event.t), event.text);
     if (fresh.length) this.told = fresh.at(-1).t;
-    while ($("events").childElementCount > 200) $("events").lastElementChild.remove();
     $("mode").textContent = this.mode();
   }
 }

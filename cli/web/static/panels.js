@@ -2,11 +2,11 @@
 // What stands beside the picture: links, flows, a path, traffic, and one thing that was chosen.
 
 import { change, get } from "./net.js";
-import { make, natural, percent, spark, table } from "./look.js";
+import { chart, field, make, natural, percent, rateText, table } from "./look.js";
 
 const SHOWN = 40;
 
-// A part of the page that can change the fabric: a button that says what came of it.
+// A part of the page that can change the fabric: a button whose form says what came of it.
 export function act(text, work, page, properties = {}) {
   if (page.kind === "run") return null;  // nothing can be changed in it
   const button = make("button", { type: "button", ...properties }, text);
@@ -14,27 +14,37 @@ export function act(text, work, page, properties = {}) {
   button.title = page.writable ? "" : "read-only: open the address with the token that `detour web` printed";
   button.addEventListener("click", async () => {
     button.disabled = true;
-    try { page.said(await work()); } catch (error) { page.said(error.message, true); }
+    await page.answer(button.form.querySelector("output"), work);
     button.disabled = !page.writable;
   });
   return button;
 }
 
-// A form of such parts, which a run does not have.
-const acts = (page, ...parts) => (page.kind === "run" ? null : make("form", { class: "row" }, ...parts));
+// A form of such parts, which a run does not have. `name`: one of the view's.
+const acts = (page, name, ...parts) => (page.kind === "run" ? null
+  : make("form", { class: "row", onsubmit: (event) => event.preventDefault() }, ...parts, page.answerOf(name)));
+
+const packets = (count) => `${count} packets`;
+const COUNTED = [["queue, packets", "queue"], ["drops", "drops"], ["marks", "marks"]];
+const counted = (value) => COUNTED.map(([head, what]) => [head, value(what), true]);
+
+// A chart of something that samples say.
+function over(page, what, label, text, top) {
+  return [make("h3", {}, label), chart(page.store.history(what), label, text, page.store.spanned, top)];
+}
 
 export function links(page) {
   const { store } = page;
   const rows = store.graph.links.map((link) => ({ link, ...store.of(link) }))
-    .sort((a, b) => a.up - b.up || Math.round(20 * b.use) - Math.round(20 * a.use) || natural(a.link.name, b.link.name));
+    .sort((a, b) => a.up - b.up || b.use - a.use || natural(a.link.name, b.link.name));
   const columns = [
     ["link", (row) => row.link.name], ["use", (row) => (row.up ? percent(row.use) : "down"), true],
-    ["wait", (row) => row.queue, true], ["drops", (row) => row.drops, true], ["marks", (row) => row.marks, true],
+    ...counted((what) => (row) => row[what]),
   ];
   return [
-    make("p", { class: "soft" }, `${rows.length} links, the ${Math.min(SHOWN, rows.length)} busiest`),
+    make("p", { class: "soft" }, `${rows.length} links, the ${Math.min(SHOWN, rows.length)} busiest. Drops and marks: packets since the sample before.`),
     table(columns, rows.slice(0, SHOWN), (row) => page.choose("link", row.link.name), (row) => (row.up ? "" : "down")),
-    act("Heal everything", async () => `${(await change("heal", {})).healed || "nothing"} is back`, page),
+    acts(page, "heal", act("Heal everything", async () => `${(await change("heal", {})).healed || "nothing"} is back`, page)),
   ];
 }
 
@@ -42,7 +52,7 @@ export function flows(page) {
   const rows = [...(page.store.now?.flows ?? [])].sort((a, b) => natural(a.name, b.name));
   if (!rows.length) return [make("p", { class: "soft" }, page.kind === "run" ? "Nothing sends at this moment." : "Nothing sends now. “Traffic” begins a load, or sends.")];
   const columns = [
-    ["flow", (row) => row.name], ["Mb/s", (row) => row.mbps.toFixed(2), true], ["ECN", (row) => percent(row.ecn), true],
+    ["flow", (row) => row.name], ["rate", (row) => rateText(row.mbps), true], ["ECN", (row) => percent(row.ecn), true],
     [`delay, ${page.store.delayUnit}`, (row) => page.store.delay(row.delay_ms), true], ["path", (row) => row.path],
   ];
   const more = page.store.now?.flows_left_out;
@@ -57,22 +67,21 @@ export function link(page, name) {
   const rows = found.places.map((place, i) => ({ place, port: found.ports[i] })).filter(({ place }) => place >= 0);
   const value = (what) => (row) => (store.now ? store.now[what][row.place] : 0);
   const columns = [
-    ["from", (row) => row.port], ["use", (row) => percent(value("use")(row)), true], ["wait", value("queue"), true],
-    ["drops", value("drops"), true], ["marks", value("marks"), true],
+    ["from", (row) => row.port], ["use", (row) => percent(value("use")(row)), true], ...counted(value),
   ];
   const state = now.up ? (impaired ? `${percent(impaired.rate)} of its rate, loses ${percent(impaired.loss)}` : "up") : "down";
   const rate = make("input", { type: "number", min: "1", max: "100", value: "50", "aria-label": "percent of its rate" });
   const loss = make("input", { type: "number", min: "0", max: "99", step: "0.1", value: "1", "aria-label": "percent of frames lost" });
   return [
     make("h2", {}, `Link ${name}`), make("p", { class: now.up ? "soft" : "bad" }, `${found.kind}, ${state}`),
-    table(columns, rows), make("h3", {}, "Use"), spark(store.history((s) => store.of(found, s).use), "use over time"),
-    make("h3", {}, "Packets that wait"), spark(store.history((s) => store.of(found, s).queue), "queue over time"),
-    acts(page,
+    table(columns, rows),
+    ...over(page, (s) => store.of(found, s).use, "Use", percent, 1), ...over(page, (s) => store.of(found, s).queue, "Queue", packets),
+    acts(page, "state",
       act("Fail", async () => tables("down", name, await change("fail", { name })), page, { id: "fail" }),
       act("Heal", async () => tables("back", name, await change("heal", { name })), page, { id: "heal" })),
-    acts(page, rate, "%",
+    acts(page, "rate", rate, "% of its rate",
       act("Throttle", async () => (await change("impair", { link: name, rate: rate.value / 100 }), `${name} is slower`), page)),
-    acts(page, loss, "%",
+    acts(page, "loss", loss, "% of frames",
       act("Lose", async () => (await change("impair", { link: name, loss: loss.value / 100 }), `${name} loses frames`), page),
       act("As it was", async () => (await change("impair", { link: name, clear: true }), `${name} is as it was`), page)),
   ];
@@ -88,10 +97,9 @@ function switchOfRun(page, name) {
   const value = (what) => (row) => (store.now ? store.now[what][row.place] : 0);
   return [
     make("h2", {}, `Switch ${name}`),
-    make("h3", {}, "Packets that wait"), spark(store.history((s) => mine.reduce((sum, { place }) => sum + s.queue[place], 0)), "packets that wait over time"),
+    ...over(page, (s) => mine.reduce((sum, { place }) => sum + s.queue[place], 0), "Queues", packets),
     make("h3", {}, "Ports"),
-    table([["port", (r) => r.from], ["link", (r) => r.link], ["use", (r) => percent(value("use")(r)), true], ["wait", value("queue"), true],
-      ["drops", value("drops"), true], ["marks", value("marks"), true]], mine, (r) => page.choose("link", r.link)),
+    table([["port", (r) => r.from], ["link", (r) => r.link], ["use", (r) => percent(value("use")(r)), true], ...counted(value)], mine, (r) => page.choose("link", r.link)),
   ];
 }
 
@@ -106,7 +114,6 @@ export async function switchPanel(page, name) {
   const { store } = page, found = await get("switch", { name });
   const ports = Object.entries(found.ports).map(([port, counts]) => ({ port, ...counts }));
   const mine = store.state.directions.map((d, i) => [d.from, i]).filter(([from]) => from.startsWith(`${name}:`));
-  const waits = store.history((s) => mine.reduce((sum, [, i]) => sum + s.queue[i], 0));
   const byTable = Map.groupBy ? Map.groupBy(found.entries, (row) => row.table) : group(found.entries);
   const entry = [["match", (row) => row.match], ["action", (row) => row.action], ["priority", (row) => row.priority || "", true]];
   return [
@@ -115,8 +122,8 @@ export async function switchPanel(page, name) {
     make("p", { class: "soft" }, `P4Runtime ${found.p4runtime.address}; primary: ${found.p4runtime.primary}`),
     clients(found.p4runtime),
     found.p4runtime.lost ? make("p", { class: "bad" }, found.p4runtime.lost) : null,
-    make("h3", {}, "Packets that wait"), spark(waits, "packets that wait over time"),
-    acts(page,
+    ...over(page, (s) => mine.reduce((sum, [, i]) => sum + s.queue[i], 0), "Queues", packets),
+    acts(page, "state",
       act("Fail", async () => tables("down", name, await change("fail", { name })), page),
       act("Heal", async () => tables("back", name, await change("heal", { name })), page)),
     make("h3", {}, "Ports"),
@@ -138,10 +145,10 @@ function group(rows) {
 
 export function host(page, name) {
   const found = page.store.nodes.get(name);
-  const to = make("input", { list: "names", placeholder: "to, like h9", "aria-label": "to which host" });
+  const to = field(`to, like ${page.store.examples.target}`, { list: "names" });
   return [
     make("h2", {}, `Host ${name}`), make("p", { class: "soft" }, `at ${found.switch}`),
-    acts(page, to,
+    acts(page, "to", to,
       make("button", { type: "button", onclick: () => page.go("path", { source: name, target: to.value.trim() }) }, "Path"),
       make("button", { type: "button", onclick: () => page.go("packet", { source: name, target: to.value.trim() }) }, "Packet")),
     make("h3", {}, "Its flows"),
@@ -153,36 +160,40 @@ export function host(page, name) {
 export async function flow(page, name) {
   const { store } = page, [source, target] = name.split(/[-#]/);
   const now = store.now?.flows.find((row) => row.name === name);
-  const { paths } = await get("flow", { name });
-  const of = (what) => store.history((s) => s.flows.find((row) => row.name === name)?.[what] ?? 0);
-  const delays = make("div", {});
+  // Of a flow that has ended only what was seen is known.
+  const { paths } = page.kind === "fabric" && !now && store.knows(name) ? { paths: [] } : await get("flow", { name });
+  const of = (what) => (s) => s.flows.find((row) => row.name === name)?.[what] ?? 0;
   const probe = act("Probe all candidates", async () => {
     const found = await change("probe", { source, target });
-    delays.replaceChildren(table([["path", (r) => r.path], ["waits, ms", (r) => (r.delay_ns === null ? "no answer" : (r.delay_ns / 1e6).toFixed(3)), true],
-      ["switches", (r) => r.switches.join(" ")]], found.paths, (r) => page.light([source, ...r.switches, target])));
-    return `${found.paths.length} candidates of ${name}`;
+    return [`${found.paths.length} candidates of ${name}`,
+      table([["path", (r) => r.path], ["waits, ms", (r) => (r.delay_ns === null ? "no answer" : (r.delay_ns / 1e6).toFixed(3)), true],
+        ["switches", (r) => r.switches.join(" ")]], found.paths, (r) => page.light([source, ...r.switches, target]))];
   }, page);
   if (paths.length) page.lightPath(source, target, paths.at(-1));
-  const list = make("input", { class: "wide", placeholder: "uSIDs, like s9,s3", "aria-label": "uSIDs to pass" });
+  const list = field(`uSIDs, like ${store.examples.usids}`);
   return [
     make("h2", {}, `Flow ${name}`),
-    make("p", { class: now ? "" : "soft" }, now ? `${now.mbps.toFixed(2)} Mb/s, window ${now.cwnd.toFixed(1)} packets, ${percent(now.ecn)} with marks, waits ${store.delay(now.delay_ms)} ${store.delayUnit}` : "does not send now"),
-    make("h3", {}, "Mb/s"), spark(of("mbps"), "rate over time"), make("h3", {}, "Queuing delay"), spark(of("delay_ms"), "delay over time"),
-    make("h3", {}, "Window"), spark(of("cwnd"), "window over time"),
+    make("p", { class: now ? "" : "soft" }, now ? `${rateText(now.mbps)}, window ${now.cwnd.toFixed(1)} packets, ${percent(now.ecn)} with marks, waits ${store.delayText(now.delay_ms)}` : "does not send now"),
+    ...over(page, of("mbps"), "Rate", rateText), ...over(page, of("delay_ms"), "Queuing delay", (ms) => store.delayText(ms)),
+    ...over(page, of("cwnd"), "Window", packets),
     make("h3", {}, "Paths, the last one first"),
     table([["since", (r) => store.clock(r.t)], ["path", (r) => r.path]], [...paths].reverse(), (r) => page.lightPath(source, target, r)),
-    acts(page, probe), delays,
-    acts(page, list,
+    acts(page, "probe", probe),
+    acts(page, "reroute", list,
       act("Reroute", async () => `${name} goes by ${(await change("reroute", { flow: name, usid: list.value.trim() })).switches.join(" ")}`, page)),
   ];
 }
 
 // -- a path, and traffic ---------------------------------------------------------------------------------------
 
+// Two hosts, and what chooses a path between them.
+export function pathFields({ store: { examples } }, given) {
+  const texts = { source: `from, like ${examples.source}`, target: `to, like ${examples.target}`, sport: "source port, like 0x8001", usid: `or uSIDs, like ${examples.usids}` };
+  return Object.entries(texts).map(([name, text]) => field(text, { name, value: given[name] ?? "", list: /source|target/.test(name) && "names" }));
+}
+
 export function path(page, given) {
-  const field = (name, label, size) => make("input", { name, placeholder: label, "aria-label": label, value: given[name] ?? "", class: size, list: size ? null : "names" });
-  const fields = [field("source", "from, like h0", ""), field("target", "to, like h71", ""),
-    field("sport", "source port, 0x8001", "wide"), field("usid", "or uSIDs: s3,s4,s17", "wide")];
+  const fields = pathFields(page, given);
   const found = make("div", { id: "hops" });
   const form = make("form", { class: "row", id: "pathform" }, ...fields, make("button", { type: "submit" }, "Show"));
   form.addEventListener("submit", (event) => {
@@ -203,21 +214,22 @@ export function path(page, given) {
 
 export function traffic(page) {
   const pattern = make("input", { value: "adv1", list: "patterns", "aria-label": "pattern" });
-  const source = make("input", { placeholder: "from", list: "names", "aria-label": "from which host" });
-  const target = make("input", { placeholder: "to", list: "names", "aria-label": "to which host" });
+  const { examples } = page.store;
+  const source = field(`from, like ${examples.source}`, { list: "names", id: "from" });
+  const target = field(`to, like ${examples.target}`, { list: "names", id: "to" });
   const bytes = make("input", { type: "number", value: "1000000", min: "1", "aria-label": "bytes" });
   return [
     make("h2", {}, "Traffic that goes on"),
     make("datalist", { id: "patterns" }, ...["adv1", "adv2", "unf", "permutation"].map((value) => make("option", { value }))),
-    make("form", { class: "row" }, pattern,
+    acts(page, "load", pattern,
       act("Begin", async () => { const on = await change("load", { pattern: pattern.value.trim() }); return `${on.pattern}: ${on.pairs} connections`; }, page, { id: "begin" }),
       act("End", async () => { const on = await change("load", { stop: true }); return `${on.pattern} has ended: ${(on.bytes_ok / 1e6).toFixed(1)} MB arrived as sent`; }, page)),
     make("h2", {}, "A message"),
-    make("form", { class: "row" }, source, target, bytes,
+    acts(page, "send", source, target, bytes, "bytes",
       act("Send", async () => {
         const sent = await change("send", { source: source.value.trim(), target: target.value.trim(), length: Number(bytes.value) });
-        return `${sent.bytes_ok} bytes arrived as sent, ${sent.throughput_mbps.toFixed(2)} Mb/s over ${sent.paths.length} paths`;
-      }, page)),
+        return `${sent.bytes_ok} bytes arrived as sent, ${rateText(sent.throughput_mbps)} over ${sent.paths.length} paths`;
+      }, page, { id: "send" })),
     make("p", { class: "soft" }, page.writable ? "" : "Read-only: open the address with the token that `detour web` printed to change something."),
   ];
 }

@@ -3,7 +3,12 @@
 
 import { Places } from "./trace.js";
 
-const SPACE = "http://www.w3.org/2000/svg", WIDE = 156, HIGH = 26, GAP = 46, EDGE = 14;
+// A column of the server's is as wide as the widest node and the space beside it.
+const SPACE = "http://www.w3.org/2000/svg", WIDE = 156, BESIDE = 16, HIGH = 26, EDGE = 14, SMALLEST = 0.85;
+
+// Nodes of a part are as wide as its longest label needs.
+const nodeWidth = (part) => Math.min(WIDE, Math.max(72, ...part.nodes.map(({ label }) => 26 + 5.8 * label.length)));
+const squeezed = (part) => (nodeWidth(part) + BESIDE) / (WIDE + BESIDE);
 
 function svg(tag, properties = {}, ...children) {
   const element = document.createElementNS(SPACE, tag);
@@ -24,7 +29,7 @@ export class PipelineGraph {
     this.pipeline = pipeline;
     this.places = new Places(pipeline);
     this.nodes.clear(); this.edges.clear();
-    this.wide = Math.max(...pipeline.parts.map((part) => part.width), WIDE) + 2 * EDGE;
+    this.wide = Math.max(...pipeline.parts.map((part) => part.width * squeezed(part)), WIDE) + 2 * EDGE;
     this.picture = svg("svg", { role: "img", "aria-label": `The pipeline of ${pipeline.program}` });
     let top = 10;
     for (const part of pipeline.parts) {
@@ -36,32 +41,39 @@ export class PipelineGraph {
     this.picture.setAttribute("viewBox", `0 0 ${this.wide} ${this.high}`);
     this.stage.replaceChildren(this.picture);
     this.at = pipeline.parts[0].first;
-    this.zoom(1);
+    this.fitted = true;
+    this.look();
+  }
+
+  // As large as it can be while nothing is beside the stage, but not too small to be read.
+  fit() {
+    this.fitted = true;
+    this.zoom(Math.min(1, Math.max(SMALLEST, this.stage.clientWidth / this.wide)));
   }
 
   zoom(scale) {
     this.scale = Math.min(2, Math.max(0.3, scale));
     this.picture.style.width = `${this.wide * this.scale}px`;
     this.picture.style.height = `${this.high * this.scale}px`;
-    this.look();
   }
 
   block(id, text, top) {
-    this.node({ id, kind: id, label: text, x: this.wide / 2, y: 0 }, 0, top + 30);
+    this.node({ id, kind: id, label: text, x: this.wide / 2, y: 0 }, WIDE, top + 30, WIDE);
     return top + 60;
   }
 
   part(part, top) {
-    const left = (this.wide - part.width) / 2, below = top + 22;
+    const by = squeezed(part), left = (this.wide - by * part.width) / 2, below = top + 22, wide = nodeWidth(part);
+    const across = (x) => left + by * x;
     this.picture.append(svg("text", { class: "part", x: this.wide / 2, y: top + 12 }, part.name));
-    for (const edge of part.edges) this.edge(edge, left, below);
-    for (const node of part.nodes) this.node(node, left, below);
+    for (const edge of part.edges) this.edge({ ...edge, points: edge.points.map(([x, y]) => [across(x), y + below]) });
+    for (const node of part.nodes) this.node({ ...node, x: across(node.x) }, wide, below, by * part.width);
     return below + part.height + 8;
   }
 
-  edge({ from, to, label, points }, left, top) {
+  edge({ from, to, label, points }) {
     const [x, y] = points[0], [u, v] = points.at(-1);
-    const way = [[x, y + (v > y ? HIGH / 2 : 0)], ...points.slice(1, -1), [u, v - (v > y ? HIGH / 2 : 0)]].map(([a, b]) => [a + left, b + top]);
+    const way = [[x, y + (v > y ? HIGH / 2 : 0)], ...points.slice(1, -1), [u, v - (v > y ? HIGH / 2 : 0)]];
     const curve = way.slice(1).map(([a, b], i) => {
       const [c, d] = way[i], half = (d + b) / 2;
       return `C${c},${half} ${a},${half} ${a},${b}`;
@@ -77,11 +89,11 @@ export class PipelineGraph {
     this.edges.set(`${from} ${to}`, parts);
   }
 
-  node(node, left, top) {
-    const x = node.x + left, y = node.y + top, a = x - WIDE / 2, b = y - HIGH / 2;
+  node(node, wide, top, across) {
+    const { x } = node, y = node.y + top, a = x - wide / 2, b = y - HIGH / 2;
     const shape = node.kind === "condition"
-      ? svg("polygon", { points: `${a},${y} ${a + 10},${b} ${a + WIDE - 10},${b} ${a + WIDE},${y} ${a + WIDE - 10},${b + HIGH} ${a + 10},${b + HIGH}` })
-      : svg("rect", { x: a, y: b, width: WIDE, height: HIGH, rx: { state: 13, table: 4, queue: 2, deparser: 13 }[node.kind] ?? 0 });
+      ? svg("polygon", { points: `${a},${y} ${a + 10},${b} ${a + wide - 10},${b} ${a + wide},${y} ${a + wide - 10},${b + HIGH} ${a + 10},${b + HIGH}` })
+      : svg("rect", { x: a, y: b, width: wide, height: HIGH, rx: { state: 13, table: 4, queue: 2, deparser: 13 }[node.kind] ?? 0 });
     const most = node.kind === "condition" ? 22 : 24;
     const text = node.label.length > most ? `${node.label.slice(0, most - 1)}…` : node.label;
     const about = [node.label, node.key?.length ? `key: ${node.key.join(", ")}` : "", node.extracts?.length ? `extracts ${node.extracts.join(", ")}` : "",
@@ -89,7 +101,7 @@ export class PipelineGraph {
     const drawn = svg("g", { class: `node ${node.kind}`, "data-id": node.id }, svg("title", {}, about), shape, svg("text", { x, y }, text));
     drawn.addEventListener("click", () => this.picked(node.id));
     this.picture.append(drawn);
-    this.nodes.set(node.id, { drawn, x, y });
+    this.nodes.set(node.id, { drawn, x, y, across });
   }
 
   // Lights up where a packet has been, and where it is.
@@ -106,18 +118,20 @@ export class PipelineGraph {
     this.look();
   }
 
-  look() {  // the node where the packet is comes into the middle
+  look() {  // what is where the packet is comes into the middle: a part that fits the stage, else the node
     const found = this.nodes.get(this.at);
     if (!found || this.stage.hidden) return;
-    const { stage } = this;
-    stage.scrollTo({ left: found.x * this.scale - stage.clientWidth / 2, top: found.y * this.scale - stage.clientHeight / 2 });
+    if (this.fitted) this.fit();
+    const { stage } = this, across = found.across * this.scale > stage.clientWidth ? found.x : this.wide / 2;
+    stage.scrollTo({ left: across * this.scale - stage.clientWidth / 2, top: found.y * this.scale - stage.clientHeight / 2 });
   }
 
   key(event) {
-    if (event.key === "+" || event.key === "=") this.zoom(this.scale * 1.25);
-    else if (event.key === "-") this.zoom(this.scale / 1.25);
-    else if (event.key === "0") this.zoom(Math.min(1, this.stage.clientWidth / this.wide));
-    else return;
+    const by = { "+": 1.25, "=": 1.25, "-": 0.8, 0: 0 }[event.key];
+    if (by === undefined) return;
+    this.fitted = !by;
+    if (by) this.zoom(this.scale * by);
+    this.look();
     event.preventDefault();
     event.stopPropagation();
   }

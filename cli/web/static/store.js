@@ -12,7 +12,9 @@ export class Store {
     this.samples = [];
     this.events = [];
     this.at = null;  // number of the sample that is shown; null: the last one
-    this.nodes = new Map([...this.graph.switches, ...this.graph.hosts].map((node) => [node.name, node]));
+    this.switches = new Map(this.graph.switches.map((node) => [node.name, node]));
+    this.hosts = new Map(this.graph.hosts.map((node) => [node.name, node]));
+    this.nodes = new Map([...this.switches, ...this.hosts]);
     this.links = new Map(this.graph.links.map((link) => [link.name, link]));
     this.ofPort = new Map(state.directions.map((direction, i) => [direction.from, i]));
     // Places of a link in a sample: from its first end and from its second, -1 where a host sends.
@@ -39,9 +41,20 @@ export class Store {
     this.at = null;
   }
 
+  // Names that there are, to show in fields what may be typed.
+  get examples() {
+    const { switches, hosts, links } = this.graph, name = (node) => node?.name ?? "";
+    return { node: name(switches.at(-1)), link: name(links.find(({ kind }) => kind !== "host")), source: name(hosts[0]),
+      target: name(hosts.at(-1)), usids: switches.slice(-2).map(name).join(",") };
+  }
+
+  // Whether a flow has been seen.
+  knows(flow) { return this.samples.some(({ flows }) => flows.some(({ name }) => name === flow)); }
+
   // Times of a run in virtual time are far below a second.
   clock(t) { return this.state.kind === "run" ? micros(t) : clock(t); }
   delay(ms) { return this.state.kind === "run" ? (1000 * ms).toFixed(2) : ms.toFixed(2); }
+  delayText(ms) { return `${this.delay(ms)} ${this.delayUnit}`; }
   get delayUnit() { return this.state.kind === "run" ? "us" : "ms"; }
 
   // What is behind a port of a switch: the port of the next one, or the host there.
@@ -73,6 +86,12 @@ export class Store {
   history(what, count = 120) {
     const end = (this.at ?? this.samples.length - 1) + 1;
     return this.samples.slice(Math.max(0, end - count), end).map(what);
+  }
+
+  // What `chart` wants besides texts: values, and the times of the first and the last.
+  get spanned() {
+    const times = this.history((sample) => this.clock(sample.t));
+    return [times[0] ?? "", times.at(-1) ?? ""];
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The time line: mean use over time, what happened as marks, and the moment that is shown.
 
-import { css } from "./look.js";
+import { css, percent } from "./look.js";
 
 // Of what happened; reroutes are lines. PFC's pauses are bars, a deadlock found is a block.
 const MARKS = { fail: "✕", heal: "○", load: "▶", send: "▶", impair: "▽", routes: "↻", pfc: "‖", deadlock: "■" };
@@ -121,6 +121,7 @@ export class TimeLine {
     c.setTransform(ratio, 0, 0, ratio, 0, 0);
     const place = (i) => this.part(i) * (wide - 2) + 1;
     const means = samples.map((s) => s.use.reduce((a, b) => a + b, 0) / s.use.length), most = Math.max(0.05, ...means);
+    document.getElementById("scale").textContent = `mean use, at most ${percent(most)}\nfrom ${store.clock(samples[0].t)}`;
     c.fillStyle = css("--idle");
     c.beginPath(); c.moveTo(place(0), high);
     means.forEach((mean, i) => c.lineTo(place(i), high - (high - 14) * (mean / most)));

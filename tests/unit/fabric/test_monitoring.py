@@ -113,3 +113,23 @@ def test_windows_of_ports() -> None:
     for k in range(2, 20):
         monitor.sample(k * MS)
     assert monitor.series()[0].tolist() == [k * MS for k in range(12, 20)]
+
+
+def test_a_clock_that_stands_still_ends_no_window() -> None:
+    hs = make_hosts(1, 1, 0, config=HostConfig())
+    monitor = FlowMonitor(hs)
+    monitor.add("a", 0)
+    receive(hs, 0, 100)
+    monitor.sample(1 * MS)
+    receive(hs, 0, 20)
+    assert [report.rate_bps for report in sample(monitor, 1 * MS)] == [8e8], "not 20 packets in a picosecond"
+    receive(hs, 0, 20)
+    assert [report.rate_bps for report in sample(monitor, 2 * MS)] == [3.2e8], "they are part of the next window"
+    counted = np.array([[10, 10_000, 0, 0]])
+    ports = PortMonitor([("s0:1", None)], lambda: (counted, np.array([0])))
+    ports.sample(0)
+    counted = counted * 2
+    ports.sample(1 * MS)
+    counted = counted * 2
+    ports.sample(1 * MS)
+    assert ports.last["s0:1"].tx_bps == 8e7
