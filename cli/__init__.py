@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from detour import __version__
+from detour.base.doors import unpinned
 from detour.base.errors import DetourError
 from detour.base.progress import COMPILING
 from detour.base.reports import need_address_space, report
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         choose_fabric(getattr(options, "name", None))
         return options.run(options) or 0
     except DetourError as error:
-        print(f"detour: {error}", file=sys.stderr)
+        print(f"detour: {unpinned(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return INTERRUPTED

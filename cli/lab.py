@@ -214,10 +214,14 @@ def show_lab_run(page: Page, lab: Lab, document: dict[str, Any]) -> None:
     )
     for table in lab_tables(document):
         page.table(table)
-    page.print(
-        f"{document['completed']} of {document['flows']} flows complete, {document['drops']} frames lost in queues "
-        "and on links"
-    )
+    udp, done = document["udp"], []
+    if udp:  # some may be lost by intent, and a multicast's are many
+        done.append(
+            f"UDP: {sum(row['sent'] for row in udp)} datagrams sent, {sum(r['received'] for r in udp)} received"
+        )
+    if document["flows"] > len(udp):
+        done.append(f"{document['completed']} of {document['flows']} flows complete")
+    page.print(f"{', '.join(done)}, {document['drops']} frames lost in queues and on links")
 
 
 def _shown(value: Any) -> str:

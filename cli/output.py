@@ -9,9 +9,11 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from detour.base import tables
+from detour.base.doors import unpinned
 from detour.base.progress import Progress, silent
 from detour.base.scoped import Scoped
 
@@ -24,23 +26,30 @@ PRINTED_TO: Scoped[Console | None] = Scoped(None)
 """where results for people go, instead of standard output"""
 _NO_TERMINAL = 1_000
 """characters: without a terminal there is no width to fit into, lines are as long as they need to be"""
+_FITTING = 120
+"""characters of tables that leave out what does not fit, where there is no terminal"""
 _SENTENCE = 24
 """a cell from so many characters on may be broken between its words"""
 
 
 class Page:
-    """What a person reads of a result: lines and tables. `wide`: tables show all of their columns."""
+    """What a person reads of a result: lines and tables, and topologies by their names alone. `wide`: tables show all
+    of their columns; `fitting`: otherwise they leave out the last ones for which there is no room."""
 
-    def __init__(self, console: Console, wide: bool = False) -> None:
-        self.console, self.wide = console, wide
+    def __init__(self, console: Console, wide: bool = False, fitting: bool = False) -> None:
+        self.console, self.wide, self.fitting = console, wide, fitting and not wide
 
     def print(self, text: str, style: str | None = None, whole: bool = False) -> None:
         """A line, or several; nothing in it is markup. `whole`: it is not broken, so that it can be copied."""
-        self.console.print(text, style=style, markup=False, emoji=False, highlight=False, soft_wrap=whole)
+        self.console.print(unpinned(text), style=style, markup=False, emoji=False, highlight=False, soft_wrap=whole)
 
     def table(self, shown: tables.Table[Any]) -> None:
         """A table and its legend."""
-        self.console.print(for_terminal(shown, self.wide, self.console.width), crop=False, highlight=False)
+        room = self.console.width
+        if self.fitting:
+            room = room if self.console.is_terminal else min(room, _FITTING)
+            shown = _fitted(shown, room)
+        self.console.print(for_terminal(shown, self.wide, room), crop=False, highlight=False)
         for line in shown.legend(self.wide):
             self.print(line)
 
@@ -58,11 +67,11 @@ def for_terminal(shown: tables.Table[Any], wide: bool, room: int) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    columns, rows = shown.shown(wide), shown.cells(wide)
+    columns = shown.shown(wide)
+    rows = [[unpinned(cell) for cell in row] for row in shown.cells(wide)]
     parts = [[column.name, *(row[index] for row in rows)] for index, column in enumerate(columns)]
-    least = [max([max(map(len, head.split()), default=1), *map(_unbroken, cells)]) for head, *cells in parts]
-    widths = _shared([max(map(len, part)) for part in parts], least, room - 3 * len(columns) + 1)
-    title = Text(shown.title) if shown.title else None
+    widths = _shared([max(map(len, part)) for part in parts], list(map(_least, parts)), _cells_room(room, len(columns)))
+    title = Text(unpinned(shown.title)) if shown.title else None
     found = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
     for column, width in zip(columns, widths, strict=True):
         found.add_column(
@@ -71,6 +80,30 @@ def for_terminal(shown: tables.Table[Any], wide: bool, room: int) -> Table:
     for row in rows:
         found.add_row(*(Text(cell) for cell in row))
     return found
+
+
+def _fitted(shown: tables.Table[Any], room: int) -> tables.Table[Any]:
+    """The table without the last columns for which there is no room, and a line that names them."""
+    columns, rows = shown.shown(False), shown.cells(False)
+    least = [_least([column.name, *(unpinned(row[i]) for row in rows)]) for i, column in enumerate(columns)]
+    count = len(columns)
+    while count > 1 and sum(least[:count]) > _cells_room(room, count):
+        count -= 1
+    if count == len(columns):
+        return shown
+    note = f"--wide also shows: {', '.join(column.name for column in shown.columns if column not in columns[:count])}"
+    return replace(shown, columns=columns[:count], notes=(*shown.notes, note))
+
+
+def _cells_room(room: int, columns: int) -> int:
+    """What is left for cells; three characters are between two columns."""
+    return room - 3 * columns + 1
+
+
+def _least(part: list[str]) -> int:
+    """Characters that a column with this head and these cells cannot do without."""
+    head, *cells = part
+    return max([max(map(len, head.split()), default=1), *map(_unbroken, cells)])
 
 
 def _shared(widths: list[int], least: list[int], room: int) -> list[int]:
@@ -97,7 +130,7 @@ def present(result: Any, options: argparse.Namespace, render: Callable[[Page], N
 
         print(json.dumps(as_json(result)))
     else:
-        render(Page(_console(), getattr(options, "wide", False)))
+        render(Page(_console(), getattr(options, "wide", False), getattr(options, "fitting", False)))
     sys.stdout.flush()
 
 

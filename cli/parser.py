@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import argparse
+import difflib
+import json
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -17,7 +20,7 @@ CommandFunction = Callable[[argparse.Namespace], int | None]
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises `DetourError` instead of printing usage and exiting."""
+    """Raises `DetourError` instead of printing usage and exiting. A group without a command prints its help."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         settings.setdefault("allow_abbrev", False)
@@ -25,6 +28,33 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise DetourError(f"{message} (try `{self.prog} --help`)")
+
+    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        words = sys.argv[1:] if args is None else list(args)
+        if not words and any(isinstance(a, argparse._SubParsersAction) and a.required for a in self._actions):
+            self.print_help()
+            self.exit()
+        found, unknown = super().parse_known_args(words, namespace)
+        if unknown:  # told by the command that they were given to; argparse leaves that to the outermost parser
+            like = _like((word.partition("=")[0] for word in unknown), self._option_string_actions)
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{like}")
+        return found, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            like = _like([str(value)], map(str, action.choices or ()))
+            if isinstance(action, argparse._SubParsersAction):
+                self.error(f"there is no command {value!r}{like}")
+            raise argparse.ArgumentError(action, f"{error.message}{like}") from None
+
+
+def _like(words: Iterable[str], known: Iterable[str]) -> str:
+    """`; did you mean status?` for what was mistyped."""
+    names = list(known)
+    like = [name for word in words for name in difflib.get_close_matches(word, names, 1)]
+    return f"; did you mean {' '.join(like)}?" if like else ""
 
 
 def command(
@@ -85,6 +115,22 @@ def output_file(text: str) -> Path:
         raise argparse.ArgumentTypeError(f"{text} is a folder; wanted is a file")
     _need_folder(path.parent)
     return path
+
+
+def archive_file(text: str) -> Path:
+    """A file of finished runs, which `--keep` writes: what is wrong with it is told before any work is done."""
+    import lzma
+
+    try:
+        with lzma.open(text) as lines:
+            records = [isinstance(json.loads(line), dict) for line in lines]
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error.strerror}") from None
+    except (lzma.LZMAError, EOFError, ValueError):
+        records = []
+    if not records or not all(records):
+        raise argparse.ArgumentTypeError(f"{text} is no file of runs that --keep has written")
+    return Path(text)
 
 
 def output_folder(text: str) -> Path:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -111,17 +112,19 @@ def show_placement(page: Page, report: PlacementReport, rows: Sequence[Assignmen
         Table(links, shown, f"{len(shown)} of {len(report.links)} links that are used, busiest under ECMP first")
     )
     columns = (
-        left("job", lambda row: row.job),
-        left("from", lambda row: row.source),
-        left("to", lambda row: row.target),
-        left("path", lambda row: " ".join(row.path)),
-        left("uSIDs", lambda row: ":".join(row.usids)),
+        left("job", lambda row: row[0][0]),
+        left("from", lambda row: row[0][1]),
+        left("to", lambda row: row[0][2]),
+        left("path", lambda row: row[0][3]),
+        left("uSIDs", lambda row: row[0][4]),
+        right("flows", lambda row: row[1]),
     )
-    first = rows[:_SHOWN]
-    more = report.flows - len(first)
-    page.table(
-        Table(columns, first, f"the first {len(first)} flows; --out FILE has the other {more}" if more else "flows")
-    )
+    # Connections of a pair that go the same way are one row.
+    alike = Counter((row.job, row.source, row.target, " ".join(row.path), ":".join(row.usids)) for row in rows)
+    first = list(alike.items())[:_SHOWN]
+    count = sum(flows for _, flows in first)
+    more = report.flows - count
+    page.table(Table(columns, first, f"the first {count} flows; --out FILE has the other {more}" if more else "flows"))
     page.print(
         f"{_count(report.flows, 'flow')} of {_count(report.jobs, 'job')} on {report.topology}, "
         f"{'repaired' if report.moved is not None else 'by ' + report.method} in {report.seconds:.2f} s"

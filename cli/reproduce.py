@@ -22,7 +22,7 @@ from detour.cli import (
     reproduce_tcp,
 )
 from detour.cli.output import present
-from detour.cli.parser import Parser
+from detour.cli.parser import Parser, archive_file
 from detour.cli.reproducing import add, extent_of, means_of, points_bar
 
 _ALL_TEXT = "docs/results.md with every number and figure"
@@ -67,7 +67,7 @@ def _all(kinds: Any) -> None:
     archive = parser.add_mutually_exclusive_group()
     archive.add_argument("--keep", type=Path, metavar="FILE", help="write the runs behind the document there")
     archive.add_argument(
-        "--from", dest="source", type=Path, metavar="FILE", help="run nothing, but take the runs of a --keep"
+        "--from", dest="source", type=archive_file, metavar="FILE", help="run nothing, but take the runs of a --keep"
     )
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from pathlib import Path
 
-from detour.cli.parser import Parser, draws, output_file
+from detour.cli.parser import Parser, archive_file, draws, output_file
 from detour.cli.reproducing import carry_out, extent_of, means_of, show
 
 _QUICK_SECONDS = 240.0
@@ -34,7 +33,7 @@ def options_of(parser: Parser) -> None:
         help="run what a file lacks, and add it there (docs/rivals.jsonl.xz)",
     )
     archive.add_argument(
-        "--from", dest="source", type=Path, metavar="FILE", help="run nothing: take everything out of that file"
+        "--from", dest="source", type=archive_file, metavar="FILE", help="run nothing: take everything out of that file"
     )
 
 

@@ -31,6 +31,7 @@ _SHOWN = 10
 def add(kinds: Any, name: str, text: str, run: CommandFunction, *, wide: bool = True) -> Parser:
     """Adds an experiment with the options that all have."""
     parser = command(kinds, name, text, run, wide=wide)
+    parser.set_defaults(fitting=wide)
     extent = parser.add_mutually_exclusive_group()
     extent.add_argument("--quick", action="store_true", help="what fits a minute")
     extent.add_argument("--full", action="store_true", help="everything, and longer runs")

@@ -15,6 +15,7 @@ from prompt_toolkit.layout import Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.styles import Style
 
+from detour.base.doors import unpinned
 from detour.base.errors import DetourError
 from detour.cli.live.screen import WatchScreen
 from detour.fabric.operations.registry import Operations
@@ -59,7 +60,7 @@ class Live:
             DetourError: the fabric is gone.
         """
         status = self._asked.status()
-        self.screen.title = f"{status.topology} on {status.target}, links of {status.rate_mbps:g} Mb/s"
+        self.screen.title = f"{unpinned(status.topology)} on {status.target}, links of {status.rate_mbps:g} Mb/s"
         if status.failures:
             self.screen.message = f"down: {', '.join(status.failures)}"
         thread = threading.Thread(target=self._ask, name="watch", daemon=True)

@@ -39,9 +39,9 @@ def _common() -> list[object]:
     return [
         left("topology", lambda cell: cell.topology),
         left("workload", _workload),
-        right("pairs", lambda cell: cell.pairs),
+        right("pairs", lambda cell: cell.pairs, wide=True),
         left("scheme", lambda cell: cell.scheme),
-        right("draws", lambda cell: cell.draws, means="of pairs; figures are means over them"),
+        right("draws", lambda cell: cell.draws, wide=True, means="of pairs; figures are means over them"),
     ]
 
 
@@ -52,8 +52,8 @@ def _throughput(cells: Sequence[RivalCell]) -> Table[RivalCell]:
         right("±", lambda cell: percent(cell.spread, 1)),
         right("Jain", lambda cell: None if cell.jain is None else f"{cell.jain:.3f}"),
         right("detours", lambda cell: percent(cell.detour_fraction, 0), means="data packets that took one"),
-        right("marked", lambda cell: percent(cell.marked_fraction, 1)),
-        right("repeated", lambda cell: percent(cell.retransmitted_fraction, 2)),
+        right("marked", lambda cell: percent(cell.marked_fraction, 1), wide=True),
+        right("repeated", lambda cell: percent(cell.retransmitted_fraction, 2), wide=True),
         left("steady", lambda cell: yes_no(cell.steady)),
         left("hold-out", lambda cell: yes_no(not cell.chosen_on)),
     ]
@@ -69,14 +69,20 @@ def _times(cells: Sequence[RivalCell]) -> Table[RivalCell]:
         right("message", lambda cell: size_text(cell.message_bytes)),
         *(right(name, time(of)) for name, of in (("mean us", "mean"), ("p50", "p50"), ("p99", "p99"))),
         right("±", lambda cell: None if cell.spread is None else f"{cell.spread:.1f}", means="p99, between draws"),
-        right("p99.9", time("p999")),
-        right("detours", lambda cell: percent(cell.detour_fraction, 0)),
-        right("marked", lambda cell: percent(cell.marked_fraction, 1)),
-        right("repeated", lambda cell: percent(cell.retransmitted_fraction, 2)),
-        right("held", lambda cell: cell.held_packets_peak, means="packets of a connection that came early, at most"),
+        right("p99.9", time("p999"), wide=True),
+        right("detours", lambda cell: percent(cell.detour_fraction, 0), wide=True),
+        right("marked", lambda cell: percent(cell.marked_fraction, 1), wide=True),
+        right("repeated", lambda cell: percent(cell.retransmitted_fraction, 2), wide=True),
+        right(
+            "held",
+            lambda cell: cell.held_packets_peak,
+            wide=True,
+            means="packets of a connection that came early, at most",
+        ),
         right(
             "links of hosts",
             lambda cell: None if cell.least_p99_us is None else f"{cell.least_p99_us:.1f}",
+            wide=True,
             means="below which p99 cannot be",
         ),
         right("unfinished", lambda cell: cell.unfinished),

@@ -6,6 +6,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from detour.base.doors import unpinned
 from detour.base.tables import Table
 from detour.experiments.sim.figures import panels_svg
 from detour.experiments.sim.results import by_size, result_of
@@ -35,7 +36,7 @@ def page(run: SimRun, document: dict[str, Any]) -> str:
         for key, value in document.items()
         if key not in _HIDDEN
     )
-    title = f"{document['workload']} on {run.topology.spec}"
+    title = f"{document['workload']} on {unpinned(run.topology.spec)}"
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f"<style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>"

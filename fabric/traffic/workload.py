@@ -69,9 +69,18 @@ def _adopt(name: str, found: Any) -> Pattern:
     return pairs
 
 
-WORKLOAD_PATTERNS = ("adv1", "adv2", "unf")
+def _permutation(topology: Topology, rng: random.Random) -> list[HostPair]:
+    """Every host sends to one, and receives from one."""
+    hosts = len(topology.hosts)
+    order = rng.sample(range(hosts), hosts)
+    return list(zip(order, order[1:] + order[:1], strict=True))
+
+
 PATTERN_REGISTRY: doors.Registry[Pattern] = doors.Registry(
-    "patterns", "traffic pattern", {name: _between_groups(name) for name in WORKLOAD_PATTERNS}, _adopt
+    "patterns",
+    "traffic pattern",
+    {**{name: _between_groups(name) for name in ("adv1", "adv2", "unf")}, "permutation": _permutation},
+    _adopt,
 )
 
 
@@ -92,9 +101,8 @@ def pairs_of(topology: Topology, pattern: str, seed: int = 0, count: int | None 
 
 
 def load_pairs(topology: Topology, text: str, seed: int) -> list[HostPair]:
-    """Pairs of a pattern with parameters, `adv1`, `unf:pairs=100` or `permutation:seed=3`: one of `WORKLOAD_PATTERNS`,
-    or `permutation` (every host sends to one, and receives from one). `pairs`: drawn from those of the pattern, as many
-    as there are hosts if nothing is said.
+    """Pairs of a pattern with parameters, `adv1`, `unf:pairs=100` or `permutation:seed=3`. `pairs`: drawn from those of
+    the pattern, as many as there are hosts if nothing is said; of a permutation the first ones.
 
     Raises:
         DetourError: no such pattern or parameter, or more pairs than there are.
@@ -103,16 +111,10 @@ def load_pairs(topology: Topology, text: str, seed: int) -> list[HostPair]:
     check_keys(text, values, (), ("pairs", "seed"))
     numbers = {key: whole_number(text, key, value) for key, value in values.items()}
     seed = numbers.get("seed", seed)
-    hosts = len(topology.hosts)
-    if name != "permutation":
-        there = pairs_of(topology, name, seed)
-        return pairs_of(topology, name, seed, numbers.get("pairs", min(hosts, len(there))))
-    rng = random.Random(f"permutation {seed}")
-    order = rng.sample(range(hosts), hosts)
-    ring = list(zip(order, order[1:] + order[:1], strict=True))
-    if not 0 < (count := numbers.get("pairs", hosts)) <= hosts:
-        raise DetourError(f"{text!r}: a permutation has 1 to {hosts} pairs")
-    return ring[:count]
+    there = pairs_of(topology, name, seed)
+    count = numbers.get("pairs", min(len(topology.hosts), len(there)))
+    found = pairs_of(topology, name, seed, count)
+    return there[:count] if name == "permutation" else found
 
 
 def shortest_choice(rng: random.Random) -> Choice:

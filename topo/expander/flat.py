@@ -103,7 +103,7 @@ def slimfly(n: int, s: int, hosts: int | None = None, p: int = EXPANDER_PORTS) -
         DetourError: there is no such graph, with the nearest that there are.
     """
     hosts = p - s if hosts is None else hosts
-    primes = [q for q in range(3, 2 * math.isqrt(max(2, n))) if all(q % k for k in range(2, q))]
+    primes = [q for q in range(3, 2 * math.isqrt(max(12, n))) if all(q % k for k in range(2, q))]
     links = {2 * q * q: (3 * q - _remainder(q)) // 2 for q in primes}
     if links.get(n) != s:
         near = sorted(sorted(links, key=lambda size: abs(size - n))[:2])

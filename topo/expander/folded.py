@@ -48,7 +48,7 @@ def choose_shape(servers: int, switches: int, p: int = EXPANDER_PORTS) -> ClosSh
     if p < 4 or p % 2:
         raise DetourError(f"clos: p={p} is not an even number from 4 on")
     if servers < 1:
-        raise DetourError(f"clos: {servers} servers")
+        raise DetourError(f"clos: {servers} servers; at least 1 is needed")
     shapes = [shape_of(servers, p, up) for up in range(1, p)]
     shapes = [shape for shape in shapes if shape.cores >= p // 2 and shape.pods > 1]
     if not shapes:

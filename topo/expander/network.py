@@ -178,4 +178,4 @@ def switch_count(family: str, n: int, degree: int, hosts: int) -> None:
     if hosts < 1:
         raise DetourError(f"{family}: {hosts} hosts a switch; p - s must leave at least 1 port (or give hosts=)")
     if n <= degree:
-        raise DetourError(f"{family}: n={n} switches have at most {n - 1} different neighbours, s={degree} are wanted")
+        raise DetourError(f"{family}: n={n}, but s={degree} links to different switches take {degree + 1} or more")

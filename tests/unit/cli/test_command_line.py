@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -14,6 +15,9 @@ import pytest
 
 from detour import cli
 from detour.base.errors import DetourError
+from detour.base.tables import Table, left
+from detour.cli.output import present
+from detour.control.topology_files import open_topology
 from detour.fabric.daemon import daemon
 from tests.waiting import PATIENCE_S
 
@@ -133,9 +137,15 @@ def test_commands_ask_and_print(
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("", "COMMAND"),
-        ("fly", "invalid choice: 'fly'"),
-        ("status --fast", "unrecognized arguments: --fast"),
+        ("fly", "there is no command 'fly' (try `detour --help`)"),
+        ("statsu", "there is no command 'statsu'; did you mean status? (try `detour --help`)"),
+        ("fors rotue", "there is no command 'rotue'; did you mean route? (try `detour fors --help`)"),
+        ("status --fast", "unrecognized arguments: --fast (try `detour status --help`)"),
+        ("sim --tpo=d1", "unrecognized arguments: --tpo=d1; did you mean --topo? (try `detour sim --help`)"),
+        ("reproduce loss --quik", "did you mean --quick? (try `detour reproduce loss --help`)"),
+        ("reproduce all --from README.md", "--from: README.md is no file of runs that --keep has written"),
+        ("reproduce rivals --from docs", "--from: docs: Is a directory"),
+        ("fcplus build --n -3", "n=-3, but s=22 links to different switches take 23 or more"),
         ("--fast status", "unrecognized arguments: --fast"),
         ("send h0", "required: DST"),
         ("send h0 h1 --bytes zero", "'zero' is not a number of bytes"),
@@ -182,6 +192,34 @@ def test_what_is_wrong_takes_one_line(capsys: pytest.CaptureFixture[str], line: 
     assert err.startswith("detour: ")
     assert err.count("\n") == 1
     assert says in err
+
+
+@pytest.mark.parametrize(("line", "command"), [("", "place"), ("fors", "route"), ("fcplus", "prove")])
+def test_without_a_command_help_lists_them(capsys: pytest.CaptureFixture[str], line: str, command: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(line.split())
+    out, err = capsys.readouterr()
+    assert (ended.value.code, err) == (0, "")
+    assert f"    {command} " in out
+
+
+def test_topologies_of_files_go_by_their_names_but_not_in_json(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "ring.csv"
+    file.write_text("a,b\nh0,s0\nh1,s0\n")
+    assert cli.main(["trace", "h0", "h9", "--topo", str(file)]) == 2
+    assert f"host 'h9': {file} has h0 to h1" in capsys.readouterr().err
+    spec = open_topology(str(file)).spec
+    assert "#" in spec
+    options = argparse.Namespace(json=False)
+    present({"topology": spec}, options, lambda page: page.table(Table([left("on", str)], [f"{spec},x"], f"of {spec}")))
+    shown = capsys.readouterr().out
+    assert f"of {file}" in shown
+    assert f"{file},x" in shown
+    assert "#" not in shown
+    present({"topology": spec}, argparse.Namespace(json=True), lambda page: None)
+    assert json.loads(capsys.readouterr().out) == {"topology": spec}
 
 
 @pytest.mark.parametrize("line", ["status", "send h0 h1 --json", "verify", "shell s0", "watch --json"])

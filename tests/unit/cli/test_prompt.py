@@ -82,7 +82,7 @@ def test_commands(prompt: tuple[Prompt, FakeSession, io.StringIO], line: str, na
         ("help send", "--bytes"),
         ("help fly", "there is no command 'fly'"),
         ("", ""),
-        ("fly", "invalid choice: 'fly'"),
+        ("fly", "there is no command 'fly' (try `help`)"),
         ("send h0", "required: DST"),
         ("send h0 h1 --bytes x", "is not a number of bytes"),
         ("send h0 h99", "has h0 to h71"),
@@ -126,7 +126,7 @@ def test_a_terminal(end: bytes) -> None:
     read_until(b"is down")
     read_until(b"detour>")
     os.write(ours, b"fly\r")
-    read_until(b"invalid choice")
+    read_until(b"there is no command")
     read_until(b"detour>")
     os.write(ours, b"\x03")  # on an empty line: nothing ends
     read_until(b"detour>")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
+from detour.base.tables import Table, left
 from detour.cli import demo, metrics, paths, place, status, tables, traffic
 from detour.cli.output import Page
 from detour.control.placement.placement import Assignment
@@ -121,6 +122,39 @@ def test_tables_fit_80_columns(name: str) -> None:
     assert not [line for line in text.getvalue().splitlines() if len(line.rstrip()) > 80]
     assert not [cell for cell in cells if cell not in text.getvalue()]
     assert "…" not in text.getvalue()
+
+
+def test_flows_that_go_the_same_way_are_one_row() -> None:
+    text = io.StringIO()
+    other = Assignment("training-1", "h1023", "h1056", SWITCHES, ["100", "8420"])
+    place.show_placement(Page(Console(file=text, width=80)), PLACED, [*ASSIGNED * 8, other])
+    rows = [line.split() for line in text.getvalue().splitlines() if "training-1" in line]
+    assert [row[-1] for row in rows] == ["8", "1"]
+    assert "the first 9 flows; --out FILE has the other 123447" in text.getvalue()
+
+
+_MANY = Table([left(f"column {n}", lambda row, n=n: f"{row}{n:08}") for n in range(20)], ["x", "y"], "Much", ["a note"])
+
+
+@pytest.mark.parametrize("width", [80, 120, 1000])
+def test_tables_of_results_leave_out_what_does_not_fit_and_say_so(width: int) -> None:
+    text = io.StringIO()
+    Page(Console(file=text, width=width), fitting=True).table(_MANY)
+    shown = text.getvalue().splitlines()
+    heads = next(line for line in shown if "x00000000" in line).split()
+    room = min(width, 120)
+    assert max(len(line.rstrip()) for line in shown[:-1]) <= room
+    assert len(heads) == (room + 2) // 12
+    left_out = ", ".join(f"column {n}" for n in range(len(heads), 20))
+    assert " ".join(" ".join(shown).split()).endswith(f"--wide also shows: {left_out}")
+    assert _cells(_MANY, width, wide=True) == 20
+    assert _cells(_MANY, width, wide=False) == 20, "of commands that cannot show it otherwise nothing is left out"
+
+
+def _cells(table: Table[str], width: int, wide: bool) -> int:
+    text = io.StringIO()
+    Page(Console(file=text, width=width), wide, fitting=wide).table(table)
+    return text.getvalue().count("x000000")
 
 
 @pytest.mark.parametrize(

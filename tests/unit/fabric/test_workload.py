@@ -40,7 +40,8 @@ def test_a_number_of_pairs() -> None:
     with pytest.raises(DetourError, match="1 to 64 pairs"):
         pairs_of(D1, "adv1", 1, 65)
     with pytest.raises(
-        DetourError, match=r"no traffic pattern 'adv3'; did you mean adv1 or adv2\? allowed: adv1, adv2, unf"
+        DetourError,
+        match=r"no traffic pattern 'adv3'; did you mean adv1 or adv2\? allowed: adv1, adv2, unf, permutation,",
     ):
         pairs_of(D1, "adv3")
     with pytest.raises(DetourError, match="has one"):

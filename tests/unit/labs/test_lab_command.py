@@ -46,7 +46,18 @@ def test_tables_for_people(lab_folder: str, capsys: pytest.CaptureFixture[str]) 
     assert main(["sim", "--lab", lab_folder, "--workload", "udp:src=h1,dst=h2,rate=1M,time=10ms"]) == 0
     shown = capsys.readouterr().out
     assert "small (tutorials): 2 switches, 2 hosts" in shown
-    assert "1 of 1 flows complete, 0 frames lost" in shown
+    assert "UDP: 2 datagrams sent, 2 received, 0 frames lost in queues and on links" in shown
+    assert "flows complete" not in shown
+
+
+def test_datagrams_that_a_full_link_loses_are_no_incomplete_flow(
+    lab_folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workload = "udp:src=h1,dst=h2,rate=10M,time=20ms;ping:src=h1,dst=h2,count=2"
+    assert main(["sim", "--lab", lab_folder, "--workload", workload, "--rate", "1M"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("UDP: 25 datagrams sent, ")
+    assert " flows complete, " in last
 
 
 def test_tasks_of_the_lab_are_its_workload(
