@@ -57,7 +57,7 @@ def _cli(options: argparse.Namespace) -> int:
 @contextmanager
 def _connected(options: argparse.Namespace) -> Iterator[Api]:
     from detour.base.addresses import TcpAddress, parse
-    from detour.engine.bmv2api.client import Connection
+    from detour.engine.bmv2api.client import connect
 
     if options.thrift_port is None and options.thrift_ip is None:
         address = parse(_socket_of(options.switch), "Thrift")
@@ -70,7 +70,7 @@ def _connected(options: argparse.Namespace) -> Iterator[Api]:
         if not 0 < port <= 0xFFFF:
             raise DetourError(f"--thrift-port {port} is not 1 to 65535")
         address, name = TcpAddress(options.thrift_ip or "localhost", port), ""
-    with Connection(address, name) as connection:
+    with connect(address, name) as connection:
         yield connection
 
 

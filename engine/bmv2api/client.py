@@ -22,16 +22,11 @@ from detour.engine.bmv2api.wire import methods, protocol
 class Connection:
     """The services of one switch. Raises DetourError when the switch cannot be reached (any more)."""
 
-    def __init__(self, address: Address, name: str = "", wait_s: float = 10.0) -> None:
-        """`name`: of the switch, if several are behind the address. `wait_s`: for the connection."""
-        self._where = f"switch at {address}" if not name else f"switch {name}"
-        self._prefix = f"{name}/" if name else ""
+    def __init__(self, sock: socket.socket, where: str, prefix: str = "") -> None:
+        """`sock`: to the switch, which takes `where` in messages. `prefix`: of services, if several switches answer."""
+        self._socket, self._where, self._prefix = sock, where, prefix
         self._lock = threading.Lock()
         self._number = 0
-        try:
-            self._socket = _connect(address, wait_s)
-        except OSError as error:
-            raise DetourError(f"{self._where}: nobody answers: {error.strerror or error}") from None
         plain = TSocket()
         plain.setHandle(self._socket)
         self._transport = TBufferedTransport(plain)
@@ -114,7 +109,17 @@ class _Stub:
         return lambda *arguments: self._connection.call(self._service, name, arguments)
 
 
-def _connect(address: Address, wait_s: float) -> socket.socket:
+def connect(address: Address, name: str = "", wait_s: float = 10.0) -> Connection:
+    """`name`: of the switch, if several are behind the address. `wait_s`: for the connection."""
+    where = f"switch {name}" if name else f"switch at {address}"
+    try:
+        sock = _socket_to(address, wait_s)
+    except OSError as error:
+        raise DetourError(f"{where}: nobody answers: {error.strerror or error}") from None
+    return Connection(sock, where, f"{name}/" if name else "")
+
+
+def _socket_to(address: Address, wait_s: float) -> socket.socket:
     if isinstance(address, UnixAddress):
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:

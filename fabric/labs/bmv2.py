@@ -115,9 +115,8 @@ class Bmv2Lab:
 
     def set_queue_rate(self, switch: str, port: int, packets_per_second: int) -> None:
         """At most so many packets a second leave a port."""
-        thrift = self._processes[switch].thrift()
-        thrift.set_queue_rate(port, packets_per_second)
-        thrift.close()
+        with self._processes[switch].thrift() as thrift:
+            thrift.target.set_egress_queue_rate(port, packets_per_second)
 
     def play(self, sends: Iterable[TimedFrame], seconds: float, places: Sequence[Place]) -> list[Seen]:
         """Sends, and returns what has come to places by then, in its order.

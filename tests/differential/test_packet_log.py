@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from detour.base.addresses import TcpAddress
-from detour.engine.bmv2api.client import Connection
+from detour.engine.bmv2api.client import connect
 from detour.engine.bmv2api.commands.interpreter import program_of
 from detour.engine.bmv2api.commands.registry import COMMANDS, CommandScope
 from detour.engine.bmv2api.interface import Api
@@ -92,7 +92,7 @@ def _bmv2(folder: Path, name: str, statements: list[StfStatement], frames: list[
     command = ["simple_switch", "--log-file", "log", "--log-flush", "--use-files", str(_WAIT_S), "-i", f"{_PORT}@p1"]
     process, thrift = _started(folder, command, COMPILED / f"{name}.json")
     try:
-        with Connection(TcpAddress("localhost", thrift), "") as api:
+        with connect(TcpAddress("localhost", thrift), "") as api:
             _set_up(api, statements)
         time.sleep(_WAIT_S + 0.2 * len(frames) + 2)
     finally:

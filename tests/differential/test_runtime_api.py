@@ -17,7 +17,7 @@ import pytest
 
 from detour.base.addresses import TcpAddress
 from detour.base.errors import DetourError
-from detour.engine.bmv2api.client import Connection
+from detour.engine.bmv2api.client import connect
 from detour.engine.bmv2api.commands.errors import told
 from detour.engine.bmv2api.commands.interpreter import program_of, understand
 from detour.engine.bmv2api.commands.registry import CommandScope
@@ -72,7 +72,7 @@ def _wait(process: subprocess.Popen[bytes], port: int) -> None:
     end = time.monotonic() + PATIENCE_S
     while True:
         try:
-            Connection(TcpAddress("127.0.0.1", port)).close()
+            connect(TcpAddress("127.0.0.1", port)).close()
         except DetourError:
             assert process.poll() is None, "simple_switch has ended"
             assert time.monotonic() < end, "simple_switch does not listen"
@@ -96,7 +96,7 @@ def engine() -> Iterator[int]:
 def play(port: int, lines: list[str]) -> list[str]:
     """What all commands say."""
     said: list[str] = []
-    with Connection(TcpAddress("127.0.0.1", port)) as connection:
+    with connect(TcpAddress("127.0.0.1", port)) as connection:
         scope = CommandScope(program_of(connection))
         for line in lines:
             said.append(f"> {line}")

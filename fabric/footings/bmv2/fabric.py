@@ -162,14 +162,11 @@ class Bmv2Fabric(Fabric):
                         self._throttle(link, fraction, process.switch.device_id)
 
     def _set_queues(self, process: SwitchProcess) -> None:
-        thrift = process.thrift()
-        try:
+        with process.thrift() as thrift:
             for port, peer in enumerate(process.switch.ports, 1):
                 if peer is not None:
-                    thrift.set_queue_rate(port, self._rate_pps(peer.link))
-                    thrift.set_queue_depth(port, self.settings.queue_packets)
-        finally:
-            thrift.close()
+                    thrift.target.set_egress_queue_rate(port, self._rate_pps(peer.link))
+                    thrift.target.set_egress_queue_depth(port, self.settings.queue_packets)
 
     def _start_hosts(self) -> None:
         self._driver = Driver(self.hs)
@@ -242,12 +239,10 @@ class Bmv2Fabric(Fabric):
         for device, port in self.link_ends(link):
             if device != of:
                 continue
-            thrift = self._switches[device - 1].thrift()
-            try:
-                thrift.set_queue_rate(port, self._rate_pps(link, fraction))
-                thrift.set_priority_queue_rate(port, self.settings.priorities - 1, self.settings.rate_pps)
-            finally:
-                thrift.close()
+            with self._switches[device - 1].thrift() as thrift:
+                thrift.target.set_egress_queue_rate(port, self._rate_pps(link, fraction))
+                highest = self.settings.priorities - 1
+                thrift.target.set_egress_priority_queue_rate(port, highest, self.settings.rate_pps)
 
     def ports(self) -> dict[tuple[int, int], PortState]:
         return {

@@ -19,9 +19,9 @@ from pathlib import Path
 from detour.base.addresses import UnixAddress, too_long
 from detour.base.errors import DetourError
 from detour.control.p4runtime.client import SwitchTarget
+from detour.engine.bmv2api.client import Connection
 from detour.engine.phv import CPU_PORT
 from detour.fabric.footings.bmv2.netns import Namespace
-from detour.fabric.footings.bmv2.thrift import ThriftClient
 from detour.topo import Switch
 
 BINARY = "simple_switch_grpc"
@@ -120,7 +120,7 @@ class SwitchProcess:
         what = "does not answer" if ended is None else f"ended with status {ended}"
         raise DetourError(f"switch {self.switch.name}: {BINARY} {what}: {lines[-1]}")
 
-    def thrift(self) -> ThriftClient:
+    def thrift(self) -> Connection:
         """A connection to its Thrift port. It opens that in a thread of its own, which on a busy machine may get to
         listening only after gRPC does.
 
@@ -131,7 +131,7 @@ class SwitchProcess:
         while True:
             try:
                 sock = self._namespace.run(socket.create_connection, ("127.0.0.1", self._thrift_port), 5.0)
-                return ThriftClient(sock, self.switch.name)
+                return Connection(sock, f"switch {self.switch.name}")
             except OSError as error:
                 refused = error.errno == errno.ECONNREFUSED and self.process.poll() is None
                 if not refused or time.monotonic() > deadline:

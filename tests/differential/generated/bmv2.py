@@ -14,7 +14,7 @@ from pathlib import Path
 
 from detour.base.addresses import TcpAddress
 from detour.base.errors import DetourError
-from detour.engine.bmv2api.client import Connection
+from detour.engine.bmv2api.client import Connection, connect
 from detour.engine.bmv2api.interface import Api
 from detour.fabric.tracing.results import Arrived, Ending, FollowedPacket
 from tests.differential.stream import PacketStream
@@ -52,7 +52,7 @@ class StfBmv2:
             process = subprocess.Popen([*command, *servers], stdin=quiet, stdout=quiet, stderr=quiet)
             while process.poll() is None:
                 with contextlib.suppress(DetourError):
-                    return process, Connection(TcpAddress("127.0.0.1", port))
+                    return process, connect(TcpAddress("127.0.0.1", port))
                 if time.monotonic() > end:
                     process.kill()
                 time.sleep(0.05)

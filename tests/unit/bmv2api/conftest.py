@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from detour.base.addresses import TcpAddress
-from detour.engine.bmv2api.client import Connection
+from detour.engine.bmv2api.client import Connection, connect
 from detour.engine.bmv2api.commands.interpreter import program_of, understand
 from detour.engine.bmv2api.commands.registry import CommandScope
 from detour.engine.bmv2api.device import BmDevice
@@ -75,7 +75,7 @@ def connection(api: BmRuntime) -> Iterator[Connection]:
     with ThriftServer(TcpAddress("localhost", 0)) as server:
         server.bind()
         server.serve({"": api})
-        with Connection(TcpAddress("localhost", server.port)) as connection:
+        with connect(TcpAddress("localhost", server.port)) as connection:
             yield connection
 
 

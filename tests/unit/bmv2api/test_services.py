@@ -13,7 +13,7 @@ import pytest
 
 from detour.base.addresses import TcpAddress, UnixAddress
 from detour.base.errors import DetourError
-from detour.engine.bmv2api.client import Connection
+from detour.engine.bmv2api.client import Connection, connect
 from detour.engine.bmv2api.device import BmDevice
 from detour.engine.bmv2api.runtime import BmRuntime
 from detour.engine.bmv2api.server import ThriftServer
@@ -260,7 +260,7 @@ def test_garbage_ends_its_connection_and_no_other(port: int, connection: Connect
         sock.shutdown(socket.SHUT_WR)
         while sock.recv(4096):
             pass
-    with Connection(TcpAddress("127.0.0.1", port)) as other:
+    with connect(TcpAddress("127.0.0.1", port)) as other:
         assert other.standard.bm_mgmt_get_info().device_id == SWITCH
 
 
@@ -281,9 +281,9 @@ def test_several_switches_at_one_socket(tmp_path: Path, api: BmRuntime, network:
     with ThriftServer(address) as server:
         server.serve({"s1": api, "s2": BmRuntime(BmDevice(network, SWITCH, device_id=77))})
         for name, number in (("s1", SWITCH), ("s2", 77)):
-            with Connection(address, name) as connection:
+            with connect(address, name) as connection:
                 assert connection.standard.bm_mgmt_get_info().device_id == number
-        with Connection(address, "s3") as nobody, pytest.raises(DetourError, match="there is no function s3/standard"):
+        with connect(address, "s3") as nobody, pytest.raises(DetourError, match="there is no function s3/standard"):
             nobody.standard.bm_mgmt_get_info()
     assert not address.path.exists()
 
@@ -291,14 +291,14 @@ def test_several_switches_at_one_socket(tmp_path: Path, api: BmRuntime, network:
 def test_connections_end_with_the_server(api: BmRuntime) -> None:
     server = ThriftServer(TcpAddress("localhost", 0))
     server.serve({"": api})
-    connection = Connection(TcpAddress("localhost", server.port))
+    connection = connect(TcpAddress("localhost", server.port))
     assert doing(connection)("table_num_entries exact_two") == ["0"]
     server.stop()
     server.stop()
     with pytest.raises(DetourError, match="the connection is lost"):
         connection.standard.bm_mgmt_get_info()
     with pytest.raises(DetourError, match="nobody answers: Connection refused"):
-        Connection(TcpAddress("127.0.0.1", server.port))
+        connect(TcpAddress("127.0.0.1", server.port))
     connection.close()
 
 

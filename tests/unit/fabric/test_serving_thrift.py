@@ -12,7 +12,7 @@ from msgspec import UNSET
 from detour.base.addresses import UnixAddress, parse
 from detour.base.errors import DetourError
 from detour.base.progress import silent
-from detour.engine.bmv2api.client import Connection
+from detour.engine.bmv2api.client import connect
 from detour.engine.clock import Virtual
 from detour.engine.network import Network
 from detour.fabric.footings.serving import Serving
@@ -35,7 +35,7 @@ def test_switches_are_asked_by_their_names(tmp_path: Path) -> None:
             assert isinstance(address, UnixAddress)
             assert stat.S_IMODE(address.path.parent.stat().st_mode) == 0o700
             for switch in switches:
-                with Connection(address, switch.name) as connection:
+                with connect(address, switch.name) as connection:
                     assert connection.standard.bm_mgmt_get_info().device_id == switch.device_id
                     assert connection.standard.bm_get_config() == ""
                     with pytest.raises(DetourError, match="the switch has no program yet"):

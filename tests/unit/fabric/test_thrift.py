@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Thrift's bytes: those that BMv2's own Python client sends, and the answers that may come."""
+"""The Thrift port of a BMv2 switch, which opens after P4Runtime's."""
 
 import socket
-import struct
-import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -13,62 +11,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.fabric.footings.bmv2 import switch as bmv2_switch
 from detour.fabric.footings.bmv2.switch import SwitchProcess
-from detour.fabric.footings.bmv2.thrift import ThriftClient
 from detour.topo import parse_topology
-
-
-def reply(kind: int, body: bytes, name: bytes = b"set_egress_queue_depth") -> bytes:
-    return struct.pack("!Ii", 0x80010000 | kind, len(name)) + name + struct.pack("!i", 1) + body
-
-
-GOOD = struct.pack("!bhib", 8, 0, 0, 0)
-
-
-def exchange(answer: bytes, calls: int = 1) -> bytes:
-    ours, theirs = socket.socketpair()
-    got: list[bytes] = []
-
-    def serve() -> None:
-        with theirs:
-            for _ in range(calls):
-                got.append(theirs.recv(1000))
-                theirs.sendall(answer)
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    client = ThriftClient(ours, "s7")
-    try:
-        for _ in range(calls):
-            client.set_queue_depth(3, 256)
-    finally:
-        client.close()
-        thread.join()
-    return got[0]
-
-
-def test_what_is_sent() -> None:
-    name = b"simple_switch:set_egress_queue_depth"
-    head = struct.pack("!Ii", 0x80010001, len(name)) + name + struct.pack("!i", 1)
-    assert exchange(reply(2, GOOD)) == head + struct.pack("!bhi", 8, 1, 3) + struct.pack("!bhi", 8, 2, 256) + b"\0"
-
-
-def test_one_call_after_the_other() -> None:
-    exchange(reply(2, GOOD), calls=3)
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        reply(2, struct.pack("!bhib", 8, 0, -1, 0)),  # refused
-        reply(2, struct.pack("!bh", 12, 1)),  # an exception that the function declares
-        reply(3, struct.pack("!bh", 11, 1)),  # Thrift's own exception
-        reply(2, b"")[:20],  # the connection breaks
-        b"",
-    ],
-)
-def test_what_is_refused_names_switch_and_function(answer: bytes) -> None:
-    with pytest.raises(DetourError, match="switch s7: Thrift call simple_switch:set_egress_queue_depth"):
-        exchange(answer)
 
 
 def process_at(port: int, ended: int | None = None, before: Callable[[], None] = lambda: None) -> SwitchProcess:

@@ -15,7 +15,7 @@ from forwarding_lab import write_app
 
 from detour.base.addresses import TcpAddress
 from detour.base.errors import DetourError
-from detour.engine.bmv2api.client import Connection
+from detour.engine.bmv2api.client import connect
 from detour.engine.bmv2api.commands.interpreter import run_file
 from detour.fabric.footings.virtual.pace import TimePace
 from detour.fabric.labs import programs
@@ -75,7 +75,7 @@ def test_one_state_through_both_doors(up: RunningLab, tmp_path: Path) -> None:
     host, port = switch.thrift.split(":")
     more = tmp_path / "more.txt"
     more.write_text("table_add t to 9 => 1\n")
-    with Connection(TcpAddress(host, int(port))) as connection:
+    with connect(TcpAddress(host, int(port))) as connection:
         run_file(more, connection)
     assert entries(switch.p4runtime, switch.device_id) == before + 1
 
