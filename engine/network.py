@@ -164,6 +164,7 @@ class Network:
         row["ready"] = 1
         switch.program = program
         switch.state = state
+        state.set_drop_port(switch.drop_port)
         for port, cable in self._wiring.cables.items():
             if port[0] == device_id:
                 state.set_port_state(port[1], bool(self._memory.row("channels", cable.out_channel)["up"]))

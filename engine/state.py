@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.engine import phv
 from detour.engine.compiler.custom_crc import CrcParameters, words
-from detour.engine.compiler.slots import COVERAGE, CUSTOM_CRCS, LOG, NOW, RANDOM, TRACED_COVERAGE
+from detour.engine.compiler.slots import COVERAGE, CUSTOM_CRCS, DROP_PORT_SLOT, LOG, NOW, RANDOM, TRACED_COVERAGE
 from detour.engine.tables import ActionProfile, CounterArray, MatchTable, MeterArray, RegisterArray, ValueSet
 from detour.engine.tables.log import LogRing
 
@@ -34,6 +35,7 @@ class SwitchState:
         # A generator's state must not be 0; distinct seeds must give distinct states.
         self.block[RANDOM] = np.uint64((seed * 0x9E3779B97F4A7C15 + 1) & 0xFFFFFFFFFFFFFFFF).astype(np.int64)
         self.block[[COVERAGE, TRACED_COVERAGE]] = program.coverage.ctypes.data
+        self.set_drop_port(phv.DROP_PORT)
         self.log: LogRing | None = None
         self._crcs: dict[str, NDArray[np.uint64]] = {}
         self.action_profiles = {
@@ -72,6 +74,10 @@ class SwitchState:
         bits = CUSTOM_CRCS[self.program.model.calculations[calculation]["algo"]]
         self._crcs[calculation] = block = words(parameters, bits)
         self.block[slot] = block.ctypes.data
+
+    def set_drop_port(self, port: int) -> None:
+        """Sets the port that drops: what `mark_to_drop` writes, and what egress begins beside."""
+        self.block[DROP_PORT_SLOT] = port
 
     @property
     def now(self) -> int:

@@ -149,7 +149,7 @@ class Wiring:
         """Raises unless the port may be attached to something."""
         switch = self.switch(port[0])
         number = port[1]
-        if not 0 <= number < layout.PORTS_PER_SWITCH or number == switch.drop_port:
+        if not 0 <= number < layout.PORTS_PER_SWITCH:
             raise DetourError(f"switch {switch.name} cannot have port {number}")
         if self.memory.port_index(switch.index, number) >= 0:
             raise DetourError(f"port {number} of switch {switch.name} is attached to something already")

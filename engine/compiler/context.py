@@ -26,7 +26,7 @@ from detour.engine.compiler.model import (
     UnionStack,
     refuse,
 )
-from detour.engine.compiler.slots import Slots
+from detour.engine.compiler.slots import DROP_PORT_SLOT, Slots
 from detour.engine.compiler.tracing import RecordWriter
 from detour.engine.tables.log import LogFormat
 
@@ -109,6 +109,10 @@ class FunctionContext:
     def set_fixed(self, offset: int, value: Value) -> None:
         """Sets a fixed field of the PHV."""
         self.f.store(value, self.f.at("%phv", offset), 4)
+
+    def drop_port(self) -> Value:
+        """The port of this switch that drops."""
+        return self.f.load(32, self.f.at("%sw", 8 * DROP_PORT_SLOT), 8)
 
     def fail(self, error: int, when: Value = TRUE) -> None:
         """Sets the PHV's error if `when` holds."""

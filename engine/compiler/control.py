@@ -67,7 +67,8 @@ def _begin(ctx: FunctionContext, timestamp: int) -> None:
 def _begin_egress(ctx: FunctionContext) -> None:
     """As simple_switch: the length as changed so far, a port that is not the drop port, no clone yet."""
     ctx.set_fixed(phv.PACKET_LENGTH, ctx.fixed(phv.LENGTH_REGISTER))
-    ctx.set_fixed(phv.EGRESS_SPEC, const(32, (phv.DROP_PORT + 1) & 0x1FF))
+    beside = ctx.f.op("and", ctx.f.op("add", ctx.drop_port(), const(32, 1)), const(32, 0x1FF))
+    ctx.set_fixed(phv.EGRESS_SPEC, beside)
     ctx.set_fixed(phv.CLONE_SESSION, const(32, 0))
     ctx.set_fixed(phv.CLONE_FIELDS, const(32, 0))
 
@@ -76,7 +77,7 @@ def _end_egress(ctx: FunctionContext) -> None:
     """A packet truncated to nothing is dropped."""
     f = ctx.f
     nothing = f.compare("ne", f.load(8, f.at("%phv", ctx.layout.drop_flag)), const(8, 0))
-    ctx.when(nothing, lambda: ctx.set_fixed(phv.EGRESS_SPEC, const(32, phv.DROP_PORT)))
+    ctx.when(nothing, lambda: ctx.set_fixed(phv.EGRESS_SPEC, ctx.drop_port()))
 
 
 class _Graph:

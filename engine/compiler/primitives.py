@@ -175,8 +175,8 @@ def _pop(ctx: FunctionContext, args: list[Json], call: Json) -> None:
 def _mark_to_drop(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     """Sets the fields of the header that is given, which may be a copy of standard_metadata."""
     ref = header(ctx, args[0])
-    for name, value in (("egress_spec", phv.DROP_PORT), ("mcast_grp", 0)):
-        store(ctx, ref, find_field(ref.header, name, call), const(32, value), False)
+    for name, value in (("egress_spec", ctx.drop_port()), ("mcast_grp", const(32, 0))):
+        store(ctx, ref, find_field(ref.header, name, call), value, False)
 
 
 @_primitive("drop", 0)

@@ -40,6 +40,7 @@ RECENT_ERROR: Final = 3  # source line of the last failed assert
 TRACE_CONTROL: Final = 4  # address of what traced code shares with Python (compiler.tracing); plain code never looks
 COVERAGE: Final = 5  # address of the counters of code compiled with coverage (compiler.covering)
 TRACED_COVERAGE: Final = 6  # the same for traced code
+DROP_PORT_SLOT: Final = 7  # the port that drops, as the switch was told
 FIRST_SLOT: Final = 8
 
 CUSTOM_CRCS: Final = {"crc16_custom": 16, "crc32_custom": 32}

@@ -279,8 +279,6 @@ def _interfaces(common: argparse.Namespace, target: argparse.Namespace) -> dict[
             raise DetourError(f"detour switch: port {port} is given twice: {found[port]} and {name}")
         if port == target.cpu_port:
             raise DetourError(f"detour switch: port {port} is the CPU port and cannot have interface {name}")
-        if port == target.drop_port:
-            raise DetourError(f"detour switch: port {port} is the drop port and cannot have interface {name}")
         found[port] = name
     if target.cpu_port is not None and target.cpu_port == target.drop_port:
         raise DetourError(f"detour switch: --cpu-port and --drop-port are both {target.cpu_port}")

@@ -105,5 +105,8 @@ class RelaySide:
     def __init__(self, side: int, marking_depth: int) -> None:
         self.sw = side | marking_depth << _DEPTH_SHIFT
 
+    def set_drop_port(self, port: int) -> None:
+        pass
+
     def set_port_state(self, port: int, up: bool) -> None:
         """Nobody asks."""

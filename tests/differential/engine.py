@@ -16,14 +16,14 @@ from detour.engine.trace.tree import Visit
 from tests.differential import observe
 from tests.differential.case import Case, Result
 from tests.differential.packets import Frame
-from tests.differential.reference import PRIORITIES
+from tests.differential.reference import DROP_PORT, PRIORITIES
 from tests.ptf.p4rt import Client
 from tests.waiting import PATIENCE_S
 
 MICROSECOND = 1_000_000
 GAP = 10 * MICROSECOND
 """Time between frames: what a frame causes happens in much less."""
-PORTS = range(511)
+PORTS = range(512)
 DIGEST_SECONDS = PATIENCE_S
 
 
@@ -65,10 +65,10 @@ class EngineSwitch:
 
 
 @contextmanager
-def switch() -> Iterator[EngineSwitch]:
+def switch(priorities: int = PRIORITIES, drop_port: int = DROP_PORT) -> Iterator[EngineSwitch]:
     """An engine without a pipeline. Port 510 is a port like any other, as in `reference`."""
     with tempfile.TemporaryDirectory(prefix="detour-diff-") as folder, Network(Virtual(), packets=1 << 14) as network:
-        network.add_switch(1, priorities=PRIORITIES, cpu_port=0)
+        network.add_switch(1, priorities=priorities, cpu_port=0, drop_port=drop_port)
         with P4RuntimeServer(network, f"unix:{Path(folder)}/p4runtime") as server:
             server.add_device(1)
             client = Client(server.target).open()
@@ -78,9 +78,9 @@ def switch() -> Iterator[EngineSwitch]:
                 client.close()
 
 
-def run(case: Case) -> Result:
+def run(case: Case, priorities: int = PRIORITIES, drop_port: int = DROP_PORT) -> Result:
     """Sets the engine up and lets the frames through."""
-    return _run(case, None)
+    return _run(case, None, priorities, drop_port)
 
 
 def run_traced(case: Case) -> tuple[Result, list[Visit]]:
@@ -89,8 +89,8 @@ def run_traced(case: Case) -> tuple[Result, list[Visit]]:
     return _run(case, visits), visits
 
 
-def _run(case: Case, visits: list[Visit] | None) -> Result:
-    with switch() as under_test:
+def _run(case: Case, visits: list[Visit] | None, priorities: int = PRIORITIES, drop_port: int = DROP_PORT) -> Result:
+    with switch(priorities, drop_port) as under_test:
         client = under_test.client
         client.set_pipeline(case.schema, case.json)
         for update in case.updates:

@@ -13,6 +13,7 @@ from tests.ptf.bmv2 import missing as bmv2_missing
 from tests.ptf.p4rt import Client, WriteError
 
 PRIORITIES = 8
+DROP_PORT = 511
 DIGEST_QUIET_SECONDS = 5.0
 
 
@@ -21,9 +22,9 @@ def missing() -> str | None:
     return bmv2_missing(interfaces=False)
 
 
-def run(case: Case) -> Result:
+def run(case: Case, priorities: int = PRIORITIES, drop_port: int = DROP_PORT) -> Result:
     """Starts a switch, sets it up, lets the frames through. Port 510 is a port like any other here."""
-    with Bmv2(priorities=PRIORITIES) as switch:
+    with Bmv2(priorities=priorities, drop_port=drop_port) as switch:
         client = Client(switch.address).open()
         client.set_pipeline(case.schema, case.json)
         stream = PacketStream(switch)

@@ -109,7 +109,13 @@ class Bmv2:
     """
 
     def __init__(
-        self, ports: Iterable[int] = (), *, cpu_port: int = 0, priorities: int = 1, device_id: int = 1
+        self,
+        ports: Iterable[int] = (),
+        *,
+        cpu_port: int = 0,
+        drop_port: int = 511,
+        priorities: int = 1,
+        device_id: int = 1,
     ) -> None:
         self.ports = list(ports)
         self.folder = Path(tempfile.mkdtemp(prefix="detour-bmv2-"))
@@ -118,7 +124,7 @@ class Bmv2:
         self._log = (self.folder / "log").open("wb")
         self.process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", *_NEW_NAMESPACE(), "sh", "-e", "-c", self._script(),
-             "sh", *self._command(cpu_port, priorities, device_id)],
+             "sh", *self._command(cpu_port, drop_port, priorities, device_id)],
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=subprocess.STDOUT,
@@ -139,11 +145,12 @@ class Bmv2:
             lines.append(f"ip link set s{port} up && ip link set t{port} up")
         return "\n".join([*lines, f"touch {self.folder}/ready", 'exec "$@"'])
 
-    def _command(self, cpu_port: int, priorities: int, device_id: int) -> list[str]:
+    def _command(self, cpu_port: int, drop_port: int, priorities: int, device_id: int) -> list[str]:
         command = [BINARY, "--no-p4", "--device-id", str(device_id), "--log-level", "off"]
         for port in self.ports:
             command += ["-i", f"{port}@s{port}"]
         command += ["--", "--grpc-server-addr", self.address, "--priority-queues", str(priorities)]
+        command += ["--drop-port", str(drop_port)]
         if cpu_port:
             command += ["--cpu-port", str(cpu_port)]
         if not self.ports:

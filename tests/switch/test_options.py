@@ -89,7 +89,6 @@ def test_target_options_that_cannot_be_honoured_are_refused_by_name(name: str) -
         ("--no-p4 -i 512@veth0", "port 512 is beyond 511"),
         ("--no-p4 -i 1@a -i 1@b", "port 1 is given twice: a and b"),
         ("--no-p4 -i 5@a -- --cpu-port 5", "port 5 is the CPU port"),
-        ("--no-p4 -i 511@a", "port 511 is the drop port"),
         ("--no-p4 -- --cpu-port 0", "'0' is not a number from 1 to 511"),
         ("--no-p4 -- --cpu-port 511", "--cpu-port and --drop-port are both 511"),
         ("--no-p4 --device-id x", "'x' is not a number"),

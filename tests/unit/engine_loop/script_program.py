@@ -207,6 +207,9 @@ class ScriptState:
         self.sw = 0
         self.port_states: list[tuple[int, bool]] = []
 
+    def set_drop_port(self, port: int) -> None:
+        pass
+
     def set_port_state(self, port: int, up: bool) -> None:
         self.port_states.append((port, up))
 
