@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from detour.engine.compiler.check import check, check_bytes, check_size, check_width
+from detour.engine.compiler.empty_fields import without_empty_fields
 from detour.engine.compiler.model import (
     MAX_PRIORITY,
     ActionCall,
@@ -52,7 +53,7 @@ def load(source: Json) -> Model:
     Raises `DetourError` naming what is missing or malformed.
     """
     check_shape(source)
-    model = _Loader(source).model()
+    model = _Loader(without_empty_fields(source)).model()
     check(model)
     return model
 

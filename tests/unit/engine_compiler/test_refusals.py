@@ -52,7 +52,6 @@ CASES: dict[str, tuple[str, Callable[[Json], Any], str]] = {
     "negative size": ("stateful", lambda p: p["register_arrays"][0].update(size=-1), "has -1 elements"),
     "all memory": ("stateful", lambda p: p["register_arrays"][0].update(size=(1 << 31) - 1), "the limit is"),
     "no bits": ("stateful", lambda p: p["register_arrays"][0].update(bitwidth=0), "has 0 bits"),
-    "field of no bits": ("matching", lambda p: p["header_types"][1]["fields"][0].__setitem__(1, 0), "has 0 bits"),
     "wide field": ("matching", lambda p: p["header_types"][1]["fields"][0].__setitem__(1, 1 << 20), "1048576 bits"),
     "half a byte": ("matching", lambda p: p["header_types"][-1]["fields"].append(["x", 4, False]), "no whole bytes"),
     "table of another kind": ("matching", lambda p: _table(p).update(match_type="other"), "its key is"),
