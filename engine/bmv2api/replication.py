@@ -18,8 +18,8 @@ from detour.engine.bmv2api.device import BmDevice
 from detour.engine.pre import MAX_GROUP, MAX_SESSION, PortInstance
 from detour.engine.tables.rows import Handles
 
-FIRST_SESSION_GROUP = 1 << 15
-"""the group that PI makes in BMv2 for clone session 0"""
+FIRST_SESSION_GROUP = MAX_GROUP + 1
+"""what stands for the replicas of clone session 0; PI takes groups from 32768 on, which packets can name as well"""
 _LAG_HASH = 0xFF
 """by which simple_switch picks a member of a LAG"""
 

@@ -7,6 +7,7 @@ from detour.engine.bmv2api.calls.part import CallPart
 from detour.engine.bmv2api.device import BmDevice
 from detour.engine.bmv2api.replication import ReplicaNode, Replicas
 from detour.engine.bmv2api.types import InvalidMcOperation, McCode
+from detour.engine.pre import MAX_GROUP
 
 _MAP_SIZE = 512
 _MAX_LAG = 256
@@ -27,6 +28,8 @@ class MulticastCalls(CallPart):
 
     def bm_mc_mgrp_create(self, cxt_id: int, mgrp: int) -> int:
         replicas = self._replicas
+        if mgrp > MAX_GROUP:  # no packet can name it, and clone sessions are told by it
+            raise InvalidMcOperation(McCode.INVALID_MGID)
         if mgrp not in replicas.groups:
             replicas.groups[mgrp] = []
             replicas.write(mgrp)

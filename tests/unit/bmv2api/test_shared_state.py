@@ -210,8 +210,15 @@ def test_mirroring_sessions(client: Client, both: Do, network: Network) -> None:
     both("mc_node_associate 5 0")  # the session follows its group
     assert client.read(_session(8)) == [_session(8, (1, 2), (2, 2))]
     client.insert(_session(9, (1, 0), (2, 0)), _session(10, (1, 0)))
-    assert both("mirroring_get 9") == ["MirroringSessionConfig(port=None, mgid=32777)"]  # as PI programs BMv2
+    assert both("mirroring_get 9") == ["MirroringSessionConfig(port=None, mgid=65545)"]
     assert both("mirroring_get 10") == ["MirroringSessionConfig(port=1, mgid=None)"]
+    # 32777 is the group that PI makes for session 9; here it is a multicast group like others.
+    client.insert(_group(32777, (4, 4)))
+    both("mc_node_create 5 5")
+    both("mc_node_associate 32777 2")
+    assert client.read(_session(9)) == [_session(9, (1, 0), (2, 0))]
+    assert network.replication(SWITCH)[1][9] == ((1, 0), (2, 0))
+    assert refused(both, "mc_mgrp_create 65545") == "INVALID_MGID"
     client.delete(_session(10))
     assert refused(both, "mirroring_delete 10") == "SESSION_NOT_FOUND"
     both("mirroring_add 0 3")  # P4Runtime has no session 0
