@@ -165,8 +165,8 @@ def _program(options: argparse.Namespace) -> int | None:
     if options.packet is None:
         raise DetourError("--program needs a packet: --packet HEX or FILE, or --stf FILE")
     frame = read_frame(options.packet, None if options.ethernet is None else ethernet_of(options.ethernet))
-    files, ports = PipelineConfig.given(options.program), {*range(64), options.port}
-    with collecting(options.coverage), TracedProgram(files, ports) as switch:
+    files = PipelineConfig.given(options.program)
+    with collecting(options.coverage), TracedProgram(files) as switch:
         if options.entries is not None:
             switch.write(*read_updates(options.entries, switch.p4info))
         found = document(switch.follow(frame, options.port, all_ways=options.all))

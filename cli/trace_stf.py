@@ -21,12 +21,12 @@ def trace_stf(options: argparse.Namespace) -> int:
     from detour.fabric.tracing.entries import read_updates
     from detour.fabric.tracing.program import TracedProgram
     from detour.fabric.tracing.stf import read_stf
-    from detour.fabric.tracing.stf_player import play_stf, stf_ports
+    from detour.fabric.tracing.stf_player import play_stf
 
     if options.packet is not None or options.all:
         raise DetourError("--stf says which packets there are, and each goes one way: no --packet and no --all with it")
     statements = read_stf(options.stf)
-    with TracedProgram(PipelineConfig.given(options.program), stf_ports(statements), cpu_port=0) as switch:
+    with TracedProgram(PipelineConfig.given(options.program), cpu_port=0) as switch:
         if options.entries is not None:
             switch.write(*read_updates(options.entries, switch.p4info))
         run = play_stf(options.stf, statements, switch)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from detour import __version__
+from detour.base.dataplane import HIGHEST_PORT
 from detour.base.errors import DetourError
 from detour.base.records import as_json
 from detour.cli.web.packets import PacketShelf
@@ -20,7 +21,7 @@ from detour.fabric.tracing.entries import read_updates
 from detour.fabric.tracing.frames import hex_frame
 from detour.fabric.tracing.program import TracedProgram
 
-_PORTS = 64
+_PORTS = HIGHEST_PORT + 1
 
 
 class ProgramAnswers:
@@ -45,7 +46,7 @@ class ProgramAnswers:
         }
 
     def _made(self) -> TracedProgram:
-        switch = TracedProgram(self._files, range(_PORTS))
+        switch = TracedProgram(self._files)
         try:
             if self._entries is not None:
                 updates, where = read_updates(self._entries, switch.p4info)

@@ -9,6 +9,7 @@ from pathlib import Path
 from finsy.proto import p4i, p4r
 from google.protobuf import text_format
 
+from detour.base.dataplane import HIGHEST_PORT
 from detour.base.errors import DetourError
 from detour.control.p4runtime.pipeline import PipelineConfig
 from detour.engine import phv
@@ -32,11 +33,9 @@ _NAME = "switch"
 
 
 class TracedProgram:
-    """One switch that runs a program. A context manager."""
+    """One switch that runs a program, with all ports: those that it lacked would share one queue. A context manager."""
 
-    def __init__(
-        self, files: PipelineConfig, ports: Iterable[int] = range(64), *, cpu_port: int = phv.CPU_PORT
-    ) -> None:
+    def __init__(self, files: PipelineConfig, *, cpu_port: int = phv.CPU_PORT) -> None:
         """`cpu_port` 0: none.
 
         Raises:
@@ -45,7 +44,7 @@ class TracedProgram:
         self.p4info = read_p4info(files.p4info)
         self.program = Program.from_json(files.blob)
         self._switch = TraceNetwork()
-        self._switch.add_switch(_DEVICE, ports, name=_NAME, cpu_port=cpu_port)
+        self._switch.add_switch(_DEVICE, range(HIGHEST_PORT + 1), name=_NAME, cpu_port=cpu_port)
         self._pipelines = Pipelines(TargetSwitch(self._switch.network, _DEVICE))
         message = p4r.ForwardingPipelineConfig(p4info=self.p4info)
         try:

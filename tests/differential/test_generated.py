@@ -23,7 +23,7 @@ NEW = int(os.environ.get("DETOUR_GENERATED", "40"))
 def test_stored_ones_on_the_engine(program: str) -> None:
     tests = stored(program)
     assert len(tests) == 60
-    with engine(program, tests) as switch:
+    with engine(program) as switch:
         problems = {test.name: play(test, switch).problem for test in tests}
     assert not {name: problem for name, problem in problems.items() if problem}
 
@@ -36,7 +36,7 @@ def test_a_test_can_fail() -> None:
         start, _, rest = test.text.partition("\nexpect ")
         port, frame = rest.split(" ", 1)
         turned = type(test)(f"{start}\nexpect {port} {int(frame[:2], 16) ^ 0x40:02X}{frame[2:]}")
-        with engine("fabric", [turned]) as switch:
+        with engine("fabric") as switch:
             assert "byte 0 is " in play(turned, switch).problem
 
 

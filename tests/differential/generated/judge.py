@@ -63,7 +63,7 @@ class Judged:
 def judge(program: str, tests: Sequence[GeneratedTest], bmv2: StfSwitch) -> list[Judged]:
     """All that are possible."""
     possible = [test for test in tests if test.possible]
-    with engine(program, possible) as switch:
+    with engine(program) as switch:
         return [Judged(test, play(test, switch), play(test, bmv2)) for test in possible]
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +29,10 @@ class Played:
 
 
 @contextmanager
-def engine(program: str, tests: Iterable[GeneratedTest]) -> Iterator[TracedProgram]:
-    """The engine, with all the ports that tests name."""
-    ports = set().union(*[test.ports for test in tests])
+def engine(program: str) -> Iterator[TracedProgram]:
+    """The engine."""
     files = PipelineConfig.given(f"{p4info(program)},{blob(program)}")
-    with TracedProgram(files, ports, cpu_port=0) as switch:  # p4testgen's port to the controller is one like others
+    with TracedProgram(files, cpu_port=0) as switch:  # p4testgen's port to the controller is one like others
         yield switch
 
 

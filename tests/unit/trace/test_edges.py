@@ -24,7 +24,7 @@ ENTRIES = 100_000
 
 
 def program(folder_and_name: str) -> TracedProgram:
-    return TracedProgram(PipelineConfig.given(f"{folder_and_name}.p4info.txtpb,{folder_and_name}.json"), range(16))
+    return TracedProgram(PipelineConfig.given(f"{folder_and_name}.p4info.txtpb,{folder_and_name}.json"))
 
 
 def trace_of(switch: TracedProgram, frame: bytes, port: int = 1) -> TraceTree:

@@ -47,6 +47,17 @@ def test_samples_are_as_they_expect(stf: Path, capsys: pytest.CaptureFixture[str
     assert found["unchecked"] == 0
 
 
+def test_copies_to_ports_that_are_not_named_have_queues_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ("mc_mgrp_create 1", "mc_node_create 0 2 3 4 511", "mc_node_associate 1 0", "packet 1 0001 00 0000 0000 00")
+    (tmp_path / "copies.stf").write_text("\n".join(lines))
+    assert cli.main([*_arguments("multicast", tmp_path / "copies.stf"), "--json"]) == 0
+    (packet,) = json.loads(capsys.readouterr().out)["packets"]
+    text = json.dumps(packet)
+    assert text.count('"depth_found": 0') == text.count('"depth_left": 0') == 4
+
+
 def test_what_commands_say(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(_arguments("register_48", PROGRAMS / "stf" / "register_48.stf")) == 0
     out = capsys.readouterr().out
