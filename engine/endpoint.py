@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where P4Runtime is served: addresses, TLS, and the thread in which gRPC lives.
 
-An endpoint binds first and serves when it is told how. Between the two, the engine is loaded, which takes a second;
-clients that connect meanwhile are kept waiting by the kernel and by gRPC. So nothing but gRPC is imported here, and
-`detour switch` listens almost as soon as it runs.
+An endpoint takes its addresses first, so that one that cannot be had is told at once, and listens when it serves.
+Between the two the engine is loaded, which takes seconds; who connects meanwhile is refused, and may try again.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import ssl
 import stat
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,7 +24,7 @@ from detour.base.addresses import Address, TcpAddress, UnixAddress, joined, pars
 from detour.base.errors import DetourError
 from detour.base.grpc_loop import GrpcLoop
 from detour.base.holders import user
-from detour.base.listening import take
+from detour.base.listening import ListeningPlace, take
 from detour.base.progress import Progress, silent
 from detour.base.tcp_place import TcpPlace
 from detour.base.unix_place import UnixPlace
@@ -143,13 +141,10 @@ class GrpcEndpoint:
         self._options = [*_OPTIONS, ("grpc.max_receive_message_length", message_bytes)]
         self._rpcs = rpcs
         self._port = 0
-        self._places: list[UnixPlace] = []
+        self._taken: list[tuple[Address, ListeningPlace, Any]] = []
+        """with the credentials that clients there need"""
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._main: asyncio.Future[Main | None] | None = None
-        self._bound = threading.Event()
-        self._failure: BaseException | None = None
-        self._stopping = False
 
     # -- what it is
 
@@ -189,34 +184,43 @@ class GrpcEndpoint:
     # -- life
 
     def bind(self, patience_s: float = 0.0, progress: Progress = silent) -> None:
-        """Takes the addresses and listens there. `patience_s`, `progress`: see `listening.take`.
+        """Takes the addresses; who connects is refused until they are served. `patience_s`, `progress`: see
+        `listening.take`.
 
         Raises:
             DetourError: naming the cause; then nothing is taken.
         """
         credentials = None if self._tls is None else self._tls.credentials()
-        self._bound.clear()
-        self._failure, self._stopping = None, False
-        arguments = (credentials, patience_s, progress)
-        self._thread = threading.Thread(target=self._work, args=arguments, name="p4runtime", daemon=True)
-        self._thread.start()
         try:
-            self._bound.wait()
+            for address, needed in ((self._private, None), (self._address, credentials)):
+                if address is not None:
+                    place = take(address, WHAT, patience_s, progress)
+                    self._taken.append((address, place, needed))
+                    if isinstance(place, TcpPlace):
+                        self._port = place.port
         except BaseException:
             self.stop()
             raise
-        if self._failure is not None:
-            self.stop()
-            raise self._failure
 
     @property
     def is_bound(self) -> bool:
-        """Whether it listens."""
-        return self._thread is not None
+        """Whether it has its addresses."""
+        return bool(self._taken)
 
     def serve(self, main: Main) -> None:
-        """Lets `main` serve, in the endpoint's loop."""
-        self._decide(main)
+        """Listens, and lets `main` serve, in a thread with a loop of its own.
+
+        Raises:
+            DetourError: gRPC cannot listen; then everything is given back.
+        """
+        ready, failure = threading.Event(), []
+        arguments = (main, ready, failure)
+        self._thread = threading.Thread(target=self._work, args=arguments, name="p4runtime", daemon=True)
+        self._thread.start()
+        ready.wait()
+        if failure:
+            self.stop()
+            raise failure[0]
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine in the endpoint's loop and waits for it."""
@@ -226,87 +230,59 @@ class GrpcEndpoint:
     def stop(self) -> None:
         """Removes the sockets' files and waits until `main` has returned (whose matter it is to know that it shall).
         May be called twice."""
-        self._stopping = True
         self.abandon()
-        self._decide(None)
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+        for _, place, _ in self._taken:
+            if isinstance(place, TcpPlace):
+                place.close()
+        self._taken = []
 
     def abandon(self) -> None:
         """For a process that ends without `stop`: removes what would be left behind."""
-        for place in self._places:
-            place.remove()
-        self._places = []
+        for _, place, _ in self._taken:
+            if isinstance(place, UnixPlace):
+                place.remove()
 
     # -- the thread
 
-    def _decide(self, main: Main | None) -> None:
-        loop, chosen = self._loop, self._main
-        if loop is None or chosen is None:
-            return
-
-        def decide() -> None:
-            if not chosen.done():
-                chosen.set_result(main)
-
-        loop.call_soon_threadsafe(decide)
-
-    def _work(self, credentials: Any, patience_s: float, progress: Progress) -> None:
+    def _work(self, main: Main, ready: threading.Event, failure: list[BaseException]) -> None:
         try:
             with asyncio.Runner(loop_factory=GrpcLoop) as runner:
-                runner.run(self._serve(credentials, patience_s, progress))
+                runner.run(self._serve(main, ready))
         except BaseException as error:
-            self._failure = error
+            failure.append(error)
         finally:
-            self._loop = self._main = None
-            self._bound.set()
+            self._loop = None
+            ready.set()
 
-    async def _serve(self, credentials: Any, patience_s: float, progress: Progress) -> None:
+    async def _serve(self, main: Main, ready: threading.Event) -> None:
         server = grpc.aio.server(options=self._options, maximum_concurrent_rpcs=self._rpcs)
         try:
-            if self._private is not None:
-                self._add(server, self._private, None, patience_s, progress)
-            if self._address is not None:
-                self._port = self._add(server, self._address, credentials, patience_s, progress)
-            self._loop = asyncio.get_running_loop()
-            self._main = self._loop.create_future()
-            if self._stopping:
-                self._main.set_result(None)
-            self._bound.set()
-            main = await self._main
+            for address, place, credentials in self._taken:
+                _listen_at(server, address, place, credentials)
         except BaseException:
-            await self._give_back(server)
+            # It lets go of its ports only if it has been started.
+            await server.start()
+            await server.stop(None)
             raise
-        if main is None:
-            await self._give_back(server)
-        else:
-            await main(server)
+        self._loop = asyncio.get_running_loop()
+        ready.set()
+        await main(server)
 
-    async def _give_back(self, server: grpc.aio.Server) -> None:
-        """Ends a server that has served nobody. It lets go of its ports only if it has been started."""
-        self.abandon()
-        await server.start()
-        await server.stop(None)
 
-    def _add(
-        self, server: grpc.aio.Server, address: Address, credentials: Any, patience_s: float, progress: Progress
-    ) -> int:
-        """Lets gRPC listen at an address; returns the port."""
-        with ExitStack() as held:
-            place = take(address, WHAT, patience_s, progress)
-            if isinstance(place, TcpPlace):
-                held.enter_context(place)
-                for each in place.addresses:
-                    _listen(server, address, each, credentials)
-                return place.port
-            if isinstance(place, UnixPlace):
-                _listen(server, address, str(UnixAddress(place.temporary)), credentials)
-                place.publish()
-                self._places.append(place)
-            else:
-                _listen(server, address, str(address), credentials)
-            return 0
+def _listen_at(server: grpc.aio.Server, address: Address, place: ListeningPlace, credentials: Any) -> None:
+    """Lets gRPC listen at an address that is held."""
+    if isinstance(place, TcpPlace):
+        with place:
+            for each in place.addresses:
+                _listen(server, address, each, credentials)
+    elif isinstance(place, UnixPlace):
+        _listen(server, address, str(UnixAddress(place.temporary)), credentials)
+        place.publish()
+    else:
+        _listen(server, address, str(address), credentials)
 
 
 def _listen(server: grpc.aio.Server, address: Address, name: str, credentials: Any) -> None:

@@ -109,24 +109,25 @@ class ThriftServer:
         return joined(self._address.host, self.port) if isinstance(self._address, TcpAddress) else str(self._address)
 
     def bind(self, patience_s: float = 0.0, progress: Progress = silent) -> None:
-        """Takes the address; who connects is kept waiting.
+        """Takes the address; who connects is refused until it serves.
 
         Raises:
             DetourError: it cannot be had.
         """
         if isinstance(self._address, UnixAddress):
             self._place = UnixPlace(self._address.path, _WHAT)
-            self._listening = [self._place.listen()]
         else:
             place = take(self._address, _WHAT, patience_s, progress)
             assert isinstance(place, TcpPlace)
-            self.port = place.port
-            self._listening = place.listen()
+            self._place, self.port = place, place.port
 
     def serve(self, apis: Mapping[str, Api]) -> None:
         """Answers from now on. `apis`: of switches by name; "" for the only one."""
-        if not self._listening:
+        if self._place is None:
             self.bind()
+        assert self._place is not None
+        listening = self._place.listen()
+        self._listening = listening if isinstance(listening, list) else [listening]
         dispatcher = Dispatcher(apis)
         self._acceptor = threading.Thread(target=self._accept, args=(dispatcher,), name="thrift", daemon=True)
         self._acceptor.start()
@@ -138,6 +139,8 @@ class ThriftServer:
             self._wake.send(b"x")
         if isinstance(self._place, UnixPlace):
             self._place.remove()
+        elif self._place is not None:
+            self._place.close()
         if self._acceptor is not None:
             self._acceptor.join()
             self._acceptor = None

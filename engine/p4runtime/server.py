@@ -136,7 +136,11 @@ class P4RuntimeServer:
         self._pools = {name: ThreadPoolExecutor(threads, f"p4runtime-{name}") for name, threads in _POOLS.items()}
         started = threading.Event()
         failure: list[BaseException] = []
-        self._endpoint.serve(lambda server: self._main(server, started, failure))
+        try:
+            self._endpoint.serve(lambda server: self._main(server, started, failure))
+        except BaseException:
+            self.stop()
+            raise
         started.wait()
         if failure:
             self.stop()

@@ -36,8 +36,8 @@ class InterfaceCapture(Capture):
             for port, name in self._interfaces.items():
                 for sent, ending in ((False, "in"), (True, "out")):
                     self._files[port, sent] = create(folder / f"{name}_{ending}.pcap")
-        # A frame belongs to the moment at which it passed, not to that at which it is written.
-        super().__init__(folder or Path("."), name_of, time.time_ns() - now_ps() // 1000)
+        self._now_ps = now_ps
+        super().__init__(folder or Path("."), name_of)
 
     def open_port(self, port: int) -> None:
         """Notes which port the loop means; files are there already."""
@@ -50,6 +50,10 @@ class InterfaceCapture(Capture):
             file.close()
 
     def _collect(self, chunk: bytes) -> None:
+        if not self._epoch_ns:
+            # A frame belongs to the moment at which it passed, not to that at which it is written; and loop time begins
+            # when the loop runs, after captures are made.
+            self._epoch_ns = time.time_ns() - self._now_ps() // 1000
         touched: set[BinaryIO] = set()
         for record in records(chunk):
             port, sent = self._ports[record.index], record.kind == UP_SENT

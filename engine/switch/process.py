@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process of `detour switch`: takes its address, starts a switch, waits for a signal, ends in time.
 
-Whoever started it may call the port at once, again and again. So it listens before it loads the engine: the less time
-there is in between, the less often the kernel connects a caller to itself, who then holds the port.
+Whoever started it may call the port at once, again and again. So it takes the port before it loads the engine, which
+keeps the kernel from connecting a caller to itself, and listens when it can answer.
 
 No signal handler runs: the signals are blocked in all threads and the main thread waits for them. A handler that
 raises, to cut a long start short, raises wherever the thread is; inside the compiler's callbacks such an exception
@@ -11,6 +11,7 @@ is lost or becomes another one. So a start or a stop that takes too long is aban
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -30,15 +31,13 @@ if TYPE_CHECKING:
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL_S = 0.02
-_PATIENCE_S = 5.0
-"""Harnesses that wait for the end of a switch wait about ten seconds; compiling takes longer."""
+_PATIENCE_S = 0.05
+"""how long a start or a stop may still take after a signal"""
 
 
-def run(options: SwitchOptions) -> None:
-    """Runs a switch until a signal ends it. `DetourError` if it cannot be started.
-
-    Ends the process, with exit code 0, if the signal comes in the middle of something that takes long.
-    """
+def run(options: SwitchOptions) -> NoReturn:
+    """Runs a switch until a signal ends it, and the process with it (exit code 0). `DetourError` if it cannot be
+    started."""
     # A file or socket for each interface, and two captures.
     descriptors.require(descriptors.PROCESS + 3 * len(options.interfaces), "detour switch")
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # threads that are started inherit it
@@ -50,23 +49,25 @@ def run(options: SwitchOptions) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _run(options: SwitchOptions) -> None:
+def _run(options: SwitchOptions) -> NoReturn:
     parts = _Parts()
     starting = _Task(lambda: _start(options, parts))
     ended = False
     while not (ended or starting.finished(0)):
         ended = _ended(_POLL_S)
     if not starting.finished(_PATIENCE_S):
-        _abandon(parts)
+        _end(parts)
     starting.result()
     switch = parts.switch
     assert switch is not None
     if not ended:
         switch.run(_ended)
-    stopping = _Task(switch.stop)
-    if not stopping.finished(_PATIENCE_S):
-        _abandon(parts)
-    stopping.result()
+    stopping = _Task(switch.stop_serving)
+    stopped = stopping.finished(_PATIENCE_S)
+    switch.complete()  # files are worth waiting for
+    if stopped:
+        stopping.result()
+    _end(parts)
 
 
 @dataclass
@@ -102,7 +103,7 @@ def _listen(options: SwitchOptions) -> GrpcEndpoint:
     tls = None if files is None else Tls(files.certificate, files.key, files.ca if files.require_client else None)
     endpoint = GrpcEndpoint(address, tls)
     endpoint.bind(PATIENCE_S, _tell)
-    for text in (*options.notices, *([notice] if notice else []), endpoint.reach()):
+    for text in (*options.notices, *([notice] if notice else [])):
         _tell(text)
     return endpoint
 
@@ -129,10 +130,11 @@ def _ended(seconds: float) -> bool:
     return signal.sigtimedwait(_SIGNALS, seconds) is not None
 
 
-def _abandon(parts: _Parts) -> NoReturn:
-    """Ends the process in the middle of what other threads do: the system takes back all but files."""
+def _end(parts: _Parts) -> NoReturn:
+    """Ends the process, whatever other threads do: the system takes back all but files. Python would take a second."""
     if parts.endpoint is not None:
         parts.endpoint.abandon()
+    logging.disable()  # what else runs may fail now
     sys.stdout.flush()
     os._exit(0)
 

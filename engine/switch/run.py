@@ -75,6 +75,7 @@ class StandaloneSwitch:
         if options.log_packets:
             self.network.packet_log = PacketLog(self.network, _SWITCH, self.log, options.drop_port)
         self._files: Files | None = None
+        self._endpoint = endpoint
         self.server = P4RuntimeServer(self.network, endpoint, promote_backup=True)
         self.notices: list[str] = []
         self._tell = progress
@@ -101,6 +102,7 @@ class StandaloneSwitch:
 
     def _start(self) -> None:
         options = self.options
+        warm.ensure(self._tell)
         self._coverage.enter_context(collecting(options.coverage))
         self.network.add_switch(
             _SWITCH, priorities=options.priorities, cpu_port=options.cpu_port or 0, drop_port=options.drop_port
@@ -109,13 +111,12 @@ class StandaloneSwitch:
             self._load(options.config)
         self._attach()
         self._record()
-        self.server.add_device(options.device_id, _SWITCH)
-        self.server.start()
-        print(f"Server listening on {self.server.target}", flush=True)
-        # After that: harnesses wait some seconds for the port, but as long as it takes for an answer.
-        warm.ensure(self._tell)
         self.network.start()
         self.device.epoch_us = time.time_ns() // 1000 - self.network.now_ps // 1_000_000
+        self.server.add_device(options.device_id, _SWITCH)
+        self.server.start()  # last: who can connect is answered
+        self._tell(self._endpoint.reach())
+        print(f"Server listening on {self.server.target}", flush=True)
         if self._thrift is not None:
             self._thrift.serve({"": BmRuntime(self.device)})
         if self._files is not None:
@@ -123,11 +124,19 @@ class StandaloneSwitch:
 
     def stop(self) -> None:
         """Ends everything and gives back what was taken. May be called twice."""
-        if self._files is not None:
-            self._files.stop()
+        self.stop_serving()
+        self.complete()
+
+    def stop_serving(self) -> None:
+        """Ends all connections, after the requests that have begun, which may take seconds."""
         if self._thrift is not None:
             self._thrift.stop()
         self.server.stop()
+
+    def complete(self) -> None:
+        """Ends forwarding and completes all files."""
+        if self._files is not None:
+            self._files.stop()
         self.network.stop()
         self._drain_log()
         if self._files is not None:

@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from detour.base.addresses import UnixAddress, too_long
 from detour.base.errors import DetourError
-from detour.base.progress import Progress
+from detour.base.progress import Progress, silent
 from detour.base.tcp_place import PATIENCE_S
 from detour.control.p4runtime.client import SwitchTarget
 from detour.engine.bmv2api.device import BmDevice
@@ -37,12 +37,13 @@ class Serving:
         `close` (default: a temporary one)."""
         self._address, self._tls, self._scratch = address, tls, scratch
         self._folder: Path | None = None
+        self._progress: Progress = silent
         self._endpoint: GrpcEndpoint | None = None
         self._thrift: ThriftServer | None = None
         self.server: P4RuntimeServer | None = None
 
     def listen(self, progress: Progress) -> None:
-        """Takes the addresses; who connects is kept waiting.
+        """Takes the addresses; who connects is refused until they are served.
 
         Raises:
             DetourError: one cannot be had.
@@ -59,8 +60,7 @@ class Serving:
         self._endpoint = endpoint
         self._thrift = ThriftServer(UnixAddress(self._folder / _THRIFT))
         self._thrift.bind()
-        if self._address is not None:
-            progress(f"P4Runtime: {endpoint.reach()}")
+        self._progress = progress
 
     def serve(self, network: Network, switches: Iterable[Switch]) -> None:
         """Serves these switches of a network."""
@@ -71,6 +71,8 @@ class Serving:
         for switch in switches:
             self.server.add_device(switch.device_id)
         self.server.start()
+        if self._address is not None:
+            self._progress(f"P4Runtime: {self._endpoint.reach()}")
         devices = {switch.name: BmDevice(network, switch.device_id, self.server) for switch in switches}
         self._thrift.serve({name: BmRuntime(device) for name, device in devices.items()})
 

@@ -31,13 +31,20 @@ from detour.engine import endpoint
 from detour.engine.switch import options, process
 wanted = options.parse(sys.argv[2:])
 rehearsal = endpoint.GrpcEndpoint("127.0.0.1:0")  # imports what is imported late
+async def nobody(server):
+    await server.start()
+    await server.stop(None)
 rehearsal.bind()
+rehearsal.serve(nobody)
 rehearsal.stop()
 os.setgroups([])
 os.setgid(int(sys.argv[1]))
 os.setuid(int(sys.argv[1]))
+async def everybody(server):
+    await server.start()
+    await server.wait_for_termination()
 try:
-    process._listen(wanted)
+    process._listen(wanted).serve(everybody)
 except DetourError as error:
     sys.exit(print(error, file=sys.stderr) or 2)
 signal.pause()
@@ -457,19 +464,26 @@ def test_a_switch_that_ends_leaves_the_socket_of_another(folder: Path) -> None:
             assert reachable(socket.AF_UNIX, str(path))
 
 
-def test_it_listens_before_the_engine_is_loaded() -> None:
-    """What takes long to import comes after; a caller is kept waiting, not refused."""
+def test_it_takes_its_port_before_the_engine_is_loaded() -> None:
+    """What takes long to import comes after; nobody else gets the port, and who calls is refused."""
     program = """
 import socket, sys
 from detour.engine.switch import options, process
 endpoint = process._listen(options.parse(["--no-p4", "--", "--grpc-server-addr", "127.0.0.1:0"]))
-socket.create_connection(("127.0.0.1", endpoint.port)).close()
+with socket.socket() as probe:
+    assert probe.connect_ex(("127.0.0.1", endpoint.port)), "it listens before it can answer"
+with socket.socket() as other:
+    try:
+        other.bind(("127.0.0.1", endpoint.port))
+    except OSError:
+        pass
+    else:
+        raise AssertionError("the port is free")
 early = sorted({"numba", "llvmlite", "numpy", "finsy", "google"} & {name.partition(".")[0] for name in sys.modules})
 endpoint.stop()
 assert not early, early
-with socket.socket() as probe:
-    assert probe.connect_ex(("127.0.0.1", endpoint.port)), "it still listens"
+with socket.socket() as other:
+    other.bind(("127.0.0.1", endpoint.port))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=WAIT_S, check=False)
     assert done.returncode == 0, done.stderr
-    assert "every user of this machine can reach 127.0.0.1:" in done.stdout

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -228,13 +228,11 @@ def test_files_in_place_of_interfaces(tmp_path: Path) -> None:
 
 
 def test_any_address_means_loopback(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with Running(tmp_path, ["--no-p4"], target=["--grpc-server-addr", f"0.0.0.0:{port}"]) as switch:
-        switch.wait_for(f"Server listening on 127.0.0.1:{port}\n")
-        switch.wait_for(f"P4Runtime is served on 127.0.0.1:{port} only")
-        with Controller(f"127.0.0.1:{port}") as controller:
+    with Running(tmp_path, ["--no-p4"], target=["--grpc-server-addr", "0.0.0.0:0"]) as switch:
+        switch.wait_for("\nServer listening on 127.0.0.1:")
+        switch.wait_for("P4Runtime is served on 127.0.0.1:0 only")
+        (target,) = re.findall(r"\nServer listening on (.*)\n", switch.told())
+        with Controller(target) as controller:
             request = p4r.GetForwardingPipelineConfigRequest(device_id=0)
             assert not controller.stub.GetForwardingPipelineConfig(request).config.p4_device_config
 

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import socket
 import threading
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import grpc.aio
 import pytest
 
 from detour.base.addresses import TcpAddress, UnixAddress, parse
@@ -191,6 +195,24 @@ def test_an_abstract_name_that_is_taken() -> None:
             take(parse(f"unix-abstract:detour-test-{os.getpid()}", "x"), "x")
 
 
+@contextmanager
+def serving(endpoint: GrpcEndpoint) -> Iterator[None]:
+    """Serves nothing, until the end."""
+    over = threading.Event()
+
+    async def main(server: grpc.aio.Server) -> None:
+        await server.start()
+        await asyncio.to_thread(over.wait)
+        await server.stop(None)
+
+    endpoint.serve(main)
+    try:
+        yield
+    finally:
+        over.set()
+        endpoint.stop()
+
+
 def test_an_endpoint_that_serves_nobody_gives_back_what_it_took(tmp_path: Path) -> None:
     endpoint = GrpcEndpoint("localhost:0", private=tmp_path / "s")
     for _ in range(2):
@@ -198,8 +220,9 @@ def test_an_endpoint_that_serves_nobody_gives_back_what_it_took(tmp_path: Path) 
         port = endpoint.port
         for family, name in ((socket.AF_INET, ("127.0.0.1", port)), (socket.AF_UNIX, str(tmp_path / "s"))):
             with socket.socket(family) as client:
-                client.connect(name)
-        endpoint.stop()
+                assert client.connect_ex(name), "who connects before it serves is not let in"
+        with serving(endpoint), socket.create_connection(("127.0.0.1", port)), socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(tmp_path / "s"))
         endpoint.stop()
         assert not list(tmp_path.iterdir())
         with take_tcp(TcpAddress("localhost", port), "x"):
@@ -219,13 +242,11 @@ def test_nothing_is_taken_when_the_second_address_cannot_be_had(tmp_path: Path) 
 def test_who_reaches_a_socket(tmp_path: Path, mode: int, who: str) -> None:
     endpoint = GrpcEndpoint(f"unix:{tmp_path}/s")
     endpoint.bind()
-    try:
+    with serving(endpoint):
         (tmp_path / "s").chmod(mode)
         assert who in endpoint.reach()
         (tmp_path / "s").unlink()
         assert "nobody can reach" in endpoint.reach()
-    finally:
-        endpoint.stop()
 
 
 @pytest.mark.parametrize(
