@@ -3,7 +3,7 @@
 
 Every group of commands is a module with `register(commands)`. What is wrong with the input ends with one line on
 standard error and exit code 2; Ctrl-C with 130; a check that fails (tables, bytes) with 1; a mistake of
-detour's own with one line and 70.
+detour's own with one line and 70. What takes time to load is loaded where an interrupt is caught.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from detour import __version__
-from detour.base.doors import unpinned
-from detour.base.errors import DetourError
-from detour.base.progress import COMPILING
-from detour.base.reports import need_address_space, report
-from detour.cli.parser import Parser, choose_fabric
+
+if TYPE_CHECKING:
+    from detour.cli.parser import Parser
 
 _GROUPS = (
     "lifecycle", "exec", "status", "tables", "paths", "traffic", "sim", "lab", "place", "metrics", "fors", "demo",
@@ -37,6 +36,8 @@ _ADDRESS_SPACE = 512 << 20
 
 def make_parser() -> Parser:
     """The whole command line."""
+    from detour.cli.parser import Parser
+
     parser = Parser(prog="detour", description="A data-centre fabric that fits on a laptop.")
     parser.add_argument("--version", action="version", version=f"detour {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -51,6 +52,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        if arguments[:1] != ["up"]:
+            return _run(arguments)
+        from detour.base.interrupting import interruptible
+
+        with interruptible():  # not only once the fabric starts: loading what it needs takes seconds
+            return _run(arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(arguments: list[str]) -> int:
+    from detour.base.doors import unpinned
+    from detour.base.errors import DetourError
+    from detour.base.progress import COMPILING
+    from detour.base.reports import need_address_space, report
+    from detour.cli.parser import choose_fabric
+
+    try:
         if arguments and arguments[0] in _OWN:
             return import_module(_OWN[arguments[0]][0]).main(arguments[1:])
         need_address_space(_ADDRESS_SPACE)
@@ -61,8 +80,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DetourError as error:
         print(f"detour: {unpinned(str(error))}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has gone; Python would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

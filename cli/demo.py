@@ -31,8 +31,9 @@ def register(commands: Any) -> None:
 
 
 def _demo(options: argparse.Namespace) -> int:
+    from detour.base.interrupting import interruptible
     from detour.control.topology_files import open_topology
-    from detour.fabric.daemon.daemon import boot, found_by_others, interruptible
+    from detour.fabric.daemon.daemon import boot, found_by_others
     from detour.fabric.traffic.workload import pairs_of
 
     begin = time.monotonic()

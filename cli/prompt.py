@@ -13,12 +13,12 @@ from prompt_toolkit.history import InMemoryHistory
 from rich.console import Console
 
 from detour.base.errors import DetourError
+from detour.base.interrupting import Interrupted
 from detour.base.tables import Table, left
 from detour.cli.asking import ANSWERED_BY
 from detour.cli.completion import CommandCompleter, of_topology
 from detour.cli.output import PRINTED_TO, Page
 from detour.cli.parser import Parser
-from detour.fabric.daemon.daemon import Interrupted
 from detour.fabric.operations.session import Session
 
 ASKING_GROUPS = ("status", "tables", "paths", "traffic", "trace", "metrics", "place", "fcplus")

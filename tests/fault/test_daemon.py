@@ -136,6 +136,26 @@ def test_a_signal_ends_a_fabric_that_is_not_up_yet(world: World, target: str) ->
     world.assert_clean()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("detach", [(), ("--detach",)])
+def test_a_signal_ends_a_fabric_of_which_nothing_is_loaded_yet(
+    world: World, number: signal.Signals, detach: tuple[str, ...]
+) -> None:
+    process = world.start("up", *detach, "--target", "engine", *SMALL)
+    here = Path(f"/proc/{process.pid}")
+    until(lambda: _catches_sigterm(here / "status"))
+    assert "numpy" not in (here / "maps").read_text()
+    process.send_signal(number)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out, err) == (130, "", "")
+    world.assert_clean()
+
+
+def _catches_sigterm(status: Path) -> bool:
+    caught = next(line.split()[1] for line in status.read_text().splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_fabric_that_is_killed_takes_its_processes_with_it(world: World, target: str) -> None:
     world.json("up", "--detach", "--target", target, *SMALL)

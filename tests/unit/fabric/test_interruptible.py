@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from detour.fabric.daemon.daemon import Interrupted, interruptible
+from detour.base.interrupting import Interrupted, interruptible
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signals that end a command as Ctrl-C does. Light: it comes before everything that takes time to load."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class Interrupted(KeyboardInterrupt):
+    """SIGINT, SIGTERM or SIGHUP came, or whoever waited for a detached fabric has gone before it was up."""
+
+
+_AGAIN_S = 0.2
+"""until a signal whose exception was swallowed is raised again"""
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Lets SIGTERM and SIGHUP end what is inside as Ctrl-C does; once that has begun, no signal disturbs it.
+
+    A signal that comes while C code calls Python back, as llvmlite does while it compiles, is raised there, and ctypes
+    swallows it. So it is raised again until somebody handles it, and that it was swallowed is not worth a traceback.
+    """
+    chosen = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def interrupt(number: int, frame: Any) -> None:
+        for each in chosen:
+            signal.signal(each, signal.SIG_IGN)
+        again(number, frame)
+
+    def again(number: int, frame: Any) -> None:
+        if not _is_handled():
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+            raise Interrupted(number)
+
+    def tell(swallowed: Any) -> None:
+        if not isinstance(swallowed.exc_value, Interrupted):
+            usual(swallowed)
+
+    usual, sys.unraisablehook = sys.unraisablehook, tell
+    before = {number: signal.signal(number, interrupt) for number in chosen}
+    before[signal.SIGALRM] = signal.signal(signal.SIGALRM, again)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        sys.unraisablehook = usual
+
+
+def _is_handled() -> bool:
+    """Whether what runs now runs because a signal was raised: a `finally`, an `except` or the end of a `with`."""
+    error = sys.exc_info()[1]
+    while error is not None and not isinstance(error, Interrupted):
+        error = error.__context__
+    return error is not None
