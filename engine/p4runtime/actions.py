@@ -76,6 +76,8 @@ class TableActions:
         self.by_id = {r.codec.id: r for r in refs}
         # p4c copies an action for each table that uses it, so an action is known by its name.
         self._by_name = {r.codec.name: r.codec for r in refs}
+        self.no_action = self._by_name["NoAction"].id if "NoAction" in self._by_name else 0
+        """P4Info id of core.p4's action that does nothing; 0 if it is not one of them"""
 
     def decode(self, action: p4r.Action, default: bool = False) -> tuple[int, tuple[int, ...]]:
         """(the engine's id, arguments) of an action in an entry, or in the default entry."""

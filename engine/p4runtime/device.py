@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -29,8 +30,10 @@ _RECORD_BYTES = 128  # of a frame or digest in the inbox, beside its bytes
 class P4Device:
     """State and notifications of one device.
 
-    `lock` is held by whoever writes, reads or sets a pipeline, from begin to end of the request. That makes requests
-    serializable, as the spec wants, and lets a new primary wait for the writes of its predecessor.
+    `writing` is held by whoever changes anything, from begin to end of the request. That makes requests serializable,
+    as the spec wants, and lets a new primary wait for the writes of its predecessor. `lock` is held by whoever reads,
+    and by whoever changes what is read: a large Write takes it to copy what it will change, and Reads see the copy,
+    `before`, until it is done.
     """
 
     def __init__(
@@ -45,7 +48,8 @@ class P4Device:
     ) -> None:
         """`work` runs a function in a worker thread; budgets and turns are shared by the devices of a server."""
         self.id, self.target = device_id, target
-        self.lock = asyncio.Lock()
+        self.writing, self.lock = asyncio.Lock(), asyncio.Lock()
+        self.before: EntityStore | None = None
         self._budgets = budgets or Budgets(Limits())
         self.arbiter = Arbiter(device_id, self._drain, promote_backup, self._budgets)
         self.pipelines = Pipelines(target)
@@ -59,11 +63,16 @@ class P4Device:
         target.listen(self._packet_in, self._digest)
 
     async def _drain(self) -> None:
-        async with self.lock:
+        async with self.writing:
             pass
 
-    async def exclusively(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Awaits a request while nobody else is at the device.
+    @property
+    def readable(self) -> EntityStore:
+        """What Reads read: a state without Writes that are under way."""
+        return self.before or self.pipelines.store
+
+    async def exclusively(self, request: Callable[[], Awaitable[T]], *locks: asyncio.Lock) -> T:
+        """Awaits a request while nobody else has the locks (both, unless some are given).
 
         It runs in a task of its own: a client that goes away cancels its call, but what has begun is finished. What
         has not is never begun.
@@ -72,7 +81,9 @@ class P4Device:
 
         async def locked() -> T:
             nonlocal begun
-            async with self.lock:
+            async with contextlib.AsyncExitStack() as held:
+                for lock in locks or (self.writing, self.lock):
+                    await held.enter_async_context(lock)
                 begun = True
                 return await request()
 

@@ -19,17 +19,18 @@ def ageing(store: EntityStore) -> bool:
 
 
 def scan(store: EntityStore, timestamp: int) -> list[p4r.IdleTimeoutNotification]:
-    """Notifications for entries whose time has passed, of one table each and not too long; their time begins anew.
+    """Notifications for entries whose time has passed, of one table each and not too long; the time until the next
+    one of an entry begins anew.
 
     `timestamp`: of the messages, ns. The caller keeps writers away. Packets may stamp entries meanwhile; a stamp is one
     word.
     """
-    notifications = []
+    notifications, now = [], store.now_ps()
     for found in store.tables.values():
         message, size = p4r.IdleTimeoutNotification(timestamp=timestamp), 0
         for handle in sorted(found.waiting):
             note = found.notes[handle]
-            if idle_ns(store, found, handle) < note.idle_timeout_ns:
+            if min(idle_ns(store, found, handle), (now - note.notified_ps) // 1000) < note.idle_timeout_ns:
                 continue
             if size > _MESSAGE_BYTES:
                 notifications.append(message)
@@ -39,7 +40,7 @@ def scan(store: EntityStore, timestamp: int) -> list[p4r.IdleTimeoutNotification
             out.metadata, out.controller_metadata = note.metadata, note.controller_metadata
             out.idle_timeout_ns = note.idle_timeout_ns
             size += out.ByteSize()
-            found.notes[handle] = replace(note, since_ps=store.now_ps())  # a Read may have a snapshot of the old one
+            found.notes[handle] = replace(note, notified_ps=now)  # a Read may have a snapshot of the old one
         if message.table_entry:
             notifications.append(message)
     return notifications

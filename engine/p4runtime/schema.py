@@ -58,7 +58,6 @@ class TableSchema:
     is_const: bool
     preset: bool  # it has initial entries that clients may change
     const_default: bool
-    default: p4i.TableActionCall | None
     ageing: bool
     counter: Counter | None
     meter: MeterInfo | None
@@ -310,7 +309,6 @@ class _Builder:
             # p4c's JSON does not tell `entries` from `const entries`; P4Info does.
             preset=info.has_initial_entries and not info.is_const_table,
             const_default=bool(info.const_default_action_id) or found.default_const,
-            default=info.initial_default_action if info.HasField("initial_default_action") else None,
             ageing=info.idle_timeout_behavior == p4i.Table.IdleTimeoutBehavior.NOTIFY_CONTROL,
             counter=counter,
             meter=meter,

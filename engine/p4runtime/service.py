@@ -19,6 +19,7 @@ from detour.engine.p4runtime.limits import Budgets, Limits
 from detour.engine.p4runtime.read import CHUNK_BYTES, Reader
 from detour.engine.p4runtime.requests import Batch, Reception, Work
 from detour.engine.p4runtime.roles import RoleConfig
+from detour.engine.p4runtime.store import EntityStore
 from detour.engine.p4runtime.write import write
 
 API_VERSION = "1.5.0"
@@ -100,10 +101,17 @@ class Service:
                 raise Refused(Code.INVALID_ARGUMENT, f"atomicity {batch.head.atomicity} is unknown")
             carry_out, sliced = _WRITE[batch.head.atomicity]
             weight = batch.sliced_weight if sliced else batch.whole_weight
+            scope = None
+            if not batch.small:
+                scope = await self._bulk_work(lambda: _scope(device.pipelines.store, batch))
+                weight += scope.bytes()
             # A large one waits before it is at the device, so that small ones are not held up there.
             await self.budgets.working.enter(weight)
             try:
-                await device.exclusively(lambda: self._write(batch, carry_out))
+                if scope is None:
+                    await device.exclusively(lambda: self._write(batch, carry_out))
+                else:
+                    await device.exclusively(lambda: self._write_large(batch, carry_out, scope), device.writing)
                 if batch.status:
                     await _abort_batch(context, "write failed", batch)
             finally:
@@ -121,6 +129,20 @@ class Service:
             work = self._work_for(batch)
             batch.status = await work(lambda: _status("write failed", carry_out(store, batch.elements, config.ids)))
         finally:
+            batch.close()
+
+    async def _write_large(self, batch: Batch[p4r.WriteRequest], carry_out: BatchMethod, scope: snapshot.Scope) -> None:
+        """Reads go on meanwhile, from a copy of what the batch may change: it takes seconds."""
+        device = self.device(batch.head.device_id)
+        batch.keep()
+        try:
+            async with device.lock:
+                if scope.store is not device.pipelines.store:  # a pipeline was set while the batch waited
+                    scope = await self._work(lambda: _scope(device.pipelines.store, batch))
+                device.before = await self._work(lambda: snapshot.take(scope, live=True))
+            await self._write(batch, carry_out)
+        finally:
+            device.before = None
             batch.close()
 
     async def Read(self, context: Any) -> None:
@@ -186,7 +208,7 @@ class _Reading:
     async def begin(self) -> Iterator[bytes]:
         """The pieces of the answer, to be made one after the other."""
         await self._hold(self._batch.whole_weight)  # nothing for a small request, which waits for nobody
-        short = await self._device.exclusively(self._short)
+        short = await self._device.exclusively(self._short, self._device.lock)
         if isinstance(short, bytes):
             if not self._budgets.requests.take(len(short)):
                 raise Refused(Code.RESOURCE_EXHAUSTED, "too many requests wait for an answer; try again")
@@ -195,7 +217,7 @@ class _Reading:
         # What is held is given back before more is waited for, lest Reads wait for each other.
         self._release()
         await self._hold(self._batch.whole_weight + 2 * CHUNK_BYTES + short)
-        return await self._device.exclusively(self._long)
+        return await self._device.exclusively(self._long, self._device.lock)
 
     async def _hold(self, size: int) -> None:
         await self._budgets.reads.enter(size)
@@ -208,7 +230,7 @@ class _Reading:
 
     async def _short(self) -> bytes | int:
         """The answer, or the size of the snapshot that it takes."""
-        store, ids = self._device.pipelines.store, self._ids()
+        store, ids = self._device.readable, self._ids()
 
         def attempt() -> bytes | int:
             requests = self._batch.whole().entities
@@ -223,7 +245,7 @@ class _Reading:
         return await self._work(attempt)
 
     async def _long(self) -> Iterator[bytes]:
-        store, ids = self._device.pipelines.store, self._ids()
+        store, ids = self._device.readable, self._ids()
 
         def begin() -> Iterator[bytes]:
             requests = self._batch.whole().entities
@@ -246,6 +268,10 @@ class _Reading:
         self._release()
         answer, self._answer = self._answer, 0
         self._budgets.requests.give(answer)
+
+
+def _scope(store: EntityStore, batch: Batch[p4r.WriteRequest]) -> snapshot.Scope:
+    return snapshot.Scope(store, (update.entity for update in batch.elements))
 
 
 def _next(pieces: Iterator[bytes]) -> bytes | None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a long Read reads from: a copy of the objects that it names, made while nobody writes.
+"""What a long Read, and any Read beside a large Write, reads from: a copy of the objects that are named, made while
+nobody writes.
 
 The spec wants a Read to show a state before or after any Write ("Parallelism of Read and Write Requests"). A
 copy is some memory and a few milliseconds; the answer, which may be much larger and is as slow as its reader, is made
@@ -8,7 +9,7 @@ from it while everybody else goes on. Objects that clients or packets replace as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from typing import Any, TypeVar, cast
 
@@ -27,16 +28,18 @@ _ARRAYS = {  # kind of entity: (field of the id, the schema's objects, the state
 
 
 class Scope:
-    """The objects of a store that some requests name."""
+    """The objects of a store that some entities, of a Read or a Write, name."""
 
-    def __init__(self, store: EntityStore, requests: Sequence[p4r.Entity]) -> None:
+    def __init__(self, store: EntityStore, requests: Iterable[p4r.Entity]) -> None:
         self.store = store
         self.tables: set[int] = set()
         self.profiles: set[int] = set()
         self.arrays: set[tuple[str, int]] = set()  # name of the schema's dictionary, id
         self.replication = self.digests = False
         for request in requests:
-            self._add(request)
+            # Large batches are of entries of few tables.
+            if request.table_entry.table_id not in self.tables:
+                self._add(request)
         users = (store.tables[id_].info.profile for id_ in self.tables)
         self.profiles |= {profile.id for profile in users if profile is not None}
 
@@ -96,21 +99,22 @@ class _State:
 class _Snapshot:
     """What readers of entities use of a `EntityStore`."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, live: bool) -> None:
         store = scope.store
+        self._run = store.run if live else None
         self.schema, self.target = store.schema, store.target
-        self._now_ps = store.now_ps()
         self.profiles = {**store.profiles, **{id_: _profile(store.profiles[id_]) for id_ in scope.profiles}}
         self.tables = {**store.tables, **{id_: self._table(store.tables[id_]) for id_ in scope.tables}}
         self.state = _State(store)
         for kind, id_ in scope.arrays:
             getattr(self.state, kind)[getattr(store.schema, kind)[id_].name] = _array(store, kind, id_).snapshot()
-        self.groups = dict(store.groups) if scope.replication else {}
-        self.sessions = dict(store.sessions) if scope.replication else {}
-        self.digests = dict(store.digests) if scope.digests else {}
+        self.groups = dict(store.groups) if scope.replication else store.groups
+        self.sessions = dict(store.sessions) if scope.replication else store.sessions
+        self.digests = dict(store.digests) if scope.digests else store.digests
 
     def _table(self, found: TableStore) -> TableStore:
         other = copy(found)
+        other.copied_ps = self.now_ps()
         other.profile = self.profiles[found.info.profile.id] if found.info.profile else None
         other.engine = found.engine.snapshot(other.profile.engine if other.profile else None)
         other.notes, other.one_shots = dict(found.notes), dict(found.one_shots)
@@ -121,12 +125,12 @@ class _Snapshot:
         return EntityStore.table(cast(EntityStore, self), id_)
 
     def run(self, function: Callable[[], T]) -> T:
-        """No packet runs on a copy."""
-        return function()
+        """No packet runs on a copy, but on what was not copied."""
+        return function() if self._run is None else self._run(function)
 
     def now_ps(self) -> int:
-        """Loop time of the snapshot."""
-        return self._now_ps
+        """Loop time."""
+        return self.target.now_ps
 
 
 def _profile(found: ProfileStore) -> ProfileStore:
@@ -135,6 +139,7 @@ def _profile(found: ProfileStore) -> ProfileStore:
     return other
 
 
-def take(scope: Scope) -> EntityStore:
-    """Copies. The caller keeps writers away; packets do not run meanwhile."""
-    return cast(EntityStore, scope.store.run(lambda: _Snapshot(scope)))
+def take(scope: Scope, live: bool = False) -> EntityStore:
+    """Copies. The caller keeps writers away; packets do not run meanwhile. `live`: also what is not in the scope will
+    be read."""
+    return cast(EntityStore, scope.store.run(lambda: _Snapshot(scope, live)))

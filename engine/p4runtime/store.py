@@ -25,12 +25,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What P4Runtime keeps with an entry. `since_ps`: loop time from which its idle time counts at the earliest."""
+    """What P4Runtime keeps with an entry. Loop times: `since_ps`, from which its idle time counts at the earliest;
+    `notified_ps`, of the last notification, from which the next one counts."""
 
     metadata: bytes = b""
     controller_metadata: int = 0
     idle_timeout_ns: int = 0
     since_ps: int = 0
+    notified_ps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class TableStore:
         self.one_shots: dict[int, OneShot] = {}
         self.default_note: Note | None = None
         self.waiting: set[int] = set()  # handles of entries with an idle time-out
+        self.copied_ps: int | None = None  # of a snapshot: when
         if info.preset:
             # The JSON looks as if the entries were const and the table as large as their number.
             engine.immutable = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import grpc
@@ -96,8 +95,30 @@ def test_a_primary_dies_in_the_middle_of_a_batch(
     assert heir.read(names.entry("lpm_route")) == wanted
 
 
+def test_reads_go_on_beside_a_large_batch(connect: Callable[..., Client], network: FakeNetwork, names: Names) -> None:
+    """They show the state before it, whatever a part of it has changed, and all of it when it is done."""
+    client = connect()
+    client.primary()
+    client.set_pipeline(config())
+    before, wanted = routes(names, 1000, port=1), routes(names, 2000, port=2)
+    other = names.entry("exact_two", 1, 1, action=("drop",))
+    client.insert(*before, other)
+    gate = Gate(network, at_call=4)
+    updates = [("MODIFY" if i < len(before) else "INSERT", entity) for i, entity in enumerate(wanted)]
+    call = client.stub.Write.future(client.write_request(*updates))
+    assert gate.reached.wait(PATIENCE_S)
+    assert len(network.pipelines[1][1].tables["MyIngress.lpm_route"]) == len(before)
+    assert client.read(wanted[0]) == before[:1]  # it has been modified
+    assert client.read(names.entry("lpm_route")) == before
+    assert client.read(names.entry("exact_two")) == [other]
+    assert not call.done()
+    gate.open.set()
+    call.result(PATIENCE_S)
+    assert client.read(names.entry("lpm_route")) == wanted
+
+
 def test_writes_that_wait_behind_a_change_of_primary_are_refused(
-    connect: Callable[..., Client], network: FakeNetwork, names: Names
+    server: P4RuntimeServer, connect: Callable[..., Client], network: FakeNetwork, names: Names
 ) -> None:
     old, new = connect(1), connect(2)
     old.primary()
@@ -106,10 +127,12 @@ def test_writes_that_wait_behind_a_change_of_primary_are_refused(
     first = old.stub.Write.future(old.write_request(*(("INSERT", e) for e in routes(names, 10))))
     assert gate.reached.wait(PATIENCE_S)
     second = old.stub.Write.future(old.write_request(("INSERT", names.entry("exact_two", 1, 1, action=("drop",)))))
-    time.sleep(0.2)  # it is in the queue
+    device = server._service.devices[1]
+    until(lambda: len(device._tasks) == 2, "the second one is not at the device")
     stream = new.stream()
     stream.arbitrate(1, 2)
-    time.sleep(0.2)
+    until(lambda: device.arbiter.roles[""].pending)
+    assert not second.done()
     gate.open.set()
     assert stream.next().arbitration.status.code == 0
     first.result(PATIENCE_S)

@@ -129,7 +129,7 @@ class TableCalls(CallPart):
         self.device.timeouts[table.name, at] = (timeout_ms, now)
         store = self.device.table_store(table.name)
         if store is not None:
-            store.notes[at] = replace(store.notes.get(at, Note()), idle_timeout_ns=idle_ns, since_ps=now)
+            store.notes[at] = replace(store.notes.get(at, Note()), idle_timeout_ns=idle_ns, notified_ps=now)
             (store.waiting.add if idle_ns else store.waiting.discard)(at)
 
     def _reset_default(self, table: MatchTable) -> None:

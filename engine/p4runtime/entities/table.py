@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -54,6 +55,8 @@ def prepare(store: EntityStore, kind: int, entry: p4r.TableEntry) -> PendingUpda
         return partial(_delete, found, key, priority)
     run = _run(info, entry.action) if entry.HasField("action") else None
     extras = _extras(store, info, entry)
+    if extras.meter is not None and run is not None and entry.action.action.action_id == info.actions.no_action:
+        raise invalid(f"{info.where}: NoAction does not execute its direct meter")
     if kind == INSERT:
         if run is None:
             raise invalid(f"{info.where}: an entry needs an action")
@@ -180,6 +183,9 @@ def _modify(found: TableStore, key: EntryKey, priority: int, run: EntryAction | 
         else:
             found.profile.forbid_references()
             found.engine.modify(handle, run.target)
+    if found.info.ageing and extras.note is not None and (before := found.notes.get(handle)) is not None:
+        # The time-out begins anew; when the entry was hit does not change.
+        extras = extras._replace(note=replace(extras.note, since_ps=before.since_ps, notified_ps=extras.note.since_ps))
     _apply_extras(found, handle, extras)
 
 
@@ -223,7 +229,11 @@ def _prepare_default(found: TableStore, kind: int, entry: p4r.TableEntry) -> Pen
         raise invalid(f"{info.where}: the default entry has neither match fields nor a priority")
     if entry.idle_timeout_ns or entry.HasField("time_since_last_hit"):
         raise invalid(f"{info.where}: the default entry has no idle time-out")
-    if info.const_default or info.profile is not None:
+    if info.profile is not None:
+        raise Refused(
+            Code.PERMISSION_DENIED, f"{info.where}: the default entry of a table with an action profile is NoAction"
+        )
+    if info.const_default:
         raise Refused(Code.PERMISSION_DENIED, f"{info.where}: the default entry is const")
     for resource in ("counter_data", "meter_config", "meter_counter_data"):
         if entry.HasField(resource):

@@ -121,8 +121,8 @@ def _default(found: TableStore, wanted: p4r.TableEntry) -> Iterator[p4r.Entity]:
     entry = found.engine.default
     if entry is not None:
         _fill_action(found, entry, out)
-    elif info.default is not None:  # indirect tables: what P4Info says, which is NoAction
-        out.action.action.action_id = info.default.action_id
+    elif info.actions.no_action:  # an indirect table: p4c leaves its default out of the JSON, and BMv2 runs nothing
+        out.action.action.action_id = info.actions.no_action
     note = found.default_note or _NO_NOTE
     _fill_note(note, out)
     if info.const_default or info.profile is not None:
@@ -188,4 +188,5 @@ def idle_ns(store: EntityStore, found: TableStore, handle: int) -> int:
     entry's own time begins with its note.
     """
     since = max(store.target.tick_to_ps(found.engine.last_hit(handle)), found.notes.get(handle, _NO_NOTE).since_ps)
-    return max(store.now_ps() - since, 0) // 1000
+    now = store.now_ps() if found.copied_ps is None else found.copied_ps
+    return max(now - since, 0) // 1000

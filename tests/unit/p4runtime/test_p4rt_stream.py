@@ -10,7 +10,9 @@ from collections.abc import Callable
 import pytest
 from finsy.proto import p4r, stratum
 
-from tests.unit.p4runtime.harness import WAIT_S, Client, FakeNetwork, Names, Stream, config
+from detour.engine.p4runtime import P4RuntimeServer
+from tests.unit.p4runtime.harness import WAIT_S, Client, FakeNetwork, Names, Stream, config, uint128
+from tests.waiting import until
 
 FRAME = bytes(range(60))
 
@@ -265,6 +267,22 @@ def test_digest_entries(client: Client, names: Names) -> None:
     assert codes(caught.value) == [6, 3]
 
 
+def test_half_closing_ends_a_stream_of_which_much_is_unread(
+    server: P4RuntimeServer, connect: Callable[..., Client], network: FakeNetwork
+) -> None:
+    client = connect()
+    requests: queue.Queue[p4r.StreamMessageRequest | None] = queue.Queue()
+    call = client.stub.StreamChannel(iter(requests.get, None))
+    requests.put(p4r.StreamMessageRequest(arbitration=p4r.MasterArbitrationUpdate(device_id=1, election_id=uint128(1))))
+    next(call)
+    client.set_pipeline(config())
+    for _ in range(700):
+        network.packet_in[1](bytes(10_000), 0)
+    requests.put(None)
+    until(lambda: not server._service._sessions)
+    del call
+
+
 # -- idle time-outs
 
 
@@ -287,7 +305,9 @@ def test_idle_notifications(connect: Callable[..., Client], names: Names, networ
     expected.ClearField("action")
     assert entry == expected
     assert begun <= message.timestamp <= time.time_ns()
-    assert stream.silent(0.3)  # its time begins anew
+    assert stream.silent(0.3)  # the time until the next one begins anew
+    (got,) = client.read(names.entry("ageing", 1, time_since_last_hit=p4r.TableEntry.IdleTimeout()))
+    assert got.table_entry.time_since_last_hit.elapsed_ns == 3 * 10**9  # but no packet has hit it
     network.now_ps = 65 * 10**11
     assert len(stream.next().idle_timeout_notification.table_entry) == 2
     client.delete(ageing(names, 1, 0))
@@ -308,5 +328,8 @@ def test_time_since_last_hit(client: Client, names: Names, network: FakeNetwork)
     table = state.tables["MyIngress.ageing"]
     state.block[0] = 2_500_000  # a packet hits the entry at 2.5 s, in ticks of 1 us
     table.touch(0)
+    (got,) = client.read(wanted)
+    assert got.table_entry.time_since_last_hit.elapsed_ns == 5 * 10**8
+    client.modify(ageing(names, 1, 10**12))  # which is no hit
     (got,) = client.read(wanted)
     assert got.table_entry.time_since_last_hit.elapsed_ns == 5 * 10**8

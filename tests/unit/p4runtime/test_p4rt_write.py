@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import grpc
 import pytest
 from finsy.proto import p4r
 
-from tests.unit.p4runtime.harness import Client, Names, codes
+from tests.unit.p4runtime.harness import Client, Names, codes, config
 
 OK, INVALID, NOT_FOUND, EXISTS, DENIED, EXHAUSTED, PRECONDITION, RANGE, UNIMPLEMENTED = 0, 3, 5, 6, 7, 8, 9, 11, 12
 
@@ -272,6 +274,22 @@ def test_const_default_entries(client: Client, names: Names, table: str) -> None
     assert got.table_entry.is_const
 
 
+def test_a_default_that_p4c_leaves_out_is_not_reported(connect: Callable[..., Client], names: Names) -> None:
+    """`default_action = drop()` beside an action profile is in P4Info, not in the JSON: a miss runs NoAction."""
+    pushed = config()
+    table = next(t for t in pushed.p4info.tables if t.preamble.alias == "balanced")
+    table.initial_default_action.action_id = names.ids["drop"]
+    client = connect()
+    client.primary()
+    client.set_pipeline(pushed)
+    wanted = names.entry("balanced", is_default_action=True)
+    expected = names.entry("balanced", action=("NoAction",), is_default_action=True, is_const=True)
+    assert client.read(wanted) == [expected]
+    with pytest.raises(grpc.RpcError) as caught:
+        client.modify(names.entry("balanced", action=("drop",), is_default_action=True))
+    assert codes(caught.value) == [DENIED]
+
+
 def test_keyless_table_has_only_a_default_entry(client: Client, names: Names) -> None:
     assert refused(client, ("INSERT", names.entry("keyless", action=("drop",)))) == [INVALID]
     entity = names.entry("keyless", action=("forward", 9), is_default_action=True)
@@ -329,6 +347,14 @@ def test_direct_counter(client: Client, names: Names, route: p4r.Entity) -> None
     with pytest.raises(grpc.RpcError) as caught:
         client.read(direct)
     assert codes(caught.value) == [NOT_FOUND]
+
+
+def test_a_direct_meter_for_an_action_that_does_not_execute_it(client: Client, names: Names, rule: p4r.Entity) -> None:
+    nothing = edit(rule, lambda e: e.action.action.CopyFrom(names.action("NoAction")))
+    metered = edit(nothing, lambda e: e.meter_config.CopyFrom(p4r.MeterConfig(cir=1, cburst=1, pir=1, pburst=1)))
+    assert refused(client, ("INSERT", metered)) == [INVALID]
+    client.insert(nothing)
+    assert refused(client, ("MODIFY", metered)) == [INVALID]
 
 
 def test_direct_meter(client: Client, names: Names, rule: p4r.Entity) -> None:
