@@ -15,6 +15,7 @@ from detour.base.tables import Table, left, right
 from detour.cli.fcplus_compare import add_compare_options
 from detour.cli.output import bar, present
 from detour.cli.parser import Parser, command, output_file
+from detour.control.expander import DEMAND_PATTERNS
 
 if TYPE_CHECKING:
     from detour.control.expander.routes import PathPolicy
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from detour.topo.failures import Failures
 
 FAMILY_NAMES = ("fcplus", "fc", "jellyfish", "xpander", "slimfly", "clos")
-PATTERN_NAMES = ("all-to-all", "uniform", "near-worst")
-
 _NOT_OF_RUNNING = (
     "family", "n", "s", "v", "p", "hosts", "layers", "seed", "priorities", "ties", "disjoint", "max_hops", "fail",
     "tagger",
@@ -107,7 +106,7 @@ def _add(kinds: Any, name: str, text: str, run: Any) -> Parser:
 
 
 def _loaded(parser: Parser) -> Parser:
-    parser.add_argument("--pattern", choices=PATTERN_NAMES, default="near-worst")
+    parser.add_argument("--pattern", choices=DEMAND_PATTERNS, default="near-worst")
     parser.add_argument("--gap", type=float, default=0.01, metavar="G", help="of the approximation's bounds (0.01)")
     return parser
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from detour.base.tables import Table, fixed, left, right
 from detour.cli.output import Page, bar, present
 from detour.cli.parser import Parser
+from detour.control.expander import COMPARED_ROUTINGS
 
 if TYPE_CHECKING:
     from detour.control.expander.comparison import Compared, Comparison
     from detour.topo.expander import Expander
-
-SCHEME_NAMES = ("df-ksp", "ksp-lash", "lash", "dfsssp", "nue")
 
 
 def add_compare_options(parser: Parser) -> None:
@@ -27,7 +26,10 @@ def add_compare_options(parser: Parser) -> None:
         "--bounds", default="1,2", metavar="N[,N]", help="priorities that DF-KSP and Nue are given (1,2)"
     )
     parser.add_argument(
-        "--routings", default=",".join(SCHEME_NAMES), metavar="NAME[,NAME]", help=f"which ({','.join(SCHEME_NAMES)})"
+        "--routings",
+        default=",".join(COMPARED_ROUTINGS),
+        metavar="NAME[,NAME]",
+        help=f"which ({','.join(COMPARED_ROUTINGS)})",
     )
     parser.add_argument("--max-hops", type=int, default=12, metavar="N", help="longest path of DF-KSP and KSP (12)")
     parser.add_argument("--order-seed", type=int, default=1, metavar="N", help="of the order of destinations (1)")

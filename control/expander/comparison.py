@@ -17,14 +17,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from detour.base.errors import DetourError
-from detour.control.expander import forests, lanes, nue, tagger
+from detour.control.expander import COMPARED_ROUTINGS, forests, lanes, nue, tagger
 from detour.control.expander.demand import Demand
 from detour.control.expander.proof import Proof, prove, prove_lanes
 from detour.control.expander.routes import MAX_HOPS, ExpanderRoutes, PathPolicy, compute, longest_searched, of_pairs
 from detour.control.expander.throughput import solve
 from detour.topo.expander.network import Expander
-
-COMPARED_ROUTINGS = ("df-ksp", "ksp-lash", "lash", "dfsssp", "nue")
 
 
 class _Routed(NamedTuple):

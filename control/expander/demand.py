@@ -14,6 +14,7 @@ from scipy.optimize import linear_sum_assignment
 
 from detour.base.errors import DetourError
 from detour.base.jit import njit
+from detour.control.expander import DEMAND_PATTERNS
 from detour.topo.expander.network import Expander
 
 FAN_OUT = 0.125
@@ -100,9 +101,6 @@ def near_worst(network: Expander, distance: NDArray[np.int32] | None = None) -> 
     np.fill_diagonal(weight, -1e6)
     rows, columns = linear_sum_assignment(weight, maximize=True)
     return Demand(np.stack([tors[rows], tors[columns]], axis=1), np.minimum(hosts[rows], hosts[columns]))
-
-
-DEMAND_PATTERNS = ("all-to-all", "uniform", "near-worst")
 
 
 def demand_of(pattern: str, network: Expander, seed: int = 1) -> Demand:

@@ -16,8 +16,7 @@ _POLICY = PathPolicy(2, 1)
 
 def warm() -> None:
     """Runs each once on a small network."""
-    from detour.control.expander import tagger
-    from detour.control.expander.demand import DEMAND_PATTERNS
+    from detour.control.expander import DEMAND_PATTERNS, tagger
 
     warm_counts()
     warm_proof()

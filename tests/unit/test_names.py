@@ -10,10 +10,8 @@ from pathlib import Path
 
 from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.places import modules
-from detour.cli import fcplus, fcplus_compare
-from detour.control.expander.comparison import COMPARED_ROUTINGS
-from detour.control.expander.demand import DEMAND_PATTERNS
-from detour.hosts.frames import wire
+from detour.hosts.frames.sample import data_frame
+from detour.topo.clos import leaf_spine
 
 TYPE_VARIABLES = {"C", "M", "P", "R", "T"}
 """what a type variable is called is said by the function that has it"""
@@ -83,11 +81,6 @@ def test_the_glossary_names_modules_that_exist() -> None:
     assert not [place for places in named for place in places if not (root / place).exists()]
 
 
-def test_the_command_line_offers_the_patterns_that_there_are() -> None:
-    """It writes them out, because it must not load the planners in order to print its help."""
-    assert fcplus.PATTERN_NAMES == DEMAND_PATTERNS
-    assert fcplus_compare.SCHEME_NAMES == COMPARED_ROUTINGS
-
-
 def test_a_packet_is_as_long_as_its_headers_and_payload() -> None:
-    assert PACKET_BYTES == PAYLOAD + wire.DATA_OVERHEAD
+    near, far = leaf_spine(2, 1, 1).hosts
+    assert len(data_frame(near, far, payload=PAYLOAD)) == PACKET_BYTES
