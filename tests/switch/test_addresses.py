@@ -479,7 +479,7 @@ with socket.socket() as other:
         pass
     else:
         raise AssertionError("the port is free")
-early = sorted({"numba", "llvmlite", "numpy", "finsy", "google"} & {name.partition(".")[0] for name in sys.modules})
+early = sorted({"numba", "llvmlite", "numpy", "finsy", "google.protobuf.message"} & sys.modules.keys())
 endpoint.stop()
 assert not early, early
 with socket.socket() as other:
