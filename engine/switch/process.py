@@ -16,10 +16,12 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from detour.base import descriptors
+from detour.base.errors import DetourError
 from detour.engine.switch.address import narrowed
 from detour.engine.switch.options import SwitchOptions
 
@@ -133,7 +135,8 @@ def _abandon(parts: _Parts) -> NoReturn:
     """Ends the process in the middle of what other threads do: the system takes back all but files."""
     if parts.endpoint is not None:
         parts.endpoint.abandon()
-    sys.stdout.flush()
+    with suppress(DetourError, OSError):
+        sys.stdout.flush()
     os._exit(0)
 
 
