@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import grpc
@@ -96,8 +95,13 @@ def test_a_primary_dies_in_the_middle_of_a_batch(
     assert heir.read(names.entry("lpm_route")) == wanted
 
 
+def waiting(server: P4RuntimeServer) -> int:
+    """Requests that wait for the one that changes the device now."""
+    return len(server._service.device(1).lock._waiters or ())  # pyright: ignore
+
+
 def test_writes_that_wait_behind_a_change_of_primary_are_refused(
-    connect: Callable[..., Client], network: FakeNetwork, names: Names
+    connect: Callable[..., Client], server: P4RuntimeServer, network: FakeNetwork, names: Names
 ) -> None:
     old, new = connect(1), connect(2)
     old.primary()
@@ -106,10 +110,10 @@ def test_writes_that_wait_behind_a_change_of_primary_are_refused(
     first = old.stub.Write.future(old.write_request(*(("INSERT", e) for e in routes(names, 10))))
     assert gate.reached.wait(PATIENCE_S)
     second = old.stub.Write.future(old.write_request(("INSERT", names.entry("exact_two", 1, 1, action=("drop",)))))
-    time.sleep(0.2)  # it is in the queue
+    until(lambda: waiting(server) == 1)
     stream = new.stream()
     stream.arbitrate(1, 2)
-    time.sleep(0.2)
+    until(lambda: waiting(server) == 2)
     gate.open.set()
     assert stream.next().arbitration.status.code == 0
     first.result(PATIENCE_S)

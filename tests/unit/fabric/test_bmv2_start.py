@@ -37,7 +37,7 @@ for turn in range(24):
         signal.setitimer(signal.ITIMER_REAL, 0)
     except KeyboardInterrupt:
         interrupted += 1
-        time.sleep(0.3)  # threads that hold what was begun are gone before this one lets go of it
+        until(lambda: threading.active_count() == 1)  # what was begun is held by this thread alone
     del process
     gc.collect()
 print(interrupted)

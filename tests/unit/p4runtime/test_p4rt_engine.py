@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import queue
 import struct
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +13,7 @@ from finsy.proto import p4r
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
 from tests.unit.p4runtime.harness import WAIT_S, Client, Names, Stream, config
+from tests.waiting import until
 
 SOURCE, TARGET = 0x020000000001, 0x020000000002
 
@@ -146,8 +146,7 @@ def test_registers_counters_and_value_sets(switch: Switch, names: Names) -> None
     counter.counter_entry.index.index = 2
     switch.client.insert(names.entry("lpm_route", None, action=("forward", 1)))
     switch.send(ethernet(0x0A0B0C0D0E0F, ether_type=0x1234), port=2)
-    while not switch.client.read(counter)[0].counter_entry.data.packet_count:
-        time.sleep(0.01)
+    until(lambda: switch.client.read(counter)[0].counter_entry.data.packet_count)
     types.value_set_entry.value_set_id = names.ids["ipv6_types"]
     types.value_set_entry.members.add().match.add(field_id=1).exact.value = b"\x12\x34"
     switch.client.modify(types)
