@@ -187,7 +187,7 @@ _WAIT_S, _AGAIN_S = 2.0, 10.0
 
 
 @contextmanager
-def lines(text: str = "at work") -> Iterator[Progress]:
+def lines(text: str = "") -> Iterator[Progress]:
     """Progress where lines stay: after two seconds, and then every ten, one says what was told last (`text`: before
     anything is), and for how long the work has been going on."""
     ended, begun = threading.Event(), time.monotonic()
@@ -199,8 +199,9 @@ def lines(text: str = "at work") -> Iterator[Progress]:
     def remind() -> None:
         wait = _WAIT_S
         while not ended.wait(wait):
-            print(f"detour: {text} ({time.monotonic() - begun:.0f} s)", file=sys.stderr, flush=True)
-            wait = _AGAIN_S
+            if text:
+                print(f"detour: {text} ({time.monotonic() - begun:.0f} s)", file=sys.stderr, flush=True)
+                wait = _AGAIN_S
 
     reminder = threading.Thread(target=remind, name="progress", daemon=True)
     reminder.start()

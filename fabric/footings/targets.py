@@ -74,10 +74,14 @@ def make_fabric(
         from detour.fabric.footings.bmv2.fabric import Bmv2Fabric
 
         if grpc_address is not None:
-            raise DetourError("--grpc: BMv2 has an endpoint a switch, on UNIX sockets; --target engine has one for all")
+            raise DetourError(
+                "--grpc names the engine's one endpoint (--target engine); BMv2 has one a switch, on UNIX sockets"
+            )
         for name, value in (("--delay", changes.delay_ps), ("--loss", changes.loss)):
             if value is not None:
-                raise DetourError(f"{name}: BMv2's links are veth pairs, which have none; --target engine has them")
+                raise DetourError(
+                    f"{name}: BMv2's links are veth pairs, which have none; the engine's links do (--target engine)"
+                )
         return Bmv2Fabric(topology, changes.applied(BMV2), scratch=scratch, linux=linux)
     from detour.engine.endpoint import Tls
     from detour.fabric.footings.engine import EngineFabric

@@ -225,7 +225,7 @@ class Bmv2Fabric(Fabric):
     def set_loss(self, link: int, fraction: float) -> None:
         raise DetourError(
             f"{self.topology.links[link].name}: cables between BMv2's switches lose nothing, or everything (fail); "
-            "with `detour up --target engine` they can lose a share"
+            "the engine's can lose a share (`detour up --target engine`)"
         )
 
     def throttle(self, link: int, fraction: float) -> None:

@@ -54,7 +54,6 @@ def test_what_takes_long_says_so_without_a_terminal(
         until(lambda: told.append(capsys.readouterr().err) or text in "".join(told))
 
     with output.shown_progress(as_json=False) as progress:
-        until_told("detour: at work (")
         progress("counting")
         until_told("detour: counting (")
     with output.bar("points", as_json=False) as update:
