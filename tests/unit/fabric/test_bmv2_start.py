@@ -21,8 +21,9 @@ from tests.waiting import PATIENCE_S
 
 # Prints how often it was interrupted.
 _INTERRUPTED = """
-import gc, signal, sys, time
+import gc, signal, sys, threading
 from tests.unit.fabric.test_bmv2_start import waiting_for
+from tests.waiting import until
 
 def interrupt(*_):
     raise KeyboardInterrupt
